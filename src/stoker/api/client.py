@@ -1,0 +1,195 @@
+"""The plain client: JSON lines to the daemon's socket, and back.
+
+Nothing slow is imported: this is on the path of every command. The daemon is started when it is
+not there, unless the caller forbids it.
+"""
+
+from __future__ import annotations
+
+import os
+
+import _socket
+
+from stoker.api.jsonline import dumps, loads
+from stoker.api.paths import Home, socket_address
+from stoker.errors import Unreachable, from_wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Self
+
+ANSWER_TIMEOUT_S = 120.0
+
+# These only ask, so that they may be asked again if the daemon goes away before it has answered.
+_SAFE_TO_REPEAT = frozenset(
+    ("list", "show", "why", "status", "gpus", "config_get", "hello", "wait")
+)
+
+
+class ConnectionLost(Unreachable):
+    """The daemon went away before it had answered: nobody knows whether the order was taken."""
+
+
+class NoAnswerYet(Unreachable):
+    """Nothing came within the time that the caller gave."""
+
+
+class Client:
+    """One connection to the daemon of one home."""
+
+    def __init__(self, home: Home | None = None, *, autostart: bool = True) -> None:
+        self.home = home or Home.from_environment()
+        self.autostart = autostart
+        self._socket: _socket.socket | None = None
+        self._received = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- the connection ---
+
+    def connect(self) -> None:
+        """Connect, starting the daemon if there is none and that is allowed."""
+        if self._socket is not None:
+            return
+        if self._try_to_connect():
+            return
+        if self.autostart:
+            from stoker.api.launch import start_daemon
+
+            start_daemon()
+            if self._try_to_connect():
+                return
+        raise self._unreachable("the daemon is not running")
+
+    def _try_to_connect(self) -> bool:
+        sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
+        directory_fd = -1
+        try:
+            address, directory_fd = socket_address(self.home.socket)
+            sock.connect(address)
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            sock.close()
+            return False
+        except OSError as error:
+            sock.close()
+            raise self._unreachable(
+                f"can't connect to {self.home.socket}: {error.strerror}"
+            ) from None
+        finally:
+            if directory_fd >= 0:
+                os.close(directory_fd)
+        self._socket = sock
+        self._received = b""
+        return True
+
+    def close(self) -> None:
+        """Leave the daemon; the next order connects again."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def fileno(self) -> int:
+        """For poll: readable when the daemon has said something, or has gone."""
+        return -1 if self._socket is None else self._socket.fileno()
+
+    # --- orders and answers ---
+
+    def call(self, op: str, **fields: Any) -> dict[str, Any]:
+        """One order and its answer; an error that the daemon reports is raised."""
+        try:
+            return self._call_once(op, fields)
+        except ConnectionLost:
+            if op not in _SAFE_TO_REPEAT:
+                raise
+        return self._call_once(op, fields)
+
+    def _call_once(self, op: str, fields: dict[str, Any]) -> dict[str, Any]:
+        self.send(op, **fields)
+        try:
+            return self.receive(ANSWER_TIMEOUT_S)
+        except NoAnswerYet:
+            self.close()
+            raise self._unreachable(
+                f"the daemon has not answered for {ANSWER_TIMEOUT_S:.0f} s; "
+                "it may yet carry the order out"
+            ) from None
+
+    def send(self, op: str, **fields: Any) -> None:
+        """Send an order without waiting for its answer."""
+        self.connect()
+        assert self._socket is not None
+        fields["op"] = op
+        # A stopped daemon must not hang its clients for ever, in this direction either.
+        self._socket.settimeout(ANSWER_TIMEOUT_S)
+        try:
+            self._socket.sendall(dumps(fields).encode() + b"\n")
+        except TimeoutError:
+            self.close()
+            raise self._unreachable("the daemon takes no orders") from None
+        except OSError:
+            # It may have said why before it closed the connection; else it is simply gone.
+            pass
+
+    def receive(self, timeout_s: float | None = None) -> dict[str, Any]:
+        """The next line from the daemon; `NoAnswerYet` if the time passes first."""
+        line = self._line(timeout_s)
+        try:
+            answer = loads(line.decode())
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            self.close()
+            raise self._unreachable("the daemon's answer can't be understood")
+        if not answer.get("ok"):
+            raise from_wire(answer.get("error") or {})
+        return answer
+
+    def has_line(self) -> bool:
+        """Whether a whole line has arrived already, so that poll would wait in vain."""
+        return b"\n" in self._received
+
+    def _line(self, timeout_s: float | None) -> bytes:
+        if self._socket is None:
+            raise self._lost()
+        self._socket.settimeout(timeout_s)
+        chunks = [self._received]
+        self._received = b""
+        while b"\n" not in chunks[-1]:
+            try:
+                chunk = self._socket.recv(262_144)
+            except (TimeoutError, BlockingIOError):
+                self._received = b"".join(chunks)
+                raise NoAnswerYet("the daemon has not answered yet") from None
+            except KeyboardInterrupt:
+                self._received = b"".join(chunks)
+                raise
+            except OSError:
+                chunk = b""
+            if not chunk:
+                self.close()
+                raise self._lost()
+            chunks.append(chunk)
+        last, _, self._received = chunks[-1].partition(b"\n")
+        chunks[-1] = last
+        return b"".join(chunks)
+
+    # --- what to say when it fails ---
+
+    def _unreachable(self, message: str) -> Unreachable:
+        return Unreachable(message, f"try `stoker daemon start`; its log is {self.home.log}")
+
+    def _lost(self) -> ConnectionLost:
+        return ConnectionLost(
+            "the daemon went away before it had answered",
+            f"see `stoker ls` for what it did; its log is {self.home.log}",
+        )

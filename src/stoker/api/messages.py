@@ -1,0 +1,247 @@
+"""The messages on the daemon's socket: one JSON object a line, decoded and validated by msgspec.
+
+A request has `op` and its fields; the answer is `{"ok": true, ...}` or
+`{"ok": false, "error": {"code", "message", "hint"}}`. Requests on one connection are answered in
+order. Units are in the names; times on the wire are milliseconds since the epoch.
+Only the daemon imports this module: the command line builds plain dictionaries.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+API_VERSION = 1
+MAX_MESSAGE_BYTES = 256 * 1024 * 1024
+
+Count = Annotated[int, Meta(ge=0, le=1_000_000)]
+Millis = Annotated[int, Meta(ge=0, le=10**15)]
+Priority = Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)]
+
+
+class Request(Struct, tag_field="op", forbid_unknown_fields=True, kw_only=True):
+    """The base of every request; its tag is the `op`."""
+
+
+class Select(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which jobs are meant: the union of what is named. Resolved by the daemon, in one place."""
+
+    ids: list[str] = []  # "7", "3-9", "last"
+    names: list[str] = []  # exact names or shell patterns such as "run-*"
+    group: str | None = None
+    all: bool = False  # all for which the order makes sense
+
+
+class JobRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """One job to be queued; what is absent has the documented default."""
+
+    argv: list[str] = []  # run as they are, or ...
+    shell: str | None = None  # ... one string for the login shell
+    name: str | None = None
+    group: str | None = None
+    cwd: str | None = None  # else the submission's
+    env: dict[str, str] = {}  # on top of the submission's environment
+    gpus: Count | None = None  # whole GPUs (or GPUs shared by memory); default 1
+    share: Annotated[float, Meta(gt=0, lt=1)] | None = None  # part of one GPU instead
+    mem_mib: Annotated[int, Meta(gt=0, le=10**9)] | None = None  # to reserve on each GPU
+    exclusive: bool = False
+    on: list[str] = []
+    prefer: list[str] = []
+    cpus: Count | None = None
+    max_per_gpu: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    priority: Priority = 0
+    after: list[str] = []  # ids, all of which must succeed
+    after_any: list[str] = []  # ids, all of which must have ended
+    time_limit_ms: Annotated[int, Meta(ge=1, le=10**12)] | None = None
+    grace_ms: Millis | None = None
+    signal: str | None = None  # e.g. "USR1", sent ...
+    signal_before_ms: Millis = 0  # ... that long before the time limit
+    retries: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    not_before_ms: Millis | None = None
+    out: str | None = None
+    err: str | None = None
+    gpu_arg: bool = False
+    hold: bool = False
+
+
+class Submit(Request, tag="submit"):
+    """Queue jobs, all or none. Answer: `ids`."""
+
+    jobs: list[JobRequest]
+    cwd: str
+    env: dict[str, str]
+    user: str = ""
+    attached: bool = False  # the client runs the (single) job in its own terminal: see Attach
+
+
+class List(Request, tag="list"):
+    """Answer: `jobs` (newest last) and `total`, the count before `limit`."""
+
+    select: Select = msgspec.field(default_factory=Select)
+    states: list[str] = []
+    user: str | None = None
+    all: bool = False  # finished ones of any age too; else the last few of them
+    limit: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+
+
+class Show(Request, tag="show"):
+    """Answer: `jobs`, each with its `attempts`."""
+
+    select: Select
+
+
+class Why(Request, tag="why"):
+    """Answer: `jobs`: each `id`, `state`, `reason` (data), `text`, `starts_at_ms` or null."""
+
+    select: Select
+
+
+class Wait(Request, tag="wait"):
+    """Answered when all jobs are final: `jobs` with `id`, `state`, `exit_code`, `signal`."""
+
+    select: Select
+
+
+class Cancel(Request, tag="cancel"):
+    """Answer: `ids` that were told to stop."""
+
+    select: Select
+
+
+class Retry(Request, tag="retry"):
+    """Queue finished jobs again. Answer: `ids`."""
+
+    select: Select
+
+
+class Hold(Request, tag="hold"):
+    """Answer: `ids`."""
+
+    select: Select
+
+
+class Release(Request, tag="release"):
+    """Answer: `ids`."""
+
+    select: Select
+
+
+class Remove(Request, tag="remove"):
+    """Forget finished jobs and their logs. Answer: `ids`."""
+
+    select: Select
+
+
+class Edit(Request, tag="edit"):
+    """Change a waiting or held job; only the fields in `changes` (those of JobRequest) change."""
+
+    select: Select
+    changes: dict[str, Any]
+
+
+class Pause(Request, tag="pause"):
+    """Start nothing new, in a group or at all."""
+
+    group: str | None = None
+
+
+class Resume(Request, tag="resume"):
+    """Undo Pause."""
+
+    group: str | None = None
+
+
+class LimitGroup(Request, tag="limit_group"):
+    """At most so many of a group's jobs run at a time; null lifts the limit."""
+
+    group: str
+    max_running: Annotated[int, Meta(ge=1)] | None
+
+
+class Gpus(Request, tag="gpus"):
+    """Answer: `gpus`."""
+
+
+class GpuAdd(Request, tag="gpu_add"):
+    """Declare GPUs, e.g. "4" or "4:24G"."""
+
+    gpus: list[str]
+
+
+class GpuRemove(Request, tag="gpu_remove"):
+    """Take GPUs away; what runs on them ends by itself."""
+
+    gpus: list[str]
+
+
+class GpuDrain(Request, tag="gpu_drain"):
+    """Start nothing new on these."""
+
+    gpus: list[str]
+
+
+class GpuResume(Request, tag="gpu_resume"):
+    """Undo GpuDrain."""
+
+    gpus: list[str]
+
+
+class ConfigGet(Request, tag="config_get"):
+    """Answer: `settings`: `name`, `value`, `default`, `help` of one or all."""
+
+    name: str | None = None
+
+
+class ConfigSet(Request, tag="config_set"):
+    """Answer: `value` as understood. A null value restores the default."""
+
+    name: str
+    value: str | None
+
+
+class Status(Request, tag="status"):
+    """Answer: `gpus`, `jobs` (active and the last few finished), `counts`, `paused`, `daemon`."""
+
+    limit: Annotated[int, Meta(ge=1, le=100_000)] = 20
+
+
+class Hello(Request, tag="hello"):
+    """Answer: `pid`, `version`, `api`, `socket`, `home`, `started_at_ms`, `uptime_s`."""
+
+
+class Shutdown(Request, tag="shutdown"):
+    """leave: jobs go on without a daemon. kill: stop them first. drain: end after the last one.
+
+    Answered at once; the daemon is gone when its pid is.
+    """
+
+    mode: Literal["leave", "kill", "drain"] = "leave"
+
+
+class Attach(Request, tag="attach"):
+    """Follow an attached job from its terminal.
+
+    The connection then carries, as lines: `{"ok": true, "event": "waiting", "text"}` whenever the
+    reason changes, `{"ok": true, "event": "granted", "attempt", "dir", "argv", "env"}` once, and
+    `{"ok": true, "event": "ended", "state", "exit_code", "signal", "text"}` at last. The client
+    answers `granted` with AttachStarted on the same connection, and writes the truth of the exit
+    to the attempt's directory.
+    """
+
+    job_id: int
+
+
+class AttachStarted(Request, tag="attach_started"):
+    """The client's process for an attempt runs: its pid; or why it could not start."""
+
+    job_id: int
+    attempt: int
+    pid: int | None = None
+    error: str = ""
+
+
+AnyRequest = (
+    Submit | List | Show | Why | Wait | Cancel | Retry | Hold | Release | Remove | Edit
+    | Pause | Resume | LimitGroup | Gpus | GpuAdd | GpuRemove | GpuDrain | GpuResume
+    | ConfigGet | ConfigSet | Status | Hello | Shutdown | Attach | AttachStarted
+)  # fmt: skip

@@ -1,0 +1,280 @@
+"""The tables that describe verbs, and the parser that follows them.
+
+Every verb is a literal table: its options, its positional words, its examples. The same table
+gives parsing, `--help`, shell completion and docs/reference.md, so that none of them can disagree.
+A table parser of our own starts in less than a millisecond; the library ones take twenty and more.
+"""
+
+from __future__ import annotations
+
+from stoker.errors import UsageError
+from stoker.quantities import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    Args = dict[str, Any]
+
+
+def plain(text: str) -> str:
+    """A value that is taken as it is, as long as the daemon can be told of it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{quoted(text)} is not valid UTF-8", "write it in UTF-8, or put it into a script"
+        ) from None
+    return text
+
+
+class Option:
+    """An option: a flag if it has no `metavar`, else one that takes a value."""
+
+    __slots__ = ("choices", "convert", "files", "help", "key", "metavar", "name", "repeat", "short")
+
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        metavar: str = "",
+        convert: Callable[[str], Any] = plain,
+        *,
+        short: str = "",
+        repeat: bool = False,
+        choices: tuple[str, ...] = (),
+        files: str = "",
+    ) -> None:
+        self.name = name
+        self.key = name.replace("-", "_")
+        self.help = help
+        self.metavar = metavar
+        self.convert = convert
+        self.short = short
+        self.repeat = repeat
+        self.choices = choices  # for shell completion
+        self.files = files  # "file" or "dir": what a shell should offer
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether a value must follow."""
+        return bool(self.metavar)
+
+
+class Positional:
+    """The words of a verb that are not options."""
+
+    __slots__ = ("choices", "convert", "help", "key", "many", "metavar", "optional")
+
+    def __init__(
+        self,
+        metavar: str,
+        help: str,
+        convert: Callable[[str], Any] = plain,
+        *,
+        many: bool = False,
+        optional: bool = False,
+        choices: tuple[str, ...] = (),
+    ) -> None:
+        self.metavar = metavar
+        self.key = metavar.lower()
+        self.help = help
+        self.convert = convert
+        self.many = many
+        self.optional = optional
+        self.choices = choices
+
+
+class Verb:
+    """A verb: either one that does something (`run`), or a family of such (`verbs`)."""
+
+    __slots__ = (
+        "command",
+        "default",
+        "examples",
+        "name",
+        "notes",
+        "options",
+        "positionals",
+        "run",
+        "summary",
+        "verbs",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        summary: str,
+        *,
+        run: Callable[[Args], int] | None = None,
+        options: Sequence[Option] = (),
+        positionals: Sequence[Positional] = (),
+        command: str = "",
+        examples: Sequence[tuple[str, str]],
+        notes: Sequence[str] = (),
+        verbs: Sequence[Verb] = (),
+        default: str = "",
+    ) -> None:
+        self.name = name  # all of its words, "gpus drain"
+        self.summary = summary
+        self.run = run
+        self.options = options
+        self.positionals = positionals
+        self.command = command  # "", "required" or "optional": what comes after `--`
+        self.examples = examples  # (command line, what it does)
+        self.notes = notes
+        self.verbs = verbs
+        self.default = default  # the member of the family that is meant if none is named
+
+
+JSON = Option("json", "print JSON with a schema version instead of text")
+
+
+def choose(verb: Verb, words: list[str]) -> tuple[Verb, list[str]]:
+    """The member of a verb's family that is meant, and the words that are left for it."""
+    while verb.verbs:
+        word = words[0] if words else ""
+        if word and not word.startswith("-"):
+            members = {member.name.rpartition(" ")[2]: member for member in verb.verbs}
+            if word not in members:
+                raise _unknown(f"stoker {verb.name}: there is no {quoted(word)}", word, members, verb)
+            verb, words = members[word], words[1:]
+        elif word in ("-h", "--help") or not verb.default:
+            return verb, words
+        else:
+            wanted = f"{verb.name} {verb.default}"
+            verb = next(member for member in verb.verbs if member.name == wanted)
+    return verb, words
+
+
+def parse(verb: Verb, words: list[str]) -> Args | None:
+    """The values of a verb's options and positionals by key; None if help is asked for."""
+    by_flag = {"--" + option.name: option for option in verb.options}
+    by_flag |= {"-" + option.short: option for option in verb.options if option.short}
+    args: Args = {
+        option.key: [] if option.repeat else None if option.takes_value else False
+        for option in verb.options
+    }
+    loose: list[str] = []
+    args["command"] = None
+    queue = words[::-1]
+    while queue:
+        word = queue.pop()
+        if word == "--":
+            rest = queue[::-1]
+            if verb.command:
+                args["command"] = rest
+            else:
+                loose += rest
+            break
+        if word in ("-h", "--help"):
+            return None
+        if word.startswith("--"):
+            _take_long(verb, by_flag, word, queue, args)
+        elif word.startswith("-") and len(word) > 1:
+            _take_short(verb, by_flag, word, queue, args)
+        else:
+            loose.append(word)
+    _take_positionals(verb, loose, args)
+    if verb.command == "required" and not args["command"]:
+        raise UsageError(
+            "no command was given", f"put it after --, e.g. {verb.examples[0][0]}"
+        )
+    return args
+
+
+def _take_long(
+    verb: Verb, by_flag: dict[str, Option], word: str, queue: list[str], args: Args
+) -> None:
+    flag, equals, value = word.partition("=")
+    option = by_flag.get(flag)
+    if option is None:
+        raise _unknown(f"unknown option {quoted(flag)}", flag, by_flag, verb)
+    if not option.takes_value:
+        if equals:
+            raise UsageError(f"{flag} takes no value", f"write {flag} alone")
+        args[option.key] = True
+        return
+    if not equals:
+        value = _next_value(flag, option, queue)
+    _store(option, flag, value, args)
+
+
+def _take_short(
+    verb: Verb, by_flag: dict[str, Option], word: str, queue: list[str], args: Args
+) -> None:
+    """`-f`, `-n 20`, `-n20`, `-fn20`."""
+    letters = word[1:]
+    while letters:
+        flag, letters = "-" + letters[0], letters[1:]
+        option = by_flag.get(flag)
+        if option is None:
+            if flag == "-h":
+                raise UsageError(f"{quoted(word)} mixes -h with others", "write -h alone")
+            raise _unknown(f"unknown option {quoted(word)}", word, by_flag, verb)
+        if option.takes_value:
+            value = letters.removeprefix("=") if letters else _next_value(flag, option, queue)
+            _store(option, flag, value, args)
+            return
+        args[option.key] = True
+
+
+def _next_value(flag: str, option: Option, queue: list[str]) -> str:
+    if not queue or queue[-1].startswith("--"):
+        found = f" (a value that begins with -- is written {flag}=...)" if queue else ""
+        raise UsageError(f"{flag} needs a value{found}", f"write {flag} {option.metavar}")
+    return queue.pop()
+
+
+def _store(option: Option, flag: str, text: str, args: Args) -> None:
+    value = _converted(option.convert, text, flag)
+    if option.repeat:
+        args[option.key].append(value)
+    else:
+        args[option.key] = value
+
+
+def _converted(convert: Callable[[str], Any], text: str, what: str) -> Any:
+    try:
+        return convert(plain(text))
+    except UsageError as error:
+        raise UsageError(f"{what}: {error.message}", error.hint) from None
+
+
+def _take_positionals(verb: Verb, words: list[str], args: Args) -> None:
+    if words and not verb.positionals:
+        if verb.command:
+            raise UsageError(
+                f"{quoted(words[0])} is not an option",
+                f"put the command after --, e.g. {verb.examples[0][0]}",
+            )
+        raise UsageError(f"{quoted(words[0])} is one word too many", _see(verb))
+    rest = list(words)
+    for positional in verb.positionals:
+        if positional.many:
+            args[positional.key] = [
+                _converted(positional.convert, word, positional.metavar) for word in rest
+            ]
+            rest = []
+        elif rest:
+            args[positional.key] = _converted(positional.convert, rest.pop(0), positional.metavar)
+        else:
+            args[positional.key] = None
+        if not args[positional.key] and not positional.optional:
+            raise UsageError(
+                f"stoker {verb.name} needs {positional.metavar}", f"e.g. {verb.examples[0][0]}"
+            )
+    if rest:
+        raise UsageError(f"{quoted(rest[0])} is one word too many", _see(verb))
+
+
+def _see(verb: Verb) -> str:
+    return f"see `stoker {verb.name} --help`" if verb.name else "see `stoker --help`"
+
+
+def _unknown(message: str, word: str, known: Sequence[str] | dict[str, Any], verb: Verb) -> UsageError:
+    from stoker.cli.suggest import nearest
+
+    guess = nearest(word, list(known))
+    return UsageError(message, f"did you mean {guess}?" if guess else _see(verb))

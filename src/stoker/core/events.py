@@ -1,0 +1,293 @@
+"""Facts, in the past tense, each with its time: everything that can happen to the state.
+
+Facts from outside name their attempt, so that a late one about an earlier attempt is told apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stoker.core.model import Cause, Exit, JobState, Launch, Need, Requirement, Terms
+
+
+@dataclass(frozen=True, slots=True)
+class JobSubmitted:
+    """A user asked for a job. `launch` is carried through to the store and not looked at."""
+
+    at_ms: int
+    job_id: int
+    need: Need
+    terms: Terms
+    priority: int = 0
+    group: str | None = None
+    not_before_ms: int | None = None
+    requires: tuple[Requirement, ...] = ()
+    held: bool = False
+    launch: Launch | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class JobHeld:
+    """A waiting job was put aside."""
+
+    at_ms: int
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobReleased:
+    """A held job was put back into the queue."""
+
+    at_ms: int
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobEdited:
+    """A queued job got new needs, terms, priority or group, or a new `launch`."""
+
+    at_ms: int
+    job_id: int
+    need: Need
+    terms: Terms
+    priority: int
+    group: str | None
+    not_before_ms: int | None
+    launch: Launch | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRetried:
+    """A user put a final job back into the queue; its attempts go on counting."""
+
+    at_ms: int
+    job_id: int
+    need: Need
+    terms: Terms
+    priority: int
+    group: str | None
+    requires: tuple[Requirement, ...]
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobCancelled:
+    """A queued job was called off before it ran."""
+
+    at_ms: int
+    job_id: int
+    cause: Cause = Cause.CANCELLED
+
+
+@dataclass(frozen=True, slots=True)
+class JobSkipped:
+    """A queued job's requirement can no longer come true."""
+
+    at_ms: int
+    job_id: int
+    requirement: int
+    requirement_state: JobState
+
+
+@dataclass(frozen=True, slots=True)
+class JobsRemoved:
+    """Final jobs were forgotten."""
+
+    at_ms: int
+    job_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptPlaced:
+    """A new attempt was given its GPUs."""
+
+    at_ms: int
+    job_id: int
+    attempt: int
+    gpus: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted:
+    """Its process runs."""
+
+    at_ms: int
+    job_id: int
+    attempt: int
+    pid: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptNotStarted:
+    """No process could be made for it."""
+
+    at_ms: int
+    job_id: int
+    attempt: int
+    why: str
+    cause: Cause = Cause.NOT_STARTED
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptExited:
+    """Its last process is gone; `exit` is that of its main process."""
+
+    at_ms: int
+    job_id: int
+    attempt: int
+    exit: Exit
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptVanished:
+    """It has no process and left no exit code: the truth can't be known."""
+
+    at_ms: int
+    job_id: int
+    attempt: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """An attempt is to end: by its user, its time limit, or the daemon's own stop."""
+
+    at_ms: int
+    job_id: int
+    attempt: int
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class WarningDue:
+    """The moment for the signal before the time limit has come."""
+
+    at_ms: int
+    job_id: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class WarningSent:
+    """The signal before the time limit was delivered."""
+
+    at_ms: int
+    job_id: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePaused:
+    """Nothing new starts, in a group (or, for None, at all)."""
+
+    at_ms: int
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueResumed:
+    """The opposite of QueuePaused."""
+
+    at_ms: int
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimited:
+    """At most so many jobs of the group run at a time."""
+
+    at_ms: int
+    group: str
+    max_running: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuAdded:
+    """A GPU may be used from now on (or one that was being removed, again)."""
+
+    at_ms: int
+    gpu: str
+    memory_mib: int | None = None
+    declared: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRemoved:
+    """A GPU is no longer ours; what runs there ends by itself."""
+
+    at_ms: int
+    gpu: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpuDrained:
+    """Nothing new is placed on a GPU."""
+
+    at_ms: int
+    gpu: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpuResumed:
+    """The opposite of GpuDrained."""
+
+    at_ms: int
+    gpu: str
+
+
+@dataclass(frozen=True, slots=True)
+class CpusCounted:
+    """So many CPU slots there are."""
+
+    at_ms: int
+    cpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockShifted:
+    """The wall clock was set: `at_ms` is the new time, `by_ms` what it jumped.
+
+    Durations (time limits, grace, back-off) are not to feel it, so their ends move along.
+    """
+
+    at_ms: int
+    by_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """It is now this late."""
+
+    at_ms: int
+
+
+Fact = AttemptStarted | AttemptNotStarted | AttemptExited | AttemptVanished | WarningSent
+
+Event = (
+    JobSubmitted
+    | JobHeld
+    | JobReleased
+    | JobEdited
+    | JobRetried
+    | JobCancelled
+    | JobSkipped
+    | JobsRemoved
+    | AttemptPlaced
+    | AttemptStarted
+    | AttemptNotStarted
+    | AttemptExited
+    | AttemptVanished
+    | StopRequested
+    | WarningDue
+    | WarningSent
+    | QueuePaused
+    | QueueResumed
+    | GroupLimited
+    | GpuAdded
+    | GpuRemoved
+    | GpuDrained
+    | GpuResumed
+    | CpusCounted
+    | ClockShifted
+    | TimePassed
+)

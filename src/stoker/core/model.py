@@ -1,0 +1,247 @@
+"""What a job, an attempt, a need and a GPU are.
+
+Values that many jobs have in common (`Need`, `Terms`) are frozen and interned by their users, so
+that a million alike jobs share one. `Job`, `Attempt` and `Gpu` are mutable, and only
+`state.State.apply` changes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class JobState(StrEnum):
+    """Where a job stands; each is defined in prose in docs/architecture.md."""
+
+    HELD = "held"
+    WAITING = "waiting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    LOST = "lost"
+
+
+QUEUED = frozenset({JobState.HELD, JobState.WAITING})
+ACTIVE = frozenset({JobState.RUNNING, JobState.STOPPING})
+FINAL = frozenset(
+    {
+        JobState.SUCCEEDED,
+        JobState.FAILED,
+        JobState.CANCELLED,
+        JobState.SKIPPED,
+        JobState.LOST,
+    }
+)
+
+WHOLE_SHARE_MILLI = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a job asks for: so many GPUs (or a share of one), memory on each, CPU slots."""
+
+    gpus: int = 1
+    share_milli: int | None = None  # of one GPU; then gpus == 1
+    mem_mib: int | None = None  # reserved on each GPU, which others may then share
+    exclusive: bool = False
+    on: tuple[str, ...] = ()  # only these GPUs
+    prefer: tuple[str, ...] = ()  # these first, in this order
+    cpus: int = 0
+    max_per_gpu: int | None = None  # at most so many attempts on a GPU that this job is on
+
+    def __post_init__(self) -> None:
+        assert self.gpus >= 0 and self.cpus >= 0
+        assert self.share_milli is None or (
+            self.gpus == 1 and 0 < self.share_milli < WHOLE_SHARE_MILLI
+        )
+
+    @property
+    def whole(self) -> bool:
+        """True if each of its GPUs must be its alone."""
+        return self.exclusive or (self.share_milli is None and self.mem_mib is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The rules for an attempt's life: limits, and what is done when it fails."""
+
+    time_limit_ms: int | None = None
+    grace_ms: int = 30_000
+    signal: int | None = None  # sent `signal_before_ms` before the time limit
+    signal_before_ms: int = 0
+    retries: int = 0
+    attached: bool = False  # runs in its user's terminal, started by the client
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a process ended, exactly as the kernel told: by code or by signal."""
+
+    code: int | None = None
+    signal: int | None = None
+
+    def __post_init__(self) -> None:
+        assert (self.code is None) != (self.signal is None)
+
+    @property
+    def ok(self) -> bool:
+        """True for exit code 0."""
+        return self.code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What is needed to start a job, and to show it; planning never looks at it.
+
+    `env` is one object for all jobs of a submission, so that a store can keep it once. It may hold
+    secrets, so it is in no repr.
+    """
+
+    argv: tuple[str, ...] = ()
+    shell: str | None = None  # one string for the login shell, instead of argv
+    cwd: str = "/"
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    extra_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    name: str | None = None
+    user: str = ""
+    out: str | None = None
+    err: str | None = None
+    gpu_arg: bool = False
+
+
+class Cause(StrEnum):
+    """Why a job ended as it did; `Outcome.detail` has the particulars."""
+
+    EXIT = "exit"  # by its own exit code or a signal
+    TIME_LIMIT = "time limit"
+    NOT_STARTED = "could not start"
+    CANCELLED = "cancelled"
+    TERMINAL_GONE = "terminal gone"
+    REQUIREMENT = "requirement"
+    NO_TRACE = "no trace"  # no process and no exit code: a power cut, or its keeper was killed
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job, or one attempt of it, ended."""
+
+    state: JobState
+    cause: Cause
+    exit: Exit | None = None
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        assert self.state in FINAL
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """Another job that must have ended first."""
+
+    job_id: int
+    must_succeed: bool
+
+
+@dataclass(slots=True)
+class Stop:
+    """An attempt was told to stop: why, and when it was told."""
+
+    cause: Cause
+    at_ms: int
+    detail: str = ""
+
+
+class Warning(StrEnum):
+    """Where the signal before the time limit stands."""
+
+    NONE = "none"
+    DUE = "due"
+    SENT = "sent"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One execution of a job, from the decision to place it until its last process is gone."""
+
+    number: int
+    gpus: tuple[str, ...]
+    placed_at_ms: int
+    started_at_ms: int | None = None
+    pid: int | None = None
+    stop: Stop | None = None
+    warning: Warning = Warning.NONE
+
+
+@dataclass(slots=True)
+class Job:
+    """A job that is not final, as far as planning has to know it."""
+
+    id: int
+    need: Need
+    terms: Terms
+    priority: int = 0
+    group: str | None = None
+    state: JobState = JobState.WAITING
+    not_before_ms: int | None = None  # a moment on the wall clock (--at)
+    backoff_until_ms: int | None = None  # the end of a duration, so clock changes shift it
+    attempt: int = 0  # the number of the latest attempt; 0 before the first
+    failures: int = 0  # attempts that count against the retries
+    requires: tuple[Requirement, ...] | None = None  # those not met yet
+    active: Attempt | None = None
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Who goes first: priority, then order of submission."""
+        return (self.priority, self.id)
+
+
+@dataclass(slots=True)
+class Reservation:
+    """What an attempt has of one GPU."""
+
+    whole: bool
+    share_milli: int
+    mem_mib: int
+    max_per_gpu: int | None
+
+
+@dataclass(slots=True)
+class Gpu:
+    """One device and what is reserved on it."""
+
+    id: str
+    memory_mib: int | None = None
+    declared: bool = True  # by the user; False if a job's --on was the first to name it
+    drained: bool = False
+    removing: bool = False
+    held_by: dict[int, Reservation] = field(default_factory=dict)  # by job id
+
+    @property
+    def usable(self) -> bool:
+        """True if new attempts may be placed here."""
+        return not (self.drained or self.removing)
+
+    @property
+    def reserved_mib(self) -> int:
+        """The sum of the reservations."""
+        return sum(r.mem_mib for r in self.held_by.values())
+
+    @property
+    def share_used_milli(self) -> int:
+        """The sum of the shares; a whole-GPU attempt has all of it."""
+        return sum(WHOLE_SHARE_MILLI if r.whole else r.share_milli for r in self.held_by.values())
+
+
+@dataclass(slots=True)
+class Group:
+    """A named set of jobs that can be paused or limited together."""
+
+    name: str
+    paused: bool = False
+    max_running: int | None = None
+    running: int = 0

@@ -1,0 +1,129 @@
+"""Who is next: the jobs that could start now, indexed so that planning never looks at all of them.
+
+Jobs with the same need, group and time limit form a class: if its first job can't start, none of
+it can. So planning costs what the number of classes costs, however many jobs wait in each.
+Heaps are pruned lazily: an entry is only a hint, `Job` says whether it still holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from stoker.core.model import Job, Need
+
+Order = tuple[int, int]
+ClassKey = tuple[Need, str | None, int | None]
+
+
+@dataclass(slots=True, eq=False)
+class JobClass:
+    """Jobs that planning can't tell apart but for their order."""
+
+    need: Need
+    group: str | None
+    time_limit_ms: int | None
+    number: int  # breaks ties in heaps, so that classes are never compared
+    heap: list[Order] = field(default_factory=list)
+    members: set[int] = field(default_factory=set)
+    in_line_as: Order | None = None  # the order under which it stands in its line
+
+
+Line = list[tuple[Order, int, JobClass]]
+
+
+class ReadyQueue:
+    """All jobs that are only waiting for room, first things first."""
+
+    def __init__(self, find: Callable[[int], Job | None]) -> None:
+        self._find = find
+        self._classes: dict[ClassKey, JobClass] = {}
+        self._made = 0
+        self._gpu_line: Line = []
+        self._cpu_line: Line = []
+        self.count = 0
+
+    def add(self, job: Job) -> None:
+        """Put a job in line."""
+        key = (job.need, job.group, job.terms.time_limit_ms)
+        cls = self._classes.get(key)
+        if cls is None:
+            self._made += 1
+            cls = self._classes[key] = JobClass(*key, number=self._made)
+        if job.id in cls.members:
+            return
+        cls.members.add(job.id)
+        self.count += 1
+        order = job.order
+        heappush(cls.heap, order)
+        if cls.in_line_as is None or order < cls.in_line_as:
+            self._line_up(cls, order)
+
+    def discard(self, job: Job) -> None:
+        """Take a job out of line, if it stands there. Call it before its need or order change."""
+        key = (job.need, job.group, job.terms.time_limit_ms)
+        cls = self._classes.get(key)
+        if cls is None or job.id not in cls.members:
+            return
+        cls.members.remove(job.id)
+        self.count -= 1
+        if not cls.members:
+            # The class is dropped, so that needs which nobody has any more cost nothing; its
+            # entry in the line is seen to be stale by its missing heap.
+            del self._classes[key]
+            cls.heap.clear()
+
+    def has(self, job: Job) -> bool:
+        """True if the job stands in line."""
+        cls = self._classes.get((job.need, job.group, job.terms.time_limit_ms))
+        return cls is not None and job.id in cls.members
+
+    def class_of(self, job: Job) -> JobClass | None:
+        """The class in which the job stands, if it stands in line."""
+        cls = self._classes.get((job.need, job.group, job.terms.time_limit_ms))
+        return cls if cls is not None and job.id in cls.members else None
+
+    def head(self, cls: JobClass) -> Job | None:
+        """The first job of a class."""
+        while cls.heap:
+            priority, job_id = cls.heap[0]
+            job = self._find(job_id)
+            if job is not None and job_id in cls.members and job.priority == priority:
+                return job
+            heappop(cls.heap)
+        return None
+
+    def pop_class(self, gpu: bool) -> JobClass | None:
+        """Take the class whose head is first out of its line; give it back with `put_back`."""
+        line = self._gpu_line if gpu else self._cpu_line
+        while line:
+            order, _, cls = heappop(line)
+            if cls.in_line_as != order:
+                continue
+            cls.in_line_as = None
+            head = self.head(cls)
+            if head is None:
+                continue
+            if head.order != order:
+                self._line_up(cls, head.order)
+                continue
+            return cls
+        return None
+
+    def put_back(self, cls: JobClass) -> None:
+        """Let a class stand in its line again, by its present head."""
+        head = self.head(cls)
+        if head is not None and (cls.in_line_as is None or head.order < cls.in_line_as):
+            self._line_up(cls, head.order)
+
+    def classes(self) -> list[JobClass]:
+        """All classes, in no useful order."""
+        return list(self._classes.values())
+
+    def _line_up(self, cls: JobClass, order: Order) -> None:
+        cls.in_line_as = order
+        heappush(self._line_of(cls), (order, cls.number, cls))
+
+    def _line_of(self, cls: JobClass) -> Line:
+        return self._gpu_line if cls.need.gpus else self._cpu_line

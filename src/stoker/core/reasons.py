@@ -1,0 +1,224 @@
+"""Why a job waits, as values; each front end renders them in its own way.
+
+`words` is the rendering that the command line and the page share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from stoker.core.model import Cause, JobState, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class IsHeld:
+    """Its user holds it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueIsPaused:
+    """Nothing starts at all, or nothing of its group."""
+
+    group: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupIsFull:
+    """As many of its group run as may."""
+
+    group: str
+    max_running: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForTime:
+    """It is not to start before a moment."""
+
+    until_ms: int
+    after_failure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForJobs:
+    """Other jobs must end first."""
+
+    job_ids: tuple[int, ...]
+    must_succeed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsGpus:
+    """Not enough GPUs have room for it."""
+
+    wanted: int
+    free: int
+    allowed: int  # how many exist that it may use at all
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsMemory:
+    """No GPU has enough memory left."""
+
+    wanted_mib: int
+    most_free_mib: int
+    gpu: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsShare:
+    """No GPU has a large enough share left."""
+
+    wanted_milli: int
+    most_free_milli: int
+    gpu: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsCpus:
+    """Not enough CPU slots are free."""
+
+    wanted: int
+    free: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """There would be room, but it is kept for a job that comes before."""
+
+    for_job: int
+    gpus: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CanNeverStart:
+    """As the GPUs are now, it can't start, however long it waits."""
+
+    wanted: int
+    could_fit: int
+    drained: int
+
+
+@dataclass(frozen=True, slots=True)
+class IsNext:
+    """Nothing stands in its way: it starts with the next turn."""
+
+
+Reason = (
+    IsHeld
+    | QueueIsPaused
+    | GroupIsFull
+    | WaitsForTime
+    | WaitsForJobs
+    | NeedsGpus
+    | NeedsMemory
+    | NeedsShare
+    | NeedsCpus
+    | HeldBack
+    | CanNeverStart
+    | IsNext
+)
+
+
+def as_data(reason: Reason) -> dict[str, Any]:
+    """The reason for JSON: its kind and its fields."""
+    return {"kind": type(reason).__name__, **asdict(reason)}
+
+
+def gib(mib: int) -> str:
+    """Memory for people."""
+    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib} MiB"
+
+
+def plural(count: int, noun: str) -> str:
+    """ "1 GPU", "2 GPUs"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def words(reason: Reason, now_ms: int) -> str:
+    """The reason in words."""
+    match reason:
+        case IsHeld():
+            return "held; `stoker release` lets it go"
+        case QueueIsPaused(group=None):
+            return "the queue is paused; `stoker resume` lets it go on"
+        case QueueIsPaused(group=group):
+            return f"group {group} is paused; `stoker resume {group}` lets it go on"
+        case GroupIsFull(group=group, max_running=most):
+            return f"group {group} runs at most {plural(most, 'job')} at a time"
+        case WaitsForTime(until_ms=until, after_failure=failed):
+            wait = _duration(max(0, until - now_ms))
+            return f"tries again in {wait} after a failure" if failed else f"starts in {wait}"
+        case WaitsForJobs(job_ids=ids, must_succeed=must):
+            names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
+            noun = "job" if len(ids) == 1 else "jobs"
+            return f"waits for {noun} {names} to {'succeed' if must else 'end'}"
+        case NeedsGpus(wanted=wanted, free=free, allowed=allowed):
+            return f"needs {plural(wanted, 'GPU')}, {free} of {allowed} free"
+        case NeedsMemory(wanted_mib=wanted, most_free_mib=most, gpu=gpu):
+            return f"needs {gib(wanted)} of GPU memory, most room is {gib(most)} on GPU {gpu}"
+        case NeedsShare(wanted_milli=wanted, most_free_milli=most, gpu=gpu):
+            return f"needs {wanted / 1000:g} of a GPU, most room is {most / 1000:g} on GPU {gpu}"
+        case NeedsCpus(wanted=wanted, free=free, total=total):
+            return f"needs {plural(wanted, 'CPU slot')}, {free} of {total} free"
+        case HeldBack(for_job=job_id, gpus=gpus):
+            if not gpus:
+                return f"CPU slots are kept for job {job_id}, which is before it"
+            noun = "GPU" if len(gpus) == 1 else "GPUs"
+            kept = "is" if len(gpus) == 1 else "are"
+            return f"{noun} {', '.join(gpus)} {kept} kept for job {job_id}, which is before it"
+        case CanNeverStart(wanted=wanted, could_fit=could, drained=drained):
+            drain = f" ({drained} of them drained)" if drained else ""
+            return (
+                f"needs {plural(wanted, 'GPU')}, and only {could} could ever fit it{drain}; "
+                "add or resume a GPU, or edit the job"
+            )
+        case IsNext():
+            return "starts next"
+
+
+def _duration(ms: int) -> str:
+    seconds = -(-ms // 1000)
+    if seconds < 60:
+        return f"{seconds}s"
+    minutes, seconds = divmod(seconds, 60)
+    if minutes < 60:
+        return f"{minutes}m {seconds:02d}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes:02d}m" if hours < 48 else f"{hours // 24}d {hours % 24}h"
+
+
+def outcome_words(outcome: Outcome) -> str | None:
+    """Why a job ended as it did; None where the state says it all."""
+    if outcome.state is JobState.SUCCEEDED:
+        return None
+    how = outcome.exit
+    match outcome.cause:
+        case Cause.EXIT:
+            assert how is not None
+            return f"exit code {how.code}" if how.signal is None else _signal(how.signal)
+        case Cause.TIME_LIMIT:
+            return "time limit"
+        case Cause.NOT_STARTED:
+            return f"could not start: {outcome.detail}"
+        case Cause.CANCELLED:
+            return None
+        case Cause.TERMINAL_GONE:
+            return "its terminal was gone"
+        case Cause.REQUIREMENT:
+            job_id, _, state = outcome.detail.partition(" ")
+            return f"job {job_id}, which it needs, ended as {state}"
+        case Cause.NO_TRACE:
+            return outcome.detail or "no process and no exit code was left"
+
+
+_SIGNALS = {
+    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT",
+    7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2",
+    13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 24: "SIGXCPU", 25: "SIGXFSZ",
+}  # fmt: skip
+
+
+def _signal(number: int) -> str:
+    return f"signal {number} ({_SIGNALS[number]})" if number in _SIGNALS else f"signal {number}"

@@ -1,0 +1,609 @@
+"""The state, and the one door through which it changes.
+
+`State.apply(event)` is the only mutator of jobs, attempts, GPUs and groups. Legal moves are the
+literal table `LEGAL`; any other is a bug, and an assertion stops the turn before its commit.
+The indexes (ready jobs, timers, dependents, what is to be started or stopped) are derived from
+the jobs, and rebuilt from them by `State.restored`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from stoker.core import events as ev
+from stoker.core.fit import natural, reservation
+from stoker.core.model import (
+    FINAL,
+    Attempt,
+    Cause,
+    Exit,
+    Gpu,
+    Group,
+    Job,
+    JobState,
+    Outcome,
+    Requirement,
+    Stop,
+    Warning,
+)
+from stoker.core.order import ReadyQueue
+
+S = JobState
+
+LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
+    {
+        (S.HELD, S.WAITING),
+        (S.HELD, S.CANCELLED),
+        (S.HELD, S.SKIPPED),
+        (S.WAITING, S.HELD),
+        (S.WAITING, S.RUNNING),
+        (S.WAITING, S.CANCELLED),
+        (S.WAITING, S.SKIPPED),
+        (S.RUNNING, S.STOPPING),
+        (S.RUNNING, S.SUCCEEDED),
+        (S.RUNNING, S.FAILED),
+        (S.RUNNING, S.CANCELLED),
+        (S.RUNNING, S.LOST),
+        (S.RUNNING, S.WAITING),
+        (S.STOPPING, S.CANCELLED),
+        (S.STOPPING, S.FAILED),
+        (S.STOPPING, S.WAITING),
+    }
+)
+
+BACKOFF_FIRST_MS = 1_000
+BACKOFF_MOST_MS = 300_000
+
+
+def backoff_ms(failures: int) -> int:
+    """How long a job waits before the attempt that follows its nth failure."""
+    return min(BACKOFF_FIRST_MS << min(failures - 1, 20), BACKOFF_MOST_MS)
+
+
+class Timer(IntEnum):
+    """What may be due at a moment."""
+
+    READY = 0
+    WARNING = 1
+    LIMIT = 2
+    GRACE = 3
+
+
+@dataclass(slots=True)
+class Ended:
+    """An attempt, or a job that never ran, has ended; for the store."""
+
+    job: Job
+    attempt: Attempt | None
+    outcome: Outcome
+    at_ms: int
+    job_is_final: bool
+
+
+@dataclass(slots=True)
+class Change:
+    """What has changed since the last commit, as the store has to know it."""
+
+    submitted: list[ev.JobSubmitted] = field(default_factory=list)
+    edited: list[ev.JobEdited] = field(default_factory=list)
+    touched: dict[int, None] = field(default_factory=dict)
+    ended: list[Ended] = field(default_factory=list)
+    removed: list[int] = field(default_factory=list)
+    gpus: bool = False
+    groups: set[str] = field(default_factory=set)
+    settings: bool = False  # paused, cpus
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.submitted
+            or self.edited
+            or self.touched
+            or self.ended
+            or self.removed
+            or self.gpus
+            or self.groups
+            or self.settings
+        )
+
+
+class State:
+    """All jobs that are not final, the GPUs, and the indexes that planning asks."""
+
+    def __init__(self, now_ms: int = 0) -> None:
+        self.now_ms = now_ms
+        self.next_job_id = 1
+        self.paused = False
+        self.cpus = 1
+        self.cpus_used = 0
+        self.jobs: dict[int, Job] = {}
+        self.gpus: dict[str, Gpu] = {}
+        self.groups: dict[str, Group] = {}
+        self.ready = ReadyQueue(self.jobs.get)
+        self.active: dict[int, None] = {}
+        self.to_start: dict[int, None] = {}
+        self.to_warn: dict[int, None] = {}
+        self.stopping: dict[int, None] = {}
+        self.doomed: list[tuple[int, int, JobState]] = []
+        self.change = Change()
+        self._dependents: dict[int, list[int]] = {}
+        self._timers: list[tuple[int, int, int, int]] = []  # when, job, attempt, Timer
+
+    @classmethod
+    def restored(
+        cls,
+        jobs: Iterable[Job],
+        gpus: Iterable[Gpu],
+        groups: Iterable[Group],
+        *,
+        now_ms: int,
+        next_job_id: int,
+        paused: bool,
+        cpus: int,
+    ) -> State:
+        """The state as the store has it, with every index built anew."""
+        state = cls(now_ms)
+        state.next_job_id, state.paused, state.cpus = next_job_id, paused, cpus
+        state.gpus = {g.id: g for g in sorted(gpus, key=lambda g: natural(g.id))}
+        state.groups = {g.name: g for g in groups}
+        for job in jobs:
+            assert job.state not in FINAL, f"job {job.id} is final and stays in the store"
+            state.jobs[job.id] = job
+            state._index(job)
+        return state
+
+    # ------------------------------------------------------------------ the door
+
+    def apply(self, event: ev.Event) -> None:
+        """Let one fact come true."""
+        if event.at_ms > self.now_ms:
+            self.now_ms = event.at_ms
+        _APPLY[type(event)](self, event)
+
+    def take_change(self) -> Change:
+        """What is to be committed; the next change starts empty."""
+        change, self.change = self.change, Change()
+        return change
+
+    # ------------------------------------------------------------------ questions
+
+    def is_current(self, job_id: int, attempt: int) -> bool:
+        """True if that attempt is the one that is active: the fence against stale facts."""
+        job = self.jobs.get(job_id)
+        return job is not None and job.active is not None and job.active.number == attempt
+
+    def next_timer_ms(self) -> int | None:
+        """When something may become due without any event."""
+        return self._timers[0][0] if self._timers else None
+
+    def deadline_ms(self, job: Job) -> int | None:
+        """When the active attempt reaches its time limit."""
+        assert job.active is not None
+        limit = job.terms.time_limit_ms
+        if limit is None:
+            return None
+        started = job.active.started_at_ms
+        return (job.active.placed_at_ms if started is None else started) + limit
+
+    def warning_ms(self, job: Job) -> int | None:
+        """When the active attempt is to get its signal before the limit."""
+        deadline = self.deadline_ms(job)
+        if deadline is None or job.terms.signal is None:
+            return None
+        return deadline - job.terms.signal_before_ms
+
+    def kill_ms(self, job: Job) -> int:
+        """When a stopping attempt's grace time is over."""
+        assert job.active is not None and job.active.stop is not None
+        return job.active.stop.at_ms + job.terms.grace_ms
+
+    def take_due(self) -> list[ev.Event]:
+        """What has become due by now, as events that are still to be applied."""
+        due: list[ev.Event] = []
+        while self._timers and self._timers[0][0] <= self.now_ms:
+            _, job_id, number, kind = heappop(self._timers)
+            job = self.jobs.get(job_id)
+            if job is None:
+                continue
+            if kind == Timer.READY:
+                self._settle(job)
+                continue
+            attempt = job.active
+            if attempt is None or attempt.number != number or attempt.stop is not None:
+                continue
+            at_ms = self.now_ms
+            if kind == Timer.WARNING and attempt.warning is Warning.NONE:
+                if (self.warning_ms(job) or 0) <= at_ms:
+                    due.append(ev.WarningDue(at_ms, job_id, number))
+            elif kind == Timer.LIMIT and (self.deadline_ms(job) or 0) <= at_ms:
+                due.append(ev.StopRequested(at_ms, job_id, number, Cause.TIME_LIMIT))
+        return due
+
+    def take_doomed(self) -> list[ev.Event]:
+        """The jobs whose requirement can no longer come true, as events still to be applied."""
+        doomed, self.doomed = self.doomed, []
+        skips: list[ev.Event] = []
+        seen: set[int] = set()
+        for job_id, requirement, ended_as in doomed:
+            job = self.jobs.get(job_id)
+            if job is not None and job.active is None and job_id not in seen:
+                seen.add(job_id)
+                skips.append(ev.JobSkipped(self.now_ms, job_id, requirement, ended_as))
+        return skips
+
+    def group_of(self, name: str) -> Group:
+        """The group of that name, made on first mention."""
+        group = self.groups.get(name)
+        if group is None:
+            group = self.groups[name] = Group(name)
+        return group
+
+    # ------------------------------------------------------------------ indexes
+
+    def _index(self, job: Job) -> None:
+        """Enter a job that comes from outside memory into every index."""
+        for requirement in job.requires or ():
+            self._dependents.setdefault(requirement.job_id, []).append(job.id)
+        if job.group is not None:
+            self.group_of(job.group)
+        attempt = job.active
+        if attempt is None:
+            self._settle(job)
+            return
+        self._occupy(job, attempt)
+        if attempt.started_at_ms is None:
+            self.to_start[job.id] = None
+        if attempt.stop is not None:
+            self.stopping[job.id] = None
+        if attempt.warning is Warning.DUE:
+            self.to_warn[job.id] = None
+        self._set_attempt_timers(job)
+
+    def _settle(self, job: Job) -> None:
+        """Put a waiting job in line if nothing but room is missing, else set its timer."""
+        if job.state is not S.WAITING or job.requires:
+            return
+        moment = max(job.not_before_ms or 0, job.backoff_until_ms or 0)
+        if moment > self.now_ms:
+            heappush(self._timers, (moment, job.id, 0, Timer.READY))
+        else:
+            self.ready.add(job)
+
+    def _set_attempt_timers(self, job: Job) -> None:
+        attempt = job.active
+        assert attempt is not None
+        moments: list[tuple[int | None, Timer]] = [
+            (self.deadline_ms(job), Timer.LIMIT),
+            (self.warning_ms(job), Timer.WARNING),
+        ]
+        if attempt.stop is not None:
+            moments = [(self.kill_ms(job), Timer.GRACE)]
+        for moment, kind in moments:
+            if moment is not None:
+                heappush(self._timers, (moment, job.id, attempt.number, kind))
+
+    def _occupy(self, job: Job, attempt: Attempt) -> None:
+        self.active[job.id] = None
+        for gpu_id in attempt.gpus:
+            gpu = self.gpus[gpu_id]
+            gpu.held_by[job.id] = reservation(job.need, gpu)
+        self.cpus_used += job.need.cpus
+        if job.group is not None:
+            self.group_of(job.group).running += 1
+
+    def _vacate(self, job: Job, attempt: Attempt) -> None:
+        del self.active[job.id]
+        for gpu_id in attempt.gpus:
+            gpu = self.gpus[gpu_id]
+            del gpu.held_by[job.id]
+            if gpu.removing and not gpu.held_by:
+                del self.gpus[gpu_id]
+                self.change.gpus = True
+        self.cpus_used -= job.need.cpus
+        if job.group is not None:
+            self.group_of(job.group).running -= 1
+        self.to_start.pop(job.id, None)
+        self.to_warn.pop(job.id, None)
+        self.stopping.pop(job.id, None)
+
+    def _move(self, job: Job, target: JobState) -> None:
+        assert (job.state, target) in LEGAL, f"job {job.id}: {job.state} -> {target}"
+        if job.state is S.WAITING:
+            self.ready.discard(job)
+        job.state = target
+        self.change.touched[job.id] = None
+
+    def _queued(self, job_id: int) -> Job:
+        job = self.jobs[job_id]
+        assert job.active is None, f"job {job_id} is {job.state}"
+        return job
+
+    def _current(self, job_id: int, attempt: int) -> tuple[Job, Attempt]:
+        job = self.jobs[job_id]
+        active = job.active
+        assert active is not None and active.number == attempt, f"job {job_id}, attempt {attempt}"
+        return job, active
+
+    # ------------------------------------------------------------------ endings
+
+    def _finish(self, job: Job, attempt: Attempt | None, outcome: Outcome) -> None:
+        """The job is final: it leaves memory, and those that wait for it are told."""
+        self._move(job, outcome.state)
+        del self.jobs[job.id]
+        self.change.touched.pop(job.id, None)
+        self.change.ended.append(Ended(job, attempt, outcome, self.now_ms, True))
+        for dependent_id in self._dependents.pop(job.id, ()):
+            dependent = self.jobs.get(dependent_id)
+            if dependent is not None:
+                self._requirement_ended(dependent, job.id, outcome.state)
+
+    def _requirement_ended(self, job: Job, required_id: int, ended_as: JobState) -> None:
+        left: list[Requirement] = []
+        for requirement in job.requires or ():
+            if requirement.job_id != required_id:
+                left.append(requirement)
+            elif requirement.must_succeed and ended_as is not S.SUCCEEDED:
+                left.append(requirement)
+                self.doomed.append((job.id, required_id, ended_as))
+        job.requires = tuple(left) or None
+        self.change.touched[job.id] = None
+        self._settle(job)
+
+    def _end_attempt(self, job: Job, attempt: Attempt, outcome: Outcome) -> None:
+        self._vacate(job, attempt)
+        job.active = None
+        may_retry = outcome.state in (S.FAILED, S.LOST) and job.failures < job.terms.retries
+        if not may_retry:
+            self._finish(job, attempt, outcome)
+            return
+        self._move(job, S.WAITING)
+        job.failures += 1
+        job.backoff_until_ms = self.now_ms + backoff_ms(job.failures)
+        self.change.ended.append(Ended(job, attempt, outcome, self.now_ms, False))
+        self._settle(job)
+
+    # ------------------------------------------------------------------ one method an event
+
+    def _job_submitted(self, e: ev.JobSubmitted) -> None:
+        assert e.job_id >= self.next_job_id, f"job id {e.job_id} was given before"
+        self.next_job_id = e.job_id + 1
+        job = Job(
+            e.job_id,
+            e.need,
+            e.terms,
+            e.priority,
+            e.group,
+            S.HELD if e.held else S.WAITING,
+            e.not_before_ms,
+            requires=e.requires or None,
+        )
+        self.jobs[job.id] = job
+        self.change.submitted.append(e)
+        self._index(job)
+
+    def _job_retried(self, e: ev.JobRetried) -> None:
+        assert e.job_id not in self.jobs, f"job {e.job_id} is not final"
+        job = Job(e.job_id, e.need, e.terms, e.priority, e.group, attempt=e.attempt)
+        job.requires = e.requires or None
+        self.jobs[job.id] = job
+        self.change.touched[job.id] = None
+        self._index(job)
+
+    def _job_held(self, e: ev.JobHeld) -> None:
+        self._move(self._queued(e.job_id), S.HELD)
+
+    def _job_released(self, e: ev.JobReleased) -> None:
+        job = self._queued(e.job_id)
+        self._move(job, S.WAITING)
+        self._settle(job)
+
+    def _job_edited(self, e: ev.JobEdited) -> None:
+        job = self._queued(e.job_id)
+        self.ready.discard(job)
+        job.need, job.terms = e.need, e.terms
+        job.priority, job.group, job.not_before_ms = e.priority, e.group, e.not_before_ms
+        if job.group is not None:
+            self.group_of(job.group)
+        self.change.touched[job.id] = None
+        self.change.edited.append(e)
+        self._settle(job)
+
+    def _job_cancelled(self, e: ev.JobCancelled) -> None:
+        self._finish(self._queued(e.job_id), None, Outcome(S.CANCELLED, e.cause))
+
+    def _job_skipped(self, e: ev.JobSkipped) -> None:
+        detail = f"{e.requirement} {e.requirement_state}"
+        self._finish(
+            self._queued(e.job_id), None, Outcome(S.SKIPPED, Cause.REQUIREMENT, detail=detail)
+        )
+
+    def _jobs_removed(self, e: ev.JobsRemoved) -> None:
+        for job_id in e.job_ids:
+            assert job_id not in self.jobs, f"job {job_id} is not final"
+            self.change.removed.append(job_id)
+
+    def _attempt_placed(self, e: ev.AttemptPlaced) -> None:
+        job = self._queued(e.job_id)
+        assert e.attempt == job.attempt + 1, f"job {e.job_id}: attempt {e.attempt}"
+        self._move(job, S.RUNNING)
+        job.attempt = e.attempt
+        job.backoff_until_ms = None
+        job.active = Attempt(e.attempt, e.gpus, e.at_ms)
+        self._occupy(job, job.active)
+        self.to_start[job.id] = None
+        self._set_attempt_timers(job)
+
+    def _attempt_started(self, e: ev.AttemptStarted) -> None:
+        job, attempt = self._current(e.job_id, e.attempt)
+        attempt.started_at_ms = e.at_ms
+        attempt.pid = e.pid
+        self.to_start.pop(job.id, None)
+        self.change.touched[job.id] = None
+        self._set_attempt_timers(job)
+
+    def _attempt_not_started(self, e: ev.AttemptNotStarted) -> None:
+        job, attempt = self._current(e.job_id, e.attempt)
+        outcome = Outcome(S.FAILED, e.cause, detail=e.why)
+        if attempt.stop is not None and attempt.stop.cause is Cause.CANCELLED:
+            outcome = Outcome(S.CANCELLED, Cause.CANCELLED)
+        elif e.cause is Cause.TERMINAL_GONE:
+            outcome = Outcome(S.CANCELLED, e.cause, detail=e.why)
+        self._end_attempt(job, attempt, outcome)
+
+    def _attempt_exited(self, e: ev.AttemptExited) -> None:
+        job, attempt = self._current(e.job_id, e.attempt)
+        self._end_attempt(job, attempt, judged(attempt.stop, e.exit))
+
+    def _attempt_vanished(self, e: ev.AttemptVanished) -> None:
+        job, attempt = self._current(e.job_id, e.attempt)
+        outcome = Outcome(S.LOST, Cause.NO_TRACE, detail=e.why)
+        if attempt.stop is not None:
+            # It was being stopped and it is gone: that is what was asked for.
+            outcome = judged(attempt.stop, None)
+        self._end_attempt(job, attempt, outcome)
+
+    def _stop_requested(self, e: ev.StopRequested) -> None:
+        job, attempt = self._current(e.job_id, e.attempt)
+        if attempt.stop is not None:
+            # A user's wish counts for more than a time limit: no retry follows it.
+            if e.cause is Cause.CANCELLED:
+                attempt.stop.cause = e.cause
+                self.change.touched[job.id] = None
+            return
+        self._move(job, S.STOPPING)
+        attempt.stop = Stop(e.cause, e.at_ms)
+        self.stopping[job.id] = None
+        self.to_warn.pop(job.id, None)
+        self._set_attempt_timers(job)
+
+    def _warning_due(self, e: ev.WarningDue) -> None:
+        job, attempt = self._current(e.job_id, e.attempt)
+        attempt.warning = Warning.DUE
+        self.to_warn[job.id] = None
+        self.change.touched[job.id] = None
+
+    def _warning_sent(self, e: ev.WarningSent) -> None:
+        job, attempt = self._current(e.job_id, e.attempt)
+        attempt.warning = Warning.SENT
+        self.to_warn.pop(job.id, None)
+        self.change.touched[job.id] = None
+
+    def _queue_paused(self, e: ev.QueuePaused) -> None:
+        self._set_paused(e.group, True)
+
+    def _queue_resumed(self, e: ev.QueueResumed) -> None:
+        self._set_paused(e.group, False)
+
+    def _set_paused(self, group: str | None, paused: bool) -> None:
+        if group is None:
+            self.paused = paused
+            self.change.settings = True
+        else:
+            self.group_of(group).paused = paused
+            self.change.groups.add(group)
+
+    def _group_limited(self, e: ev.GroupLimited) -> None:
+        self.group_of(e.group).max_running = e.max_running
+        self.change.groups.add(e.group)
+
+    def _gpu_added(self, e: ev.GpuAdded) -> None:
+        gpu = self.gpus.get(e.gpu)
+        if gpu is None:
+            self.gpus[e.gpu] = Gpu(e.gpu, e.memory_mib, e.declared)
+            self.gpus = {k: self.gpus[k] for k in sorted(self.gpus, key=natural)}
+        else:
+            gpu.removing = False
+            gpu.memory_mib = e.memory_mib
+            gpu.declared = gpu.declared or e.declared
+        self.change.gpus = True
+
+    def _gpu_removed(self, e: ev.GpuRemoved) -> None:
+        gpu = self.gpus[e.gpu]
+        if gpu.held_by:
+            gpu.removing = True
+        else:
+            del self.gpus[e.gpu]
+        self.change.gpus = True
+
+    def _gpu_drained(self, e: ev.GpuDrained) -> None:
+        self.gpus[e.gpu].drained = True
+        self.change.gpus = True
+
+    def _gpu_resumed(self, e: ev.GpuResumed) -> None:
+        self.gpus[e.gpu].drained = False
+        self.change.gpus = True
+
+    def _cpus_counted(self, e: ev.CpusCounted) -> None:
+        self.cpus = e.cpus
+        self.change.settings = True
+
+    def _clock_shifted(self, e: ev.ClockShifted) -> None:
+        self.now_ms = e.at_ms
+        for job_id in self.active:
+            attempt = self.jobs[job_id].active
+            assert attempt is not None
+            attempt.placed_at_ms += e.by_ms
+            if attempt.started_at_ms is not None:
+                attempt.started_at_ms += e.by_ms
+            if attempt.stop is not None:
+                attempt.stop.at_ms += e.by_ms
+            self.change.touched[job_id] = None
+        for job in self.jobs.values():
+            if job.backoff_until_ms is not None:
+                job.backoff_until_ms += e.by_ms
+                self.change.touched[job.id] = None
+        self._rebuild_timers()
+
+    def _rebuild_timers(self) -> None:
+        self._timers.clear()
+        for job in self.jobs.values():
+            if job.active is not None:
+                self._set_attempt_timers(job)
+            elif not self.ready.has(job):
+                self._settle(job)
+        heapify(self._timers)
+
+    def _time_passed(self, e: ev.TimePassed) -> None:
+        """The time itself was taken by `apply`; what is due is asked for with `take_due`."""
+
+
+def judged(stop: Stop | None, how: Exit | None) -> Outcome:
+    """What an ended attempt amounts to. The exit code is never invented: it may be unknown."""
+    if stop is not None:
+        state = S.FAILED if stop.cause is Cause.TIME_LIMIT else S.CANCELLED
+        return Outcome(state, stop.cause, how)
+    assert how is not None
+    return Outcome(S.SUCCEEDED if how.ok else S.FAILED, Cause.EXIT, how)
+
+
+_APPLY: dict[type[Any], Callable[[State, Any], None]] = {
+    ev.JobSubmitted: State._job_submitted,
+    ev.JobRetried: State._job_retried,
+    ev.JobHeld: State._job_held,
+    ev.JobReleased: State._job_released,
+    ev.JobEdited: State._job_edited,
+    ev.JobCancelled: State._job_cancelled,
+    ev.JobSkipped: State._job_skipped,
+    ev.JobsRemoved: State._jobs_removed,
+    ev.AttemptPlaced: State._attempt_placed,
+    ev.AttemptStarted: State._attempt_started,
+    ev.AttemptNotStarted: State._attempt_not_started,
+    ev.AttemptExited: State._attempt_exited,
+    ev.AttemptVanished: State._attempt_vanished,
+    ev.StopRequested: State._stop_requested,
+    ev.WarningDue: State._warning_due,
+    ev.WarningSent: State._warning_sent,
+    ev.QueuePaused: State._queue_paused,
+    ev.QueueResumed: State._queue_resumed,
+    ev.GroupLimited: State._group_limited,
+    ev.GpuAdded: State._gpu_added,
+    ev.GpuRemoved: State._gpu_removed,
+    ev.GpuDrained: State._gpu_drained,
+    ev.GpuResumed: State._gpu_resumed,
+    ev.CpusCounted: State._cpus_counted,
+    ev.ClockShifted: State._clock_shifted,
+    ev.TimePassed: State._time_passed,
+}

@@ -1,0 +1,157 @@
+"""One turn: take facts and wishes in, apply, plan, commit, carry out.
+
+The daemon, the simulator and the tests drive this very code. Nothing is done outside before the
+decision is committed, and what is to be done outside is derived from the state each time, so a
+crash at any point loses no order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.core import events as ev
+from stoker.core.commands import orders
+from stoker.core.plan import Scan
+from stoker.core.state import State
+from stoker.errors import StokerError, Unavailable
+from stoker.ports import Clock, Executor, Inventory, Sighting, Store, StoreFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a wish comes to: the events that grant it, and the answer once they are committed."""
+
+    events: Sequence[ev.Event]
+    answer: Any = None
+
+
+Wish = Callable[[State], Decided]
+"""Looks at the state and says which events grant it, or raises StokerError."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What became of a wish: `error` or `value`."""
+
+    value: Any = None
+    error: StokerError | None = None
+
+
+class Engine:
+    """Owns the state; everything that happens goes through `turn`."""
+
+    def __init__(
+        self,
+        store: Store,
+        executor: Executor,
+        inventory: Inventory,
+        clock: Clock,
+        witness: Callable[[ev.Event], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._executor = executor
+        self._inventory = inventory
+        self._clock = clock
+        self._witness = witness
+        self.starts_nothing = False  # while the daemon drains
+        self.state = store.load(clock.read().now_ms)
+        executor.adopt(self.state.jobs[job_id] for job_id in self.state.active)
+
+    def turn(self, wishes: Sequence[Wish] = ()) -> list[Answer]:
+        """One pass. Answers are true only because they are returned after the commit."""
+        reading = self._clock.read()
+        facts = self._executor.observe(reading.now_ms)
+        try:
+            if reading.shifted_ms:
+                self._apply(ev.ClockShifted(reading.now_ms, reading.shifted_ms))
+            else:
+                self._apply(ev.TimePassed(reading.now_ms))
+            self._take_in(facts)
+            self._reconcile(self._inventory.observe())
+            answers = [self._grant(wish) for wish in wishes]
+            self._decide()
+            change = self.state.take_change()
+            if change:
+                self._store.commit(self.state, change)
+        except StoreFailed as failure:
+            self.state = self._store.load(reading.now_ms)
+            error = Unavailable(
+                f"the state can't be saved: {failure}",
+                "nothing was changed; make room, then try again",
+            )
+            return [Answer(error=error) for _ in wishes]
+        except BaseException:
+            # A bug, found before anything was committed: memory is worth nothing, disk is.
+            self.state = self._store.load(reading.now_ms)
+            raise
+        self._executor.settled(facts)
+        self._executor.carry_out(orders(self.state), self._store.launch, reading.now_ms)
+        return answers
+
+    def next_wakeup_ms(self) -> int | None:
+        """When the next turn is due although nothing is heard from outside."""
+        moments = (self.state.next_timer_ms(), self._executor.next_wakeup_ms())
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    # ------------------------------------------------------------------ parts of a turn
+
+    def _apply(self, event: ev.Event) -> None:
+        self.state.apply(event)
+        if self._witness is not None:
+            self._witness(event)
+
+    def _take_in(self, facts: Sequence[ev.Fact]) -> None:
+        for fact in facts:
+            if not self.state.is_current(fact.job_id, fact.attempt):
+                continue  # It was committed before a crash, or is about an earlier attempt.
+            if isinstance(fact, ev.AttemptStarted):
+                attempt = self.state.jobs[fact.job_id].active
+                assert attempt is not None
+                if attempt.started_at_ms is not None:
+                    continue
+            self._apply(fact)
+
+    def _reconcile(self, sighting: Sighting) -> None:
+        for event in differences(self.state, sighting):
+            self._apply(event)
+
+    def _grant(self, wish: Wish) -> Answer:
+        try:
+            decided = wish(self.state)
+        except StokerError as error:
+            return Answer(error=error)
+        for event in decided.events:
+            self._apply(event)
+        return Answer(value=decided.answer)
+
+    def _decide(self) -> None:
+        for event in self.state.take_due():
+            self._apply(event)
+        while skips := self.state.take_doomed():
+            for event in skips:
+                self._apply(event)
+        if self.starts_nothing:
+            return
+        for placement in Scan(self.state).starts():
+            attempt = self.state.jobs[placement.job_id].attempt + 1
+            self._apply(
+                ev.AttemptPlaced(self.state.now_ms, placement.job_id, attempt, placement.gpus)
+            )
+
+
+def differences(state: State, sighting: Sighting) -> Iterator[ev.Event]:
+    """The events by which the state comes to agree with what is seen."""
+    now_ms = state.now_ms
+    if sighting.cpus != state.cpus:
+        yield ev.CpusCounted(now_ms, sighting.cpus)
+    if sighting.gpus is None:
+        return
+    seen = {gpu.id: gpu for gpu in sighting.gpus}
+    for gpu in seen.values():
+        known = state.gpus.get(gpu.id)
+        if known is None or known.removing or known.memory_mib != gpu.memory_mib:
+            yield ev.GpuAdded(now_ms, gpu.id, gpu.memory_mib)
+    for gpu_id in [g.id for g in state.gpus.values() if g.id not in seen and not g.removing]:
+        yield ev.GpuRemoved(now_ms, gpu_id)

@@ -1,0 +1,60 @@
+"""The one tree of errors: the user's, the world's, and ours.
+
+A message is one line that says what was wrong; `hint` says what to do. The command line maps
+`exit_code` in one place; the socket carries `code`. Our own mistakes are assertions, not these.
+"""
+
+
+class StokerError(Exception):
+    """Something that a person should be told in one line."""
+
+    code = "failed"
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class Failed(StokerError):
+    """The order was understood, but it can't be carried out as things stand."""
+
+
+class UsageError(StokerError):
+    """The user asked for something that makes no sense, or can never be had."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class NotFound(StokerError):
+    """What the user named does not exist."""
+
+    code = "not_found"
+    exit_code = 3
+
+
+class Unreachable(StokerError):
+    """The daemon does not answer."""
+
+    code = "unreachable"
+    exit_code = 4
+
+
+class Unavailable(StokerError):
+    """The world is in the way (disk full, daemon stopping): try again."""
+
+    code = "unavailable"
+    exit_code = 1
+
+
+BY_CODE: dict[str, type[StokerError]] = {
+    cls.code: cls for cls in (Failed, UsageError, NotFound, Unreachable, Unavailable)
+}
+
+
+def from_wire(error: dict[str, str]) -> StokerError:
+    """The error that the daemon reported, as the exception that it was there."""
+    cls = BY_CODE.get(error.get("code", ""), Failed)
+    return cls(error.get("message", "the daemon reported an error"), error.get("hint", ""))

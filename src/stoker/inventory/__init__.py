@@ -1,0 +1,1 @@
+"""Inventories: what there is to run on."""

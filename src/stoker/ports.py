@@ -1,0 +1,96 @@
+"""What the engine asks of the outside: four small protocols.
+
+Each adapter keeps to the contract tests in tests/contract/. All calls return at once or fail;
+none of them waits for a process, a driver or a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from stoker.core.commands import Command
+from stoker.core.events import Fact
+from stoker.core.model import Job, Launch
+from stoker.core.state import Change, State
+
+
+class StoreFailed(Exception):
+    """Nothing was written (a full disk, an I/O error); the same may succeed later."""
+
+
+class Store(Protocol):
+    """The record: what was committed is there after any crash, and nothing else is."""
+
+    def load(self, now_ms: int) -> State:
+        """The state as of the last commit."""
+
+    def commit(self, state: State, change: Change) -> None:
+        """Write the change durably, all of it or (raising StoreFailed) nothing."""
+
+    def launch(self, job_id: int) -> Launch:
+        """What is needed to start a job."""
+
+
+class Executor(Protocol):
+    """What runs attempts: processes on this machine, or a cluster.
+
+    Commands are idempotent per (job, attempt). Facts are repeated by `observe` until `settled`
+    says that they are committed.
+    """
+
+    def adopt(self, active: Iterable[Job]) -> None:
+        """Take over what an earlier engine started; called once, before anything else."""
+
+    def carry_out(
+        self, commands: Sequence[Command], launch_of: Callable[[int], Launch], now_ms: int
+    ) -> None:
+        """Do what the state asks for."""
+
+    def observe(self, now_ms: int) -> list[Fact]:
+        """The facts that are not settled yet."""
+
+    def settled(self, facts: Sequence[Fact]) -> None:
+        """These facts are committed and need not be told again."""
+
+    def next_wakeup_ms(self) -> int | None:
+        """When it wants to be asked again although nothing was heard from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenGpu:
+    """A GPU that is there."""
+
+    id: str
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What an inventory sees. `gpus` is None where GPUs are only what the user declares."""
+
+    cpus: int
+    gpus: tuple[SeenGpu, ...] | None = None
+
+
+class Inventory(Protocol):
+    """What there is to run on."""
+
+    def observe(self) -> Sighting:
+        """What is there now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The time, and by how much the wall clock was set since the last reading."""
+
+    now_ms: int
+    shifted_ms: int = 0
+
+
+class Clock(Protocol):
+    """The time of day, without surprises: a clock that is set shows as a shift."""
+
+    def read(self) -> Reading:
+        """The present time."""

@@ -1,0 +1,443 @@
+"""Amounts as people write them (memory, times, counts, lists) turned into numbers, and back.
+
+Pure functions: no clock, no IO; the moment that is "now" is an argument. What can't be understood
+is a UsageError that says what to write instead. Every submission imports this file, so it imports
+nothing that is slow to load.
+"""
+
+from __future__ import annotations
+
+import time
+
+from stoker.errors import UsageError
+
+MAX_MEMORY_MIB = 10**9
+MAX_DURATION_MS = 10**12
+MAX_GPUS = 4096
+MAX_LABEL_CHARS = 200
+
+# Memory units are powers of 1024 however they are written: GPU makers and drivers count so, and
+# nobody who writes 24GB for a 24 GiB card means less than all of it.
+_KIB_OF_UNIT = {"k": 1, "m": 1024, "g": 1024**2, "t": 1024**3}
+
+_MS_OF_UNIT = {
+    "w": 604_800_000,
+    "d": 86_400_000,
+    "h": 3_600_000,
+    "m": 60_000,
+    "s": 1000,
+    "ms": 1,
+}
+_UNIT_NAMES = {
+    "week": "w", "weeks": "w",
+    "day": "d", "days": "d",
+    "hr": "h", "hrs": "h", "hour": "h", "hours": "h",
+    "min": "m", "mins": "m", "minute": "m", "minutes": "m",
+    "sec": "s", "secs": "s", "second": "s", "seconds": "s",
+}  # fmt: skip
+
+
+def quoted(text: str) -> str:
+    """The user's own words inside a message, cut short so that the message stays one line."""
+    return f"'{text}'" if len(text) <= 60 else f"'{text[:57]}...'"
+
+
+def _is_digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _decimal(text: str) -> tuple[int, int] | None:
+    """A plain decimal number as (digits, power of ten to divide by), exact; None if it is not one.
+
+    Floats would turn 0.1h into 360000.00000000006 ms; integers don't.
+    """
+    whole, dot, fraction = text.partition(".")
+    if len(text) > 20 or not _is_digits(whole + fraction) or not whole or (dot and not fraction):
+        return None
+    return int(whole + fraction), 10 ** len(fraction)
+
+
+def _divided_up(value: int, divisor: int) -> int:
+    """Integer division that rounds up: a reservation or a time limit is never less than asked."""
+    return -(-value // divisor)
+
+
+def whole_number(text: str, lowest: int, highest: int, what: str = "number") -> int:
+    """A whole number within limits."""
+    text = text.strip()
+    if len(text) > 20 or not _is_digits(text.removeprefix("-").removeprefix("+")):
+        raise UsageError(
+            f"{quoted(text)} is not a whole number", f"write a {what} such as {max(lowest, 1)}"
+        )
+    value = int(text)
+    if value < lowest:
+        raise UsageError(f"{value} is too small", f"the {what} must be at least {lowest}")
+    if value > highest:
+        raise UsageError(f"{value} is too large", f"the {what} must be at most {highest}")
+    return value
+
+
+# --- memory -------------------------------------------------------------------------------------
+
+
+def memory_mib(text: str) -> int:
+    """ "8G", "8GiB", "512M", "1.5g"; a plain number means MiB, as in the drivers' own tables."""
+    compact = text.strip().lower()
+    number = compact.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = compact[len(number) :]
+    decimal = _decimal(number.strip())
+    kib = _KIB_OF_UNIT.get(unit.removesuffix("b").removesuffix("i") if unit else "m")
+    # "8b", "8i" and "8bi" leave an empty or odd unit behind, which is not in the table.
+    if decimal is None or kib is None:
+        raise UsageError(
+            f"{quoted(text)} is not an amount of memory", "write e.g. 8G, 512M or 1.5G (plain: MiB)"
+        )
+    digits, divisor = decimal
+    mib = _divided_up(digits * kib, divisor * 1024)
+    if mib == 0:
+        raise UsageError(
+            "no memory at all can't be reserved", "leave the option out, or write e.g. 8G"
+        )
+    if mib > MAX_MEMORY_MIB:
+        raise UsageError(f"{quoted(text)} is more memory than any GPU has", "write e.g. 8G or 512M")
+    return mib
+
+
+def memory_text(mib: int) -> str:
+    """Memory for people: "512 MiB", "23.5 GiB"."""
+    if mib < 1024:
+        return f"{mib} MiB"
+    return f"{mib / 1024:.1f} GiB"
+
+
+# --- durations ----------------------------------------------------------------------------------
+
+
+def duration_ms(text: str) -> int:
+    """ "90" (seconds), "30s", "2h", "1h30m", "1d", "0.5h", "1h 30m", "250ms"."""
+    refusal = UsageError(
+        f"{quoted(text)} is not a length of time", "write e.g. 90s, 30m, 2h, 1h30m or 1d"
+    )
+    rest = text.strip().lower()
+    plain = _decimal(rest)
+    if plain is not None:
+        total_ms = _divided_up(plain[0] * 1000, plain[1])
+    else:
+        total_ms = 0
+        previous_unit_ms = MAX_DURATION_MS
+        while rest:
+            number_length = _leading(rest, "0123456789.")
+            number, rest = rest[:number_length], rest[number_length:].lstrip()
+            unit_length = _leading(rest, "abcdefghijklmnopqrstuvwxyz")
+            unit, rest = rest[:unit_length], rest[unit_length:].lstrip()
+            decimal = _decimal(number)
+            unit_ms = _MS_OF_UNIT.get(_UNIT_NAMES.get(unit, unit), 0)
+            # Units go from large to small, so that "5m2h" is caught as the slip that it is.
+            if decimal is None or not unit_ms or unit_ms >= previous_unit_ms:
+                raise refusal
+            previous_unit_ms = unit_ms
+            total_ms += _divided_up(decimal[0] * unit_ms, decimal[1])
+        if previous_unit_ms == MAX_DURATION_MS:
+            raise refusal
+    if total_ms > MAX_DURATION_MS:
+        raise UsageError(f"{quoted(text)} is too long", "at most about 30 years (11574d)")
+    return total_ms
+
+
+def _leading(text: str, alphabet: str) -> int:
+    return len(text) - len(text.lstrip(alphabet))
+
+
+def positive_duration_ms(text: str) -> int:
+    """A duration that is not zero."""
+    value_ms = duration_ms(text)
+    if value_ms == 0:
+        raise UsageError("a time of zero makes no sense here", "write e.g. 90s, 30m or 2h")
+    return value_ms
+
+
+def duration_text(value_ms: int) -> str:
+    """A duration for people, with two units at most: "0.3s", "12s", "4m 05s", "2h 05m", "3d 04h"."""
+    value_ms = max(value_ms, 0)
+    if value_ms < 10_000:
+        return f"{value_ms // 100 / 10:g}s"
+    seconds = value_ms // 1000
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m {seconds % 60:02}s"
+    if seconds < 86_400:
+        return f"{seconds // 3600}h {seconds // 60 % 60:02}m"
+    return f"{seconds // 86_400}d {seconds // 3600 % 24:02}h"
+
+
+def age_text(then_ms: int, now_ms: int) -> str:
+    """How long ago, in one unit: "12s", "4m", "2h", "3d"."""
+    seconds = max(now_ms - then_ms, 0) // 1000
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+# --- moments ------------------------------------------------------------------------------------
+
+_MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def moment_ms(text: str, now_ms: int) -> int:
+    """ "22:00" (the next one), "+2h", "2026-12-01T08:00" (local time unless an offset is given)."""
+    words = text.strip()
+    if words.startswith("+"):
+        return now_ms + duration_ms(words[1:])
+    clock = _clock(words)
+    if clock is not None:
+        return _next_clock_ms(clock, now_ms)
+    at_ms = _date_ms(words)
+    if at_ms is None:
+        raise UsageError(
+            f"{quoted(text)} is not a time", "write e.g. 22:00, +2h or 2026-12-01T08:00"
+        )
+    if at_ms < now_ms:
+        raise UsageError(f"{quoted(text)} has passed", "write a time to come, e.g. 22:00 or +2h")
+    return at_ms
+
+
+def _next_clock_ms(clock: tuple[int, int, int], now_ms: int) -> int:
+    today = time.localtime(now_ms // 1000)
+    # Midnight in the days ahead is worked out by mktime, so that months end and clocks are put
+    # forward as they do where the user lives.
+    for days_ahead in (0, 1, 2):
+        day = today.tm_mday + days_ahead
+        at_ms = int(time.mktime((today.tm_year, today.tm_mon, day, *clock, 0, 0, -1))) * 1000
+        if at_ms > now_ms:
+            return at_ms
+    raise AssertionError("one of the next two days has such a moment")
+
+
+def _clock(text: str) -> tuple[int, int, int] | None:
+    parts = text.split(":")
+    if len(parts) not in (2, 3) or not all(_is_digits(p) and len(p) <= 2 for p in parts):
+        return None
+    if len(parts[1]) != 2 or len(parts[-1]) != 2:
+        return None
+    hour, minute, second = (*map(int, parts), 0)[:3]
+    return (hour, minute, second) if hour < 24 and minute < 60 and second < 60 else None
+
+
+def _date_ms(text: str) -> int | None:
+    date_part, clock_part = text[:10], text[10:]
+    year_month_day = date_part.split("-")
+    if [len(p) for p in year_month_day] != [4, 2, 2] or not all(map(_is_digits, year_month_day)):
+        return None
+    year, month, day = map(int, year_month_day)
+    if not 1970 <= year <= 9999 or not 1 <= month <= 12 or not 1 <= day <= _days_in(year, month):
+        return None
+    clock: tuple[int, int, int] | None = (0, 0, 0)
+    offset_s: int | None = None
+    if clock_part:
+        if clock_part[0] not in "Tt ":
+            return None
+        clock_part, offset_s = _split_offset(clock_part[1:].strip())
+        clock = _clock(clock_part)
+    if clock is None:
+        return None
+    if offset_s is None:
+        try:
+            return int(time.mktime((year, month, day, *clock, 0, 0, -1))) * 1000
+        except OverflowError:
+            return None
+    hour, minute, second = clock
+    days = _days_since_epoch(year, month, day)
+    return (days * 86_400 + hour * 3600 + minute * 60 + second - offset_s) * 1000
+
+
+def _split_offset(clock: str) -> tuple[str, int | None]:
+    """The time of day and its offset from UTC in seconds; a bad offset spoils the time of day."""
+    if clock[-1:] in ("Z", "z"):
+        return clock[:-1], 0
+    for sign, factor in (("+", 1), ("-", -1)):
+        before, found, after = clock.partition(sign)
+        if found:
+            digits = after.replace(":", "", 1)
+            if not _is_digits(digits) or len(digits) not in (2, 4) or int(digits[2:] or 0) > 59:
+                return "", None
+            return before.strip(), factor * (int(digits[:2]) * 3600 + int(digits[2:] or 0) * 60)
+    return clock, None
+
+
+def _days_in(year: int, month: int) -> int:
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return 29 if month == 2 and leap else _MONTH_DAYS[month - 1]
+
+
+def _days_since_epoch(year: int, month: int, day: int) -> int:
+    def leap_days_before(y: int) -> int:
+        return (y - 1) // 4 - (y - 1) // 100 + (y - 1) // 400
+
+    days = (year - 1970) * 365 + leap_days_before(year) - leap_days_before(1970)
+    return days + sum(_days_in(year, m) for m in range(1, month)) + day - 1
+
+
+def iso_utc(at_ms: int) -> str:
+    """ISO 8601 in UTC with milliseconds: "2026-12-01T08:00:00.000Z"."""
+    t = time.gmtime(at_ms // 1000)
+    return (
+        f"{t.tm_year:04}-{t.tm_mon:02}-{t.tm_mday:02}"
+        f"T{t.tm_hour:02}:{t.tm_min:02}:{t.tm_sec:02}.{at_ms % 1000:03}Z"
+    )
+
+
+def local_moment_text(at_ms: int, now_ms: int) -> str:
+    """A moment for people, in local time; the date is left out if it is today."""
+    t, today = time.localtime(at_ms // 1000), time.localtime(now_ms // 1000)
+    clock = f"{t.tm_hour:02}:{t.tm_min:02}:{t.tm_sec:02}"
+    if t[:3] == today[:3]:
+        return clock
+    return f"{t.tm_year:04}-{t.tm_mon:02}-{t.tm_mday:02} {clock}"
+
+
+# --- GPUs ---------------------------------------------------------------------------------------
+
+
+def gpu_need(text: str) -> tuple[int | None, float | None]:
+    """ "2" is (2, None): so many GPUs; "0.5" is (None, 0.5): a share of one."""
+    decimal = _decimal(text.strip())
+    if decimal is None:
+        raise UsageError(
+            f"{quoted(text)} is not a number of GPUs", "write e.g. 1, 2, 0, or a share such as 0.5"
+        )
+    digits, divisor = decimal
+    count, rest = divmod(digits, divisor)
+    if rest and count:
+        raise UsageError(
+            f"{quoted(text)} GPUs can't be had", "write whole GPUs (2) or a share of one (0.5)"
+        )
+    if count > MAX_GPUS:
+        raise UsageError(f"{quoted(text)} GPUs are too many", f"at most {MAX_GPUS}")
+    return (None, digits / divisor) if rest else (count, None)
+
+
+def gpu_ids(text: str) -> list[str]:
+    """ "0,1,2", "0-3", or ids as the driver gives them; order is kept, repetitions are dropped."""
+    found: dict[str, None] = {}
+    for part in text.split(","):
+        for gpu in _gpu_range(part.strip(), text):
+            found[gpu] = None
+    return list(found)
+
+
+def _gpu_range(part: str, whole: str) -> list[str]:
+    refusal = UsageError(f"{quoted(whole)} is not a list of GPUs", "write e.g. 0,1,2 or 0-3")
+    if not part or not part.isascii() or not part.isprintable() or " " in part or ":" in part:
+        raise refusal
+    if _is_digits(part):
+        if len(part) > 9:
+            raise refusal
+        return [str(int(part))]
+    first, dash, last = part.partition("-")
+    if dash and _is_digits(first) and _is_digits(last):
+        if len(first) > 9 or len(last) > 9 or int(first) > int(last):
+            raise refusal
+        if int(last) - int(first) >= MAX_GPUS:
+            raise UsageError(f"{quoted(whole)} are too many GPUs", f"at most {MAX_GPUS}")
+        return [str(n) for n in range(int(first), int(last) + 1)]
+    if part.startswith("-"):
+        raise refusal
+    return [part]
+
+
+def declared_gpus(text: str) -> list[tuple[str, int | None]]:
+    """ "0,1:24G,2-3:80G" is [("0", None), ("1", 24576), ("2", 81920), ("3", 81920)]."""
+    declared: dict[str, int | None] = {}
+    for part in text.split(","):
+        ids, colon, memory = part.strip().partition(":")
+        mem_mib = memory_mib(memory) if colon else None
+        for gpu in _gpu_range(ids, text):
+            if gpu in declared:
+                raise UsageError(f"GPU {gpu} is named twice", "name each GPU once, e.g. 0,1:24G")
+            declared[gpu] = mem_mib
+    return list(declared.items())
+
+
+def declared_gpus_text(declared: list[tuple[str, int | None]]) -> str:
+    """The inverse of `declared_gpus`."""
+    return ",".join(
+        gpu if mem_mib is None else f"{gpu}:{_exact_memory(mem_mib)}" for gpu, mem_mib in declared
+    )
+
+
+def _exact_memory(mib: int) -> str:
+    return f"{mib // 1024}G" if mib % 1024 == 0 else f"{mib}M"
+
+
+# --- jobs ---------------------------------------------------------------------------------------
+
+
+def job_ids(text: str) -> list[str]:
+    """ "7", "3-9", "last", or several of these with commas; only the form is checked here."""
+    ids: list[str] = []
+    for part in text.split(","):
+        word = part.strip()
+        first, dash, last = word.partition("-")
+        numbers = [first, last] if dash else [first]
+        if word == "last":
+            ids.append(word)
+        elif all(_is_digits(n) and len(n) <= 18 for n in numbers):
+            if dash and int(first) > int(last):
+                raise UsageError(
+                    f"{quoted(word)} runs backwards", f"write {int(last)}-{int(first)}"
+                )
+            ids.append("-".join(str(int(n)) for n in numbers))
+        else:
+            raise UsageError(f"{quoted(text)} is not a job's id", "write e.g. 7, 3-9 or last")
+    return ids
+
+
+def label(text: str) -> str:
+    """A job's or group's name: one line of printable text."""
+    if not text.strip():
+        raise UsageError("a name can't be empty", "write some letters, or leave the option out")
+    if len(text) > MAX_LABEL_CHARS:
+        raise UsageError("the name is too long", f"at most {MAX_LABEL_CHARS} characters")
+    if not text.isprintable():
+        raise UsageError(
+            f"the name {quoted(text)} has a newline or another control character in it",
+            "use printable characters only",
+        )
+    return text
+
+
+def env_pair(text: str) -> tuple[str, str]:
+    """ "K=V" as ("K", "V")."""
+    key, equals, value = text.partition("=")
+    if not key or not equals or not key.isprintable() or " " in key:
+        raise UsageError(f"{quoted(text)} does not set an environment variable", "write NAME=VALUE")
+    return key, value
+
+
+def signal_spec(text: str) -> tuple[str, int]:
+    """ "USR1@2m" is ("USR1", 120000): which signal, and how long before the time limit."""
+    name, at, before = text.partition("@")
+    if not at:
+        raise UsageError(f"{quoted(text)} does not say when", "write e.g. USR1@2m")
+    return signal_name(name), positive_duration_ms(before)
+
+
+def signal_name(text: str) -> str:
+    """ "USR1", "SIGUSR1", "usr1" and "10" are all "USR1"."""
+    import _signal  # The plain `signal` module builds enums, which takes longer than all of this.
+
+    numbers = {
+        name[3:]: value
+        for name, value in vars(_signal).items()
+        if name.startswith("SIG") and not name.startswith("SIG_") and isinstance(value, int)
+    }
+    word = text.strip().upper().removeprefix("SIG")
+    if word in numbers:
+        return word
+    if _is_digits(word) and len(word) <= 3:
+        for name, value in sorted(numbers.items()):
+            if value == int(word):
+                return name
+    raise UsageError(f"there is no signal {quoted(text)}", "write e.g. USR1, TERM or INT")

@@ -1,0 +1,107 @@
+"""The ports of a simulated world, with a crash at any step.
+
+A step is each moment at which a real daemon may be killed: before and after a commit, between
+two orders, before facts are settled. `Steps` counts them and raises `Crash` at the chosen one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from stoker.core.commands import Command
+from stoker.core.events import Fact
+from stoker.core.model import Job, Launch
+from stoker.core.state import Change, State
+from stoker.ports import Sighting, StoreFailed
+from stoker.sim.world import World
+from stoker.store.memory import MemoryStore
+
+
+class Crash(BaseException):
+    """The engine's process is gone. Not an Exception, so that nothing handles it by accident."""
+
+
+class Steps:
+    """Counts the steps, and crashes at those that were chosen."""
+
+    def __init__(self, crash_at: Iterable[int] = ()) -> None:
+        self.taken = 0
+        self._crash_at = frozenset(crash_at)
+
+    def take(self) -> None:
+        """One more moment at which the process might be killed."""
+        self.taken += 1
+        if self.taken in self._crash_at:
+            raise Crash
+
+
+class CrashingStore:
+    """A store whose owner may die just before or after a commit, and whose disk may be full."""
+
+    def __init__(self, inner: MemoryStore, steps: Steps) -> None:
+        self._inner = inner
+        self._steps = steps
+        self.disk_full = False
+
+    def load(self, now_ms: int) -> State:
+        """See ports.Store."""
+        return self._inner.load(now_ms)
+
+    def commit(self, state: State, change: Change) -> None:
+        """See ports.Store."""
+        self._steps.take()
+        if self.disk_full:
+            raise StoreFailed("no space left on device")
+        self._inner.commit(state, change)
+        self._steps.take()
+
+    def launch(self, job_id: int) -> Launch:
+        """See ports.Store."""
+        return self._inner.launch(job_id)
+
+
+class CrashingExecutor:
+    """An executor whose owner may die between any two orders."""
+
+    def __init__(self, world: World, steps: Steps) -> None:
+        self._world = world
+        self._steps = steps
+
+    def adopt(self, active: Iterable[Job]) -> None:
+        """See ports.Executor."""
+        self._steps.take()
+        self._world.adopt(active)
+
+    def carry_out(
+        self, commands: Sequence[Command], launch_of: Callable[[int], Launch], now_ms: int
+    ) -> None:
+        """See ports.Executor."""
+        for command in commands:
+            self._steps.take()
+            self._world.carry_out(command)
+        self._steps.take()
+
+    def observe(self, now_ms: int) -> list[Fact]:
+        """See ports.Executor."""
+        self._steps.take()
+        return self._world.facts()
+
+    def settled(self, facts: Sequence[Fact]) -> None:
+        """See ports.Executor."""
+        self._steps.take()
+        self._world.settled(facts)
+
+    def next_wakeup_ms(self) -> int | None:
+        """See ports.Executor."""
+        return None
+
+
+class WorldInventory:
+    """Sees the world's GPUs."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def observe(self) -> Sighting:
+        """See ports.Inventory."""
+        return self._world.sighting

@@ -1,0 +1,1 @@
+"""Stores: where the record of all jobs is kept."""

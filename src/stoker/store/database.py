@@ -1,0 +1,77 @@
+"""Opening the database file: private from the first moment, upgraded if old, refused if newer."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from stoker.errors import Failed
+from stoker.store.named_sql import schema_steps
+
+APPLICATION_ID = 0x53544F4B  # "STOK"
+_HEADER_BYTES = 100
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    """A connection on the present schema; a file that is not ours or newer is left untouched."""
+    version = _version_in_header(path)
+    newest = len(schema_steps())
+    if version > newest:
+        raise Failed(
+            f"{path} was written by a newer Stoker (schema {version}, this one knows {newest})",
+            "upgrade Stoker, or set STOKER_HOME to use another state directory",
+        )
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA busy_timeout = 5000")
+        if 0 < version < newest:
+            _keep_copy(connection, path.with_name(f"{path.name}.schema{version}"))
+        _upgrade(connection, version)
+    except sqlite3.Error as error:
+        connection.close()
+        raise Failed(f"{path} can't be opened: {error}", "is the disk full or damaged?") from None
+    return connection
+
+
+def _version_in_header(path: Path) -> int:
+    """The schema version, read without SQLite so that nothing is written."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        return 0
+    if not header:
+        return 0
+    if len(header) < _HEADER_BYTES or not header.startswith(b"SQLite format 3\0"):
+        raise Failed(f"{path} is not a Stoker database", "move it away, or set STOKER_HOME")
+    application_id = int.from_bytes(header[68:72], "big")
+    if application_id not in (0, APPLICATION_ID):
+        raise Failed(f"{path} belongs to another program", "move it away, or set STOKER_HOME")
+    return int.from_bytes(header[60:64], "big")
+
+
+def _keep_copy(connection: sqlite3.Connection, path: Path) -> None:
+    """An upgrade is one way, so the old file is kept beside the new one."""
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    with sqlite3.connect(path) as copy:
+        connection.backup(copy)
+    copy.close()
+
+
+def _upgrade(connection: sqlite3.Connection, version: int) -> None:
+    steps = schema_steps()
+    if version == len(steps):
+        return
+    for number, script in enumerate(steps[version:], start=version + 1):
+        # The step and its number come true together, so a crash in between repeats it whole.
+        connection.executescript(
+            f"BEGIN IMMEDIATE;\n{script}\n"
+            f"PRAGMA application_id = {APPLICATION_ID};\n"
+            f"PRAGMA user_version = {number};\nCOMMIT;"
+        )
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

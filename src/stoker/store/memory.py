@@ -1,0 +1,76 @@
+"""A store in memory, for simulations: it keeps copies, so that only what is committed survives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stoker.core.model import Gpu, Group, Job, Launch, Outcome
+from stoker.core.state import Change, State
+
+
+def copied(job: Job) -> Job:
+    """A copy that shares nothing mutable with the original."""
+    attempt = job.active
+    if attempt is not None:
+        stop = replace(attempt.stop) if attempt.stop is not None else None
+        attempt = replace(attempt, stop=stop)
+    return replace(job, active=attempt)
+
+
+class MemoryStore:
+    """Keeps to the same contract as the one on disk."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, Job] = {}
+        self.launches: dict[int, Launch] = {}
+        self.outcomes: dict[int, Outcome] = {}  # of final jobs
+        self.attempts: dict[tuple[int, int], Outcome] = {}  # of ended attempts
+        self._gpus: list[Gpu] = []
+        self._groups: dict[str, Group] = {}
+        self._next_job_id = 1
+        self._paused = False
+        self._cpus = 1
+
+    def load(self, now_ms: int) -> State:
+        """See ports.Store."""
+        return State.restored(
+            [copied(job) for _, job in sorted(self.jobs.items())],
+            [replace(gpu, held_by={}) for gpu in self._gpus],
+            [replace(group, running=0) for group in self._groups.values()],
+            now_ms=now_ms,
+            next_job_id=self._next_job_id,
+            paused=self._paused,
+            cpus=self._cpus,
+        )
+
+    def commit(self, state: State, change: Change) -> None:
+        """See ports.Store."""
+        for event in change.submitted:
+            self.launches[event.job_id] = event.launch or Launch()
+            job = state.jobs.get(event.job_id)
+            if job is not None:
+                self.jobs[job.id] = copied(job)
+        for edit in change.edited:
+            if edit.launch is not None:
+                self.launches[edit.job_id] = edit.launch
+        for ended in change.ended:
+            if ended.attempt is not None:
+                self.attempts[ended.job.id, ended.attempt.number] = ended.outcome
+            if ended.job_is_final:
+                self.jobs.pop(ended.job.id, None)
+                self.outcomes[ended.job.id] = ended.outcome
+        for job_id in change.touched:
+            if job_id in state.jobs:
+                self.jobs[job_id] = copied(state.jobs[job_id])
+                self.outcomes.pop(job_id, None)
+        for job_id in change.removed:
+            self.outcomes.pop(job_id, None)
+            self.launches.pop(job_id, None)
+        self._gpus = [replace(gpu, held_by={}) for gpu in state.gpus.values()]
+        self._groups = {g.name: replace(g) for g in state.groups.values()}
+        self._next_job_id, self._paused = state.next_job_id, state.paused
+        self._cpus = state.cpus
+
+    def launch(self, job_id: int) -> Launch:
+        """See ports.Store."""
+        return self.launches[job_id]

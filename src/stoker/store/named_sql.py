@@ -1,0 +1,28 @@
+"""SQL lives in files: this reads the named queries and the schema steps out of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def queries() -> dict[str, str]:
+    """Each query of queries.sql by its name."""
+    text = (files("stoker.store") / "sql" / "queries.sql").read_text(encoding="utf-8")
+    found: dict[str, str] = {}
+    for part in text.split("-- name: ")[1:]:
+        name, _, body = part.partition("\n")
+        assert name not in found, f"two queries are called {name}"
+        found[name.strip()] = body.strip()
+    return found
+
+
+@cache
+def schema_steps() -> list[str]:
+    """The scripts that lead from an empty file to the present schema, in order."""
+    folder = files("stoker.store") / "sql" / "schema"
+    steps = sorted((item.name, item) for item in folder.iterdir() if item.name.endswith(".sql"))
+    for place, (name, _) in enumerate(steps, start=1):
+        assert int(name[:4]) == place, f"schema step {name} is out of line"
+    return [item.read_text(encoding="utf-8") for _, item in steps]

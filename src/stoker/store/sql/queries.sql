@@ -1,0 +1,134 @@
+-- name: setting
+-- One setting of the daemon or of its user.
+SELECT value FROM settings WHERE name = ?;
+
+-- name: settings
+-- All of them.
+SELECT name, value FROM settings;
+
+-- name: set_setting
+INSERT INTO settings (name, value) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: unset_setting
+DELETE FROM settings WHERE name = ?;
+
+-- name: needs
+SELECT id, body FROM needs;
+
+-- name: add_need
+INSERT INTO needs (body) VALUES (?);
+
+-- name: terms
+SELECT id, body FROM terms;
+
+-- name: add_terms
+INSERT INTO terms (body) VALUES (?);
+
+-- name: environment_by_digest
+SELECT id FROM environments WHERE digest = ?;
+
+-- name: add_environment
+INSERT INTO environments (digest, body) VALUES (?, ?);
+
+-- name: drop_unused_environments
+-- Removed jobs may leave environments, which may hold secrets, that no job uses any more.
+DELETE FROM environments WHERE id NOT IN (SELECT environment FROM jobs);
+
+-- name: next_job_id
+SELECT coalesce(max(id), 0) + 1 FROM jobs;
+
+-- name: unfinished_jobs
+-- What planning has to know of every job that is not final.
+SELECT id, state, priority, need, terms, "group", not_before_ms, backoff_until_ms, attempt,
+       failures, unmet
+FROM jobs INDEXED BY jobs_unfinished
+WHERE ended_at_ms IS NULL
+ORDER BY id;
+
+-- name: active_attempts
+SELECT a.job_id, a.number, a.gpus, a.placed_at_ms, a.started_at_ms, a.pid, a.stop_cause,
+       a.stop_at_ms, a.warning
+FROM jobs AS j INDEXED BY jobs_unfinished
+JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
+WHERE j.ended_at_ms IS NULL AND j.state IN ('running', 'stopping');
+
+-- name: gpus
+SELECT id, memory_mib, declared, drained, removing FROM gpus;
+
+-- name: clear_gpus
+DELETE FROM gpus;
+
+-- name: add_gpu
+INSERT INTO gpus (id, memory_mib, declared, drained, removing) VALUES (?, ?, ?, ?, ?);
+
+-- name: groups
+SELECT name, paused, max_running FROM groups;
+
+-- name: set_group
+INSERT INTO groups (name, paused, max_running) VALUES (?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, max_running = excluded.max_running;
+
+-- name: add_job
+INSERT INTO jobs (id, state, priority, need, terms, "group", name, user, submitted_at_ms,
+                  not_before_ms, unmet, requires, launch, environment, kind)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: update_job
+-- A job that is not final; a retried one loses its former ending.
+UPDATE jobs
+SET state = ?, priority = ?, need = ?, terms = ?, "group" = ?, not_before_ms = ?,
+    backoff_until_ms = ?, attempt = ?, failures = ?, unmet = ?,
+    ended_at_ms = NULL, cause = NULL, exit_code = NULL, signal = NULL, detail = NULL
+WHERE id = ?;
+
+-- name: edit_job
+UPDATE jobs SET name = ?, launch = ?, kind = ? WHERE id = ?;
+
+-- name: end_job
+UPDATE jobs
+SET state = ?, attempt = ?, failures = ?, ended_at_ms = ?, cause = ?, exit_code = ?,
+    signal = ?, detail = ?
+WHERE id = ?;
+
+-- name: put_attempt
+INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, stop_cause,
+                      stop_at_ms, warning)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (job_id, number) DO UPDATE
+SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
+    pid = excluded.pid, stop_cause = excluded.stop_cause, stop_at_ms = excluded.stop_at_ms,
+    warning = excluded.warning;
+
+-- name: end_attempt
+-- An attempt may be placed and end within one turn, so its row may not be there yet.
+INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, stop_cause,
+                      stop_at_ms, warning, ended_at_ms, state, cause, exit_code, signal, detail)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (job_id, number) DO UPDATE
+SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
+    pid = excluded.pid, stop_cause = excluded.stop_cause, stop_at_ms = excluded.stop_at_ms,
+    warning = excluded.warning, ended_at_ms = excluded.ended_at_ms, state = excluded.state,
+    cause = excluded.cause, exit_code = excluded.exit_code, signal = excluded.signal,
+    detail = excluded.detail;
+
+-- name: remove_job
+DELETE FROM jobs WHERE id = ? AND ended_at_ms IS NOT NULL;
+
+-- name: launch
+SELECT j.launch, j.name, j.user, j.kind, e.body
+FROM jobs AS j JOIN environments AS e ON e.id = j.environment
+WHERE j.id = ?;
+
+-- name: count_by_state
+SELECT state, count(*) FROM jobs GROUP BY state;
+
+-- name: run_times
+-- How long the latest attempts of a kind ran that ended well.
+SELECT a.ended_at_ms - coalesce(a.started_at_ms, a.placed_at_ms)
+FROM (SELECT id, attempt FROM jobs INDEXED BY jobs_kind_succeeded
+      WHERE kind = ? AND state = 'succeeded' ORDER BY id DESC LIMIT ?) AS j
+JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt;
+
+-- name: attempts_of
+SELECT * FROM attempts WHERE job_id = ? ORDER BY number;
