@@ -8,13 +8,13 @@ crash at any point loses no order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stoker.core import events as ev
 from stoker.core.commands import orders
 from stoker.core.plan import Scan
-from stoker.core.state import State
+from stoker.core.state import Change, State
 from stoker.errors import StokerError, Unavailable
 from stoker.ports import Clock, Executor, Inventory, Sighting, Store, StoreFailed
 
@@ -56,16 +56,24 @@ class Engine:
         self._clock = clock
         self._witness = witness
         self.starts_nothing = False  # while the daemon drains
-        self.state = store.load(clock.read().now_ms)
-        executor.adopt(self.state.jobs[job_id] for job_id in self.state.active)
+        self.committed = Change()  # what the last turn has changed
+        self.failing = False  # the last turn could not be saved
+        reading = clock.read()
+        # A shift is noticed once, and counts until what follows from it is committed: also one
+        # from while no engine ran, or from while the disk was full.
+        self._shift_ms = reading.shifted_ms
+        self.state = store.load(reading.now_ms)
+        active = [self.state.jobs[job_id] for job_id in self.state.active]
+        executor.adopt(active, reading.now_ms)
 
     def turn(self, wishes: Sequence[Wish] = ()) -> list[Answer]:
         """One pass. Answers are true only because they are returned after the commit."""
         reading = self._clock.read()
+        self._shift_ms += reading.shifted_ms
         facts = self._executor.observe(reading.now_ms)
         try:
-            if reading.shifted_ms:
-                self._apply(ev.ClockShifted(reading.now_ms, reading.shifted_ms))
+            if self._shift_ms:
+                self._apply(ev.ClockShifted(reading.now_ms, self._shift_ms))
             else:
                 self._apply(ev.TimePassed(reading.now_ms))
             self._take_in(facts)
@@ -75,7 +83,9 @@ class Engine:
             change = self.state.take_change()
             if change:
                 self._store.commit(self.state, change)
+                self.committed = change
         except StoreFailed as failure:
+            self.failing = True
             self.state = self._store.load(reading.now_ms)
             error = Unavailable(
                 f"the state can't be saved: {failure}",
@@ -86,6 +96,7 @@ class Engine:
             # A bug, found before anything was committed: memory is worth nothing, disk is.
             self.state = self._store.load(reading.now_ms)
             raise
+        self._shift_ms = 0
         self._executor.settled(facts)
         self._executor.carry_out(orders(self.state), self._store.launch, reading.now_ms)
         return answers
@@ -106,12 +117,14 @@ class Engine:
         for fact in facts:
             if not self.state.is_current(fact.job_id, fact.attempt):
                 continue  # It was committed before a crash, or is about an earlier attempt.
-            if isinstance(fact, ev.AttemptStarted):
-                attempt = self.state.jobs[fact.job_id].active
-                assert attempt is not None
-                if attempt.started_at_ms is not None:
-                    continue
-            self._apply(fact)
+            attempt = self.state.jobs[fact.job_id].active
+            assert attempt is not None
+            if isinstance(fact, ev.AttemptStarted) and attempt.started_at_ms is not None:
+                continue
+            # The clock may have been set since the fact was noted. Whatever its time says, it came
+            # true after the attempt was placed, and not later than now.
+            at_ms = min(max(fact.at_ms, attempt.placed_at_ms), self.state.now_ms)
+            self._apply(fact if at_ms == fact.at_ms else replace(fact, at_ms=at_ms))
 
     def _reconcile(self, sighting: Sighting) -> None:
         for event in differences(self.state, sighting):

@@ -40,7 +40,7 @@ class Executor(Protocol):
     says that they are committed.
     """
 
-    def adopt(self, active: Iterable[Job]) -> None:
+    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
         """Take over what an earlier engine started; called once, before anything else."""
 
     def carry_out(

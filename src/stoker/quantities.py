@@ -157,7 +157,7 @@ def positive_duration_ms(text: str) -> int:
 
 
 def duration_text(value_ms: int) -> str:
-    """A duration for people, with two units at most: "0.3s", "12s", "4m 05s", "2h 05m", "3d 04h"."""
+    """A duration for people, in two units at most: "0.3s", "4m 05s", "2h 05m", "3d 04h"."""
     value_ms = max(value_ms, 0)
     if value_ms < 10_000:
         return f"{value_ms // 100 / 10:g}s"
@@ -315,7 +315,14 @@ def gpu_need(text: str) -> tuple[int | None, float | None]:
         )
     if count > MAX_GPUS:
         raise UsageError(f"{quoted(text)} GPUs are too many", f"at most {MAX_GPUS}")
-    return (None, digits / divisor) if rest else (count, None)
+    if not rest:
+        return count, None
+    share_milli = (digits * 2000 + divisor) // (2 * divisor)  # rounded to the nearest
+    if not 0 < share_milli < 1000:
+        raise UsageError(
+            f"{quoted(text)} is not a share of a GPU", "write a share from 0.001 to 0.999"
+        )
+    return None, share_milli / 1000
 
 
 def gpu_ids(text: str) -> list[str]:
@@ -342,8 +349,8 @@ def _gpu_range(part: str, whole: str) -> list[str]:
         if int(last) - int(first) >= MAX_GPUS:
             raise UsageError(f"{quoted(whole)} are too many GPUs", f"at most {MAX_GPUS}")
         return [str(n) for n in range(int(first), int(last) + 1)]
-    if part.startswith("-"):
-        raise refusal
+    if not part.strip("0123456789-"):
+        raise refusal  # A range that went wrong, such as "3-" or "1-2-3".
     return [part]
 
 
@@ -426,9 +433,10 @@ def signal_spec(text: str) -> tuple[str, int]:
 
 def signal_name(text: str) -> str:
     """ "USR1", "SIGUSR1", "usr1" and "10" are all "USR1"."""
-    import _signal  # The plain `signal` module builds enums, which takes longer than all of this.
+    import _signal  # type: ignore[import-not-found]
 
-    numbers = {
+    # The plain `signal` module builds enums, which takes longer than all of this.
+    numbers: dict[str, int] = {
         name[3:]: value
         for name, value in vars(_signal).items()
         if name.startswith("SIG") and not name.startswith("SIG_") and isinstance(value, int)

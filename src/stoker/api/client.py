@@ -6,9 +6,8 @@ not there, unless the caller forbids it.
 
 from __future__ import annotations
 
-import os
-
 import _socket
+import os
 
 from stoker.api.jsonline import dumps, loads
 from stoker.api.paths import Home, socket_address
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_S = 120.0
 
 # These only ask, so that they may be asked again if the daemon goes away before it has answered.
+_MOST_REPEATS = 5
 _SAFE_TO_REPEAT = frozenset(
     ("list", "show", "why", "status", "gpus", "config_get", "hello", "wait")
 )
@@ -105,12 +105,17 @@ class Client:
     # --- orders and answers ---
 
     def call(self, op: str, **fields: Any) -> dict[str, Any]:
-        """One order and its answer; an error that the daemon reports is raised."""
-        try:
-            return self._call_once(op, fields)
-        except ConnectionLost:
-            if op not in _SAFE_TO_REPEAT:
-                raise
+        """One order and its answer; an error that the daemon reports is raised.
+
+        An order that is cut off is given again if that can't do harm: a question, or a submission
+        that the daemon knows by its token.
+        """
+        repeatable = op in _SAFE_TO_REPEAT or fields.get("token") is not None
+        for _ in range(_MOST_REPEATS if repeatable else 0):
+            try:
+                return self._call_once(op, fields)
+            except ConnectionLost:
+                pass
         return self._call_once(op, fields)
 
     def _call_once(self, op: str, fields: dict[str, Any]) -> dict[str, Any]:

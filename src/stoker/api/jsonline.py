@@ -32,7 +32,7 @@ def _from_c() -> tuple[Callable[[Any], str], Callable[[str], Any]]:
         parse_constant = float
         memo: dict[str, str] = {}  # noqa: RUF012
 
-    scan = _json.make_scanner(Settings())
+    scan = _json.make_scanner(Settings())  # type: ignore[arg-type]
     encode = _json.make_encoder(
         None, _refuse, _json.encode_basestring_ascii, None, ": ", ", ", False, False, False
     )

@@ -65,12 +65,17 @@ class JobRequest(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Submit(Request, tag="submit"):
-    """Queue jobs, all or none. Answer: `ids`."""
+    """Queue jobs, all or none. Answer: `ids`.
+
+    A submission that was cut off can be repeated with its token: if it was taken, the answer is
+    what it was the first time, and nothing is queued twice.
+    """
 
     jobs: list[JobRequest]
     cwd: str
     env: dict[str, str]
     user: str = ""
+    token: Annotated[str, Meta(max_length=100)] | None = None  # the same one when it is repeated
     attached: bool = False  # the client runs the (single) job in its own terminal: see Attach
 
 

@@ -83,9 +83,7 @@ def make_private(directory: str) -> None:
             f"{directory} belongs to another user", "set STOKER_HOME to a directory of your own"
         )
     if status.st_mode & 0o022:
-        raise Failed(
-            f"{directory} can be written by other users", f"run: chmod go-w {directory}"
-        )
+        raise Failed(f"{directory} can be written by other users", f"run: chmod go-w {directory}")
 
 
 def socket_address(path: str) -> tuple[str, int]:

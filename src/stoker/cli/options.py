@@ -138,7 +138,9 @@ def choose(verb: Verb, words: list[str]) -> tuple[Verb, list[str]]:
         if word and not word.startswith("-"):
             members = {member.name.rpartition(" ")[2]: member for member in verb.verbs}
             if word not in members:
-                raise _unknown(f"stoker {verb.name}: there is no {quoted(word)}", word, members, verb)
+                raise _unknown(
+                    f"stoker {verb.name}: there is no {quoted(word)}", word, members, verb
+                )
             verb, words = members[word], words[1:]
         elif word in ("-h", "--help") or not verb.default:
             return verb, words
@@ -178,9 +180,7 @@ def parse(verb: Verb, words: list[str]) -> Args | None:
             loose.append(word)
     _take_positionals(verb, loose, args)
     if verb.command == "required" and not args["command"]:
-        raise UsageError(
-            "no command was given", f"put it after --, e.g. {verb.examples[0][0]}"
-        )
+        raise UsageError("no command was given", f"put it after --, e.g. {verb.examples[0][0]}")
     return args
 
 
@@ -273,7 +273,9 @@ def _see(verb: Verb) -> str:
     return f"see `stoker {verb.name} --help`" if verb.name else "see `stoker --help`"
 
 
-def _unknown(message: str, word: str, known: Sequence[str] | dict[str, Any], verb: Verb) -> UsageError:
+def _unknown(
+    message: str, word: str, known: Sequence[str] | dict[str, Any], verb: Verb
+) -> UsageError:
     from stoker.cli.suggest import nearest
 
     guess = nearest(word, list(known))

@@ -53,7 +53,9 @@ def _spelt_out(character: str) -> str:
     named = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(character)
     if named:
         return named
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+    return (
+        f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+    )
 
 
 def width_of(text: str) -> int:
@@ -100,9 +102,7 @@ def has_terminal(stream: TextIO | None = None) -> bool:
 def wants_colour(stream: TextIO | None = None) -> bool:
     """Colours are for terminals that can show them, and for people who want them."""
     return (
-        not os.environ.get("NO_COLOR")
-        and os.environ.get("TERM") != "dumb"
-        and has_terminal(stream)
+        not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and has_terminal(stream)
     )
 
 
@@ -156,7 +156,9 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, indent: 
     if width is not None:
         _shrink(columns, widths, width - len(indent) - 2 * (len(shown) - 1))
     lines = [
-        painted(_line([Cell(columns[i].title) for i in shown], columns, widths, False), "dim", colour)
+        painted(
+            _line([Cell(columns[i].title) for i in shown], columns, widths, False), "dim", colour
+        )
     ]
     lines += [_line([row[i] for i in shown], columns, widths, colour) for row in rows]
     return "".join(f"{indent}{line}\n" for line in lines)

@@ -43,6 +43,7 @@ def _check_gpus(state: State) -> None:
 
 
 def _check_counts(state: State) -> None:
+    assert state.held_count == sum(j.state is JobState.HELD for j in state.jobs.values())
     assert state.cpus_used == sum(state.jobs[i].need.cpus for i in state.active)
     for group in state.groups.values():
         running = sum(1 for i in state.active if state.jobs[i].group == group.name)

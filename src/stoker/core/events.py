@@ -27,6 +27,15 @@ class JobSubmitted:
 
 
 @dataclass(frozen=True, slots=True)
+class SubmissionTaken:
+    """A client's submission was taken whole: by its token it is known should it be repeated."""
+
+    at_ms: int
+    token: str
+    job_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class JobHeld:
     """A waiting job was put aside."""
 
@@ -265,6 +274,7 @@ Fact = AttemptStarted | AttemptNotStarted | AttemptExited | AttemptVanished | Wa
 
 Event = (
     JobSubmitted
+    | SubmissionTaken
     | JobHeld
     | JobReleased
     | JobEdited

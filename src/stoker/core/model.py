@@ -8,7 +8,7 @@ that a million alike jobs share one. `Job`, `Attempt` and `Gpu` are mutable, and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -94,26 +94,6 @@ class Exit:
         return self.code == 0
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """What is needed to start a job, and to show it; planning never looks at it.
-
-    `env` is one object for all jobs of a submission, so that a store can keep it once. It may hold
-    secrets, so it is in no repr.
-    """
-
-    argv: tuple[str, ...] = ()
-    shell: str | None = None  # one string for the login shell, instead of argv
-    cwd: str = "/"
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    extra_env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    name: str | None = None
-    user: str = ""
-    out: str | None = None
-    err: str | None = None
-    gpu_arg: bool = False
-
-
 class Cause(StrEnum):
     """Why a job ended as it did; `Outcome.detail` has the particulars."""
 
@@ -147,13 +127,34 @@ class Requirement:
     must_succeed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What is needed to start a job, and to show it; planning never looks at it.
+
+    `env` is one object for all jobs of a submission, so that a store can keep it once. It may hold
+    secrets, so it is in no repr.
+    """
+
+    argv: tuple[str, ...] = ()
+    shell: str | None = None  # one string for the login shell, instead of argv
+    cwd: str = "/"
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    extra_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    name: str | None = None
+    user: str = ""
+    out: str | None = None
+    err: str | None = None
+    gpu_arg: bool = False
+    requires: tuple[Requirement, ...] = ()  # all, as asked for
+    kind: str = ""  # jobs of the same kind take about as long, and as much
+
+
 @dataclass(slots=True)
 class Stop:
     """An attempt was told to stop: why, and when it was told."""
 
     cause: Cause
     at_ms: int
-    detail: str = ""
 
 
 class Warning(StrEnum):
@@ -198,6 +199,15 @@ class Job:
     def order(self) -> tuple[int, int]:
         """Who goes first: priority, then order of submission."""
         return (self.priority, self.id)
+
+
+def copied(job: Job) -> Job:
+    """A copy that shares nothing mutable with the original."""
+    attempt = job.active
+    if attempt is not None:
+        stop = replace(attempt.stop) if attempt.stop is not None else None
+        attempt = replace(attempt, stop=stop)
+    return replace(job, active=attempt)
 
 
 @dataclass(slots=True)

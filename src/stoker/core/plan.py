@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stoker.core import reasons as why
 from stoker.core.fit import (
@@ -82,6 +82,7 @@ class Scan:
                     continue
                 yield Placement(job.id, tuple(gpu.id for gpu in gpus))
                 assert job.active is not None, f"job {job.id} was yielded and not placed"
+                self._went_ahead(job, gpus)
                 self.state.ready.put_back(cls)
 
     def place(self, job: Job) -> list[Gpu] | None:
@@ -125,6 +126,14 @@ class Scan:
         if wants_cpus:
             self.cpus_held, self.cpus_held_for, self.cpus_from_ms = need.cpus, job.id, from_ms
 
+    def _went_ahead(self, job: Job, gpus: list[Gpu]) -> None:
+        """What goes ahead beside a hold stays there, so the next has less room to do so."""
+        for gpu in gpus:
+            hold = self.holds.get(gpu.id)
+            if hold is not None and not self._ends_before(job, hold.from_ms):
+                staying = (*hold.staying, reservation(job.need, gpu))
+                self.holds[gpu.id] = replace(hold, staying=staying)
+
     def _hold_allows(self, job: Job, gpu: Gpu) -> bool:
         hold = self.holds.get(gpu.id)
         if hold is None or self._ends_before(job, hold.from_ms):
@@ -154,14 +163,14 @@ class Scan:
         """When the GPU has room for the need (None: unknown), and what will then remain on it."""
         wants = reservation(need, gpu)
         leaving = sorted(
-            ((self._ends_at(job_id), held) for job_id, held in gpu.held_by.items()),
-            key=lambda item: (item[0] is None, item[0] or 0),
+            ((self._ends_at(job_id), job_id) for job_id in gpu.held_by),
+            key=lambda item: (item[0] is None, item[0] or 0, item[1]),
         )
         when: int | None = self.state.now_ms
-        while not fits_beside(wants, [held for _, held in leaving], gpu):
+        while not fits_beside(wants, [gpu.held_by[job_id] for _, job_id in leaving], gpu):
             ends, _ = leaving.pop(0)
             when = None if when is None or ends is None else max(when, ends)
-        return when, tuple(held for _, held in leaving)
+        return when, tuple(gpu.held_by[job_id] for _, job_id in leaving)
 
     def _cpus_free_at(self, wanted: int) -> int | None:
         free = self.state.cpus - self.state.cpus_used

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any
 
 from stoker.core import events as ev
@@ -89,8 +89,10 @@ class Change:
     """What has changed since the last commit, as the store has to know it."""
 
     submitted: list[ev.JobSubmitted] = field(default_factory=list)
+    submissions: list[ev.SubmissionTaken] = field(default_factory=list)
     edited: list[ev.JobEdited] = field(default_factory=list)
     touched: dict[int, None] = field(default_factory=dict)
+    retried: list[int] = field(default_factory=list)  # touched, and final before
     ended: list[Ended] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
     gpus: bool = False
@@ -100,6 +102,7 @@ class Change:
     def __bool__(self) -> bool:
         return bool(
             self.submitted
+            or self.submissions
             or self.edited
             or self.touched
             or self.ended
@@ -119,6 +122,7 @@ class State:
         self.paused = False
         self.cpus = 1
         self.cpus_used = 0
+        self.held_count = 0
         self.jobs: dict[int, Job] = {}
         self.gpus: dict[str, Gpu] = {}
         self.groups: dict[str, Group] = {}
@@ -177,7 +181,28 @@ class State:
 
     def next_timer_ms(self) -> int | None:
         """When something may become due without any event."""
+        while self._timers and not self._is_awaited(*self._timers[0]):
+            heappop(self._timers)
         return self._timers[0][0] if self._timers else None
+
+    def _is_awaited(self, moment: int, job_id: int, number: int, kind: int) -> bool:
+        """False for a timer that was overtaken: its attempt ended, or its moment moved."""
+        job = self.jobs.get(job_id)
+        if job is None:
+            return False
+        if kind == Timer.READY:
+            waits = job.state is S.WAITING and not job.requires and not self.ready.has(job)
+            return waits and _ready_ms(job) == moment
+        attempt = job.active
+        if attempt is None or attempt.number != number:
+            return False
+        if kind == Timer.GRACE:
+            return attempt.stop is not None and self.kill_ms(job) == moment
+        if attempt.stop is not None:
+            return False
+        if kind == Timer.WARNING:
+            return attempt.warning is Warning.NONE and self.warning_ms(job) == moment
+        return self.deadline_ms(job) == moment
 
     def deadline_ms(self, job: Job) -> int | None:
         """When the active attempt reaches its time limit."""
@@ -249,6 +274,7 @@ class State:
             self._dependents.setdefault(requirement.job_id, []).append(job.id)
         if job.group is not None:
             self.group_of(job.group)
+        self.held_count += job.state is S.HELD
         attempt = job.active
         if attempt is None:
             self._settle(job)
@@ -258,7 +284,7 @@ class State:
             self.to_start[job.id] = None
         if attempt.stop is not None:
             self.stopping[job.id] = None
-        if attempt.warning is Warning.DUE:
+        elif attempt.warning is Warning.DUE:
             self.to_warn[job.id] = None
         self._set_attempt_timers(job)
 
@@ -266,7 +292,7 @@ class State:
         """Put a waiting job in line if nothing but room is missing, else set its timer."""
         if job.state is not S.WAITING or job.requires:
             return
-        moment = max(job.not_before_ms or 0, job.backoff_until_ms or 0)
+        moment = _ready_ms(job)
         if moment > self.now_ms:
             heappush(self._timers, (moment, job.id, 0, Timer.READY))
         else:
@@ -313,6 +339,7 @@ class State:
         assert (job.state, target) in LEGAL, f"job {job.id}: {job.state} -> {target}"
         if job.state is S.WAITING:
             self.ready.discard(job)
+        self.held_count += (target is S.HELD) - (job.state is S.HELD)
         job.state = target
         self.change.touched[job.id] = None
 
@@ -329,12 +356,12 @@ class State:
 
     # ------------------------------------------------------------------ endings
 
-    def _finish(self, job: Job, attempt: Attempt | None, outcome: Outcome) -> None:
+    def _finish(self, job: Job, attempt: Attempt | None, outcome: Outcome, at_ms: int) -> None:
         """The job is final: it leaves memory, and those that wait for it are told."""
         self._move(job, outcome.state)
         del self.jobs[job.id]
         self.change.touched.pop(job.id, None)
-        self.change.ended.append(Ended(job, attempt, outcome, self.now_ms, True))
+        self.change.ended.append(Ended(job, attempt, outcome, at_ms, True))
         for dependent_id in self._dependents.pop(job.id, ()):
             dependent = self.jobs.get(dependent_id)
             if dependent is not None:
@@ -352,17 +379,17 @@ class State:
         self.change.touched[job.id] = None
         self._settle(job)
 
-    def _end_attempt(self, job: Job, attempt: Attempt, outcome: Outcome) -> None:
+    def _end_attempt(self, job: Job, attempt: Attempt, outcome: Outcome, at_ms: int) -> None:
         self._vacate(job, attempt)
         job.active = None
         may_retry = outcome.state in (S.FAILED, S.LOST) and job.failures < job.terms.retries
         if not may_retry:
-            self._finish(job, attempt, outcome)
+            self._finish(job, attempt, outcome, at_ms)
             return
         self._move(job, S.WAITING)
         job.failures += 1
         job.backoff_until_ms = self.now_ms + backoff_ms(job.failures)
-        self.change.ended.append(Ended(job, attempt, outcome, self.now_ms, False))
+        self.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
         self._settle(job)
 
     # ------------------------------------------------------------------ one method an event
@@ -384,12 +411,16 @@ class State:
         self.change.submitted.append(e)
         self._index(job)
 
+    def _submission_taken(self, e: ev.SubmissionTaken) -> None:
+        self.change.submissions.append(e)
+
     def _job_retried(self, e: ev.JobRetried) -> None:
         assert e.job_id not in self.jobs, f"job {e.job_id} is not final"
         job = Job(e.job_id, e.need, e.terms, e.priority, e.group, attempt=e.attempt)
         job.requires = e.requires or None
         self.jobs[job.id] = job
         self.change.touched[job.id] = None
+        self.change.retried.append(job.id)
         self._index(job)
 
     def _job_held(self, e: ev.JobHeld) -> None:
@@ -412,13 +443,12 @@ class State:
         self._settle(job)
 
     def _job_cancelled(self, e: ev.JobCancelled) -> None:
-        self._finish(self._queued(e.job_id), None, Outcome(S.CANCELLED, e.cause))
+        self._finish(self._queued(e.job_id), None, Outcome(S.CANCELLED, e.cause), e.at_ms)
 
     def _job_skipped(self, e: ev.JobSkipped) -> None:
         detail = f"{e.requirement} {e.requirement_state}"
-        self._finish(
-            self._queued(e.job_id), None, Outcome(S.SKIPPED, Cause.REQUIREMENT, detail=detail)
-        )
+        outcome = Outcome(S.SKIPPED, Cause.REQUIREMENT, detail=detail)
+        self._finish(self._queued(e.job_id), None, outcome, e.at_ms)
 
     def _jobs_removed(self, e: ev.JobsRemoved) -> None:
         for job_id in e.job_ids:
@@ -451,11 +481,11 @@ class State:
             outcome = Outcome(S.CANCELLED, Cause.CANCELLED)
         elif e.cause is Cause.TERMINAL_GONE:
             outcome = Outcome(S.CANCELLED, e.cause, detail=e.why)
-        self._end_attempt(job, attempt, outcome)
+        self._end_attempt(job, attempt, outcome, e.at_ms)
 
     def _attempt_exited(self, e: ev.AttemptExited) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
-        self._end_attempt(job, attempt, judged(attempt.stop, e.exit))
+        self._end_attempt(job, attempt, judged(attempt.stop, e.exit), e.at_ms)
 
     def _attempt_vanished(self, e: ev.AttemptVanished) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
@@ -463,7 +493,7 @@ class State:
         if attempt.stop is not None:
             # It was being stopped and it is gone: that is what was asked for.
             outcome = judged(attempt.stop, None)
-        self._end_attempt(job, attempt, outcome)
+        self._end_attempt(job, attempt, outcome, e.at_ms)
 
     def _stop_requested(self, e: ev.StopRequested) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
@@ -518,6 +548,8 @@ class State:
             gpu.removing = False
             gpu.memory_mib = e.memory_mib
             gpu.declared = gpu.declared or e.declared
+            for job_id in gpu.held_by:
+                gpu.held_by[job_id] = reservation(self.jobs[job_id].need, gpu)
         self.change.gpus = True
 
     def _gpu_removed(self, e: ev.GpuRemoved) -> None:
@@ -562,12 +594,17 @@ class State:
         for job in self.jobs.values():
             if job.active is not None:
                 self._set_attempt_timers(job)
-            elif not self.ready.has(job):
+            else:
+                # A moment of --at may lie ahead again, so those in line are looked at too.
+                self.ready.discard(job)
                 self._settle(job)
-        heapify(self._timers)
 
     def _time_passed(self, e: ev.TimePassed) -> None:
         """The time itself was taken by `apply`; what is due is asked for with `take_due`."""
+
+
+def _ready_ms(job: Job) -> int:
+    return max(job.not_before_ms or 0, job.backoff_until_ms or 0)
 
 
 def judged(stop: Stop | None, how: Exit | None) -> Outcome:
@@ -581,6 +618,7 @@ def judged(stop: Stop | None, how: Exit | None) -> Outcome:
 
 _APPLY: dict[type[Any], Callable[[State, Any], None]] = {
     ev.JobSubmitted: State._job_submitted,
+    ev.SubmissionTaken: State._submission_taken,
     ev.JobRetried: State._job_retried,
     ev.JobHeld: State._job_held,
     ev.JobReleased: State._job_released,

@@ -1,12 +1,12 @@
 """The ports of a simulated world, with a crash at any step.
 
 A step is each moment at which a real daemon may be killed: before and after a commit, between
-two orders, before facts are settled. `Steps` counts them and raises `Crash` at the chosen one.
+two orders, before facts are settled. `Steps` counts them and raises `Crash` at those chosen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from stoker.core.commands import Command
 from stoker.core.events import Fact
@@ -24,15 +24,28 @@ class Crash(BaseException):
 class Steps:
     """Counts the steps, and crashes at those that were chosen."""
 
-    def __init__(self, crash_at: Iterable[int] = ()) -> None:
+    def __init__(self, crash_at: Container[int] = ()) -> None:
         self.taken = 0
-        self._crash_at = frozenset(crash_at)
+        self._crash_at = crash_at
 
     def take(self) -> None:
         """One more moment at which the process might be killed."""
         self.taken += 1
         if self.taken in self._crash_at:
             raise Crash
+
+
+class EveryNth:
+    """The steps `first`, `first + n`, `first + 2n`, ..."""
+
+    def __init__(self, n: int, first: int) -> None:
+        self._n = n
+        self._first = first
+
+    def __contains__(self, step: object) -> bool:
+        if not isinstance(step, int):
+            return False
+        return step >= self._first and (step - self._first) % self._n == 0
 
 
 class CrashingStore:
@@ -42,6 +55,7 @@ class CrashingStore:
         self._inner = inner
         self._steps = steps
         self.disk_full = False
+        self.refused = 0  # how many commits failed
 
     def load(self, now_ms: int) -> State:
         """See ports.Store."""
@@ -51,6 +65,7 @@ class CrashingStore:
         """See ports.Store."""
         self._steps.take()
         if self.disk_full:
+            self.refused += 1
             raise StoreFailed("no space left on device")
         self._inner.commit(state, change)
         self._steps.take()
@@ -67,10 +82,10 @@ class CrashingExecutor:
         self._world = world
         self._steps = steps
 
-    def adopt(self, active: Iterable[Job]) -> None:
+    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""
         self._steps.take()
-        self._world.adopt(active)
+        self._world.adopt(active, now_ms)
 
     def carry_out(
         self, commands: Sequence[Command], launch_of: Callable[[int], Launch], now_ms: int
@@ -78,6 +93,7 @@ class CrashingExecutor:
         """See ports.Executor."""
         for command in commands:
             self._steps.take()
+            launch_of(command.job_id)  # A real executor needs it, so it must be there.
             self._world.carry_out(command)
         self._steps.take()
 

@@ -1,176 +1,267 @@
-"""A whole simulated run from one seed: jobs of all kinds, users who change their minds, crashes.
+"""A whole simulated run from one seed: jobs of all kinds, users who change their minds, faults.
 
-Same seed and same crash steps, same log. After every turn the state is checked against itself and
-against the world's own ledger.
+Same seed, same faults and same crash steps: same log. After every turn the state is checked
+against itself and against the world's own ledger.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
 from stoker.core import events as ev
-from stoker.core.check import check
-from stoker.core.model import Cause, Exit, JobState, Need, Requirement, Terms
+from stoker.core.model import JobState, Requirement
 from stoker.core.state import State
 from stoker.engine import Decided, Engine, Wish
-from stoker.ports import SeenGpu
+from stoker.errors import Unavailable
+from stoker.sim import scenario
+from stoker.sim.agreement import check_agreement, check_end, check_time_limits
 from stoker.sim.faults import Crash, CrashingExecutor, CrashingStore, Steps, WorldInventory
-from stoker.sim.world import NEVER_MS, Behaviour, VirtualClock, World
+from stoker.sim.world import VirtualClock, World
 from stoker.store.memory import MemoryStore
 
-GPUS = (
-    SeenGpu("0", 24_576),
-    SeenGpu("1", 24_576),
-    SeenGpu("2", 24_576),
-    SeenGpu("3", 49_152),
-)
+MOST_CRASHES_IN_A_MOMENT = 3
+ASKS_AGAIN_AFTER_MS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A job of the scenario: what is submitted, and what its command does."""
+class Faults:
+    """What goes wrong outside: how often, at moments that follow from the seed."""
 
-    need: Need
-    terms: Terms
-    behaviours: tuple[Behaviour, ...]
-    priority: int
-    group: str | None
-    requires: tuple[tuple[int, bool], ...]  # jobs before it, by how far back
-    held: bool
-    cancel_after_ms: int | None
-
-
-def scenario(random: Random, count: int) -> list[Wanted]:
-    """Jobs of all kinds, in the order of their submission."""
-    return [_wanted(random, place) for place in range(count)]
-
-
-def _wanted(random: Random, place: int) -> Wanted:
-    need = random.choice(
-        (
-            Need(gpus=1),
-            Need(gpus=1),
-            Need(gpus=2),
-            Need(gpus=4),
-            Need(gpus=1, mem_mib=random.choice((4_000, 8_000, 20_000))),
-            Need(gpus=2, mem_mib=10_000),
-            Need(gpus=1, share_milli=500),
-            Need(gpus=1, on=("1", "2")),
-            Need(gpus=1, mem_mib=30_000),
-            Need(gpus=1, mem_mib=2_000, max_per_gpu=2),
-            Need(gpus=0, cpus=random.choice((1, 2, 4))),
-            Need(gpus=1, cpus=2),
-            Need(gpus=1, prefer=("3", "0")),
-        )
-    )
-    kind = random.random()
-    runs_ms = random.randrange(1, 5_000)
-    cancel_after_ms = None
-    limit = random.choice((None, None, 2_000, 10_000))
-    behaviour = Behaviour(runs_ms, Exit(code=0))
-    if kind < 0.10:
-        behaviour = Behaviour(runs_ms, Exit(code=random.randrange(1, 256)))
-    elif kind < 0.16:
-        behaviour = Behaviour(runs_ms, Exit(signal=random.choice((6, 9, 11))))
-    elif kind < 0.20:
-        behaviour = Behaviour(1, Exit(code=0), can_start=False)
-    elif kind < 0.30:
-        heeds = random.choice((10, None))
-        behaviour = Behaviour(NEVER_MS, Exit(code=0), heeds_stop_after_ms=heeds)
-        if limit is None or random.random() < 0.5:
-            cancel_after_ms = random.randrange(1, 20_000)
-    elif kind < 0.36:
-        cancel_after_ms = random.randrange(1, 3_000)
-    retries = random.choice((0, 0, 0, 1, 2))
-    second_try = (behaviour, Behaviour(runs_ms, Exit(code=0)))
-    requires: tuple[tuple[int, bool], ...] = ()
-    if place > 5 and random.random() < 0.2:
-        requires = ((random.randrange(1, 6), random.random() < 0.6),)
-    return Wanted(
-        need,
-        Terms(limit, 500, 10 if limit and random.random() < 0.5 else None, 300, retries),
-        second_try if retries and random.random() < 0.5 else (behaviour,),
-        random.choice((0, 0, 0, -1, 5)),
-        random.choice((None, None, "a", "b")),
-        requires,
-        random.random() < 0.05,
-        cancel_after_ms,
-    )
+    clock_jumps: int = 4
+    gpus_lost: int = 2
+    power_cuts: int = 0
+    disk_full: int = 0
 
 
 class Simulation:
     """One run. `log` is every event that was committed, in order."""
 
     def __init__(
-        self, seed: int, jobs: int, crash_at: Iterable[int] = (), clock_jumps: bool = True
+        self, seed: int, jobs: int, steps: Steps | None = None, faults: Faults | None = None
     ) -> None:
         self.jobs = jobs
         self.log: list[ev.Event] = []
         self.crashes = 0
-        self._clock_jumps = clock_jumps
-        self._random = Random(seed)
+        self.shift_was_lost = False
+        self._shift_is_open = False
         self.clock = VirtualClock()
-        self.world = World(GPUS, 4, self.clock, seed)
+        self.world = World(scenario.GPUS, scenario.CPUS, self.clock, seed)
         self.store = MemoryStore()
-        self.steps = Steps(crash_at)
+        self.steps = Steps() if steps is None else steps
         self.disk = CrashingStore(self.store, self.steps)
+        self.todo: list[tuple[int, int, Wish]] = []  # by users: when, a number, what
+        self.outside: list[tuple[int, int, Callable[[], None]]] = []  # the same, by the world
         self._pending: list[ev.Event] = []
-        self._todo: list[tuple[int, int, Wish]] = []
-        self._plan_users()
+        self._crashes_now = 0
+        self._plan(Random(seed), Faults() if faults is None else faults)
         self.engine = self._new_engine()
+
+    # ------------------------------------------------------------------ what will happen
+
+    def _plan(self, random: Random, faults: Faults) -> None:
+        at_ms = 0
+        self._will(0, scenario.limit("b", 2))
+        for job_id in range(1, self.jobs + 1):
+            at_ms += random.randrange(0, 400)
+            self._plan_job(random, at_ms, job_id)
+        for _ in range(self.jobs // 20):
+            moment = random.randrange(0, at_ms)
+            group = random.choice((None, "a"))
+            self._will(moment, scenario.pause(group))
+            self._will(moment + random.randrange(1, 3_000), scenario.resume(group))
+        for _ in range(self.jobs // 50):
+            moment = random.randrange(0, at_ms)
+            gpu_id = random.choice(scenario.GPUS).id
+            self._will(moment, scenario.drain(gpu_id))
+            self._will(moment + random.randrange(1, 3_000), scenario.undrain(gpu_id))
+        self._plan_faults(random, faults, at_ms)
+        self.todo.sort(key=lambda item: item[:2])
+        self.outside.sort(key=lambda item: item[:2])
+
+    def _plan_job(self, random: Random, at_ms: int, job_id: int) -> None:
+        wanted = scenario.wanted(random, job_id - 1)
+        self.world.behaviours[job_id] = wanted.behaviours
+        self.world.needs[job_id] = wanted.need
+        self._will(at_ms, self._submission(job_id, wanted))
+        if wanted.held:
+            self._will(at_ms + random.randrange(1, 5_000), scenario.release(job_id))
+        if wanted.cancel_after_ms is not None:
+            self._will(at_ms + wanted.cancel_after_ms, scenario.cancel(job_id))
+        if wanted.retry_after_ms is not None:
+            self._will(at_ms + wanted.retry_after_ms, self._retry(job_id, wanted))
+        if random.random() < 0.05:
+            moment = at_ms + random.randrange(1, 2_000)
+            self._will(moment, scenario.hold(job_id))
+            self._will(moment + random.randrange(1, 2_000), scenario.release(job_id))
+        if random.random() < 0.05:
+            moment = at_ms + random.randrange(1, 2_000)
+            self._will(moment, scenario.reprioritise(job_id, random.randrange(-3, 3)))
+
+    def _plan_faults(self, random: Random, faults: Faults, until_ms: int) -> None:
+        for _ in range(faults.clock_jumps):
+            by_ms = random.choice((-3_600_000, 3_600_000, 86_400_000, -50, 50))
+            self._outside_at(random.randrange(until_ms), self._sets_the_clock(by_ms))
+        for _ in range(faults.gpus_lost):
+            moment = random.randrange(until_ms)
+            gpu_id = random.choice(scenario.GPUS).id
+            self._outside_at(moment, self._loses_gpu(gpu_id))
+            self._outside_at(moment + random.randrange(1, 5_000), self._finds_all_gpus)
+        for _ in range(faults.power_cuts):
+            self._outside_at(random.randrange(until_ms), self.cut_power)
+        for _ in range(faults.disk_full):
+            moment = random.randrange(until_ms)
+            self._outside_at(moment, self._fills_the_disk(True))
+            self._outside_at(moment + random.randrange(1, 4_000), self._fills_the_disk(False))
+
+    def _will(self, at_ms: int, wish: Wish) -> None:
+        self.todo.append((at_ms, len(self.todo), wish))
+
+    def _outside_at(self, at_ms: int, happens: Callable[[], None]) -> None:
+        self.outside.append((at_ms, len(self.outside), happens))
+
+    def _sets_the_clock(self, by_ms: int) -> Callable[[], None]:
+        def happens() -> None:
+            self.clock.set_wall(by_ms)
+            self._shift_is_open = True
+
+        return happens
+
+    def _loses_gpu(self, gpu_id: str) -> Callable[[], None]:
+        return lambda: self.world.show(gpu for gpu in scenario.GPUS if gpu.id != gpu_id)
+
+    def _finds_all_gpus(self) -> None:
+        self.world.show(scenario.GPUS)
+
+    def _fills_the_disk(self, full: bool) -> Callable[[], None]:
+        def happens() -> None:
+            self.disk.disk_full = full
+
+        return happens
 
     # ------------------------------------------------------------------ users
 
-    def _plan_users(self) -> None:
-        at_ms = self.clock.now_ms
-        for place, wanted in enumerate(scenario(self._random, self.jobs)):
-            job_id = place + 1
-            at_ms += self._random.randrange(0, 400)
-            self.world.behaviours[job_id] = list(wanted.behaviours)
-            self.world.needs[job_id] = wanted.need
-            self._will(at_ms, self._submission(job_id, wanted))
-            if wanted.held:
-                self._will(at_ms + self._random.randrange(1, 5_000), _release(job_id))
-            if wanted.cancel_after_ms is not None:
-                self._will(at_ms + wanted.cancel_after_ms, _cancel(job_id))
-        for _ in range(self.jobs // 20):
-            moment = self._random.randrange(self.clock.now_ms, at_ms)
-            group = self._random.choice((None, "a"))
-            self._will(moment, _pause(group))
-            self._will(moment + self._random.randrange(1, 3_000), _resume(group))
-        self._will(self.clock.now_ms, lambda s: Decided([ev.GroupLimited(s.now_ms, "b", 2)]))
-        self._todo.sort(key=lambda item: item[:2])
-
-    def _will(self, at_ms: int, wish: Wish) -> None:
-        self._todo.append((at_ms, len(self._todo), wish))
-
-    def _submission(self, job_id: int, wanted: Wanted) -> Wish:
+    def _submission(self, job_id: int, wanted: scenario.Wanted) -> Wish:
         def wish(state: State) -> Decided:
-            if job_id in state.jobs or job_id in self.store.outcomes:
+            if job_id < state.next_job_id:
                 return Decided([])  # It was committed before the crash; the user sees that.
-            requires = []
+            now_ms = state.now_ms
+            requires: list[Requirement] = []
+            skips: list[ev.Event] = []
             for back, must in wanted.requires:
-                ended = self.store.outcomes.get(job_id - back)
-                if ended is None:
-                    requires.append(Requirement(job_id - back, must))
+                required = job_id - back
+                ended_as = self._ended_as(state, required)
+                if ended_as is None or (must and ended_as is not JobState.SUCCEEDED):
+                    requires.append(Requirement(required, must))
+                    if ended_as is not None:
+                        skips.append(ev.JobSkipped(now_ms, job_id, required, ended_as))
             submitted = ev.JobSubmitted(
+                now_ms,
+                job_id,
+                wanted.need,
+                wanted.terms,
+                wanted.priority,
+                wanted.group,
+                None if wanted.at_after_ms is None else now_ms + wanted.at_after_ms,
+                tuple(requires),
+                wanted.held,
+            )
+            return Decided([submitted, *skips])
+
+        return wish
+
+    def _ended_as(self, state: State, job_id: int) -> JobState | None:
+        """How a job ended, be it in this very turn; None if it has not."""
+        if job_id in state.jobs:
+            return None
+        for ended in state.change.ended:
+            if ended.job.id == job_id and ended.job_is_final:
+                return ended.outcome.state
+        return self.store.outcomes[job_id].state
+
+    def _retry(self, job_id: int, wanted: scenario.Wanted) -> Wish:
+        def wish(state: State) -> Decided:
+            ended_as = self._ended_as(state, job_id)
+            if ended_as in (None, JobState.SUCCEEDED, JobState.SKIPPED):
+                return Decided([])
+            attempts = [n for (j, n) in self.store.attempts if j == job_id]
+            attempts += [
+                ended.attempt.number
+                for ended in state.change.ended
+                if ended.job.id == job_id and ended.attempt is not None
+            ]
+            retried = ev.JobRetried(
                 state.now_ms,
                 job_id,
                 wanted.need,
                 wanted.terms,
                 wanted.priority,
                 wanted.group,
-                None,
-                tuple(requires),
-                wanted.held,
+                (),
+                max(attempts, default=0),
             )
-            return Decided([submitted])
+            return Decided([retried])
 
         return wish
 
     # ------------------------------------------------------------------ the run
+
+    def run(self, most_turns: int = 100_000) -> None:
+        """Until every job is final."""
+        for _ in range(most_turns):
+            if not self.step():
+                check_end(self)
+                return
+        raise AssertionError(f"not at an end after {most_turns} turns: {self.engine.state.jobs}")
+
+    def step(self) -> bool:
+        """What happens now, one turn, and the time until the next; False if nothing is left."""
+        while self.outside and self.outside[0][0] <= self.clock.true_ms:
+            self.outside.pop(0)[2]()
+        if self.turn():
+            if not self.todo and not self.engine.state.jobs:
+                return False
+            self.world.advance_to(self._next_moment())
+        elif self._crashes_now >= MOST_CRASHES_IN_A_MOMENT:
+            self.world.advance_to(self._next_moment())
+            self._crashes_now = 0
+        return True
+
+    def turn(self) -> bool:
+        """One turn of the engine, with whatever its users want by now; False if it crashed."""
+        wishes: list[Wish] = []
+        while len(wishes) < len(self.todo) and self.todo[len(wishes)][0] <= self.clock.true_ms:
+            wishes.append(self.todo[len(wishes)][2])
+        refused = self.disk.refused
+        try:
+            answers = self.engine.turn(wishes)
+        except Crash:
+            self._crashed()
+            self.engine = self._new_engine()
+            return False
+        self._crashes_now = 0
+        if self.disk.refused > refused:
+            assert all(isinstance(answer.error, Unavailable) for answer in answers), answers
+            self.todo = [
+                (max(at_ms, self.clock.true_ms + ASKS_AGAIN_AFTER_MS), number, wish)
+                for at_ms, number, wish in self.todo
+            ]
+        else:
+            assert all(answer.error is None for answer in answers), answers
+            del self.todo[: len(wishes)]
+            self._shift_is_open = False
+            check_time_limits(self, self._pending)
+            self.log.extend(self._pending)
+            check_agreement(self)
+        self._pending.clear()
+        return True
+
+    def cut_power(self) -> None:
+        """The engine and all processes die at once; then the machine is switched on again."""
+        self.world.power_cut()
+        self._crashed()
+        self.engine = self._new_engine()
 
     def _new_engine(self) -> Engine:
         while True:
@@ -183,83 +274,20 @@ class Simulation:
 
     def _crashed(self) -> None:
         self.crashes += 1
+        self._crashes_now += 1
         self._pending.clear()
-
-    def turn(self) -> None:
-        """One turn of the engine, with whatever its users want by now; it may crash."""
-        wishes: list[Wish] = []
-        while len(wishes) < len(self._todo) and self._todo[len(wishes)][0] <= self.clock.now_ms:
-            wishes.append(self._todo[len(wishes)][2])
-        try:
-            answers = self.engine.turn(wishes)
-        except Crash:
-            self._crashed()
-            self.engine = self._new_engine()
-            return
-        for answer in answers:
-            assert answer.error is None, answer.error
-        del self._todo[: len(wishes)]
-        self.log.extend(self._pending)
-        self._pending.clear()
-        check(self.engine.state)
-        self._check_ledger()
-
-    def _check_ledger(self) -> None:
-        """What runs in the world holds its GPUs in the state: the two must agree."""
-        for gpu_id, held in self.world.ledger.items():
-            believed = self.engine.state.gpus[gpu_id].held_by
-            for job_id, _ in held:
-                assert job_id in believed, f"job {job_id} is on GPU {gpu_id}, unknown to the state"
-
-    def run(self, most_turns: int = 100_000) -> None:
-        """Until every job is final."""
-        for number in range(most_turns):
-            self.turn()
-            if not self._todo and not self.engine.state.jobs:
-                return
-            if self._clock_jumps and number % 97 == 96:
-                self.jump_clock(self._random.choice((-3_600_000, 3_600_000, 86_400_000)))
-            self.world.advance_to(self._next_moment())
-        raise AssertionError(f"not at an end after {most_turns} turns: {self.engine.state.jobs}")
-
-    def jump_clock(self, by_ms: int) -> None:
-        """Somebody sets the wall clock."""
-        self.world.set_wall(by_ms)
-        self._todo = [(at + by_ms, n, wish) for at, n, wish in self._todo]
+        if self._shift_is_open and not self.clock.unread_shift_ms:
+            # It was read by an engine that died before it could commit what follows from it.
+            self._shift_is_open, self.shift_was_lost = False, True
 
     def _next_moment(self) -> int:
-        moments = [self.engine.next_wakeup_ms(), self.world.next_end_ms()]
-        if self._todo:
-            moments.append(self._todo[0][0])
-        known = [m for m in moments if m is not None]
-        return max(min(known, default=self.clock.now_ms + 1), self.clock.now_ms + 1)
-
-
-def _release(job_id: int) -> Wish:
-    def wish(state: State) -> Decided:
-        job = state.jobs.get(job_id)
-        if job is None or job.state is not JobState.HELD:
-            return Decided([])
-        return Decided([ev.JobReleased(state.now_ms, job_id)])
-
-    return wish
-
-
-def _cancel(job_id: int) -> Wish:
-    def wish(state: State) -> Decided:
-        job = state.jobs.get(job_id)
-        if job is None:
-            return Decided([])
-        if job.active is None:
-            return Decided([ev.JobCancelled(state.now_ms, job_id)])
-        return Decided([ev.StopRequested(state.now_ms, job_id, job.active.number, Cause.CANCELLED)])
-
-    return wish
-
-
-def _pause(group: str | None) -> Wish:
-    return lambda state: Decided([ev.QueuePaused(state.now_ms, group)])
-
-
-def _resume(group: str | None) -> Wish:
-    return lambda state: Decided([ev.QueueResumed(state.now_ms, group)])
+        """When something happens next, in true time; never now, so that time does pass."""
+        now_ms = self.clock.true_ms
+        moments = [self.world.next_end_ms()]
+        wakeup_ms = self.engine.next_wakeup_ms()
+        if wakeup_ms is not None:
+            moments.append(wakeup_ms - self.clock.wall_ahead_ms)
+        moments += [queue[0][0] for queue in (self.todo, self.outside) if queue]
+        known = [moment for moment in moments if moment is not None]
+        soonest = now_ms + (ASKS_AGAIN_AFTER_MS if self.disk.disk_full else 1)
+        return max(min(known, default=soonest), soonest)

@@ -15,13 +15,7 @@ _HEADER_BYTES = 100
 
 def open_database(path: Path) -> sqlite3.Connection:
     """A connection on the present schema; a file that is not ours or newer is left untouched."""
-    version = _version_in_header(path)
-    newest = len(schema_steps())
-    if version > newest:
-        raise Failed(
-            f"{path} was written by a newer Stoker (schema {version}, this one knows {newest})",
-            "upgrade Stoker, or set STOKER_HOME to use another state directory",
-        )
+    _refuse_newer(path, _version_in_header(path))
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
@@ -29,13 +23,25 @@ def open_database(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA busy_timeout = 5000")
-        if 0 < version < newest:
+        # The header may be older than the write-ahead log, which only SQLite can read.
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        _refuse_newer(path, version)
+        if 0 < version < len(schema_steps()):
             _keep_copy(connection, path.with_name(f"{path.name}.schema{version}"))
         _upgrade(connection, version)
     except sqlite3.Error as error:
         connection.close()
         raise Failed(f"{path} can't be opened: {error}", "is the disk full or damaged?") from None
     return connection
+
+
+def _refuse_newer(path: Path, version: int) -> None:
+    newest = len(schema_steps())
+    if version > newest:
+        raise Failed(
+            f"{path} was written by a newer Stoker (schema {version}, this one knows {newest})",
+            "upgrade Stoker, or set STOKER_HOME to use another state directory",
+        )
 
 
 def _version_in_header(path: Path) -> int:

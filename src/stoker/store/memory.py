@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stoker.core.model import Gpu, Group, Job, Launch, Outcome
+from stoker.core.model import Gpu, Group, Job, Launch, Outcome, copied
 from stoker.core.state import Change, State
-
-
-def copied(job: Job) -> Job:
-    """A copy that shares nothing mutable with the original."""
-    attempt = job.active
-    if attempt is not None:
-        stop = replace(attempt.stop) if attempt.stop is not None else None
-        attempt = replace(attempt, stop=stop)
-    return replace(job, active=attempt)
 
 
 class MemoryStore:

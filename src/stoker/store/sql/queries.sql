@@ -116,7 +116,7 @@ SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms
 DELETE FROM jobs WHERE id = ? AND ended_at_ms IS NOT NULL;
 
 -- name: launch
-SELECT j.launch, j.name, j.user, j.kind, e.body
+SELECT j.launch, j.name, j.user, j.kind, j.requires, e.body
 FROM jobs AS j JOIN environments AS e ON e.id = j.environment
 WHERE j.id = ?;
 
@@ -132,3 +132,53 @@ JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt;
 
 -- name: attempts_of
 SELECT * FROM attempts WHERE job_id = ? ORDER BY number;
+
+-- name: add_submission
+INSERT INTO submissions (token, at_ms, job_ids) VALUES (?, ?, ?);
+
+-- name: submission
+SELECT job_ids FROM submissions WHERE token = ?;
+
+-- name: drop_old_submissions
+DELETE FROM submissions WHERE at_ms < ?;
+
+-- name: job_rows
+-- What front ends show of jobs; `where` is put together from fixed words only.
+SELECT j.id, j.state, j.priority, n.body AS need, t.body AS terms, j."group", j.name, j.user,
+       j.submitted_at_ms, j.not_before_ms, j.backoff_until_ms, j.attempt, j.failures, j.requires,
+       j.launch, j.ended_at_ms, j.cause, j.exit_code, j.signal, j.detail, j.kind,
+       a.gpus, a.placed_at_ms, a.started_at_ms, a.pid
+FROM jobs AS j
+JOIN needs AS n ON n.id = j.need
+JOIN terms AS t ON t.id = j.terms
+LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
+WHERE {where};
+
+-- name: ids_of_last_ended
+SELECT id FROM jobs INDEXED BY jobs_ended WHERE ended_at_ms IS NOT NULL
+ORDER BY ended_at_ms DESC, id DESC LIMIT ?;
+
+-- name: ids_of_first_unfinished
+SELECT id FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL ORDER BY id LIMIT ?;
+
+-- name: matching_ids
+SELECT j.id FROM jobs AS j WHERE {where} ORDER BY j.id;
+
+-- name: last_id
+SELECT max(id) FROM jobs;
+
+-- name: ids_between
+SELECT id FROM jobs WHERE id BETWEEN ? AND ? ORDER BY id;
+
+-- name: kinds_of_unfinished
+SELECT id, kind FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL;
+
+-- name: note_removal
+INSERT OR REPLACE INTO removals (job_id, attempts)
+SELECT id, attempt FROM jobs WHERE id = ? AND ended_at_ms IS NOT NULL;
+
+-- name: removals
+SELECT job_id, attempts FROM removals LIMIT ?;
+
+-- name: removal_done
+DELETE FROM removals WHERE job_id = ?;

@@ -1,0 +1,42 @@
+"""`stoker add`: queue a job and print its id."""
+
+from __future__ import annotations
+
+from stoker.api.client import Client
+from stoker.cli.jobspec import COMMAND_NOTE, JOB_OPTIONS, submission, submit
+from stoker.cli.options import JSON, Verb
+from stoker.cli.terminal import out
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from stoker.cli.options import Args
+
+
+def add(args: Args) -> int:
+    """Queue one job."""
+    request = submission(args)
+    with Client() as client:
+        job_id = submit(client, request)
+    if args["json"]:
+        from stoker.api.jsonline import dumps
+
+        out(dumps({"schema": 1, "ids": [job_id]}) + "\n")
+    else:
+        out(f"{job_id}\n")
+    return 0
+
+
+VERB = Verb(
+    "add",
+    "queue a job and print its id",
+    run=add,
+    options=(*JOB_OPTIONS, JSON),
+    command="required",
+    examples=(
+        ("stoker add --gpus 2 --name big -- python train.py --lr 0.1", "two GPUs, with a name"),
+        ("stoker add --mem 8G -- 'cd runs && python eval.py > eval.txt'", "by the shell"),
+        ("stoker add --gpus 0 --after 7,8 -- python report.py", "no GPU, once 7 and 8 succeeded"),
+        ("stoker add --time-limit 2h --signal USR1@2m --retries 3 -- ./train.sh", "with a limit"),
+    ),
+    notes=(COMMAND_NOTE, "Only the id is printed on stdout: id=$(stoker add ...)."),
+)

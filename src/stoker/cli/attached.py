@@ -1,0 +1,224 @@
+"""A job's process in the user's own terminal: started, signalled, and its end put on record.
+
+The truth of the attempt is in its directory, whatever becomes of the daemon: `pid` is written
+before the command begins, and `exit` before its process is reaped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from stoker.cli.jobspec import find_program
+from stoker.cli.processtree import kill_tree, signal_tree, start_time
+from stoker.cli.terminal import say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What a terminal or another process may send to us while the job runs. Signals that stop and
+# continue are not among them: they reach job and client alike, as one group.
+_FORWARDED = frozenset(
+    (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+)
+_RETRY_WRITE_S = 1.0
+
+
+class CouldNotStart(Exception):
+    """The command can't be run; the message says why."""
+
+
+class AttachedProcess:
+    """The process of one attempt, our child, in our process group.
+
+    From the making of this object until `wait` has returned, signals to this process are taken
+    for the job's: they are blocked, and fetched one by one with their origin, so that none is lost.
+    """
+
+    def __init__(
+        self,
+        argv: list[str],
+        env: Mapping[str, str],
+        cwd: str,
+        directory: str,
+        files: tuple[str | None, str | None] = (None, None),
+    ) -> None:
+        self._directory = directory
+        self._interrupts = 0
+        self._terminal = _terminal_settings()
+        # Signals that were ignored when we were started (nohup, a background job of a script) are
+        # ignored by the job too, and are nothing to forward.
+        watched = {n for n in _FORWARDED if signal.getsignal(n) != signal.SIG_IGN}
+        self._watched = watched | {signal.SIGCHLD}
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._watched)
+        try:
+            self.pid = self._start(argv, env, cwd, files)
+        except BaseException:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._old_mask)
+            raise
+
+    def _start(
+        self,
+        argv: list[str],
+        env: Mapping[str, str],
+        cwd: str,
+        files: tuple[str | None, str | None],
+    ) -> int:
+        program = find_program(argv[0], cwd, env.get("PATH"))
+        if program is None:
+            raise CouldNotStart(f"the command {argv[0]} was not found")
+        # The child waits at a gate until its pid is on record: nothing runs that nobody knows of.
+        gate_out, gate_in = os.pipe()
+        trouble_out, trouble_in = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.close(gate_in)
+                if os.read(gate_out, 1):
+                    self._become(program, argv, env, cwd, files)
+            except BaseException as error:
+                os.write(trouble_in, str(getattr(error, "strerror", None) or error).encode()[:500])
+            finally:
+                os._exit(127)
+        os.close(gate_out)
+        os.close(trouble_in)
+        try:
+            _write_whole(self._directory, "pid", f"{pid} {start_time(pid)}\n")
+            os.write(gate_in, b"g")
+        except OSError as error:
+            os.close(gate_in)  # The child sees the gate closed for good, and goes.
+            os.close(trouble_out)
+            os.waitpid(pid, 0)
+            raise CouldNotStart(f"can't write to {self._directory}: {error.strerror}") from None
+        os.close(gate_in)
+        trouble = os.read(trouble_out, 500)  # Empty once the command has begun.
+        os.close(trouble_out)
+        if trouble:
+            os.waitpid(pid, 0)
+            os.unlink(os.path.join(self._directory, "pid"))
+            raise CouldNotStart(f"can't run {program}: {trouble.decode(errors='replace')}")
+        return pid
+
+    def _become(
+        self,
+        program: str,
+        argv: list[str],
+        env: Mapping[str, str],
+        cwd: str,
+        files: tuple[str | None, str | None],
+    ) -> None:
+        """In the child: be the job, as if the user's shell had started it."""
+        os.chdir(cwd)
+        out, err = files
+        if out is not None:
+            _redirect(out, 1)
+            if err is None:
+                os.dup2(1, 2)
+        if err is not None:
+            _redirect(err, 2)
+        # Python ignores these two for itself.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        for number in self._watched:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._old_mask)
+        os.execve(program, argv, env)
+
+    def wait(self) -> int:
+        """Pass signals on until the process ends; its exit code, 128 + n for signal n."""
+        try:
+            while (ended := self._ended()) is None:
+                self._take(signal.sigwaitinfo(self._watched))
+            if ended.si_code == os.CLD_EXITED:
+                code, record = ended.si_status, f"exited {ended.si_status}\n"
+            else:
+                code, record = 128 + ended.si_status, f"signalled {ended.si_status}\n"
+                self._restore_terminal()
+            self._put_on_record(record)
+            os.waitpid(self.pid, 0)
+            return code
+        finally:
+            # What came too late for the job must not end us before we have given its exit code.
+            while signal.sigtimedwait(self._watched, 0) is not None:
+                pass
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._old_mask)
+
+    def _ended(self) -> os.waitid_result | None:
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+
+    def _take(self, info: signal.struct_siginfo) -> None:
+        if info.si_signo == signal.SIGCHLD:
+            return
+        # The terminal's own signals (si_code > 0: from the kernel) have reached the job as well.
+        from_terminal = info.si_code > 0
+        if info.si_signo != signal.SIGINT:
+            if not from_terminal:
+                signal_tree(self.pid, info.si_signo)
+            return
+        self._interrupts += 1
+        if self._interrupts == 1:
+            if not from_terminal:
+                signal_tree(self.pid, signal.SIGINT)
+        elif self._interrupts == 2:
+            say("stoker: terminating the job; Ctrl-C once more kills it")
+            signal_tree(self.pid, signal.SIGTERM)
+        else:
+            say("stoker: killing the job")
+            kill_tree(self.pid)
+
+    def _put_on_record(self, record: str) -> None:
+        """Write how it ended. While a full disk is in the way, the zombie keeps the truth."""
+        told = False
+        while True:
+            try:
+                _write_whole(self._directory, "exit", record)
+                return
+            except FileNotFoundError:
+                return  # The directory was removed: nobody wants to know.
+            except OSError as error:
+                if not told:
+                    told = True
+                    say(f"stoker: can't put the exit code on record yet: {error.strerror}")
+            info = signal.sigtimedwait(self._watched, _RETRY_WRITE_S)
+            if info is not None and info.si_signo in (signal.SIGINT, signal.SIGTERM):
+                return
+
+    def _restore_terminal(self) -> None:
+        """A job that was killed can't put the terminal's settings back itself."""
+        if self._terminal is None:
+            return
+        import termios
+
+        try:
+            # Out of the foreground we may not touch the terminal: it would stop us.
+            if os.tcgetpgrp(0) == os.getpgrp():
+                termios.tcsetattr(0, termios.TCSADRAIN, self._terminal)
+        except (OSError, termios.error):
+            pass
+
+
+def _terminal_settings() -> list[int | list[bytes | int]] | None:
+    import termios
+
+    try:
+        return termios.tcgetattr(0)
+    except (OSError, termios.error):
+        return None
+
+
+def _redirect(path: str, fd: int) -> None:
+    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    os.dup2(opened, fd)
+
+
+def _write_whole(directory: str, name: str, text: str) -> None:
+    """A file that is there whole or not at all, 0600 from its first moment."""
+    temporary = os.path.join(directory, f"{name}.{os.getpid()}")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, text.encode("ascii"))
+    finally:
+        os.close(fd)
+    os.rename(temporary, os.path.join(directory, name))

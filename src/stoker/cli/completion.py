@@ -1,0 +1,280 @@
+"""`stoker completion`: a script that completes verbs and options in a shell."""
+
+from __future__ import annotations
+
+from stoker.cli.options import Positional, Verb
+from stoker.cli.terminal import out
+from stoker.errors import UsageError
+from stoker.quantities import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from stoker.cli.options import Args, Option
+
+_SHELLS = ("bash", "zsh", "fish")
+
+
+def all_verbs() -> list[Verb]:
+    """Every verb, families followed by their members."""
+    from stoker.cli.main import VERBS, load
+
+    found: list[Verb] = []
+    for name in VERBS:
+        verb = load(name)
+        found += [verb, *verb.verbs]
+    return found
+
+
+def completion(args: Args) -> int:
+    """Print the script for a shell."""
+    shell = args["shell"]
+    if shell not in _SHELLS:
+        raise UsageError(f"there is no completion for {quoted(shell)}", "bash, zsh or fish")
+    out({"bash": bash, "zsh": zsh, "fish": fish}[shell]())
+    return 0
+
+
+def _flags(verb: Verb) -> list[str]:
+    flags = ["--help"]
+    for option in verb.options:
+        flags.append(f"--{option.name}")
+        if option.short:
+            flags.append(f"-{option.short}")
+    return flags
+
+
+def _members(verb: Verb) -> list[str]:
+    return [member.name.rpartition(" ")[2] for member in verb.verbs]
+
+
+def _top() -> list[Verb]:
+    return [verb for verb in all_verbs() if " " not in verb.name]
+
+
+def _words(verb: Verb) -> list[str]:
+    """What may stand after a verb, options aside."""
+    words = _members(verb)
+    for positional in verb.positionals:
+        words += positional.choices
+    if verb.name == "help":
+        words += [other.name for other in _top()]
+    return words
+
+
+def _spoken(option: Option) -> list[str]:
+    return [f"--{option.name}", *([f"-{option.short}"] if option.short else [])]
+
+
+# --- bash ---
+
+_BASH = """\
+# bash completion for stoker; use it with: source <(stoker completion bash)
+_stoker() {
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i
+    COMPREPLY=()
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        if [[ ${COMP_WORDS[i]} == -- ]]; then
+            # What follows is a command of its own.
+            if ((i == COMP_CWORD - 1)); then
+                COMPREPLY=($(compgen -c -- "$cur"))
+            else
+                COMPREPLY=($(compgen -f -- "$cur"))
+            fi
+            return
+        fi
+    done
+    verb=${COMP_WORDS[1]}
+    ((COMP_CWORD == 1)) && verb=
+    case "$verb ${COMP_WORDS[2]}" in
+%(families)s
+    esac
+    case "$prev" in
+%(values)s
+    esac
+    case "$verb" in
+%(verbs)s
+    esac
+}
+complete -F _stoker stoker
+"""
+
+
+def bash() -> str:
+    """The script for bash."""
+    families, values, verbs = [], [], []
+    for verb in all_verbs():
+        if " " in verb.name:
+            # A member of a family counts once its word is complete, not while it is typed.
+            families.append(f'        "{verb.name}") ((COMP_CWORD > 2)) && verb="{verb.name}" ;;')
+        words = " ".join([*_words(verb), *_flags(verb)])
+        reply = f'COMPREPLY=($(compgen -W "{words}" -- "$cur"))'
+        verbs.append(f'        "{verb.name}") {reply} ;;')
+    for flag, option in _valued().items():
+        if option.choices:
+            reply = f'COMPREPLY=($(compgen -W "{" ".join(option.choices)}" -- "$cur")); return'
+        elif option.files:
+            reply = f'COMPREPLY=($(compgen -{option.files[0]} -- "$cur")); return'
+        else:
+            reply = "return"
+        values.append(f"        {flag}) {reply} ;;")
+    top = " ".join([*(verb.name for verb in _top()), "--help", "--version", "--json"])
+    verbs.insert(0, f'        "") COMPREPLY=($(compgen -W "{top}" -- "$cur")) ;;')
+    return _BASH % {
+        "families": "\n".join(families),
+        "values": "\n".join(values),
+        "verbs": "\n".join(verbs),
+    }
+
+
+def _valued() -> dict[str, Option]:
+    """The options that take a value, by flag, unless a flag of that name takes none elsewhere."""
+    found: dict[str, Option] = {}
+    bare: set[str] = set()
+    for verb in all_verbs():
+        for option in verb.options:
+            for flag in _spoken(option):
+                if option.takes_value:
+                    found.setdefault(flag, option)
+                else:
+                    bare.add(flag)
+    return {flag: option for flag, option in found.items() if flag not in bare}
+
+
+# --- zsh ---
+
+_ZSH = """\
+#compdef stoker
+# zsh completion for stoker; put it into a file _stoker in a directory of $fpath,
+# or use it with: source <(stoker completion zsh)
+_stoker() {
+    local curcontext="$curcontext" state line verb
+    local -a verbs
+    verbs=(
+%(verbs)s
+    )
+    if ((CURRENT == 2)); then
+        _describe -t verbs verb verbs
+        _arguments '--help[show help]' '--version[show the version]' '--json[print JSON]'
+        return
+    fi
+    verb=$words[2]
+    case "$verb $words[3]" in
+%(families)s
+    esac
+    shift words
+    ((CURRENT--))
+    if [[ $verb == *' '* ]]; then
+        shift words
+        ((CURRENT--))
+    fi
+    case "$verb" in
+%(cases)s
+    esac
+}
+if [[ $funcstack[1] == _stoker ]]; then
+    _stoker "$@"
+else
+    compdef _stoker stoker
+fi
+"""
+
+
+def zsh() -> str:
+    """The script for zsh."""
+    verbs = [f"        {_zsh_quoted(f'{v.name}:{v.summary}')}" for v in _top()]
+    families, cases = [], []
+    for verb in all_verbs():
+        if " " in verb.name:
+            families.append(f"        '{verb.name}') ((CURRENT > 3)) && verb='{verb.name}' ;;")
+        specs = ["'(-h --help)'{-h,--help}'[show help]'"]
+        specs += [spec for option in verb.options for spec in _zsh_specs(option)]
+        words = _words(verb)
+        if words:
+            specs.append(f"'*:{'verb' if verb.verbs else 'word'}:({' '.join(words)})'")
+        elif verb.command:
+            specs.append("'*::command:_normal'")
+        lines = " \\\n                ".join(specs)
+        cases.append(f"        '{verb.name}')\n            _arguments -s {lines} ;;")
+    return _ZSH % {
+        "verbs": "\n".join(verbs),
+        "families": "\n".join(families),
+        "cases": "\n".join(cases),
+    }
+
+
+def _zsh_quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _zsh_specs(option: Option) -> list[str]:
+    help_text = option.help.replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
+    specs = []
+    for flag in _spoken(option):
+        spec = ("*" if option.repeat else "") + f"{flag}[{help_text}]"
+        if option.takes_value:
+            action = f"({' '.join(option.choices)})" if option.choices else ""
+            action = {"file": "_files", "dir": "_files -/"}.get(option.files, action)
+            spec += f":{option.metavar.replace(':', '')}:{action}"
+        specs.append(_zsh_quoted(spec))
+    return specs
+
+
+# --- fish ---
+
+_FISH_FIRST = "test (count (commandline -opc)) -eq 1"
+
+
+def fish() -> str:
+    """The script for fish."""
+    lines = [
+        "# fish completion for stoker; use it with: stoker completion fish | source",
+        "# Whether the words so far are these, the last of them being the one before the cursor.",
+        "function __stoker_verb",
+        "    set -l words (commandline -opc)",
+        "    contains -- -- $words; and return 1",
+        "    test (count $words) -gt (count $argv); or return 1",
+        '    test "$words[2..(math (count $argv) + 1)]" = "$argv"',
+        "end",
+        "complete -c stoker -f",
+        f"complete -c stoker -n '{_FISH_FIRST}' -l version -d 'show the version'",
+    ]
+    for verb in all_verbs():
+        words = verb.name.split(" ")
+        parent = " ".join(words[:-1])
+        condition = f"__stoker_verb {parent}" if parent else _FISH_FIRST
+        lines.append(
+            f"complete -c stoker -n {_fish_quoted(condition)} -a {words[-1]} "
+            f"-d {_fish_quoted(verb.summary)}"
+        )
+        own = _fish_quoted(f"__stoker_verb {verb.name}")
+        for option in verb.options:
+            parts = [f"complete -c stoker -n {own} -l {option.name}"]
+            if option.short:
+                parts.append(f"-s {option.short}")
+            if option.takes_value:
+                parts.append("-r")
+            if option.choices:
+                parts.append(f"-a {_fish_quoted(' '.join(option.choices))}")
+            elif option.files:
+                parts.append("-F")
+            parts.append(f"-d {_fish_quoted(option.help)}")
+            lines.append(" ".join(parts))
+        if not verb.verbs and _words(verb):
+            lines.append(f"complete -c stoker -n {own} -a {_fish_quoted(' '.join(_words(verb)))}")
+    return "\n".join(lines) + "\n"
+
+
+def _fish_quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+VERB = Verb(
+    "completion",
+    "print a script that completes verbs and options in your shell",
+    run=completion,
+    positionals=(Positional("SHELL", "bash, zsh or fish", choices=_SHELLS),),
+    examples=(
+        ("source <(stoker completion bash)", "for this shell; put it into ~/.bashrc to keep it"),
+        ("stoker completion fish > ~/.config/fish/completions/stoker.fish", "for fish"),
+    ),
+)

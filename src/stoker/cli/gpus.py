@@ -1,0 +1,115 @@
+"""`stoker gpus`: list, declare, remove, drain and resume GPUs."""
+
+from __future__ import annotations
+
+from stoker import quantities
+from stoker.api.client import Client
+from stoker.cli.options import JSON, Positional, Verb
+from stoker.cli.status import gpu_table
+from stoker.cli.terminal import out, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from stoker.cli.options import Args
+
+
+def list_gpus(args: Args) -> int:
+    """List the GPUs."""
+    with Client() as client:
+        gpus = client.call("gpus")["gpus"]
+    if args["json"]:
+        from stoker.api.jsonline import dumps
+
+        out(dumps({"schema": 1, "gpus": gpus}) + "\n")
+    elif gpus:
+        out(gpu_table(gpus, []))
+    else:
+        say("no GPUs; declare them with `stoker config set gpus 0,1`")
+    return 0
+
+
+def _declared(text: str) -> list[str]:
+    pairs = quantities.declared_gpus(text)
+    return [quantities.declared_gpus_text([pair]) for pair in pairs]
+
+
+def _member(
+    word: str,
+    summary: str,
+    *,
+    op: str,
+    done: str,
+    help: str,
+    convert: Callable[[str], Any],
+    examples: tuple[tuple[str, str], ...],
+) -> Verb:
+    def run(args: Args) -> int:
+        wanted = [one for several in args["gpu"] for one in several]
+        with Client() as client:
+            client.call(op, gpus=wanted)
+            gpus = client.call("gpus")["gpus"] if args["json"] else []
+        if args["json"]:
+            from stoker.api.jsonline import dumps
+
+            out(dumps({"schema": 1, "gpus": gpus}) + "\n")
+        else:
+            say(f"{done} {', '.join(wanted)}")
+        return 0
+
+    return Verb(
+        f"gpus {word}",
+        summary,
+        run=run,
+        positionals=(Positional("GPU", help, convert, many=True),),
+        options=(JSON,),
+        examples=examples,
+    )
+
+
+_LIST = Verb(
+    "gpus list",
+    "list the GPUs, their memory, and the jobs on them",
+    run=list_gpus,
+    options=(JSON,),
+    examples=(("stoker gpus", "all GPUs"), ("stoker gpus --json", "for scripts")),
+)
+
+VERB = Verb(
+    "gpus",
+    "list GPUs; add, remove, drain or resume some, without a restart",
+    verbs=(
+        _LIST,
+        _member(
+            "add", "declare GPUs, with their memory if it matters",
+            op="gpu_add", done="added GPU", help="ids, e.g. 4, 4-7 or 4:24G", convert=_declared,
+            examples=(("stoker gpus add 4", "GPU 4 takes jobs from now on"),
+                      ("stoker gpus add 4-7:24G", "four GPUs of 24 GiB each")),
+        ),
+        _member(
+            "remove", "take GPUs away; what runs on them ends by itself",
+            op="gpu_remove", done="removing GPU", help="ids, e.g. 3 or 0,1",
+            convert=quantities.gpu_ids,
+            examples=(("stoker gpus remove 3", "GPU 3 finishes what it runs and is gone"),),
+        ),
+        _member(
+            "drain", "start nothing new on some GPUs",
+            op="gpu_drain", done="draining GPU", help="ids, e.g. 2 or 0,1",
+            convert=quantities.gpu_ids,
+            examples=(("stoker gpus drain 2", "GPU 2 finishes what it runs and stays idle"),),
+        ),
+        _member(
+            "resume", "undo drain",
+            op="gpu_resume", done="resumed GPU", help="ids, e.g. 2 or 0,1",
+            convert=quantities.gpu_ids,
+            examples=(("stoker gpus resume 2", "GPU 2 takes jobs again"),),
+        ),
+    ),
+    default="list",
+    examples=(
+        ("stoker gpus", "list them"),
+        ("stoker gpus drain 2", "start nothing new on GPU 2"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,152 @@
+"""Help on the terminal, made from the verbs' tables; and `stoker help [VERB]`."""
+
+from __future__ import annotations
+
+from stoker.cli.options import Option, Positional, Verb, plain
+from stoker.cli.terminal import out, painted, terminal_width, wants_colour
+from stoker.errors import UsageError
+from stoker.quantities import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from stoker.cli.options import Args
+
+_SECTIONS = (
+    ("Jobs", ("add", "run", "ls", "show", "why", "logs", "wait")),
+    ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
+    ("The queue and the machine", ("status", "pause", "resume", "gpus", "config", "daemon")),
+    ("Help", ("help", "completion")),
+)
+
+
+def show_overview() -> int:
+    """Help on all verbs."""
+    from stoker.cli.main import load
+
+    colour = wants_colour()
+    lines = [
+        "Stoker keeps GPUs fed: it queues commands and runs each as soon as there is room for it.",
+        "",
+        "  stoker add --gpus 2 --name big -- python train.py --lr 0.1    queue a job",
+        "  stoker                                                        GPUs and jobs at a glance",
+        "  stoker logs -f 7                                              follow a job's output",
+        "  stoker run -- python train.py                                 in this terminal",
+    ]
+    for section, names in _SECTIONS:
+        lines += ["", painted(section, "bold", colour)]
+        for name in names:
+            lines += _described(f"  {name}", load(name).summary, 14)
+    lines += [
+        "",
+        "`stoker VERB --help` has the options and examples of a verb; --version the version.",
+    ]
+    out("\n".join(lines) + "\n")
+    return 0
+
+
+def show_verb(verb: Verb) -> int:
+    """Help on one verb."""
+    out(verb_help(verb, wants_colour()))
+    return 0
+
+
+def usage(verb: Verb) -> str:
+    """How a verb is written, in one line."""
+    words = ["stoker", *verb.name.split()]
+    if verb.verbs:
+        members = "|".join(member.name.rpartition(" ")[2] for member in verb.verbs)
+        words.append(f"[{members}]" if verb.default else members)
+        return " ".join([*words, "..."])
+    words.append("[OPTIONS]")
+    words += [_placeholder(positional) for positional in verb.positionals]
+    if verb.command:
+        words.append("-- COMMAND..." if verb.command == "required" else "[-- COMMAND...]")
+    return " ".join(words)
+
+
+def _placeholder(positional: Positional) -> str:
+    word = positional.metavar + ("..." if positional.many else "")
+    return f"[{word}]" if positional.optional else word
+
+
+def flags(option: Option) -> str:
+    """How an option is written: "-n, --lines N"."""
+    short = f"-{option.short}, " if option.short else ""
+    return f"{short}--{option.name}" + (f" {option.metavar}" if option.metavar else "")
+
+
+def verb_help(verb: Verb, colour: bool) -> str:
+    """A verb's whole help."""
+    lines = [f"{painted('Usage:', 'bold', colour)} {usage(verb)}", ""]
+    lines += _wrapped(verb.summary[:1].upper() + verb.summary[1:] + ".", "")
+    if verb.verbs:
+        lines.append("")
+        for member in verb.verbs:
+            lines += _described(f"  {member.name.rpartition(' ')[2]}", member.summary, 18)
+    for positional in verb.positionals:
+        lines += ["", *_described(f"  {positional.metavar}", positional.help, 22)]
+    if not verb.verbs:
+        lines += ["", painted("Options:", "bold", colour)]
+        for option in verb.options:
+            lines += _described(f"  {flags(option)}", option.help, 22)
+        lines += _described("  -h, --help", "print this help", 22)
+    for note in verb.notes:
+        lines += ["", *_wrapped(note, "")]
+    lines += ["", painted("Examples:", "bold", colour)]
+    for command, meaning in verb.examples:
+        lines += [f"  {command}", painted(f"      {meaning}", "dim", colour)]
+    return "\n".join(lines) + "\n"
+
+
+def _described(left: str, text: str, indent: int) -> list[str]:
+    wrapped = _wrapped(text, " " * indent)
+    if len(left) + 2 > indent:
+        return [left, *wrapped]
+    return [left + wrapped[0][len(left) :], *wrapped[1:]]
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    width = min(terminal_width() or 80, 100)
+    lines, line = [], indent
+    for word in text.split(" "):
+        if line.strip() and len(line) + 1 + len(word) > width:
+            lines.append(line)
+            line = indent
+        line += word if line == indent else f" {word}"
+    return [*lines, line]
+
+
+def find_verb(words: list[str]) -> Verb:
+    """The verb that some words name, such as ["gpus", "drain"]."""
+    from stoker.cli.main import VERBS, load
+    from stoker.cli.suggest import nearest
+
+    if words[0] not in VERBS:
+        guess = nearest(words[0], list(VERBS))
+        raise UsageError(
+            f"there is no verb {quoted(words[0])}",
+            f"did you mean `stoker help {guess}`?" if guess else "see `stoker help`",
+        )
+    verb = load(words[0])
+    for word in words[1:]:
+        members = {member.name.rpartition(" ")[2]: member for member in verb.verbs}
+        if word not in members:
+            raise UsageError(f"there is no verb {quoted(verb.name + ' ' + word)}",
+                             f"see `stoker help {verb.name}`")  # fmt: skip
+        verb = members[word]
+    return verb
+
+
+def help_(args: Args) -> int:
+    """Show the help of a verb, or of all."""
+    return show_verb(find_verb(args["verb"])) if args["verb"] else show_overview()
+
+
+VERB = Verb(
+    "help",
+    "show the help of a verb, or of all",
+    run=help_,
+    positionals=(Positional("VERB", "a verb such as add, or two words such as gpus drain", plain,
+                            many=True, optional=True),),
+    examples=(("stoker help add", "the options of add"), ("stoker help", "all verbs")),
+)  # fmt: skip

@@ -1,0 +1,15 @@
+"""`stoker hold`: keep waiting jobs from starting."""
+
+from stoker.cli.orders import order_verb
+
+VERB = order_verb(
+    "hold",
+    "keep waiting jobs from starting",
+    op="hold",
+    done="held:",
+    all_help="all waiting jobs",
+    examples=(
+        ("stoker hold 7", "job 7 stays in the queue and does not start"),
+        ("stoker hold --name 'eval-*'", "those of a name"),
+    ),
+)

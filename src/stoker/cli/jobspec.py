@@ -1,0 +1,299 @@
+"""The options that describe a job, and the request that they make.
+
+`add`, `run` and `edit` share them. The keys of what is built here are those of `JobRequest` in
+api/messages.py.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from stoker import quantities
+from stoker.cli.options import Option
+from stoker.cli.terminal import say
+from stoker.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoker.api.client import Client
+    from stoker.cli.options import Args
+
+
+def _count(text: str) -> int:
+    return quantities.whole_number(text, 0, 1_000_000)
+
+
+def _priority(text: str) -> int:
+    return quantities.whole_number(text, -1_000_000_000, 1_000_000_000, "priority")
+
+
+def _moment(text: str) -> int:
+    return quantities.moment_ms(text, time.time_ns() // 1_000_000)
+
+
+JOB_OPTIONS = (
+    Option("gpus", "how many GPUs: 1 unless told, 0 for none, 0.5 for a share of one", "N",
+           quantities.gpu_need),
+    Option("mem", "GPU memory to reserve on each GPU, which others may then share", "8G",
+           quantities.memory_mib),
+    Option("exclusive", "share the GPUs with no other job"),
+    Option("on", "only on these GPUs", "0,1", quantities.gpu_ids),
+    Option("prefer", "rather on these GPUs, in this order", "3,2", quantities.gpu_ids),
+    Option("cpus", "how many CPU slots to take", "N", _count),
+    Option("priority", "lower goes first, like nice; 0 unless told", "N", _priority),
+    Option("name", "a name for the job", "NAME", quantities.label),
+    Option("group", "a group that the job belongs to", "GROUP", quantities.label),
+    Option("after", "start once all of these jobs have succeeded", "ID,...", quantities.job_ids),
+    Option("after-any", "start once all of these jobs have ended, however", "ID,...",
+           quantities.job_ids),
+    Option("time-limit", "stop the job when it has run for so long", "2h",
+           quantities.positive_duration_ms),
+    Option("grace", "how long a job that is stopped may take before it is killed", "30s",
+           quantities.duration_ms),
+    Option("signal", "send a signal that long before the time limit", "USR1@2m",
+           quantities.signal_spec),
+    Option("retries", "run again so many times if it fails, later and later", "N", _count),
+    Option("at", "not before this time: 22:00, +2h, 2026-12-01T08:00", "TIME", _moment),
+    Option("cwd", "the directory to run in; this one unless told", "DIR", files="dir"),
+    Option("env", "set an environment variable; may be repeated", "K=V", quantities.env_pair,
+           repeat=True),
+    Option("out", "write the output to this file instead of the job's log", "FILE", files="file"),
+    Option("err", "write the errors to this file, apart from the output", "FILE", files="file"),
+    Option("gpu-arg", "append `--gpu 0 1` (the ids of the job's GPUs) to the command"),
+    Option("hold", "queue the job held: it waits for `stoker release`"),
+)  # fmt: skip
+
+COMMAND_NOTE = (
+    "Everything after -- is the command. Several words are run as they are; a single word "
+    "(quoted, e.g. 'cd data && make') is run by your login shell. The job has the environment and "
+    "the directory of this moment."
+)
+
+
+def fields_from(args: Args) -> dict[str, Any]:
+    """The fields of a JobRequest for the options that were given, and no others."""
+    fields: dict[str, Any] = {}
+    if args["gpus"] is not None:
+        count, share = args["gpus"]
+        fields |= {"gpus": count} if share is None else {"share": share}
+    for key in (
+        "on",
+        "prefer",
+        "cpus",
+        "priority",
+        "name",
+        "group",
+        "after",
+        "after_any",
+        "retries",
+        "cwd",
+        "out",
+        "err",
+    ):
+        if args[key] is not None:
+            fields[key] = args[key]
+    for key, wire_key in (
+        ("mem", "mem_mib"),
+        ("time_limit", "time_limit_ms"),
+        ("grace", "grace_ms"),
+        ("at", "not_before_ms"),
+    ):
+        if args[key] is not None:
+            fields[wire_key] = args[key]
+    for flag in ("exclusive", "gpu_arg", "hold"):
+        if args.get(flag):
+            fields[flag] = True
+    if args["signal"] is not None:
+        fields["signal"], fields["signal_before_ms"] = args["signal"]
+    if args["env"]:
+        fields["env"] = dict(args["env"])
+    if args["command"]:
+        fields |= command_fields(args["command"])
+    _check_together(fields)
+    return fields
+
+
+def command_fields(words: list[str]) -> dict[str, Any]:
+    """One word is for the login shell, several are run as they are."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"the command's word {quantities.quoted(word)} is not valid UTF-8",
+                "put it into a script, and queue that",
+            ) from None
+    if len(words) == 1:
+        if not words[0].strip():
+            raise UsageError("the command is empty", "write a command after --")
+        return {"shell": words[0]}
+    if not words[0]:
+        raise UsageError("the command's first word is empty", "write a program's name after --")
+    return {"argv": words}
+
+
+def _check_together(fields: dict[str, Any]) -> None:
+    if fields.get("gpus") == 0:
+        for key, option in (
+            ("mem_mib", "--mem"),
+            ("on", "--on"),
+            ("prefer", "--prefer"),
+            ("exclusive", "--exclusive"),
+        ):
+            if fields.get(key):
+                raise UsageError(
+                    f"{option} makes no sense for a job without GPUs",
+                    f"leave {option} out, or ask for a GPU",
+                )
+    if fields.get("exclusive") and "share" in fields:
+        raise UsageError("a share of a GPU can't be exclusive", "write --gpus 1 --exclusive")
+    if fields.get("on") and (fields.get("gpus") or 1) > len(fields["on"]):
+        raise UsageError(
+            f"--gpus {fields['gpus']} can't be had on the {len(fields['on'])} named with --on",
+            "name more GPUs, or ask for fewer",
+        )
+    limit_ms = fields.get("time_limit_ms")
+    before_ms = fields.get("signal_before_ms")
+    if before_ms is not None and limit_ms is not None and before_ms >= limit_ms:
+        raise UsageError(
+            "--signal comes before the job has even started",
+            "write a time that is shorter than --time-limit",
+        )
+
+
+def submission(args: Args) -> dict[str, Any]:
+    """What `submit` is sent for one job: the job, and the environment and directory of now."""
+    fields = fields_from(args)
+    if "signal" in fields and "time_limit_ms" not in fields:
+        raise UsageError("--signal is sent before the time limit", "write --time-limit too")
+    here = current_directory()
+    cwd = settle_paths(fields, here)
+    environment = submitted_environment()
+    if "argv" in fields:
+        path = {**environment, **fields.get("env", {})}.get("PATH")
+        require_program(fields["argv"][0], cwd, path)
+    return {
+        "jobs": [fields],
+        "cwd": cwd,
+        "env": environment,
+        "user": user_name(),
+        # A submission that is cut off is repeated with the same token, and taken once.
+        "token": os.urandom(16).hex(),
+    }
+
+
+def submit(client: Client, request: dict[str, Any], **more: Any) -> int:
+    """Send a submission of one job, and give the job's id."""
+    for key in ("after", "after_any"):
+        required = request["jobs"][0].get(key, [])
+        if not all(one.isdigit() for one in required):
+            # Ranges and `last` mean what they mean now; a job depends on other jobs by number.
+            found = client.call("list", select={"ids": required}, all=True)["jobs"]
+            request["jobs"][0][key] = [str(job["id"]) for job in found]
+    job_id: int = client.call("submit", **request, **more)["ids"][0]
+    return job_id
+
+
+def current_directory() -> str:
+    """Where the user stands."""
+    try:
+        here = os.getcwd()
+    except OSError:
+        raise UsageError("this directory no longer exists", "go to another, or use --cwd") from None
+    try:
+        here.encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            "this directory's name is not valid UTF-8", "go to another, or use --cwd"
+        ) from None
+    return here
+
+
+def settle_paths(fields: dict[str, Any], here: str) -> str:
+    """Make the paths of a request absolute, see that they can be used, and give the directory."""
+    cwd = os.path.normpath(os.path.join(here, fields.get("cwd", "")))
+    if "cwd" in fields:
+        fields["cwd"] = cwd
+    if not os.path.isdir(cwd):
+        raise UsageError(f"there is no directory {cwd}", "create it, or name another with --cwd")
+    if not os.access(cwd, os.X_OK):
+        raise UsageError(f"the directory {cwd} can't be entered", "name another with --cwd")
+    for key in ("out", "err"):
+        if key not in fields:
+            continue
+        if not fields[key]:
+            raise UsageError(f"--{key} needs the name of a file", f"write --{key} FILE")
+        path = os.path.join(cwd, fields[key])
+        directory = os.path.dirname(path)
+        if not os.path.isdir(directory):
+            raise UsageError(f"--{key}: there is no directory {directory}", "create it first")
+        if os.path.isdir(path):
+            raise UsageError(f"--{key}: {path} is a directory", "name a file in it")
+        if not os.access(path if os.path.exists(path) else directory, os.W_OK):
+            raise UsageError(f"--{key}: {path} can't be written", "name another file")
+        fields[key] = os.path.normpath(path)
+    return cwd
+
+
+def submitted_environment() -> dict[str, str]:
+    """The environment of now; a variable that JSON can't carry is left out, and named."""
+    environment = dict(os.environ)
+    try:
+        "".join(environment).encode()
+        "".join(environment.values()).encode()
+        return environment
+    except UnicodeEncodeError:
+        pass
+    for key, value in list(environment.items()):
+        try:
+            (key + value).encode()
+        except UnicodeEncodeError:
+            del environment[key]
+            say(f"stoker: the environment variable {key} is not valid UTF-8; the job won't have it")
+    return environment
+
+
+def user_name() -> str:
+    """Who submits, by the system's own book."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def find_program(word: str, cwd: str, path: str | None) -> str | None:
+    """The file that a command's first word means, as seen from a directory with a PATH."""
+    if "/" in word:
+        candidates = [word]
+    else:
+        candidates = [os.path.join(part, word) for part in (path or os.defpath).split(":")]
+    for candidate in candidates:
+        full = os.path.join(cwd, candidate)
+        if os.access(full, os.X_OK) and not os.path.isdir(full):
+            return full
+    return None
+
+
+def require_program(word: str, cwd: str, path: str | None) -> None:
+    """Refuse a command that can't be found: the job would fail hours later for the same reason."""
+    if find_program(word, cwd, path) is not None:
+        return
+    full = os.path.join(cwd, word)
+    if "/" in word and os.path.isdir(full):
+        raise UsageError(f"{word} is a directory", "name a program in it")
+    if os.path.isfile(full):
+        if "/" in word:
+            raise UsageError(f"{word} is not executable", f"run: chmod +x {word}")
+        raise UsageError(
+            f"the command {quantities.quoted(word)} was not found",
+            f"for the file here write ./{word}",
+        )
+    raise UsageError(
+        f"the command {quantities.quoted(word)} was not found",
+        "check its spelling and PATH; shell syntax goes in quotes, as one word",
+    )

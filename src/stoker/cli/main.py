@@ -1,0 +1,155 @@
+"""The way into the command line: find the verb, run it, turn errors into exit codes.
+
+This is the one place where an error becomes a line on stderr and a number.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from stoker.errors import StokerError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from stoker.cli.options import Verb
+
+# Verbs in the order in which help shows them. A verb's table is in the module of its name, which
+# is imported only when the verb is used.
+VERBS = (
+    "status", "add", "run", "ls", "show", "why", "logs", "wait",
+    "cancel", "retry", "hold", "release", "edit", "rm", "pause", "resume",
+    "gpus", "config", "daemon", "completion", "help",
+)  # fmt: skip
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def load(name: str) -> Verb:
+    """The table of a verb."""
+    module = __import__(f"stoker.cli.{name}", fromlist=["VERB"])
+    verb: Verb = module.VERB
+    return verb
+
+
+def dispatch(words: list[str]) -> int:
+    """Run what the words ask for and give the exit code."""
+    word = words[0] if words else ""
+    if word in ("-h", "--help"):
+        from stoker.cli.help import show_overview
+
+        return show_overview()
+    if word in ("-V", "--version"):
+        from stoker import __version__
+        from stoker.cli.terminal import out
+
+        out(f"stoker {__version__}\n")
+        return 0
+    if not word or word.startswith("-"):
+        return _run(load("status"), words)
+    if word not in VERBS:
+        from stoker.cli.suggest import nearest
+        from stoker.quantities import quoted
+
+        guess = nearest(word, list(VERBS))
+        raise UsageError(
+            f"there is no verb {quoted(word)}",
+            f"did you mean `stoker {guess}`?" if guess else "see `stoker --help`",
+        )
+    return _run(load(word), words[1:])
+
+
+def _run(verb: Verb, words: list[str]) -> int:
+    from stoker.cli.options import choose, parse
+
+    verb, words = choose(verb, words)
+    if verb.run is not None:
+        args = parse(verb, words)
+        if args is not None:
+            return verb.run(args)
+    elif not words:
+        members = ", ".join(member.name.rpartition(" ")[2] for member in verb.verbs)
+        raise UsageError(
+            f"stoker {verb.name} needs one of: {members}", f"e.g. {verb.examples[0][0]}"
+        )
+    elif words[0] not in ("-h", "--help"):
+        parse(verb, words)
+    from stoker.cli.help import show_verb
+
+    return show_verb(verb)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command line and give its exit code; nothing is raised for what a user can cause."""
+    words = sys.argv[1:] if argv is None else argv
+    # A terminal that can't show a letter shows its escape instead of making the command fail.
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = dispatch(words)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except StokerError as error:
+        _flush_quietly()
+        _tell(error.message, error.hint)
+        return error.exit_code
+    except KeyboardInterrupt:
+        _flush_quietly()
+        return INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return BROKEN_PIPE
+    except OSError as error:
+        # The client turns its own trouble into StokerErrors, so this is the output, or a disk.
+        _forget_stdout()
+        where = f" {error.filename}" if error.filename else ""
+        _tell(f"the system refuses{where}: {error.strerror or error}", "mend that and try again")
+        return 1
+
+
+def _tell(message: str, hint: str) -> None:
+    from stoker.cli.terminal import say
+
+    say(f"stoker: {message}; {hint}" if hint else f"stoker: {message}")
+
+
+def _flush_quietly() -> None:
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        _forget_stdout()
+
+
+def _forget_stdout() -> None:
+    """Let what is still in the buffer go nowhere, so that the interpreter's end is quiet too."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError):
+        pass
+
+
+def entry() -> NoReturn:
+    """The console script: end as soon as the work is done.
+
+    Taking the interpreter apart in good order takes longer than many a command; nothing is left
+    that would need it once the streams are flushed.
+    """
+    try:
+        code = main()
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except OSError:
+        code = 1
+    os._exit(code)

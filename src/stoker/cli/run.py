@@ -1,0 +1,190 @@
+"""`stoker run`: a job in this terminal, which waits its turn like any other."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from stoker.api.client import Client, ConnectionLost, NoAnswerYet
+from stoker.cli.attached import AttachedProcess, CouldNotStart
+from stoker.cli.jobspec import COMMAND_NOTE, JOB_OPTIONS, submission, submit
+from stoker.cli.options import Verb
+from stoker.cli.reconnect import Reconnection
+from stoker.cli.terminal import say
+from stoker.cli.wait import exit_code
+from stoker.errors import StokerError, Unavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+    from stoker.cli.options import Args
+
+# A job that starts at once need not say that it waited.
+_SILENCE_S = 0.5
+# How long to give the daemon to notice that the job has ended, so that the next command sees it
+# so. What the exit code is does not depend on it.
+_NOTICE_S = 1.0
+NOT_FOUND = 127
+
+
+class _Leave(Exception):
+    """A signal came while the job had not started: it is not wanted any more."""
+
+    def __init__(self, number: int) -> None:
+        self.exit_code = 128 + number
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise _Leave(number)
+
+
+def run(args: Args) -> int:
+    """Queue a job and run it in this terminal once it is its turn."""
+    request = submission(args)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _leave)
+    attachment = _Attachment(request)
+    try:
+        return attachment.follow()
+    except _Leave as leave:
+        attachment.cancel()
+        return leave.exit_code
+
+
+class _Attachment:
+    """One job and its terminal, from the submission to the end of its last attempt."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self._client = Client()
+        self._request = request
+        self._job_id: int | None = None
+        self._attempt: int | None = None  # granted, and not begun yet
+        self._code: int | None = None
+        self._reason = ""
+        self._told_reason = ""
+        self._submitted_at = 0.0
+
+    def follow(self) -> int:
+        """Wait, run, and give the exit code."""
+        with self._client:
+            self._job_id = submit(self._client, self._request, attached=True)
+            self._submitted_at = time.monotonic()
+            reconnection = Reconnection(self._client)
+            attached = False
+            while True:
+                try:
+                    if not attached:
+                        self._client.send("attach", job_id=self._job_id)
+                        attached = True
+                    event = self._next_event()
+                except StokerError as error:
+                    if self._code is not None and not self._may_run_again():
+                        return self._code
+                    if not isinstance(error, (ConnectionLost, Unavailable)):
+                        raise
+                    reconnection.wait(error)
+                    attached = False
+                    continue
+                if event is None:
+                    assert self._code is not None
+                    return self._code
+                if event.get("event") == "granted":
+                    self._begin(event)
+                elif event.get("event") == "ended":
+                    return self._end(event)
+
+    def _next_event(self) -> dict[str, Any] | None:
+        """What the daemon says next; None if the job has ended and nothing more need come."""
+        while True:
+            over = self._code is not None and not self._may_run_again()
+            timeout_s = _NOTICE_S if over else None
+            if not over and self._reason != self._told_reason:
+                timeout_s = max(self._submitted_at + _SILENCE_S - time.monotonic(), 0.0)
+            try:
+                event = self._client.receive(timeout_s)
+            except NoAnswerYet:
+                if over:
+                    return None
+                self._told_reason = self._reason
+                say(f"stoker: job {self._job_id} waits: {self._reason}")
+                continue
+            if event.get("event") == "waiting":
+                self._reason = str(event.get("text") or "")
+            elif event.get("event"):
+                return event
+
+    def _may_run_again(self) -> bool:
+        return bool(self._code) and bool(self._request["jobs"][0].get("retries"))
+
+    def _begin(self, event: dict[str, Any]) -> None:
+        """It is our turn: run the command here."""
+        job = self._request["jobs"][0]
+        self._attempt = event["attempt"]
+        try:
+            process = AttachedProcess(
+                event["argv"],
+                event["env"],
+                self._request["cwd"],
+                event["dir"],
+                (job.get("out"), job.get("err")),
+            )
+        except CouldNotStart as error:
+            self._code = NOT_FOUND
+            self._report(error=str(error))
+            self._attempt = None
+            say(f"stoker: job {self._job_id} could not start: {error}")
+            return
+        self._report(pid=process.pid)
+        self._attempt = None
+        self._code = process.wait()
+
+    def _report(self, **fields: Any) -> None:
+        """Tell the daemon what became of the attempt; the directory tells it if this does not."""
+        try:
+            self._client.send(
+                "attach_started", job_id=self._job_id, attempt=self._attempt, **fields
+            )
+        except StokerError:
+            pass
+
+    def _end(self, event: dict[str, Any]) -> int:
+        if self._code is not None:
+            return self._code
+        text = event.get("text") or event["state"]
+        say(f"stoker: job {self._job_id} {event['state']}: {text}")
+        return exit_code([event])
+
+    def cancel(self) -> None:
+        """Take the job back; it has not begun."""
+        if self._job_id is None:
+            return
+        if self._attempt is not None:
+            self._report(error="interrupted before it began")
+        try:
+            with Client(autostart=False) as client:
+                client.call("cancel", select={"ids": [str(self._job_id)]})
+        except StokerError:
+            # A daemon that is not there will find this terminal gone.
+            pass
+
+
+VERB = Verb(
+    "run",
+    "run a job in this terminal, as soon as it is its turn",
+    run=run,
+    options=JOB_OPTIONS,
+    command="required",
+    examples=(
+        ("stoker run --gpus 1 -- python train.py", "waits for a GPU; its exit code is mine"),
+        ("stoker run --mem 8G -- ipython", "an interactive program, with 8 GiB of a GPU"),
+    ),
+    notes=(
+        COMMAND_NOTE,
+        "While it waits, Ctrl-C takes the job back. While it runs, the first Ctrl-C interrupts it, "
+        "a second one terminates it, a third kills it with all of its processes.",
+        "The exit code is the job's own, 128 + n if signal n ended it, 127 if it could not start.",
+    ),
+)

@@ -1,0 +1,70 @@
+"""Which jobs a verb is about: ids, ranges, `last`, names, a group, or all."""
+
+from __future__ import annotations
+
+from stoker import quantities
+from stoker.cli.options import Option, Positional
+from stoker.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoker.cli.options import Args
+
+IDS = Positional(
+    "ID",
+    "jobs: 7, a range 3-9, or last (the newest)",
+    quantities.job_ids,
+    many=True,
+    optional=True,
+)
+NAME = Option(
+    "name", "jobs of this name, or pattern such as 'run-*'; may be repeated", "NAME",
+    quantities.label, repeat=True,
+)  # fmt: skip
+GROUP = Option("group", "the jobs of this group", "GROUP", quantities.label)
+IDS_NOTE = "IDs take ranges (3-9), commas (3,5) and last, the newest job."
+
+
+def selected(args: Args) -> dict[str, Any]:
+    """The wire's Select for what was named; it may be empty."""
+    select: dict[str, Any] = {}
+    ids = [one for several in args["id"] for one in several]
+    if ids:
+        select["ids"] = ids
+    if args.get("name"):
+        select["names"] = args["name"]
+    if args.get("group") is not None:
+        select["group"] = args["group"]
+    return select
+
+
+def required(args: Args, verb: str) -> dict[str, Any]:
+    """The same for a verb that must be told which jobs: to name none is a slip, not a wish."""
+    select = selected(args)
+    if args.get("all"):
+        if select:
+            raise UsageError("--all means all jobs", "leave it out, or name no jobs beside it")
+        select["all"] = True
+    if not select:
+        raise UsageError("no job was named", f"e.g. stoker {verb} 7, or stoker {verb} last")
+    return select
+
+
+def id_list(ids: list[int]) -> str:
+    """Ids in words: "job 7", "jobs 7, 8, 9", "jobs 3-90"."""
+    if len(ids) == 1:
+        return f"job {ids[0]}"
+    return "jobs " + ", ".join(ranges(ids))
+
+
+def ranges(ids: list[int]) -> list[str]:
+    """Ids as few ranges: [3, 4, 5, 9] is ["3-5", "9"]."""
+    runs: list[list[int]] = []
+    for one in sorted(ids):
+        if runs and one == runs[-1][1] + 1:
+            runs[-1][1] = one
+        else:
+            runs.append([one, one])
+    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]

@@ -1,0 +1,129 @@
+"""`stoker wait`: return when jobs have ended, with an exit code that tells how."""
+
+from __future__ import annotations
+
+import time
+
+from stoker import quantities
+from stoker.api.client import Client, ConnectionLost, NoAnswerYet
+from stoker.cli.jobtext import FINAL_STATES, outcome, title
+from stoker.cli.options import JSON, Option, Verb
+from stoker.cli.reconnect import Reconnection
+from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, ranges, required
+from stoker.cli.terminal import out, say
+from stoker.errors import Unavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoker.cli.jobtext import Job
+    from stoker.cli.options import Args
+
+TIMED_OUT = 124
+
+
+def wait(args: Args) -> int:
+    """Wait for jobs to end."""
+    select = required(args, "wait")
+    deadline = None if args["timeout"] is None else time.monotonic() + args["timeout"] / 1000
+    with Client() as client:
+        select = _settled(client, select)
+        jobs = _final(client, select, deadline) if select else []
+        if jobs is None and args["json"]:
+            jobs_so_far = client.call("show", select=select)["jobs"]
+            _print_json(jobs_so_far, timed_out=True)
+    if jobs is None:
+        say("stoker: the time is up, and not all of these jobs have ended")
+        return TIMED_OUT
+    if args["json"]:
+        _print_json(jobs, timed_out=False)
+    elif len(jobs) > 1:
+        for job in jobs:
+            if job["state"] != "succeeded":
+                words = outcome(job)
+                say(f"{title(job)} {job['state']}" + (f": {words}" if words else ""))
+    return exit_code(jobs)
+
+
+def exit_code(jobs: list[Job]) -> int:
+    """The job's own for one; for several, 1 if any did not succeed."""
+    if len(jobs) != 1:
+        return int(any(job["state"] != "succeeded" for job in jobs))
+    job = jobs[0]
+    if job["state"] == "succeeded":
+        return 0
+    if job.get("signal"):
+        return 128 + int(job["signal"])
+    return job.get("exit_code") or 1
+
+
+def _settled(client: Client, select: dict[str, Any]) -> dict[str, Any]:
+    """The same jobs named by number, so that they stay the same if the question is asked again.
+
+    `last`, a name or `--all` may mean other jobs by the time that a daemon is back. Nothing is
+    left of `--all` when every job has ended.
+    """
+    if set(select) == {"ids"} and "last" not in select["ids"]:
+        return select
+    if select.get("all"):
+        states = ["held", "waiting", "running", "stopping"]
+        jobs = client.call("list", states=states, all=True)["jobs"]
+    else:
+        jobs = client.call("list", select=select, all=True)["jobs"]
+    return {"ids": ranges([job["id"] for job in jobs])} if jobs else {}
+
+
+def _final(client: Client, select: dict[str, Any], deadline: float | None) -> list[Job] | None:
+    """The jobs once all have ended; None if the deadline comes first."""
+    reconnection = Reconnection(client)
+    while True:
+        try:
+            client.send("wait", select=select)
+            while True:
+                left_s = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+                try:
+                    jobs: list[Job] = client.receive(left_s)["jobs"]
+                except NoAnswerYet:
+                    client.close()
+                    return None
+                if all(job["state"] in FINAL_STATES for job in jobs):
+                    return jobs
+        except (ConnectionLost, Unavailable) as error:
+            if not reconnection.wait(error, deadline):
+                return None
+
+
+def _print_json(jobs: list[Job], *, timed_out: bool) -> None:
+    from stoker.api.jsonline import dumps
+    from stoker.cli.jobtext import iso_times
+
+    shown = [iso_times(job) for job in jobs]
+    out(dumps({"schema": 1, "timed_out": timed_out, "jobs": shown}) + "\n")
+
+
+VERB = Verb(
+    "wait",
+    "wait until jobs have ended; the exit code tells how",
+    run=wait,
+    positionals=(IDS,),
+    options=(
+        NAME,
+        GROUP,
+        Option("all", "all jobs that are not finished now"),
+        Option(
+            "timeout", "give up after so long, with exit code 124", "2h", quantities.duration_ms
+        ),
+        JSON,
+    ),
+    examples=(
+        ("stoker wait 7 && echo done", "the exit code is that of job 7"),
+        ("stoker wait --group sweep --timeout 2h", "1 if any failed, 124 if it takes longer"),
+    ),
+    notes=(
+        "Exit code: for one job its own (128 + the signal's number if a signal ended it, 1 if it "
+        "was cancelled, skipped or lost); for several, 0 if all succeeded and else 1; 124 if the "
+        "time is up; 3 if there is no such job.",
+        IDS_NOTE,
+    ),
+)

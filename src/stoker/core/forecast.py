@@ -1,0 +1,93 @@
+"""When will it start? The same core, run forward in virtual time on expected run times.
+
+What is not known stays unknown: a job for which nothing can be expected never ends here, and
+whoever needs its GPUs gets no answer rather than a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from heapq import heappop, heappush
+
+from stoker.core import events as ev
+from stoker.core.model import Exit, Job, copied
+from stoker.core.plan import Scan
+from stoker.core.state import State
+
+MOST_JOBS = 2_000
+MOST_STEPS = 5_000
+
+Expect = Callable[[int], int | None]
+"""How long a job is expected to run, in ms, by its id; None if nothing is known."""
+
+
+def expected_start_ms(state: State, job_id: int, expect: Expect) -> int | None:
+    """When a waiting job is expected to start; None if that can't be told."""
+    if len(state.jobs) > MOST_JOBS or state.paused:
+        return None
+    return _Future(state, expect).start_of(job_id)
+
+
+class _Future:
+    def __init__(self, state: State, expect: Expect) -> None:
+        self._expect = expect
+        self._state = State.restored(
+            [copied(job) for job in state.jobs.values()],
+            [replace(gpu, held_by={}) for gpu in state.gpus.values()],
+            [replace(group, running=0) for group in state.groups.values()],
+            now_ms=state.now_ms,
+            next_job_id=state.next_job_id,
+            paused=False,
+            cpus=state.cpus,
+        )
+        self._ends: list[tuple[int, int, int]] = []
+        for job_id in self._state.active:
+            self._expect_end(self._state.jobs[job_id])
+
+    def start_of(self, job_id: int) -> int | None:
+        state = self._state
+        for _ in range(MOST_STEPS):
+            for placement in Scan(state).starts():
+                job = state.jobs[placement.job_id]
+                number = job.attempt + 1
+                state.apply(ev.AttemptPlaced(state.now_ms, job.id, number, placement.gpus))
+                state.apply(ev.AttemptStarted(state.now_ms, job.id, number, None))
+                if job.id == job_id:
+                    return state.now_ms
+                self._expect_end(job)
+            if not self._advance():
+                return None
+            if job_id not in state.jobs:
+                return None
+        return None
+
+    def _expect_end(self, job: Job) -> None:
+        attempt = job.active
+        assert attempt is not None
+        known = [ms for ms in (self._expect(job.id), job.terms.time_limit_ms) if ms is not None]
+        if known:
+            started = (
+                attempt.placed_at_ms if attempt.started_at_ms is None else attempt.started_at_ms
+            )
+            end = max(started + min(known), self._state.now_ms + 1)
+            heappush(self._ends, (end, job.id, attempt.number))
+
+    def _advance(self) -> bool:
+        """Go to the next moment at which something happens; False if nothing will."""
+        state = self._state
+        timer = state.next_timer_ms()
+        end = self._ends[0][0] if self._ends else None
+        moments = [moment for moment in (timer, end) if moment is not None]
+        if not moments:
+            return False
+        state.apply(ev.TimePassed(min(moments)))
+        state.take_due()  # Limits end jobs here by their expected end, not by being stopped.
+        while self._ends and self._ends[0][0] <= state.now_ms:
+            _, job_id, number = heappop(self._ends)
+            if state.is_current(job_id, number):
+                state.apply(ev.AttemptExited(state.now_ms, job_id, number, Exit(code=0)))
+        while skips := state.take_doomed():
+            for skip in skips:
+                state.apply(skip)
+        return True

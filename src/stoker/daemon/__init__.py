@@ -1,0 +1,1 @@
+"""The daemon: the engine in a loop, behind a socket."""

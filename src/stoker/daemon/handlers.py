@@ -1,0 +1,275 @@
+"""What the daemon does with each request: most become a wish for the next turn, some only ask."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, assert_never
+
+from stoker import __version__
+from stoker.api import messages as msg
+from stoker.core.model import FINAL, JobState
+from stoker.daemon import devices, orders, settings, show
+from stoker.daemon.loop import Rounds
+from stoker.daemon.selecting import selected
+from stoker.daemon.server import Connection
+from stoker.daemon.submission import submission
+from stoker.daemon.terminals import Terminals
+from stoker.engine import Answer, Decided, Wish
+from stoker.errors import Failed, NotFound, StokerError, Unavailable, UsageError
+from stoker.inventory.declared import DeclaredInventory
+from stoker.ports import StoreFailed
+from stoker.quantities import declared_gpus_text, quoted
+from stoker.store.sqlite import SqliteStore
+from stoker.store.views import Filter, Views
+
+log = logging.getLogger("stoker.daemon")
+
+_FINISHED_SHOWN = 1000
+_ALL_STATES = [state.value for state in JobState]
+
+
+@dataclass(slots=True)
+class Handlers:
+    """Everything that a request may need."""
+
+    rounds: Rounds
+    store: SqliteStore
+    views: Views
+    inventory: DeclaredInventory
+    terminals: Terminals
+    home: str
+    socket: str
+    attempts: Path
+    shut_down: Callable[[str], None]
+    started_at_ms: int
+    started_monotonic: float
+
+    def handle(self, request: msg.AnyRequest, connection: Connection) -> None:
+        """Answer a request, now or after its turn."""
+        try:
+            self._handle(request, connection)
+        except StokerError as error:
+            connection.fail(error)
+        except StoreFailed as failure:
+            connection.fail(
+                Unavailable(f"the state can't be saved: {failure}", "make room, then try again")
+            )
+        except Exception:
+            # A bug of ours must not end the connection, or the daemon.
+            log.exception("a request failed: %s", type(request).__name__)
+            connection.fail(Failed("something went wrong inside the daemon", "see its log"))
+
+    def _handle(self, request: msg.AnyRequest, connection: Connection) -> None:
+        views = self.views
+        match request:
+            case msg.Submit():
+                grace_ms = settings.grace_ms_of(self.store.settings())
+                self._ask(submission(request, views, grace_ms), connection, "ids")
+            case msg.Cancel(select=select):
+                self._ask(orders.cancel(select, views), connection, "ids")
+            case msg.Retry(select=select):
+                self._ask(orders.retry(select, views), connection, "ids")
+            case msg.Hold(select=select):
+                self._ask(orders.hold(select, views), connection, "ids")
+            case msg.Release(select=select):
+                self._ask(orders.release(select, views), connection, "ids")
+            case msg.Remove(select=select):
+                self._ask(orders.remove(select, views), connection, "ids")
+            case msg.Edit(select=select, changes=changes):
+                wish = orders.edit(select, changes, views, self.store)
+                self._ask(wish, connection, "ids")
+            case msg.Pause(group=group):
+                self._ask(orders.pause(group, views), connection)
+            case msg.Resume(group=group):
+                self._ask(orders.resume(group, views), connection)
+            case msg.LimitGroup(group=group, max_running=most):
+                self._ask(orders.limit_group(group, most), connection)
+            case msg.GpuAdd(gpus=gpus):
+                self._ask(devices.add(gpus), connection, "gpus")
+            case msg.GpuRemove(gpus=gpus):
+                self._ask(devices.remove(gpus), connection, "gpus")
+            case msg.GpuDrain(gpus=gpus):
+                self._ask(devices.drain(gpus), connection, "gpus")
+            case msg.GpuResume(gpus=gpus):
+                self._ask(devices.resume(gpus), connection, "gpus")
+            case msg.Gpus():
+                connection.answer(gpus=show.gpus(self.rounds.state))
+            case msg.List():
+                self._list(request, connection)
+            case msg.Show(select=select):
+                ids = self._selected(select)
+                connection.answer(jobs=self._shower().with_attempts(self.rounds.state, ids))
+            case msg.Why(select=select):
+                ids = self._selected(select)
+                connection.answer(jobs=self._shower().why(self.rounds.state, ids))
+            case msg.Wait(select=select):
+                self._wait(select, connection)
+            case msg.Status():
+                self._status(request, connection)
+            case msg.Hello():
+                connection.answer(**self._hello())
+            case msg.ConfigGet(name=name):
+                connection.answer(settings=self._settings(name))
+            case msg.ConfigSet():
+                self._set(request, connection)
+            case msg.Shutdown(mode=mode):
+                connection.answer(pid=os.getpid(), running=len(self.rounds.state.active))
+                self.shut_down(mode)
+            case msg.Attach(job_id=job_id):
+                self.terminals.attach(job_id, connection)
+            case msg.AttachStarted():
+                self.terminals.started(request)
+                connection.take_more()
+            case _:
+                assert_never(request)
+
+    def _ask(self, wish: Wish, connection: Connection, key: str | None = None) -> None:
+        def reply(answer: Answer) -> None:
+            if answer.error is not None:
+                connection.fail(answer.error)
+            else:
+                connection.answer(**({key: answer.value} if key is not None else {}))
+
+        self.rounds.ask(wish, reply)
+
+    # ------------------------------------------------------------------ questions
+
+    def _shower(self) -> show.Shower:
+        return show.Shower(self.views, self.attempts)
+
+    def _selected(self, select: msg.Select) -> list[int]:
+        return selected(select, self.views, self.rounds.state, _ALL_STATES)
+
+    def _list(self, request: msg.List, connection: Connection) -> None:
+        for name in request.states:
+            if name not in _ALL_STATES:
+                raise UsageError(
+                    f"there is no state {quoted(name)}", f"use one of {', '.join(_ALL_STATES)}"
+                )
+        ids, total = self._listed_ids(request)
+        jobs = self._shower().jobs(self.rounds.state, ids)
+        connection.answer(jobs=jobs, total=total)
+
+    def _listed_ids(self, request: msg.List) -> tuple[list[int], int]:
+        """The ids to list, and how many there are without a limit."""
+        select = request.select
+        filters = request.states or request.user is not None or select.group or select.names
+        if select.ids:
+            chosen = set(self._selected(msg.Select(ids=select.ids)))
+            if filters:
+                chosen &= set(self._filtered(request))
+        elif filters:
+            chosen = set(self._filtered(request))
+        elif request.all or select.all:
+            chosen = set(self.views.matching(Filter()))
+        else:
+            return self._usual_ids(request.limit)
+        ids = sorted(chosen)
+        return (ids[-request.limit :] if request.limit else ids), len(ids)
+
+    def _filtered(self, request: msg.List) -> list[int]:
+        select = request.select
+        wanted = Filter(request.states, select.group, select.names, request.user)
+        return self.views.matching(wanted)
+
+    def _usual_ids(self, limit: int | None) -> tuple[list[int], int]:
+        """What one wants to see: all that is not final, and what ended last."""
+        state = self.rounds.state
+        if limit is None:
+            everything = set(state.jobs) | set(self.views.last_ended(_FINISHED_SHOWN))
+            return sorted(everything), len(everything)
+        chosen = dict.fromkeys(list(state.active)[:limit])
+        ended = self.views.last_ended(max(1, limit // 4))
+        room = max(0, limit - len(chosen) - len(ended))
+        chosen.update(dict.fromkeys(self.views.first_unfinished(room + len(chosen))))
+        ids = sorted([*list(chosen)[: limit - len(ended)], *ended])
+        return ids, len(state.jobs) + len(ended)
+
+    def _status(self, request: msg.Status, connection: Connection) -> None:
+        state = self.rounds.state
+        ids, _ = self._usual_ids(request.limit)
+        connection.answer(
+            gpus=show.gpus(state),
+            jobs=self._shower().jobs(state, ids),
+            counts=show.counts(state, self.store.finished),
+            paused=state.paused,
+            paused_groups=[group.name for group in state.groups.values() if group.paused],
+            cpus={"total": state.cpus, "used": state.cpus_used},
+            daemon=self._hello(),
+        )
+
+    def _hello(self) -> dict[str, Any]:
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "api": msg.API_VERSION,
+            "socket": self.socket,
+            "home": self.home,
+            "started_at_ms": self.started_at_ms,
+            "uptime_s": round(time.monotonic() - self.started_monotonic, 3),
+        }
+
+    def _wait(self, select: msg.Select, connection: Connection) -> None:
+        unfinished = [s.value for s in JobState if s not in FINAL]
+        ids = selected(select, self.views, self.rounds.state, unfinished)
+
+        def done() -> None:
+            rows = self.views.rows(ids)
+            wanted = ("id", "name", "state", "exit_code", "signal")
+            jobs = [{name: row[name] for name in wanted} for row in rows]
+            connection.answer(jobs=jobs)
+
+        watcher = self.rounds.watch(ids, done)
+        connection.on_close.append(lambda: self.rounds.unwatch(watcher))
+
+    # ------------------------------------------------------------------ settings
+
+    def _settings(self, name: str | None) -> list[dict[str, str]]:
+        values = self.store.settings()
+        gpus = [(g.id, g.memory_mib) for g in self.rounds.state.gpus.values() if not g.removing]
+        found = [
+            {
+                "name": settings.GPUS,
+                "value": declared_gpus_text(gpus),
+                "default": "",
+                "help": "the GPUs of this machine, with their memory if known, e.g. 0:24G,1:24G",
+            }
+        ]
+        found += [
+            {
+                "name": setting.name,
+                "value": values.get(setting.name, setting.default),
+                "default": setting.default,
+                "help": setting.help,
+            }
+            for setting in settings.BY_NAME.values()
+        ]
+        if name is None:
+            return found
+        chosen = [item for item in found if item["name"] == name]
+        if not chosen:
+            raise self._no_setting(name)
+        return chosen
+
+    def _set(self, request: msg.ConfigSet, connection: Connection) -> None:
+        if request.name == settings.GPUS:
+            self._ask(devices.declare(request.value), connection, "value")
+            return
+        setting = settings.BY_NAME.get(request.name)
+        if setting is None:
+            raise self._no_setting(request.name)
+        value = None if request.value is None else setting.canonical(request.value)
+        self.store.set_setting(setting.name, value)
+        self.inventory.set_cpus(settings.cpus_of(self.store.settings()))
+        answer = setting.default if value is None else value
+        # The answer comes after a turn in which the new value counts.
+        self._ask(lambda state: Decided([], answer), connection, "value")
+
+    def _no_setting(self, name: str) -> NotFound:
+        known = ", ".join([settings.GPUS, *settings.BY_NAME])
+        return NotFound(f"there is no setting {quoted(name)}", f"the settings are: {known}")

@@ -1,0 +1,120 @@
+"""The engine in an asyncio loop: a turn whenever something was asked, heard, or has become due.
+
+All requests and exits that have arrived by the time of a turn share it, and so share its commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from stoker.core.state import State
+from stoker.engine import Answer, Engine, Wish
+from stoker.errors import Failed, StokerError
+
+log = logging.getLogger("stoker.daemon")
+
+_AFTER_TROUBLE_S = 1.0
+
+Reply = Callable[[Answer], None]
+
+
+@dataclass(slots=True, eq=False)
+class Watcher:
+    """Somebody who waits until jobs are final."""
+
+    missing: set[int]
+    done: Callable[[], None]
+
+
+@dataclass(slots=True)
+class Rounds:
+    """Schedules turns and hands out their answers."""
+
+    engine: Engine
+    now_ms: Callable[[], int]
+    after_turn: list[Callable[[], None]] = field(default_factory=list)
+    _inbox: list[tuple[Wish, Reply]] = field(default_factory=list)
+    _scheduled: bool = False
+    _timer: asyncio.TimerHandle | None = None
+    _watchers: dict[int, list[Watcher]] = field(default_factory=dict)
+
+    @property
+    def state(self) -> State:
+        """The state as of the last turn."""
+        return self.engine.state
+
+    def ask(self, wish: Wish, reply: Reply) -> None:
+        """Let the next turn look at a wish."""
+        self._inbox.append((wish, reply))
+        self.wake()
+
+    def wake(self) -> None:
+        """Have a turn soon; what arrives in the same moment shares it."""
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self.turn)
+
+    def watch(self, job_ids: Iterable[int], done: Callable[[], None]) -> Watcher:
+        """Call `done` once all these jobs are final; at once if they are."""
+        watcher = Watcher({i for i in job_ids if i in self.state.jobs}, done)
+        if not watcher.missing:
+            done()
+        for job_id in watcher.missing:
+            self._watchers.setdefault(job_id, []).append(watcher)
+        return watcher
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Nobody waits any more."""
+        for job_id in watcher.missing:
+            others = self._watchers.get(job_id, [])
+            if watcher in others:
+                others.remove(watcher)
+            if not others:
+                self._watchers.pop(job_id, None)
+        watcher.missing.clear()
+
+    def turn(self) -> None:
+        """One turn, its answers, and the alarm for the next."""
+        self._scheduled = False
+        asked, self._inbox = self._inbox, []
+        trouble = False
+        try:
+            answers = self.engine.turn([wish for wish, _ in asked])
+        except Exception:
+            # A bug of ours. The state is as it was on disk; one bad wish must not end the rest.
+            log.exception("a turn failed, and nothing of it was committed")
+            trouble = True
+            error: StokerError = Failed("something went wrong inside the daemon", "see its log")
+            answers = [Answer(error=error) for _ in asked]
+        for (_, reply), answer in zip(asked, answers, strict=True):
+            reply(answer)
+        self._tell_watchers()
+        for action in self.after_turn:
+            action()
+        self._set_alarm(trouble or self.engine.failing)
+
+    def _tell_watchers(self) -> None:
+        for ended in self.engine.committed.ended:
+            if not ended.job_is_final:
+                continue
+            for watcher in self._watchers.pop(ended.job.id, ()):
+                watcher.missing.discard(ended.job.id)
+                if not watcher.missing:
+                    watcher.done()
+
+    def _set_alarm(self, trouble: bool) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if trouble:
+            delay_s = _AFTER_TROUBLE_S
+        else:
+            moment_ms = self.engine.next_wakeup_ms()
+            if moment_ms is None:
+                return
+            delay_s = max(0.0, (moment_ms - self.now_ms()) / 1000)
+        # A timer beyond what select can take is simply set again when it fires.
+        self._timer = asyncio.get_running_loop().call_later(min(delay_s, 86_400.0), self.wake)

@@ -1,0 +1,260 @@
+"""The composition root: chooses the adapters, builds the daemon, and runs it until it is told.
+
+Started by a keeper (see executors.keeper) as `python -m stoker.daemon.main READY_FD`: one line on
+that descriptor says that it is ready, or why it is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import gc
+import logging
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+from stoker import __version__
+from stoker.api.paths import Home, make_private, socket_address
+from stoker.core.model import Cause
+from stoker.core.state import State
+from stoker.daemon import settings
+from stoker.daemon.clock import SystemClock
+from stoker.daemon.handlers import Handlers
+from stoker.daemon.loop import Rounds
+from stoker.daemon.orders import stop_event
+from stoker.daemon.server import Connection
+from stoker.daemon.terminals import Terminals
+from stoker.engine import Answer, Decided, Engine
+from stoker.errors import Failed, StokerError
+from stoker.executors.adoption import Past
+from stoker.executors.attempt_dir import attempt_dir_text
+from stoker.executors.keeper import ledger_path
+from stoker.executors.ledger import LedgerWriter
+from stoker.executors.local import Grant, LocalExecutor
+from stoker.executors.processes import stat_of
+from stoker.inventory.declared import DeclaredInventory
+from stoker.ports import StoreFailed
+from stoker.store.sqlite import SqliteStore
+from stoker.store.views import Views
+
+log = logging.getLogger("stoker.daemon")
+
+_TOKENS_KEPT_MS = 24 * 3600 * 1000
+_REMOVALS_AT_A_TIME = 200
+
+
+class Daemon:
+    """One daemon on one state directory."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self._lock = take_lock(home.lock)
+        make_private(home.attempts)
+        ledgers = Path(home.root, "ledgers")
+        make_private(str(ledgers))
+        self.store = SqliteStore(Path(home.database))
+        values = self.store.settings()
+        if "instance" not in values:
+            self.store.set_setting("instance", uuid4().hex)
+            values = self.store.settings()
+        self.clock = SystemClock(
+            values.get("clock"), lambda text: self.store.set_setting("clock", text)
+        )
+        self.store.drop_old_submissions(self.clock.now_ms() - _TOKENS_KEPT_MS)
+        self.inventory = DeclaredInventory(settings.cpus_of(values))
+        attempts = Path(home.attempts)
+        past = Past(attempts, ledgers)
+        parent = stat_of(os.getppid())
+        assert parent is not None
+        self.executor = LocalExecutor(
+            attempts,
+            past,
+            LedgerWriter(ledger_path(ledgers, parent.id), parent.id),
+            values["instance"],
+            self._grant,
+        )
+        engine = Engine(self.store, self.executor, self.inventory, self.clock)
+        past.tidy((job_id, engine.state.jobs[job_id].attempt) for job_id in engine.state.active)
+        self.rounds = Rounds(engine, self.clock.now_ms)
+        views = Views(self.store.connection)
+        self.terminals = Terminals(self.rounds, views, self.executor)
+        self.handlers = Handlers(
+            self.rounds,
+            self.store,
+            views,
+            self.inventory,
+            self.terminals,
+            home.root,
+            home.socket,
+            attempts,
+            self.shut_down,
+            self.clock.now_ms(),
+            time.monotonic(),
+        )
+        self._ending = False
+        self._ended = asyncio.Event()
+
+    def _grant(self, grant: Grant) -> None:
+        self.terminals.grant(grant)
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Serve until told to end."""
+        loop = asyncio.get_running_loop()
+        listener = listen(self.home.socket)
+        server = await loop.create_unix_server(lambda: Connection(self.handlers), sock=listener)
+        loop.add_reader(self.executor.fileno(), self.rounds.wake)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.shut_down, "leave")
+        state = self.rounds.state
+        self.terminals.expect_back(
+            job.id
+            for job in state.jobs.values()
+            if job.terms.attached and (job.active is None or job.active.started_at_ms is None)
+        )
+        self.rounds.after_turn += [
+            self.terminals.tell_reasons,
+            self._delete_removed,
+            self._end_if_done,
+        ]
+        self.rounds.turn()
+        # What is loaded stays: the collector need not look at a long queue again and again.
+        gc.collect()
+        gc.freeze()
+        log.info("ready: version %s, pid %d, %d jobs", __version__, os.getpid(), len(state.jobs))
+        ready()
+        await self._ended.wait()
+        server.close()
+        os.unlink(self.home.socket)
+
+    def shut_down(self, mode: str) -> None:
+        """See api.messages.Shutdown."""
+        log.info("told to stop (%s)", mode)
+        if mode == "leave":
+            self._ended.set()
+            return
+        self._ending = True
+        self.rounds.engine.starts_nothing = True
+        if mode == "kill":
+            self.rounds.ask(_stop_all, _ignore)
+        self.rounds.wake()
+
+    def _end_if_done(self) -> None:
+        if self._ending and not self.rounds.state.active:
+            self._ended.set()
+
+    def _delete_removed(self) -> None:
+        """Delete the directories of removed jobs, a few at a time so that nobody waits for it."""
+        pending = self.store.removals(_REMOVALS_AT_A_TIME) if self._removals_pending() else []
+        for job_id, attempts in pending:
+            for number in range(1, attempts + 1):
+                path = attempt_dir_text(self.home.attempts, job_id, number)
+                shutil.rmtree(path, ignore_errors=True)
+        if pending:
+            try:
+                self.store.removals_done([job_id for job_id, _ in pending])
+            except StoreFailed as failure:
+                log.warning("can't note that logs were deleted: %s", failure)
+                return
+            self._more_removals = True
+            self.rounds.wake()
+        else:
+            self._more_removals = False
+
+    _more_removals = True  # a daemon before this one may have left some
+
+    def _removals_pending(self) -> bool:
+        return self._more_removals or bool(self.rounds.engine.committed.removed)
+
+    def close(self) -> None:
+        """Let everything go; jobs go on, and their keeper writes down how they end."""
+        self.executor.close()
+        self.store.close()
+        os.close(self._lock)
+
+
+def _stop_all(state: State) -> Decided:
+    return Decided([stop_event(state, state.jobs[i], Cause.CANCELLED) for i in state.active])
+
+
+def _ignore(answer: Answer) -> None:
+    """Nobody waits for this answer."""
+
+
+def take_lock(path: str) -> int:
+    """The lock that only one daemon on a state directory can have; it goes with its process."""
+    fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise Failed(
+            f"another daemon runs on {os.path.dirname(path)}", "see `stoker daemon status`"
+        ) from None
+    return fd
+
+
+def listen(path: str) -> socket.socket:
+    """The daemon's socket, private from its first moment; one left by a dead daemon is replaced."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    address, directory = socket_address(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    mask = os.umask(0o177)
+    try:
+        listener.bind(address)
+    finally:
+        os.umask(mask)
+        if directory >= 0:
+            os.close(directory)
+    listener.listen(512)
+    listener.setblocking(False)
+    return listener
+
+
+async def _run(home: Home, ready: Callable[[], None]) -> None:
+    daemon = Daemon(home)
+    try:
+        await daemon.run(ready)
+    finally:
+        daemon.close()
+
+
+def main() -> int:
+    """Run a daemon in this process; see the module."""
+    ready_fd = int(sys.argv[1])
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
+    )
+
+    def say(text: str) -> None:
+        try:
+            os.write(ready_fd, text.encode(errors="replace") + b"\n")
+            os.close(ready_fd)
+        except OSError:
+            pass  # Whoever started us is not there any more.
+
+    try:
+        asyncio.run(_run(Home.from_environment(), lambda: say("ready")))
+    except StokerError as error:
+        log.error("%s", error.message)
+        say(f"{error.code}\t{error.message}\t{error.hint}")
+        return error.exit_code
+    except Exception as error:
+        log.exception("the daemon could not go on")
+        say(f"failed\tthe daemon could not start: {error}\tsee its log")
+        return 1
+    log.info("ended")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

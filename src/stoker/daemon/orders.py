@@ -1,0 +1,322 @@
+"""Orders about jobs that exist: cancel, retry, hold, release, remove, edit, pause.
+
+Each function gives the wish that grants the order; the wish looks at the state at its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from stoker.api.messages import JobRequest, Select
+from stoker.core import events as ev
+from stoker.core.model import (
+    ACTIVE,
+    FINAL,
+    QUEUED,
+    Cause,
+    Job,
+    JobState,
+    Launch,
+    Need,
+    Requirement,
+    Terms,
+)
+from stoker.core.state import State
+from stoker.daemon import submission as sub
+from stoker.daemon.selecting import selected
+from stoker.engine import Decided, Wish
+from stoker.errors import Failed, NotFound, StokerError, UsageError
+from stoker.learn.kind import kind_of
+from stoker.quantities import label, quoted
+from stoker.store.sqlite import SqliteStore
+from stoker.store.views import Views
+
+_UNFINISHED = [state.value for state in JobState if state not in FINAL]
+_FINAL = [state.value for state in JobState if state in FINAL]
+_RETRIABLE = [state for state in _FINAL if state != JobState.SUCCEEDED]
+
+
+def cancel(select: Select, views: Views) -> Wish:
+    """Call queued jobs off, and stop active ones."""
+
+    def wish(state: State) -> Decided:
+        ids = selected(select, views, state, _UNFINISHED)
+        jobs = [state.jobs[job_id] for job_id in ids if job_id in state.jobs]
+        if not jobs and not select.all:
+            raise _already_over(ids, views)
+        return Decided([stop_event(state, job) for job in jobs], [job.id for job in jobs])
+
+    return wish
+
+
+def stop_event(state: State, job: Job, cause: Cause = Cause.CANCELLED) -> ev.Event:
+    """The event by which a job, wherever it stands, comes to its end."""
+    if job.active is None:
+        return ev.JobCancelled(state.now_ms, job.id, cause)
+    return ev.StopRequested(state.now_ms, job.id, job.active.number, cause)
+
+
+def _already_over(ids: Sequence[int], views: Views) -> StokerError:
+    rows = views.rows(ids[:1])
+    if len(ids) == 1 and rows:
+        return Failed(f"job {ids[0]} has ended already ({rows[0]['state']})", "")
+    return Failed("all of these jobs have ended already", "")
+
+
+def hold(select: Select, views: Views) -> Wish:
+    """Put waiting jobs aside."""
+    return _move(select, views, JobState.WAITING, ev.JobHeld, "waits", "can be held")
+
+
+def release(select: Select, views: Views) -> Wish:
+    """Put held jobs back into the queue."""
+    return _move(select, views, JobState.HELD, ev.JobReleased, "is held", "can be released")
+
+
+def _move(
+    select: Select,
+    views: Views,
+    source: JobState,
+    event: type[ev.JobHeld] | type[ev.JobReleased],
+    is_what: str,
+    can_what: str,
+) -> Wish:
+    def wish(state: State) -> Decided:
+        ids = selected(select, views, state, [source.value])
+        fitting = [i for i in ids if i in state.jobs and state.jobs[i].state is source]
+        if not fitting and not select.all:
+            raise Failed(
+                f"none of these jobs {is_what}"
+                if len(ids) > 1
+                else f"job {ids[0]} is {_state_of(ids[0], state, views)}",
+                f"only a job that {is_what} {can_what}",
+            )
+        return Decided([event(state.now_ms, job_id) for job_id in fitting], fitting)
+
+    return wish
+
+
+def _state_of(job_id: int, state: State, views: Views) -> str:
+    job = state.jobs.get(job_id)
+    return job.state.value if job is not None else str(views.rows([job_id])[0]["state"])
+
+
+def retry(select: Select, views: Views) -> Wish:
+    """Queue final jobs again."""
+
+    def wish(state: State) -> Decided:
+        ids = selected(select, views, state, _RETRIABLE)
+        chosen = [job_id for job_id in ids if job_id not in state.jobs]
+        if not chosen and not select.all:
+            raise Failed(
+                f"job {ids[0]} is {_state_of(ids[0], state, views)}, and has not ended",
+                "`stoker cancel` stops it; then it can be retried",
+            )
+        events: list[ev.Event] = []
+        back: set[int] = set()
+        for row in views.rows(chosen):
+            if row["terms"].attached:
+                raise Failed(
+                    f"job {row['id']} ran in a terminal", "start it there again: `stoker run`"
+                )
+            sub.refuse_if_impossible(state, row["need"], set(state.gpus))
+            requires = _requirements_again(state, views, row, back)
+            back.add(row["id"])
+            events.append(
+                ev.JobRetried(
+                    state.now_ms,
+                    row["id"],
+                    row["need"],
+                    row["terms"],
+                    row["priority"],
+                    row["group"],
+                    requires,
+                    row["attempt"],
+                )
+            )
+        return Decided(events, chosen)
+
+    return wish
+
+
+def _requirements_again(
+    state: State, views: Views, row: dict[str, Any], back: set[int]
+) -> tuple[Requirement, ...]:
+    unmet = []
+    for required, must_succeed in row["requires"] or ():
+        if required in state.jobs or required in back:
+            unmet.append(Requirement(required, must_succeed))
+            continue
+        rows = views.rows([required])
+        if must_succeed and rows and rows[0]["state"] != JobState.SUCCEEDED:
+            raise Failed(
+                f"job {row['id']} needs job {required}, which ended as {rows[0]['state']}",
+                f"retry that one too: `stoker retry {required},{row['id']}`",
+            )
+    return tuple(unmet)
+
+
+def remove(select: Select, views: Views) -> Wish:
+    """Forget final jobs."""
+
+    def wish(state: State) -> Decided:
+        ids = selected(select, views, state, _FINAL)
+        alive = [job_id for job_id in ids if job_id in state.jobs]
+        explicit = not (select.all or select.group or select.names)
+        if alive and explicit:
+            raise Failed(
+                f"job {alive[0]} is {state.jobs[alive[0]].state}, and has not ended",
+                f"`stoker cancel {alive[0]}` stops it first",
+            )
+        gone = [job_id for job_id in ids if job_id not in state.jobs]
+        return Decided([ev.JobsRemoved(state.now_ms, tuple(gone))], gone)
+
+    return wish
+
+
+def pause(group: str | None, views: Views) -> Wish:
+    """Start nothing new."""
+
+    def wish(state: State) -> Decided:
+        _check_group(group, state)
+        return Decided([ev.QueuePaused(state.now_ms, group)])
+
+    return wish
+
+
+def resume(group: str | None, views: Views) -> Wish:
+    """Undo `pause`."""
+
+    def wish(state: State) -> Decided:
+        _check_group(group, state)
+        return Decided([ev.QueueResumed(state.now_ms, group)])
+
+    return wish
+
+
+def limit_group(group: str, max_running: int | None) -> Wish:
+    """Let at most so many of a group run at a time."""
+    name = label(group)
+    return lambda state: Decided([ev.GroupLimited(state.now_ms, name, max_running)])
+
+
+def _check_group(group: str | None, state: State) -> None:
+    if group is not None and group not in state.groups:
+        raise NotFound(f"there is no group {quoted(group)}", "`stoker add --group` makes one")
+
+
+# ---------------------------------------------------------------------- edit
+
+_EDITABLE = frozenset(
+    {
+        "argv", "shell", "name", "group", "cwd", "env", "gpus", "share", "mem_mib", "exclusive",
+        "on", "prefer", "cpus", "max_per_gpu", "priority", "time_limit_ms", "grace_ms", "signal",
+        "signal_before_ms", "retries", "not_before_ms", "out", "err", "gpu_arg",
+    }
+)  # fmt: skip
+
+
+def edit(select: Select, changes: dict[str, Any], views: Views, store: SqliteStore) -> Wish:
+    """Change queued jobs."""
+    fixed = sorted(changes.keys() - _EDITABLE)
+    if fixed:
+        raise UsageError(f"{', '.join(fixed)} can't be changed", "cancel the job and add it anew")
+    if not changes:
+        raise UsageError("nothing to change was given", "e.g. --priority -1, or -- new command")
+    try:
+        asked = msgspec.convert(changes, JobRequest)
+    except msgspec.ValidationError as error:
+        raise UsageError(str(error), "see `stoker edit --help`") from None
+    if "argv" in changes or "shell" in changes:
+        sub.check_command(asked.argv, asked.shell)
+    sub.check_environment(asked.env)
+    sub.check_output(asked.out, "--out")
+    sub.check_output(asked.err, "--err")
+    if asked.cwd is not None:
+        sub.check_directory(asked.cwd)
+    for text in (asked.name, asked.group):
+        if text is not None:
+            label(text)
+
+    def wish(state: State) -> Decided:
+        ids = selected(select, views, state, [s.value for s in QUEUED])
+        events: list[ev.Event] = []
+        for job_id in ids:
+            job = state.jobs.get(job_id)
+            if job is None or job.state in ACTIVE:
+                raise Failed(
+                    f"job {job_id} is {_state_of(job_id, state, views)}",
+                    "only a job that waits or is held can be edited",
+                )
+            need = _edited_need(job.need, asked, changes)
+            sub.refuse_if_impossible(state, need, set(state.gpus))
+            events.append(
+                ev.JobEdited(
+                    state.now_ms,
+                    job_id,
+                    need,
+                    _edited_terms(job.terms, asked, changes),
+                    asked.priority if "priority" in changes else job.priority,
+                    asked.group if "group" in changes else job.group,
+                    asked.not_before_ms if "not_before_ms" in changes else job.not_before_ms,
+                    _edited_launch(store.launch(job_id), asked, changes),
+                )
+            )
+        return Decided(events, ids)
+
+    return wish
+
+
+def _edited_need(need: Need, asked: JobRequest, changes: dict[str, Any]) -> Need:
+    """The old need with what was asked for on top, checked as one request."""
+    old = {
+        "gpus": need.gpus,
+        "share": None if need.share_milli is None else need.share_milli / 1000,
+        "mem_mib": need.mem_mib,
+        "exclusive": need.exclusive,
+        "on": list(need.on),
+        "prefer": list(need.prefer),
+        "cpus": need.cpus,
+        "max_per_gpu": need.max_per_gpu,
+    }
+    if "gpus" in changes and "share" not in changes:
+        old["share"] = None
+    if "share" in changes and "gpus" not in changes:
+        old["gpus"] = None
+    if "gpus" in changes and (need.gpus == 0) != (asked.gpus == 0) and "cpus" not in changes:
+        old["cpus"] = None  # The default for jobs with and without GPUs is not the same.
+    new = {name: changes.get(name, value) for name, value in old.items()}
+    return sub.need_of(msgspec.convert(new, JobRequest))
+
+
+def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> Terms:
+    limit = asked.time_limit_ms if "time_limit_ms" in changes else terms.time_limit_ms
+    grace = asked.grace_ms if asked.grace_ms is not None else terms.grace_ms
+    edited = replace(
+        terms,
+        time_limit_ms=limit,
+        grace_ms=grace,
+        retries=asked.retries if "retries" in changes else terms.retries,
+    )
+    if asked.signal is not None:
+        asked.time_limit_ms = limit
+        new = sub.terms_of(asked, grace, terms.attached)
+        edited = replace(edited, signal=new.signal, signal_before_ms=new.signal_before_ms)
+    return edited
+
+
+def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -> Launch:
+    if "argv" in changes or "shell" in changes:
+        argv = tuple(asked.argv)
+        kind = kind_of(argv, asked.shell)
+        launch = replace(launch, argv=argv, shell=asked.shell, kind=kind)
+    for name in ("name", "cwd", "out", "err", "gpu_arg"):
+        if name in changes:
+            launch = replace(launch, **{name: getattr(asked, name)})
+    if asked.env:
+        launch = replace(launch, extra_env={**launch.extra_env, **asked.env})
+    return launch

@@ -1,0 +1,56 @@
+"""Which jobs are meant: ids, ranges, `last`, names and groups turned into ids, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stoker.api.messages import Select
+from stoker.core.state import State
+from stoker.errors import NotFound, UsageError
+from stoker.quantities import job_ids, quoted
+from stoker.store.views import Filter, Views
+
+
+def selected(select: Select, views: Views, state: State, all_states: Sequence[str]) -> list[int]:
+    """The ids of the jobs that are meant, in order; `all` means those in `all_states`."""
+    found: dict[int, None] = {}
+    for text in select.ids:
+        for word in job_ids(text):
+            found.update(dict.fromkeys(_ids(word, views, state)))
+    if select.names:
+        matching = views.matching(Filter(names=select.names, group=select.group))
+        if not matching:
+            raise NotFound(
+                f"there is no job named {quoted(', '.join(select.names))}", "see `stoker ls --all`"
+            )
+        found.update(dict.fromkeys(matching))
+    elif select.group is not None:
+        matching = views.matching(Filter(group=select.group))
+        if not matching:
+            raise NotFound(
+                f"there is no job in a group {quoted(select.group)}", "see `stoker ls --all`"
+            )
+        found.update(dict.fromkeys(matching))
+    if select.all:
+        found.update(dict.fromkeys(views.matching(Filter(states=all_states))))
+    elif not select.ids and not select.names and select.group is None:
+        raise UsageError("no job was named", "give ids, --name, --group or --all")
+    return sorted(found)
+
+
+def _ids(word: str, views: Views, state: State) -> list[int]:
+    if word == "last":
+        last = views.last_id()
+        if last is None:
+            raise NotFound("there is no job yet", "`stoker add` queues one")
+        return [last]
+    first, dash, last_text = word.partition("-")
+    if dash:
+        found = views.between(int(first), int(last_text))
+        if not found:
+            raise NotFound(f"there is no job from {first} to {last_text}", "see `stoker ls --all`")
+        return found
+    job_id = int(first)
+    if job_id not in state.jobs and not views.between(job_id, job_id):
+        raise NotFound(f"there is no job {first}", "see `stoker ls --all`")
+    return [job_id]

@@ -1,0 +1,137 @@
+"""The socket: JSON lines from the owner of the daemon, and from nobody else.
+
+A connection is served one request at a time, in order. What can't be understood is answered with
+what was wrong, and the connection goes on; only a line without end closes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stoker.api.messages import MAX_MESSAGE_BYTES, AnyRequest
+from stoker.errors import Failed, StokerError, UsageError
+
+if TYPE_CHECKING:
+    from stoker.daemon.handlers import Handlers
+
+log = logging.getLogger("stoker.daemon")
+
+_MOST_WAITING_REQUESTS = 64
+_decoder = msgspec.json.Decoder(AnyRequest)
+_encoder = msgspec.json.Encoder()
+
+
+class Connection(asyncio.Protocol):
+    """One client."""
+
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
+        self._transport: asyncio.Transport | None = None
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._requests: deque[bytes] = deque()
+        self._busy = False
+        self.on_close: list[Any] = []  # called with no arguments when the client is gone
+
+    # ------------------------------------------------------------------ asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Refuse anybody but the owner."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer: socket.socket = transport.get_extra_info("socket")
+        if peer_uid(peer) != os.geteuid():
+            log.warning("refused a connection from user id %d", peer_uid(peer))
+            self.fail(Failed("this daemon belongs to another user", ""))
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Collect whole lines."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._chunks.append(line)
+            self._requests.append(b"".join(self._chunks))
+            self._chunks.clear()
+            self._size = 0
+        if rest:
+            self._chunks.append(rest)
+            self._size += len(rest)
+            if self._size > MAX_MESSAGE_BYTES:
+                self.fail(UsageError("the message is too long", "send fewer jobs at a time"))
+                self._transport.close()
+                return
+        if len(self._requests) > _MOST_WAITING_REQUESTS:
+            self._transport.pause_reading()
+        self._next()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell those who followed something for this client."""
+        self._transport = None
+        self._requests.clear()
+        for action in self.on_close:
+            action()
+
+    # ------------------------------------------------------------------ requests and answers
+
+    def _next(self) -> None:
+        while self._requests and not self._busy and self._transport is not None:
+            line = self._requests.popleft()
+            if len(self._requests) <= _MOST_WAITING_REQUESTS // 2:
+                self._transport.resume_reading()
+            if not line.strip():
+                continue
+            self._busy = True
+            try:
+                request = _decoder.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                self.fail(UsageError(f"the message can't be understood: {error}", ""))
+                continue
+            self._handlers.handle(request, self)
+
+    def answer(self, **fields: Any) -> None:
+        """The answer to the request in hand; the next one's turn comes."""
+        self.tell(**fields)
+        self._busy = False
+        asyncio.get_running_loop().call_soon(self._next)
+
+    def fail(self, error: StokerError) -> None:
+        """The request in hand can't be granted."""
+        details = {"code": error.code, "message": error.message, "hint": error.hint}
+        self._write({"ok": False, "error": details})
+        self._busy = False
+        asyncio.get_running_loop().call_soon(self._next)
+
+    def tell(self, **fields: Any) -> None:
+        """A line that is not the end of the matter."""
+        self._write({"ok": True, **fields})
+
+    def take_more(self) -> None:
+        """Let further requests come while this one goes on."""
+        self._busy = False
+        asyncio.get_running_loop().call_soon(self._next)
+
+    @property
+    def closed(self) -> bool:
+        """True if the client is gone."""
+        return self._transport is None or self._transport.is_closing()
+
+    def _write(self, message: dict[str, Any]) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(_encoder.encode(message) + b"\n")
+
+
+def peer_uid(peer: socket.socket) -> int:
+    """The user at the other end, as the kernel knows it."""
+    size = struct.calcsize("3i")
+    _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return int(uid)

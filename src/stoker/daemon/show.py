@@ -1,0 +1,264 @@
+"""What front ends are told of jobs and GPUs: the wire's JobView and GpuView."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from stoker.core.forecast import expected_start_ms
+from stoker.core.model import ACTIVE, QUEUED, Gpu, Job, JobState, Need, Terms
+from stoker.core.plan import reason_for
+from stoker.core.reasons import Reason, as_data, outcome_words, words
+from stoker.core.state import State
+from stoker.executors.attempt_dir import attempt_dir_text
+from stoker.store.views import Views, outcome_of
+
+
+class Shower:
+    """Turns rows and state into what is shown."""
+
+    def __init__(self, views: Views, attempts: Path) -> None:
+        self._views = views
+        self._root = str(attempts)
+
+    def jobs(self, state: State, job_ids: Iterable[int]) -> list[dict[str, Any]]:
+        """The jobs, in the order of their ids."""
+        reasons = _Reasons(state)
+        return [self._job(row, state, reasons) for row in self._views.rows(job_ids)]
+
+    def with_attempts(self, state: State, job_ids: Iterable[int]) -> list[dict[str, Any]]:
+        """The jobs, each with all its attempts."""
+        jobs = self.jobs(state, job_ids)
+        for job in jobs:
+            rows = self._views.attempts(job["id"])
+            job["attempts"] = [self._attempt(row, job) for row in rows]
+        return jobs
+
+    def why(self, state: State, job_ids: Iterable[int]) -> list[dict[str, Any]]:
+        """Why each job stands where it does, and when it will start if that can be told."""
+        answers = []
+        expect = _Expect(self._views)
+        for view in self.jobs(state, job_ids):
+            job = state.jobs.get(view["id"])
+            answer: dict[str, Any] = {
+                "id": view["id"],
+                "state": view["state"],
+                "reason": None,
+                "text": view["reason"] or f"it has {view['state']}",
+                "starts_at_ms": None,
+                "jobs_ahead": None,
+            }
+            if job is not None and job.state in QUEUED:
+                reason = reason_for(state, job)
+                answer["reason"] = as_data(reason)
+                answer["text"] = words(reason, state.now_ms)
+                answer["jobs_ahead"] = _jobs_ahead(state, job)
+                if job.state is JobState.WAITING:
+                    answer["starts_at_ms"] = expected_start_ms(state, job.id, expect)
+            elif job is not None:
+                where = f" on GPU {', '.join(view['gpus'])}" if view["gpus"] else ""
+                answer["text"] = f"it is {view['state']}{where}"
+            answers.append(answer)
+        return answers
+
+    def _job(self, row: dict[str, Any], state: State, reasons: _Reasons) -> dict[str, Any]:
+        launch: dict[str, Any] = row["launch"]
+        need: Need = row["need"]
+        terms: Terms = row["terms"]
+        job = state.jobs.get(row["id"])
+        requires = row["requires"] or []
+        attempt = row["attempt"]
+        log, err_log = self._logs(launch, row["id"], attempt)
+        return {
+            "id": row["id"],
+            "name": row["name"],
+            "state": row["state"],
+            "reason": self._reason(row, job, reasons),
+            "exit_code": row["exit_code"],
+            "signal": row["signal"],
+            "gpus": row["gpus"] or [],
+            "command": display_command(launch),
+            "argv": launch["argv"],
+            "shell": launch["shell"],
+            "cwd": launch["cwd"],
+            "group": row["group"],
+            "priority": row["priority"],
+            "user": row["user"],
+            "attempt": attempt,
+            "pid": row["pid"],
+            "need": _need(need),
+            "after": [job_id for job_id, must in requires if must],
+            "after_any": [job_id for job_id, must in requires if not must],
+            "time_limit_ms": terms.time_limit_ms,
+            "grace_ms": terms.grace_ms,
+            "signal_spec": _signal_spec(terms),
+            "retries": terms.retries,
+            "attached": terms.attached,
+            "not_before_ms": row["not_before_ms"],
+            "submitted_at_ms": row["submitted_at_ms"],
+            "started_at_ms": _started(row),
+            "ended_at_ms": row["ended_at_ms"],
+            "log": log,
+            "err_log": err_log,
+        }
+
+    def _reason(self, row: dict[str, Any], job: Job | None, reasons: _Reasons) -> str | None:
+        outcome = outcome_of(row)
+        if outcome is not None:
+            return outcome_words(outcome)
+        if job is not None and job.state in QUEUED:
+            return reasons.text(job)
+        return None
+
+    def _attempt(self, row: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
+        outcome = outcome_of(row)
+        number = row["number"]
+        log, err_log = self._logs(job, job["id"], number)
+        return {
+            "attempt": number,
+            "state": row["state"] or job["state"],
+            "reason": outcome_words(outcome) if outcome is not None else None,
+            "exit_code": row["exit_code"],
+            "signal": row["signal"],
+            "gpus": row["gpus"],
+            "pid": row["pid"],
+            "placed_at_ms": row["placed_at_ms"],
+            "started_at_ms": _started(row),
+            "ended_at_ms": row["ended_at_ms"],
+            "dir": attempt_dir_text(self._root, job["id"], number),
+            "log": log,
+            "err_log": err_log,
+        }
+
+    def _logs(
+        self, launch: dict[str, Any], job_id: int, attempt: int
+    ) -> tuple[str | None, str | None]:
+        if attempt == 0:
+            return None, None
+        log = f"{attempt_dir_text(self._root, job_id, attempt)}/log"
+        return launch.get("out") or log, launch.get("err")
+
+
+class _Reasons:
+    """Why jobs wait, in words; jobs that planning can't tell apart share one answer."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._by_class: dict[int, Reason] = {}
+
+    def text(self, job: Job) -> str:
+        cls = self._state.ready.class_of(job)
+        if cls is None:
+            return words(reason_for(self._state, job), self._state.now_ms)
+        reason = self._by_class.get(cls.number)
+        if reason is None:
+            reason = self._by_class[cls.number] = reason_for(self._state, job)
+        return words(reason, self._state.now_ms)
+
+
+class _Expect:
+    """Expected run times: the mean of what jobs of the same kind took."""
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+        self._kinds: dict[int, str] | None = None
+        self._means: dict[str, int | None] = {}
+
+    def __call__(self, job_id: int) -> int | None:
+        if self._kinds is None:
+            self._kinds = self._views.kinds_of_unfinished()
+        kind = self._kinds.get(job_id, "")
+        if kind not in self._means:
+            times = self._views.run_times_ms(kind)
+            self._means[kind] = sum(times) // len(times) if times else None
+        return self._means[kind]
+
+
+def gpus(state: State) -> list[dict[str, Any]]:
+    """All GPUs."""
+    return [_gpu(gpu) for gpu in state.gpus.values()]
+
+
+def _gpu(gpu: Gpu) -> dict[str, Any]:
+    held = gpu.held_by.values()
+    if gpu.removing:
+        standing = "removing"
+    elif gpu.drained:
+        standing = "drained"
+    elif not held:
+        standing = "free"
+    else:
+        standing = "busy" if any(r.whole for r in held) else "shared"
+    return {
+        "id": gpu.id,
+        "memory_mib": gpu.memory_mib,
+        "reserved_mib": gpu.reserved_mib,
+        "share_used": min(1.0, gpu.share_used_milli / 1000),
+        "state": standing,
+        "jobs": sorted(gpu.held_by),
+        "declared": gpu.declared,
+    }
+
+
+def display_command(launch: dict[str, Any]) -> str:
+    """The command as a person would type it."""
+    shell = launch["shell"]
+    return shell if shell is not None else shlex.join(launch["argv"])
+
+
+def _started(row: dict[str, Any]) -> int | None:
+    if row.get("attempt", 1) == 0 or row["placed_at_ms"] is None:
+        return None
+    if row["state"] in QUEUED:
+        return None
+    started: int = row["started_at_ms"] or row["placed_at_ms"]
+    return started
+
+
+def _need(need: Need) -> dict[str, Any]:
+    return {
+        "gpus": need.gpus,
+        "share": None if need.share_milli is None else need.share_milli / 1000,
+        "mem_mib": need.mem_mib,
+        "exclusive": need.exclusive,
+        "on": list(need.on),
+        "prefer": list(need.prefer),
+        "cpus": need.cpus,
+        "max_per_gpu": need.max_per_gpu,
+    }
+
+
+def _signal_spec(terms: Terms) -> str | None:
+    if terms.signal is None:
+        return None
+    name = signal.Signals(terms.signal).name.removeprefix("SIG")
+    return f"{name}@{terms.signal_before_ms / 1000:g}s"
+
+
+def _jobs_ahead(state: State, job: Job) -> int:
+    """How many jobs that could run too come before it."""
+    if not state.ready.has(job):
+        return 0
+    order = job.order
+    return sum(
+        1
+        for other in state.jobs.values()
+        if other.active is None and other.order < order and state.ready.has(other)
+    )
+
+
+def counts(state: State, finished: dict[str, int]) -> dict[str, int]:
+    """How many jobs there are in each state."""
+    found = dict.fromkeys(JobState, 0)
+    found.update({JobState(name): count for name, count in finished.items()})
+    queued = len(state.jobs) - len(state.active)
+    for job_id in state.active:
+        found[state.jobs[job_id].state] += 1
+    held = state.held_count
+    found[JobState.HELD] = held
+    found[JobState.WAITING] = queued - held
+    assert all(s in found for s in ACTIVE)
+    return {name.value: count for name, count in found.items()}

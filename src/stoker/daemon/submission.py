@@ -1,0 +1,364 @@
+"""A request for jobs turned into events, or refused in one line: all jobs of it, or none."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stoker.api.messages import JobRequest, Submit
+from stoker.core import events as ev
+from stoker.core.model import FINAL, JobState, Launch, Need, Requirement, Terms
+from stoker.core.plan import can_never_start
+from stoker.core.reasons import CanNeverStart, gib, plural
+from stoker.core.state import State
+from stoker.engine import Decided, Wish
+from stoker.errors import NotFound, UsageError
+from stoker.learn.kind import kind_of
+from stoker.quantities import label, quoted, signal_name
+from stoker.store.views import Views
+
+# The kernel's limits for one word and (with room left for the environment) for all of them.
+MOST_WORD_BYTES = 128 * 1024 - 1
+MOST_COMMAND_BYTES = 1024 * 1024
+# Variables that say which attempt a process belongs to are never handed on to another job.
+_OF_AN_ATTEMPT = ("STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID")
+
+
+def submission(request: Submit, views: Views, default_grace_ms: int) -> Wish:
+    """The wish to queue what was asked for."""
+    if not request.jobs:
+        raise UsageError("no job was given", "name a command after --")
+    if request.attached and len(request.jobs) != 1:
+        raise UsageError("only one job can run in a terminal", "use `stoker add` for several")
+    maker = _Maker(
+        request.cwd,
+        {k: v for k, v in request.env.items() if k not in _OF_AN_ATTEMPT},
+        request.user,
+        request.attached,
+        default_grace_ms,
+    )
+    drafts = [maker.draft(job) for job in request.jobs]
+
+    def wish(state: State) -> Decided:
+        if request.token is not None:
+            taken = views.submission(request.token)
+            if taken is not None:
+                return Decided([], taken)
+        events: list[ev.Event] = list(_declared_by_naming(state, drafts))
+        known = set(state.gpus) | {e.gpu for e in events if isinstance(e, ev.GpuAdded)}
+        checked: set[Need] = set()
+        first_id = state.next_job_id
+        statuses: dict[int, str | None] = {}
+        for place, draft in enumerate(drafts):
+            if draft.need not in checked:
+                refuse_if_impossible(state, draft.need, known)
+                checked.add(draft.need)
+            job_id = first_id + place
+            unmet, skip = _standing_of(state, views, draft.requires, first_id, job_id, statuses)
+            events.append(draft.event(state.now_ms, job_id, unmet))
+            events += skip
+        ids = list(range(first_id, first_id + len(drafts)))
+        if request.token is not None:
+            events.append(ev.SubmissionTaken(state.now_ms, request.token, tuple(ids)))
+        return Decided(events, ids)
+
+    return wish
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A job that is fine by itself; whether it fits the GPUs is for the state to say."""
+
+    need: Need
+    terms: Terms
+    launch: Launch
+    priority: int
+    group: str | None
+    not_before_ms: int | None
+    held: bool
+
+    @property
+    def requires(self) -> tuple[Requirement, ...]:
+        """The jobs that must have ended first."""
+        return self.launch.requires
+
+    def event(self, at_ms: int, job_id: int, unmet: tuple[Requirement, ...]) -> ev.JobSubmitted:
+        """The fact that it was submitted."""
+        return ev.JobSubmitted(
+            at_ms,
+            job_id,
+            self.need,
+            self.terms,
+            self.priority,
+            self.group,
+            self.not_before_ms,
+            unmet,
+            self.held,
+            self.launch,
+        )
+
+
+@dataclass(slots=True)
+class _Maker:
+    """Makes drafts; what jobs have in common is checked, and kept, once."""
+
+    cwd: str
+    env: Mapping[str, str]
+    user: str
+    attached: bool
+    default_grace_ms: int
+    _needs: dict[Need, Need] = field(default_factory=dict)
+    _terms: dict[Terms, Terms] = field(default_factory=dict)
+    _labels: dict[str, str] = field(default_factory=dict)
+    _directories: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        check_environment(self.env)
+
+    def draft(self, job: JobRequest) -> Draft:
+        """The job, checked by itself."""
+        check_command(job.argv, job.shell)
+        check_environment(job.env)
+        cwd = self.cwd if job.cwd is None else job.cwd
+        self._check_directory(cwd)
+        check_output(job.out, "--out")
+        check_output(job.err, "--err")
+        need, terms = need_of(job), self._terms_of(job)
+        argv = tuple(job.argv)
+        launch = Launch(
+            argv,
+            job.shell,
+            cwd,
+            self.env,
+            job.env,
+            self._label(job.name),
+            self.user,
+            job.out,
+            job.err,
+            job.gpu_arg,
+            (*_required(job.after, True), *_required(job.after_any, False)),
+            kind_of(argv, job.shell),
+        )
+        return Draft(
+            self._needs.setdefault(need, need),
+            self._terms.setdefault(terms, terms),
+            launch,
+            job.priority,
+            self._label(job.group),
+            job.not_before_ms,
+            job.hold,
+        )
+
+    def _terms_of(self, job: JobRequest) -> Terms:
+        grace_ms = self.default_grace_ms if job.grace_ms is None else job.grace_ms
+        return terms_of(job, grace_ms, self.attached)
+
+    def _label(self, text: str | None) -> str | None:
+        if text is None:
+            return None
+        known = self._labels.get(text)
+        if known is None:
+            known = self._labels[text] = label(text)
+        return known
+
+    def _check_directory(self, path: str) -> None:
+        if path not in self._directories:
+            check_directory(path)
+            self._directories.add(path)
+
+
+# ---------------------------------------------------------------------- what is checked
+
+
+def check_command(argv: list[str], shell: str | None) -> None:
+    """Refuse what no process could be made of."""
+    words = argv if shell is None else [shell]
+    if bool(argv) == (shell is not None) or not words[0].strip():
+        raise UsageError("no command was given", "put it after --, e.g. -- python train.py")
+    sizes = [len(word.encode()) for word in words]
+    if max(sizes) > MOST_WORD_BYTES or sum(sizes) > MOST_COMMAND_BYTES:
+        raise UsageError(
+            "the command is too long for the system to run",
+            "put it into a script and queue that",
+        )
+    if any("\0" in word for word in words):
+        raise UsageError("the command has a NUL character in it", "leave it out")
+
+
+def check_environment(env: Mapping[str, str]) -> None:
+    """Refuse names and values that no environment can hold."""
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name or "\0" in value:
+            raise UsageError(f"{quoted(name)} can't be an environment variable", "leave it out")
+
+
+def check_directory(path: str) -> None:
+    """Refuse a working directory that is not there."""
+    if not os.path.isabs(path) or "\0" in path:
+        raise UsageError(f"{quoted(path)} is not an absolute path", "name the whole path")
+    if not os.path.isdir(path):
+        raise UsageError(f"there is no directory {quoted(path)}", "create it, or choose another")
+
+
+def check_output(path: str | None, option: str) -> None:
+    """Refuse an output file that could not be made."""
+    if path is None:
+        return
+    if not os.path.isabs(path) or "\0" in path:
+        raise UsageError(f"{option} {quoted(path)} is not an absolute path", "name the whole path")
+    if os.path.isdir(path):
+        raise UsageError(f"{option} {quoted(path)} is a directory", "name a file")
+    if not os.path.isdir(os.path.dirname(path)):
+        raise UsageError(
+            f"{option}: there is no directory {quoted(os.path.dirname(path))}", "create it first"
+        )
+
+
+def need_of(job: JobRequest) -> Need:
+    """The need that a request states."""
+    if job.share is not None and job.gpus not in (None, 1):
+        raise UsageError("a share is of one GPU", "use either --gpus 0.5 or --gpus 2")
+    gpus = 1 if job.gpus is None else job.gpus
+    if gpus == 0 and (job.mem_mib or job.on or job.prefer or job.exclusive):
+        raise UsageError(
+            "a job without GPUs can't ask for GPU memory or particular GPUs",
+            "leave out --gpus 0, or --mem, --on, --prefer and --exclusive",
+        )
+    if job.on and len(set(job.on)) < gpus:
+        raise UsageError(
+            f"--on names {plural(len(set(job.on)), 'GPU')}, but the job needs {gpus}",
+            "name more of them, or ask for fewer",
+        )
+    # A job without GPUs that says nothing else takes one CPU slot, or a thousand would start.
+    cpus = (1 if gpus == 0 else 0) if job.cpus is None else job.cpus
+    share = None if job.share is None else max(1, round(job.share * 1000))
+    return Need(
+        gpus,
+        None if share == 1000 else share,
+        job.mem_mib,
+        job.exclusive,
+        tuple(dict.fromkeys(job.on)),
+        tuple(dict.fromkeys(job.prefer)),
+        cpus,
+        job.max_per_gpu,
+    )
+
+
+def terms_of(job: JobRequest, grace_ms: int, attached: bool) -> Terms:
+    """The terms that a request states."""
+    number = None
+    if job.signal is not None:
+        if job.time_limit_ms is None:
+            raise UsageError("--signal needs a time limit to come before", "add --time-limit")
+        number = int(signal.Signals[f"SIG{signal_name(job.signal)}"])
+    return Terms(job.time_limit_ms, grace_ms, number, job.signal_before_ms, job.retries, attached)
+
+
+def _required(ids: list[str], must_succeed: bool) -> tuple[Requirement, ...]:
+    for text in ids:
+        if not text.isdecimal() or len(text) > 18:
+            raise UsageError(f"{quoted(text)} is not a job's id", "write e.g. --after 7,8")
+    return tuple(Requirement(int(text), must_succeed) for text in dict.fromkeys(ids))
+
+
+# ---------------------------------------------------------------------- against the state
+
+
+def _standing_of(
+    state: State,
+    views: Views,
+    requires: tuple[Requirement, ...],
+    first_new_id: int,
+    own_id: int,
+    statuses: dict[int, str | None],
+) -> tuple[tuple[Requirement, ...], list[ev.Event]]:
+    """The requirements that still have to come true, and the skip if one never will.
+
+    A job may require one that comes before it in the same submission.
+    """
+    unmet: list[Requirement] = []
+    skip: list[ev.Event] = []
+    for requirement in requires:
+        required = requirement.job_id
+        if required in state.jobs or first_new_id <= required < own_id:
+            unmet.append(requirement)
+            continue
+        if required not in statuses:
+            rows = views.rows([required])
+            statuses[required] = rows[0]["state"] if rows else None
+        ended_as = statuses[required]
+        if ended_as is None or ended_as not in FINAL:
+            raise NotFound(f"there is no job {required} to wait for", "see `stoker ls --all`")
+        if requirement.must_succeed and ended_as != JobState.SUCCEEDED:
+            unmet.append(requirement)
+            skip = [ev.JobSkipped(state.now_ms, own_id, required, JobState(ended_as))]
+    return tuple(unmet), skip
+
+
+def _declared_by_naming(state: State, drafts: list[Draft]) -> list[ev.GpuAdded]:
+    """Where the user has declared no GPU, those that jobs name with --on declare themselves."""
+    if any(gpu.declared for gpu in state.gpus.values()):
+        return []
+    named = dict.fromkeys(gpu for draft in drafts for gpu in draft.need.on)
+    new = [g for g in named if g not in state.gpus or state.gpus[g].removing]
+    return [ev.GpuAdded(state.now_ms, gpu, None, declared=False) for gpu in new]
+
+
+def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
+    """Refuse a need that can't be met however long it waits."""
+    if need.gpus == 0:
+        if need.cpus > state.cpus:
+            raise UsageError(
+                f"the job needs {plural(need.cpus, 'CPU slot')}, but there are {state.cpus}",
+                "ask for fewer, or raise `stoker config set cpus`",
+            )
+        return
+    if not known:
+        raise UsageError(
+            "no GPUs are known on this machine",
+            "declare them with `stoker config set gpus 0,1`, name them with --on 0,1, "
+            "or use --gpus 0 for a job that needs none",
+        )
+    unknown = [gpu for gpu in (*need.on, *need.prefer) if gpu not in known]
+    if unknown:
+        raise UsageError(
+            f"there is no GPU {', '.join(unknown)}",
+            f"there are {', '.join(state.gpus)}; `stoker gpus add` declares more",
+        )
+    if set(need.on) - set(state.gpus):
+        if need.mem_mib is not None:
+            raise _memory_unknown()
+        return  # They are only just being declared, so there is nothing else to ask.
+    impossible = can_never_start(state, need)
+    if impossible is None:
+        return
+    if not isinstance(impossible, CanNeverStart):
+        raise UsageError(
+            f"the job needs {plural(need.cpus, 'CPU slot')}, but there are {state.cpus}",
+            "ask for fewer, or raise `stoker config set cpus`",
+        )
+    if impossible.could_fit >= need.gpus:
+        return  # Some are drained; it waits for them.
+    allowed = [g for g in state.gpus.values() if not need.on or g.id in need.on]
+    if need.mem_mib is not None:
+        memories = [g.memory_mib for g in allowed if g.memory_mib is not None]
+        if not memories:
+            raise _memory_unknown()
+        raise UsageError(
+            f"the job needs {plural(need.gpus, 'GPU')} with {gib(need.mem_mib)}, but "
+            f"{impossible.could_fit} have that much (the largest has {gib(max(memories))})",
+            "ask for less",
+        )
+    raise UsageError(
+        f"the job needs {plural(need.gpus, 'GPU')}, but there are {impossible.could_fit}",
+        "ask for fewer, or declare more with `stoker gpus add`",
+    )
+
+
+def _memory_unknown() -> UsageError:
+    return UsageError(
+        "how much memory the GPUs have is not known",
+        "declare it, e.g. `stoker config set gpus 0:24G,1:24G`, or leave out --mem",
+    )

@@ -1,0 +1,95 @@
+"""The directory of an attempt: its log, and the truth about how it ended.
+
+It is made with exclusive create, 0700. `exit` is written by the process that is the parent of the
+attempt's main process, before that one is reaped, through a temporary name: it is there whole or
+not at all. `pid` is written only by a client that runs the attempt in its own terminal.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stoker.core.model import Exit
+from stoker.executors.processes import ProcessId
+
+_JOBS_A_FOLDER = 1000
+
+
+def attempt_dir(root: Path, job_id: int, attempt: int) -> Path:
+    """Where an attempt has its files. Folders of a thousand jobs keep each listing short."""
+    return Path(attempt_dir_text(str(root), job_id, attempt))
+
+
+def attempt_dir_text(root: str, job_id: int, attempt: int) -> str:
+    """The same as text, for the path on which every job goes."""
+    return f"{root}/{job_id // _JOBS_A_FOLDER:04d}/{job_id}.{attempt}"
+
+
+def make_attempt_dir(path: str) -> bool:
+    """Make the directory; False if it was there."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return False
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        os.mkdir(path, 0o700)
+    return True
+
+
+def write_exit(path: str, how: Exit) -> None:
+    """Put down how the main process ended."""
+    text = f"exited {how.code}\n" if how.signal is None else f"signalled {how.signal}\n"
+    _write_whole(path, "exit", text)
+
+
+def read_exit(path: str) -> Exit | None:
+    """How the main process ended, if that was put down."""
+    words = _read(path, "exit")
+    match words:
+        case ["exited", code] if code.isdecimal():
+            return Exit(code=int(code))
+        case ["signalled", number] if number.isdecimal():
+            return Exit(signal=int(number))
+    return None
+
+
+def exit_written_at_ms(path: str) -> int | None:
+    """When that was put down: the moment of its end."""
+    try:
+        return int(os.stat(f"{path}/exit").st_mtime * 1000)
+    except OSError:
+        return None
+
+
+def read_pid(path: str) -> ProcessId | None:
+    """The main process of an attached attempt, as its client put it down."""
+    match _read(path, "pid"):
+        case [pid, start_time] if pid.isdecimal() and start_time.isdecimal():
+            return ProcessId(int(pid), int(start_time))
+    return None
+
+
+def _write_whole(path: str, name: str, text: str) -> None:
+    temporary = f"{path}/{name}.{os.getpid()}"
+    fd = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, text.encode("ascii"))
+    finally:
+        os.close(fd)
+    os.rename(temporary, f"{path}/{name}")
+
+
+def _read(path: str, name: str) -> list[str]:
+    try:
+        with open(f"{path}/{name}", encoding="ascii") as file:
+            text = file.read(200)
+    except (OSError, UnicodeDecodeError):
+        return []
+    return text.split() if text.endswith("\n") else []
+
+
+def exit_of_status(code: int, status: int) -> Exit:
+    """The Exit in the terms of waitid: `si_code` and `si_status`."""
+    return Exit(code=status) if code == os.CLD_EXITED else Exit(signal=status)

@@ -1,0 +1,128 @@
+"""The keeper: the parent of the daemon, which inherits its jobs should the daemon die.
+
+It is a subreaper (see prctl(2)) that does nothing while the daemon lives. When the daemon is
+killed, the kernel hands it all the daemon's children, and it writes down how each of them ends,
+exactly, in the attempt's own directory. It goes when the last of them has gone.
+So no wrapper is needed around each job, and no exit code is lost.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from stoker.executors.attempt_dir import attempt_dir_text, exit_of_status, write_exit
+from stoker.executors.ledger import Key, LedgerWriter, read_ledger
+from stoker.executors.processes import ProcessId, children_of_this_process, stat_of
+
+_PR_SET_CHILD_SUBREAPER = 36
+_RETRY_WRITE_S = 1.0
+
+
+def become_subreaper() -> None:
+    """Orphans among our descendants become our children from now on."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def ledger_path(ledgers: Path, keeper: ProcessId) -> Path:
+    """The ledger of the daemon whose parent is that keeper."""
+    return ledgers / f"{keeper.pid}-{keeper.start_time}.ledger"
+
+
+class Keeper:
+    """What is left to do after the daemon's death."""
+
+    def __init__(self, attempts: Path, ledgers: Path) -> None:
+        self._attempts = str(attempts)
+        me = stat_of(os.getpid())
+        assert me is not None
+        self._ledger = ledger_path(ledgers, me.id)
+        self._known: dict[ProcessId, Key] = {}
+
+    def keep(self, daemon: int) -> int:
+        """Wait for the daemon, then for its children; returns the daemon's exit status."""
+        status = 0
+        while True:
+            try:
+                seen = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+            except ChildProcessError:
+                return status
+            assert seen is not None
+            if seen.si_pid == daemon:
+                status = os.waitpid(daemon, 0)[1]
+                self._settle()
+                continue
+            stat = stat_of(seen.si_pid)
+            key = self._known.get(stat.id) if stat is not None else None
+            if key is not None and not self._write(key, seen):
+                continue
+            os.waitpid(seen.si_pid, 0)
+
+    def _write(self, key: Key, seen: os.waitid_result) -> bool:
+        path = attempt_dir_text(self._attempts, *key)
+        try:
+            write_exit(path, exit_of_status(seen.si_code, seen.si_status))
+        except FileNotFoundError:
+            return True  # Its directory was removed: nobody wants to know.
+        except OSError:
+            # The disk is full, say. The zombie keeps the truth until it can be written.
+            time.sleep(_RETRY_WRITE_S)
+            return False
+        return True
+
+    def _settle(self) -> None:
+        """Learn who our new children are."""
+        if not self._ledger.exists():
+            return
+        entries = read_ledger(self._ledger)
+        self._known = {process: key for key, process in entries.pids.items()}
+        writer = LedgerWriter(self._ledger, None)
+        if entries.intent is not None:
+            # The daemon died between its intent and its note of the pid. Jobs lead their own
+            # sessions, so an unknown child that does, and that is younger than all the known
+            # ones, is the one that it had just made.
+            youngest = max((p.start_time for p in self._known), default=0)
+            unknown = [
+                stat
+                for pid in children_of_this_process() or []
+                if (stat := stat_of(pid)) is not None
+                and stat.id not in self._known
+                and stat.session == pid
+                and stat.id.start_time >= youngest
+            ]
+            if len(unknown) == 1:
+                writer.record(entries.intent, unknown[0].id)
+                self._known[unknown[0].id] = entries.intent
+            elif not unknown:
+                writer.withdraw()
+        writer.settle()
+        writer.close()
+
+
+def main() -> None:
+    """Start the daemon given by the arguments after the two directories, and keep its children."""
+    attempts, ledgers, *command = sys.argv[1:]
+    if os.fork():
+        os._exit(0)  # Nobody's child: whoever started us, a job perhaps, may end as it likes.
+    become_subreaper()
+    # A terminal's Ctrl-C or a logout is not for us: we hold the truth of running jobs.
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    defaults = [signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT]
+    daemon = os.posix_spawn(command[0], command, dict(os.environ), setsigdef=defaults)
+    for fd in range(3, 64):
+        try:
+            os.close(fd)  # The daemon's readiness pipe must close with the daemon.
+        except OSError:
+            pass
+    Keeper(Path(attempts), Path(ledgers)).keep(daemon)
+
+
+if __name__ == "__main__":
+    main()

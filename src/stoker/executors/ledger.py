@@ -1,0 +1,123 @@
+"""The ledger of a daemon's children: which pid is which attempt.
+
+Lines are only ever appended. An `intent` stands there before its process is made and a `pid` after,
+so at most one intent, the last, has no pid when the daemon is killed: the process, if there is
+one, is then the one unknown child. The keeper, which inherits the children of a dead daemon,
+writes `settled` when it has sorted that out.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stoker.executors.processes import ProcessId, boot_id
+
+Key = tuple[int, int]  # job id, attempt
+_REWRITE_AT_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Entries:
+    """What a ledger says."""
+
+    boot: str = ""
+    keeper: ProcessId | None = None
+    pids: dict[Key, ProcessId] = field(default_factory=dict)
+    intent: Key | None = None  # the last one, if no pid followed
+    settled: bool = False
+
+    @property
+    def this_boot(self) -> bool:
+        """False if the machine was started anew since: then no pid means anything."""
+        return self.boot == boot_id()
+
+
+class LedgerWriter:
+    """The daemon's (and, after its death, the keeper's) end of a ledger."""
+
+    def __init__(self, path: Path, keeper: ProcessId | None) -> None:
+        self.path = path
+        self._keeper = keeper
+        self._live: dict[Key, ProcessId] = {}
+        self._open(fresh=not path.exists())
+
+    def intend(self, key: Key) -> None:
+        """A process for this attempt is about to be made."""
+        self._append(f"intent {key[0]} {key[1]}\n")
+
+    def record(self, key: Key, process: ProcessId) -> None:
+        """The process for this attempt has been made."""
+        self._live[key] = process
+        self._append(f"pid {key[0]} {key[1]} {process.pid} {process.start_time}\n")
+
+    def withdraw(self) -> None:
+        """No process was made for the last intent."""
+        self._append("none\n")
+
+    def settle(self) -> None:
+        """The daemon is dead, and its last intent has been sorted out."""
+        self._append("settled\n")
+
+    def forget(self, key: Key) -> None:
+        """An attempt is over and committed."""
+        self._live.pop(key, None)
+        if self._size > _REWRITE_AT_BYTES:
+            self._rewrite()
+
+    def close(self) -> None:
+        """Write no more."""
+        os.close(self._fd)
+
+    def _open(self, fresh: bool) -> None:
+        flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        self._fd = os.open(self.path, flags, 0o600)
+        self._size = os.fstat(self._fd).st_size
+        if fresh:
+            keeper = self._keeper or ProcessId(0, 0)
+            self._append(f"ledger {boot_id()} {keeper.pid} {keeper.start_time}\n")
+
+    def _append(self, line: str) -> None:
+        self._size += os.write(self._fd, line.encode("ascii"))
+
+    def _rewrite(self) -> None:
+        """Drop what is over. Only ever done between two starts, when no intent is open."""
+        old, target = self._fd, self.path
+        self.path = target.with_name(target.name + ".new")
+        self.path.unlink(missing_ok=True)
+        self._open(fresh=True)
+        for key, process in list(self._live.items()):
+            self.record(key, process)
+        os.rename(self.path, target)
+        self.path = target
+        os.close(old)
+
+
+def read_ledger(path: Path) -> Entries:
+    """Everything that a ledger says; a line cut short by a crash is passed over."""
+    entries = Entries()
+    try:
+        text = path.read_text(encoding="ascii")
+    except OSError:
+        return entries
+    for line in text.splitlines(keepends=True):
+        if not line.endswith("\n"):
+            break
+        match line.split():
+            case ["ledger", boot, pid, start_time]:
+                entries.boot = boot
+                if pid != "0":
+                    entries.keeper = ProcessId(int(pid), int(start_time))
+            case ["intent", job_id, attempt]:
+                entries.intent = (int(job_id), int(attempt))
+            case ["pid", job_id, attempt, pid, start_time]:
+                key = (int(job_id), int(attempt))
+                entries.pids[key] = ProcessId(int(pid), int(start_time))
+                if entries.intent == key:
+                    entries.intent = None
+            case ["none"]:
+                entries.intent = None
+            case ["settled"]:
+                entries.settled = True
+    return entries

@@ -1,0 +1,457 @@
+"""Attempts as processes of this machine.
+
+The daemon is the parent of every job; its keeper inherits them if it dies. How a job ended is
+written to the attempt's directory before the zombie is reaped, so it is known whoever dies when.
+What each half-finished attempt means after a crash is decided in `adoption`.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stoker.core import commands as cmd
+from stoker.core import events as ev
+from stoker.core.model import Cause, Exit, Job, Launch
+from stoker.executors.adoption import Gone, Living, NeverStarted, Past
+from stoker.executors.attempt_dir import (
+    attempt_dir_text,
+    exit_of_status,
+    make_attempt_dir,
+    read_exit,
+    read_pid,
+    write_exit,
+)
+from stoker.executors.environment import MARKER, command_line, environment, marker
+from stoker.executors.ledger import Key, LedgerWriter
+from stoker.executors.processes import (
+    ProcessId,
+    is_alive,
+    members,
+    send,
+    stat_of,
+)
+from stoker.executors.spawn import CouldNotStart, Spawner, output_of
+
+_LOOK_AGAIN_MS = 30
+_WRITE_AGAIN_MS = 500
+_STARTED_MAY_WAIT_MS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a client needs to run an attempt in its own terminal."""
+
+    job_id: int
+    attempt: int
+    directory: str
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+
+
+@dataclass(slots=True)
+class Running:
+    """An attempt with a process, or with processes that its main process left behind."""
+
+    key: Key
+    process: ProcessId
+    pidfd: int
+    ours: bool  # we are its parent; else its keeper or its client is
+    own_session: bool
+    grace_ms: int
+    exit: Exit | None = None  # set when the main process has ended
+    main_gone: bool = False
+    asked_to_stop: bool = False
+    asked: set[ProcessId] = field(default_factory=set)  # those that got their SIGTERM
+    leftovers_kill_ms: int | None = None
+    look_again_ms: int | None = None
+
+
+class LocalExecutor:
+    """See ports.Executor. `fileno` becomes readable when there may be something to observe."""
+
+    def __init__(
+        self,
+        attempts: Path,
+        past: Past,
+        ledger: LedgerWriter,
+        instance: str,
+        grant: Callable[[Grant], None],
+    ) -> None:
+        self._root = str(attempts)
+        self._past = past
+        self._ledger = ledger
+        self._instance = instance
+        self._grant = grant
+        self._spawner = Spawner()
+        self._epoll = select.epoll()
+        self._running: dict[Key, Running] = {}
+        self._by_fd: dict[int, Running] = {}
+        self._facts: dict[tuple[Key, type[ev.Fact]], ev.Fact] = {}
+        self._now_ms = 0
+
+    def fileno(self) -> int:
+        """For the loop: readable when a process has ended."""
+        return self._epoll.fileno()
+
+    def close(self) -> None:
+        """Watch nothing any more; the processes go on."""
+        for running in self._running.values():
+            os.close(running.pidfd)
+        self._epoll.close()
+        self._spawner.close()
+
+    # ------------------------------------------------------------------ taking over
+
+    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
+        """See ports.Executor."""
+        self._now_ms = now_ms
+        for job in active:
+            attempt = job.active
+            assert attempt is not None
+            key = (job.id, attempt.number)
+            found = self._past.find(key, self._marker(key), job.terms.attached)
+            started = attempt.started_at_ms is not None
+            at_ms = attempt.placed_at_ms
+            match found:
+                case Living(process=process):
+                    if not started:
+                        self._tell(ev.AttemptStarted(at_ms, *key, process.pid))
+                    self._watch(key, process, False, not job.terms.attached, job.terms.grace_ms)
+                case Gone(exit=None, why=why):
+                    self._tell(ev.AttemptVanished(now_ms, *key, why))
+                case Gone(exit=Exit() as how, at_ms=ended_at_ms):
+                    self._tell(ev.AttemptExited(min(ended_at_ms or now_ms, now_ms), *key, how))
+                case NeverStarted():
+                    if started:
+                        why = "no trace of it was left"
+                        self._tell(ev.AttemptVanished(now_ms, *key, why))
+
+    # ------------------------------------------------------------------ orders
+
+    def carry_out(
+        self,
+        commands: Sequence[cmd.Command],
+        launch_of: Callable[[int], Launch],
+        now_ms: int,
+    ) -> None:
+        """See ports.Executor."""
+        self._now_ms = now_ms
+        for command in commands:
+            key = (command.job_id, command.attempt)
+            match command:
+                case cmd.Start():
+                    if not self._is_known(key):
+                        self._start(command, launch_of(command.job_id))
+                case cmd.StartAttached():
+                    if not self._is_known(key):
+                        self._offer(command, launch_of(command.job_id))
+                case cmd.Terminate(force=force):
+                    self._terminate(key, force)
+                case cmd.Warn(signal=number):
+                    self._warn(key, number)
+
+    def _is_known(self, key: Key) -> bool:
+        return key in self._running or any(
+            (key, kind) in self._facts
+            for kind in (ev.AttemptNotStarted, ev.AttemptExited, ev.AttemptVanished)
+        )
+
+    def _start(self, command: cmd.Start, launch: Launch) -> None:
+        key = (command.job_id, command.attempt)
+        directory = attempt_dir_text(self._root, *key)
+        env = environment(launch, *key, command.gpus, self._instance)
+        try:
+            # A directory that is there already was made by a daemon that died before its
+            # intent to start stood in the ledger: adoption has seen to that.
+            make_attempt_dir(directory)
+            self._ledger.intend(key)
+            pid = self._spawner.spawn(
+                command_line(launch, command.gpus, env),
+                launch.cwd,
+                env,
+                output_of(launch, directory, command.attempt),
+            )
+        except (CouldNotStart, OSError) as error:
+            self._withdraw()
+            why = str(error) if isinstance(error, CouldNotStart) else os.strerror(error.errno or 0)
+            self._tell(ev.AttemptNotStarted(self._now_ms, *key, why))
+            return
+        stat = stat_of(pid)
+        assert stat is not None, "our own child is there until we reap it"
+        self._record(key, stat.id)
+        self._tell(ev.AttemptStarted(self._now_ms, *key, pid))
+        self._watch(key, stat.id, ours=True, own_session=True, grace_ms=command.grace_ms)
+
+    def _record(self, key: Key, process: ProcessId) -> None:
+        try:
+            self._ledger.record(key, process)
+        except OSError:
+            pass  # With the disk full the open intent stands for it, and the keeper finds it.
+
+    def _withdraw(self) -> None:
+        try:
+            self._ledger.withdraw()
+        except OSError:
+            pass
+
+    def _offer(self, command: cmd.StartAttached, launch: Launch) -> None:
+        key = (command.job_id, command.attempt)
+        directory = attempt_dir_text(self._root, *key)
+        env = environment(launch, *key, command.gpus, self._instance)
+        try:
+            make_attempt_dir(directory)
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+            self._tell(ev.AttemptNotStarted(self._now_ms, *key, why))
+            return
+        process = read_pid(directory)
+        if process is not None:
+            # Its client has started it, and could not tell us.
+            self._tell(ev.AttemptStarted(self._now_ms, *key, process.pid))
+            self._watch(key, process, ours=False, own_session=False, grace_ms=command.grace_ms)
+            return
+        argv = command_line(launch, command.gpus, env)
+        self._grant(Grant(*key, directory, argv, launch.cwd, env))
+
+    def attached_started(self, key: Key, pid: int, grace_ms: int) -> bool:
+        """A client runs the attempt in its terminal; False if there is no such process."""
+        if self._is_known(key):
+            return True
+        stat = stat_of(pid)
+        if stat is None:
+            return False
+        self._tell(ev.AttemptStarted(self._now_ms, *key, pid))
+        self._watch(key, stat.id, ours=False, own_session=False, grace_ms=grace_ms)
+        return True
+
+    def attached_client_gone(self, key: Key) -> None:
+        """The client that was to start the attempt is gone; it may have started it just before."""
+        if self._is_known(key):
+            return
+        found = members(f"{MARKER}={self._marker(key)}".encode(), (), None)
+        if found:
+            self._tell(ev.AttemptStarted(self._now_ms, *key, found[0].pid))
+            self._watch(key, found[0], ours=False, own_session=False, grace_ms=0)
+        else:
+            self.attached_failed(key, "its terminal was gone", Cause.TERMINAL_GONE)
+
+    def attached_failed(self, key: Key, why: str, cause: Cause) -> None:
+        """A client could not start the attempt, or is gone."""
+        if not self._is_known(key):
+            self._tell(ev.AttemptNotStarted(self._now_ms, *key, why, cause))
+
+    def _terminate(self, key: Key, force: bool) -> None:
+        running = self._running.get(key)
+        if running is None:
+            if not self._is_known(key):
+                self._tell(ev.AttemptNotStarted(self._now_ms, *key, "stopped before it started"))
+            return
+        if force:
+            self._signal_all(running, signal.SIGKILL)
+        elif not running.asked_to_stop:
+            self._ask_to_end(running, self._members(running))
+        running.asked_to_stop = True
+
+    def _warn(self, key: Key, number: int) -> None:
+        running = self._running.get(key)
+        if running is not None:
+            self._signal_all(running, number)
+        self._tell(ev.WarningSent(self._now_ms, *key))
+
+    def _signal_all(self, running: Running, number: int) -> None:
+        for process in self._members(running):
+            send(process, number)
+
+    def _ask_to_end(self, running: Running, processes: Sequence[ProcessId]) -> None:
+        """SIGTERM, once for each process: some count them."""
+        for process in processes:
+            if process not in running.asked:
+                running.asked.add(process)
+                send(process, signal.SIGTERM)
+                send(process, signal.SIGCONT)  # A stopped process can't heed it otherwise.
+
+    def _members(self, running: Running) -> list[ProcessId]:
+        pid = running.process.pid
+        roots = () if running.main_gone else (pid,)
+        return members(
+            f"{MARKER}={self._marker(running.key)}".encode(),
+            roots,
+            pid if running.own_session else None,
+        )
+
+    # ------------------------------------------------------------------ facts
+
+    def observe(self, now_ms: int) -> list[ev.Fact]:
+        """See ports.Executor."""
+        self._now_ms = now_ms
+        ended = [self._by_fd[fd] for fd, _ in self._epoll.poll(0)]
+        for running in ended:
+            self._main_ended(running)
+        for running in list(self._running.values()):
+            moment = running.look_again_ms
+            if moment is not None and moment <= now_ms and running not in ended:
+                self._look(running)
+        return list(self._facts.values())
+
+    def settled(self, facts: Sequence[ev.Fact]) -> None:
+        """See ports.Executor."""
+        for fact in facts:
+            key = (fact.job_id, fact.attempt)
+            if self._facts.get((key, type(fact))) is fact:
+                del self._facts[key, type(fact)]
+            if isinstance(fact, (ev.AttemptExited, ev.AttemptVanished, ev.AttemptNotStarted)):
+                self._ledger.forget(key)
+
+    def next_wakeup_ms(self) -> int | None:
+        """See ports.Executor.
+
+        That a process has started is known to the ledger, so its commit can wait for company;
+        any other fact may let the next job start.
+        """
+        moments = [r.look_again_ms for r in self._running.values() if r.look_again_ms is not None]
+        if self._facts:
+            lazy = all(isinstance(fact, ev.AttemptStarted) for fact in self._facts.values())
+            moments.append(self._now_ms + (_STARTED_MAY_WAIT_MS if lazy else 0))
+        return min(moments, default=None)
+
+    def _tell(self, fact: ev.Fact) -> None:
+        key = (fact.job_id, fact.attempt)
+        self._facts.setdefault((key, type(fact)), fact)
+
+    def _watch(
+        self, key: Key, process: ProcessId, ours: bool, own_session: bool, grace_ms: int
+    ) -> None:
+        try:
+            pidfd = os.pidfd_open(process.pid)
+            if not is_alive(process):
+                os.close(pidfd)
+                raise ProcessLookupError
+        except ProcessLookupError:
+            # It ended between the look and now, and its parent has reaped it.
+            how = read_exit(attempt_dir_text(self._root, *key))
+            if how is not None:
+                self._tell(ev.AttemptExited(self._now_ms, *key, how))
+            else:
+                self._tell(ev.AttemptVanished(self._now_ms, *key, "it left no exit code"))
+            return
+        running = Running(key, process, pidfd, ours, own_session, grace_ms)
+        self._running[key] = running
+        self._by_fd[pidfd] = running
+        self._epoll.register(pidfd, select.EPOLLIN)
+
+    def _main_ended(self, running: Running) -> None:
+        """The main process is a zombie, or gone: learn how it ended."""
+        if running.exit is None and not running.main_gone:
+            if running.ours:
+                self._learn_as_parent(running)
+            else:
+                self._learn_from_parent(running)
+        if running.main_gone:
+            self._finish_if_alone(running)
+
+    def _learn_as_parent(self, running: Running) -> None:
+        seen = os.waitid(os.P_PIDFD, running.pidfd, os.WEXITED | os.WNOWAIT)
+        assert seen is not None
+        how = exit_of_status(seen.si_code, seen.si_status)
+        try:
+            write_exit(attempt_dir_text(self._root, *running.key), how)
+        except FileNotFoundError:
+            pass  # Somebody deleted its directory; what we saw is still true.
+        except OSError:
+            # The disk is full, say. The zombie keeps the truth until it can be written.
+            self._look_again(running, _WRITE_AGAIN_MS)
+            return
+        os.waitid(os.P_PIDFD, running.pidfd, os.WEXITED)
+        self._main_is_gone(running, how)
+
+    def _learn_from_parent(self, running: Running) -> None:
+        """Its keeper or client writes how it ended, then reaps it."""
+        alive = is_alive(running.process)
+        how = read_exit(attempt_dir_text(self._root, *running.key))
+        if how is None and alive:
+            self._look_again(running, _LOOK_AGAIN_MS)
+            return
+        self._main_is_gone(running, how)
+
+    def _main_is_gone(self, running: Running, how: Exit | None) -> None:
+        running.exit, running.main_gone = how, True
+        self._epoll.unregister(running.pidfd)
+        running.look_again_ms = None
+
+    def _look_again(self, running: Running, after_ms: int) -> None:
+        running.look_again_ms = self._now_ms + after_ms
+        if not running.main_gone and running.look_again_ms is not None and self._ended(running):
+            # Its descriptor stays readable, which would keep the loop busy.
+            self._epoll.modify(running.pidfd, 0)
+
+    def _ended(self, running: Running) -> bool:
+        poll = select.poll()
+        poll.register(running.pidfd, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def _look(self, running: Running) -> None:
+        running.look_again_ms = None
+        if running.main_gone or self._ended(running):
+            self._main_ended(running)
+
+    def _finish_if_alone(self, running: Running) -> None:
+        """The attempt is over when its last process is gone.
+
+        What is left in its session by a job that ended by itself is asked to end, and ended after
+        the grace time. A process that took a session of its own was meant to stay, unless the job
+        is being stopped.
+        """
+        left = self._left(running)
+        if not left:
+            self._over(running)
+            return
+        self._ask_to_end(running, left)
+        if not running.asked_to_stop:
+            if running.leftovers_kill_ms is None:
+                running.leftovers_kill_ms = self._now_ms + running.grace_ms
+            elif self._now_ms >= running.leftovers_kill_ms:
+                for process in left:
+                    send(process, signal.SIGKILL)
+        self._look_again(running, _LOOK_AGAIN_MS)
+
+    def _left(self, running: Running) -> list[ProcessId]:
+        if running.asked_to_stop:
+            return self._members(running)
+        if not running.own_session or not _group_exists(running.process.pid):
+            return []
+        left = []
+        for process in self._members(running):
+            stat = stat_of(process.pid)
+            if stat is not None and stat.id == process and stat.session == running.process.pid:
+                left.append(process)
+        return left
+
+    def _over(self, running: Running) -> None:
+        del self._running[running.key]
+        del self._by_fd[running.pidfd]
+        os.close(running.pidfd)
+        if running.exit is not None:
+            self._tell(ev.AttemptExited(self._now_ms, *running.key, running.exit))
+        else:
+            why = "its parent was killed, so nobody saw its exit code"
+            self._tell(ev.AttemptVanished(self._now_ms, *running.key, why))
+
+    def _marker(self, key: Key) -> str:
+        return marker(self._instance, *key)
+
+
+def _group_exists(pid: int) -> bool:
+    """True if a process is left in the group that the reaped main process led."""
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

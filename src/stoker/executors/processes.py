@@ -1,0 +1,144 @@
+"""Processes of this machine as /proc tells: who they are, who belongs to an attempt, signals.
+
+A pid alone is never trusted: with its start time it names one process of this boot for good.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """One process, told apart from any other that ever had its pid since the machine started."""
+
+    pid: int
+    start_time: int  # clock ticks since boot, field 22 of /proc/PID/stat
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What is needed of /proc/PID/stat."""
+
+    id: ProcessId
+    state: str
+    parent: int
+    group: int
+    session: int
+
+
+@cache
+def boot_id() -> str:
+    """Names this boot of the machine: pids of another one mean nothing."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def stat_of(pid: int) -> Stat | None:
+    """The process with that pid, if there is one."""
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = os.read(fd, 4096)
+        finally:
+            os.close(fd)
+    except OSError:
+        return None
+    # The name, in parentheses, may itself contain spaces and parentheses.
+    fields = text[text.rindex(b")") + 2 :].split()
+    start_time = int(fields[19])
+    return Stat(
+        ProcessId(pid, start_time),
+        fields[0].decode("ascii"),
+        int(fields[1]),
+        int(fields[2]),
+        int(fields[3]),
+    )
+
+
+def is_alive(process: ProcessId) -> bool:
+    """True if that very process exists, be it as a zombie."""
+    found = stat_of(process.pid)
+    return found is not None and found.id == process
+
+
+def all_stats() -> dict[int, Stat]:
+    """Every process."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            stat = stat_of(int(name))
+            if stat is not None:
+                found[stat.id.pid] = stat
+    return found
+
+
+def has_marker(pid: int, marker: bytes) -> bool:
+    """True if the process was started with that `NAME=value` in its environment."""
+    try:
+        fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        chunks = []
+        while chunk := os.read(fd, 1 << 16):
+            chunks.append(chunk)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return marker in b"".join(chunks).split(b"\0")
+
+
+def members(marker: bytes, roots: Iterable[int], session: int | None) -> list[ProcessId]:
+    """The living processes of an attempt.
+
+    Those that have its marker in their environment, those in its session, and all descendants of
+    any of these: a process can leave one of these sets, hardly all of them.
+    """
+    stats = all_stats()
+    mine = {pid for pid in roots if pid in stats}
+    for stat in stats.values():
+        if (session is not None and stat.session == session) or has_marker(stat.id.pid, marker):
+            mine.add(stat.id.pid)
+    children: dict[int, list[int]] = {}
+    for stat in stats.values():
+        children.setdefault(stat.parent, []).append(stat.id.pid)
+    waiting = list(mine)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in mine:
+                mine.add(child)
+                waiting.append(child)
+    mine -= {0, 1, os.getpid(), os.getppid()}
+    return [stats[pid].id for pid in sorted(mine) if stats[pid].state not in "ZX"]
+
+
+def send(process: ProcessId, number: int) -> bool:
+    """Signal that very process; False if it is gone."""
+    try:
+        fd = os.pidfd_open(process.pid)
+    except OSError:
+        return False
+    try:
+        if not is_alive(process):
+            return False
+        signal.pidfd_send_signal(fd, number)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def children_of_this_process() -> list[int] | None:
+    """The pids of all our children, zombies too; None where the kernel does not tell."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return None

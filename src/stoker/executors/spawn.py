@@ -1,0 +1,133 @@
+"""Making the process of an attempt: in its own session, its output in its log, nothing inherited.
+
+`posix_spawn` (a vfork) costs the same however large the daemon is. It has no way to say the
+directory, so the daemon goes there for that moment; all its own paths are absolute.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+from dataclasses import dataclass
+
+from stoker.core.model import Launch
+
+_DEFAULT_SIGNALS = [
+    number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)
+]
+_MOST_CACHED_PROGRAMS = 1000
+
+
+class CouldNotStart(Exception):
+    """No process was made; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where the attempt's output goes."""
+
+    out: str
+    err: str | None = None  # None: with `out`
+    append: bool = False
+
+
+def output_of(launch: Launch, directory: str, attempt: int) -> Output:
+    """The user's files, or the log in the attempt's directory.
+
+    A file that the user names is written anew by the first attempt and gone on with by the next.
+    """
+    out = launch.out if launch.out is not None else f"{directory}/log"
+    return Output(out, launch.err, append=attempt > 1)
+
+
+class Spawner:
+    """Makes processes; remembers where programs are."""
+
+    def __init__(self) -> None:
+        self._home = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._no_input = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        self._programs: dict[tuple[str, str], str] = {}
+
+    def close(self) -> None:
+        """Let the descriptors go."""
+        os.close(self._home)
+        os.close(self._no_input)
+
+    def spawn(self, words: list[str], cwd: str, env: dict[str, str], output: Output) -> int:
+        """The pid of the new process, which leads its own session."""
+        try:
+            os.chdir(cwd)
+        except OSError as error:
+            raise CouldNotStart(f"{cwd}: {os.strerror(error.errno or 0)}") from None
+        try:
+            return self._spawn_here(words, env, output)
+        finally:
+            os.fchdir(self._home)
+
+    def _spawn_here(self, words: list[str], env: dict[str, str], output: Output) -> int:
+        opened: list[int] = []
+        try:
+            out = _open(output.out, output.append, opened)
+            err = out if output.err is None else _open(output.err, output.append, opened)
+            actions = [
+                (os.POSIX_SPAWN_DUP2, self._no_input, 0),
+                (os.POSIX_SPAWN_DUP2, out, 1),
+                (os.POSIX_SPAWN_DUP2, err, 2),
+            ]
+            program = self._program(words[0], env)
+            return self._posix_spawn(program, words, env, actions)
+        finally:
+            for fd in opened:
+                os.close(fd)
+
+    def _posix_spawn(
+        self,
+        program: str,
+        words: list[str],
+        env: dict[str, str],
+        actions: list[tuple[int, int, int]],
+    ) -> int:
+        try:
+            return os.posix_spawn(
+                program,
+                words,
+                env,
+                file_actions=actions,
+                setsid=True,
+                setsigmask=[],
+                setsigdef=_DEFAULT_SIGNALS,
+            )
+        except OSError as error:
+            self._programs.clear()
+            if error.errno == errno.ENOEXEC:
+                # A script without a `#!` line: what a shell would do.
+                return self._posix_spawn("/bin/sh", ["/bin/sh", program, *words[1:]], env, actions)
+            raise CouldNotStart(f"{words[0]}: {os.strerror(error.errno or 0)}") from None
+        except ValueError as error:
+            raise CouldNotStart(str(error)) from None
+
+    def _program(self, word: str, env: dict[str, str]) -> str:
+        if "/" in word:
+            return word
+        search = env.get("PATH", os.defpath)
+        known = self._programs.get((word, search))
+        if known is None:
+            known = shutil.which(word, path=search)
+            if known is None:
+                raise CouldNotStart(f"{word}: command not found")
+            if os.path.isabs(known) and len(self._programs) < _MOST_CACHED_PROGRAMS:
+                self._programs[word, search] = known
+        return known
+
+
+def _open(path: str, append: bool, opened: list[int]) -> int:
+    flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
+    mode = 0o600 if path.endswith("/log") else 0o666
+    try:
+        fd = os.open(path, flags if append else flags | os.O_TRUNC, mode)
+    except OSError as error:
+        raise CouldNotStart(f"{path}: {os.strerror(error.errno or 0)}") from None
+    opened.append(fd)
+    return fd

@@ -1,0 +1,1 @@
+"""What is learned from jobs that have run."""

@@ -1,0 +1,43 @@
+"""The kind of a job: its program and options with their values left out.
+
+Runs of one kind are taken to be alike: `train.py --lr 0.1` and `train.py --lr 0.01` are.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+MOST_CHARS = 500
+
+
+def kind_of(argv: tuple[str, ...], shell: str | None) -> str:
+    """The kind of a command."""
+    return _kind_of_words(tuple(shell.split()) if shell is not None else argv)
+
+
+@lru_cache(maxsize=4096)
+def _kind_of_words(words: tuple[str, ...]) -> str:
+    kept: list[str] = []
+    value_follows = False
+    for place, word in enumerate(words):
+        if place == 0:
+            kept.append(word)
+        elif word.startswith("-") and not _is_number(word):
+            name, has_value, _ = word.partition("=")
+            kept.append(name)
+            value_follows = not has_value
+            continue
+        elif "=" in word:
+            kept.append(word.partition("=")[0] + "=")
+        elif not value_follows and not _is_number(word):
+            kept.append(word)
+        value_follows = False
+    return " ".join(kept)[:MOST_CHARS]
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,79 @@
+"""What must hold of a simulated run: the state, the record and the world tell one story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from stoker.core import events as ev
+from stoker.core.check import check
+from stoker.core.model import Cause, Exit, JobState, Outcome
+
+if TYPE_CHECKING:
+    from stoker.sim.run import Simulation
+
+
+def check_agreement(run: Simulation) -> None:
+    """After a turn: the state is sound, and agrees with the world's own ledger."""
+    state, world = run.engine.state, run.world
+    check(state)
+    for gpu_id, ledger in world.ledger.items():
+        for (job_id, number), mine in ledger.items():
+            assert state.is_current(job_id, number), f"job {job_id} is on GPU {gpu_id}, unknown"
+            believed = state.gpus[gpu_id].held_by.get(job_id)
+            assert believed == mine, f"job {job_id} has {mine} of GPU {gpu_id}, not {believed}"
+    told = {(fact.job_id, fact.attempt) for fact in world.unsettled}
+    for job_id in state.active:
+        attempt = state.jobs[job_id].active
+        assert attempt is not None
+        key = (job_id, attempt.number)
+        assert key in world.processes or key in told, f"{key} is active, and nothing is there"
+
+
+def check_time_limits(run: Simulation, events: Iterable[ev.Event]) -> None:
+    """No process is stopped for its time limit before it had its time, whatever the clock did."""
+    if run.shift_was_lost:
+        return  # A clock that is set while no engine is there can't be told from time that passed.
+    for event in events:
+        if not isinstance(event, ev.StopRequested) or event.cause is not Cause.TIME_LIMIT:
+            continue
+        process = run.world.processes.get((event.job_id, event.attempt))
+        limit_ms = run.engine.state.jobs[event.job_id].terms.time_limit_ms
+        if process is not None and limit_ms is not None:
+            had_ms = run.clock.true_ms - process.started_at_ms
+            assert had_ms >= limit_ms, f"job {event.job_id} had {had_ms} of {limit_ms} ms"
+
+
+def check_end(run: Simulation) -> None:
+    """At the end: every job is final, nothing is held, and every ending is as it was."""
+    state, world, store = run.engine.state, run.world, run.store
+    assert not state.jobs and not state.active and not store.jobs
+    assert set(store.outcomes) == set(range(1, run.jobs + 1))
+    assert not world.processes and not any(world.ledger.values())
+    assert not any(gpu.held_by for gpu in state.gpus.values())
+    assert state.cpus_used == 0 and not any(g.running for g in state.groups.values())
+    for key in sorted(world.made):
+        assert key in store.attempts, f"{key} ran, and there is no record of its end"
+    for (job_id, number), outcome in store.attempts.items():
+        behaviours = world.behaviours[job_id]
+        behaviour = behaviours[min(number, len(behaviours)) - 1]
+        had_process = (job_id, number) in world.made
+        _check_ending(outcome, behaviour.exit if had_process else None, f"{job_id}.{number}")
+
+
+def _check_ending(outcome: Outcome, own: Exit | None, what: str) -> None:
+    """The exit code is the process's own, or that of a stop that was asked for: never invented."""
+    match outcome.cause:
+        case Cause.EXIT:
+            assert own is not None and outcome.exit == own, f"{what}: {outcome}, not {own}"
+            assert (outcome.state is JobState.SUCCEEDED) == own.ok, f"{what}: {outcome}"
+        case Cause.CANCELLED | Cause.TIME_LIMIT:
+            possible = (None, own, Exit(signal=15), Exit(signal=9))
+            assert outcome.exit in possible, f"{what}: {outcome}"
+            assert own is not None or outcome.exit is None, f"{what}: {outcome}"
+        case Cause.NO_TRACE:
+            assert outcome.state is JobState.LOST and outcome.exit is None, f"{what}: {outcome}"
+        case Cause.NOT_STARTED | Cause.TERMINAL_GONE:
+            assert own is None and outcome.exit is None, f"{what}: {outcome}"
+        case Cause.REQUIREMENT:
+            raise AssertionError(f"{what} ran, and was skipped: {outcome}")

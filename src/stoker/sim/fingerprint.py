@@ -1,0 +1,100 @@
+"""Everything on which the rest of a simulated run depends, as a value that can be compared.
+
+Two runs with the same fingerprint go on alike. So nothing may be left out that a decision looks
+at, and nothing may be put in that none does: what was logged, how the run got here, and the order
+of indexes, which a restart changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from stoker.core.model import Job
+from stoker.core.state import State
+
+if TYPE_CHECKING:
+    from stoker.sim.run import Simulation
+
+
+def of_job(job: Job) -> Hashable:
+    """A job and its active attempt, by value."""
+    attempt = job.active
+    running: Hashable = None
+    if attempt is not None:
+        stop = attempt.stop
+        running = (
+            attempt.number,
+            attempt.gpus,
+            attempt.placed_at_ms,
+            attempt.started_at_ms,
+            attempt.pid,
+            None if stop is None else (stop.cause, stop.at_ms),
+            attempt.warning,
+        )
+    return (
+        job.id,
+        job.need,
+        job.terms,
+        job.priority,
+        job.group,
+        job.state,
+        job.not_before_ms,
+        job.backoff_until_ms,
+        job.attempt,
+        job.failures,
+        job.requires,
+        running,
+    )
+
+
+def of_state(state: State) -> Hashable:
+    """The state with its indexes: equal if a reader could not tell two states apart."""
+    gpus = tuple(
+        (
+            gpu.id,
+            gpu.memory_mib,
+            gpu.declared,
+            gpu.drained,
+            gpu.removing,
+            frozenset(
+                (job_id, r.whole, r.share_milli, r.mem_mib, r.max_per_gpu)
+                for job_id, r in gpu.held_by.items()
+            ),
+        )
+        for gpu in state.gpus.values()
+    )
+    groups = frozenset((g.name, g.paused, g.max_running, g.running) for g in state.groups.values())
+    return (
+        (state.now_ms, state.next_job_id, state.paused, state.cpus, state.cpus_used),
+        frozenset(of_job(job) for job in state.jobs.values()),
+        gpus,
+        groups,
+        frozenset(job.id for job in state.jobs.values() if state.ready.has(job)),
+        frozenset(state.active),
+        frozenset(state.to_start),
+        frozenset(state.to_warn),
+        frozenset(state.stopping),
+        tuple(state.doomed),
+        state.next_timer_ms(),
+    )
+
+
+def of_run(run: Simulation) -> Hashable:
+    """The whole of a simulation between two turns."""
+    world, clock, store = run.world, run.clock, run.store
+    processes = frozenset(
+        (key, p.started_at_ms, p.ends_at_ms, p.exit, p.forced) for key, p in world.processes.items()
+    )
+    return (
+        (clock.true_ms, clock.wall_ahead_ms, clock.unread_shift_ms),
+        (len(run.todo), len(run.outside), run.disk.disk_full),
+        of_state(run.engine.state),
+        frozenset(store.outcomes.items()),
+        frozenset(store.attempts.items()),
+        processes,
+        frozenset(world.made),
+        frozenset(world.unsettled),
+        tuple((gpu_id, frozenset(held)) for gpu_id, held in world.ledger.items()),
+        world.sighting,
+    )

@@ -1,0 +1,204 @@
+"""Who wants what in a simulated run: jobs of all kinds, and users who change their minds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from stoker.core import events as ev
+from stoker.core.model import Cause, Exit, JobState, Need, Terms
+from stoker.core.state import State
+from stoker.engine import Decided, Wish
+from stoker.ports import SeenGpu
+from stoker.sim.world import NEVER_MS, Behaviour
+
+GPUS = (
+    SeenGpu("0", 24_576),
+    SeenGpu("1", 24_576),
+    SeenGpu("2", 24_576),
+    SeenGpu("3", 49_152),
+)
+CPUS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A job of the scenario: what is submitted, what its command does, and what its user does."""
+
+    need: Need
+    terms: Terms
+    behaviours: tuple[Behaviour, ...]
+    priority: int
+    group: str | None
+    requires: tuple[tuple[int, bool], ...]  # jobs before it, by how far back
+    held: bool
+    at_after_ms: int | None  # of --at, so long after its submission
+    cancel_after_ms: int | None
+    retry_after_ms: int | None
+
+
+def wanted(random: Random, place: int) -> Wanted:
+    """The job that is submitted as number `place`, counting from 0."""
+    behaviour, limit_ms, cancel_after_ms = _life(random)
+    retries = random.choice((0, 0, 0, 1, 2))
+    behaviours: tuple[Behaviour, ...] = (behaviour,)
+    if retries and random.random() < 0.5:
+        behaviours = (behaviour, Behaviour(random.randrange(1, 5_000), Exit(code=0)))
+    fails = not behaviour.exit.ok or behaviour.cannot_start is not None
+    requires: tuple[tuple[int, bool], ...] = ()
+    if place > 5 and random.random() < 0.2:
+        requires = ((random.randrange(1, 6), random.random() < 0.6),)
+    return Wanted(
+        need=_need(random),
+        terms=Terms(
+            time_limit_ms=limit_ms,
+            grace_ms=500,
+            signal=10 if limit_ms and random.random() < 0.5 else None,
+            signal_before_ms=300,
+            retries=retries,
+            attached=random.random() < 0.1,
+        ),
+        behaviours=behaviours,
+        priority=random.choice((0, 0, 0, -1, 5)),
+        group=random.choice((None, None, "a", "b")),
+        requires=requires,
+        held=random.random() < 0.05,
+        at_after_ms=random.randrange(1, 3_000) if random.random() < 0.05 else None,
+        cancel_after_ms=cancel_after_ms,
+        retry_after_ms=random.randrange(1, 20_000) if fails and random.random() < 0.3 else None,
+    )
+
+
+def _need(random: Random) -> Need:
+    return random.choice(
+        (
+            Need(gpus=1),
+            Need(gpus=1),
+            Need(gpus=2),
+            Need(gpus=4),
+            Need(gpus=1, mem_mib=random.choice((4_000, 8_000, 20_000))),
+            Need(gpus=2, mem_mib=10_000),
+            Need(gpus=1, share_milli=500),
+            Need(gpus=1, on=("1", "2")),
+            Need(gpus=1, mem_mib=30_000),
+            Need(gpus=1, mem_mib=2_000, max_per_gpu=2),
+            Need(gpus=0, cpus=random.choice((1, 2, 4))),
+            Need(gpus=1, cpus=2),
+            Need(gpus=1, prefer=("3", "0")),
+        )
+    )
+
+
+def _life(random: Random) -> tuple[Behaviour, int | None, int | None]:
+    """What a command does, its time limit, and when its user loses patience."""
+    kind = random.random()
+    runs_ms = random.randrange(1, 5_000)
+    limit_ms = random.choice((None, None, 2_000, 10_000))
+    if kind < 0.10:
+        return Behaviour(runs_ms, Exit(code=random.randrange(1, 256))), limit_ms, None
+    if kind < 0.16:
+        return Behaviour(runs_ms, Exit(signal=random.choice((6, 9, 11)))), limit_ms, None
+    if kind < 0.20:
+        cause = random.choice((Cause.NOT_STARTED, Cause.TERMINAL_GONE))
+        return Behaviour(1, Exit(code=0), cannot_start=cause), limit_ms, None
+    if kind < 0.30:
+        endless = Behaviour(NEVER_MS, Exit(code=0), random.choice((10, None)))
+        patient = limit_ms is not None and random.random() < 0.5
+        return endless, limit_ms, None if patient else random.randrange(1, 20_000)
+    if kind < 0.36:
+        return Behaviour(runs_ms, Exit(code=0)), limit_ms, random.randrange(1, 3_000)
+    return Behaviour(runs_ms, Exit(code=0)), limit_ms, None
+
+
+# ---------------------------------------------------------------------- what users wish for
+#
+# A user whose wish was committed just before a crash got no answer and asks again, so each of
+# these grants nothing if it was granted before.
+
+
+def release(job_id: int) -> Wish:
+    """Let a held job go."""
+
+    def wish(state: State) -> Decided:
+        job = state.jobs.get(job_id)
+        if job is None or job.state is not JobState.HELD:
+            return Decided([])
+        return Decided([ev.JobReleased(state.now_ms, job_id)])
+
+    return wish
+
+
+def hold(job_id: int) -> Wish:
+    """Put a waiting job aside."""
+
+    def wish(state: State) -> Decided:
+        job = state.jobs.get(job_id)
+        if job is None or job.state is not JobState.WAITING:
+            return Decided([])
+        return Decided([ev.JobHeld(state.now_ms, job_id)])
+
+    return wish
+
+
+def cancel(job_id: int) -> Wish:
+    """Call a job off, wherever it stands."""
+
+    def wish(state: State) -> Decided:
+        job = state.jobs.get(job_id)
+        if job is None:
+            return Decided([])
+        if job.active is None:
+            return Decided([ev.JobCancelled(state.now_ms, job_id)])
+        return Decided([ev.StopRequested(state.now_ms, job_id, job.active.number, Cause.CANCELLED)])
+
+    return wish
+
+
+def reprioritise(job_id: int, priority: int) -> Wish:
+    """Move a queued job forward or back."""
+
+    def wish(state: State) -> Decided:
+        job = state.jobs.get(job_id)
+        if job is None or job.active is not None or job.priority == priority:
+            return Decided([])
+        edited = ev.JobEdited(
+            state.now_ms, job_id, job.need, job.terms, priority, job.group, job.not_before_ms
+        )
+        return Decided([edited])
+
+    return wish
+
+
+def pause(group: str | None) -> Wish:
+    """Start nothing new, in a group or at all."""
+    return lambda state: Decided([ev.QueuePaused(state.now_ms, group)])
+
+
+def resume(group: str | None) -> Wish:
+    """Go on."""
+    return lambda state: Decided([ev.QueueResumed(state.now_ms, group)])
+
+
+def limit(group: str, max_running: int) -> Wish:
+    """Let at most so many of a group run."""
+    return lambda state: Decided([ev.GroupLimited(state.now_ms, group, max_running)])
+
+
+def drain(gpu_id: str) -> Wish:
+    """Place nothing new on a GPU."""
+
+    def wish(state: State) -> Decided:
+        known = gpu_id in state.gpus
+        return Decided([ev.GpuDrained(state.now_ms, gpu_id)] if known else [])
+
+    return wish
+
+
+def undrain(gpu_id: str) -> Wish:
+    """Use a GPU again."""
+
+    def wish(state: State) -> Decided:
+        known = gpu_id in state.gpus
+        return Decided([ev.GpuResumed(state.now_ms, gpu_id)] if known else [])
+
+    return wish

@@ -1,0 +1,382 @@
+"""The store on disk: SQLite with a write-ahead log, each commit durable before it returns.
+
+Decisions are made in memory; this is their record. One writer, the daemon. A commit is one
+transaction, however much has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stoker.core.events import JobSubmitted
+from stoker.core.model import (
+    FINAL,
+    Attempt,
+    Cause,
+    Gpu,
+    Group,
+    Job,
+    JobState,
+    Launch,
+    Need,
+    Outcome,
+    Requirement,
+    Stop,
+    Terms,
+    Warning,
+)
+from stoker.core.state import Change, Ended, State
+from stoker.ports import StoreFailed
+from stoker.store.database import open_database
+from stoker.store.named_sql import queries
+from stoker.store.views import need_from
+
+_STATES = {state.value: state for state in JobState}
+
+
+class SqliteStore:
+    """See ports.Store; the questions of front ends are in `views`."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection = open_database(path)
+        self._sql = queries()
+        self._needs: dict[Need, int] = {}
+        self._terms: dict[Terms, int] = {}
+        self._environments: dict[bytes, int] = {}  # by digest
+        self._environments_seen: dict[int, int] = {}  # by object, within one commit
+        self.finished: dict[str, int] = {}  # how many final jobs, by state
+
+    def close(self) -> None:
+        """Let the file go."""
+        self.connection.close()
+
+    # ------------------------------------------------------------------ load
+
+    def load(self, now_ms: int) -> State:
+        """See ports.Store."""
+        sql, run = self._sql, self.connection.execute
+        self._environments.clear()
+        needs = {i: need_from(body) for i, body in run(sql["needs"])}
+        terms = {i: Terms(**json.loads(body)) for i, body in run(sql["terms"])}
+        self._needs = {need: i for i, need in needs.items()}
+        self._terms = {term: i for i, term in terms.items()}
+        self.finished = {
+            state: count for state, count in run(sql["count_by_state"]) if state in FINAL
+        }
+        attempts = {row[0]: _attempt(row) for row in run(sql["active_attempts"])}
+        groups: dict[str, str] = {}
+        jobs = (
+            Job(
+                row[0],
+                needs[row[3]],
+                terms[row[4]],
+                row[2],
+                # Jobs of a group share one string, as they did when they were submitted.
+                groups.setdefault(row[5], row[5]) if row[5] is not None else None,
+                _STATES[row[1]],
+                row[6],
+                row[7],
+                row[8],
+                row[9],
+                _requirements(row[10]) or None,
+                attempts.get(row[0]),
+            )
+            for row in run(sql["unfinished_jobs"])
+        )
+        settings = dict(run(sql["settings"]))
+        next_job_id = max(
+            int(settings.get("next_job_id", "1")), run(sql["next_job_id"]).fetchone()[0]
+        )
+        return State.restored(
+            jobs,
+            [Gpu(i, mem, bool(d), bool(dr), bool(rm)) for i, mem, d, dr, rm in run(sql["gpus"])],
+            [Group(name, bool(paused), most) for name, paused, most in run(sql["groups"])],
+            now_ms=now_ms,
+            next_job_id=next_job_id,
+            paused=settings.get("paused") == "1",
+            cpus=int(settings.get("counted_cpus", "1")),
+        )
+
+    def launch(self, job_id: int) -> Launch:
+        """See ports.Store."""
+        row = self.connection.execute(self._sql["launch"], (job_id,)).fetchone()
+        assert row is not None, f"job {job_id} is not in the store"
+        body, name, user, kind, requires, env = row
+        fields = msgspec.json.decode(body)
+        fields["argv"] = tuple(fields["argv"])
+        return Launch(
+            env=msgspec.json.decode(zlib.decompress(env)),
+            name=name,
+            user=user,
+            kind=kind,
+            requires=_requirements(requires),
+            **fields,
+        )
+
+    def settings(self) -> dict[str, str]:
+        """What its user has set, and a few notes of the daemon's own."""
+        return dict(self.connection.execute(self._sql["settings"]).fetchall())
+
+    def set_setting(self, name: str, value: str | None) -> None:
+        """Keep a setting, or (None) forget it."""
+        try:
+            if value is None:
+                self.connection.execute(self._sql["unset_setting"], (name,))
+            else:
+                self.connection.execute(self._sql["set_setting"], (name, value))
+        except sqlite3.Error as error:
+            raise StoreFailed(str(error)) from error
+
+    def removals(self, most: int) -> list[tuple[int, int]]:
+        """Removed jobs whose directories are still there, with the number of their attempts."""
+        return self.connection.execute(self._sql["removals"], (most,)).fetchall()
+
+    def removals_done(self, job_ids: Sequence[int]) -> None:
+        """Their directories are gone."""
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+            rows = [(job_id,) for job_id in job_ids]
+            self.connection.executemany(self._sql["removal_done"], rows)
+            self.connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise StoreFailed(str(error)) from error
+
+    def drop_old_submissions(self, before_ms: int) -> None:
+        """Forget tokens that nobody will repeat any more."""
+        self.connection.execute(self._sql["drop_old_submissions"], (before_ms,))
+
+    # ------------------------------------------------------------------ commit
+
+    def commit(self, state: State, change: Change) -> None:
+        """See ports.Store."""
+        cursor = self.connection.cursor()
+        try:
+            self._environments_seen.clear()
+            cursor.execute("BEGIN IMMEDIATE")
+            self._write(cursor, state, change)
+            cursor.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise StoreFailed(str(error)) from error
+        self._count(change)
+
+    def _roll_back(self) -> None:
+        # What was interned within the transaction is gone with it; `load` reads it again.
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+    def _write(self, cursor: sqlite3.Cursor, state: State, change: Change) -> None:
+        sql = self._sql
+        if change.submitted:
+            cursor.executemany(sql["add_job"], [self._job_row(cursor, e) for e in change.submitted])
+        for taken in change.submissions:
+            ids = json.dumps(taken.job_ids)
+            cursor.execute(sql["add_submission"], (taken.token, taken.at_ms, ids))
+        for edit in change.edited:
+            if edit.launch is not None:
+                body = _launch_body(edit.launch)
+                row = (edit.launch.name, body, edit.launch.kind, edit.job_id)
+                cursor.execute(sql["edit_job"], row)
+        for ended in change.ended:
+            if ended.attempt is not None:
+                cursor.execute(sql["end_attempt"], _ended_attempt_row(ended))
+            if ended.job_is_final:
+                cursor.execute(sql["end_job"], _ended_job_row(ended))
+        updates, attempts = [], []
+        for job_id in change.touched:
+            job = state.jobs.get(job_id)
+            if job is None:
+                continue
+            updates.append(self._update_row(cursor, job))
+            if job.active is not None:
+                attempts.append(_attempt_row(job.id, job.active))
+        if updates:
+            cursor.executemany(sql["update_job"], updates)
+        if attempts:
+            cursor.executemany(sql["put_attempt"], attempts)
+        if change.removed:
+            # The highest id may be among them, and ids are never given twice.
+            cursor.execute(sql["set_setting"], ("next_job_id", str(state.next_job_id)))
+            cursor.executemany(sql["note_removal"], [(job_id,) for job_id in change.removed])
+            cursor.executemany(sql["remove_job"], [(job_id,) for job_id in change.removed])
+            cursor.execute(sql["drop_unused_environments"])
+            self._environments.clear()
+        if change.gpus:
+            cursor.execute(sql["clear_gpus"])
+            cursor.executemany(
+                sql["add_gpu"],
+                [
+                    (g.id, g.memory_mib, g.declared, g.drained, g.removing)
+                    for g in state.gpus.values()
+                ],
+            )
+        for name in sorted(change.groups):
+            group = state.groups[name]
+            cursor.execute(sql["set_group"], (name, group.paused, group.max_running))
+        if change.settings:
+            cursor.execute(sql["set_setting"], ("paused", "1" if state.paused else "0"))
+            cursor.execute(sql["set_setting"], ("counted_cpus", str(state.cpus)))
+
+    def _count(self, change: Change) -> None:
+        if change.removed or change.retried:
+            # These were final before, in states that only the file knows.
+            rows = self.connection.execute(self._sql["count_by_state"])
+            self.finished = {state: count for state, count in rows if state in FINAL}
+            return
+        for ended in change.ended:
+            if ended.job_is_final:
+                name = ended.outcome.state.value
+                self.finished[name] = self.finished.get(name, 0) + 1
+
+    # ------------------------------------------------------------------ rows
+
+    def _job_row(self, cursor: sqlite3.Cursor, e: JobSubmitted) -> tuple[Any, ...]:
+        launch = e.launch or Launch()
+        return (
+            e.job_id,
+            JobState.HELD.value if e.held else JobState.WAITING.value,
+            e.priority,
+            self._need_id(cursor, e.need),
+            self._terms_id(cursor, e.terms),
+            e.group,
+            launch.name,
+            launch.user,
+            e.at_ms,
+            e.not_before_ms,
+            _requirements_body(e.requires),
+            _requirements_body(launch.requires),
+            _launch_body(launch),
+            self._environment_id(cursor, launch.env),
+            launch.kind,
+        )
+
+    def _update_row(self, cursor: sqlite3.Cursor, job: Job) -> tuple[Any, ...]:
+        return (
+            job.state.value,
+            job.priority,
+            self._need_id(cursor, job.need),
+            self._terms_id(cursor, job.terms),
+            job.group,
+            job.not_before_ms,
+            job.backoff_until_ms,
+            job.attempt,
+            job.failures,
+            _requirements_body(job.requires or ()),
+            job.id,
+        )
+
+    def _need_id(self, cursor: sqlite3.Cursor, need: Need) -> int:
+        known = self._needs.get(need)
+        if known is None:
+            cursor.execute(self._sql["add_need"], (_sorted_json(asdict(need)),))
+            assert cursor.lastrowid is not None
+            known = self._needs[need] = cursor.lastrowid
+        return known
+
+    def _terms_id(self, cursor: sqlite3.Cursor, terms: Terms) -> int:
+        known = self._terms.get(terms)
+        if known is None:
+            cursor.execute(self._sql["add_terms"], (_sorted_json(asdict(terms)),))
+            assert cursor.lastrowid is not None
+            known = self._terms[terms] = cursor.lastrowid
+        return known
+
+    def _environment_id(self, cursor: sqlite3.Cursor, env: Mapping[str, str]) -> int:
+        seen = self._environments_seen.get(id(env))
+        if seen is not None:
+            return seen
+        body = _sorted_json(dict(env)).encode()
+        digest = hashlib.sha256(body).digest()
+        known = self._environments.get(digest)
+        if known is None:
+            row = cursor.execute(self._sql["environment_by_digest"], (digest,)).fetchone()
+            if row is None:
+                cursor.execute(self._sql["add_environment"], (digest, zlib.compress(body)))
+                assert cursor.lastrowid is not None
+                known = cursor.lastrowid
+            else:
+                known = int(row[0])
+            self._environments[digest] = known
+        self._environments_seen[id(env)] = known
+        return known
+
+
+def _sorted_json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _launch_body(launch: Launch) -> str:
+    """What has no column of its own."""
+    fields = {
+        "argv": launch.argv,
+        "shell": launch.shell,
+        "cwd": launch.cwd,
+        "extra_env": launch.extra_env,
+        "out": launch.out,
+        "err": launch.err,
+        "gpu_arg": launch.gpu_arg,
+    }
+    return msgspec.json.encode(fields).decode()
+
+
+def _requirements(body: str | None) -> tuple[Requirement, ...]:
+    if not body:
+        return ()
+    return tuple(Requirement(job_id, must) for job_id, must in json.loads(body))
+
+
+def _requirements_body(requires: tuple[Requirement, ...]) -> str | None:
+    return json.dumps([(r.job_id, r.must_succeed) for r in requires]) if requires else None
+
+
+def _attempt(row: tuple[Any, ...]) -> Attempt:
+    _, number, gpus, placed, started, pid, stop_cause, stop_at, warning = row
+    stop = Stop(Cause(stop_cause), stop_at) if stop_cause is not None else None
+    return Attempt(number, tuple(json.loads(gpus)), placed, started, pid, stop, Warning(warning))
+
+
+def _attempt_row(job_id: int, attempt: Attempt) -> tuple[Any, ...]:
+    stop = attempt.stop
+    return (
+        job_id,
+        attempt.number,
+        json.dumps(attempt.gpus),
+        attempt.placed_at_ms,
+        attempt.started_at_ms,
+        attempt.pid,
+        stop.cause.value if stop is not None else None,
+        stop.at_ms if stop is not None else None,
+        attempt.warning.value,
+    )
+
+
+def _ending(outcome: Outcome) -> tuple[Any, ...]:
+    how = outcome.exit
+    return (
+        outcome.cause.value,
+        how.code if how is not None else None,
+        how.signal if how is not None else None,
+        outcome.detail or None,
+    )
+
+
+def _ended_attempt_row(ended: Ended) -> tuple[Any, ...]:
+    assert ended.attempt is not None
+    row = _attempt_row(ended.job.id, ended.attempt)
+    return (*row, ended.at_ms, ended.outcome.state.value, *_ending(ended.outcome))
+
+
+def _ended_job_row(ended: Ended) -> tuple[Any, ...]:
+    job, outcome = ended.job, ended.outcome
+    state = outcome.state.value
+    return (state, job.attempt, job.failures, ended.at_ms, *_ending(outcome), job.id)

@@ -1,0 +1,141 @@
+"""The questions of front ends, answered from the record: which jobs, and what is known of each.
+
+Values always travel as SQL parameters; the only text put into a query is written in this file.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.core.model import Cause, Exit, JobState, Need, Outcome, Terms
+from stoker.store.named_sql import queries
+
+_MOST_PARAMETERS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which jobs; what is None or empty does not restrict."""
+
+    states: Sequence[str] = ()
+    group: str | None = None
+    names: Sequence[str] = ()  # shell patterns, any of which may match
+    user: str | None = None
+
+    def where(self) -> tuple[str, list[Any]]:
+        """The condition and its parameters."""
+        conditions, values = ["1"], list[Any]()
+        if self.states:
+            conditions.append(f"j.state IN ({_marks(self.states)})")
+            values += self.states
+        if self.group is not None:
+            conditions.append('j."group" = ?')
+            values.append(self.group)
+        if self.names:
+            conditions.append("(" + " OR ".join("j.name GLOB ?" for _ in self.names) + ")")
+            values += self.names
+        if self.user is not None:
+            conditions.append("j.user = ?")
+            values.append(self.user)
+        return " AND ".join(conditions), values
+
+
+class Views:
+    """Read-only questions to the database."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._sql = queries()
+
+    def rows(self, job_ids: Iterable[int]) -> list[dict[str, Any]]:
+        """What is known of these jobs, in the order of their ids; unknown ids are left out."""
+        found: list[dict[str, Any]] = []
+        wanted = sorted(set(job_ids))
+        for start in range(0, len(wanted), _MOST_PARAMETERS):
+            part = wanted[start : start + _MOST_PARAMETERS]
+            query = self._sql["job_rows"].format(where=f"j.id IN ({_marks(part)}) ORDER BY j.id")
+            cursor = self._connection.execute(query, part)
+            names = [column[0] for column in cursor.description]
+            found += [_decoded(dict(zip(names, row, strict=True))) for row in cursor]
+        return found
+
+    def attempts(self, job_id: int) -> list[dict[str, Any]]:
+        """All attempts of a job."""
+        cursor = self._connection.execute(self._sql["attempts_of"], (job_id,))
+        names = [column[0] for column in cursor.description]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor]
+        for row in rows:
+            row["gpus"] = json.loads(row["gpus"])
+        return rows
+
+    def matching(self, wanted: Filter) -> list[int]:
+        """The ids of the jobs that a filter lets through."""
+        where, values = wanted.where()
+        query = self._sql["matching_ids"].format(where=where)
+        return [row[0] for row in self._connection.execute(query, values)]
+
+    def last_ended(self, count: int) -> list[int]:
+        """The ids of the jobs that ended last."""
+        return self._ids("ids_of_last_ended", count)
+
+    def first_unfinished(self, count: int) -> list[int]:
+        """The ids of the oldest jobs that are not final."""
+        return self._ids("ids_of_first_unfinished", count)
+
+    def between(self, first: int, last: int) -> list[int]:
+        """The ids from first to last that exist."""
+        return self._ids("ids_between", first, last)
+
+    def last_id(self) -> int | None:
+        """The id of the job that was submitted last."""
+        found: int | None = self._connection.execute(self._sql["last_id"]).fetchone()[0]
+        return found
+
+    def submission(self, token: str) -> list[int] | None:
+        """The jobs of a submission that was taken before."""
+        row = self._connection.execute(self._sql["submission"], (token,)).fetchone()
+        return None if row is None else list(json.loads(row[0]))
+
+    def run_times_ms(self, kind: str, most: int = 20) -> list[int]:
+        """How long the latest jobs of a kind ran that ended well."""
+        return self._ids("run_times", kind, most) if kind else []
+
+    def kinds_of_unfinished(self) -> dict[int, str]:
+        """The kind of every job that is not final."""
+        return dict(self._connection.execute(self._sql["kinds_of_unfinished"]).fetchall())
+
+    def _ids(self, name: str, *values: Any) -> list[int]:
+        return [row[0] for row in self._connection.execute(self._sql[name], values)]
+
+
+def outcome_of(row: dict[str, Any]) -> Outcome | None:
+    """How the job (or attempt) of a row ended, if it has."""
+    if row["ended_at_ms"] is None:
+        return None
+    code, number = row["exit_code"], row["signal"]
+    how = None if code is None and number is None else Exit(code, number)
+    return Outcome(JobState(row["state"]), Cause(row["cause"]), how, row["detail"] or "")
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ",".join("?" * len(values))
+
+
+def _decoded(row: dict[str, Any]) -> dict[str, Any]:
+    row["need"] = need_from(row["need"])
+    row["terms"] = Terms(**json.loads(row["terms"]))
+    for name in ("launch", "requires", "gpus"):
+        row[name] = json.loads(row[name]) if row[name] else None
+    return row
+
+
+def need_from(body: str) -> Need:
+    """The need that was kept as JSON, which has lists where the value has tuples."""
+    fields: dict[str, Any] = json.loads(body)
+    for name in ("on", "prefer"):
+        fields[name] = tuple(fields[name])
+    return Need(**fields)

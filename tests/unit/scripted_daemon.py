@@ -1,0 +1,111 @@
+"""A socket that answers as it was told to, for what the real daemon can't be made to say at will.
+
+It speaks the real protocol over a real socket, and keeps every request that it was sent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+Answer = dict[str, Any]
+Script = dict[str, Answer | Callable[[Answer], Answer | Iterable[Answer]]]
+
+GONE: Answer = {"gone": True}  # Instead of an answer, the connection is closed.
+
+
+class ScriptedDaemon:
+    """Listens in a home of its own; use it as a context."""
+
+    def __init__(self, home: Path, script: Script) -> None:
+        self.home = home
+        self.script = script
+        self.requests: list[Answer] = []
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._connections: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> ScriptedDaemon:
+        path = self.home / "stoker.sock"
+        path.unlink(missing_ok=True)
+        # A path may be too long for the kernel, so the socket is bound from within its directory.
+        fd = os.open(self.home, os.O_PATH)
+        self._listener.bind(f"/proc/self/fd/{fd}/stoker.sock")
+        os.close(fd)
+        self._listener.listen()
+        self._spawn(self._accept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        (self.home / "stoker.sock").unlink(missing_ok=True)
+        for sock in (self._listener, *self._connections):
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            sock.close()
+        for thread in self._threads:
+            thread.join(timeout=10)
+            assert not thread.is_alive()
+
+    def sent(self, op: str) -> list[Answer]:
+        """The requests of one kind, without their `op`."""
+        return [
+            {key: value for key, value in request.items() if key != "op"}
+            for request in list(self.requests)
+            if request["op"] == op
+        ]
+
+    def _spawn(self, target: Callable[..., None], *args: object) -> None:
+        thread = threading.Thread(target=target, args=args, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._connections.append(connection)
+            self._spawn(self._serve, connection)
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection, connection.makefile("rb") as lines:
+                for line in lines:
+                    request = json.loads(line)
+                    self.requests.append(request)
+                    answers = self.script[request["op"]]
+                    if callable(answers):
+                        answers = answers(request)
+                    for answer in [answers] if isinstance(answers, dict) else answers:
+                        if answer is GONE:
+                            connection.shutdown(socket.SHUT_RDWR)
+                            return
+                        reply = answer if "ok" in answer else {"ok": True, **answer}
+                        connection.sendall(json.dumps(reply).encode() + b"\n")
+        except OSError:
+            return
+
+
+def job(job_id: int, state: str = "running", **fields: Any) -> Answer:
+    """A job as the daemon shows it."""
+    view: Answer = {
+        "id": job_id, "name": None, "state": state, "reason": None, "exit_code": None,
+        "signal": None, "gpus": [], "command": "python train.py", "argv": ["python", "train.py"],
+        "shell": None, "cwd": "/data", "group": None, "priority": 0, "user": "ada", "attempt": 1,
+        "pid": None,
+        "need": {"gpus": 1, "share": None, "mem_mib": None, "exclusive": False, "on": [],
+                 "prefer": [], "cpus": 0, "max_per_gpu": None},
+        "after": [], "after_any": [], "time_limit_ms": None, "grace_ms": 30000,
+        "signal_spec": None, "retries": 0, "not_before_ms": None,
+        "submitted_at_ms": 1_773_144_000_000, "started_at_ms": None, "ended_at_ms": None,
+        "log": None, "err_log": None,
+    }  # fmt: skip
+    return view | fields

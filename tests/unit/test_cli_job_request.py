@@ -1,0 +1,226 @@
+"""What `add`, `run` and `edit` make of their options: the request on the wire."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from stoker.api.messages import JobRequest, Submit
+from stoker.quantities import moment_ms
+from unit.cli_run import process, stoker
+from unit.scripted_daemon import ScriptedDaemon, job
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    work = tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    monkeypatch.setenv("STOKER_HOME", str(home))
+    monkeypatch.chdir(work)
+    return home
+
+
+def submitted(
+    capsys: pytest.CaptureFixture[str], home: Path, *words: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The whole submission, and its one job; checked against the daemon's own message types."""
+    with ScriptedDaemon(home, {"submit": {"ids": [7]}}) as daemon:
+        ran = stoker(capsys, "add", *words)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == "7\n"
+    [request] = daemon.sent("submit")
+    msgspec.convert({"op": "submit", **request}, Submit)
+    [fields] = request["jobs"]
+    return request, fields
+
+
+def test_add_prints_the_id_and_nothing_else(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    _, fields = submitted(capsys, home, "--", "true", "x")
+    assert fields == {"argv": ["true", "x"]}
+
+
+def test_one_word_is_for_the_shell_and_several_are_run_as_they_are(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    assert submitted(capsys, home, "--", "cd x && y | z")[1] == {"shell": "cd x && y | z"}
+    assert submitted(capsys, home, "--", "true")[1] == {"shell": "true"}
+    assert submitted(capsys, home, "--", "true", "a b", "")[1] == {"argv": ["true", "a b", ""]}
+
+
+def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    work = os.getcwd()
+    _, fields = submitted(
+        capsys, home,
+        "--gpus", "2", "--mem", "1.5G", "--exclusive", "--on", "0-3", "--prefer", "3,2",
+        "--cpus", "4", "--priority", "-5", "--name", "big", "--group", "sweep",
+        "--after", "3-5,last",
+        "--after-any", "9", "--time-limit", "2h", "--grace", "0", "--signal", "SIGUSR1@2m",
+        "--retries", "3", "--at", "2099-12-01T08:00Z", "--cwd", work,
+        "--env", "A=1", "--env", "B=x=y",
+        "--out", "out.txt", "--err", "/tmp/err.txt", "--gpu-arg", "--hold", "--", "true", "x",
+    )  # fmt: skip
+    assert fields == {
+        "gpus": 2, "mem_mib": 1536, "exclusive": True, "on": ["0", "1", "2", "3"],
+        "prefer": ["3", "2"], "cpus": 4, "priority": -5, "name": "big", "group": "sweep",
+        "after": ["3-5", "last"], "after_any": ["9"], "time_limit_ms": 7_200_000, "grace_ms": 0,
+        "signal": "USR1", "signal_before_ms": 120_000, "retries": 3,
+        "not_before_ms": moment_ms("2099-12-01T08:00Z", 0), "cwd": work,
+        "env": {"A": "1", "B": "x=y"}, "out": f"{work}/out.txt", "err": "/tmp/err.txt",
+        "gpu_arg": True, "hold": True, "argv": ["true", "x"],
+    }  # fmt: skip
+    unused = {"shell", "share", "max_per_gpu"}
+    assert set(fields) == {field.name for field in msgspec.structs.fields(JobRequest)} - unused
+
+
+def test_a_part_of_a_gpu_is_a_share(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    assert submitted(capsys, home, "--gpus", "0.5", "--", "true", "x")[1]["share"] == 0.5
+    assert submitted(capsys, home, "--gpus", "0", "--", "true", "x")[1]["gpus"] == 0
+
+
+def test_the_environment_and_directory_of_now_are_the_jobs(
+    capsys: pytest.CaptureFixture[str], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOMETHING", "größer")
+    request, _ = submitted(capsys, home, "--", "true", "x")
+    assert request["cwd"] == os.getcwd()
+    assert request["env"]["SOMETHING"] == "größer"
+    assert request["env"] == dict(os.environ)
+    assert request["user"]
+
+
+def test_a_directory_for_the_job_also_settles_where_its_files_are(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    Path("sub").mkdir()
+    request, fields = submitted(
+        capsys, home, "--cwd", "sub", "--out", "../out.txt", "--", "true", "x"
+    )
+    here = os.getcwd()
+    assert request["cwd"] == fields["cwd"] == f"{here}/sub"
+    assert fields["out"] == f"{here}/out.txt"
+
+
+def test_a_relative_command_is_sought_where_the_job_will_run(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    script = Path("sub/train.sh")
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    submitted(capsys, home, "--cwd", "sub", "--", "./train.sh", "x")
+    assert "was not found" in stoker(capsys, "add", "--", "./train.sh", "x").err
+    submitted(capsys, home, "--env", f"PATH={script.parent.absolute()}", "--", "train.sh", "x")
+
+
+def test_a_file_that_is_not_executable_is_refused_with_how_to_mend_it(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    Path("train.py").write_text("")
+    ran = stoker(capsys, "add", "--", "./train.py", "x")
+    assert (ran.code, ran.err) == (
+        2,
+        "stoker: ./train.py is not executable; run: chmod +x ./train.py\n",
+    )
+    assert "write ./train.py" in stoker(capsys, "add", "--", "train.py", "x").err
+
+
+def test_a_directory_that_was_removed_under_us_is_refused(
+    capsys: pytest.CaptureFixture[str], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = Path("gone").absolute()
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    ran = stoker(capsys, "add", "--", "true", "x")
+    assert ran.code == 2
+    assert "no longer exists" in ran.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_output_file_that_can_not_be_written_is_refused(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    Path("locked").mkdir(mode=stat.S_IRUSR | stat.S_IXUSR)
+    ran = stoker(capsys, "add", "--out", "locked/x", "--", "true", "x")
+    assert ran.code == 2
+    assert "can't be written" in ran.err
+
+
+def test_variables_that_are_not_utf8_are_left_out_and_named(home: Path) -> None:
+    script = {"submit": {"ids": [7]}}
+    with ScriptedDaemon(home, script) as daemon:
+        # The child's environment is given as bytes that no text encodes.
+        ran = process(home, "add", "--", "true", "x", BROKEN="caf\udce9", FINE="café")
+    assert (ran.code, ran.out) == (0, "7\n")
+    assert ran.err.count("\n") == 1
+    assert "BROKEN" in ran.err
+    env = daemon.sent("submit")[0]["env"]
+    assert "BROKEN" not in env
+    assert env["FINE"] == "café"
+
+
+def test_a_relative_time_counts_from_now(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    before_ms = time.time_ns() // 1_000_000
+    _, fields = submitted(capsys, home, "--at", "+2h", "--", "true", "x")
+    assert 0 <= fields["not_before_ms"] - before_ms - 7_200_000 < 60_000
+
+
+def test_add_speaks_json_too(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    with ScriptedDaemon(home, {"submit": {"ids": [7]}}):
+        ran = stoker(capsys, "add", "--json", "--", "true", "x")
+    assert ran.out == '{"schema": 1, "ids": [7]}\n'
+
+
+# --- edit ---
+
+
+def edited(capsys: pytest.CaptureFixture[str], home: Path, *words: str) -> dict[str, Any]:
+    script = {"edit": {"ids": [7]}, "show": {"jobs": [job(7, cwd=os.getcwd())]}}
+    with ScriptedDaemon(home, script) as daemon:
+        ran = stoker(capsys, "edit", "7", *words)
+    assert ran.code == 0, ran.err
+    [request] = daemon.sent("edit")
+    assert request["select"] == {"ids": ["7"]}
+    changes: dict[str, Any] = request["changes"]
+    return changes
+
+
+def test_edit_sends_only_what_changes(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    assert edited(capsys, home, "--priority", "-1") == {"priority": -1}
+    assert edited(capsys, home, "--name", "new", "--time-limit", "1h") == {
+        "name": "new",
+        "time_limit_ms": 3_600_000,
+    }
+
+
+def test_edit_replaces_one_kind_of_command_or_need_by_the_other(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    assert edited(capsys, home, "--", "a && b") == {"shell": "a && b", "argv": []}
+    assert edited(capsys, home, "--", "true", "b") == {"argv": ["true", "b"], "shell": None}
+    assert edited(capsys, home, "--gpus", "0.5") == {"share": 0.5, "gpus": None}
+    assert edited(capsys, home, "--gpus", "2") == {"gpus": 2, "share": None}
+
+
+def test_edit_takes_away_what_is_none(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    words = ["--mem", "none", "--on", "none", "--after", "none", "--time-limit", "none",
+             "--signal", "none", "--at", "none", "--name", "none", "--no-exclusive"]  # fmt: skip
+    assert edited(capsys, home, *words) == {
+        "mem_mib": None, "on": [], "after": [], "time_limit_ms": None, "signal": None,
+        "signal_before_ms": 0, "not_before_ms": None, "name": None, "exclusive": False,
+    }  # fmt: skip
+
+
+def test_edit_settles_relative_files_in_the_jobs_own_directory(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    assert edited(capsys, home, "--out", "new.txt") == {"out": f"{os.getcwd()}/new.txt"}
+    assert edited(capsys, home, "--out", "none") == {"out": None}

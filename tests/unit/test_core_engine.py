@@ -1,0 +1,448 @@
+"""One turn: what is committed before anything is done, and what is done again after a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import pytest
+
+from stoker.core import commands as cmd
+from stoker.core import events as ev
+from stoker.core.commands import Command
+from stoker.core.model import Cause, Exit, Job, JobState, Launch, Need, Terms
+from stoker.core.state import Change, State
+from stoker.engine import Decided, Engine, Wish
+from stoker.errors import NotFound, Unavailable
+from stoker.ports import Reading, SeenGpu, Sighting, StoreFailed
+from stoker.sim.world import VirtualClock
+from stoker.store.memory import MemoryStore
+
+
+class Diary:
+    """In which order the ports were used."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+
+class DiaryStore(MemoryStore):
+    """A memory store that writes a diary and can be full."""
+
+    def __init__(self, diary: Diary) -> None:
+        super().__init__()
+        self._diary = diary
+        self.full = False
+
+    def commit(self, state: State, change: Change) -> None:
+        if self.full:
+            self._diary.lines.append("could not commit")
+            raise StoreFailed("no space left on device")
+        self._diary.lines.append("committed")
+        super().commit(state, change)
+
+
+class ScriptedExecutor:
+    """Tells the facts that it is given until they are settled, and notes its orders."""
+
+    def __init__(self, diary: Diary) -> None:
+        self._diary = diary
+        self.facts: list[ev.Fact] = []
+        self.ordered: list[Command] = []  # by the last turn
+        self.adopted: list[int] = []
+        self.wakeup_ms: int | None = None
+
+    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
+        self.adopted = [job.id for job in active]
+
+    def carry_out(
+        self, commands: Sequence[Command], launch_of: Callable[[int], Launch], now_ms: int
+    ) -> None:
+        self.ordered = list(commands)
+        self._diary.lines += [f"ordered {type(c).__name__} {c.job_id}" for c in commands]
+
+    def observe(self, now_ms: int) -> list[ev.Fact]:
+        return list(self.facts)
+
+    def settled(self, facts: Sequence[ev.Fact]) -> None:
+        self._diary.lines += [f"settled {type(fact).__name__}" for fact in facts]
+        self.facts = [fact for fact in self.facts if fact not in facts]
+
+    def next_wakeup_ms(self) -> int | None:
+        return self.wakeup_ms
+
+
+class FixedInventory:
+    """Sees what it is told to see."""
+
+    def __init__(self) -> None:
+        self.sighting = Sighting(4, (SeenGpu("0", 24_576), SeenGpu("1", 24_576)))
+
+    def observe(self) -> Sighting:
+        return self.sighting
+
+
+class House:
+    """An engine and its ports."""
+
+    def __init__(self) -> None:
+        self.diary = Diary()
+        self.store = DiaryStore(self.diary)
+        self.executor = ScriptedExecutor(self.diary)
+        self.inventory = FixedInventory()
+        self.clock = VirtualClock()
+        self.witnessed: list[ev.Event] = []
+        self.engine = self._engine()
+
+    def _engine(self) -> Engine:
+        return Engine(
+            self.store, self.executor, self.inventory, self.clock, self.witnessed.append
+        )
+
+    def restart(self) -> None:
+        self.engine = self._engine()
+
+    def submit(self, terms: Terms | None = None, need: Need | None = None) -> int:
+        [answer] = self.engine.turn([submission(terms, need)])
+        assert answer.error is None
+        assert isinstance(answer.value, int)
+        return answer.value
+
+    def start(self, job_id: int, attempt: int = 1) -> None:
+        self.executor.facts.append(ev.AttemptStarted(self.clock.now_ms, job_id, attempt, 7))
+
+    def job(self, job_id: int) -> Job:
+        return self.engine.state.jobs[job_id]
+
+
+def submission(terms: Terms | None = None, need: Need | None = None) -> Wish:
+    def wish(state: State) -> Decided:
+        job_id = state.next_job_id
+        event = ev.JobSubmitted(state.now_ms, job_id, need or Need(), terms or Terms())
+        return Decided([event], job_id)
+
+    return wish
+
+
+def refusal(state: State) -> Decided:
+    raise NotFound("there is no job 77")
+
+
+def test_a_turn_commits_before_it_settles_and_orders_anything() -> None:
+    house = House()
+    house.submit()
+    house.start(1)
+    house.diary.lines.clear()
+    house.submit()
+    assert house.diary.lines == ["committed", "settled AttemptStarted", "ordered Start 2"]
+
+
+def test_a_turn_in_which_nothing_changes_commits_nothing() -> None:
+    house = House()
+    house.engine.turn()
+    house.diary.lines.clear()
+    house.clock.true_ms += 1000
+    house.engine.turn()
+    assert house.diary.lines == []
+
+
+def test_an_order_is_given_again_in_each_turn_until_its_fact_is_known() -> None:
+    house = House()
+    house.submit()
+    for _ in range(3):
+        assert house.executor.ordered == [cmd.Start(1, 1, ("0",), 30_000)]
+        house.engine.turn()
+    house.start(1)
+    house.engine.turn()
+    assert house.executor.ordered == []
+
+
+def test_an_order_is_given_again_after_a_restart() -> None:
+    house = House()
+    house.submit()
+    house.start(1)
+    house.engine.turn([lambda s: Decided([ev.StopRequested(s.now_ms, 1, 1, Cause.CANCELLED)])])
+    house.submit()
+    house.restart()
+    assert house.executor.adopted == [1, 2]
+    house.engine.turn()
+    assert house.executor.ordered == [
+        cmd.Start(2, 1, ("1",), 30_000),
+        cmd.Terminate(1, 1, force=False),
+    ]
+
+
+def test_a_fact_about_an_earlier_attempt_changes_nothing() -> None:
+    house = House()
+    house.submit(Terms(retries=1))
+    house.start(1)
+    house.engine.turn()
+    house.executor.facts.append(ev.AttemptExited(house.clock.now_ms, 1, 1, Exit(code=1)))
+    house.engine.turn()
+    house.clock.true_ms += 60_000
+    house.engine.turn()
+    house.start(1, attempt=2)
+    house.engine.turn()
+    assert house.job(1).attempt == 2
+    house.witnessed.clear()
+    house.executor.facts += [
+        ev.AttemptExited(house.clock.now_ms, 1, 1, Exit(code=0)),
+        ev.AttemptVanished(house.clock.now_ms, 1, 1, "gone"),
+        ev.AttemptStarted(house.clock.now_ms, 1, 1, 9),
+        ev.AttemptNotStarted(house.clock.now_ms, 1, 1, "no"),
+        ev.WarningSent(house.clock.now_ms, 1, 1),
+        ev.AttemptExited(house.clock.now_ms, 99, 1, Exit(code=0)),
+    ]
+    house.engine.turn()
+    assert house.witnessed == [ev.TimePassed(house.clock.now_ms)]
+    assert house.job(1).state is JobState.RUNNING
+    assert house.executor.facts == [], "a stale fact is settled, or it would be told for ever"
+
+
+def test_a_start_that_is_told_twice_counts_once() -> None:
+    house = House()
+    house.submit()
+    house.start(1)
+    house.engine.turn()
+    started_at_ms = house.clock.now_ms
+    house.clock.true_ms += 5000
+    house.start(1)
+    house.engine.turn()
+    attempt = house.job(1).active
+    assert attempt is not None and attempt.started_at_ms == started_at_ms
+
+
+def test_a_refused_wish_does_not_hinder_the_others_of_its_turn() -> None:
+    house = House()
+    answers = house.engine.turn([submission(), refusal, submission()])
+    assert [answer.value for answer in answers] == [1, None, 2]
+    assert isinstance(answers[1].error, NotFound)
+    assert sorted(house.store.jobs) == [1, 2]
+
+
+def test_a_wish_sees_what_was_granted_before_it_in_the_same_turn() -> None:
+    house = House()
+    seen: list[list[int]] = []
+
+    def look(state: State) -> Decided:
+        seen.append(list(state.jobs))
+        return Decided([])
+
+    house.engine.turn([submission(), look])
+    assert seen == [[1]]
+
+
+def test_with_a_full_disk_every_wish_is_refused_and_nothing_is_changed_or_done() -> None:
+    house = House()
+    house.submit()
+    house.start(1)
+    house.engine.turn()
+    house.store.full = True
+    house.diary.lines.clear()
+    house.executor.facts.append(ev.AttemptExited(house.clock.now_ms, 1, 1, Exit(code=0)))
+    answers = house.engine.turn([submission(), submission()])
+    assert [type(answer.error) for answer in answers] == [Unavailable, Unavailable]
+    assert answers[0].error is not None and "no space left" in answers[0].error.message
+    assert house.diary.lines == ["could not commit"]
+    assert list(house.engine.state.jobs) == [1]
+    assert house.job(1).state is JobState.RUNNING
+    house.store.full = False
+    assert [answer.value for answer in house.engine.turn([submission()])] == [2]
+    assert house.store.outcomes[1].state is JobState.SUCCEEDED
+
+
+def test_with_a_full_disk_a_turn_that_changes_nothing_still_gives_its_orders() -> None:
+    house = House()
+    house.submit()
+    house.store.full = True
+    house.executor.ordered = []
+    house.engine.turn()
+    assert house.executor.ordered == [cmd.Start(1, 1, ("0",), 30_000)]
+
+
+def test_an_impossible_event_stops_the_turn_before_its_commit() -> None:
+    house = House()
+    house.submit()
+    house.diary.lines.clear()
+
+    def wrong(state: State) -> Decided:
+        return Decided([ev.JobReleased(state.now_ms, 1)])
+
+    with pytest.raises(AssertionError, match="job 1"):
+        house.engine.turn([submission(), wrong])
+    assert house.diary.lines == []
+    assert list(house.engine.state.jobs) == [1], "memory is as the record has it"
+    house.engine.turn([submission()])
+    assert list(house.engine.state.jobs) == [1, 2]
+
+
+def test_a_daemon_that_drains_starts_nothing_new() -> None:
+    house = House()
+    house.engine.starts_nothing = True
+    house.submit()
+    assert house.executor.ordered == []
+    house.engine.starts_nothing = False
+    house.engine.turn()
+    assert house.executor.ordered == [cmd.Start(1, 1, ("0",), 30_000)]
+
+
+def test_the_next_turn_is_due_when_the_first_of_state_and_executor_says_so() -> None:
+    house = House()
+    assert house.engine.next_wakeup_ms() is None
+    house.submit(Terms(time_limit_ms=5_000))
+    house.start(1)
+    house.engine.turn()
+    limit_ms = house.clock.now_ms + 5_000
+    assert house.engine.next_wakeup_ms() == limit_ms
+    house.executor.wakeup_ms = limit_ms - 1
+    assert house.engine.next_wakeup_ms() == limit_ms - 1
+    house.executor.wakeup_ms = limit_ms + 1
+    assert house.engine.next_wakeup_ms() == limit_ms
+
+
+def test_no_turn_is_due_for_the_sake_of_a_job_that_has_ended() -> None:
+    house = House()
+    house.submit(Terms(time_limit_ms=5_000))
+    house.start(1)
+    house.engine.turn()
+    house.executor.facts.append(ev.AttemptExited(house.clock.now_ms, 1, 1, Exit(code=0)))
+    house.engine.turn()
+    assert house.engine.next_wakeup_ms() is None
+
+
+# ---------------------------------------------------------------------- GPUs as they are seen
+
+
+def test_gpus_that_appear_and_go_are_taken_over() -> None:
+    house = House()
+    house.engine.turn()
+    assert list(house.engine.state.gpus) == ["0", "1"]
+    assert house.engine.state.cpus == 4
+    house.inventory.sighting = Sighting(2, (SeenGpu("1", 24_576), SeenGpu("2", 8_192)))
+    house.engine.turn()
+    assert list(house.engine.state.gpus) == ["1", "2"]
+    assert house.engine.state.cpus == 2
+    house.restart()
+    assert list(house.engine.state.gpus) == ["1", "2"]
+    assert house.engine.state.cpus == 2
+
+
+def test_a_gpu_that_goes_while_a_job_is_on_it_stays_until_the_job_ends() -> None:
+    house = House()
+    house.submit()
+    house.start(1)
+    house.inventory.sighting = Sighting(4, (SeenGpu("1", 24_576),))
+    house.engine.turn()
+    assert house.engine.state.gpus["0"].removing
+    house.restart()
+    assert house.engine.state.gpus["0"].removing
+    house.executor.facts.append(ev.AttemptExited(house.clock.now_ms, 1, 1, Exit(code=0)))
+    house.engine.turn()
+    assert list(house.engine.state.gpus) == ["1"]
+
+
+def test_a_gpu_that_comes_back_in_time_is_used_as_before() -> None:
+    house = House()
+    house.submit()
+    house.start(1)
+    seen = house.inventory.sighting
+    house.inventory.sighting = Sighting(4, ())
+    house.engine.turn()
+    house.inventory.sighting = seen
+    house.engine.turn()
+    assert not house.engine.state.gpus["0"].removing
+    house.witnessed.clear()
+    house.engine.turn()
+    assert house.witnessed == [ev.TimePassed(house.clock.now_ms)]
+
+
+def test_gpus_that_nobody_sees_are_left_as_the_user_declared_them() -> None:
+    house = House()
+    house.inventory.sighting = Sighting(4, None)
+    house.engine.turn([lambda s: Decided([ev.GpuAdded(s.now_ms, "5")])])
+    house.engine.turn()
+    assert list(house.engine.state.gpus) == ["5"]
+
+
+# ---------------------------------------------------------------------- a clock that is set
+
+
+@pytest.mark.parametrize("by_ms", [-3_600_000, 86_400_000])
+def test_a_clock_that_is_set_does_not_change_when_a_time_limit_ends(by_ms: int) -> None:
+    house = House()
+    house.submit(Terms(time_limit_ms=10_000))
+    house.start(1)
+    house.engine.turn()
+    house.clock.true_ms += 4_000
+    house.clock.set_wall(by_ms)
+    house.engine.turn()
+    assert house.engine.next_wakeup_ms() == house.clock.now_ms + 6_000
+
+
+@pytest.mark.parametrize("by_ms", [-3_600_000, 86_400_000])
+def test_a_start_noted_before_the_clock_was_set_does_not_change_the_time_limit(by_ms: int) -> None:
+    house = House()
+    house.submit(Terms(time_limit_ms=10_000))
+    house.start(1)
+    house.clock.set_wall(by_ms)
+    house.engine.turn()
+    assert house.engine.state.now_ms == house.clock.now_ms
+    assert house.engine.next_wakeup_ms() == house.clock.now_ms + 10_000
+    assert house.job(1).state is JobState.RUNNING
+
+
+@pytest.mark.parametrize("by_ms", [-3_600_000, 86_400_000])
+def test_a_clock_that_is_set_while_the_disk_is_full_does_not_change_a_time_limit(
+    by_ms: int,
+) -> None:
+    house = House()
+    house.submit(Terms(time_limit_ms=10_000))
+    house.start(1)
+    house.engine.turn()
+    house.store.full = True
+    house.clock.set_wall(by_ms)
+    house.engine.turn()
+    house.clock.true_ms += 1_000
+    house.engine.turn()
+    house.store.full = False
+    house.engine.turn()
+    assert house.engine.next_wakeup_ms() == house.clock.now_ms + 9_000
+    house.restart()
+    assert house.engine.next_wakeup_ms() == house.clock.now_ms + 9_000
+
+
+@pytest.mark.parametrize("by_ms", [-3_600_000, 86_400_000])
+def test_a_clock_that_was_set_while_no_engine_ran_does_not_change_a_time_limit(by_ms: int) -> None:
+    house = House()
+    house.submit(Terms(time_limit_ms=10_000, retries=1))
+    house.submit(Terms(retries=1))
+    house.start(1)
+    house.start(2)
+    house.engine.turn()
+    house.executor.facts.append(ev.AttemptExited(house.clock.now_ms, 2, 1, Exit(code=1)))
+    house.engine.turn()
+    house.clock.set_wall(by_ms)
+    house.restart()
+    house.engine.turn()
+    assert house.job(1).state is JobState.RUNNING
+    assert house.job(2).backoff_until_ms == house.clock.now_ms + 1_000
+    assert house.engine.next_wakeup_ms() == house.clock.now_ms + 1_000
+    house.clock.true_ms += 1_000
+    house.engine.turn()
+    assert house.job(2).state is JobState.RUNNING
+    assert house.engine.next_wakeup_ms() == house.clock.now_ms + 9_000
+
+
+def test_a_fact_never_carries_the_state_beyond_the_present() -> None:
+    house = House()
+    house.submit()
+    house.start(1)
+    house.engine.turn()
+    far = house.clock.now_ms + 3_600_000
+    house.executor.facts.append(ev.AttemptExited(far, 1, 1, Exit(code=0)))
+    house.engine.turn()
+    assert house.engine.state.now_ms == house.clock.now_ms
+
+
+def test_the_engine_starts_with_the_time_that_it_reads() -> None:
+    house = House()
+    assert house.clock.read() == Reading(house.engine.state.now_ms)

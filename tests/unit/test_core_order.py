@@ -1,0 +1,203 @@
+"""Who is next: priority, then submission, whatever was edited, held or taken in between."""
+
+from __future__ import annotations
+
+from stoker.core.model import Job, Need, Terms
+from stoker.core.order import JobClass, ReadyQueue
+from unit.core_scene import Scene, cpu_only, whole
+
+
+class Line:
+    """A ready queue with jobs made by hand."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, Job] = {}
+        self.ready = ReadyQueue(self.jobs.get)
+
+    def add(self, job_id: int, need: Need | None = None, priority: int = 0) -> Job:
+        job = Job(job_id, Need() if need is None else need, Terms(), priority)
+        self.jobs[job_id] = job
+        self.ready.add(job)
+        return job
+
+    def remove(self, job_id: int) -> None:
+        self.ready.discard(self.jobs.pop(job_id))
+
+    def in_order(self, *, gpu: bool = True) -> list[int]:
+        """The jobs as planning would meet them; the queue is as before afterwards."""
+        met: list[Job] = []
+        while (cls := self.ready.pop_class(gpu)) is not None:
+            head = self.head(cls)
+            met.append(head)
+            self.ready.discard(head)
+            self.ready.put_back(cls)
+        for job in met:
+            self.ready.add(job)
+        return [job.id for job in met]
+
+    def head(self, cls: JobClass) -> Job:
+        head = self.ready.head(cls)
+        assert head is not None
+        return head
+
+
+def test_jobs_of_one_priority_go_in_the_order_of_their_submission() -> None:
+    line = Line()
+    for job_id in (3, 1, 2):
+        line.add(job_id)
+    assert line.in_order() == [1, 2, 3]
+
+
+def test_a_lower_priority_number_goes_first_whenever_it_was_submitted() -> None:
+    line = Line()
+    line.add(1, priority=0)
+    line.add(2, priority=-1)
+    line.add(3, priority=5)
+    line.add(4, priority=-1)
+    assert line.in_order() == [2, 4, 1, 3]
+
+
+def test_jobs_of_different_needs_are_merged_into_one_order() -> None:
+    line = Line()
+    for job_id in range(1, 9):
+        line.add(job_id, whole(1 + job_id % 3), priority=job_id % 2)
+    assert line.in_order() == [2, 4, 6, 8, 1, 3, 5, 7]
+
+
+def test_jobs_without_gpus_stand_in_a_line_of_their_own() -> None:
+    line = Line()
+    line.add(1, whole())
+    line.add(2, cpu_only())
+    assert line.in_order(gpu=True) == [1]
+    assert line.in_order(gpu=False) == [2]
+
+
+def test_a_job_that_was_taken_out_of_line_is_not_met() -> None:
+    line = Line()
+    for job_id in (1, 2, 3):
+        line.add(job_id)
+    line.remove(1)
+    line.remove(3)
+    assert line.in_order() == [2]
+    assert line.ready.count == 1
+
+
+def test_a_class_whose_last_job_left_costs_nothing_any_more() -> None:
+    line = Line()
+    line.add(1, whole(2))
+    line.add(2, whole(1))
+    line.remove(1)
+    assert [cls.need.gpus for cls in line.ready.classes()] == [1]
+    assert line.in_order() == [2]
+
+
+def test_a_class_can_come_back_after_it_was_dropped() -> None:
+    line = Line()
+    line.add(1)
+    line.remove(1)
+    line.add(2)
+    assert line.in_order() == [2]
+
+
+def test_adding_a_job_twice_is_the_same_as_once() -> None:
+    line = Line()
+    job = line.add(1)
+    line.ready.add(job)
+    assert line.ready.count == 1
+    assert line.in_order() == [1]
+
+
+def test_taking_out_a_job_that_does_not_stand_in_line_does_nothing() -> None:
+    line = Line()
+    line.add(1)
+    line.ready.discard(Job(2, Need(), Terms()))
+    line.ready.discard(Job(3, whole(3), Terms()))
+    assert line.ready.count == 1
+
+
+def test_a_job_with_a_new_priority_moves_and_its_old_place_is_forgotten() -> None:
+    line = Line()
+    for job_id in (1, 2, 3):
+        line.add(job_id)
+    for priority in (5, 0, 7):  # Its old places are still in the heap, and must not count.
+        line.ready.discard(line.jobs[1])
+        line.jobs[1].priority = priority
+        line.ready.add(line.jobs[1])
+    assert line.in_order() == [2, 3, 1]
+    line.ready.discard(line.jobs[3])
+    line.jobs[3].priority = -1
+    line.ready.add(line.jobs[3])
+    assert line.in_order() == [3, 2, 1]
+
+
+def test_a_class_moves_back_in_line_when_its_head_leaves() -> None:
+    line = Line()
+    line.add(1, whole(1))
+    line.add(2, whole(2))
+    line.add(3, whole(1))
+    line.remove(1)
+    assert line.in_order() == [2, 3]
+
+
+def test_a_class_moves_forward_in_line_for_an_urgent_job() -> None:
+    line = Line()
+    line.add(1, whole(1))
+    line.add(2, whole(2))
+    line.add(3, whole(2), priority=-1)
+    assert line.in_order() == [3, 1, 2]
+
+
+def test_a_class_that_was_looked_at_and_put_back_stands_where_it_stood() -> None:
+    line = Line()
+    line.add(1, whole(1))
+    line.add(2, whole(2))
+    popped = line.ready.pop_class(gpu=True)
+    assert popped is not None and line.head(popped).id == 1
+    line.ready.put_back(popped)
+    line.ready.put_back(popped)
+    assert line.in_order() == [1, 2]
+
+
+def test_jobs_that_differ_in_time_limit_or_group_are_of_different_classes() -> None:
+    scene = Scene(1)
+    scene.running()
+    for limit_s in (None, 10, 20):
+        scene.submit(limit_s=limit_s)
+        scene.submit(limit_s=limit_s, group="a")
+        scene.submit(limit_s=limit_s, priority=4)
+    assert len(scene.state.ready.classes()) == 6
+    assert scene.state.ready.count == 9
+
+
+def test_the_class_of_a_job_is_known_only_while_it_stands_in_line() -> None:
+    scene = Scene(1)
+    running = scene.running()
+    waiting = scene.submit()
+    ready = scene.state.ready
+    cls = ready.class_of(scene.job(waiting))
+    assert cls is not None and cls.need == whole()
+    assert ready.class_of(scene.job(running)) is None
+    assert ready.class_of(Job(9, whole(7), Terms())) is None
+
+
+def test_an_edited_priority_decides_who_starts() -> None:
+    scene = Scene(1)
+    scene.running()
+    first, second = scene.submit(), scene.submit()
+    scene.edit(first, priority=3)
+    scene.exited(1)
+    assert list(scene.plan()) == [second]
+
+
+def test_a_retried_job_keeps_its_place_by_its_id() -> None:
+    scene = Scene(1)
+    failing = scene.submit(retries=1)
+    scene.plan()
+    scene.started(failing)
+    later = scene.submit()
+    scene.exited(failing, code=1)
+    scene.pass_s(60)
+    assert list(scene.plan()) == [failing]
+    scene.started(failing)
+    scene.exited(failing)
+    assert list(scene.plan()) == [later]
