@@ -62,6 +62,8 @@ class JobRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     err: str | None = None
     gpu_arg: bool = False
     hold: bool = False
+    params: dict[str, Any] = {}  # of the point of a sweep that the job is
+    point: Annotated[str, Meta(max_length=100)] | None = None  # names that point: see Points
 
 
 class Submit(Request, tag="submit"):
@@ -101,10 +103,28 @@ class Why(Request, tag="why"):
     select: Select
 
 
+class Points(Request, tag="points"):
+    """Which points have a job already. Answer: `points`: `{point: {"id", "state"}}`, the latest."""
+
+    points: list[str]
+
+
 class Wait(Request, tag="wait"):
     """Answered when all jobs are final: `jobs` with `id`, `state`, `exit_code`, `signal`."""
 
     select: Select
+
+
+class Follow(Request, tag="follow"):
+    """Hear of a group's jobs as they start and end, from now on, on this connection.
+
+    First `{"ok": true}`, then lines `{"ok": true, "event": "started", "id", "attempt", "gpus"}`
+    and `{"ok": true, "event": "ended", "id", "attempt", "state", "exit_code", "signal", "reason",
+    "final"}`; with `final` false the job is queued again for another attempt. Further requests on
+    the connection are answered in between.
+    """
+
+    group: str
 
 
 class Cancel(Request, tag="cancel"):
@@ -246,7 +266,7 @@ class AttachStarted(Request, tag="attach_started"):
 
 
 AnyRequest = (
-    Submit | List | Show | Why | Wait | Cancel | Retry | Hold | Release | Remove | Edit
+    Submit | List | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
     | Pause | Resume | LimitGroup | Gpus | GpuAdd | GpuRemove | GpuDrain | GpuResume
     | ConfigGet | ConfigSet | Status | Hello | Shutdown | Attach | AttachStarted
 )  # fmt: skip

@@ -147,6 +147,8 @@ class Launch:
     gpu_arg: bool = False
     requires: tuple[Requirement, ...] = ()  # all, as asked for
     kind: str = ""  # jobs of the same kind take about as long, and as much
+    params: Mapping[str, object] = field(default_factory=dict)  # of the point that it is
+    point: str | None = None  # names that point, so that it is known again
 
 
 @dataclass(slots=True)

@@ -92,6 +92,7 @@ class Change:
     submissions: list[ev.SubmissionTaken] = field(default_factory=list)
     edited: list[ev.JobEdited] = field(default_factory=list)
     touched: dict[int, None] = field(default_factory=dict)
+    placed: list[int] = field(default_factory=list)  # touched, and given GPUs
     retried: list[int] = field(default_factory=list)  # touched, and final before
     ended: list[Ended] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
@@ -463,6 +464,7 @@ class State:
         job.backoff_until_ms = None
         job.active = Attempt(e.attempt, e.gpus, e.at_ms)
         self._occupy(job, job.active)
+        self.change.placed.append(job.id)
         self.to_start[job.id] = None
         self._set_attempt_timers(job)
 

@@ -14,6 +14,7 @@ from stoker import __version__
 from stoker.api import messages as msg
 from stoker.core.model import FINAL, JobState
 from stoker.daemon import devices, orders, settings, show
+from stoker.daemon.followers import Followers
 from stoker.daemon.loop import Rounds
 from stoker.daemon.selecting import selected
 from stoker.daemon.server import Connection
@@ -42,6 +43,7 @@ class Handlers:
     views: Views
     inventory: DeclaredInventory
     terminals: Terminals
+    followers: Followers
     home: str
     socket: str
     attempts: Path
@@ -107,8 +109,13 @@ class Handlers:
             case msg.Why(select=select):
                 ids = self._selected(select)
                 connection.answer(jobs=self._shower().why(self.rounds.state, ids))
+            case msg.Points(points=points):
+                found = views.at_points(points)
+                connection.answer(points={p: {"id": i, "state": s} for p, (i, s) in found.items()})
             case msg.Wait(select=select):
                 self._wait(select, connection)
+            case msg.Follow(group=group):
+                self.followers.follow(group, connection)
             case msg.Status():
                 self._status(request, connection)
             case msg.Hello():

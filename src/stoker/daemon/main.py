@@ -26,6 +26,7 @@ from stoker.core.model import Cause
 from stoker.core.state import State
 from stoker.daemon import settings
 from stoker.daemon.clock import SystemClock
+from stoker.daemon.followers import Followers
 from stoker.daemon.handlers import Handlers
 from stoker.daemon.loop import Rounds
 from stoker.daemon.orders import stop_event
@@ -85,12 +86,14 @@ class Daemon:
         self.rounds = Rounds(engine, self.clock.now_ms)
         views = Views(self.store.connection)
         self.terminals = Terminals(self.rounds, views, self.executor)
+        self.followers = Followers(self.rounds)
         self.handlers = Handlers(
             self.rounds,
             self.store,
             views,
             self.inventory,
             self.terminals,
+            self.followers,
             home.root,
             home.socket,
             attempts,
@@ -120,6 +123,7 @@ class Daemon:
         )
         self.rounds.after_turn += [
             self.terminals.tell_reasons,
+            self.followers.tell,
             self._delete_removed,
             self._end_if_done,
         ]

@@ -103,6 +103,8 @@ class Shower:
             "ended_at_ms": row["ended_at_ms"],
             "log": log,
             "err_log": err_log,
+            "params": row["params"] or {},
+            "point": row["point"],
         }
 
     def _reason(self, row: dict[str, Any], job: Job | None, reasons: _Reasons) -> str | None:

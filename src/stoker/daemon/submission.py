@@ -140,6 +140,8 @@ class _Maker:
             job.gpu_arg,
             (*_required(job.after, True), *_required(job.after_any, False)),
             kind_of(argv, job.shell),
+            job.params,
+            job.point,
         )
         return Draft(
             self._needs.setdefault(need, need),

@@ -110,7 +110,7 @@ class SqliteStore:
         """See ports.Store."""
         row = self.connection.execute(self._sql["launch"], (job_id,)).fetchone()
         assert row is not None, f"job {job_id} is not in the store"
-        body, name, user, kind, requires, env = row
+        body, name, user, kind, requires, params, point, env = row
         fields = msgspec.json.decode(body)
         fields["argv"] = tuple(fields["argv"])
         return Launch(
@@ -119,6 +119,8 @@ class SqliteStore:
             user=user,
             kind=kind,
             requires=_requirements(requires),
+            params=msgspec.json.decode(params) if params else {},
+            point=point,
             **fields,
         )
 
@@ -258,6 +260,8 @@ class SqliteStore:
             _launch_body(launch),
             self._environment_id(cursor, launch.env),
             launch.kind,
+            msgspec.json.encode(launch.params).decode() if launch.params else None,
+            launch.point,
         )
 
     def _update_row(self, cursor: sqlite3.Cursor, job: Job) -> tuple[Any, ...]:

@@ -104,6 +104,16 @@ class Views:
         """How long the latest jobs of a kind ran that ended well."""
         return self._ids("run_times", kind, most) if kind else []
 
+    def at_points(self, points: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """The id and state of the latest job at each of these points."""
+        found: dict[str, tuple[int, str]] = {}
+        for start in range(0, len(points), _MOST_PARAMETERS):
+            part = points[start : start + _MOST_PARAMETERS]
+            query = self._sql["jobs_at_points"].format(marks=_marks(part))
+            for point, job_id, state in self._connection.execute(query, part):
+                found[point] = (job_id, state)
+        return found
+
     def kinds_of_unfinished(self) -> dict[int, str]:
         """The kind of every job that is not final."""
         return dict(self._connection.execute(self._sql["kinds_of_unfinished"]).fetchall())
@@ -128,7 +138,7 @@ def _marks(values: Sequence[Any]) -> str:
 def _decoded(row: dict[str, Any]) -> dict[str, Any]:
     row["need"] = need_from(row["need"])
     row["terms"] = Terms(**json.loads(row["terms"]))
-    for name in ("launch", "requires", "gpus"):
+    for name in ("launch", "requires", "gpus", "params"):
         row[name] = json.loads(row[name]) if row[name] else None
     return row
 

@@ -71,8 +71,9 @@ ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, max_running = exclude
 
 -- name: add_job
 INSERT INTO jobs (id, state, priority, need, terms, "group", name, user, submitted_at_ms,
-                  not_before_ms, unmet, requires, launch, environment, kind)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                  not_before_ms, unmet, requires, launch, environment, kind, params,
+                  point)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_job
 -- A job that is not final; a retried one loses its former ending.
@@ -116,7 +117,7 @@ SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms
 DELETE FROM jobs WHERE id = ? AND ended_at_ms IS NOT NULL;
 
 -- name: launch
-SELECT j.launch, j.name, j.user, j.kind, j.requires, e.body
+SELECT j.launch, j.name, j.user, j.kind, j.requires, j.params, j.point, e.body
 FROM jobs AS j JOIN environments AS e ON e.id = j.environment
 WHERE j.id = ?;
 
@@ -147,6 +148,7 @@ DELETE FROM submissions WHERE at_ms < ?;
 SELECT j.id, j.state, j.priority, n.body AS need, t.body AS terms, j."group", j.name, j.user,
        j.submitted_at_ms, j.not_before_ms, j.backoff_until_ms, j.attempt, j.failures, j.requires,
        j.launch, j.ended_at_ms, j.cause, j.exit_code, j.signal, j.detail, j.kind,
+       j.params, j.point,
        a.gpus, a.placed_at_ms, a.started_at_ms, a.pid
 FROM jobs AS j
 JOIN needs AS n ON n.id = j.need
@@ -182,3 +184,10 @@ SELECT job_id, attempts FROM removals LIMIT ?;
 
 -- name: removal_done
 DELETE FROM removals WHERE job_id = ?;
+
+-- name: jobs_at_points
+-- The latest job of each point; `marks` is as many question marks as there are points.
+SELECT j.point, j.id, j.state
+FROM jobs AS j
+JOIN (SELECT point, max(id) AS id FROM jobs WHERE point IN ({marks}) GROUP BY point) AS latest
+  ON latest.id = j.id;

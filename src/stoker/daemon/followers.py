@@ -1,0 +1,70 @@
+"""Clients that follow a group: they hear of each start and each end as it is committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from stoker.core.reasons import outcome_words
+from stoker.core.state import Ended
+from stoker.daemon.loop import Rounds
+from stoker.daemon.server import Connection
+
+
+@dataclass(slots=True)
+class Followers:
+    """Who follows which group."""
+
+    rounds: Rounds
+    _by_group: dict[str, list[Connection]] = field(default_factory=dict)
+
+    def follow(self, group: str, connection: Connection) -> None:
+        """Tell this client of the group from now on."""
+        self._by_group.setdefault(group, []).append(connection)
+        connection.on_close.append(lambda: self._forget(group, connection))
+        connection.answer()
+
+    def tell(self) -> None:
+        """After a turn: pass on what it has committed."""
+        if not self._by_group:
+            return
+        change, state = self.rounds.engine.committed, self.rounds.state
+        # Ends come first: within one turn the end of one job makes room for the start of the next.
+        for ended in change.ended:
+            if ended.attempt is not None or ended.job_is_final:
+                self._pass_on(ended.job.group, _ended_line(ended))
+        for job_id in change.placed:
+            job = state.jobs.get(job_id)
+            if job is not None and job.active is not None:
+                line = {
+                    "event": "started",
+                    "id": job_id,
+                    "attempt": job.active.number,
+                    "gpus": list(job.active.gpus),
+                }
+                self._pass_on(job.group, line)
+
+    def _pass_on(self, group: str | None, line: dict[str, Any]) -> None:
+        for connection in self._by_group.get(group or "", ()):
+            connection.tell(**line)
+
+    def _forget(self, group: str, connection: Connection) -> None:
+        followers = self._by_group.get(group, [])
+        if connection in followers:
+            followers.remove(connection)
+        if not followers:
+            self._by_group.pop(group, None)
+
+
+def _ended_line(ended: Ended) -> dict[str, Any]:
+    how = ended.outcome.exit
+    return {
+        "event": "ended",
+        "id": ended.job.id,
+        "attempt": ended.attempt.number if ended.attempt is not None else 0,
+        "state": ended.outcome.state.value,
+        "exit_code": how.code if how is not None else None,
+        "signal": how.signal if how is not None else None,
+        "reason": outcome_words(ended.outcome),
+        "final": ended.job_is_final,
+    }
