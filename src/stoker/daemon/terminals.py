@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from stoker.api.messages import AttachStarted
@@ -18,8 +17,9 @@ from stoker.errors import Failed, NotFound
 from stoker.executors.local import Grant, LocalExecutor
 from stoker.store.views import Views, outcome_of
 
-# A client whose connection broke, since the daemon was restarted say, has this long to come back.
-COMES_BACK_WITHIN_S = 15.0
+# A client that has submitted, or whose connection broke since the daemon was restarted, has this
+# long to come (back).
+COMES_WITHIN_S = 15.0
 
 
 @dataclass(slots=True)
@@ -61,9 +61,7 @@ class Terminals:
         """The job's time has come: its client is to start it. Repeated until it has."""
         terminal = self._terminals.get(grant.job_id)
         if terminal is None:
-            if grant.job_id not in self._expected:
-                self.executor.attached_client_gone((grant.job_id, grant.attempt))
-                self.rounds.wake()
+            self.expect(grant.job_id)
             return
         if terminal.granted == grant.attempt:
             return
@@ -104,18 +102,28 @@ class Terminals:
                 terminal.last_text = text
                 terminal.connection.tell(event="waiting", text=text)
 
-    def expect_back(self, job_ids: Iterable[int]) -> None:
-        """The daemon was restarted: the clients of these jobs are about to come back."""
-        self._expected.update(job_ids)
-        if self._expected:
+    def expect(self, job_id: int) -> None:
+        """The client of this job is about to come: it has just submitted it, or lost us."""
+        if job_id not in self._expected:
+            self._expected.add(job_id)
             loop = asyncio.get_running_loop()
-            loop.call_later(COMES_BACK_WITHIN_S, self._give_up_on_missing)
+            loop.call_later(COMES_WITHIN_S, self._give_up, job_id)
 
-    def _give_up_on_missing(self) -> None:
-        missing, self._expected = sorted(self._expected), set()
-        for job_id in missing:
+    def _give_up(self, job_id: int) -> None:
+        if job_id in self._expected:
+            self._expected.discard(job_id)
+            self._client_is_gone(job_id)
+
+    def _client_is_gone(self, job_id: int) -> None:
+        """What waits is called off; what was placed is looked for, or called off; the rest runs."""
+        job = self.rounds.state.jobs.get(job_id)
+        if job is None:
+            return
+        if job.active is None:
             self._call_off(job_id)
-        self.rounds.wake()  # Those that were placed and not started are looked at by `grant`.
+        elif job.active.started_at_ms is None:
+            self.executor.attached_client_gone((job_id, job.active.number))
+            self.rounds.wake()
 
     def _call_off(self, job_id: int) -> None:
         def ignore(answer: Answer) -> None:
@@ -137,8 +145,7 @@ class Terminals:
             if terminal.watcher is not None:
                 self.rounds.unwatch(terminal.watcher)
             del self._terminals[job_id]
-            self._call_off(job_id)
-            self.rounds.wake()
+            self._client_is_gone(job_id)
 
     def _ended(self, job_id: int, connection: Connection) -> None:
         row = self.views.rows([job_id])[0]

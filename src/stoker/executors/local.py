@@ -329,7 +329,7 @@ class LocalExecutor:
     ) -> None:
         try:
             pidfd = os.pidfd_open(process.pid)
-            if not is_alive(process):
+            if not ours and not is_alive(process):
                 os.close(pidfd)
                 raise ProcessLookupError
         except ProcessLookupError:

@@ -53,6 +53,7 @@ class SqliteStore:
         self._terms: dict[Terms, int] = {}
         self._environments: dict[bytes, int] = {}  # by digest
         self._environments_seen: dict[int, int] = {}  # by object, within one commit
+        self._last_environment: tuple[int, dict[str, str]] = (0, {})
         self.finished: dict[str, int] = {}  # how many final jobs, by state
 
     def close(self) -> None:
@@ -110,11 +111,11 @@ class SqliteStore:
         """See ports.Store."""
         row = self.connection.execute(self._sql["launch"], (job_id,)).fetchone()
         assert row is not None, f"job {job_id} is not in the store"
-        body, name, user, kind, requires, params, point, env = row
+        body, name, user, kind, requires, params, point, environment = row
         fields = msgspec.json.decode(body)
         fields["argv"] = tuple(fields["argv"])
         return Launch(
-            env=msgspec.json.decode(zlib.decompress(env)),
+            env=self._environment(environment),
             name=name,
             user=user,
             kind=kind,
@@ -123,6 +124,13 @@ class SqliteStore:
             point=point,
             **fields,
         )
+
+    def _environment(self, number: int) -> dict[str, str]:
+        """The environment that was kept; jobs of a submission start one after the other with it."""
+        if self._last_environment[0] != number:
+            row = self.connection.execute(self._sql["environment"], (number,)).fetchone()
+            self._last_environment = (number, msgspec.json.decode(zlib.decompress(row[0])))
+        return self._last_environment[1]
 
     def settings(self) -> dict[str, str]:
         """What its user has set, and a few notes of the daemon's own."""
@@ -213,6 +221,7 @@ class SqliteStore:
             cursor.executemany(sql["remove_job"], [(job_id,) for job_id in change.removed])
             cursor.execute(sql["drop_unused_environments"])
             self._environments.clear()
+            self._last_environment = (0, {})
         if change.gpus:
             cursor.execute(sql["clear_gpus"])
             cursor.executemany(

@@ -117,9 +117,11 @@ SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms
 DELETE FROM jobs WHERE id = ? AND ended_at_ms IS NOT NULL;
 
 -- name: launch
-SELECT j.launch, j.name, j.user, j.kind, j.requires, j.params, j.point, e.body
-FROM jobs AS j JOIN environments AS e ON e.id = j.environment
-WHERE j.id = ?;
+SELECT j.launch, j.name, j.user, j.kind, j.requires, j.params, j.point, j.environment
+FROM jobs AS j WHERE j.id = ?;
+
+-- name: environment
+SELECT body FROM environments WHERE id = ?;
 
 -- name: count_by_state
 SELECT state, count(*) FROM jobs GROUP BY state;
