@@ -22,7 +22,8 @@ class Followers:
         """Tell this client of the group from now on."""
         self._by_group.setdefault(group, []).append(connection)
         connection.on_close.append(lambda: self._forget(group, connection))
-        connection.answer()
+        connection.tell()
+        connection.take_more()
 
     def tell(self) -> None:
         """After a turn: pass on what it has committed."""

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -50,6 +50,7 @@ class Handlers:
     shut_down: Callable[[str], None]
     started_at_ms: int
     started_monotonic: float
+    connections: set[Connection] = field(default_factory=set)
 
     def handle(self, request: msg.AnyRequest, connection: Connection) -> None:
         """Answer a request, now or after its turn."""

@@ -133,6 +133,9 @@ class Daemon:
         ready()
         await self._ended.wait()
         server.close()
+        for connection in list(self.handlers.connections):
+            connection.say_goodbye()
+        await asyncio.sleep(0)  # Answers that are on their way leave before we do.
         os.unlink(self.home.socket)
 
     def shut_down(self, mode: str) -> None:

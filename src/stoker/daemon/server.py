@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stoker.api.messages import MAX_MESSAGE_BYTES, AnyRequest
-from stoker.errors import Failed, StokerError, UsageError
+from stoker.errors import Failed, StokerError, Unavailable, UsageError
 
 if TYPE_CHECKING:
     from stoker.daemon.handlers import Handlers
@@ -39,6 +39,7 @@ class Connection(asyncio.Protocol):
         self._size = 0
         self._requests: deque[bytes] = deque()
         self._busy = False
+        self._follows = False
         self.on_close: list[Any] = []  # called with no arguments when the client is gone
 
     # ------------------------------------------------------------------ asyncio's side
@@ -47,6 +48,7 @@ class Connection(asyncio.Protocol):
         """Refuse anybody but the owner."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._handlers.connections.add(self)
         peer: socket.socket = transport.get_extra_info("socket")
         if peer_uid(peer) != os.geteuid():
             log.warning("refused a connection from user id %d", peer_uid(peer))
@@ -77,6 +79,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell those who followed something for this client."""
         self._transport = None
+        self._handlers.connections.discard(self)
         self._requests.clear()
         for action in self.on_close:
             action()
@@ -117,8 +120,15 @@ class Connection(asyncio.Protocol):
 
     def take_more(self) -> None:
         """Let further requests come while this one goes on."""
+        self._follows = True
         self._busy = False
         asyncio.get_running_loop().call_soon(self._next)
+
+    def say_goodbye(self) -> None:
+        """The daemon ends on purpose: tell a client that still waits for something."""
+        if self._busy or self._follows:
+            hint = "`stoker daemon start` starts it again"
+            self.fail(Unavailable("the daemon was stopped", hint))
 
     @property
     def closed(self) -> bool:
