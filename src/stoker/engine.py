@@ -83,9 +83,8 @@ class Engine:
             change = self.state.take_change()
             if change:
                 self._store.commit(self.state, change)
-                self.committed = change
         except StoreFailed as failure:
-            self.failing = True
+            self.failing, self.committed = True, Change()
             self.state = self._store.load(reading.now_ms)
             error = Unavailable(
                 f"the state can't be saved: {failure}",
@@ -94,8 +93,10 @@ class Engine:
             return [Answer(error=error) for _ in wishes]
         except BaseException:
             # A bug, found before anything was committed: memory is worth nothing, disk is.
+            self.committed = Change()
             self.state = self._store.load(reading.now_ms)
             raise
+        self.failing, self.committed = False, change
         self._shift_ms = 0
         self._executor.settled(facts)
         self._executor.carry_out(orders(self.state), self._store.launch, reading.now_ms)

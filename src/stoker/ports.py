@@ -59,11 +59,31 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SeenGpu:
-    """A GPU that is there."""
+class SeenProcess:
+    """A process on a GPU, ours or not; `used_mib` is None where the driver does not tell."""
 
-    id: str
+    pid: int
+    used_mib: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenGpu:
+    """A GPU that is there, and what was measured on it; None is what nobody knows."""
+
+    id: str  # the UUID where the driver gives one, else the declared index
     memory_mib: int | None = None
+    index: int | None = None  # in the order of the PCI bus
+    name: str = ""
+    used_mib: int | None = None
+    reserved_mib: int | None = None  # by the driver itself
+    utilisation_percent: int | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    processes: tuple[SeenProcess, ...] = ()
+    fault: str = ""  # why it can't be used, e.g. "GPU is lost"
+    measured_at_ms: int | None = None
+    distances: tuple[tuple[str, int], ...] = ()  # to other GPUs by id: smaller is closer
 
 
 @dataclass(frozen=True, slots=True)

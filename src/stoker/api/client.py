@@ -66,7 +66,7 @@ class Client:
         if self.autostart:
             from stoker.api.launch import start_daemon
 
-            start_daemon()
+            start_daemon(self.home)
             if self._try_to_connect():
                 return
         raise self._unreachable("the daemon is not running")

@@ -110,7 +110,10 @@ class Points(Request, tag="points"):
 
 
 class Wait(Request, tag="wait"):
-    """Answered when all jobs are final: `jobs` with `id`, `state`, `exit_code`, `signal`."""
+    """Answered when all jobs are final.
+
+    `jobs`: each `id`, `name`, `state`, `reason`, `exit_code`, `signal`.
+    """
 
     select: Select
 
@@ -180,7 +183,7 @@ class LimitGroup(Request, tag="limit_group"):
     """At most so many of a group's jobs run at a time; null lifts the limit."""
 
     group: str
-    max_running: Annotated[int, Meta(ge=1)] | None
+    max_running: Annotated[int, Meta(ge=1, le=1_000_000)] | None
 
 
 class Gpus(Request, tag="gpus"):
@@ -266,7 +269,7 @@ class AttachStarted(Request, tag="attach_started"):
 
 
 AnyRequest = (
-    Submit | List | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
-    | Pause | Resume | LimitGroup | Gpus | GpuAdd | GpuRemove | GpuDrain | GpuResume
-    | ConfigGet | ConfigSet | Status | Hello | Shutdown | Attach | AttachStarted
+    Submit | List | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release
+    | Remove | Edit | Pause | Resume | LimitGroup | Gpus | GpuAdd | GpuRemove | GpuDrain
+    | GpuResume | ConfigGet | ConfigSet | Status | Hello | Shutdown | Attach | AttachStarted
 )  # fmt: skip

@@ -151,8 +151,9 @@ class AttachedProcess:
     def _take(self, info: signal.struct_siginfo) -> None:
         if info.si_signo == signal.SIGCHLD:
             return
-        # The terminal's own signals (si_code > 0: from the kernel) have reached the job as well.
-        from_terminal = info.si_code > 0
+        # The terminal's own signals (si_code > 0: from the kernel) have reached the job as well;
+        # but when the terminal dies, the kernel tells only the leader of the session.
+        from_terminal = info.si_code > 0 and info.si_signo != signal.SIGHUP
         if info.si_signo != signal.SIGINT:
             if not from_terminal:
                 signal_tree(self.pid, info.si_signo)

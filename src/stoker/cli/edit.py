@@ -23,6 +23,7 @@ _CLEARED: dict[str, dict[str, Any]] = {
     "on": {"on": []},
     "prefer": {"prefer": []},
     "cpus": {"cpus": None},
+    "max_per_gpu": {"max_per_gpu": None},
     "name": {"name": None},
     "group": {"group": None},
     "time_limit": {"time_limit_ms": None},
@@ -94,7 +95,7 @@ def edit(args: Args) -> int:
 
 def _changes(args: Args) -> dict[str, Any]:
     cleared = [key for key in _CLEARED if args[key] is _NONE]
-    changes = fields_from({**args, **dict.fromkeys((*cleared, *_FIXED))})
+    changes = fields_from({**args, **dict.fromkeys((*cleared, *_FIXED))}, editing=True)
     for key in cleared:
         changes |= _CLEARED[key]
     # A count replaces a share, and a shell string a list of words; both at once mean nothing.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from stoker.cli.options import Args
 
 _SECTIONS = (
-    ("Jobs", ("add", "run", "ls", "show", "why", "logs", "wait")),
+    ("Jobs", ("add", "run", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait")),
     ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
     ("The queue and the machine", ("status", "pause", "resume", "gpus", "config", "daemon")),
     ("Help", ("help", "completion")),
@@ -53,7 +53,7 @@ def show_verb(verb: Verb) -> int:
 def usage(verb: Verb) -> str:
     """How a verb is written, in one line."""
     words = ["stoker", *verb.name.split()]
-    if verb.verbs:
+    if verb.run is None:
         members = "|".join(member.name.rpartition(" ")[2] for member in verb.verbs)
         words.append(f"[{members}]" if verb.default else members)
         return " ".join([*words, "..."])
@@ -82,10 +82,11 @@ def verb_help(verb: Verb, colour: bool) -> str:
     if verb.verbs:
         lines.append("")
         for member in verb.verbs:
-            lines += _described(f"  {member.name.rpartition(' ')[2]}", member.summary, 18)
+            word = f"stoker {member.name}" if verb.run else member.name.rpartition(" ")[2]
+            lines += _described(f"  {word}", member.summary, 22 if verb.run else 18)
     for positional in verb.positionals:
         lines += ["", *_described(f"  {positional.metavar}", positional.help, 22)]
-    if not verb.verbs:
+    if verb.run is not None:
         lines += ["", painted("Options:", "bold", colour)]
         for option in verb.options:
             lines += _described(f"  {flags(option)}", option.help, 22)

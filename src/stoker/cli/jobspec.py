@@ -26,6 +26,10 @@ def _count(text: str) -> int:
     return quantities.whole_number(text, 0, 1_000_000)
 
 
+def _jobs_per_gpu(text: str) -> int:
+    return quantities.whole_number(text, 1, 1000)
+
+
 def _priority(text: str) -> int:
     return quantities.whole_number(text, -1_000_000_000, 1_000_000_000, "priority")
 
@@ -43,6 +47,8 @@ JOB_OPTIONS = (
     Option("on", "only on these GPUs", "0,1", quantities.gpu_ids),
     Option("prefer", "rather on these GPUs, in this order", "3,2", quantities.gpu_ids),
     Option("cpus", "how many CPU slots to take", "N", _count),
+    Option("max-per-gpu", "let at most so many jobs be on its GPU; by itself, a share of 1/N", "N",
+           _jobs_per_gpu),
     Option("priority", "lower goes first, like nice; 0 unless told", "N", _priority),
     Option("name", "a name for the job", "NAME", quantities.label),
     Option("group", "a group that the job belongs to", "GROUP", quantities.label),
@@ -73,8 +79,11 @@ COMMAND_NOTE = (
 )
 
 
-def fields_from(args: Args) -> dict[str, Any]:
-    """The fields of a JobRequest for the options that were given, and no others."""
+def fields_from(args: Args, *, editing: bool = False) -> dict[str, Any]:
+    """The fields of a JobRequest for the options that were given, and no others.
+
+    What an option means by itself is worked out for a new job; an edited one has other needs too.
+    """
     fields: dict[str, Any] = {}
     if args["gpus"] is not None:
         count, share = args["gpus"]
@@ -83,6 +92,7 @@ def fields_from(args: Args) -> dict[str, Any]:
         "on",
         "prefer",
         "cpus",
+        "max_per_gpu",
         "priority",
         "name",
         "group",
@@ -113,7 +123,23 @@ def fields_from(args: Args) -> dict[str, Any]:
     if args["command"]:
         fields |= command_fields(args["command"])
     _check_together(fields)
+    if not editing:
+        _share_by_count(fields)
     return fields
+
+
+def _share_by_count(fields: dict[str, Any]) -> None:
+    """So many jobs on a GPU, and nothing said of memory or shares: each has an equal share."""
+    most = fields.get("max_per_gpu", 1)
+    if most == 1 or "mem_mib" in fields or "share" in fields:
+        return
+    if fields.get("exclusive") or fields.get("gpus", 1) != 1:
+        raise UsageError(
+            f"--max-per-gpu {most} is for jobs that share one GPU, or share by memory",
+            "add --mem, or leave out --gpus and --exclusive",
+        )
+    fields["share"] = 1000 // most / 1000
+    fields.pop("gpus", None)
 
 
 def command_fields(words: list[str]) -> dict[str, Any]:
@@ -187,14 +213,27 @@ def submission(args: Args) -> dict[str, Any]:
 
 def submit(client: Client, request: dict[str, Any], **more: Any) -> int:
     """Send a submission of one job, and give the job's id."""
-    for key in ("after", "after_any"):
-        required = request["jobs"][0].get(key, [])
-        if not all(one.isdigit() for one in required):
-            # Ranges and `last` mean what they mean now; a job depends on other jobs by number.
-            found = client.call("list", select={"ids": required}, all=True)["jobs"]
-            request["jobs"][0][key] = [str(job["id"]) for job in found]
+    settle_requirements(client, request["jobs"][0])
     job_id: int = client.call("submit", **request, **more)["ids"][0]
     return job_id
+
+
+def settle_requirements(client: Client, job: dict[str, Any]) -> None:
+    """Ranges and `last` mean what they mean now; a job depends on other jobs by number."""
+    for key in ("after", "after_any"):
+        required = job.get(key, [])
+        if not all(one.isdigit() for one in required):
+            found = client.call("list", select={"ids": required}, all=True)["jobs"]
+            job[key] = [str(one["id"]) for one in found]
+
+
+def settle_requirements(client: Client, fields: dict[str, Any]) -> None:
+    """Name the jobs that a request requires by number: ranges and `last` mean what they do now."""
+    for key in ("after", "after_any"):
+        required = fields.get(key, [])
+        if not all(one.isdigit() for one in required):
+            found = client.call("list", select={"ids": required}, all=True)["jobs"]
+            fields[key] = [str(job["id"]) for job in found]
 
 
 def current_directory() -> str:

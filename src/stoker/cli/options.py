@@ -32,7 +32,18 @@ def plain(text: str) -> str:
 class Option:
     """An option: a flag if it has no `metavar`, else one that takes a value."""
 
-    __slots__ = ("choices", "convert", "files", "help", "key", "metavar", "name", "repeat", "short")
+    __slots__ = (
+        "choices",
+        "convert",
+        "files",
+        "help",
+        "key",
+        "many",
+        "metavar",
+        "name",
+        "repeat",
+        "short",
+    )
 
     def __init__(
         self,
@@ -43,6 +54,7 @@ class Option:
         *,
         short: str = "",
         repeat: bool = False,
+        many: bool = False,
         choices: tuple[str, ...] = (),
         files: str = "",
     ) -> None:
@@ -53,6 +65,7 @@ class Option:
         self.convert = convert
         self.short = short
         self.repeat = repeat
+        self.many = many  # takes all words up to the next option, as a list
         self.choices = choices  # for shell completion
         self.files = files  # "file" or "dir": what a shell should offer
 
@@ -87,7 +100,7 @@ class Positional:
 
 
 class Verb:
-    """A verb: either one that does something (`run`), or a family of such (`verbs`)."""
+    """A verb: one that does something (`run`), a family of such (`verbs`), or both."""
 
     __slots__ = (
         "command",
@@ -138,12 +151,14 @@ def choose(verb: Verb, words: list[str]) -> tuple[Verb, list[str]]:
         if word and not word.startswith("-"):
             members = {member.name.rpartition(" ")[2]: member for member in verb.verbs}
             if word not in members:
+                if verb.run is not None:
+                    return verb, words
                 raise _unknown(
                     f"stoker {verb.name}: there is no {quoted(word)}", word, members, verb
                 )
             verb, words = members[word], words[1:]
         elif word in ("-h", "--help") or not verb.default:
-            return verb, words
+            return verb, words  # The verb's own work, or its help.
         else:
             wanted = f"{verb.name} {verb.default}"
             verb = next(member for member in verb.verbs if member.name == wanted)
@@ -198,7 +213,7 @@ def _take_long(
         return
     if not equals:
         value = _next_value(flag, option, queue)
-    _store(option, flag, value, args)
+    _store(option, flag, value, queue, args)
 
 
 def _take_short(
@@ -215,7 +230,7 @@ def _take_short(
             raise _unknown(f"unknown option {quoted(word)}", word, by_flag, verb)
         if option.takes_value:
             value = letters.removeprefix("=") if letters else _next_value(flag, option, queue)
-            _store(option, flag, value, args)
+            _store(option, flag, value, queue, args)
             return
         args[option.key] = True
 
@@ -227,12 +242,21 @@ def _next_value(flag: str, option: Option, queue: list[str]) -> str:
     return queue.pop()
 
 
-def _store(option: Option, flag: str, text: str, args: Args) -> None:
+def _store(option: Option, flag: str, text: str, queue: list[str], args: Args) -> None:
     value = _converted(option.convert, text, flag)
+    if option.many:
+        value = [value]
+        while queue and not _is_option(queue[-1]):
+            value.append(_converted(option.convert, queue.pop(), flag))
     if option.repeat:
         args[option.key].append(value)
     else:
         args[option.key] = value
+
+
+def _is_option(word: str) -> bool:
+    """Whether a word ends a list of values; a negative number does not."""
+    return word.startswith("-") and len(word) > 1 and not (word[1].isdigit() or word[1] == ".")
 
 
 def _converted(convert: Callable[[str], Any], text: str, what: str) -> Any:

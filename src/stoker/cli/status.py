@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.jobtext import STATES, iso_times, job_table
+from stoker.cli.jobtext import FINAL_STATES, STATES, iso_times, job_table
 from stoker.cli.options import JSON, Option, Verb
 from stoker.cli.terminal import Cell, Column, escaped, out, painted, table, wants_colour
 
@@ -85,7 +85,8 @@ def _memory(gpu: dict[str, Any]) -> str:
 
 def _summary(answer: dict[str, Any], colour: bool) -> str:
     counts = answer["counts"]
-    words = [f"{counts[state]} {state}" for state in STATES if counts.get(state)]
+    states = ("running", "stopping", "waiting", "held", *sorted(FINAL_STATES, key=STATES.index))
+    words = [f"{counts[state]} {state}" for state in states if counts.get(state)]
     line = ", ".join(words) if words else "no jobs"
     cpus = answer.get("cpus") or {}
     if cpus.get("total"):

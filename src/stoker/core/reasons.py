@@ -144,7 +144,7 @@ def words(reason: Reason, now_ms: int) -> str:
         case QueueIsPaused(group=None):
             return "the queue is paused; `stoker resume` lets it go on"
         case QueueIsPaused(group=group):
-            return f"group {group} is paused; `stoker resume {group}` lets it go on"
+            return f"group {group} is paused; `stoker resume --group {group}` lets it go on"
         case GroupIsFull(group=group, max_running=most):
             return f"group {group} runs at most {plural(most, 'job')} at a time"
         case WaitsForTime(until_ms=until, after_failure=failed):

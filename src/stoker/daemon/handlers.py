@@ -227,10 +227,9 @@ class Handlers:
         ids = selected(select, self.views, self.rounds.state, unfinished)
 
         def done() -> None:
-            rows = self.views.rows(ids)
-            wanted = ("id", "name", "state", "exit_code", "signal")
-            jobs = [{name: row[name] for name in wanted} for row in rows]
-            connection.answer(jobs=jobs)
+            shown = self._shower().jobs(self.rounds.state, ids)
+            wanted = ("id", "name", "state", "reason", "exit_code", "signal")
+            connection.answer(jobs=[{name: job[name] for name in wanted} for job in shown])
 
         watcher = self.rounds.watch(ids, done)
         connection.on_close.append(lambda: self.rounds.unwatch(watcher))

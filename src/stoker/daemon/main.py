@@ -236,6 +236,7 @@ async def _run(home: Home, ready: Callable[[], None]) -> None:
 def main() -> int:
     """Run a daemon in this process; see the module."""
     ready_fd = int(sys.argv[1])
+    os.set_inheritable(ready_fd, False)  # The first jobs may be started before it is closed.
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
     )

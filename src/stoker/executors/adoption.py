@@ -48,6 +48,7 @@ class Gone:
     exit: Exit | None
     why: str = ""
     at_ms: int | None = None
+    process: ProcessId | None = None  # which it was, if that is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +77,13 @@ class Past:
         alive = process is not None and is_alive(process)
         how = read_exit(directory)
         if how is not None:
-            return Gone(how, at_ms=exit_written_at_ms(directory))
+            return Gone(how, at_ms=exit_written_at_ms(directory), process=process)
         if process is not None and alive:
             return Living(process)
         if earlier_boot:
             return Gone(None, "it ran when the machine went down")
         if process is not None:
-            return Gone(None, "it is gone, and left no exit code")
+            return Gone(None, "it is gone, and left no exit code", process=process)
         if intended:
             found = members(f"{MARKER}={marker}".encode(), (), None)
             if found:

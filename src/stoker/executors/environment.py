@@ -50,7 +50,11 @@ def command_line(launch: Launch, gpus: Sequence[str], env: dict[str, str]) -> li
 
 def login_shell(env: dict[str, str]) -> str:
     """The shell of the user: as the environment says, else as the password database does."""
-    for shell in (env.get("SHELL", ""), pwd.getpwuid(os.getuid()).pw_shell):
+    try:
+        listed = pwd.getpwuid(os.getuid()).pw_shell
+    except KeyError:
+        listed = ""  # As in a container that is run under any number.
+    for shell in (env.get("SHELL", ""), listed):
         if os.path.isabs(shell) and os.access(shell, os.X_OK):
             return shell
     return "/bin/sh"

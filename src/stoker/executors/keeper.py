@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from stoker.executors.attempt_dir import attempt_dir_text, exit_of_status, write_exit
+from stoker.executors.environment import MARKER
 from stoker.executors.ledger import Key, LedgerWriter, read_ledger
 from stoker.executors.processes import ProcessId, children_of_this_process, stat_of
 
@@ -56,7 +57,12 @@ class Keeper:
             assert seen is not None
             if seen.si_pid == daemon:
                 status = os.waitpid(daemon, 0)[1]
-                self._settle()
+                try:
+                    self._settle()
+                except OSError:
+                    # The disk is full, say. Who our children are is known all the same, and the
+                    # next daemon does not wait for ever to be told.
+                    pass
                 continue
             stat = stat_of(seen.si_pid)
             key = self._known.get(stat.id) if stat is not None else None
@@ -95,6 +101,7 @@ class Keeper:
                 and stat.id not in self._known
                 and stat.session == pid
                 and stat.id.start_time >= youngest
+                and not _is_of_another(pid, entries.intent)
             ]
             if len(unknown) == 1:
                 writer.record(entries.intent, unknown[0].id)
@@ -103,6 +110,17 @@ class Keeper:
                 writer.withdraw()
         writer.settle()
         writer.close()
+
+
+def _is_of_another(pid: int, key: Key) -> bool:
+    """True if the process has the marker of another attempt: a daemon of a job's own making."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            variables = file.read().split(b"\0")
+    except OSError:
+        return False
+    name, mine = f"{MARKER}=".encode(), f":{key[0]}.{key[1]}".encode()
+    return any(one.startswith(name) and not one.endswith(mine) for one in variables)
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ writes `settled` when it has sorted that out.
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from stoker.executors.processes import ProcessId, boot_id
 
 Key = tuple[int, int]  # job id, attempt
 _REWRITE_AT_BYTES = 8 * 1024 * 1024
+_TORN = b" torn\n"  # put behind a line without its end, which then reads as none
 
 
 @dataclass(slots=True)
@@ -41,19 +43,28 @@ class LedgerWriter:
         self.path = path
         self._keeper = keeper
         self._live: dict[Key, ProcessId] = {}
+        self._owed: list[str] = []
         self._open(fresh=not path.exists())
 
     def intend(self, key: Key) -> None:
         """A process for this attempt is about to be made."""
+        self._pay()
         self._append(f"intent {key[0]} {key[1]}\n")
 
     def record(self, key: Key, process: ProcessId) -> None:
         """The process for this attempt has been made."""
         self._live[key] = process
-        self._append(f"pid {key[0]} {key[1]} {process.pid} {process.start_time}\n")
+        line = f"pid {key[0]} {key[1]} {process.pid} {process.start_time}\n"
+        try:
+            self._append(line)
+        except OSError:
+            # With the disk full the open intent stands for it, and the keeper would find it. No
+            # other process is made before it is written.
+            self._owed.append(line)
 
     def withdraw(self) -> None:
         """No process was made for the last intent."""
+        self._pay()
         self._append("none\n")
 
     def settle(self) -> None:
@@ -70,16 +81,33 @@ class LedgerWriter:
         """Write no more."""
         os.close(self._fd)
 
+    def _pay(self) -> None:
+        """Write the pids for which there was no room."""
+        while self._owed:
+            self._append(self._owed[0])
+            self._owed.pop(0)
+
     def _open(self, fresh: bool) -> None:
-        flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
         self._fd = os.open(self.path, flags, 0o600)
         self._size = os.fstat(self._fd).st_size
+        last = os.pread(self._fd, 1, self._size - 1) if self._size else b"\n"
+        self._torn = last != b"\n"
         if fresh:
             keeper = self._keeper or ProcessId(0, 0)
             self._append(f"ledger {boot_id()} {keeper.pid} {keeper.start_time}\n")
 
     def _append(self, line: str) -> None:
-        self._size += os.write(self._fd, line.encode("ascii"))
+        """All of the line, or (raising OSError) nothing that counts."""
+        data = line.encode("ascii")
+        if self._torn:
+            data = _TORN + data
+        written = os.write(self._fd, data)
+        self._size += written
+        self._torn = written < len(data)
+        if self._torn:
+            # A disk that is all but full takes a part of it.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _rewrite(self) -> None:
         """Drop what is over. Only ever done between two starts, when no intent is open."""
@@ -104,20 +132,27 @@ def read_ledger(path: Path) -> Entries:
     for line in text.splitlines(keepends=True):
         if not line.endswith("\n"):
             break
-        match line.split():
-            case ["ledger", boot, pid, start_time]:
-                entries.boot = boot
-                if pid != "0":
-                    entries.keeper = ProcessId(int(pid), int(start_time))
-            case ["intent", job_id, attempt]:
-                entries.intent = (int(job_id), int(attempt))
-            case ["pid", job_id, attempt, pid, start_time]:
-                key = (int(job_id), int(attempt))
-                entries.pids[key] = ProcessId(int(pid), int(start_time))
-                if entries.intent == key:
-                    entries.intent = None
-            case ["none"]:
-                entries.intent = None
-            case ["settled"]:
-                entries.settled = True
+        try:
+            _take(entries, line.split())
+        except ValueError:
+            continue  # Its end is missing.
     return entries
+
+
+def _take(entries: Entries, words: list[str]) -> None:
+    match words:
+        case ["ledger", boot, pid, start_time]:
+            entries.boot = boot
+            if pid != "0":
+                entries.keeper = ProcessId(int(pid), int(start_time))
+        case ["intent", job_id, attempt]:
+            entries.intent = (int(job_id), int(attempt))
+        case ["pid", job_id, attempt, pid, start_time]:
+            key = (int(job_id), int(attempt))
+            entries.pids[key] = ProcessId(int(pid), int(start_time))
+            if entries.intent == key:
+                entries.intent = None
+        case ["none"]:
+            entries.intent = None
+        case ["settled"]:
+            entries.settled = True

@@ -30,6 +30,7 @@ from stoker.executors.environment import MARKER, command_line, environment, mark
 from stoker.executors.ledger import Key, LedgerWriter
 from stoker.executors.processes import (
     ProcessId,
+    catches,
     is_alive,
     members,
     send,
@@ -66,6 +67,7 @@ class Running:
     grace_ms: int
     exit: Exit | None = None  # set when the main process has ended
     main_gone: bool = False
+    ended_unseen: bool = False  # before we were there
     asked_to_stop: bool = False
     asked: set[ProcessId] = field(default_factory=set)  # those that got their SIGTERM
     leftovers_kill_ms: int | None = None
@@ -101,8 +103,8 @@ class LocalExecutor:
 
     def close(self) -> None:
         """Watch nothing any more; the processes go on."""
-        for running in self._running.values():
-            os.close(running.pidfd)
+        for pidfd in self._by_fd:
+            os.close(pidfd)
         self._epoll.close()
         self._spawner.close()
 
@@ -119,6 +121,8 @@ class LocalExecutor:
             started = attempt.started_at_ms is not None
             at_ms = attempt.placed_at_ms
             match found:
+                case Gone(process=ProcessId() as process) if self._left_behind(job, found, process):
+                    pass  # It is over when these are gone.
                 case Living(process=process):
                     if not started:
                         self._tell(ev.AttemptStarted(at_ms, *key, process.pid))
@@ -131,6 +135,31 @@ class LocalExecutor:
                     if started:
                         why = "no trace of it was left"
                         self._tell(ev.AttemptVanished(now_ms, *key, why))
+
+    def _left_behind(self, job: Job, found: Gone, process: ProcessId) -> bool:
+        """Watch what the main process of an attempt left behind, if there is anything.
+
+        Its pid may be another's by now, so only the marker tells who belongs to it.
+        """
+        attempt = job.active
+        assert attempt is not None
+        running = Running(
+            (job.id, attempt.number),
+            process,
+            pidfd=-1,
+            ours=False,
+            own_session=False,
+            grace_ms=job.terms.grace_ms,
+            exit=found.exit,
+            main_gone=True,
+            ended_unseen=True,
+            asked_to_stop=attempt.stop is not None,
+            look_again_ms=self._now_ms,
+        )
+        if not self._left(running):
+            return False
+        self._running[running.key] = running
+        return True
 
     # ------------------------------------------------------------------ orders
 
@@ -177,22 +206,17 @@ class LocalExecutor:
                 env,
                 output_of(launch, directory, command.attempt),
             )
-        except (CouldNotStart, OSError) as error:
+        except (CouldNotStart, OSError, ValueError) as error:
+            # ValueError: a path or word that the system's encoding can't express.
             self._withdraw()
-            why = str(error) if isinstance(error, CouldNotStart) else os.strerror(error.errno or 0)
+            why = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
             self._tell(ev.AttemptNotStarted(self._now_ms, *key, why))
             return
         stat = stat_of(pid)
         assert stat is not None, "our own child is there until we reap it"
-        self._record(key, stat.id)
+        self._ledger.record(key, stat.id)
         self._tell(ev.AttemptStarted(self._now_ms, *key, pid))
         self._watch(key, stat.id, ours=True, own_session=True, grace_ms=command.grace_ms)
-
-    def _record(self, key: Key, process: ProcessId) -> None:
-        try:
-            self._ledger.record(key, process)
-        except OSError:
-            pass  # With the disk full the open intent stands for it, and the keeper finds it.
 
     def _withdraw(self) -> None:
         try:
@@ -261,7 +285,11 @@ class LocalExecutor:
     def _warn(self, key: Key, number: int) -> None:
         running = self._running.get(key)
         if running is not None:
-            self._signal_all(running, number)
+            # A shell or a data loader without a handler would die of it; those that are prepared
+            # for it may be anywhere in the tree.
+            prepared = [p for p in self._members(running) if catches(p, number)]
+            for process in prepared or [running.process]:
+                send(process, number)
         self._tell(ev.WarningSent(self._now_ms, *key))
 
     def _signal_all(self, running: Running, number: int) -> None:
@@ -423,7 +451,8 @@ class LocalExecutor:
     def _left(self, running: Running) -> list[ProcessId]:
         if running.asked_to_stop:
             return self._members(running)
-        if not running.own_session or not _group_exists(running.process.pid):
+        in_session = running.own_session and _group_exists(running.process.pid)
+        if not in_session and not running.ended_unseen:
             return []
         left = []
         for process in self._members(running):
@@ -434,8 +463,9 @@ class LocalExecutor:
 
     def _over(self, running: Running) -> None:
         del self._running[running.key]
-        del self._by_fd[running.pidfd]
-        os.close(running.pidfd)
+        if running.pidfd >= 0:
+            del self._by_fd[running.pidfd]
+            os.close(running.pidfd)
         if running.exit is not None:
             self._tell(ev.AttemptExited(self._now_ms, *running.key, running.exit))
         else:

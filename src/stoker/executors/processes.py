@@ -118,6 +118,16 @@ def members(marker: bytes, roots: Iterable[int], session: int | None) -> list[Pr
     return [stats[pid].id for pid in sorted(mine) if stats[pid].state not in "ZX"]
 
 
+def catches(process: ProcessId, number: int) -> bool:
+    """True if the process has a handler for that signal."""
+    try:
+        with open(f"/proc/{process.pid}/status", encoding="utf-8", errors="replace") as file:
+            masks = [line.split()[1] for line in file if line.startswith("SigCgt:")]
+    except OSError:
+        return False
+    return bool(masks) and bool(int(masks[0], 16) >> (number - 1) & 1)
+
+
 def send(process: ProcessId, number: int) -> bool:
     """Signal that very process; False if it is gone."""
     try:

@@ -7,6 +7,7 @@ two orders, before facts are settled. `Steps` counts them and raises `Crash` at 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from stoker.core.commands import Command
 from stoker.core.events import Fact
@@ -16,6 +17,9 @@ from stoker.ports import Sighting, StoreFailed
 from stoker.sim.world import World
 from stoker.store.memory import MemoryStore
 
+if TYPE_CHECKING:
+    from stoker.sim.run import Simulation
+
 
 class Crash(BaseException):
     """The engine's process is gone. Not an Exception, so that nothing handles it by accident."""
@@ -23,6 +27,8 @@ class Crash(BaseException):
 
 class Steps:
     """Counts the steps, and crashes at those that were chosen."""
+
+    run: Simulation  # whose steps these are
 
     def __init__(self, crash_at: Container[int] = ()) -> None:
         self.taken = 0

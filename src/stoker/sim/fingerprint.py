@@ -76,7 +76,11 @@ def of_state(state: State) -> Hashable:
         frozenset(state.to_warn),
         frozenset(state.stopping),
         tuple(state.doomed),
-        state.next_timer_ms(),
+        frozenset(
+            timer
+            for timer in state._timers
+            if timer[0] > state.now_ms and state._is_awaited(*timer)
+        ),
     )
 
 
@@ -90,6 +94,7 @@ def of_run(run: Simulation) -> Hashable:
         (clock.true_ms, clock.wall_ahead_ms, clock.unread_shift_ms),
         (len(run.todo), len(run.outside), run.disk.disk_full),
         of_state(run.engine.state),
+        run.engine.next_wakeup_ms(),
         frozenset(store.outcomes.items()),
         frozenset(store.attempts.items()),
         processes,

@@ -7,17 +7,18 @@ against itself and against the world's own ledger.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 
 from stoker.core import events as ev
-from stoker.core.model import JobState, Requirement
-from stoker.core.state import State
-from stoker.engine import Decided, Engine, Wish
+from stoker.engine import Engine, Wish
 from stoker.errors import Unavailable
 from stoker.sim import scenario
 from stoker.sim.agreement import check_agreement, check_end, check_time_limits
 from stoker.sim.faults import Crash, CrashingExecutor, CrashingStore, Steps, WorldInventory
+from stoker.sim.scenario import Ask
 from stoker.sim.world import VirtualClock, World
 from stoker.store.memory import MemoryStore
 
@@ -45,18 +46,41 @@ class Simulation:
         self.log: list[ev.Event] = []
         self.crashes = 0
         self.shift_was_lost = False
-        self._shift_is_open = False
         self.clock = VirtualClock()
         self.world = World(scenario.GPUS, scenario.CPUS, self.clock, seed)
         self.store = MemoryStore()
         self.steps = Steps() if steps is None else steps
         self.disk = CrashingStore(self.store, self.steps)
-        self.todo: list[tuple[int, int, Wish]] = []  # by users: when, a number, what
-        self.outside: list[tuple[int, int, Callable[[], None]]] = []  # the same, by the world
+        self.todo: list[tuple[int, int, Ask]] = []  # by users: when, a number, what
+        self.outside: list[tuple[int, int, Happening]] = []  # the same, by the world
         self._pending: list[ev.Event] = []
         self._crashes_now = 0
+        self._shift_is_open = False  # the clock was set, and that is not committed yet
         self._plan(Random(seed), Faults() if faults is None else faults)
+        self.steps.run = self
         self.engine = self._new_engine()
+
+    def survivor(self, steps: Steps) -> Simulation:
+        """What becomes of this very moment if the engine dies in it: a run of its own.
+
+        Disk and world are copied as they are now, between two steps. The engine's memory is not:
+        that is gone.
+        """
+        other = copy(self)
+        other.steps, other.log, other._pending = steps, [], []
+        other.todo, other.outside = self.todo.copy(), self.outside.copy()
+        other.clock = replace(self.clock)
+        other.world = self.world.copied(other.clock)
+        other.store = copy(self.store)
+        for name, value in vars(self.store).items():
+            if isinstance(value, dict | list):  # What is in them is replaced, and never changed.
+                setattr(other.store, name, value.copy())
+        other.disk = CrashingStore(other.store, steps)
+        other.disk.disk_full = self.disk.disk_full
+        steps.run = other
+        other._crashed()
+        other.engine = other._new_engine()
+        return other
 
     # ------------------------------------------------------------------ what will happen
 
@@ -64,7 +88,7 @@ class Simulation:
         at_ms = 0
         self._will(0, scenario.limit("b", 2))
         for job_id in range(1, self.jobs + 1):
-            at_ms += random.randrange(0, 400)
+            at_ms += random.randrange(1, 1_000)
             self._plan_job(random, at_ms, job_id)
         for _ in range(self.jobs // 20):
             moment = random.randrange(0, at_ms)
@@ -84,13 +108,13 @@ class Simulation:
         wanted = scenario.wanted(random, job_id - 1)
         self.world.behaviours[job_id] = wanted.behaviours
         self.world.needs[job_id] = wanted.need
-        self._will(at_ms, self._submission(job_id, wanted))
+        self._will(at_ms, scenario.submit(job_id, wanted))
         if wanted.held:
             self._will(at_ms + random.randrange(1, 5_000), scenario.release(job_id))
         if wanted.cancel_after_ms is not None:
             self._will(at_ms + wanted.cancel_after_ms, scenario.cancel(job_id))
         if wanted.retry_after_ms is not None:
-            self._will(at_ms + wanted.retry_after_ms, self._retry(job_id, wanted))
+            self._will(at_ms + wanted.retry_after_ms, scenario.retry(job_id, wanted))
         if random.random() < 0.05:
             moment = at_ms + random.randrange(1, 2_000)
             self._will(moment, scenario.hold(job_id))
@@ -102,108 +126,24 @@ class Simulation:
     def _plan_faults(self, random: Random, faults: Faults, until_ms: int) -> None:
         for _ in range(faults.clock_jumps):
             by_ms = random.choice((-3_600_000, 3_600_000, 86_400_000, -50, 50))
-            self._outside_at(random.randrange(until_ms), self._sets_the_clock(by_ms))
+            self._outside_at(random.randrange(until_ms), _sets_the_clock(by_ms))
         for _ in range(faults.gpus_lost):
             moment = random.randrange(until_ms)
             gpu_id = random.choice(scenario.GPUS).id
-            self._outside_at(moment, self._loses_gpu(gpu_id))
-            self._outside_at(moment + random.randrange(1, 5_000), self._finds_all_gpus)
+            self._outside_at(moment, _loses_gpu(gpu_id))
+            self._outside_at(moment + random.randrange(1, 5_000), _finds_all_gpus)
         for _ in range(faults.power_cuts):
-            self._outside_at(random.randrange(until_ms), self.cut_power)
+            self._outside_at(random.randrange(until_ms), Simulation.cut_power)
         for _ in range(faults.disk_full):
             moment = random.randrange(until_ms)
-            self._outside_at(moment, self._fills_the_disk(True))
-            self._outside_at(moment + random.randrange(1, 4_000), self._fills_the_disk(False))
+            self._outside_at(moment, _fills_the_disk)
+            self._outside_at(moment + random.randrange(1, 4_000), _frees_the_disk)
 
-    def _will(self, at_ms: int, wish: Wish) -> None:
-        self.todo.append((at_ms, len(self.todo), wish))
+    def _will(self, at_ms: int, ask: Ask) -> None:
+        self.todo.append((at_ms, len(self.todo), ask))
 
-    def _outside_at(self, at_ms: int, happens: Callable[[], None]) -> None:
+    def _outside_at(self, at_ms: int, happens: Happening) -> None:
         self.outside.append((at_ms, len(self.outside), happens))
-
-    def _sets_the_clock(self, by_ms: int) -> Callable[[], None]:
-        def happens() -> None:
-            self.clock.set_wall(by_ms)
-            self._shift_is_open = True
-
-        return happens
-
-    def _loses_gpu(self, gpu_id: str) -> Callable[[], None]:
-        return lambda: self.world.show(gpu for gpu in scenario.GPUS if gpu.id != gpu_id)
-
-    def _finds_all_gpus(self) -> None:
-        self.world.show(scenario.GPUS)
-
-    def _fills_the_disk(self, full: bool) -> Callable[[], None]:
-        def happens() -> None:
-            self.disk.disk_full = full
-
-        return happens
-
-    # ------------------------------------------------------------------ users
-
-    def _submission(self, job_id: int, wanted: scenario.Wanted) -> Wish:
-        def wish(state: State) -> Decided:
-            if job_id < state.next_job_id:
-                return Decided([])  # It was committed before the crash; the user sees that.
-            now_ms = state.now_ms
-            requires: list[Requirement] = []
-            skips: list[ev.Event] = []
-            for back, must in wanted.requires:
-                required = job_id - back
-                ended_as = self._ended_as(state, required)
-                if ended_as is None or (must and ended_as is not JobState.SUCCEEDED):
-                    requires.append(Requirement(required, must))
-                    if ended_as is not None:
-                        skips.append(ev.JobSkipped(now_ms, job_id, required, ended_as))
-            submitted = ev.JobSubmitted(
-                now_ms,
-                job_id,
-                wanted.need,
-                wanted.terms,
-                wanted.priority,
-                wanted.group,
-                None if wanted.at_after_ms is None else now_ms + wanted.at_after_ms,
-                tuple(requires),
-                wanted.held,
-            )
-            return Decided([submitted, *skips])
-
-        return wish
-
-    def _ended_as(self, state: State, job_id: int) -> JobState | None:
-        """How a job ended, be it in this very turn; None if it has not."""
-        if job_id in state.jobs:
-            return None
-        for ended in state.change.ended:
-            if ended.job.id == job_id and ended.job_is_final:
-                return ended.outcome.state
-        return self.store.outcomes[job_id].state
-
-    def _retry(self, job_id: int, wanted: scenario.Wanted) -> Wish:
-        def wish(state: State) -> Decided:
-            ended_as = self._ended_as(state, job_id)
-            if ended_as in (None, JobState.SUCCEEDED, JobState.SKIPPED):
-                return Decided([])
-            attempts = [n for (j, n) in self.store.attempts if j == job_id]
-            attempts += [
-                ended.attempt.number
-                for ended in state.change.ended
-                if ended.job.id == job_id and ended.attempt is not None
-            ]
-            retried = ev.JobRetried(
-                state.now_ms,
-                job_id,
-                wanted.need,
-                wanted.terms,
-                wanted.priority,
-                wanted.group,
-                (),
-                max(attempts, default=0),
-            )
-            return Decided([retried])
-
-        return wish
 
     # ------------------------------------------------------------------ the run
 
@@ -218,7 +158,7 @@ class Simulation:
     def step(self) -> bool:
         """What happens now, one turn, and the time until the next; False if nothing is left."""
         while self.outside and self.outside[0][0] <= self.clock.true_ms:
-            self.outside.pop(0)[2]()
+            self.outside.pop(0)[2](self)
         if self.turn():
             if not self.todo and not self.engine.state.jobs:
                 return False
@@ -232,7 +172,7 @@ class Simulation:
         """One turn of the engine, with whatever its users want by now; False if it crashed."""
         wishes: list[Wish] = []
         while len(wishes) < len(self.todo) and self.todo[len(wishes)][0] <= self.clock.true_ms:
-            wishes.append(self.todo[len(wishes)][2])
+            wishes.append(partial(self.todo[len(wishes)][2], self.store))
         refused = self.disk.refused
         try:
             answers = self.engine.turn(wishes)
@@ -244,8 +184,8 @@ class Simulation:
         if self.disk.refused > refused:
             assert all(isinstance(answer.error, Unavailable) for answer in answers), answers
             self.todo = [
-                (max(at_ms, self.clock.true_ms + ASKS_AGAIN_AFTER_MS), number, wish)
-                for at_ms, number, wish in self.todo
+                (max(at_ms, self.clock.true_ms + ASKS_AGAIN_AFTER_MS), number, ask)
+                for at_ms, number, ask in self.todo
             ]
         else:
             assert all(answer.error is None for answer in answers), answers
@@ -256,6 +196,11 @@ class Simulation:
             check_agreement(self)
         self._pending.clear()
         return True
+
+    def set_clock(self, by_ms: int) -> None:
+        """Somebody sets the wall clock."""
+        self.clock.set_wall(by_ms)
+        self._shift_is_open = True
 
     def cut_power(self) -> None:
         """The engine and all processes die at once; then the machine is switched on again."""
@@ -291,3 +236,27 @@ class Simulation:
         known = [moment for moment in moments if moment is not None]
         soonest = now_ms + (ASKS_AGAIN_AFTER_MS if self.disk.disk_full else 1)
         return max(min(known, default=soonest), soonest)
+
+
+Happening = Callable[[Simulation], None]
+"""Something that happens outside, whatever the engine does."""
+
+
+def _sets_the_clock(by_ms: int) -> Happening:
+    return lambda run: run.set_clock(by_ms)
+
+
+def _loses_gpu(gpu_id: str) -> Happening:
+    return lambda run: run.world.show(gpu for gpu in scenario.GPUS if gpu.id != gpu_id)
+
+
+def _finds_all_gpus(run: Simulation) -> None:
+    run.world.show(scenario.GPUS)
+
+
+def _fills_the_disk(run: Simulation) -> None:
+    run.disk.disk_full = True
+
+
+def _frees_the_disk(run: Simulation) -> None:
+    run.disk.disk_full = False

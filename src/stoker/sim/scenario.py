@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
 from stoker.core import events as ev
-from stoker.core.model import Cause, Exit, JobState, Need, Terms
+from stoker.core.model import Cause, Exit, JobState, Need, Requirement, Terms
 from stoker.core.state import State
-from stoker.engine import Decided, Wish
+from stoker.engine import Decided
 from stoker.ports import SeenGpu
 from stoker.sim.world import NEVER_MS, Behaviour
+from stoker.store.memory import MemoryStore
 
 GPUS = (
     SeenGpu("0", 24_576),
@@ -19,6 +21,9 @@ GPUS = (
     SeenGpu("3", 49_152),
 )
 CPUS = 4
+
+Ask = Callable[[MemoryStore, State], Decided]
+"""What a user asks for, who can see the record of what has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,40 +115,110 @@ def _life(random: Random) -> tuple[Behaviour, int | None, int | None]:
     return Behaviour(runs_ms, Exit(code=0)), limit_ms, None
 
 
-# ---------------------------------------------------------------------- what users wish for
+# ---------------------------------------------------------------------- what users ask for
 #
 # A user whose wish was committed just before a crash got no answer and asks again, so each of
 # these grants nothing if it was granted before.
 
 
-def release(job_id: int) -> Wish:
+def submit(job_id: int, asked: Wanted) -> Ask:
+    """Queue a job."""
+
+    def ask(record: MemoryStore, state: State) -> Decided:
+        if job_id < state.next_job_id:
+            return Decided([])  # It was committed before the crash; the user sees that.
+        now_ms = state.now_ms
+        requires: list[Requirement] = []
+        skips: list[ev.Event] = []
+        for back, must in asked.requires:
+            required = job_id - back
+            as_what = ended_as(record, state, required)
+            if as_what is None or (must and as_what is not JobState.SUCCEEDED):
+                requires.append(Requirement(required, must))
+                if as_what is not None:
+                    skips.append(ev.JobSkipped(now_ms, job_id, required, as_what))
+        submitted = ev.JobSubmitted(
+            now_ms,
+            job_id,
+            asked.need,
+            asked.terms,
+            asked.priority,
+            asked.group,
+            None if asked.at_after_ms is None else now_ms + asked.at_after_ms,
+            tuple(requires),
+            asked.held,
+        )
+        return Decided([submitted, *skips])
+
+    return ask
+
+
+def retry(job_id: int, asked: Wanted) -> Ask:
+    """Queue a job that failed once more."""
+
+    def ask(record: MemoryStore, state: State) -> Decided:
+        as_what = ended_as(record, state, job_id)
+        if as_what in (None, JobState.SUCCEEDED, JobState.SKIPPED):
+            return Decided([])
+        attempts = [n for (j, n) in record.attempts if j == job_id]
+        attempts += [
+            ended.attempt.number
+            for ended in state.change.ended
+            if ended.job.id == job_id and ended.attempt is not None
+        ]
+        retried = ev.JobRetried(
+            state.now_ms,
+            job_id,
+            asked.need,
+            asked.terms,
+            asked.priority,
+            asked.group,
+            (),
+            max(attempts, default=0),
+        )
+        return Decided([retried])
+
+    return ask
+
+
+def ended_as(record: MemoryStore, state: State, job_id: int) -> JobState | None:
+    """How a job ended, be it in this very turn; None if it has not."""
+    if job_id in state.jobs:
+        return None
+    for ended in state.change.ended:
+        if ended.job.id == job_id and ended.job_is_final:
+            return ended.outcome.state
+    return record.outcomes[job_id].state
+
+
+def release(job_id: int) -> Ask:
     """Let a held job go."""
 
-    def wish(state: State) -> Decided:
+    def ask(_: MemoryStore, state: State) -> Decided:
         job = state.jobs.get(job_id)
         if job is None or job.state is not JobState.HELD:
             return Decided([])
         return Decided([ev.JobReleased(state.now_ms, job_id)])
 
-    return wish
+    return ask
 
 
-def hold(job_id: int) -> Wish:
+def hold(job_id: int) -> Ask:
     """Put a waiting job aside."""
 
-    def wish(state: State) -> Decided:
+    def ask(_: MemoryStore, state: State) -> Decided:
         job = state.jobs.get(job_id)
         if job is None or job.state is not JobState.WAITING:
             return Decided([])
         return Decided([ev.JobHeld(state.now_ms, job_id)])
 
-    return wish
+    return ask
 
 
-def cancel(job_id: int) -> Wish:
+def cancel(job_id: int) -> Ask:
     """Call a job off, wherever it stands."""
 
-    def wish(state: State) -> Decided:
+    def ask(_: MemoryStore, state: State) -> Decided:
         job = state.jobs.get(job_id)
         if job is None:
             return Decided([])
@@ -151,13 +226,13 @@ def cancel(job_id: int) -> Wish:
             return Decided([ev.JobCancelled(state.now_ms, job_id)])
         return Decided([ev.StopRequested(state.now_ms, job_id, job.active.number, Cause.CANCELLED)])
 
-    return wish
+    return ask
 
 
-def reprioritise(job_id: int, priority: int) -> Wish:
+def reprioritise(job_id: int, priority: int) -> Ask:
     """Move a queued job forward or back."""
 
-    def wish(state: State) -> Decided:
+    def ask(_: MemoryStore, state: State) -> Decided:
         job = state.jobs.get(job_id)
         if job is None or job.active is not None or job.priority == priority:
             return Decided([])
@@ -166,39 +241,59 @@ def reprioritise(job_id: int, priority: int) -> Wish:
         )
         return Decided([edited])
 
-    return wish
+    return ask
 
 
-def pause(group: str | None) -> Wish:
+def pause(group: str | None) -> Ask:
     """Start nothing new, in a group or at all."""
-    return lambda state: Decided([ev.QueuePaused(state.now_ms, group)])
+
+    def ask(_: MemoryStore, state: State) -> Decided:
+        paused = state.paused if group is None else state.group_of(group).paused
+        return Decided([] if paused else [ev.QueuePaused(state.now_ms, group)])
+
+    return ask
 
 
-def resume(group: str | None) -> Wish:
+def resume(group: str | None) -> Ask:
     """Go on."""
-    return lambda state: Decided([ev.QueueResumed(state.now_ms, group)])
+
+    def ask(_: MemoryStore, state: State) -> Decided:
+        paused = state.paused if group is None else state.group_of(group).paused
+        return Decided([ev.QueueResumed(state.now_ms, group)] if paused else [])
+
+    return ask
 
 
-def limit(group: str, max_running: int) -> Wish:
+def limit(group: str, max_running: int) -> Ask:
     """Let at most so many of a group run."""
-    return lambda state: Decided([ev.GroupLimited(state.now_ms, group, max_running)])
+
+    def ask(_: MemoryStore, state: State) -> Decided:
+        if state.group_of(group).max_running == max_running:
+            return Decided([])
+        return Decided([ev.GroupLimited(state.now_ms, group, max_running)])
+
+    return ask
 
 
-def drain(gpu_id: str) -> Wish:
+def drain(gpu_id: str) -> Ask:
     """Place nothing new on a GPU."""
 
-    def wish(state: State) -> Decided:
-        known = gpu_id in state.gpus
-        return Decided([ev.GpuDrained(state.now_ms, gpu_id)] if known else [])
+    def ask(_: MemoryStore, state: State) -> Decided:
+        gpu = state.gpus.get(gpu_id)
+        if gpu is None or gpu.drained:
+            return Decided([])
+        return Decided([ev.GpuDrained(state.now_ms, gpu_id)])
 
-    return wish
+    return ask
 
 
-def undrain(gpu_id: str) -> Wish:
+def undrain(gpu_id: str) -> Ask:
     """Use a GPU again."""
 
-    def wish(state: State) -> Decided:
-        known = gpu_id in state.gpus
-        return Decided([ev.GpuResumed(state.now_ms, gpu_id)] if known else [])
+    def ask(_: MemoryStore, state: State) -> Decided:
+        gpu = state.gpus.get(gpu_id)
+        if gpu is None or not gpu.drained:
+            return Decided([])
+        return Decided([ev.GpuResumed(state.now_ms, gpu_id)])
 
-    return wish
+    return ask

@@ -9,6 +9,7 @@ Nothing in it depends on how it came to be as it is: two worlds that look alike 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -87,6 +88,16 @@ class World:
         self._gpus = {g.id: Gpu(g.id, g.memory_mib) for g in gpus}
         self.sighting = Sighting(cpus, tuple(gpus))
         self._seed = seed
+
+    def copied(self, clock: VirtualClock) -> World:
+        """Another world in which all is the same, and which goes on by itself."""
+        other = copy(self)
+        other.clock = clock
+        other.processes = {key: replace(process) for key, process in self.processes.items()}
+        other.made = self.made.copy()
+        other.unsettled = self.unsettled.copy()
+        other.ledger = {gpu_id: held.copy() for gpu_id, held in self.ledger.items()}
+        return other
 
     # ------------------------------------------------------------------ the world goes on
 

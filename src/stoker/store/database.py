@@ -56,7 +56,9 @@ def _version_in_header(path: Path) -> int:
     if len(header) < _HEADER_BYTES or not header.startswith(b"SQLite format 3\0"):
         raise Failed(f"{path} is not a Stoker database", "move it away, or set STOKER_HOME")
     application_id = int.from_bytes(header[68:72], "big")
-    if application_id not in (0, APPLICATION_ID):
+    # Without a mark it is ours only as long as it never had a table: the first step sets both.
+    tables_changed = int.from_bytes(header[40:44], "big")
+    if application_id != APPLICATION_ID and (application_id or tables_changed):
         raise Failed(f"{path} belongs to another program", "move it away, or set STOKER_HOME")
     return int.from_bytes(header[60:64], "big")
 

@@ -178,6 +178,10 @@ class SqliteStore:
         except sqlite3.Error as error:
             self._roll_back()
             raise StoreFailed(str(error)) from error
+        except BaseException:
+            # A bug of ours: without this, half of the change would be there for the next reader.
+            self._roll_back()
+            raise
         self._count(change)
 
     def _roll_back(self) -> None:

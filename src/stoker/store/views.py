@@ -36,8 +36,10 @@ class Filter:
             conditions.append('j."group" = ?')
             values.append(self.group)
         if self.names:
-            conditions.append("(" + " OR ".join("j.name GLOB ?" for _ in self.names) + ")")
-            values += self.names
+            # A name may have the letters of a pattern in it, and then still means itself.
+            either = " OR ".join("j.name = ? OR j.name GLOB ?" for _ in self.names)
+            conditions.append(f"({either})")
+            values += [text for name in self.names for text in (name, name)]
         if self.user is not None:
             conditions.append("j.user = ?")
             values.append(self.user)

@@ -1,0 +1,58 @@
+# Everything that a fresh clone needs, on a machine with make and Python 3.11 or newer.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint bench clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Many tests wait for processes rather than compute, so there are more workers than small
+# machines have cores.
+WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 1); echo $$(( n > 4 ? n : 4 )))
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.ready  ## run example jobs on four declared GPUs, shown live
+	@$(BIN)/python demo/demo.py
+
+test: lint  ## set up what the tests need, check style and types, run all tests
+	@echo "pytest, $(WORKERS) workers"
+	@$(BIN)/python -m pytest -q -n $(WORKERS) $(PYTEST_ARGS)
+
+lint: $(VENV)/.ready-test  ## check style and types
+	@echo "ruff, mypy"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . \
+		|| { echo "make lint: not formatted as 'ruff format' does it" >&2; exit 1; }
+	@$(BIN)/mypy --no-error-summary src tests bench demo
+
+bench: $(VENV)/.ready-bench  ## measure dispatch beside a C loop, xargs and simple_gpu_scheduler
+	@scripts/system-package gcc gcc libc6-dev
+	@$(BIN)/python bench/dispatch.py $(BENCH_ARGS)
+
+clean:  ## remove the virtual environment and whatever else was made here
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf src/*.egg-info
+
+# A stamp says that the packages of pyproject.toml, as it is now, are installed.
+$(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
+	@echo "installing Stoker into $(VENV)"
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.ready-test: pyproject.toml | $(VENV)/bin/python
+	@echo "installing Stoker and what its tests need into $(VENV)"
+	@$(PIP) install --editable '.[test,lint]'
+	@touch $@ $(VENV)/.ready
+
+$(VENV)/.ready-bench: pyproject.toml | $(VENV)/bin/python
+	@echo "installing Stoker and what it is measured against into $(VENV)"
+	@$(PIP) install --editable '.[bench]'
+	@touch $@ $(VENV)/.ready
+
+$(VENV)/bin/python:
+	@scripts/make-venv $(VENV)

@@ -1,0 +1,260 @@
+"""`stoker batch`: queue all jobs of a CSV, YAML or JSON file, and see them through."""
+
+from __future__ import annotations
+
+import os
+
+from stoker import quantities
+from stoker.api.client import Client
+from stoker.cli.jobspec import (
+    JOB_OPTIONS,
+    current_directory,
+    submitted_environment,
+    user_name,
+)
+from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.terminal import out, say
+from stoker.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoker.batch.entries import Entry
+    from stoker.cli.batching.translate import PlannedJob
+    from stoker.cli.options import Args
+
+# Where the priority scheduler looks if it is told nothing.
+_USUAL_CSV = os.path.join("scheduler_files", "commands_1.csv")
+# These are a single job's own; a file says them for each.
+_OF_ONE_JOB = ("name", "out", "err")
+INTERRUPTED = 130
+
+
+def _header(text: str) -> int | None:
+    return None if text.lower() == "none" else quantities.whole_number(text, 0, 1_000_000, "row")
+
+
+def _num(text: str) -> int:
+    return quantities.whole_number(text, 1, 1_000_000, "size of a batch")
+
+
+def _percentage(text: str) -> int:
+    return quantities.whole_number(text.removesuffix("%"), 0, 100, "percentage")
+
+
+def batch(args: Args) -> int:
+    """Queue the jobs of a file, and wait for them unless told not to."""
+    path = _path(args)
+    source = os.path.basename(path)
+    entries, size = _entries(path, source, args)
+    if not entries:
+        raise UsageError(f"{source} has no jobs in it", "write a row for each")
+    group = args["group"] or _new_group(source)
+    environment = submitted_environment()
+    here = current_directory()
+    jobs = _planned(args, source, entries, size, (here, environment, group))
+    common = {"cwd": here, "env": environment, "user": user_name()}
+    return _queue_and_follow(args, source, jobs, common, group)
+
+
+def _path(args: Args) -> str:
+    named = [name for name in (args["csv"], args["file"]) if name is not None]
+    if len(named) > 1:
+        raise UsageError("two files were named", "name one: --csv FILE, or FILE alone")
+    if named:
+        return str(named[0])
+    if os.path.isfile(_USUAL_CSV):
+        return _USUAL_CSV
+    raise UsageError("no file was named", "e.g. stoker batch --csv commands.csv")
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def _entries(path: str, source: str, args: Args) -> tuple[list[Entry], int | None]:
+    """What the file says, and the size of its batches if it is worked off in batches."""
+    from stoker.batch.csv_file import decoded
+
+    try:
+        with open(path, "rb") as file:
+            text = decoded(file.read(), source)
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror}", "check its name") from None
+    ending = os.path.splitext(path)[1].lower()
+    if args["csv"] is None and ending in (".yaml", ".yml", ".jsonl", ".ndjson", ".json"):
+        for option, value in (("--header", args["header"]), ("--template", args["template"])):
+            if value is not None:
+                raise UsageError(f"{option} is for CSV files", f"leave it out for {source}")
+        return _document(text, source, ending), args["num"]
+    if args["csv"] is None and ending not in (".csv", ".tsv", ""):
+        raise UsageError(
+            f"{source} is neither .csv, .yaml, .json nor .jsonl", "name a CSV with --csv FILE"
+        )
+    return _table(text, source, args)
+
+
+def _document(text: str, source: str, ending: str) -> list[Entry]:
+    from stoker.batch import documents
+
+    if ending in (".yaml", ".yml"):
+        return documents.yaml_list(text, source)
+    if ending == ".json":
+        return documents.json_list(text, source)
+    return documents.json_lines(text, source)
+
+
+def _table(text: str, source: str, args: Args) -> tuple[list[Entry], int | None]:
+    import sys
+
+    from stoker.batch import tables, training
+    from stoker.batch.csv_file import read_table
+    from stoker.cli.batching.translate import OPTIONS
+
+    # An option whose value is None can't be told from one that was not given.
+    header = 0 if args["header"] is None else args["header"][0]
+    world = tables.World(OPTIONS, sys.executable, _is_file)
+    try:
+        table = read_table(text, source, header)
+        entries = tables.table_entries(table, source, args["template"], world)
+    except UsageError as error:
+        if source in error.message:
+            raise
+        raise UsageError(f"{source}: {error.message}", error.hint) from None
+    usual = training.BATCH if entries and entries[0].numbered else None
+    return entries, args["num"] or usual
+
+
+def _is_file(directory: str, name: str) -> bool:
+    path = os.path.join(os.path.expanduser(directory), os.path.expanduser(name))
+    return os.path.isfile(path)
+
+
+def _new_group(source: str) -> str:
+    stem = "".join(c for c in os.path.splitext(source)[0] if c.isprintable())[:100]
+    return f"{stem or 'batch'}-{os.urandom(3).hex()}"
+
+
+# ---------------------------------------------------------------------- queueing
+
+
+def _planned(
+    args: Args,
+    source: str,
+    entries: list[Entry],
+    size: int | None,
+    common: tuple[str, dict[str, str], str],
+) -> list[PlannedJob]:
+    from stoker.cli.batching.translate import Translator
+
+    defaults = dict(args)
+    defaults["env"] = [*args["env"], *_mps(args)]
+    return Translator(source, defaults, *common).planned(entries, size)
+
+
+def _mps(args: Args) -> list[tuple[str, str]]:
+    """What a job is told of MPS, by its environment."""
+    told = [("STOKER_MPS", "1")] if args["mps"] else []
+    percentage = args["thread_percentage"]
+    if percentage is not None:
+        told.append(("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", str(percentage)))
+    return told
+
+
+def _queue_and_follow(
+    args: Args, source: str, jobs: list[PlannedJob], common: dict[str, Any], group: str
+) -> int:
+    from stoker.cli.batching.following import Following
+    from stoker.cli.batching.queueing import queue, take_numbers
+
+    with Client() as client:
+        client.connect()
+        numbered = [job for job in jobs if job.entry.numbered]
+        if numbered:
+            first = take_numbers(client.home, len(numbered))
+            for number, job in enumerate(numbered, first):
+                job.fields["argv"].append(f"--id={number}")
+                job.fields["params"]["id"] = str(number)
+        if args["no_wait"]:
+            return _print_ids(args, queue(client, jobs, source, common), group)
+        following = Following(list(dict.fromkeys(job.fields["group"] for job in jobs)))
+        following.begin()
+        ids = queue(client, jobs, source, common)
+    say(f"stoker: {len(ids)} jobs are queued, in the group {group}")
+    try:
+        ended = following.to_the_end(ids, [job.title for job in jobs])
+    except KeyboardInterrupt:
+        say(
+            f"stoker: the jobs go on; `stoker wait --group {group}` waits for them again, "
+            f"`stoker cancel --group {group}` stops them"
+        )
+        return INTERRUPTED
+    finally:
+        following.close()
+    following.summary(group)
+    if args["json"]:
+        _print_json(
+            group, ids, [{**e, "line": j.entry.line} for e, j in zip(ended, jobs, strict=True)]
+        )
+    return int(any(job["state"] != "succeeded" for job in ended))
+
+
+def _print_ids(args: Args, ids: list[int], group: str) -> int:
+    if args["json"]:
+        _print_json(group, ids, None)
+    else:
+        out("".join(f"{job_id}\n" for job_id in ids))
+        say(f"stoker: {len(ids)} jobs are queued, in the group {group}")
+    return 0
+
+
+def _print_json(group: str, ids: list[int], jobs: list[dict[str, Any]] | None) -> None:
+    from stoker.api.jsonline import dumps
+
+    told = {} if jobs is None else {"jobs": jobs}
+    out(dumps({"schema": 1, "group": group, "ids": ids, **told}) + "\n")
+
+
+VERB = Verb(
+    "batch",
+    "queue all jobs of a CSV, YAML or JSON-lines file, and wait for them",
+    run=batch,
+    positionals=(
+        Positional("FILE", "a .csv, .yaml, .json or .jsonl file with the jobs", optional=True),
+    ),
+    options=(
+        Option("csv", "the CSV file with the jobs, whatever its name", "FILE", short="c",
+               files="file"),
+        Option("num", "work the file off in batches of so many rows; 20 for a CSV with Epochs",
+               "N", _num, short="n"),
+        Option("header", "the CSV's row with the names of the columns, from 0; None if it has none",
+               "ROW", lambda text: (_header(text),)),
+        Option("template", "the command of every row, with {column} where a cell goes", "TEXT"),
+        Option("mps", "tell the jobs that NVIDIA MPS is to be used (STOKER_MPS=1)"),
+        Option("thread_percentage", "the share of a GPU's threads a process may use under MPS",
+               "0-100", _percentage),
+        Option("no-wait", "only queue the jobs, and print their ids"),
+        *(option for option in JOB_OPTIONS if option.key not in _OF_ONE_JOB),
+        JSON,
+    ),
+    examples=(
+        ("stoker batch --csv commands.csv --num 20", "in batches of 20, by priority"),
+        ("stoker batch runs.csv --template 'python train.py --lr {lr}'", "a job for each row"),
+        ("stoker batch jobs.yaml --no-wait", "a list with name, out, command and any option"),
+    ),
+    notes=(
+        "A CSV with the columns Directory, Executable, Filename, Epochs, Priority runs "
+        "`EXECUTABLE FILENAME --epochs=E --id=N` in Directory, lower priorities first within a "
+        "batch; a batch starts when the one before has ended. Executable -1 is the interpreter "
+        "that runs Stoker. N counts on from run to run.",
+        "Any other file has a command for each job (or --template), and columns or keys named "
+        "like the options of `stoker add`: gpus, mem, priority, name, cwd, out, env (K=V;K=V), "
+        "after (ids, or names in the same file). The options given here are for all jobs; what "
+        "the file says of one goes first. Other columns are kept as the job's parameters.",
+        "A bad row is named by its line, and nothing is queued unless all are good.",
+        "It waits for the end of all jobs; the exit code is 1 if any did not succeed. Ctrl-C "
+        "stops the waiting, not the jobs.",
+        "--mps and --thread_percentage are passed on to the jobs by their environment; the MPS "
+        "daemon itself (nvidia-cuda-mps-control -d) is yours to start.",
+    ),
+)  # fmt: skip

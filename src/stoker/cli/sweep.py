@@ -1,0 +1,161 @@
+"""`stoker sweep`: queue a parameter space, a job a point; `sweep show` and `sweep ls`.
+
+Only the tables are here, so that help and completion load nothing else.
+"""
+
+from __future__ import annotations
+
+from stoker import quantities
+from stoker.cli.jobspec import COMMAND_NOTE, JOB_OPTIONS
+from stoker.cli.options import JSON, Option, Positional, Verb, plain
+from stoker.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stoker.cli.options import Args
+
+_MOST = 1_000_000
+
+
+def _count(text: str) -> int:
+    return quantities.whole_number(text, 1, _MOST)
+
+
+def _seed(text: str) -> int:
+    return quantities.whole_number(text, 0, 2**63 - 1, "seed")
+
+
+def _name(text: str) -> str:
+    name = quantities.label(text)
+    if name.isdigit() or name == "last":
+        raise UsageError(
+            f"{quantities.quoted(name)} would be taken for a job's id", "write a name with letters"
+        )
+    return name
+
+
+def _repeat(text: str) -> tuple[str, int]:
+    name, equals, count = text.partition("=")
+    if not equals or not name:
+        raise UsageError(
+            f"{quantities.quoted(text)} is not NAME=COUNT", "write e.g. --repeat seed=3"
+        )
+    return name, quantities.whole_number(count, 1, _MOST)
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def convert(text: str) -> str:
+        if text not in words:
+            raise UsageError(
+                f"{quantities.quoted(text)} is not known", f"write {' or '.join(words)}"
+            )
+        return text
+
+    return convert
+
+
+def _sweep(args: Args) -> int:
+    from stoker.cli.sweeping.queueing import sweep
+
+    return sweep(args)
+
+
+def _show(args: Args) -> int:
+    from stoker.cli.sweeping.results import show
+
+    return show(args)
+
+
+def _ls(args: Args) -> int:
+    from stoker.cli.sweeping.results import ls
+
+    return ls(args)
+
+
+_OWN_OPTIONS = (
+    Option("file", "take the parameters (and the command) from a YAML or TOML file", "FILE",
+           short="f", files="file"),
+    Option("parameter", "a parameter and its values, in the older form; may be repeated",
+           "NAME VALUE...", short="p", repeat=True, many=True),
+    Option("samples", "so many points at random instead of the whole grid", "N", _count),
+    Option("seed", "for --samples and --shuffle; 0 unless told", "N", _seed),
+    Option("shuffle", "queue the grid in random order"),
+    Option("where", "only points of which this is true; may be repeated", "EXPRESSION",
+           repeat=True),
+    Option("repeat", "each point so many times, with one more parameter 0, 1, 2...", "seed=3",
+           _repeat),
+    Option("style", "how parameters without a {place} are appended: flags (--lr 0.1) or hydra "
+           "(lr=0.1)", "STYLE", _one_of("flags", "hydra"), choices=("flags", "hydra")),
+    Option("rerun", "failed: only points that ended without success; all: those that succeeded "
+           "too", "WHICH", _one_of("failed", "all"), choices=("failed", "all")),
+    Option("max-running", "let at most so many of the sweep's jobs run at a time", "N", _count),
+    Option("name", "a name for the sweep, which is the group of its jobs", "NAME", _name),
+    Option("dry-run", "print how many points there are, and the first ones; queue nothing"),
+)  # fmt: skip
+_JOB_OPTIONS = tuple(option for option in JOB_OPTIONS if option.name not in ("name", "group"))
+
+_SWEEP_ID = Positional(
+    "ID", "a sweep's name, the id of any of its jobs, or last (the newest sweep)", plain
+)
+
+_SHOW = Verb(
+    "sweep show",
+    "show a sweep: a row a point, with its parameters and what came of it",
+    run=_show,
+    positionals=(_SWEEP_ID,),
+    options=(Option("csv", "print CSV instead of a table"), JSON),
+    examples=(
+        ("stoker sweep show last", "the newest sweep"),
+        ("stoker sweep show lr-search --csv > runs.csv", "for a spreadsheet"),
+    ),
+    notes=(
+        "Only parameters that vary have a column; JSON has all of them. Of a point that was run "
+        "again, the latest job is shown.",
+    ),
+)
+_LS = Verb(
+    "sweep ls",
+    "list the sweeps, with the states of their points",
+    run=_ls,
+    options=(JSON,),
+    examples=(("stoker sweep ls", "all sweeps, the newest last"),),
+)
+
+VERB = Verb(
+    "sweep",
+    "queue a parameter space, a job a point",
+    run=_sweep,
+    positionals=(
+        Positional("SPACE", "parameters: lr=0.1,0.01 or 'bs=range(16,65,16)'", plain, many=True,
+                   optional=True),
+    ),
+    options=(*_OWN_OPTIONS, *_JOB_OPTIONS, JSON),
+    command="optional",
+    verbs=(_SHOW, _LS),
+    examples=(
+        ("stoker sweep lr=0.1,0.01 bs=16,32 -- python train.py --lr {lr} --bs {bs}", "four jobs"),
+        ("stoker sweep 'wd=loguniform(1e-6,1e-2)' --samples 40 -- python train.py",
+         "forty draws; --wd and its value are appended"),
+        ("stoker sweep 'm=zip(model=[vit,resnet],opt=[adamw,sgd])' --repeat seed=3 -- "
+         "python train.py", "two pairs, three seeds each"),
+        ("stoker sweep lr=0.1,0.01 bs=16,32 --where 'lr*bs < 2' --dry-run -- python train.py",
+         "look before you queue"),
+        ("stoker sweep -f sweep.yaml --max-running 4", "a W&B sweep file"),
+        ("stoker sweep show last", "what came of it"),
+    ),
+    notes=(
+        "Values: a list (0.1,0.01), range(START,STOP,STEP), zip(a=[..],b=[..]) for values that go "
+        "together; with --samples also uniform(LOW,HIGH), loguniform(LOW,HIGH), randint(LOW,HIGH), "
+        "normal(MEAN,DEVIATION) and choice(a,b). Quote words that have brackets.",
+        "{lr} in the command, in --out and in --err is the point's value, {lr:.2g} the same with a "
+        "format, {point} a short name of the point. A parameter without a place is appended.",
+        "The first parameter changes most slowly. The same command, directory and parameters are "
+        "the same point: submitted again, only points that are new or have not succeeded are "
+        "queued, and those queued or running are left alone.",
+        "The sweep's name is printed on stdout: stoker wait --group $(stoker sweep ...). "
+        "All other options are as for `stoker add`, for each point.",
+        COMMAND_NOTE,
+    ),
+)  # fmt: skip
