@@ -7,6 +7,7 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := .venv-peers
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Many tests wait for processes rather than compute, so there are more workers than small
 # machines have cores.
@@ -18,7 +19,7 @@ help:  ## show this list
 demo: $(VENV)/.ready  ## run example jobs on four declared GPUs, shown live
 	@$(BIN)/python demo/demo.py
 
-test: lint  ## set up what the tests need, check style and types, run all tests
+test: lint $(PEERS)/.ready  ## set up what the tests need, check style and types, run all tests
 	@echo "pytest, $(WORKERS) workers"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(PYTEST_ARGS)
 
@@ -29,12 +30,13 @@ lint: $(VENV)/.ready-test  ## check style and types
 		|| { echo "make lint: not formatted as 'ruff format' does it" >&2; exit 1; }
 	@$(BIN)/mypy --no-error-summary src tests bench demo
 
-bench: $(VENV)/.ready-bench  ## measure dispatch beside a C loop, xargs and simple_gpu_scheduler
+bench: $(VENV)/.ready $(PEERS)/.ready  ## measure Stoker beside a C loop, xargs and simple_gpu_scheduler
 	@scripts/system-package gcc gcc libc6-dev
 	@$(BIN)/python bench/dispatch.py $(BENCH_ARGS)
+	@$(BIN)/python bench/feed.py $(BENCH_ARGS)
 
 clean:  ## remove the virtual environment and whatever else was made here
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info
 
@@ -49,10 +51,9 @@ $(VENV)/.ready-test: pyproject.toml | $(VENV)/bin/python
 	@$(PIP) install --editable '.[test,lint]'
 	@touch $@ $(VENV)/.ready
 
-$(VENV)/.ready-bench: pyproject.toml | $(VENV)/bin/python
-	@echo "installing Stoker and what it is measured against into $(VENV)"
-	@$(PIP) install --editable '.[bench]'
-	@touch $@ $(VENV)/.ready
+$(PEERS)/.ready: scripts/make-peers | $(VENV)/bin/python
+	@echo "installing what Stoker is compared with into $(PEERS)"
+	@scripts/make-peers $(PEERS)
 
 $(VENV)/bin/python:
 	@scripts/make-venv $(VENV)

@@ -10,7 +10,9 @@ from stoker.sim.faults import EveryNth, Steps
 from stoker.sim.run import Faults, Simulation
 
 
-@pytest.mark.parametrize(("n", "first"), [(n, first) for n in (6, 7, 11) for first in range(1, n + 1)])
+@pytest.mark.parametrize(
+    ("n", "first"), [(n, first) for n in (6, 7, 11) for first in range(1, n + 1)]
+)
 def test_a_crash_at_every_nth_step_breaks_nothing(n: int, first: int) -> None:
     run = Simulation(n, 25, Steps(EveryNth(n, first)))
     run.run()

@@ -96,7 +96,7 @@ def test_a_run_has_everything_in_it_that_can_happen() -> None:
     seen |= {type(event) for event in power.log}
     ended |= {outcome.state for outcome in power.store.outcomes.values()}
     never = {ev.JobsRemoved, ev.SubmissionTaken}  # They change nothing but the record.
-    assert set(ev.Event.__args__) - seen == never  # type: ignore[attr-defined]
+    assert set(ev.Event.__args__) - seen == never
     assert {str(state) for state in ended} == {
         "succeeded",
         "failed",

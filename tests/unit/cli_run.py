@@ -7,16 +7,16 @@ import pty
 import select
 import subprocess
 import sys
+import termios
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from stoker.cli.main import main
+from waiting import PATIENCE_S
 
-DEADLINE_S = 60.0
 SRC = str(Path(__file__).parents[2] / "src")
 
 
@@ -61,19 +61,10 @@ def process(home: Path, *words: str, **more: str) -> Ran:
         env=environment(home, **more),
         cwd=home,
         capture_output=True,
-        timeout=DEADLINE_S,
+        timeout=PATIENCE_S,
         stdin=subprocess.DEVNULL,
     )
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def until(fact: Callable[[], object], what: str) -> None:
-    """Wait for a fact, and fail with its name if it does not come true in time."""
-    deadline = time.monotonic() + DEADLINE_S
-    pause = select.poll()
-    while not fact():
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
-        pause.poll(10)
 
 
 class Terminal:
@@ -86,7 +77,7 @@ class Terminal:
             try:
                 os.chdir(home)
                 command = argv(*words)
-                os.execve(command[0], command, environment(home, TERM="xterm", **more))
+                os.execve(command[0], command, environment(home, **{"TERM": "xterm", **more}))
             finally:
                 os._exit(127)
         self._code: int | None = None
@@ -97,7 +88,7 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         if self._code is None:
             try:
-                os.kill(self.pid, 9)
+                os.killpg(self.pid, 9)  # The job, too: it is in our client's process group.
             except ProcessLookupError:
                 pass
             self.wait()
@@ -113,9 +104,13 @@ class Terminal:
         os.close(self._fd)
         self._fd = -1
 
+    def is_cooked(self) -> bool:
+        """Whether the terminal takes lines, as a shell expects."""
+        return bool(termios.tcgetattr(self._fd)[3] & termios.ICANON)
+
     def until(self, text: bytes) -> None:
         """Wait until the screen has shown a text."""
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + PATIENCE_S
         while text not in self.screen:
             assert time.monotonic() < deadline, f"{text!r} not in {self.screen!r}"
             if not self._read(0.5):
@@ -123,14 +118,14 @@ class Terminal:
 
     def wait(self) -> int:
         """Wait for the end; the exit code, negative for a signal."""
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + PATIENCE_S
         while self._code is None:
             assert time.monotonic() < deadline, f"did not end: {self.screen!r}"
             # A process can't end while the terminal is full of what it wrote last.
             if self._fd >= 0:
                 self._read(0.02)
             else:
-                select.poll().poll(20)
+                time.sleep(0.02)
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 self._code = os.waitstatus_to_exitcode(status)

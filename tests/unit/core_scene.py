@@ -107,7 +107,8 @@ class Scene:
             retries,
             attached,
         )
-        requires = [Requirement(i, True) for i in after] + [Requirement(i, False) for i in after_any]
+        requires = [Requirement(i, True) for i in after]
+        requires += [Requirement(i, False) for i in after_any]
         job_id = self.state.next_job_id
         self.apply(
             ev.JobSubmitted(

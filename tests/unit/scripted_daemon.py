@@ -9,14 +9,15 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 Answer = dict[str, Any]
-Script = dict[str, Answer | Callable[[Answer], Answer | Iterable[Answer]]]
+Script = Mapping[str, Answer | Callable[[Answer], Answer | Iterable[Answer]]]
 
 GONE: Answer = {"gone": True}  # Instead of an answer, the connection is closed.
+# {"raw": b"..."} is sent as it is.
 
 
 class ScriptedDaemon:
@@ -81,13 +82,15 @@ class ScriptedDaemon:
                 for line in lines:
                     request = json.loads(line)
                     self.requests.append(request)
-                    answers = self.script[request["op"]]
-                    if callable(answers):
-                        answers = answers(request)
+                    scripted = self.script[request["op"]]
+                    answers = scripted(request) if callable(scripted) else scripted
                     for answer in [answers] if isinstance(answers, dict) else answers:
                         if answer is GONE:
                             connection.shutdown(socket.SHUT_RDWR)
                             return
+                        if "raw" in answer:
+                            connection.sendall(answer["raw"])
+                            continue
                         reply = answer if "ok" in answer else {"ok": True, **answer}
                         connection.sendall(json.dumps(reply).encode() + b"\n")
         except OSError:

@@ -14,7 +14,7 @@ import pytest
 from stoker.api.messages import JobRequest, Submit
 from stoker.quantities import moment_ms
 from unit.cli_run import process, stoker
-from unit.scripted_daemon import ScriptedDaemon, job
+from unit.scripted_daemon import GONE, Script, ScriptedDaemon, job
 
 
 @pytest.fixture
@@ -32,7 +32,8 @@ def submitted(
     capsys: pytest.CaptureFixture[str], home: Path, *words: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The whole submission, and its one job; checked against the daemon's own message types."""
-    with ScriptedDaemon(home, {"submit": {"ids": [7]}}) as daemon:
+    newest = {"jobs": [job(3), job(5), job(6)]}
+    with ScriptedDaemon(home, {"submit": {"ids": [7]}, "list": newest}) as daemon:
         ran = stoker(capsys, "add", *words)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == "7\n"
@@ -60,8 +61,8 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
     _, fields = submitted(
         capsys, home,
         "--gpus", "2", "--mem", "1.5G", "--exclusive", "--on", "0-3", "--prefer", "3,2",
-        "--cpus", "4", "--priority", "-5", "--name", "big", "--group", "sweep",
-        "--after", "3-5,last",
+        "--cpus", "4", "--max-per-gpu", "3", "--priority", "-5", "--name", "big",
+        "--group", "sweep", "--after", "3-5,last",
         "--after-any", "9", "--time-limit", "2h", "--grace", "0", "--signal", "SIGUSR1@2m",
         "--retries", "3", "--at", "2099-12-01T08:00Z", "--cwd", work,
         "--env", "A=1", "--env", "B=x=y",
@@ -69,20 +70,32 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
     )  # fmt: skip
     assert fields == {
         "gpus": 2, "mem_mib": 1536, "exclusive": True, "on": ["0", "1", "2", "3"],
-        "prefer": ["3", "2"], "cpus": 4, "priority": -5, "name": "big", "group": "sweep",
-        "after": ["3-5", "last"], "after_any": ["9"], "time_limit_ms": 7_200_000, "grace_ms": 0,
+        "prefer": ["3", "2"], "cpus": 4, "max_per_gpu": 3, "priority": -5,
+        "name": "big", "group": "sweep",
+        "after": ["3", "5", "6"], "after_any": ["9"], "time_limit_ms": 7_200_000, "grace_ms": 0,
         "signal": "USR1", "signal_before_ms": 120_000, "retries": 3,
         "not_before_ms": moment_ms("2099-12-01T08:00Z", 0), "cwd": work,
         "env": {"A": "1", "B": "x=y"}, "out": f"{work}/out.txt", "err": "/tmp/err.txt",
         "gpu_arg": True, "hold": True, "argv": ["true", "x"],
     }  # fmt: skip
-    unused = {"shell", "share", "max_per_gpu"}
+    unused = {"shell", "share", "params", "point"}
     assert set(fields) == {field.name for field in msgspec.structs.fields(JobRequest)} - unused
 
 
 def test_a_part_of_a_gpu_is_a_share(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     assert submitted(capsys, home, "--gpus", "0.5", "--", "true", "x")[1]["share"] == 0.5
     assert submitted(capsys, home, "--gpus", "0", "--", "true", "x")[1]["gpus"] == 0
+
+
+def test_so_many_jobs_on_a_gpu_share_it_equally_unless_memory_says_otherwise(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    by_count = submitted(capsys, home, "--max-per-gpu", "3", "--", "true")[1]
+    assert by_count == {"shell": "true", "max_per_gpu": 3, "share": 0.333}
+    by_memory = submitted(capsys, home, "--max-per-gpu", "3", "--mem", "1G", "--", "true")[1]
+    assert "share" not in by_memory
+    alone = submitted(capsys, home, "--max-per-gpu", "1", "--", "true")[1]
+    assert "share" not in alone
 
 
 def test_the_environment_and_directory_of_now_are_the_jobs(
@@ -155,7 +168,7 @@ def test_an_output_file_that_can_not_be_written_is_refused(
 
 
 def test_variables_that_are_not_utf8_are_left_out_and_named(home: Path) -> None:
-    script = {"submit": {"ids": [7]}}
+    script: Script = {"submit": {"ids": [7]}}
     with ScriptedDaemon(home, script) as daemon:
         # The child's environment is given as bytes that no text encodes.
         ran = process(home, "add", "--", "true", "x", BROKEN="caf\udce9", FINE="café")
@@ -179,11 +192,26 @@ def test_add_speaks_json_too(capsys: pytest.CaptureFixture[str], home: Path) -> 
     assert ran.out == '{"schema": 1, "ids": [7]}\n'
 
 
+def test_a_submission_that_was_cut_off_is_repeated_and_known_by_its_token(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    cuts = iter([GONE, GONE, {"ids": [7]}])
+    with ScriptedDaemon(home, {"submit": lambda request: next(cuts)}) as daemon:
+        ran = stoker(capsys, "add", "--", "true", "x")
+    assert (ran.code, ran.out) == (0, "7\n")
+    tokens = {request["token"] for request in daemon.sent("submit")}
+    assert len(daemon.sent("submit")) == 3
+    assert len(tokens) == 1
+    with ScriptedDaemon(home, {"submit": {"ids": [8]}}) as daemon:
+        stoker(capsys, "add", "--", "true", "x")
+    assert daemon.sent("submit")[0]["token"] not in tokens
+
+
 # --- edit ---
 
 
 def edited(capsys: pytest.CaptureFixture[str], home: Path, *words: str) -> dict[str, Any]:
-    script = {"edit": {"ids": [7]}, "show": {"jobs": [job(7, cwd=os.getcwd())]}}
+    script: Script = {"edit": {"ids": [7]}, "show": {"jobs": [job(7, cwd=os.getcwd())]}}
     with ScriptedDaemon(home, script) as daemon:
         ran = stoker(capsys, "edit", "7", *words)
     assert ran.code == 0, ran.err
@@ -211,10 +239,10 @@ def test_edit_replaces_one_kind_of_command_or_need_by_the_other(
 
 
 def test_edit_takes_away_what_is_none(capsys: pytest.CaptureFixture[str], home: Path) -> None:
-    words = ["--mem", "none", "--on", "none", "--after", "none", "--time-limit", "none",
+    words = ["--mem", "none", "--on", "none", "--time-limit", "none",
              "--signal", "none", "--at", "none", "--name", "none", "--no-exclusive"]  # fmt: skip
     assert edited(capsys, home, *words) == {
-        "mem_mib": None, "on": [], "after": [], "time_limit_ms": None, "signal": None,
+        "mem_mib": None, "on": [], "time_limit_ms": None, "signal": None,
         "signal_before_ms": 0, "not_before_ms": None, "name": None, "exclusive": False,
     }  # fmt: skip
 

@@ -220,7 +220,7 @@ def test_every_verb_has_help_with_an_example_that_its_own_parser_takes(
         for line, _ in verb.examples:
             words = shlex.split(line)
             # What comes after a pipe, a redirection or the like is for the shell.
-            ends = [words.index(word) for word in ("|", "&&", ">") if word in words]
+            ends = [words.index(word) for word in ("|", "&&", ">", "<") if word in words]
             words = words[: min(ends, default=len(words))]
             if words[0] != "stoker":
                 continue

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from unit.cli_run import DEADLINE_S, argv, environment, process
-from unit.scripted_daemon import ScriptedDaemon, job
+from unit.cli_run import argv, environment, process
+from unit.scripted_daemon import Script, ScriptedDaemon, job
+from waiting import PATIENCE_S
 
 HEAVY = {
     "argparse", "click", "dataclasses", "typing", "re", "enum", "socket", "asyncio", "msgspec",
@@ -41,7 +42,7 @@ sys.exit(code)
     ids=lambda words: " ".join(words)[:12] or "bare",
 )  # fmt: skip
 def test_the_hot_path_imports_nothing_heavy(words: list[str], tmp_path: Path) -> None:
-    script = {
+    script: Script = {
         "submit": {"ids": [7]},
         "list": {"jobs": [job(1), job(2, "failed", exit_code=1)], "total": 2},
         "status": {"gpus": [], "jobs": [job(1)], "counts": {"running": 1}, "paused": False},
@@ -53,7 +54,7 @@ def test_the_hot_path_imports_nothing_heavy(words: list[str], tmp_path: Path) ->
             env=environment(tmp_path),
             capture_output=True,
             text=True,
-            timeout=DEADLINE_S,
+            timeout=PATIENCE_S,
         )
     assert ran.returncode == 0, ran.stderr
     loaded = set(ran.stderr.split())
@@ -68,7 +69,7 @@ def test_a_verb_loads_no_other_verb(tmp_path: Path) -> None:
             env=environment(tmp_path),
             capture_output=True,
             text=True,
-            timeout=DEADLINE_S,
+            timeout=PATIENCE_S,
         )
     verbs = {name for name in ran.stderr.split() if name.startswith("stoker.cli.")}
     assert verbs == {
@@ -92,7 +93,7 @@ def test_a_reader_that_goes_away_is_no_reason_to_complain(tmp_path: Path) -> Non
         os.close(reader)
         ran = subprocess.run(
             argv("ls"), env=environment(tmp_path), stdout=writer, stderr=subprocess.PIPE,
-            timeout=DEADLINE_S,
+            timeout=PATIENCE_S,
         )  # fmt: skip
         os.close(writer)
     assert ran.stderr == b""
@@ -106,7 +107,7 @@ def test_an_output_that_can_not_be_written_is_told_in_one_line(tmp_path: Path) -
     ):
         ran = subprocess.run(
             argv("ls"), env=environment(tmp_path), stdout=full, stderr=subprocess.PIPE,
-            timeout=DEADLINE_S,
+            timeout=PATIENCE_S,
         )  # fmt: skip
     assert ran.returncode == 1
     assert ran.stderr.startswith(b"stoker: ")
@@ -117,7 +118,7 @@ def test_a_closed_stdout_does_no_harm(tmp_path: Path) -> None:
     with ScriptedDaemon(tmp_path, {"submit": {"ids": [7]}}) as daemon:
         command = " ".join(argv("add", "--", "true", "x")) + " >&- 2>&-"
         done = subprocess.run(
-            ["sh", "-c", command], env=environment(tmp_path), timeout=DEADLINE_S, cwd=tmp_path
+            ["sh", "-c", command], env=environment(tmp_path), timeout=PATIENCE_S, cwd=tmp_path
         )
     assert done.returncode == 0
     assert len(daemon.sent("submit")) == 1

@@ -94,9 +94,7 @@ class House:
         self.engine = self._engine()
 
     def _engine(self) -> Engine:
-        return Engine(
-            self.store, self.executor, self.inventory, self.clock, self.witnessed.append
-        )
+        return Engine(self.store, self.executor, self.inventory, self.clock, self.witnessed.append)
 
     def restart(self) -> None:
         self.engine = self._engine()

@@ -63,13 +63,14 @@ def test_a_job_for_four_gpus_is_not_starved_by_a_stream_of_small_ones() -> None:
 
 
 def test_gpus_that_are_held_back_are_those_that_are_free_soonest() -> None:
-    scene = Scene(4)
+    scene = Scene(5)
     for limit_s in (100, 400, 200, 300):
         scene.running(limit_s=limit_s)
-    big = scene.submit(whole(2))
+    big = scene.submit(whole(3))
     scan = Scan(scene.state)
     assert list(scan.starts()) == []
-    assert {gpu_id: hold.job_id for gpu_id, hold in scan.holds.items()} == {"0": big, "2": big}
+    held = {gpu_id: hold.job_id for gpu_id, hold in scan.holds.items()}
+    assert held == {"4": big, "0": big, "2": big}
     assert {hold.from_ms for hold in scan.holds.values()} == {scene.now + 200_000}
 
 
@@ -417,5 +418,3 @@ def test_a_gpu_whose_memory_turns_out_to_be_larger_can_be_shared_further() -> No
     assert scene.plan() == {}
     scene.apply(ev.GpuAdded(scene.now, "0", 48 * GIB))
     assert list(scene.plan()) == [2]
-
-

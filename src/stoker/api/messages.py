@@ -16,6 +16,9 @@ MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Millis = Annotated[int, Meta(ge=0, le=10**15)]
+JobId = Annotated[int, Meta(ge=0, le=10**18)]
+# As much as the store can look for at once.
+Names = Annotated[list[Annotated[str, Meta(max_length=1000)]], Meta(max_length=1000)]
 Priority = Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)]
 
 
@@ -27,7 +30,7 @@ class Select(Struct, forbid_unknown_fields=True, kw_only=True):
     """Which jobs are meant: the union of what is named. Resolved by the daemon, in one place."""
 
     ids: list[str] = []  # "7", "3-9", "last"
-    names: list[str] = []  # exact names or shell patterns such as "run-*"
+    names: Names = []  # exact names or shell patterns such as "run-*"
     group: str | None = None
     all: bool = False  # all for which the order makes sense
 
@@ -256,14 +259,14 @@ class Attach(Request, tag="attach"):
     to the attempt's directory.
     """
 
-    job_id: int
+    job_id: JobId
 
 
 class AttachStarted(Request, tag="attach_started"):
     """The client's process for an attempt runs: its pid; or why it could not start."""
 
-    job_id: int
-    attempt: int
+    job_id: JobId
+    attempt: JobId
     pid: int | None = None
     error: str = ""
 

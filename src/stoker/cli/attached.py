@@ -6,6 +6,7 @@ before the command begins, and `exit` before its process is reaped.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 
@@ -43,8 +44,11 @@ class AttachedProcess:
         cwd: str,
         directory: str,
         files: tuple[str | None, str | None] = (None, None),
+        *,
+        append: bool = False,
     ) -> None:
         self._directory = directory
+        self._append = append  # to the files, as later attempts do; the first one empties them
         self._interrupts = 0
         self._terminal = _terminal_settings()
         # Signals that were ignored when we were started (nohup, a background job of a script) are
@@ -113,18 +117,28 @@ class AttachedProcess:
         os.chdir(cwd)
         out, err = files
         if out is not None:
-            _redirect(out, 1)
+            self._redirect(out, 1)
             if err is None:
                 os.dup2(1, 2)
         if err is not None:
-            _redirect(err, 2)
+            self._redirect(err, 2)
         # Python ignores these two for itself.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         for number in self._watched:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._old_mask)
-        os.execve(program, argv, env)
+        try:
+            os.execve(program, argv, env)
+        except OSError as error:
+            if error.errno != errno.ENOEXEC:
+                raise
+            # A script without a `#!` line: what a shell would do.
+            os.execve("/bin/sh", ["/bin/sh", program, *argv[1:]], env)
+
+    def _redirect(self, path: str, fd: int) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if self._append else os.O_TRUNC)
+        os.dup2(os.open(path, flags, 0o666), fd)
 
     def wait(self) -> int:
         """Pass signals on until the process ends; its exit code, 128 + n for signal n."""
@@ -207,11 +221,6 @@ def _terminal_settings() -> list[int | list[bytes | int]] | None:
         return termios.tcgetattr(0)
     except (OSError, termios.error):
         return None
-
-
-def _redirect(path: str, fd: int) -> None:
-    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    os.dup2(opened, fd)
 
 
 def _write_whole(directory: str, name: str, text: str) -> None:

@@ -165,38 +165,43 @@ def _queue_and_follow(
     args: Args, source: str, jobs: list[PlannedJob], common: dict[str, Any], group: str
 ) -> int:
     from stoker.cli.batching.following import Following
-    from stoker.cli.batching.queueing import queue, take_numbers
+    from stoker.cli.batching.queueing import queue
 
     with Client() as client:
         client.connect()
-        numbered = [job for job in jobs if job.entry.numbered]
-        if numbered:
-            first = take_numbers(client.home, len(numbered))
-            for number, job in enumerate(numbered, first):
-                job.fields["argv"].append(f"--id={number}")
-                job.fields["params"]["id"] = str(number)
+        _number(client, jobs)
         if args["no_wait"]:
             return _print_ids(args, queue(client, jobs, source, common), group)
-        following = Following(list(dict.fromkeys(job.fields["group"] for job in jobs)))
-        following.begin()
-        ids = queue(client, jobs, source, common)
-    say(f"stoker: {len(ids)} jobs are queued, in the group {group}")
-    try:
-        ended = following.to_the_end(ids, [job.title for job in jobs])
-    except KeyboardInterrupt:
-        say(
-            f"stoker: the jobs go on; `stoker wait --group {group}` waits for them again, "
-            f"`stoker cancel --group {group}` stops them"
-        )
-        return INTERRUPTED
-    finally:
-        following.close()
+        with Following(list(dict.fromkeys(job.fields["group"] for job in jobs))) as following:
+            try:
+                ids = queue(client, jobs, source, common)
+                client.close()
+                say(f"stoker: {len(ids)} jobs are queued, in the group {group}")
+                ended = following.to_the_end(ids, [job.title for job in jobs])
+            except KeyboardInterrupt:
+                say(
+                    f"stoker: what is queued goes on; `stoker wait --group {group}` waits for it "
+                    f"again, `stoker cancel --group {group}` stops it"
+                )
+                return INTERRUPTED
     following.summary(group)
     if args["json"]:
-        _print_json(
-            group, ids, [{**e, "line": j.entry.line} for e, j in zip(ended, jobs, strict=True)]
-        )
+        lines = [job.entry.line for job in jobs]
+        told = [{**job, "line": line} for job, line in zip(ended, lines, strict=True)]
+        _print_json(group, ids, told)
     return int(any(job["state"] != "succeeded" for job in ended))
+
+
+def _number(client: Client, jobs: list[PlannedJob]) -> None:
+    """Give `--id=N` to the commands that take it."""
+    from stoker.cli.batching.queueing import take_numbers
+
+    numbered = [job for job in jobs if job.entry.numbered]
+    if not numbered:
+        return
+    for number, job in enumerate(numbered, take_numbers(client.home, len(numbered))):
+        job.fields["argv"].append(f"--id={number}")
+        job.fields["params"]["id"] = str(number)
 
 
 def _print_ids(args: Args, ids: list[int], group: str) -> int:

@@ -28,7 +28,7 @@ def feed(args: Args) -> int:
     from stoker.api import client as api
     from stoker.cli.feeding.feed import Feed
     from stoker.cli.feeding.identity import Lock, Points, group_for, last_run, new_run
-    from stoker.cli.feeding.progress import progress
+    from stoker.cli.feeding.progress import let_go_of_a_lost_terminal, progress
     from stoker.cli.feeding.source import Source
     from stoker.cli.feeding.talk import Talk
     from stoker.cli.feeding.wishes import Wishes
@@ -68,6 +68,7 @@ def feed(args: Args) -> int:
                 _tell(one_feed.tally, client, group, as_json=args["json"])
         finally:
             lock.close()
+            let_go_of_a_lost_terminal()
     return _exit_code(one_feed, wishes.interrupted_by, wishes.hung_up)
 
 

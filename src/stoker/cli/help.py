@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stoker.cli.options import Args
 
-_SECTIONS = (
+SECTIONS = (
     ("Jobs", ("add", "run", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait")),
     ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
     ("The queue and the machine", ("status", "pause", "resume", "gpus", "config", "daemon")),
@@ -32,7 +32,7 @@ def show_overview() -> int:
         "  stoker logs -f 7                                              follow a job's output",
         "  stoker run -- python train.py                                 in this terminal",
     ]
-    for section, names in _SECTIONS:
+    for section, names in SECTIONS:
         lines += ["", painted(section, "bold", colour)]
         for name in names:
             lines += _described(f"  {name}", load(name).summary, 14)

@@ -227,15 +227,6 @@ def settle_requirements(client: Client, job: dict[str, Any]) -> None:
             job[key] = [str(one["id"]) for one in found]
 
 
-def settle_requirements(client: Client, fields: dict[str, Any]) -> None:
-    """Name the jobs that a request requires by number: ranges and `last` mean what they do now."""
-    for key in ("after", "after_any"):
-        required = fields.get(key, [])
-        if not all(one.isdigit() for one in required):
-            found = client.call("list", select={"ids": required}, all=True)["jobs"]
-            fields[key] = [str(job["id"]) for job in found]
-
-
 def current_directory() -> str:
     """Where the user stands."""
     try:

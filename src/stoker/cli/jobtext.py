@@ -61,7 +61,7 @@ def job_table(jobs: list[Job]) -> str:
         Column("GPUS", least=6),
         Column("TIME", right=True),
         Column("COMMAND", least=16),
-        Column("NOTE", least=16),
+        Column("NOTE", least=24),
     )
     rows = []
     for job in jobs:

@@ -23,9 +23,7 @@ def plain(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise UsageError(
-            f"{quoted(text)} is not valid UTF-8", "write it in UTF-8, or put it into a script"
-        ) from None
+        raise UsageError(f"{quoted(text)} is not valid UTF-8", "write it in UTF-8") from None
     return text
 
 

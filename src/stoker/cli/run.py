@@ -62,6 +62,7 @@ class _Attachment:
         self._request = request
         self._job_id: int | None = None
         self._attempt: int | None = None  # granted, and not begun yet
+        self._begun = 0  # the latest attempt that was granted
         self._code: int | None = None
         self._reason = ""
         self._told_reason = ""
@@ -69,32 +70,39 @@ class _Attachment:
 
     def follow(self) -> int:
         """Wait, run, and give the exit code."""
-        with self._client:
-            self._job_id = submit(self._client, self._request, attached=True)
-            self._submitted_at = time.monotonic()
-            reconnection = Reconnection(self._client)
-            attached = False
-            while True:
-                try:
-                    if not attached:
-                        self._client.send("attach", job_id=self._job_id)
-                        attached = True
-                    event = self._next_event()
-                except StokerError as error:
-                    if self._code is not None and not self._may_run_again():
-                        return self._code
-                    if not isinstance(error, (ConnectionLost, Unavailable)):
-                        raise
-                    reconnection.wait(error)
-                    attached = False
-                    continue
-                if event is None:
-                    assert self._code is not None
+        code = self._follow()
+        self._client.close()
+        return code
+
+    def _follow(self) -> int:
+        self._job_id = submit(self._client, self._request, attached=True)
+        self._submitted_at = time.monotonic()
+        reconnection = Reconnection(self._client)
+        attached = False
+        while True:
+            try:
+                if not attached:
+                    self._client.send("attach", job_id=self._job_id)
+                    attached = True
+                event = self._next_event()
+            except StokerError as error:
+                if self._code is not None and not self._may_run_again():
                     return self._code
-                if event.get("event") == "granted":
+                if not isinstance(error, (ConnectionLost, Unavailable)):
+                    raise
+                reconnection.wait(error)
+                attached = False
+                continue
+            if event is None:
+                assert self._code is not None
+                return self._code
+            if event.get("event") == "granted":
+                # A daemon that has come back may tell again what we have long begun.
+                if event["attempt"] > self._begun:
+                    self._begun = event["attempt"]
                     self._begin(event)
-                elif event.get("event") == "ended":
-                    return self._end(event)
+            elif event.get("event") == "ended":
+                return self._end(event)
 
     def _next_event(self) -> dict[str, Any] | None:
         """What the daemon says next; None if the job has ended and nothing more need come."""
@@ -127,9 +135,10 @@ class _Attachment:
             process = AttachedProcess(
                 event["argv"],
                 event["env"],
-                self._request["cwd"],
+                event.get("cwd") or self._request["cwd"],
                 event["dir"],
                 (job.get("out"), job.get("err")),
+                append=event["attempt"] > 1,
             )
         except CouldNotStart as error:
             self._code = NOT_FOUND
@@ -159,16 +168,17 @@ class _Attachment:
 
     def cancel(self) -> None:
         """Take the job back; it has not begun."""
-        if self._job_id is None:
-            return
-        if self._attempt is not None:
-            self._report(error="interrupted before it began")
-        try:
-            with Client(autostart=False) as client:
-                client.call("cancel", select={"ids": [str(self._job_id)]})
-        except StokerError:
-            # A daemon that is not there will find this terminal gone.
-            pass
+        if self._job_id is not None:
+            if self._attempt is not None:
+                self._report(error="interrupted before it began")
+            try:
+                with Client(autostart=False) as client:
+                    client.call("cancel", select={"ids": [str(self._job_id)]})
+            except StokerError:
+                # A daemon that is not there will find this terminal gone.
+                pass
+        # Only now: a connection that closes is a terminal that is gone, and not a change of mind.
+        self._client.close()
 
 
 VERB = Verb(

@@ -50,10 +50,13 @@ def _names_one(select: dict[str, list[str]]) -> bool:
 def job_page(job: Job, colour: bool) -> str:
     """A job on a few lines."""
     now = now_ms()
-    state = painted(job["state"], STATE_COLOURS.get(job["state"], ""), colour)
+    state = painted(escaped(job["state"]), STATE_COLOURS.get(job["state"], ""), colour)
     why = escaped(outcome(job))
+    # A reason that begins with the state ("held; ...") does not repeat it.
+    same = why.startswith(job["state"])
+    rest = why.removeprefix(job["state"]) if same else f": {why}" if why else ""
     facts = [
-        ("state", state + (f": {why}" if why else "")),
+        ("state", state + rest),
         ("command", escaped(job["command"])),
         ("directory", escaped(job["cwd"])),
         ("needs", escaped(need_text(job.get("need") or {}))),

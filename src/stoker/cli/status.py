@@ -32,6 +32,7 @@ def status(args: Args) -> int:
 
         shown = {key: value for key, value in answer.items() if key != "ok"}
         shown["jobs"] = [iso_times(job) for job in answer["jobs"]]
+        shown["daemon"] = iso_times(answer.get("daemon") or {})
         out(dumps({"schema": 1, **shown}) + "\n")
         return 0
     colour = wants_colour()
@@ -89,8 +90,8 @@ def _summary(answer: dict[str, Any], colour: bool) -> str:
     words = [f"{counts[state]} {state}" for state in states if counts.get(state)]
     line = ", ".join(words) if words else "no jobs"
     cpus = answer.get("cpus") or {}
-    if cpus.get("total"):
-        line += f"; {cpus.get('used') or 0} of {cpus['total']} CPU slots taken"
+    if cpus.get("used"):
+        line += f"; {cpus['used']} of {cpus['total']} CPU slots taken"
     line = painted(line, "bold", colour) + "\n"
     if answer.get("paused"):
         line += painted("the queue is paused: `stoker resume` lets it go on", "red", colour) + "\n"

@@ -165,18 +165,23 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, indent: 
 
 
 def _shrink(columns: Sequence[Column], widths: dict[int, int], available: int) -> None:
-    """Take what is too much from the columns that may be cut, the widest first."""
-    excess = sum(widths.values()) - available
-    while excess > 0:
-        cuttable = [i for i in widths if columns[i].least and widths[i] > columns[i].least]
-        if not cuttable:
-            return
-        widest = max(cuttable, key=lambda i: widths[i])
-        others = [widths[i] for i in cuttable if i != widest]
-        floor = max(columns[widest].least, max(others, default=0) - 1)
-        cut = min(excess, widths[widest] - floor)
-        widths[widest] -= cut
-        excess -= cut
+    """Take what is too much from the columns that may be cut, the widest first.
+
+    In a terminal that is narrow indeed, they become narrower than they should.
+    """
+    for part in (1, 2):
+        least = {i: columns[i].least // part for i in widths if columns[i].least}
+        excess = sum(widths.values()) - available
+        while excess > 0:
+            cuttable = [i for i in least if widths[i] > least[i]]
+            if not cuttable:
+                break
+            widest = max(cuttable, key=lambda i: widths[i])
+            others = [widths[i] for i in cuttable if i != widest]
+            floor = max(least[widest], max(others, default=0) - 1)
+            cut = min(excess, widths[widest] - floor)
+            widths[widest] -= cut
+            excess -= cut
 
 
 def _line(

@@ -11,7 +11,7 @@ from stoker.cli.options import JSON, Option, Verb
 from stoker.cli.reconnect import Reconnection
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, ranges, required
 from stoker.cli.terminal import out, say
-from stoker.errors import Unavailable
+from stoker.errors import NotFound, Unavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,11 @@ def _settled(client: Client, select: dict[str, Any]) -> dict[str, Any]:
         states = ["held", "waiting", "running", "stopping"]
         jobs = client.call("list", states=states, all=True)["jobs"]
     else:
-        jobs = client.call("list", select=select, all=True)["jobs"]
+        # `list` would narrow ids down by name and group, where an order means all that are named.
+        mixed = "ids" in select and len(select) > 1
+        jobs = client.call("show" if mixed else "list", select=select)["jobs"]
+        if not jobs:
+            raise NotFound("there are no such jobs", "see `stoker ls --all`")
     return {"ids": ranges([job["id"] for job in jobs])} if jobs else {}
 
 

@@ -41,9 +41,11 @@ def sentence(job: Job, now: int) -> str:
     """The reason of one job, in words."""
     text = job.get("text") or ""
     words = f"job {job['id']} {_STANDING.get(job['state']) or 'is ' + job['state']}"
-    # A text that is a sentence of its own says it all.
+    # A text that says it all is not said twice.
     if text.startswith(("it is ", "it has ", "it was ")):
         words = f"job {job['id']}: {text}"
+    elif text.startswith(job["state"]):
+        words = f"job {job['id']} is {text}"
     elif text:
         words += f": {text}"
     ahead = job.get("jobs_ahead")

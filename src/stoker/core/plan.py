@@ -67,7 +67,8 @@ class Scan:
             return
         with self._lines() as lines:
             while True:
-                cls = lines.next_class(self._room_left())
+                room_left = self._room_left()
+                cls = lines.next_class(room_left)
                 if cls is None:
                     return
                 job = self.state.ready.head(cls)
@@ -77,7 +78,9 @@ class Scan:
                     continue
                 gpus = self.place(job)
                 if gpus is None:
-                    self._hold_back(job)
+                    # Where no GPU has room for anything, there is nothing to hold back.
+                    if room_left[0] or job.need.cpus:
+                        self._hold_back(job)
                     lines.set_aside(cls)
                     continue
                 yield Placement(job.id, tuple(gpu.id for gpu in gpus))
@@ -321,7 +324,7 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
     if scan.place(job) is not None:
         return why.IsNext()
     held = [gpu.id for gpu in roomy if not scan._hold_allows(job, gpu)]
-    if held:
+    if len(roomy) - len(held) < need.gpus:
         return why.HeldBack(scan.holds[held[0]].job_id, tuple(held))
     assert scan.cpus_held_for is not None
     return why.HeldBack(scan.cpus_held_for, ())

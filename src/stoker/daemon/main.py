@@ -49,6 +49,7 @@ log = logging.getLogger("stoker.daemon")
 
 _TOKENS_KEPT_MS = 24 * 3600 * 1000
 _REMOVALS_AT_A_TIME = 200
+_BACKLOG = 512  # clients that may knock at the same moment
 
 
 class Daemon:
@@ -111,7 +112,9 @@ class Daemon:
         """Serve until told to end."""
         loop = asyncio.get_running_loop()
         listener = listen(self.home.socket)
-        server = await loop.create_unix_server(lambda: Connection(self.handlers), sock=listener)
+        server = await loop.create_unix_server(
+            lambda: Connection(self.handlers), sock=listener, backlog=_BACKLOG
+        )
         loop.add_reader(self.executor.fileno(), self.rounds.wake)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.shut_down, "leave")
@@ -220,7 +223,7 @@ def listen(path: str) -> socket.socket:
         os.umask(mask)
         if directory >= 0:
             os.close(directory)
-    listener.listen(512)
+    listener.listen(_BACKLOG)
     listener.setblocking(False)
     return listener
 

@@ -313,7 +313,7 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
     if need.gpus == 0:
         if need.cpus > state.cpus:
             raise UsageError(
-                f"the job needs {plural(need.cpus, 'CPU slot')}, but there are {state.cpus}",
+                f"the job needs {plural(need.cpus, 'CPU slot')}, but there {_only(state.cpus)}",
                 "ask for fewer, or raise `stoker config set cpus`",
             )
         return
@@ -338,7 +338,7 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
         return
     if not isinstance(impossible, CanNeverStart):
         raise UsageError(
-            f"the job needs {plural(need.cpus, 'CPU slot')}, but there are {state.cpus}",
+            f"the job needs {plural(need.cpus, 'CPU slot')}, but there {_only(state.cpus)}",
             "ask for fewer, or raise `stoker config set cpus`",
         )
     if impossible.could_fit >= need.gpus:
@@ -354,9 +354,13 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
             "ask for less",
         )
     raise UsageError(
-        f"the job needs {plural(need.gpus, 'GPU')}, but there are {impossible.could_fit}",
+        f"the job needs {plural(need.gpus, 'GPU')}, but there {_only(impossible.could_fit)}",
         "ask for fewer, or declare more with `stoker gpus add`",
     )
+
+
+def _only(count: int) -> str:
+    return "is only 1" if count == 1 else f"are only {count}"
 
 
 def _memory_unknown() -> UsageError:

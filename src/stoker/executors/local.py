@@ -247,11 +247,13 @@ class LocalExecutor:
         """A client runs the attempt in its terminal; False if there is no such process."""
         if self._is_known(key):
             return True
-        stat = stat_of(pid)
-        if stat is None:
+        # It may have ended before we were told of it. Its client put it down with its start time,
+        # and then how it ended.
+        process = read_pid(attempt_dir_text(self._root, *key))
+        if process is None or process.pid != pid:
             return False
         self._tell(ev.AttemptStarted(self._now_ms, *key, pid))
-        self._watch(key, stat.id, ours=False, own_session=False, grace_ms=grace_ms)
+        self._watch(key, process, ours=False, own_session=False, grace_ms=grace_ms)
         return True
 
     def attached_client_gone(self, key: Key) -> None:

@@ -61,9 +61,15 @@ def stat_of(pid: int) -> Stat | None:
 
 
 def is_alive(process: ProcessId) -> bool:
-    """True if that very process exists, be it as a zombie."""
+    """True if that very process exists, be it as a zombie that its parent has yet to look at.
+
+    A zombie that was left to process 1 is gone: nobody will tell how it ended, and in a container
+    without an init nobody will ever reap it.
+    """
     found = stat_of(process.pid)
-    return found is not None and found.id == process
+    if found is None or found.id != process:
+        return False
+    return not (found.state in "ZX" and found.parent == 1)
 
 
 def all_stats() -> dict[int, Stat]:

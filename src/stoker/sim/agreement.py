@@ -38,10 +38,11 @@ def check_time_limits(run: Simulation, events: Iterable[ev.Event]) -> None:
         if not isinstance(event, ev.StopRequested) or event.cause is not Cause.TIME_LIMIT:
             continue
         process = run.world.processes.get((event.job_id, event.attempt))
+        if process is None:
+            continue  # It had not started yet, or has ended in this very turn.
         limit_ms = run.engine.state.jobs[event.job_id].terms.time_limit_ms
-        if process is not None and limit_ms is not None:
-            had_ms = run.clock.true_ms - process.started_at_ms
-            assert had_ms >= limit_ms, f"job {event.job_id} had {had_ms} of {limit_ms} ms"
+        had_ms = run.clock.true_ms - process.started_at_ms
+        assert limit_ms is not None and had_ms >= limit_ms, f"{event}: {had_ms} of {limit_ms} ms"
 
 
 def check_end(run: Simulation) -> None:

@@ -64,7 +64,12 @@ def of_state(state: State) -> Hashable:
         )
         for gpu in state.gpus.values()
     )
-    groups = frozenset((g.name, g.paused, g.max_running, g.running) for g in state.groups.values())
+    # A group of which nothing is known but its name is as good as none.
+    groups = frozenset(
+        (g.name, g.paused, g.max_running, g.running)
+        for g in state.groups.values()
+        if g.paused or g.max_running is not None or g.running
+    )
     return (
         (state.now_ms, state.next_job_id, state.paused, state.cpus, state.cpus_used),
         frozenset(of_job(job) for job in state.jobs.values()),

@@ -224,6 +224,9 @@ def cancel(job_id: int) -> Ask:
             return Decided([])
         if job.active is None:
             return Decided([ev.JobCancelled(state.now_ms, job_id)])
+        stop = job.active.stop
+        if stop is not None and stop.cause is Cause.CANCELLED:
+            return Decided([])
         return Decided([ev.StopRequested(state.now_ms, job_id, job.active.number, Cause.CANCELLED)])
 
     return ask

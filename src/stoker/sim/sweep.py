@@ -61,9 +61,7 @@ class BranchingSteps(Steps):
 class Sweep:
     """All crashes of one seed."""
 
-    def __init__(
-        self, seed: int, jobs: int, depth: int = 1, faults: Faults | None = None
-    ) -> None:
+    def __init__(self, seed: int, jobs: int, depth: int = 1, faults: Faults | None = None) -> None:
         self._seed = seed
         self._jobs = jobs
         self._depth = depth

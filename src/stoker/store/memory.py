@@ -57,10 +57,14 @@ class MemoryStore:
         for job_id in change.removed:
             self.outcomes.pop(job_id, None)
             self.launches.pop(job_id, None)
-        self._gpus = [replace(gpu, held_by={}) for gpu in state.gpus.values()]
-        self._groups = {g.name: replace(g) for g in state.groups.values()}
-        self._next_job_id, self._paused = state.next_job_id, state.paused
-        self._cpus = state.cpus
+        # Like a store on disk, it takes over only what is said to have changed.
+        if change.gpus:
+            self._gpus = [replace(gpu, held_by={}) for gpu in state.gpus.values()]
+        for name in sorted(change.groups):
+            self._groups[name] = replace(state.groups[name])
+        if change.settings:
+            self._paused, self._cpus = state.paused, state.cpus
+        self._next_job_id = state.next_job_id
 
     def launch(self, job_id: int) -> Launch:
         """See ports.Store."""

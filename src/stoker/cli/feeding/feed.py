@@ -1,0 +1,409 @@
+"""A feed from its first line to its last job.
+
+Nothing here schedules: lines become jobs of one group as they arrive, and the daemon says what
+becomes of them. What the feed does next is derived from where its lines stand and how far it has
+been told to go, so that a lost connection loses no order.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections import deque
+from enum import IntEnum
+
+from stoker.cli.feeding.lines import Refusal
+from stoker.cli.feeding.talk import Order
+from stoker.cli.feeding.tally import Line, Tally
+from stoker.cli.selection import ranges
+from stoker.errors import NotFound, StokerError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from stoker.cli.feeding.identity import Points
+    from stoker.cli.feeding.lines import Command
+    from stoker.cli.feeding.source import Source
+    from stoker.cli.feeding.talk import Talk
+    from stoker.cli.feeding.wishes import Wishes
+
+    class View(Protocol):
+        """Who shows what happens."""
+
+        def said(self, text: str) -> None:
+            """Words about the feed itself."""
+
+        def started(self, line: Line) -> None:
+            """A line's job runs."""
+
+        def ended(self, line: Line, event: dict[str, Any]) -> None:
+            """A line's job is over, or (`final` is false) will be tried again."""
+
+        def tick(self, tally: Tally) -> float | None:
+            """Called after all that came; how soon it wants to be called again, in seconds."""
+
+        def close(self) -> None:
+            """Nothing more will come."""
+
+
+MOST_UNDER_WAY = 50_000  # lines are left in the input while so many are not over
+_MOST_IN_A_MESSAGE = 2000
+_MOST_BYTES_IN_A_MESSAGE = 4_000_000
+_UNFINISHED = frozenset(("held", "waiting", "running", "stopping"))
+
+
+class Stage(IntEnum):
+    """How far the feed has been told to go; it never goes back."""
+
+    READING = 0  # lines are taken as they come
+    FINISHING = 1  # no more are taken
+    WINDING_DOWN = 2  # and what has not started is called off
+    STOPPING = 3  # and what runs is stopped
+    LEAVING = 4  # and nobody waits for it; the daemon goes on with what it was told
+
+
+class Feed:
+    """One feed."""
+
+    def __init__(
+        self,
+        source: Source,
+        talk: Talk,
+        request: dict[str, Any],
+        points: Points,
+        view: View,
+        wishes: Wishes,
+        *,
+        resume: bool = False,
+        fail_fast: bool = False,
+        own: Callable[[Line], dict[str, Any]] = lambda line: {},
+    ) -> None:
+        self.tally = Tally()
+        self.stage = Stage.READING
+        self.error: StokerError | None = None  # the daemon wanted no more
+        self._source = source
+        self._talk = talk
+        [self._job] = request["jobs"]  # what every job of the feed has in common
+        self._request = request
+        self._points = points
+        self._view = view
+        self._wishes = wishes
+        self._resume = resume
+        self._fail_fast = fail_fast
+        self._own = own  # what a line's job has for itself alone
+        self._unchecked: deque[Line] = deque()  # read; a resumed feed asks if it knows them
+        self._ready: deque[Line] = deque()  # to be queued
+        self._jobs: dict[int, Line] = {}  # queued and not over, by job id
+        self._unsure: list[Line] = []  # their events may have been lost
+        self._to_release: list[Line] = []  # an interrupted feed has left them held
+        self._heeded = 0  # interrupts
+        self._in_a_hurry = False  # the user does not wait for what is being stopped
+
+    def run(self) -> None:
+        """Until the end of the input and the last job, or until told otherwise."""
+        self._talk.begin()
+        while not self._is_over():
+            self._heed()
+            self._talk.mend()
+            self._pursue()
+            if self._in_a_hurry and (self._talk.is_free or not self._talk.connected):
+                self._go_to(Stage.LEAVING)  # No order is left to give.
+                break
+            self._wait(self._view.tick(self.tally))
+            self._talk.hear(self._on_event)
+        self._view.tick(self.tally)
+
+    @property
+    def left_behind(self) -> int:
+        """How many jobs are not over; the daemon goes on with them."""
+        return len(self._jobs)
+
+    def _is_over(self) -> bool:
+        if self.stage is Stage.LEAVING:
+            return True
+        under_way = self._unchecked or self._ready or self._jobs or not self._talk.is_free
+        return self.stage > Stage.READING and not under_way
+
+    def _wait(self, view_s: float | None) -> None:
+        """Until there is something to read, hear, heed or show."""
+        poll = select.poll()
+        poll.register(self._wishes.fd, select.POLLIN)
+        if self._talk.connected:
+            poll.register(self._talk.client.fileno(), select.POLLIN)
+        if self._wants_more():
+            poll.register(self._source.fd, select.POLLIN)
+        waits = [wait_s for wait_s in (view_s, self._talk.due_s()) if wait_s is not None]
+        ready = dict(poll.poll(None if not waits else min(waits) * 1000 + 1))
+        if self._wishes.fd in ready:
+            self._wishes.clear()
+        if self._source.fd in ready and self._wants_more():
+            self._read()
+
+    # ------------------------------------------------------------------ lines
+
+    def _wants_more(self) -> bool:
+        under_way = len(self._unchecked) + len(self._ready) + len(self._jobs)
+        return self.stage is Stage.READING and under_way < MOST_UNDER_WAY
+
+    def _read(self) -> None:
+        found = self._source.read()
+        if found is None:
+            self._take(self._source.rest())
+            self._go_to(Stage.FINISHING)
+        else:
+            self._take(found)
+
+    def _take(self, found: list[Command | Refusal]) -> None:
+        for one in found:
+            self.tally.taken += 1
+            if isinstance(one, Refusal):
+                self.tally.refused += 1
+                self.tally.failed += 1
+                self._view.said(f"line {one.number} is passed over: {one.what}; {one.hint}")
+                self._after_failure()
+                continue
+            line = Line(one.number, one.text, self._points.name(one.text))
+            (self._unchecked if self._resume else self._ready).append(line)
+
+    # ------------------------------------------------------------------ how far to go
+
+    def _go_to(self, stage: Stage) -> None:
+        if stage <= self.stage:
+            return
+        if self.stage is Stage.READING and stage is not Stage.FINISHING:
+            self.tally.expected = None  # What is left in the input is not ours any more.
+        self.stage = stage
+        if stage >= Stage.WINDING_DOWN:
+            self.tally.not_run += len(self._unchecked) + len(self._ready)
+            self._unchecked.clear()
+            self._ready.clear()
+
+    def _heed(self) -> None:
+        wishes = self._wishes
+        if wishes.hung_up:
+            self._leave_what_is_queued()
+        if wishes.finish and self.stage is Stage.READING:
+            self.tally.expected = None
+            self._go_to(Stage.FINISHING)
+            self._view.said("no more commands are taken; what is queued runs")
+        while self._heeded < wishes.interrupts:
+            self._heeded += 1
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        if self.stage < Stage.WINDING_DOWN:
+            self._go_to(Stage.WINDING_DOWN)
+            count = self.tally.running
+            running = f"{count} that {'runs' if count == 1 else 'run'} may finish"
+            self._view.said(
+                "no more commands are taken; " + (running if count else "none runs")
+                + ("; Ctrl-C again stops them" if count else "")
+            )  # fmt: skip
+        elif self.stage < Stage.STOPPING:
+            self._go_to(Stage.STOPPING)
+            self._view.said("stopping what runs; Ctrl-C once more does not wait for that")
+        else:
+            self._in_a_hurry = True
+
+    def _leave_what_is_queued(self) -> None:
+        """The terminal is gone: what was read is queued still, and the daemon goes on with it."""
+        if self.stage is Stage.READING:
+            self.tally.expected = None
+            self.stage = Stage.FINISHING
+        being_told = self._talk.connected and not self._talk.is_free
+        if self.stage is not Stage.FINISHING or not (self._unchecked or self._ready or being_told):
+            self._go_to(Stage.LEAVING)
+
+    def _after_failure(self) -> None:
+        if self._fail_fast and self.stage < Stage.STOPPING:
+            self._go_to(Stage.STOPPING)
+            self._view.said("a command has failed; the rest is cancelled")
+
+    # ------------------------------------------------------------------ orders
+
+    def _pursue(self) -> None:
+        """Give the order that is due now, if there is one."""
+        talk = self._talk
+        if talk.missed_something:
+            talk.missed_something = False
+            self._unsure = list(self._jobs.values())
+            for line in self._unsure:
+                line.asked = ""
+        if not talk.is_free or self.stage is Stage.LEAVING:
+            return
+        if self._unsure:
+            self._ask_about_the_unsure()
+        elif self.stage is Stage.STOPPING:
+            self._order_for(("waiting", "held", "running"), "cancel")
+        elif self.stage is Stage.WINDING_DOWN:
+            # A job that is held can't start any more: those that started meanwhile are let be.
+            if not self._order_for(("held",), "cancel"):
+                self._order_for(("waiting",), "hold")
+        elif self._unchecked:
+            self._ask_about_the_unchecked()
+        elif self._ready:
+            self._queue()
+        elif self._to_release:
+            lines, self._to_release = self._to_release, []
+            self._give("release", lines)
+
+    def _order_for(self, states: tuple[str, ...], op: str) -> bool:
+        lines = [line for line in self._jobs.values() if line.state in states and line.asked != op]
+        if lines:
+            for line in lines:
+                line.asked = op
+                line.called_off = line.called_off or op == "cancel"
+            self._give(op, lines)
+        return bool(lines)
+
+    def _give(self, op: str, lines: list[Line]) -> None:
+        def then(answer: dict[str, Any]) -> None:
+            if op == "hold":
+                for job_id in answer["ids"]:
+                    if job_id in self._jobs:
+                        self._jobs[job_id].state = "held"
+                        self._jobs[job_id].asked = ""
+
+        def failed(error: StokerError) -> None:
+            # They are over, which we will hear, or are already. But if one of them is not known
+            # any more, the others were not told either.
+            if isinstance(error, NotFound):
+                for line in lines:
+                    line.asked = ""
+
+        ids = ranges([line.job_id for line in lines])
+        self._talk.give(Order(op, {"select": {"ids": ids}}, then, failed, repeatable=False))
+
+    def _queue(self) -> None:
+        lines: list[Line] = []
+        size = 0
+        while self._ready and len(lines) < _MOST_IN_A_MESSAGE and size < _MOST_BYTES_IN_A_MESSAGE:
+            line = self._ready.popleft()
+            lines.append(line)
+            size += len(line.text)
+        jobs = [
+            self._job
+            | self._own(line)
+            | {
+                "shell": line.text,
+                "point": line.point,
+                "params": {"feed": self._points.run, "line": line.number},
+            }
+            for line in lines
+        ]
+
+        def then(answer: dict[str, Any]) -> None:
+            for line, job_id in zip(lines, answer["ids"], strict=True):
+                self._adopt(line, job_id, "waiting")
+
+        def failed(error: StokerError) -> None:
+            self.tally.not_run += len(lines)
+            self.error = error
+            self.tally.expected = None
+            self._go_to(Stage.FINISHING)
+            self.tally.not_run += len(self._ready) + len(self._unchecked)
+            self._ready.clear()
+            self._unchecked.clear()
+
+        # A submission that is cut off is repeated with the same token, and taken once.
+        order = self._request | {"jobs": jobs, "token": os.urandom(16).hex()}
+        self._talk.give(Order("submit", order, then, failed, repeatable=True))
+
+    def _adopt(self, line: Line, job_id: int, state: str) -> None:
+        line.job_id, line.state = job_id, state
+        self._jobs[job_id] = line
+
+    # ------------------------------------------------------------------ how lines stand
+
+    def _ask_about(self, lines: list[Line], settle: Any) -> None:
+        def then(answer: dict[str, Any]) -> None:
+            found = answer["points"]
+            for line in lines:
+                known = found.get(line.point)
+                settle(line, known["id"] if known else 0, known["state"] if known else "")
+
+        def failed(error: StokerError) -> None:
+            raise error
+
+        fields = {"points": [line.point for line in lines]}
+        self._talk.give(Order("points", fields, then, failed, repeatable=True))
+
+    def _ask_about_the_unchecked(self) -> None:
+        count = min(len(self._unchecked), _MOST_IN_A_MESSAGE)
+        self._ask_about([self._unchecked.popleft() for _ in range(count)], self._check)
+
+    def _check(self, line: Line, job_id: int, state: str) -> None:
+        """A resumed feed runs what is missing or did not end well, and waits for the rest."""
+        if state == "succeeded":
+            self.tally.before += 1
+        elif state in _UNFINISHED:
+            self._adopt(line, job_id, "waiting")
+            line.rerun = state == "stopping"
+            if state == "held":
+                self._to_release.append(line)
+            elif state != "waiting":
+                self._start(line, [])
+        else:
+            self._ready.append(line)
+
+    def _ask_about_the_unsure(self) -> None:
+        lines, self._unsure = self._unsure[:_MOST_IN_A_MESSAGE], self._unsure[_MOST_IN_A_MESSAGE:]
+        self._ask_about(lines, self._catch_up)
+
+    def _catch_up(self, line: Line, job_id: int, state: str) -> None:
+        """What the events would have told, had they been heard."""
+        if line.job_id not in self._jobs or job_id not in (line.job_id, 0):
+            return
+        if state in ("waiting", "held"):
+            if line.state == "running":
+                self._wait_again(line)
+            if state == "held" and self.stage >= Stage.WINDING_DOWN:
+                line.state = "held"
+        elif state in _UNFINISHED:
+            if line.state != "running":
+                self._start(line, [])
+        else:
+            event = {"state": state or "lost", "final": True, "reason": "" if state else "removed"}
+            self._end(line, event)
+
+    # ------------------------------------------------------------------ events
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        line = self._jobs.get(event["id"])
+        if line is None:
+            return  # Another job of the group.
+        if event["event"] == "started":
+            if line.state != "running":
+                self._start(line, event["gpus"])
+        elif event["final"]:
+            self._end(line, event)
+        else:
+            self._view.ended(line, event)
+            self._wait_again(line)
+
+    def _start(self, line: Line, gpus: list[str]) -> None:
+        line.state, line.gpus, line.asked = "running", gpus, ""
+        line.started_at = time.monotonic()
+        self.tally.started()
+        self._view.started(line)
+
+    def _wait_again(self, line: Line) -> None:
+        if line.state == "running":
+            self.tally.running -= 1
+        line.state, line.asked = "waiting", ""
+
+    def _end(self, line: Line, event: dict[str, Any]) -> None:
+        del self._jobs[line.job_id]
+        if line.rerun and event["state"] != "succeeded" and self.stage < Stage.WINDING_DOWN:
+            self._wait_again(line)
+            line.rerun = False
+            line.started_at = None
+            self._ready.append(line)
+            return
+        failed = self.tally.end(line, event)
+        self._view.ended(line, event)
+        if failed:
+            self._after_failure()

@@ -1,0 +1,148 @@
+"""What is said when a feed has ended: the counts, what failed, and its last words."""
+
+from __future__ import annotations
+
+import os
+
+from stoker.cli.feeding.lines import shown
+from stoker.cli.jobtext import STATE_COLOURS, now_ms, time_text
+from stoker.cli.logtext import Collapser, tamed
+from stoker.cli.selection import ranges
+from stoker.cli.terminal import Cell, Column, clipped, escaped, table
+from stoker.errors import StokerError
+from stoker.quantities import duration_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoker.api.client import Client
+    from stoker.cli.feeding.tally import Failure, Tally
+
+_MOST_SHOWN = 20
+_LAST_LINES = 5
+_MOST_LINE_CHARS = 300
+_MOST_LOG_BYTES = 65_536
+
+
+def jobs_of(client: Client, failures: list[Failure]) -> dict[int, dict[str, Any]]:
+    """What the daemon knows of the jobs that failed; nothing if it can't be asked any more."""
+    ids = ranges([failure.job_id for failure in failures])
+    try:
+        jobs = client.call("list", select={"ids": ids}, all=True)["jobs"] if ids else []
+    except StokerError:
+        return {}
+    return {job["id"]: job for job in jobs}
+
+
+def headline(group: str, tally: Tally, took_s: float) -> str:
+    """The counts in one sentence."""
+    parts = [f"{tally.succeeded} succeeded"]
+    if tally.before:
+        parts.append(f"{tally.before} had succeeded before")
+    parts.append(f"{tally.failed} failed")
+    if tally.stopped:
+        parts.append(f"{tally.stopped} stopped")
+    if tally.not_run:
+        parts.append(f"{tally.not_run} not run")
+    if tally.running:
+        parts.append(f"{tally.running} running still")
+    if tally.waiting:
+        parts.append(f"{tally.waiting} waiting still")
+    return f"{group}: {', '.join(parts)}, in {duration_text(int(took_s * 1000))}"
+
+
+def failures_text(failures: list[Failure], jobs: dict[int, dict[str, Any]]) -> str:
+    """The table of what failed, then the last lines of each log."""
+    if not failures:
+        return ""
+    columns = (
+        Column("ID", right=True),
+        Column("LINE", right=True),
+        Column("STATE"),
+        Column("GPUS", least=6),
+        Column("TIME", right=True),
+        Column("COMMAND", least=16),
+        Column("NOTE", least=16),
+    )
+    now = now_ms()
+    rows = []
+    for failure in failures[:_MOST_SHOWN]:
+        job = jobs.get(failure.job_id, {"state": failure.state})
+        note = failure.reason or job.get("reason") or ""
+        rows.append(
+            (
+                Cell(str(failure.job_id)),
+                Cell(str(failure.number)),
+                Cell(failure.state, STATE_COLOURS.get(failure.state, "")),
+                Cell(",".join(job.get("gpus") or [])),
+                Cell(time_text(job, now)),
+                Cell(shown(failure.text)),
+                Cell(note),
+            )
+        )
+    text = table(columns, rows)
+    for failure in failures[:_MOST_SHOWN]:
+        text += _last_words(failure, jobs.get(failure.job_id))
+    return text
+
+
+def unshown(tally: Tally, group: str) -> str:
+    """A hint at the failures that the table has no room for."""
+    jobs = tally.failed - tally.refused
+    if jobs <= _MOST_SHOWN:
+        return ""
+    return f"and {jobs - _MOST_SHOWN} more: `stoker ls --all --group {group} --state failed`"
+
+
+def _last_words(failure: Failure, job: dict[str, Any] | None) -> str:
+    text = ""
+    for key, whose in (("log", "output"), ("err_log", "errors")):
+        lines = _last_lines(job[key]) if job is not None and job.get(key) else []
+        if lines:
+            text += f"\nthe last {whose} of job {failure.job_id}:\n"
+            text += "".join(f"  {line}\n" for line in lines)
+    return text
+
+
+def _last_lines(path: str) -> list[str]:
+    """The last lines of a log, as a terminal would have left them, read from its end only."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            begin = max(os.fstat(fd).st_size - _MOST_LOG_BYTES, 0)
+            data = os.pread(fd, _MOST_LOG_BYTES, begin)
+        finally:
+            os.close(fd)
+    except OSError:
+        return []
+    collapser = Collapser()
+    data = collapser.feed(data) + collapser.partial
+    lines = tamed(data, colours=False).decode(errors="replace").rstrip("\n").split("\n")
+    return [clipped(escaped(line), _MOST_LINE_CHARS) for line in lines[-_LAST_LINES:] if line]
+
+
+def summary_json(group: str, tally: Tally, jobs: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """The same for scripts."""
+    return {
+        "schema": 1,
+        "group": group,
+        "succeeded": tally.succeeded,
+        "succeeded_before": tally.before,
+        "failed": tally.failed,
+        "refused": tally.refused,
+        "stopped": tally.stopped,
+        "not_run": tally.not_run,
+        "failures": [
+            {
+                "id": failure.job_id,
+                "line": failure.number,
+                "command": failure.text,
+                "state": failure.state,
+                "reason": failure.reason,
+                "exit_code": jobs.get(failure.job_id, {}).get("exit_code"),
+                "log": jobs.get(failure.job_id, {}).get("log"),
+            }
+            for failure in tally.failures
+        ],
+    }

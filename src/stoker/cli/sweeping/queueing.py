@@ -1,0 +1,281 @@
+"""From a command line to queued points: nothing is queued unless every point is good."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from stoker.api.client import Client
+from stoker.api.jsonline import dumps
+from stoker.cli.jobspec import (
+    command_fields,
+    require_program,
+    settle_paths,
+    settle_requirements,
+    submission,
+)
+from stoker.cli.jobtext import FINAL_STATES
+from stoker.cli.terminal import escaped, out, say
+from stoker.errors import UsageError
+from stoker.quantities import MAX_LABEL_CHARS
+from stoker.sweep import identity, notation, sweepfile
+from stoker.sweep.axes import Axis
+from stoker.sweep.points import Choosing, Repeat, Space, chosen
+from stoker.sweep.template import Template, Text
+from stoker.sweep.values import Point, parameter_name
+
+if TYPE_CHECKING:
+    from stoker.cli.options import Args
+
+_IN_A_MESSAGE = 5000
+_SHOWN_IN_A_DRY_RUN = 10
+
+
+def sweep(args: Args) -> int:
+    """Queue a sweep's points, or show what they would be."""
+    plan = _planned(args)
+    if args["dry_run"]:
+        _show_plan(plan, args["json"])
+        return 0
+    with Client() as client:
+        queued = _queue(client, plan, args)
+    _tell(plan, queued, args["json"])
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A sweep that is fine as far as can be told without the daemon."""
+
+    name: str
+    request: dict[str, Any]  # a submission without its jobs
+    points: list[str]  # the identity of each point ...
+    jobs: list[dict[str, Any]]  # ... and its job
+    asked_for: int | None  # samples, if so many were asked for
+
+
+@dataclass(slots=True)
+class _Queued:
+    """What became of the points."""
+
+    ids: list[int] = field(default_factory=list)
+    done: int = 0  # points that have succeeded before
+    unfinished: int = 0  # points whose job is queued or running already
+    passed_over: int = 0  # points that --rerun failed leaves out
+
+
+# ---------------------------------------------------------------------- what is to be queued
+
+
+def _planned(args: Args) -> _Plan:
+    file = sweepfile.read(args["file"], os.environ) if args["file"] is not None else None
+    space = Space(_axes(args, file), Repeat(*args["repeat"]) if args["repeat"] else None)
+    if not space.names:
+        raise UsageError("no parameter was given", "write e.g. lr=0.1,0.01 before the --")
+    if space.repeat is not None:
+        parameter_name(space.repeat.name)
+    choosing = _choosing(args, file)
+    words = args["command"] or (file.command if file is not None else ())
+    if not words:
+        raise UsageError("no command was given", "put it after --, e.g. -- python train.py")
+    command_fields(list(words))
+    template = Template(words, space.names, args["style"] or "flags")
+    request = _request(args)
+    cwd: str = request["cwd"]
+    name = args["name"] or (file.name if file is not None else None)
+    name = name or identity.sweep_name(template.key, cwd, space.names)
+    points = chosen(space, choosing)
+    base = {**request.pop("jobs")[0], "group": name}
+    names, jobs = _jobs(args, space, points, template, base, cwd)
+    _require_programs(jobs, request, base)
+    if file is not None and file.without_effect:
+        say(f"stoker: no effect here: {', '.join(file.without_effect)}")
+    wanted = choosing.samples
+    if wanted is not None and space.repeat is not None:
+        wanted *= space.repeat.count
+    return _Plan(name, request, names, jobs, wanted)
+
+
+def _axes(args: Args, file: sweepfile.SweepFile | None) -> tuple[Axis, ...]:
+    """The file's parameters, then those of the command line, which replace the file's."""
+    typed = [notation.parsed(word) for word in args["space"]]
+    typed += [notation.of_words(words) for words in args["parameter"]]
+    replaced = {name for axis in typed for name in axis.names}
+    kept = [axis for axis in (file.axes if file else ()) if not replaced & set(axis.names)]
+    return (*kept, *typed)
+
+
+def _choosing(args: Args, file: sweepfile.SweepFile | None) -> Choosing:
+    samples: int | None = args["samples"]
+    most = None
+    if file is not None:
+        if not file.at_random:
+            most = file.run_cap
+        elif samples is None:
+            samples = file.run_cap
+            if samples is None:
+                raise UsageError(
+                    f"{args['file']}: the method random has no end",
+                    "write run_cap: 40 there, or --samples 40 here",
+                )
+    return Choosing(samples, most, args["shuffle"], args["seed"] or 0, args["where"])
+
+
+def _request(args: Args) -> dict[str, Any]:
+    """The submission that all points share; what differs from point to point is left out."""
+    left_out = dict.fromkeys(("command", "name", "group", "out", "err"))
+    request = submission({**args, **left_out})
+    del request["token"]
+    return request
+
+
+def _jobs(
+    args: Args,
+    space: Space,
+    points: Sequence[Point],
+    template: Template,
+    base: dict[str, Any],
+    cwd: str,
+) -> tuple[list[str], list[dict[str, Any]]]:
+    files = {key: Text(args[key], space.names) for key in ("out", "err") if args[key] is not None}
+    for key, text in files.items():
+        if text.is_fixed and len(points) > 1:
+            raise UsageError(
+                f"--{key}: all {len(points)} points would write to one file",
+                f"put a parameter or {{point}} in it, e.g. --{key} 'run-{{point}}.txt'",
+            )
+    name_of = identity.namer(template.key, cwd)
+    varied = space.varied or space.names
+    names, jobs = [], []
+    for point in points:
+        point_name = name_of(point)
+        short = identity.short(point_name)
+        job = base | template.filled(point, short)
+        job["name"] = _job_name(point, varied)
+        job["params"] = {name: value.data for name, value in point.items()}
+        job["point"] = point_name
+        if files:
+            job |= {key: text.filled(point, short) for key, text in files.items()}
+            settle_paths(job, cwd)
+        names.append(point_name)
+        jobs.append(job)
+    return names, jobs
+
+
+def _job_name(point: Point, varied: Sequence[str]) -> str:
+    text = escaped(",".join(f"{name}={point[name].text}" for name in varied))
+    return text if len(text) <= MAX_LABEL_CHARS else text[: MAX_LABEL_CHARS - 1] + "…"
+
+
+def _require_programs(
+    jobs: Sequence[dict[str, Any]], request: dict[str, Any], base: dict[str, Any]
+) -> None:
+    path = {**request["env"], **base.get("env", {})}.get("PATH")
+    for program in dict.fromkeys(job["argv"][0] for job in jobs if "argv" in job):
+        require_program(program, request["cwd"], path)
+
+
+# ---------------------------------------------------------------------- queueing
+
+
+def _queue(client: Client, plan: _Plan, args: Args) -> _Queued:
+    found: dict[str, dict[str, Any]] = {}
+    for part in _parts(plan.points):
+        found |= client.call("points", points=part)["points"]
+    queued = _Queued()
+    jobs = [
+        job
+        for point, job in zip(plan.points, plan.jobs, strict=True)
+        if _is_wanted(found.get(point, {}).get("state"), args["rerun"], queued)
+    ]
+    if jobs:
+        settle_requirements(client, jobs[0])
+        for key in ("after", "after_any"):
+            for job in jobs[1:] if key in jobs[0] else ():
+                job[key] = jobs[0][key]
+    if args["max_running"] is not None:
+        # Before the first job is queued, so that there are never more.
+        client.call("limit_group", group=plan.name, max_running=args["max_running"])
+    for some in _parts(jobs):
+        # A submission that is cut off is repeated with the same token, and taken once.
+        token = os.urandom(16).hex()
+        queued.ids += client.call("submit", **plan.request, jobs=some, token=token)["ids"]
+    return queued
+
+
+def _is_wanted(state: str | None, rerun: str | None, queued: _Queued) -> bool:
+    """Whether a point is queued, by the state of its latest job (None: it has none)."""
+    if state is not None and state not in FINAL_STATES:
+        queued.unfinished += 1
+        return False
+    if state == "succeeded":
+        queued.done += rerun != "all"
+        return rerun == "all"
+    if state is None and rerun == "failed":
+        queued.passed_over += 1
+        return False
+    return True
+
+
+def _parts(items: list[Any]) -> Iterator[list[Any]]:
+    for start in range(0, len(items), _IN_A_MESSAGE):
+        yield items[start : start + _IN_A_MESSAGE]
+
+
+# ---------------------------------------------------------------------- what is said
+
+
+def _counted(count: int, word: str = "point") -> str:
+    return f"{count} {word}" + ("" if count == 1 else "s")
+
+
+def _command(job: dict[str, Any]) -> str:
+    return escaped(job["shell"]) if "shell" in job else escaped(shlex.join(job["argv"]))
+
+
+def _warn_of_few(plan: _Plan) -> None:
+    if plan.asked_for is not None and len(plan.points) < plan.asked_for:
+        say(f"stoker: there are only {_counted(len(plan.points))}, not {plan.asked_for}")
+
+
+def _show_plan(plan: _Plan, as_json: bool) -> None:
+    first = plan.jobs[:_SHOWN_IN_A_DRY_RUN]
+    _warn_of_few(plan)
+    if as_json:
+        points = [{"params": job["params"], "command": _command(job)} for job in first]
+        answer = {"schema": 1, "sweep": plan.name, "count": len(plan.points), "points": points}
+        out(dumps(answer) + "\n")
+        return
+    out(f"{_counted(len(plan.points))}\n")
+    for job in first:
+        out(f"{_command(job)}\n")
+    more = len(plan.jobs) - len(first)
+    if more:
+        say(f"and {more} more")
+
+
+def _tell(plan: _Plan, queued: _Queued, as_json: bool) -> None:
+    _warn_of_few(plan)
+    if as_json:
+        answer = {
+            "schema": 1,
+            "sweep": plan.name,
+            "count": len(plan.points),
+            "ids": queued.ids,
+            "succeeded_before": queued.done,
+            "unfinished": queued.unfinished,
+        }
+        out(dumps(answer) + "\n")
+        return
+    parts = [f"{len(queued.ids)} queued"]
+    if queued.done:
+        parts.append(f"{queued.done} succeeded before")
+    if queued.unfinished:
+        parts.append(f"{queued.unfinished} queued or running already")
+    if queued.passed_over:
+        parts.append(f"{queued.passed_over} not tried yet")
+    say(f"{_counted(len(plan.points))}: {', '.join(parts)}; see `stoker sweep show {plan.name}`")
+    out(f"{plan.name}\n")

@@ -1,0 +1,41 @@
+"""Fixtures that all tests share: a Stoker of one's own, and the proof that nothing outlives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from stoker_home import StokerHome, processes_with
+from waiting import eventually
+
+# A machine under load is slow, and that is no fault of what is tested.
+settings.register_profile("stoker", deadline=None)
+settings.load_profile("stoker")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[StokerHome]:
+    """A Stoker with no daemon yet; whatever it starts is ended with the test."""
+    stoker = StokerHome(tmp_path)
+    try:
+        yield stoker
+    finally:
+        stoker.clean_up()
+
+
+@pytest.fixture
+def stoker(home: StokerHome) -> StokerHome:
+    """A Stoker whose daemon runs, with four declared GPUs."""
+    home.start(gpus="0-3")
+    return home
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fails the run if a process of any test's home outlives the tests."""
+    yield
+    here = f"STOKER_HOME={tmp_path_factory.getbasetemp()}/".encode()
+    eventually(lambda: not processes_with(here, prefix=True), "no process is left", 10)

@@ -1,0 +1,276 @@
+"""What every store promises, tried on the one in memory and on the one on disk."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contract.random_history import HISTORIES, History
+from stoker.core import events as ev
+from stoker.core.check import check
+from stoker.core.model import Exit, Launch, Need, Requirement, Terms
+from stoker.core.state import State
+from stoker.ports import Store, StoreFailed
+from stoker.sim.fingerprint import of_state
+from stoker.store.memory import MemoryStore
+from stoker.store.sqlite import SqliteStore
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    if request.param == "memory":
+        return MemoryStore()
+    return SqliteStore(tmp_path / "stoker.db")
+
+
+def seen(state: State) -> Hashable:
+    """Everything that a reader could tell apart. A group of which nothing is known is no group."""
+    state.groups = {
+        name: group
+        for name, group in state.groups.items()
+        if group.paused
+        or group.max_running is not None
+        or any(job.group == name for job in state.jobs.values())
+    }
+    return of_state(state)
+
+
+def commit(store: Store, state: State, *events: ev.Event) -> None:
+    for event in events:
+        state.apply(event)
+    store.commit(state, state.take_change())
+
+
+def submitted(state: State, launch: Launch | None = None, **fields: object) -> ev.JobSubmitted:
+    return ev.JobSubmitted(
+        state.now_ms,
+        state.next_job_id,
+        Need(),
+        Terms(),
+        launch=launch,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+# ---------------------------------------------------------------------- any history
+
+
+def _is_what_was_committed(store: Store, steps: Sequence[Sequence[int]]) -> None:
+    history = History(store.load(NOW_MS))
+    for numbers in steps:
+        change = history.step(numbers)
+        if change:
+            store.commit(history.state, change)
+        loaded = store.load(history.state.now_ms)
+        check(loaded)
+        assert seen(loaded) == seen(history.state)
+
+
+@given(HISTORIES)
+@settings(max_examples=60)
+def test_what_memory_loads_is_what_was_committed(steps: list[tuple[int, int, int]]) -> None:
+    _is_what_was_committed(MemoryStore(), steps)
+
+
+@given(HISTORIES)
+@settings(max_examples=60)
+def test_what_sqlite_loads_is_what_was_committed(steps: list[tuple[int, int, int]]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        store = SqliteStore(Path(directory, "stoker.db"))
+        # Whether it survives power cuts is for SQLite's own tests; waiting for the disk is not.
+        store.connection.execute("PRAGMA synchronous = OFF")
+        _is_what_was_committed(store, steps)
+        store.close()
+
+
+@given(HISTORIES)
+@settings(max_examples=20)
+def test_another_process_that_opens_the_file_sees_what_was_committed(
+    steps: list[tuple[int, int, int]],
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "stoker.db")
+        store = SqliteStore(path)
+        store.connection.execute("PRAGMA synchronous = OFF")
+        history = History(store.load(NOW_MS))
+        for numbers in steps:
+            store.commit(history.state, history.step(numbers))
+        # The first one is left open, as it is when a daemon was killed.
+        later = SqliteStore(path)
+        assert seen(later.load(history.state.now_ms)) == seen(history.state)
+        later.close()
+        store.close()
+
+
+# ---------------------------------------------------------------------- single promises
+
+
+def test_a_fresh_store_is_empty(store: Store) -> None:
+    state = store.load(NOW_MS)
+    assert not state.jobs and not state.gpus and state.next_job_id == 1 and not state.paused
+
+
+def test_ids_are_never_given_twice_even_after_all_jobs_were_removed(store: Store) -> None:
+    state = store.load(NOW_MS)
+    for job_id in (1, 2):
+        commit(store, state, submitted(state))
+        commit(store, state, ev.JobCancelled(NOW_MS, job_id))
+    commit(store, state, ev.JobsRemoved(NOW_MS, (1, 2)))
+    assert store.load(NOW_MS).next_job_id == 3
+
+
+def test_a_change_that_is_not_committed_is_not_there(store: Store) -> None:
+    state = store.load(NOW_MS)
+    commit(store, state, submitted(state))
+    state.apply(submitted(state))
+    state.apply(ev.QueuePaused(NOW_MS))
+    state.apply(ev.JobHeld(NOW_MS, 1))
+    loaded = store.load(NOW_MS)
+    assert list(loaded.jobs) == [1] and not loaded.paused
+    assert loaded.jobs[1].state == "waiting"
+
+
+def test_an_attempt_that_was_placed_and_ended_within_one_commit_is_ended(store: Store) -> None:
+    state = store.load(NOW_MS)
+    commit(
+        store,
+        state,
+        ev.GpuAdded(NOW_MS, "0"),
+        submitted(state),
+        ev.AttemptPlaced(NOW_MS, 1, 1, ("0",)),
+        ev.AttemptStarted(NOW_MS, 1, 1, 17),
+        ev.AttemptExited(NOW_MS, 1, 1, Exit(code=7)),
+    )
+    assert store.load(NOW_MS).jobs == {}
+
+
+def test_requirements_that_have_come_true_stay_so(store: Store) -> None:
+    state = store.load(NOW_MS)
+    commit(store, state, ev.GpuAdded(NOW_MS, "0"), submitted(state))
+    requires = (Requirement(1, must_succeed=True),)
+    commit(store, state, submitted(state, requires=requires))
+    assert store.load(NOW_MS).jobs[2].requires == requires
+    commit(store, state, ev.AttemptPlaced(NOW_MS, 1, 1, ("0",)))
+    commit(store, state, ev.AttemptExited(NOW_MS, 1, 1, Exit(code=0)))
+    assert not store.load(NOW_MS).jobs[2].requires
+
+
+# A NUL can be in no argument, path or variable; lone surrogates never come in (see the api).
+_TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
+_LAUNCHES = st.builds(
+    Launch,
+    argv=st.lists(_TEXT, min_size=1, max_size=5).map(tuple),
+    shell=st.none() | _TEXT,
+    cwd=_TEXT.map(lambda text: "/" + text),
+    env=st.dictionaries(_TEXT, _TEXT, max_size=5),
+    extra_env=st.dictionaries(_TEXT, _TEXT, max_size=3),
+    name=st.none() | _TEXT,
+    user=_TEXT,
+    out=st.none() | _TEXT,
+    err=st.none() | _TEXT,
+    gpu_arg=st.booleans(),
+    requires=st.lists(st.builds(Requirement, st.integers(1, 9), st.booleans()), max_size=3).map(
+        tuple
+    ),
+    kind=_TEXT,
+)
+
+
+@given(st.lists(_LAUNCHES, max_size=8))
+@settings(max_examples=50)
+def test_what_is_needed_to_start_a_job_comes_back_as_it_was(launches: list[Launch]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        sqlite = SqliteStore(Path(directory, "stoker.db"))
+        sqlite.connection.execute("PRAGMA synchronous = OFF")
+        stores: list[Store] = [MemoryStore(), sqlite]
+        for store in stores:
+            state = store.load(NOW_MS)
+            for launch in launches:
+                commit(store, state, submitted(state, launch))
+            for job_id, launch in enumerate(launches, start=1):
+                assert store.launch(job_id) == launch
+        sqlite.close()
+
+
+def test_a_huge_environment_comes_back_as_it_was(store: Store) -> None:
+    env = {f"VARIABLE_{i}": f"{i} ünïcode \n" * 200 for i in range(1000)}
+    state = store.load(NOW_MS)
+    commit(store, state, submitted(state, Launch(("true",), env=env)))
+    assert dict(store.launch(1).env) == env
+
+
+def test_jobs_of_one_environment_share_it_and_the_last_to_be_removed_takes_it_along(
+    tmp_path: Path,
+) -> None:
+    store = SqliteStore(tmp_path / "stoker.db")
+    state = store.load(NOW_MS)
+
+    def kept() -> int:
+        found: int = store.connection.execute("SELECT count(*) FROM environments").fetchone()[0]
+        return found
+
+    for _ in range(3):
+        commit(store, state, submitted(state, Launch(("true",), env={"SECRET": "s"})))
+    assert kept() == 1
+    for job_id in (1, 2, 3):
+        commit(store, state, ev.JobCancelled(NOW_MS, job_id))
+        commit(store, state, ev.JobsRemoved(NOW_MS, (job_id,)))
+        assert kept() == (0 if job_id == 3 else 1)
+    commit(store, state, submitted(state, Launch(("true",), env={"SECRET": "s"})))
+    assert dict(store.launch(4).env) == {"SECRET": "s"}
+    store.close()
+
+
+# ---------------------------------------------------------------------- when it fails
+
+
+def _fill(store: SqliteStore) -> None:
+    """Let the database be full, as SQLite itself knows it."""
+    pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
+    store.connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def _make_room(store: SqliteStore) -> None:
+    store.connection.execute("PRAGMA max_page_count = 1000000")
+
+
+def test_a_commit_that_fails_leaves_the_old_state_and_the_next_one_works(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "stoker.db")
+    state = store.load(NOW_MS)
+    commit(store, state, ev.GpuAdded(NOW_MS, "0"), submitted(state, Launch(("first",))))
+    before = seen(store.load(NOW_MS))
+    _fill(store)
+    big = Launch(("second",), env={"NOISE": os.urandom(200_000).hex()})
+    with pytest.raises(StoreFailed, match="full"):
+        commit(store, state, ev.QueuePaused(NOW_MS), submitted(state, big))
+    assert not store.connection.in_transaction
+    state = store.load(NOW_MS)
+    assert seen(state) == before
+    _make_room(store)
+    commit(store, state, submitted(state, big))
+    assert store.launch(2) == big
+    loaded = store.load(NOW_MS)
+    assert sorted(loaded.jobs) == [1, 2] and not loaded.paused
+    store.close()
+
+
+def test_what_sqlite_can_not_hold_is_refused_whole_and_leaves_no_open_transaction(
+    tmp_path: Path,
+) -> None:
+    store = SqliteStore(tmp_path / "stoker.db")
+    state = store.load(NOW_MS)
+    commit(store, state, submitted(state))
+    before = seen(store.load(NOW_MS))
+    with pytest.raises(OverflowError):
+        commit(store, state, submitted(state), ev.GroupLimited(NOW_MS, "sweep", 10**30))
+    assert not store.connection.in_transaction
+    assert seen(store.load(NOW_MS)) == before
+    store.close()

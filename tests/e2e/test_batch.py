@@ -1,0 +1,274 @@
+"""`stoker batch` with a real daemon: files of jobs queued, all or none, and seen through."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from stoker_home import StokerHome, lines_of
+from waiting import PATIENCE_S, eventually
+
+
+def written(stoker: StokerHome, name: str, text: str | bytes) -> Path:
+    path = stoker.work / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def group_of(stoker: StokerHome) -> str:
+    (group,) = {job["group"] for job in stoker.jobs().values()}
+    return str(group)
+
+
+# ---------------------------------------------------------------------- what is queued
+
+
+def test_a_csv_of_commands_and_options_runs_to_the_end(stoker: StokerHome) -> None:
+    written(
+        stoker,
+        "jobs.csv",
+        "name,gpus,priority,out,env,command\n"
+        'one,2,5,one.txt,A=1;B=x y,"echo $A-$B-$CUDA_VISIBLE_DEVICES"\n'
+        "two,0,,two.txt,,echo none-$CUDA_VISIBLE_DEVICES\n",
+    )
+    ran = stoker.cli("batch", "jobs.csv")
+    assert ran.code == 0, ran
+    assert ran.out == ""
+    assert "2 of 2 jobs succeeded" in ran.err
+    assert (stoker.work / "one.txt").read_text() == "1-x y-0,1\n"
+    assert (stoker.work / "two.txt").read_text() == "none-\n"
+    one, two = stoker.jobs().values()
+    assert (one["name"], one["priority"], one["need"]["gpus"]) == ("one", 5, 2)
+    assert (two["name"], two["need"]["gpus"]) == ("two", 0)
+    assert one["group"] == two["group"]
+
+
+def test_options_of_the_command_line_are_for_all_rows_that_say_nothing_else(
+    stoker: StokerHome,
+) -> None:
+    written(stoker, "jobs.csv", "command,gpus,env\ntrue,2,A=2\ntrue,,\n")
+    ran = stoker.cli(
+        "batch", "jobs.csv", "--no-wait", "--gpus", "3", "--env", "A=1", "--priority", "4",
+        "--group", "mine", "--retries", "2", "--hold",
+    )  # fmt: skip
+    assert ran.code == 0, ran
+    first, second = stoker.jobs().values()
+    assert [first["need"]["gpus"], second["need"]["gpus"]] == [2, 3]
+    assert {job["group"] for job in (first, second)} == {"mine"}
+    assert {(job["priority"], job["retries"], job["state"]) for job in (first, second)} == {
+        (4, 2, "held")
+    }
+
+
+def test_a_template_makes_a_job_of_each_row_and_no_cell_becomes_shell(stoker: StokerHome) -> None:
+    written(stoker, "runs.csv", "lr,note\n0.1,plain\n0.01,$(touch hacked); 'x\"\n")
+    template = 'echo {lr} {note} "<{note}>" >> seen.txt'
+    ran = stoker.cli("batch", "runs.csv", "--template", template, "--on", "0")
+    assert ran.code == 0, ran
+    hostile = "$(touch hacked); 'x\""
+    assert (stoker.work / "seen.txt").read_text() == (
+        f"0.1 plain <plain>\n0.01 {hostile} <{hostile}>\n"
+    )
+    assert not (stoker.work / "hacked").exists()
+    assert [job["params"] for job in stoker.jobs().values()] == [
+        {"lr": "0.1", "note": "plain"},
+        {"lr": "0.01", "note": hostile},
+    ]
+
+
+def test_yaml_jobs_wait_for_each_other_by_name_in_any_order(stoker: StokerHome) -> None:
+    written(
+        stoker,
+        "jobs.yaml",
+        """\
+- {name: report, after: [train, test], command: echo report >> seen.txt}
+- {name: train, after: prepare, command: echo train >> seen.txt}
+- {name: prepare, gpus: 0, command: echo prepare >> seen.txt}
+- {name: broken, command: exit 3}
+- {name: test, after-any: "broken, train", command: echo test >> seen.txt}
+- {name: never, after: broken, command: echo never >> seen.txt}
+""",
+    )
+    ran = stoker.cli("batch", "jobs.yaml", "--json")
+    assert ran.code == 1
+    assert lines_of(stoker.work / "seen.txt") == ["prepare", "train", "test", "report"]
+    told = json.loads(ran.out)
+    assert told["schema"] == 1
+    assert {job["line"]: job["state"] for job in told["jobs"]} == {
+        1: "succeeded", 2: "succeeded", 3: "succeeded", 4: "failed", 5: "succeeded", 6: "skipped",
+    }  # fmt: skip
+    assert {job["line"]: job["exit_code"] for job in told["jobs"]}[4] == 3
+
+
+def test_a_file_may_wait_for_jobs_that_are_queued_already(stoker: StokerHome) -> None:
+    earlier = stoker.submit("true", hold=True)
+    written(stoker, "jobs.jsonl", '{"command": "true", "after": "last"}\n')
+    (job_id,) = map(int, stoker.stoker("batch", "jobs.jsonl", "--no-wait").split())
+    assert stoker.job(job_id)["after"] == [earlier]
+    stoker.call("release", select={"ids": [str(earlier)]})
+    assert stoker.until_final(job_id)[0]["state"] == "succeeded"
+
+
+def test_json_lines_take_words_that_no_shell_touches(stoker: StokerHome) -> None:
+    words = ["sh", "-c", 'printf "%s" "$1" > word.txt', "sh", "a; b $HOME 'é"]
+    written(stoker, "jobs.jsonl", json.dumps({"command": words, "name": "w"}) + "\n")
+    assert stoker.cli("batch", "jobs.jsonl").code == 0
+    assert (stoker.work / "word.txt").read_text() == words[-1]
+
+
+def test_jobs_wait_for_the_batch_before_theirs_in_any_kind_of_file(stoker: StokerHome) -> None:
+    rows = "".join(f"echo {n} >> seen.txt,{9 - n}\n" for n in range(6))
+    written(stoker, "jobs.csv", "command,priority\n" + rows)
+    ran = stoker.cli("batch", "jobs.csv", "--num", "2", "--on", "0")
+    assert ran.code == 0, ran
+    assert lines_of(stoker.work / "seen.txt") == ["1", "0", "3", "2", "5", "4"]
+
+
+def test_ten_thousand_rows_are_queued_with_a_bom_and_windows_line_ends(
+    stoker: StokerHome,
+) -> None:
+    rows = "".join(f'"echo {n}, ""x""\r\n",job {n}\r\n\r\n' for n in range(10_000))
+    written(stoker, "jobs.csv", ("\ufeffcommand,name\r\n" + rows).encode())
+    ran = stoker.cli("batch", "jobs.csv", "--no-wait", "--hold", "--json")
+    assert ran.code == 0, ran
+    ids = json.loads(ran.out)["ids"]
+    assert len(ids) == 10_000
+    assert stoker.job(ids[-1])["shell"] == 'echo 9999, "x"\r\n'
+    assert stoker.job(ids[-1])["name"] == "job 9999"
+
+
+# ---------------------------------------------------------------------- what is refused
+
+
+BAD_FILES: list[tuple[str, str | bytes, str]] = [
+    ("j.csv", "command,gpus\ntrue,1\ntrue,many\n", "j.csv, line 3: gpus: 'many'"),
+    ("j.csv", "command,gpus\ntrue,1\ntrue,99\n", "j.csv, line 3: the job needs 99 GPUs"),
+    ("j.csv", "command,mem\ntrue,\ntrue,8G\n", "j.csv, line 3: how much memory"),
+    ("j.csv", "command,cwd\ntrue,/nowhere\n", "j.csv, line 2: there is no directory"),
+    ("j.csv", "command,out\ntrue,no/such/f\n", "j.csv, line 2: --out: there is no directory"),
+    ("j.csv", "command,env\ntrue,x\n", "j.csv, line 2: env: 'x' does not set"),
+    ("j.csv", "command,exclusive\ntrue,maybe\n", "j.csv, line 2: exclusive: 'maybe'"),
+    ("j.csv", "command,signal\ntrue,USR1@2m\n", "j.csv, line 2: signal is sent before"),
+    ("j.csv", "command,name\ntrue,\"a\nb\"\n", "j.csv, line 2: name: the name"),
+    ("j.csv", "command,after\ntrue,77\n", "j.csv, line 2: there is no job 77"),
+    ("j.csv", "command,after\ntrue,x\n", "j.csv, line 2: after: there is no job named 'x'"),
+    ("j.csv", "command\n", "j.csv has no jobs in it"),
+    ("j.csv", "", "j.csv is empty"),
+    ("j.csv", b"command\n\xff\n", "j.csv, line 2: not valid UTF-8"),
+    ("j.yaml", "- command: [no-such-program, x]\n", "j.yaml, line 1: the command"),
+    ("j.yaml", "- command: 'true'\n  gpsu: 1\n", "j.yaml, line 1: there is no option 'gpsu'"),
+    ("j.yaml", "- {name: a, after: b, command: x}\n- {name: b, after: a, command: x}\n",
+     "j.yaml, line 1: the job waits for itself"),
+    ("j.yaml", "- {name: a, command: x}\n- {name: b, after: a, gpus: 50, command: x}\n",
+     "j.yaml, line 2: the job needs 50 GPUs"),
+    ("j.jsonl", '{"command": "a\\u0000b"}\n', "j.jsonl, line 1: the command has a NUL"),
+    ("j.txt", "true\n", "j.txt is neither"),
+]  # fmt: skip
+BAD_WORDS = [
+    (),
+    ("missing.csv",),
+    ("--csv", "a.csv", "b.csv"),
+    ("jobs.csv", "--num", "0"),
+    ("jobs.csv", "--num", "some"),
+    ("jobs.csv", "--header", "first"),
+    ("jobs.csv", "--header", "-1"),
+    ("jobs.csv", "--thread_percentage", "101"),
+    ("jobs.csv", "--template", "train {x}"),
+    ("jobs.jsonl", "--template", "train {x}"),
+    ("jobs.csv", "--gpus", "many"),
+]
+
+
+def test_a_bad_file_is_refused_in_one_line_and_nothing_is_queued(stoker: StokerHome) -> None:
+    for name, text, said in BAD_FILES:
+        written(stoker, name, text)
+        ran = stoker.cli("batch", name)
+        assert (ran.code, ran.out) == (2, ""), (text, ran)
+        assert said in ran.err
+        assert ran.err.count("\n") == 1, ran.err
+    assert stoker.jobs() == {}
+
+
+def test_a_bad_command_line_is_refused_in_one_line_and_nothing_is_queued(
+    stoker: StokerHome,
+) -> None:
+    written(stoker, "jobs.csv", "command\ntrue\n")
+    written(stoker, "jobs.jsonl", '{"command": "true"}\n')
+    for words in BAD_WORDS:
+        ran = stoker.cli("batch", *words)
+        assert (ran.code, ran.out) == (2, ""), (words, ran)
+        assert ran.err.count("\n") == 1, ran.err
+    assert stoker.jobs() == {}
+
+
+# ---------------------------------------------------------------------- seen through
+
+
+def test_a_failure_is_told_with_its_line_and_the_exit_code_is_one(stoker: StokerHome) -> None:
+    written(stoker, "jobs.csv", "name,command\ngood,true\nbad,exit 7\n")
+    ran = stoker.cli("batch", "jobs.csv")
+    assert ran.code == 1
+    assert "line 3 (bad): failed (exit code 7)" in ran.err
+    assert "1 of 2 jobs succeeded" in ran.err
+
+
+def test_a_batch_is_followed_over_the_death_of_the_daemon(stoker: StokerHome) -> None:
+    go = stoker.work / "go"
+    written(
+        stoker,
+        "jobs.csv",
+        f"command\ntouch running; until [ -e {go} ]; do sleep 0.05; done\ntrue\n",
+    )
+    with stoker.popen("batch", "jobs.csv", stderr=subprocess.PIPE) as process:
+        eventually((stoker.work / "running").exists, "the first job runs")
+        stoker.kill_daemon()
+        go.touch()
+        _, told = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, told
+    assert b"2 of 2 jobs succeeded" in told
+
+
+def test_ctrl_c_leaves_the_jobs_to_the_daemon(stoker: StokerHome) -> None:
+    go = stoker.work / "go"
+    written(stoker, "jobs.csv", f"command\ntouch running; until [ -e {go} ]; do sleep 0.05; done\n")
+    with stoker.popen("batch", "jobs.csv", stderr=subprocess.PIPE) as process:
+        eventually((stoker.work / "running").exists, "the job runs")
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert f"stoker wait --group {group_of(stoker)}" in told.decode()
+    go.touch()
+    assert stoker.cli("wait", "--group", group_of(stoker)).code == 0
+
+
+def test_on_a_terminal_one_line_shows_how_far_it_is(stoker: StokerHome) -> None:
+    written(stoker, "jobs.csv", "command\ntrue\nexit 4\n")
+    pid, screen = pty.fork()
+    if pid == 0:
+        os.chdir(stoker.work)
+        words = stoker.command("batch", "jobs.csv")
+        os.execve(sys.executable, words, stoker.env | {"TERM": "xterm"})
+    shown = b""
+    try:
+        while chunk := os.read(screen, 4096):
+            shown += chunk
+    except OSError:
+        pass  # So a terminal tells that its last process is gone.
+    os.close(screen)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+    assert b"/2 done" in shown
+    assert b"line 3: failed (exit code 4)" in shown
+    assert b"stoker logs" in shown
+
+
+def test_no_wait_prints_the_ids_and_nothing_else(stoker: StokerHome) -> None:
+    written(stoker, "jobs.csv", "command\ntrue\ntrue\n")
+    ran = stoker.cli("batch", "jobs.csv", "--no-wait")
+    assert ran.code == 0
+    assert [int(line) for line in ran.out.splitlines()] == sorted(stoker.jobs())
+    assert stoker.cli("wait", "--group", group_of(stoker)).code == 0

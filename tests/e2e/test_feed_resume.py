@@ -1,0 +1,206 @@
+"""A feed that was interrupted, or killed, and goes on: nothing is lost, nothing runs twice."""
+
+from __future__ import annotations
+
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+from feed_process import UNTIL, FeedProcess, until_lines
+from stoker_home import StokerHome, kill_and_wait
+from waiting import eventually
+
+
+def write_commands(stoker: StokerHome, *lines: str, name: str = "commands.txt") -> Path:
+    path = stoker.work / name
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def ran(stoker: StokerHome) -> list[str]:
+    path = stoker.work / "ran.txt"
+    return sorted(path.read_text().split()) if path.exists() else []
+
+
+def test_what_has_succeeded_is_not_run_again_and_what_failed_is(stoker: StokerHome) -> None:
+    write_commands(stoker, "echo a >> ran.txt", "echo b >> ran.txt; [ -e mended ]")
+    assert stoker.cli("feed", "commands.txt").code == 1
+    assert ran(stoker) == ["a", "b"]
+    (stoker.work / "mended").touch()
+    done = stoker.cli("feed", "--resume", "commands.txt")
+    assert done.code == 0, done
+    assert "1 succeeded, 1 had succeeded before, 0 failed" in done.err
+    assert ran(stoker) == ["a", "b", "b"]
+    assert stoker.cli("feed", "--resume", "commands.txt").code == 0
+    assert ran(stoker) == ["a", "b", "b"]
+
+
+def test_without_resume_a_feed_begins_anew_and_resume_goes_on_with_the_last_one(
+    stoker: StokerHome,
+) -> None:
+    write_commands(stoker, "echo a >> ran.txt", "echo b >> ran.txt; exit 1")
+    assert stoker.cli("feed", "commands.txt").code == 1
+    write_commands(stoker, "echo a >> ran.txt", "echo b >> ran.txt")
+    stoker.call("pause")
+    with FeedProcess(stoker, "commands.txt") as feed:
+        eventually(lambda: len(stoker.jobs()) == 4, "the second run is queued")
+        feed.send(signal.SIGINT)
+        assert feed.wait() == 130
+    stoker.call("resume")
+    # The first line has succeeded in the first run, but not in the last, which is gone on with.
+    assert stoker.cli("feed", "--resume", "commands.txt").code == 0
+    assert ran(stoker) == ["a", "a", "b", "b"]
+
+
+def test_a_file_on_stdin_is_known_by_its_path(stoker: StokerHome) -> None:
+    path = write_commands(stoker, "echo a >> ran.txt")
+    for words in ((), ("--resume",)):
+        with path.open("rb") as stdin, FeedProcess(stoker, *words, stdin=stdin) as feed:
+            assert feed.wait() == 0
+    assert stoker.cli("feed", "--resume", "commands.txt").code == 0
+    assert ran(stoker) == ["a"]
+
+
+def test_a_pipe_is_known_by_the_group_that_it_is_given(stoker: StokerHome) -> None:
+    text = b"echo a >> ran.txt\necho b >> ran.txt\n"
+    assert stoker.cli("feed", "--group", "g", stdin=text).code == 0
+    assert stoker.cli("feed", "--group", "g", "--resume", stdin=text).code == 0
+    assert ran(stoker) == ["a", "b"]
+    assert stoker.cli("feed", "--group", "g", stdin=text).code == 0
+    assert ran(stoker) == ["a", "a", "b", "b"]
+
+
+def test_a_first_feed_may_say_resume(stoker: StokerHome) -> None:
+    write_commands(stoker, "echo a >> ran.txt")
+    done = stoker.cli("feed", "--resume", "commands.txt")
+    assert done.code == 0
+    assert "this is the first" in done.err
+    assert ran(stoker) == ["a"]
+
+
+def test_the_same_line_twice_is_two_lines_and_lines_may_move(stoker: StokerHome) -> None:
+    write_commands(stoker, *["echo a >> ran.txt"] * 2)
+    assert stoker.cli("feed", "commands.txt").code == 0
+    write_commands(stoker, "echo new >> ran.txt", *["echo a >> ran.txt"] * 3)
+    assert stoker.cli("feed", "--resume", "commands.txt").code == 0
+    assert ran(stoker) == ["a", "a", "a", "new"]
+
+
+def test_what_an_interrupt_called_off_runs_when_the_feed_is_resumed(stoker: StokerHome) -> None:
+    lines = [f"{UNTIL.format('go')}; echo {number} >> ran.txt" for number in range(10)]
+    write_commands(stoker, *lines)
+    with FeedProcess(stoker, "--on", "0", "commands.txt") as feed:
+        feed.until_said("job 1 started")
+        feed.send(signal.SIGINT)
+        feed.until_said("may finish")
+        (stoker.work / "go").touch()
+        assert feed.wait() == 130
+    done = stoker.cli("feed", "--resume", "--on", "0", "commands.txt")
+    assert done.code == 0, done
+    assert ran(stoker) == [str(number) for number in range(10)]
+
+
+def test_jobs_that_run_or_wait_still_are_waited_for_and_not_queued_again(
+    stoker: StokerHome,
+) -> None:
+    lines = [f"{UNTIL.format('go')}; echo {number} >> ran.txt" for number in range(6)]
+    write_commands(stoker, *lines)
+    with FeedProcess(stoker, "--on", "0,1", "commands.txt") as feed:
+        feed.until_said("job 2 started")
+        kill_and_wait(feed.process.pid)
+    with FeedProcess(stoker, "--on", "0,1", "--resume", "commands.txt") as feed:
+        feed.until_said("job 2 started")
+        assert len(stoker.jobs()) == 6
+        (stoker.work / "go").touch()
+        assert feed.wait() == 0
+    assert ran(stoker) == [str(number) for number in range(6)]
+    assert "6 succeeded" in feed.err
+
+
+def test_a_job_that_a_killed_feed_left_held_is_released(stoker: StokerHome) -> None:
+    stoker.call("pause")
+    write_commands(stoker, "echo a >> ran.txt")
+    with FeedProcess(stoker, "commands.txt") as feed:
+        eventually(lambda: len(stoker.jobs()) == 1, "it is queued")
+        kill_and_wait(feed.process.pid)
+    stoker.call("hold", select={"ids": ["1"]})
+    stoker.call("resume")
+    done = stoker.cli("feed", "--resume", "commands.txt")
+    assert done.code == 0, done
+    assert ran(stoker) == ["a"]
+
+
+def test_a_job_that_is_being_stopped_is_run_again_once_it_has_ended(stoker: StokerHome) -> None:
+    stubborn = "trap '' TERM; touch begun; while [ ! -e go ]; do sleep 0.02; done; exit 1"
+    write_commands(stoker, f"if [ ! -e go ]; then {stubborn}; fi; echo a >> ran.txt")
+    with FeedProcess(stoker, "--grace", "1h", "commands.txt") as feed:
+        eventually((stoker.work / "begun").exists, "it runs")
+        for said in ("may finish", "stopping what runs", ""):
+            feed.send(signal.SIGINT)
+            feed.until_said(said)
+        assert feed.wait() == 130
+    stoker.until_state(1, "stopping")
+    with FeedProcess(stoker, "--resume", "commands.txt") as feed:
+        feed.until_said("job 1 started")
+        (stoker.work / "go").touch()
+        assert feed.wait() == 0, feed.err
+    assert ran(stoker) == ["a"]
+
+
+def test_two_feeds_of_one_group_can_t_resume_at_once(stoker: StokerHome) -> None:
+    write_commands(stoker, UNTIL.format("go"))
+    with FeedProcess(stoker, "commands.txt") as feed:
+        feed.until_said("job 1 started")
+        done = stoker.cli("feed", "--resume", "commands.txt")
+        assert done.code == 1
+        assert "runs already" in done.err
+        (stoker.work / "go").touch()
+        assert feed.wait() == 0
+    assert len(stoker.jobs()) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_at_random_moments_and_resumed_every_line_runs_exactly_once(
+    stoker: StokerHome, seed: int
+) -> None:
+    chance = random.Random(seed)
+    count = 300
+    lines = [f"echo {number} >> ran.txt" for number in range(count)]
+    write_commands(stoker, *lines)
+    words = ["--on", "0,1,2", "commands.txt"]
+    for _ in range(6):
+        with FeedProcess(stoker, *words) as feed:
+            # A moment that is not tied to anything that the feed says: some CPU time of its own.
+            spent = chance.uniform(0.02, 0.12)
+            eventually(lambda s=spent, f=feed: f.process.poll() is not None or _cpu_s(f) >= s)  # type: ignore[misc]
+            kill_and_wait(feed.process.pid)
+        words = ["--on", "0,1,2", "--resume", "commands.txt"]
+    with FeedProcess(stoker, *words) as feed:
+        assert feed.wait() == 0, feed.err
+    assert sorted(map(int, ran(stoker))) == list(range(count))
+
+
+def _cpu_s(feed: FeedProcess) -> float:
+    try:
+        text = Path(f"/proc/{feed.process.pid}/stat").read_text()
+    except OSError:
+        return 1e9
+    user, system = text[text.rindex(")") + 2 :].split()[11:13]
+    return (int(user) + int(system)) / 100
+
+
+def test_feed_and_daemon_killed_together_again_and_again_lose_nothing(stoker: StokerHome) -> None:
+    count = 200
+    write_commands(stoker, *[f"echo {number} >> ran.txt" for number in range(count)])
+    words = ["--on", "0,1", "commands.txt"]
+    for lines in (1, 50, 100):
+        with FeedProcess(stoker, *words) as feed:
+            until_lines(stoker.work / "ran.txt", lines)
+            stoker.kill_daemon()
+            kill_and_wait(feed.process.pid)
+        words = ["--on", "0,1", "--resume", "commands.txt"]
+    with FeedProcess(stoker, *words) as feed:
+        assert feed.wait() == 0, feed.err
+    assert sorted(map(int, ran(stoker))) == list(range(count))

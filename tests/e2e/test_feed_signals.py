@@ -1,0 +1,245 @@
+"""How a feed ends before its input does: signals, a closed terminal, a daemon that goes away."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from feed_process import UNTIL, FeedProcess, until_lines
+from stoker_home import StokerHome
+from unit.cli_run import Terminal
+from waiting import eventually
+
+HELD_UP = f"echo $STOKER_JOB_ID >> begun.txt; {UNTIL.format('go')}; echo done >> ran.txt"
+
+
+def counted(stoker: StokerHome) -> dict[str, int]:
+    """How many jobs are in each state."""
+    found: dict[str, int] = {}
+    for job in stoker.jobs().values():
+        found[job["state"]] = found.get(job["state"], 0) + 1
+    return found
+
+
+def write_commands(stoker: StokerHome, *lines: str) -> None:
+    (stoker.work / "commands.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+# ---------------------------------------------------------------------- Ctrl-C and SIGTERM
+
+
+def test_the_first_interrupt_takes_no_more_and_lets_the_running_ones_finish(
+    stoker: StokerHome,
+) -> None:
+    write_commands(stoker, *[HELD_UP] * 20)
+    with FeedProcess(stoker, "--on", "0,1", "commands.txt") as feed:
+        until_lines(stoker.work / "begun.txt", 2)
+        feed.send(signal.SIGINT)
+        feed.until_said("no more commands are taken; 2 that run may finish")
+        eventually(lambda: counted(stoker) == {"running": 2, "cancelled": 18}, "the rest is off")
+        (stoker.work / "go").touch()
+        assert feed.wait() == 130
+    assert "2 succeeded, 0 failed, 18 not run" in feed.err.splitlines()[-1]
+    assert counted(stoker) == {"succeeded": 2, "cancelled": 18}
+
+
+def test_sigterm_means_the_same_and_shows_in_the_exit_code(stoker: StokerHome) -> None:
+    with FeedProcess(stoker, "--on", "0") as feed:
+        feed.write(HELD_UP, HELD_UP)
+        until_lines(stoker.work / "begun.txt", 1)
+        feed.send(signal.SIGTERM)
+        feed.until_said("1 that runs may finish")
+        (stoker.work / "go").touch()
+        assert feed.wait() == 143
+    assert counted(stoker) == {"succeeded": 1, "cancelled": 1}
+
+
+def test_the_second_interrupt_stops_what_runs(stoker: StokerHome) -> None:
+    write_commands(stoker, *["echo $STOKER_JOB_ID >> begun.txt; sleep 999"] * 5)
+    with FeedProcess(stoker, "--on", "0,1", "commands.txt") as feed:
+        until_lines(stoker.work / "begun.txt", 2)
+        feed.send(signal.SIGINT)
+        feed.until_said("may finish")
+        feed.send(signal.SIGINT)
+        assert feed.wait() == 130
+    assert "2 stopped, 3 not run" in feed.err.splitlines()[-1]
+    assert counted(stoker) == {"cancelled": 5}
+
+
+def test_the_third_interrupt_waits_for_nothing(stoker: StokerHome) -> None:
+    write_commands(stoker, "trap '' TERM; echo 1 >> begun.txt; while :; do sleep 0.1; done")
+    with FeedProcess(stoker, "--grace", "1h", "--on", "0", "commands.txt") as feed:
+        until_lines(stoker.work / "begun.txt", 1)
+        for said in ("may finish", "stopping what runs", ""):
+            feed.send(signal.SIGINT)
+            feed.until_said(said)
+        assert feed.wait() == 130
+    assert "1 running still" in feed.err.splitlines()[-1]
+
+
+def test_interrupts_in_quick_succession_stop_everything_too(stoker: StokerHome) -> None:
+    write_commands(stoker, *["echo $STOKER_JOB_ID >> begun.txt; sleep 999"] * 50)
+    with FeedProcess(stoker, "--on", "0,1", "commands.txt") as feed:
+        until_lines(stoker.work / "begun.txt", 2)
+        while feed.process.poll() is None:
+            feed.send(signal.SIGINT)
+        assert feed.wait() == 130
+    eventually(lambda: counted(stoker) == {"cancelled": 50}, "all are stopped")
+
+
+def test_an_interrupt_before_anything_runs_ends_the_feed_at_once(stoker: StokerHome) -> None:
+    stoker.call("pause")
+    write_commands(stoker, *["true"] * 100)
+    with FeedProcess(stoker, "commands.txt") as feed:
+        eventually(lambda: counted(stoker) == {"waiting": 100}, "all are queued")
+        feed.send(signal.SIGINT)
+        assert feed.wait() == 130
+    assert counted(stoker) == {"cancelled": 100}
+
+
+def test_an_interrupt_leaves_other_jobs_of_the_same_group_alone(stoker: StokerHome) -> None:
+    stoker.call("pause")
+    other = stoker.submit("true", group="shared")
+    write_commands(stoker, "true", "true")
+    with FeedProcess(stoker, "--group", "shared", "commands.txt") as feed:
+        eventually(lambda: counted(stoker) == {"waiting": 3}, "all are queued")
+        feed.send(signal.SIGINT)
+        assert feed.wait() == 130
+    assert stoker.job(other)["state"] == "waiting"
+
+
+def test_an_interrupt_holds_back_what_waits_to_be_tried_again(stoker: StokerHome) -> None:
+    write_commands(stoker, "echo x >> begun.txt; exit 1")
+    with FeedProcess(stoker, "--retries", "100", "commands.txt") as feed:
+        feed.until_said("it will be tried again")
+        feed.send(signal.SIGINT)
+        assert feed.wait() == 130
+    assert counted(stoker) == {"cancelled": 1}
+
+
+def test_sigusr1_stops_reading_and_finishes_what_was_read(stoker: StokerHome) -> None:
+    with FeedProcess(stoker, "--on", "0") as feed:
+        feed.write(*[HELD_UP] * 3)
+        until_lines(stoker.work / "begun.txt", 1)
+        eventually(lambda: len(stoker.jobs()) == 3, "all are queued")
+        feed.send(signal.SIGUSR1)
+        feed.until_said("no more commands are taken; what is queued runs")
+        feed.write("echo too late >> ran.txt")
+        (stoker.work / "go").touch()
+        assert feed.wait() == 0
+    assert (stoker.work / "ran.txt").read_text() == "done\n" * 3
+
+
+# ---------------------------------------------------------------------- the terminal
+
+
+def on_terminal(stoker: StokerHome, *words: str) -> Terminal:
+    return Terminal(Path(stoker.home.root), *words, SHELL="/bin/sh")
+
+
+def test_a_terminal_shows_one_line_that_is_redrawn_and_what_failed_above_it(
+    stoker: StokerHome,
+) -> None:
+    work = stoker.work
+    write_commands(stoker, "exit 3", f"cd {work}; {UNTIL.format('go')}", "true")
+    with on_terminal(stoker, "feed", "--on", "0", str(work / "commands.txt")) as terminal:
+        terminal.until(b"0 done, 1 failed, 1 running, 1 waiting")
+        terminal.until(b"job 1 failed")
+        (work / "go").touch()
+        assert terminal.wait() == 1
+    assert b"\r\x1b[K" in terminal.screen
+    assert b" left" in terminal.screen
+    assert b"started on GPU" not in terminal.screen
+    assert b"2 succeeded, 1 failed" in terminal.screen.splitlines()[-1]
+
+
+def test_ctrl_c_in_a_terminal_reaches_no_job(stoker: StokerHome) -> None:
+    work = stoker.work
+    write_commands(stoker, f"cd {work}; {HELD_UP}", "true")
+    with on_terminal(stoker, "feed", "--on", "0", str(work / "commands.txt")) as terminal:
+        until_lines(work / "begun.txt", 1)
+        terminal.type(b"\x03")
+        terminal.until(b"1 that runs may finish")
+        (work / "go").touch()
+        assert terminal.wait() == 130
+    assert (work / "ran.txt").read_text() == "done\n"
+    assert counted(stoker) == {"succeeded": 1, "cancelled": 1}
+
+
+def test_commands_can_be_typed_and_ctrl_d_ends_them(stoker: StokerHome) -> None:
+    with on_terminal(stoker, "feed", "--on", "0") as terminal:
+        terminal.until(b"Ctrl-D")
+        terminal.type(b"echo typed\n")
+        terminal.until(b"job 1 succeeded")
+        terminal.type(b"\x04")
+        assert terminal.wait() == 0
+    assert stoker.log_of(1) == "typed\n"
+
+
+def test_when_the_terminal_is_closed_what_was_read_goes_on(stoker: StokerHome) -> None:
+    work = stoker.work
+    write_commands(stoker, f"cd {work}; {HELD_UP}", *[f"echo on >> {work}/ran.txt"] * 30)
+    with on_terminal(stoker, "feed", "--on", "0", str(work / "commands.txt")) as terminal:
+        until_lines(work / "begun.txt", 1)
+        terminal.hang_up()
+        assert terminal.wait() == 129
+    (work / "go").touch()
+    eventually(lambda: counted(stoker) == {"succeeded": 31}, "all have run")
+
+
+# ---------------------------------------------------------------------- the daemon
+
+
+def test_a_feed_survives_the_death_of_the_daemon_again_and_again(stoker: StokerHome) -> None:
+    count = 120
+    write_commands(stoker, *[f"echo {number} >> ran.txt" for number in range(count)])
+    with FeedProcess(stoker, "--on", "0,1", "commands.txt") as feed:
+        for lines in (1, 30, 60, 90):
+            until_lines(stoker.work / "ran.txt", lines)
+            stoker.kill_daemon()
+        assert feed.wait() == 0, feed.err
+    ran = (stoker.work / "ran.txt").read_text().split()
+    assert sorted(map(int, ran)) == list(range(count))
+    assert f"{count} succeeded, 0 failed" in feed.err.splitlines()[-1]
+
+
+def test_lines_given_while_the_daemon_is_dead_are_queued_once_it_is_back(
+    stoker: StokerHome,
+) -> None:
+    with FeedProcess(stoker, "--on", "0") as feed:
+        feed.write("echo 1 >> ran.txt")
+        feed.until_said("job 1 succeeded")
+        pid = stoker.daemon_pid()
+        os.kill(pid, signal.SIGKILL)
+        feed.write("echo 2 >> ran.txt")
+        feed.end_of_input()
+        assert feed.wait() == 0, feed.err
+    assert (stoker.work / "ran.txt").read_text() == "1\n2\n"
+
+
+def test_a_daemon_that_was_stopped_on_purpose_is_waited_for(stoker: StokerHome) -> None:
+    write_commands(stoker, HELD_UP)
+    with FeedProcess(stoker, "--on", "0", "commands.txt") as feed:
+        until_lines(stoker.work / "begun.txt", 1)
+        stoker.stoker("daemon", "stop")
+        feed.until_said("the daemon was stopped; waiting for it")
+        (stoker.work / "go").touch()
+        until_lines(stoker.work / "ran.txt", 1)
+        assert feed.process.poll() is None
+        stoker.start()
+        assert feed.wait() == 0, feed.err
+    assert "1 succeeded" in feed.err
+
+
+def test_an_interrupt_is_heard_while_a_stopped_daemon_is_waited_for(stoker: StokerHome) -> None:
+    write_commands(stoker, HELD_UP)
+    with FeedProcess(stoker, "--on", "0", "commands.txt") as feed:
+        until_lines(stoker.work / "begun.txt", 1)
+        stoker.stoker("daemon", "stop")
+        feed.until_said("the daemon was stopped; waiting for it")
+        for said in ("may finish", "stopping what runs", ""):
+            feed.send(signal.SIGINT)
+            feed.until_said(said)
+        assert feed.wait() == 130
+    assert "running still" in feed.err

@@ -1,0 +1,165 @@
+"""`stoker.Client`: everything that the command line can do, from Python."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from library_home import fifo, library, tell
+from stoker import Client, submit
+from stoker.errors import Failed, NotFound, UsageError
+from stoker_home import StokerHome
+from waiting import PATIENCE_S, eventually
+
+__all__ = ["library"]
+
+PRINT_GPUS = [sys.executable, "-c", "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"]
+
+
+@pytest.fixture
+def client(library: StokerHome) -> Client:
+    return Client(library.home.root)
+
+
+def test_a_command_is_queued_waited_for_and_its_log_read(client: Client) -> None:
+    job_id = client.add(PRINT_GPUS, gpus=2, name="look")
+    (ended,) = client.wait(job_id, timeout=PATIENCE_S)
+    assert (ended["state"], ended["exit_code"]) == ("succeeded", 0)
+    assert client.logs(job_id) == "0,1\n"
+    assert [job["name"] for job in client.ls()] == ["look"]
+    assert client.show("last")[0]["attempts"][0]["gpus"] == ["0", "1"]
+
+
+def test_a_string_is_for_the_shell_and_run_gives_its_exit_code(client: Client) -> None:
+    assert client.run("echo a | tr a b; exit 5") == 5
+    assert client.logs("last") == "b\n"
+    assert client.run("true", gpus=0) == 0
+    assert client.run("kill -9 $$") == 128 + 9
+
+
+def test_many_are_queued_all_or_none(client: Client) -> None:
+    with pytest.raises(UsageError, match="gpus"):
+        client.add_many([{"command": "true"}, {"command": "true", "gpus": "some"}])
+    with pytest.raises(UsageError, match="no command"):
+        client.add_many([{"gpus": 1}])
+    assert client.ls() == []
+    ids = client.add_many([{"command": "true", "name": f"run-{n}"} for n in range(3)])
+    assert len(client.wait(ids, timeout=PATIENCE_S)) == 3
+    assert [job["id"] for job in client.ls(name="run-*")] == ids
+    assert client.add_many([]) == []
+
+
+def test_errors_kept_apart_are_read_apart(client: Client, library: StokerHome) -> None:
+    job_id = client.add("echo out; echo err >&2", out="o.txt", err=Path("e.txt"))
+    client.wait(job_id, timeout=PATIENCE_S)
+    assert (client.logs(job_id), client.logs(job_id, err=True)) == ("out\n", "err\n")
+    assert (library.work / "e.txt").read_text() == "err\n"
+
+
+def test_waiting_jobs_are_held_released_edited_and_cancelled(client: Client) -> None:
+    client.pause()
+    job_id = client.add("echo old")
+    assert client.hold(job_id) == [job_id]
+    assert client.ls(states="held")[0]["id"] == job_id
+    assert client.why(job_id)[0]["text"]
+    client.edit(job_id, ["echo", "new"], priority=-2, gpus=0.5)
+    assert client.release(job_id) == [job_id]
+    other = client.add("echo other")
+    assert client.cancel(other) == [other]
+    client.resume()
+    (job,) = client.wait(job_id, timeout=PATIENCE_S)
+    assert job["state"] == "succeeded" and client.logs(job_id) == "new\n"
+    shown = client.show(job_id)[0]
+    assert (shown["priority"], shown["need"]["share"]) == (-2, 0.5)
+    with pytest.raises(UsageError, match="nothing to change"):
+        client.edit(job_id)
+
+
+def test_a_failed_job_is_retried_and_then_forgotten(client: Client) -> None:
+    job_id = client.add("exit 3")
+    assert client.wait(job_id, timeout=PATIENCE_S)[0]["exit_code"] == 3
+    assert client.retry(job_id) == [job_id]
+    client.wait(job_id, timeout=PATIENCE_S)
+    assert len(client.show(job_id)[0]["attempts"]) == 2
+    assert client.rm(job_id) == [job_id]
+    with pytest.raises(NotFound):
+        client.show(job_id)
+
+
+def test_a_wait_may_time_out_and_the_client_goes_on(client: Client, library: StokerHome) -> None:
+    path = fifo(library.work)
+    job_id = client.add(["cat", path])
+    with pytest.raises(TimeoutError):
+        client.wait(job_id, timeout=0.05)
+    tell(path)
+    assert client.wait(job_id, timeout=PATIENCE_S)[0]["state"] == "succeeded"
+
+
+def test_a_wait_goes_on_when_the_daemon_is_killed(client: Client, library: StokerHome) -> None:
+    path = fifo(library.work)
+    job_id = client.add(["cat", path])
+    library.until_state(job_id, "running")
+    library.kill_daemon()
+    tell(path)
+    assert client.wait(job_id, timeout=PATIENCE_S)[0]["state"] == "succeeded"
+
+
+def test_gpus_are_added_drained_resumed_and_removed(client: Client) -> None:
+    client.add_gpus("4:24G", 5)
+    assert [gpu["id"] for gpu in client.gpus()] == ["0", "1", "2", "3", "4", "5"]
+    client.drain_gpus(4)
+    assert {gpu["id"]: gpu["state"] for gpu in client.gpus()}["4"] == "drained"
+    client.resume_gpus(4)
+    assert {gpu["id"]: gpu["state"] for gpu in client.gpus()}["4"] == "free"
+    client.remove_gpus(4, 5)
+    eventually(lambda: len(client.gpus()) == 4, "they are gone")
+
+
+def test_settings_are_read_and_changed(client: Client) -> None:
+    assert client.set_config("grace", "10s")
+    assert client.config()["grace"].startswith("10")
+    before = client.config()["cpus"]
+    client.set_config("cpus", 3)
+    assert client.config()["cpus"] == "3"
+    client.set_config("cpus", None)
+    assert client.config()["cpus"] == before
+
+
+def test_groups_are_paused_and_limited(client: Client, library: StokerHome) -> None:
+    client.limit_group("g", 1)
+    client.pause("g")
+    ids = client.add_many([{"command": "true", "group": "g"}] * 2)
+    assert {job["state"] for job in client.ls(group="g")} == {"waiting"}
+    client.resume("g")
+    client.limit_group("g", None)
+    assert [job["id"] for job in client.wait(group="g", timeout=PATIENCE_S)] == ids
+
+
+def test_futures_and_listed_jobs_are_jobs_too(client: Client) -> None:
+    future = submit(str.upper, "x", hold=True)
+    assert client.show(future)[0]["state"] == "held"
+    assert client.release(client.ls()) == [future.job_id]
+    assert future.result(PATIENCE_S) == "X"
+
+
+def test_the_daemon_is_asked_and_stopped(client: Client, library: StokerHome) -> None:
+    assert client.daemon()["pid"] == library.daemon_pid()
+    assert client.status()["counts"]["running"] == 0
+    assert client.call("hello")["home"] == library.home.root
+    client.stop_daemon()
+    eventually(lambda: not Path(library.home.socket).exists(), "it is gone")
+    with Client(library.home.root) as again:
+        assert again.ls() == []  # it was started again
+
+
+def test_errors_are_those_of_the_command_line(client: Client) -> None:
+    with pytest.raises(NotFound):
+        client.show(99)
+    with pytest.raises(UsageError):
+        client.cancel()
+    job = client.add("true")
+    client.wait(job, timeout=PATIENCE_S)
+    with pytest.raises(Failed, match="has ended already"):
+        client.cancel(job)

@@ -1,0 +1,134 @@
+"""Stopping a job stops all of it: the tree, what left the tree, and what will not listen."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from stoker_home import StokerHome, is_running, lines_of, pid_in
+from waiting import eventually
+
+STUBBORN = 'trap "" TERM; echo $$ > {pid}; while :; do sleep 0.05; done'
+
+
+def cancel(stoker: StokerHome, job: int) -> None:
+    stoker.call("cancel", select={"ids": [str(job)]})
+
+
+def test_cancel_stops_the_whole_tree_and_what_left_it(stoker: StokerHome) -> None:
+    names = ["child", "grandchild", "setsid", "double fork", "nohup"]
+    files = {name: stoker.work / name.replace(" ", "_") for name in names}
+    script = f"""
+sh -c 'echo $$ > {files["child"]}; sh -c "echo \\$\\$ > {files["grandchild"]}; sleep 600"; :' &
+setsid sh -c 'echo $$ > {files["setsid"]}; exec sleep 600' &
+(setsid sh -c 'echo $$ > {files["double fork"]}; exec sleep 600' &)
+nohup sh -c 'echo $$ > {files["nohup"]}; exec sleep 600' >/dev/null 2>&1 &
+wait
+"""
+    job = stoker.submit("sh", "-c", script, grace_ms=20_000)
+    pids = [pid_in(path) for path in files.values()]
+    cancel(stoker, job)
+    ended = stoker.until_final(job)[0]
+    assert ended["state"] == "cancelled"
+    assert not any(is_running(pid) for pid in pids)
+    took_ms = ended["ended_at_ms"] - ended["started_at_ms"]
+    assert took_ms < 20_000, "nobody had to be killed"
+
+
+def test_a_job_that_ignores_sigterm_is_killed_after_the_grace_time(stoker: StokerHome) -> None:
+    pid_file = stoker.work / "pid"
+    job = stoker.submit("sh", "-c", STUBBORN.format(pid=pid_file), grace_ms=700)
+    pid = pid_in(pid_file)
+    asked_at = time.monotonic()
+    cancel(stoker, job)
+    assert stoker.job(job)["state"] == "stopping"
+    ended = stoker.until_final(job)[0]
+    assert time.monotonic() - asked_at >= 0.7
+    assert (ended["state"], ended["signal"]) == ("cancelled", 9)
+    assert not is_running(pid)
+
+
+def test_a_cancelled_job_keeps_its_gpus_until_its_last_process_is_gone(stoker: StokerHome) -> None:
+    pid_file = stoker.work / "pid"
+    child = STUBBORN.format(pid=pid_file)
+    first = stoker.submit("sh", "-c", f"setsid sh -c '{child}' & exec sleep 600", gpus=4,
+                          grace_ms=1200)  # fmt: skip
+    stubborn = pid_in(pid_file)
+    seen = stoker.work / "seen"
+    second = stoker.submit("sh", "-c", f"kill -0 {stubborn} && echo alive >> {seen}; :", gpus=1)
+    cancel(stoker, first)
+    exit_file = Path(stoker.job(first)["attempts"][0]["dir"], "exit")
+    eventually(exit_file.exists, "the main process has ended")
+    if is_running(stubborn):
+        assert {gpu["state"] for gpu in stoker.call("gpus")["gpus"]} == {"busy"}
+    stoker.until_final(first, second)
+    assert lines_of(seen) == [], "the next job started while the first one's child was alive"
+
+
+def test_the_grace_time_of_a_job_counts_and_the_default_can_be_set(stoker: StokerHome) -> None:
+    stoker.call("config_set", name="grace", value="400ms")
+    pid_file = stoker.work / "pid"
+    job = stoker.submit("sh", "-c", STUBBORN.format(pid=pid_file))
+    pid_in(pid_file)
+    assert stoker.job(job)["grace_ms"] == 400
+    cancel(stoker, job)
+    assert stoker.until_final(job)[0]["signal"] == 9
+
+
+def test_a_job_with_no_grace_time_is_killed_at_once(stoker: StokerHome) -> None:
+    pid_file = stoker.work / "pid"
+    job = stoker.submit("sh", "-c", STUBBORN.format(pid=pid_file), grace_ms=0)
+    pid_in(pid_file)
+    cancel(stoker, job)
+    assert stoker.until_final(job)[0]["signal"] == 9
+
+
+def test_a_job_may_clean_up_when_it_is_asked_to_stop(stoker: StokerHome) -> None:
+    ready, saved = stoker.work / "ready", stoker.work / "saved"
+    job = stoker.submit(
+        "sh", "-c",
+        f"trap 'echo saved > {saved}; exit 3' TERM; echo > {ready}; while :; do sleep 0.02; done",
+    )  # fmt: skip
+    eventually(ready.exists)
+    cancel(stoker, job)
+    ended = stoker.until_final(job)[0]
+    assert (ended["state"], ended["exit_code"]) == ("cancelled", 3)
+    assert saved.exists()
+
+
+def test_a_waiting_job_is_called_off_and_a_dependent_is_skipped(stoker: StokerHome) -> None:
+    blocker = stoker.submit("sleep", "600", gpus=4)
+    waiting = stoker.submit("true")
+    dependent = stoker.submit("true", after=[str(waiting)])
+    cancel(stoker, waiting)
+    assert stoker.job(waiting)["state"] == "cancelled"
+    skipped = stoker.until_final(dependent)[0]
+    assert skipped["state"] == "skipped"
+    assert skipped["reason"] == f"job {waiting}, which it needs, ended as cancelled"
+    assert stoker.job(blocker)["state"] == "running"
+
+
+def test_the_time_limit_ends_a_job_that_is_then_failed(stoker: StokerHome) -> None:
+    job = stoker.submit("sleep", "600", time_limit_ms=300)
+    ended = stoker.until_final(job)[0]
+    assert (ended["state"], ended["reason"], ended["signal"]) == ("failed", "time limit", 15)
+
+
+def test_the_signal_comes_before_the_limit(stoker: StokerHome) -> None:
+    script = "trap 'echo warned; exit 7' USR1; while :; do sleep 0.02; done"
+    job = stoker.submit(
+        "sh", "-c", script, time_limit_ms=60_000, signal="USR1", signal_before_ms=59_000
+    )
+    ended = stoker.until_final(job)[0]
+    assert (ended["state"], ended["exit_code"]) == ("failed", 7)
+    assert stoker.log_of(job) == "warned\n"
+
+
+def test_many_jobs_are_cancelled_by_one_order(stoker: StokerHome) -> None:
+    ids = stoker.submit_all([{"argv": ["sleep", "600"], "gpus": 0, "cpus": 0}] * 20)
+    for job_id in ids:
+        stoker.until_state(job_id, "running")
+    pids = [stoker.until_pid(job_id) for job_id in ids]
+    assert stoker.cli("cancel", f"{ids[0]}-{ids[-1]}").code == 0
+    assert {job["state"] for job in stoker.until_final(*ids)} == {"cancelled"}
+    assert not any(is_running(pid) for pid in pids)

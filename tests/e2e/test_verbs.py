@@ -1,0 +1,384 @@
+"""Every verb against a real daemon: what it does, what it prints, and its exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker_home import StokerHome, is_running, pid_in
+from waiting import eventually
+
+JOB_FIELDS = {"id", "name", "state", "reason", "exit_code", "gpus", "command", "submitted_at",
+              "started_at", "ended_at"}  # fmt: skip
+
+
+def read(stoker: StokerHome, *words: str) -> Any:
+    """What a verb prints with --json; each has the version of its schema."""
+    shown = json.loads(stoker.stoker(*words, "--json"))
+    assert shown["schema"] == 1
+    return shown
+
+
+# ---------------------------------------------------------------------- add, ls, show, why
+
+
+def test_add_prints_the_id_on_stdout_and_nothing_else(stoker: StokerHome) -> None:
+    ran = stoker.cli("add", "--gpus", "2", "--name", "big", "--", "sh", "-c", "exit 0")
+    assert (ran.code, ran.out, ran.err) == (0, "1\n", "")
+    assert json.loads(stoker.stoker("add", "--json", "--", "true")) == {"schema": 1, "ids": [2]}
+
+
+def test_ls_json_has_the_documented_shape(stoker: StokerHome) -> None:
+    stoker.add("--name", "first", "--", "sh", "-c", "exit 3")
+    stoker.until_final(1)
+    shown = read(stoker, "ls")
+    (job,) = shown["jobs"]
+    assert set(job) >= JOB_FIELDS
+    assert (job["id"], job["name"], job["state"], job["exit_code"]) == (1, "first", "failed", 3)
+    assert job["command"] == "sh -c 'exit 3'" and job["gpus"] == ["0"]
+    assert job["reason"] == "exit code 3"
+    assert job["submitted_at"] <= job["started_at"] <= job["ended_at"]
+    assert job["ended_at"].endswith("Z")
+
+
+def test_ls_filters_by_state_group_name_and_user(stoker: StokerHome) -> None:
+    stoker.call("pause")
+    user = json.loads(stoker.stoker("add", "--json", "--name", "a", "--group", "g", "--", "true"))
+    assert user["ids"] == [1]
+    stoker.add("--name", "b", "--group", "g", "--hold", "--", "true")
+    stoker.add("--name", "ab", "--", "true")
+    me = stoker.job(1)["user"]
+
+    def ids(*words: str) -> list[int]:
+        return [job["id"] for job in read(stoker, "ls", *words)["jobs"]]
+
+    assert ids("--state", "held") == [2]
+    assert ids("--state", "held,waiting") == [1, 2, 3]
+    assert ids("--group", "g") == [1, 2]
+    assert ids("--name", "a*") == [1, 3]
+    assert ids("--name", "a*", "--group", "g") == [1]
+    assert ids("--user", me) == [1, 2, 3] and ids("--user", "nobody-else") == []
+    assert ids("2-3") == [2, 3] and ids("last") == [3]
+    assert ids("--limit", "1") in ([1], [3])
+    assert ids("--all") == [1, 2, 3]
+
+
+def test_a_name_with_the_letters_of_a_pattern_still_means_itself(stoker: StokerHome) -> None:
+    stoker.call("pause")
+    job = stoker.add("--name", "lr=[0.1]*", "--", "true")
+    assert [j["id"] for j in read(stoker, "ls", "--name", "lr=[0.1]*")["jobs"]] == [job]
+    stoker.stoker("cancel", "--name", "lr=[0.1]*")
+    assert stoker.job(job)["state"] == "cancelled"
+
+
+def test_show_json_is_one_job_with_its_attempts(stoker: StokerHome) -> None:
+    stoker.add("--retries", "1", "--", "sh", "-c", "exit 4")
+    stoker.until_final(1)
+    job = read(stoker, "show", "1")["job"]
+    assert set(job) >= JOB_FIELDS | {"attempts", "need", "cwd", "log"}
+    assert [(a["attempt"], a["state"], a["exit_code"]) for a in job["attempts"]] == [
+        (1, "failed", 4), (2, "failed", 4)]  # fmt: skip
+    text = stoker.stoker("show", "1")
+    assert "sh -c 'exit 4'" in text and "failed" in text
+
+
+def test_why_tells_the_reason_in_words_and_as_data(stoker: StokerHome) -> None:
+    blocker = stoker.submit("sleep", "600", gpus=3)
+    waiting = stoker.submit("true", gpus=2)
+    text = stoker.stoker("why", str(waiting))
+    assert f"job {waiting} is waiting: needs 2 GPUs, 1 of 4 free" in text
+    (job,) = read(stoker, "why", str(waiting))["jobs"]
+    assert job["reason"] == {"kind": "NeedsGpus", "wanted": 2, "free": 1, "allowed": 4}
+    assert "running" in stoker.stoker("why", str(blocker))
+
+
+def test_why_tells_when_a_job_will_start_once_that_can_be_told(stoker: StokerHome) -> None:
+    stoker.submit("sleep", "600", gpus=4, time_limit_ms=3_600_000)
+    waiting = stoker.submit("true", gpus=1)
+    (job,) = read(stoker, "why", str(waiting))["jobs"]
+    assert job["starts_at"] is not None
+    assert "it should start in about" in stoker.stoker("why", str(waiting))
+
+
+def test_bare_stoker_shows_gpus_and_jobs(stoker: StokerHome) -> None:
+    stoker.submit("sleep", "600", name="long", gpus=2)
+    stoker.until_state(1, "running")
+    text = stoker.stoker()
+    assert "GPU" in text and "long" in text and "1 running" in text
+    shown = read(stoker, "status")
+    assert {"gpus", "jobs", "counts", "paused", "daemon"} <= set(shown)
+    assert shown["counts"]["running"] == 1
+
+
+# ---------------------------------------------------------------------- wait
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 0", 0), ("exit 41", 41), ("kill -TERM $$", 143)]
+)
+def test_wait_for_one_job_gives_its_own_exit_code(
+    stoker: StokerHome, script: str, code: int
+) -> None:
+    job = stoker.submit("sh", "-c", script)
+    assert stoker.cli("wait", str(job)).code == code
+    assert stoker.cli("wait", "last").code == code
+
+
+def test_wait_for_several_is_1_if_any_failed(stoker: StokerHome) -> None:
+    stoker.submit_all([{"argv": ["true"], "group": "g"}, {"argv": ["true"], "group": "g"}])
+    bad = stoker.submit("sh", "-c", "exit 9", group="h")
+    ran = stoker.cli("wait", "1-3")
+    assert ran.code == 1 and ran.out == "" and f"job {bad}" in ran.err
+    assert stoker.cli("wait", "--group", "g").code == 0
+    assert stoker.cli("wait", "1", "2").code == 0
+    assert stoker.cli("wait", "--all").code == 0
+
+
+def test_wait_gives_up_with_124(stoker: StokerHome) -> None:
+    job = stoker.submit("sleep", "600")
+    assert stoker.cli("wait", str(job), "--timeout", "200ms").code == 124
+    assert stoker.cli("wait", "--all", "--timeout", "200ms").code == 124
+    ran = stoker.cli("wait", str(job), "--timeout", "100ms", "--json")
+    shown = json.loads(ran.out)
+    assert ran.code == 124 and shown["timed_out"] is True
+    assert shown["jobs"][0]["state"] == "running"
+
+
+def test_wait_returns_when_the_job_ends_and_not_before(stoker: StokerHome) -> None:
+    go = stoker.work / "go"
+    job = stoker.submit("sh", "-c", f"until [ -e {go} ]; do sleep 0.02; done; exit 6")
+    waiter = stoker.popen("wait", str(job))
+    stoker.until_state(job, "running")
+    assert waiter.poll() is None
+    go.touch()
+    assert waiter.wait(60) == 6
+
+
+def test_wait_goes_on_over_a_restart_of_the_daemon(stoker: StokerHome) -> None:
+    go = stoker.work / "go"
+    job = stoker.submit("sh", "-c", f"until [ -e {go} ]; do sleep 0.02; done; exit 6")
+    stoker.until_state(job, "running")
+    waiter = stoker.popen("wait", str(job), stderr=subprocess.DEVNULL)
+    stoker.kill_daemon()
+    stoker.start()
+    go.touch()
+    assert waiter.wait(60) == 6
+
+
+# ---------------------------------------------------------------------- cancel, retry, hold, edit
+
+
+def test_cancel_takes_ids_ranges_names_groups_and_all(stoker: StokerHome) -> None:
+    stoker.call("pause")
+    for number in range(6):
+        stoker.submit("true", name=f"n{number}", group="g" if number > 3 else None)
+    assert read(stoker, "cancel", "1-2")["ids"] == [1, 2]
+    assert read(stoker, "cancel", "--name", "n2")["ids"] == [3]
+    assert read(stoker, "cancel", "--group", "g")["ids"] == [5, 6]
+    assert read(stoker, "cancel", "--all")["ids"] == [4]
+    assert {job["state"] for job in stoker.jobs().values()} == {"cancelled"}
+
+
+def test_retry_runs_a_finished_job_again_and_keeps_its_history(stoker: StokerHome) -> None:
+    flag = stoker.work / "flag"
+    job = stoker.submit("sh", "-c", f"[ -e {flag} ]")
+    assert stoker.until_final(job)[0]["state"] == "failed"
+    flag.touch()
+    assert read(stoker, "retry", str(job))["ids"] == [job]
+    ended = stoker.until_final(job)[0]
+    assert (ended["state"], ended["attempt"]) == ("succeeded", 2)
+    assert [a["state"] for a in ended["attempts"]] == ["failed", "succeeded"]
+
+
+def test_a_held_job_waits_for_release(stoker: StokerHome) -> None:
+    job = stoker.add("--hold", "--", "true")
+    assert stoker.job(job)["state"] == "held"
+    assert "held" in stoker.stoker("why", str(job))
+    stoker.stoker("release", str(job))
+    assert stoker.until_final(job)[0]["state"] == "succeeded"
+    stoker.call("pause")
+    job = stoker.add("--", "true")
+    stoker.stoker("hold", str(job))
+    stoker.call("resume")
+    assert stoker.job(job)["state"] == "held"
+
+
+def test_edit_changes_command_needs_and_priority_of_a_waiting_job(stoker: StokerHome) -> None:
+    stoker.call("pause")
+    first = stoker.add("--", "sh", "-c", "echo first")
+    job = stoker.add("--", "sh", "-c", "echo old")
+    stoker.stoker("edit", str(job), "--priority", "-3", "--gpus", "2", "--name", "new", "--env",
+                  "A=1", "--", "sh", "-c", "echo new $A")  # fmt: skip
+    view = stoker.job(job)
+    assert (view["priority"], view["need"]["gpus"], view["name"]) == (-3, 2, "new")
+    stoker.call("resume")
+    ended, other = stoker.until_final(job, first)
+    assert len(ended["gpus"]) == 2 and stoker.log_of(job) == "new 1\n"
+    assert ended["started_at_ms"] <= other["started_at_ms"]
+
+
+def test_rm_forgets_finished_jobs_and_deletes_their_logs(stoker: StokerHome) -> None:
+    job = stoker.submit("echo", "hello")
+    stoker.until_final(job)
+    directory = Path(stoker.job(job)["log"]).parent
+    assert directory.exists()
+    assert read(stoker, "rm", str(job))["ids"] == [job]
+    eventually(lambda: not directory.exists(), "its directory is deleted")
+    assert stoker.cli("show", str(job)).code == 3
+    assert stoker.submit("true") == job + 1, "an id is never given twice"
+
+
+def test_rm_leaves_files_that_the_user_named(stoker: StokerHome) -> None:
+    out = stoker.work / "out.txt"
+    job = stoker.add("--out", str(out), "--", "echo", "mine")
+    stoker.until_final(job)
+    stoker.stoker("rm", str(job))
+    assert out.read_text() == "mine\n"
+
+
+# ---------------------------------------------------------------------- pause, groups
+
+
+def test_pause_and_resume_hold_the_whole_queue(stoker: StokerHome) -> None:
+    running = stoker.submit("sleep", "600")
+    stoker.until_state(running, "running")
+    stoker.stoker("pause")
+    job = stoker.submit("true")
+    assert "paused" in stoker.stoker("why", str(job))
+    assert "paused" in stoker.stoker()
+    assert stoker.job(running)["state"] == "running"
+    stoker.stoker("resume")
+    assert stoker.until_final(job)[0]["state"] == "succeeded"
+
+
+def test_pause_and_resume_hold_one_group(stoker: StokerHome) -> None:
+    held = stoker.submit("sleep", "0", group="sweep", hold=True)
+    stoker.stoker("pause", "--group", "sweep")
+    stoker.stoker("release", str(held))
+    free = stoker.submit("true")
+    assert stoker.until_final(free)[0]["state"] == "succeeded"
+    assert stoker.job(held)["state"] == "waiting"
+    hint = stoker.stoker("why", str(held))
+    assert "`stoker resume --group sweep`" in hint
+    assert "`stoker resume --group sweep`" in stoker.stoker()
+    stoker.stoker("resume", "--group", "sweep")
+    assert stoker.until_final(held)[0]["state"] == "succeeded"
+
+
+def test_a_group_may_be_limited(stoker: StokerHome) -> None:
+    stoker.call("limit_group", group="g", max_running=1)
+    ids = stoker.submit_all([{"argv": ["sleep", "600"], "group": "g"}] * 3)
+    stoker.until_state(ids[0], "running")
+    assert [stoker.job(i)["state"] for i in ids] == ["running", "waiting", "waiting"]
+    assert "at most 1 job" in stoker.job(ids[1])["reason"]
+    stoker.call("limit_group", group="g", max_running=None)
+    for job_id in ids:
+        stoker.until_state(job_id, "running")
+
+
+# ---------------------------------------------------------------------- GPUs and settings
+
+
+def test_gpus_are_added_drained_resumed_and_removed_while_jobs_run(stoker: StokerHome) -> None:
+    pid_file = stoker.work / "pid"
+    job = stoker.submit("sh", "-c", f"echo $$ > {pid_file}; exec sleep 600", on=["2"])
+    pid = pid_in(pid_file)
+
+    def states() -> dict[str, str]:
+        return {gpu["id"]: gpu["state"] for gpu in read(stoker, "gpus")["gpus"]}
+
+    assert states() == {"0": "free", "1": "free", "2": "busy", "3": "free"}
+    stoker.stoker("gpus", "drain", "2,3")
+    assert states()["3"] == "drained"
+    stoker.stoker("gpus", "add", "4:24G")
+    assert states()["4"] == "free"
+    stoker.stoker("gpus", "remove", "2")
+    assert states()["2"] == "removing" and is_running(pid), "what it runs is finished"
+    wants_3 = stoker.submit("true", on=["3"])
+    assert "drained" in stoker.job(wants_3)["reason"]
+    stoker.stoker("gpus", "resume", "3")
+    assert stoker.until_final(wants_3)[0]["gpus"] == ["3"]
+    stoker.call("cancel", select={"ids": [str(job)]})
+    stoker.until_final(job)
+    assert "2" not in states()
+    text = stoker.stoker("gpus")
+    assert "24" in text and "free" in text
+
+
+def test_a_new_gpu_is_used_at_once(stoker: StokerHome) -> None:
+    stoker.submit("sleep", "600", gpus=4)
+    waiting = stoker.submit("true")
+    stoker.stoker("gpus", "add", "9")
+    assert stoker.until_final(waiting)[0]["gpus"] == ["9"]
+
+
+def test_config_declares_gpus_and_remembers_settings(home: StokerHome) -> None:
+    home.stoker("config", "set", "gpus", "0:24G,1")
+    assert home.stoker("config", "get", "gpus") == "0:24G,1\n"
+    home.stoker("config", "set", "grace", "5s")
+    home.stoker("config", "set", "cpus", "3")
+    home.stoker("daemon", "restart")
+    settings = {s["name"]: s["value"] for s in read(home, "config")["settings"]}
+    assert settings["gpus"] == "0:24G,1" and settings["grace"] == "5s" and settings["cpus"] == "3"
+    assert home.job(home.submit("true", hold=True))["grace_ms"] == 5000
+    home.stoker("config", "unset", "grace")
+    assert home.stoker("config", "get", "grace") == "30s\n"
+    assert "gpus" in home.stoker("config")
+
+
+def test_gpus_named_with_on_declare_themselves_where_none_are(home: StokerHome) -> None:
+    job = home.add("--on", "0,1,2", "--gpus", "2", "--", "true")
+    assert home.until_final(job)[0]["gpus"] == ["0", "1"]
+    assert [gpu["id"] for gpu in home.call("gpus")["gpus"]] == ["0", "1", "2"]
+
+
+# ---------------------------------------------------------------------- help and the like
+
+
+VERBS = ["status", "add", "run", "ls", "show", "why", "logs", "wait", "cancel", "retry", "hold",
+         "release", "edit", "rm", "pause", "resume", "gpus", "config", "daemon"]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(home: StokerHome, verb: str) -> None:
+    ran = home.cli(verb, "--help")
+    assert ran.code == 0 and ran.err == ""
+    assert f"stoker {verb}" in ran.out or verb == "status"
+    assert "xample" in ran.out
+    assert not Path(home.home.root).exists(), "help needs no daemon"
+
+
+def test_version_and_help(home: StokerHome) -> None:
+    import stoker
+
+    assert home.stoker("--version") == f"stoker {stoker.__version__}\n"
+    overview = home.stoker("--help")
+    assert all(verb in overview for verb in VERBS)
+
+
+def test_bash_understands_the_completion(home: StokerHome) -> None:
+    script = home.root / "completion.bash"
+    script.write_text(home.stoker("completion", "bash"))
+    checked = subprocess.run(["bash", "-n", str(script)], capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    offers = f"""
+source {script}
+COMP_WORDS=(stoker add --ti); COMP_CWORD=2; COMP_LINE="stoker add --ti"; COMP_POINT=${{#COMP_LINE}}
+complete -p stoker >/dev/null || exit 1
+function=$(complete -p stoker | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+$function stoker --ti add
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(
+        ["bash", "--norc", "-c", offers], env=home.env, capture_output=True, text=True
+    )
+    assert "--time-limit" in done.stdout, done
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_have_completions_too(home: StokerHome, shell: str) -> None:
+    assert "stoker" in home.stoker("completion", shell)

@@ -1,0 +1,528 @@
+"""A state machine that drives the core with whatever may happen, and knows what must hold.
+
+It keeps a small model of its own (which attempts were given out, what each job still requires,
+which GPUs a stopped job has), so that the properties are not judged by the code under test alone.
+After each rule the change is committed to a store, so that memory and record can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from stoker.core import commands as cmd
+from stoker.core import events as ev
+from stoker.core.check import check
+from stoker.core.fit import fits_beside, reservation
+from stoker.core.model import (
+    ACTIVE,
+    FINAL,
+    WHOLE_SHARE_MILLI,
+    Cause,
+    Exit,
+    Gpu,
+    Group,
+    Job,
+    JobState,
+    Need,
+    Requirement,
+    Terms,
+    Warning,
+)
+from stoker.core.plan import Scan, reason_for
+from stoker.core.reasons import IsNext, QueueIsPaused, as_data, words
+from stoker.core.state import State
+from stoker.sim.fingerprint import of_state
+from stoker.store.memory import MemoryStore
+
+GPU_IDS = ("0", "1", "2", "10")
+SIZES_MIB = (None, 8_192, 24_576, 49_152)
+
+needs = st.sampled_from(
+    (
+        Need(),
+        Need(2),
+        Need(4),
+        Need(1, share_milli=300),
+        Need(1, share_milli=700),
+        Need(1, share_milli=250, mem_mib=2_048),
+        Need(1, mem_mib=4_096),
+        Need(1, mem_mib=16_384),
+        Need(2, mem_mib=6_000),
+        Need(1, mem_mib=1_000, max_per_gpu=2),
+        Need(1, share_milli=200, max_per_gpu=1),
+        Need(1, mem_mib=4_096, exclusive=True),
+        Need(1, on=("0", "10")),
+        Need(2, on=("1", "2", "77")),
+        Need(1, prefer=("10", "2")),
+        Need(1, cpus=2),
+        Need(2, cpus=3),
+        Need(0, cpus=1),
+        Need(0, cpus=4),
+        Need(0),
+        Need(1, cpus=99),
+    )
+)
+terms = st.builds(
+    Terms,
+    time_limit_ms=st.sampled_from((None, None, 1, 2_000, 30_000)),
+    grace_ms=st.sampled_from((0, 500)),
+    signal=st.sampled_from((None, 10)),
+    signal_before_ms=st.sampled_from((0, 300, 5_000)),
+    retries=st.sampled_from((0, 0, 1, 3)),
+    attached=st.booleans(),
+)
+groups = st.sampled_from((None, None, "a", "b"))
+some_groups = st.sampled_from(("a", "b"))
+priorities = st.sampled_from((0, 0, 0, -2, 3))
+picks = st.integers(0, 999)
+
+
+@dataclass
+class Known:
+    """What the machine itself knows of a job."""
+
+    unmet: dict[int, bool] = field(default_factory=dict)  # required job: must it succeed
+    doomed: bool = False
+    stopped_on: tuple[str, ...] | None = None  # the GPUs that it had when it was told to stop
+
+
+class CoreMachine(RuleBasedStateMachine):
+    """The rules are what may happen; the invariants are the laws of the core."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = State(now_ms=1_700_000_000_000)
+        self.store = MemoryStore()
+        self.known: dict[int, Known] = {}
+        self.given: dict[tuple[int, int], tuple[str, ...]] = {}  # every attempt there ever was
+        self.last: dict[int, Job] = {}  # final jobs, as they were in the end
+
+    # ------------------------------------------------------------------ from event to record
+
+    def happens(self, *events: ev.Event) -> None:
+        """Apply, let follow what follows, commit."""
+        for event in events:
+            self.state.apply(event)
+        for due in self.state.take_due():
+            self.state.apply(due)
+        while skips := self.state.take_doomed():
+            for skip in skips:
+                self.state.apply(skip)
+        change = self.state.take_change()
+        self.store.commit(self.state, change)
+        for ended in change.ended:
+            if ended.attempt is not None:
+                self.known[ended.job.id].stopped_on = None
+            if ended.job_is_final:
+                self._is_final(ended.job, ended.outcome.state)
+
+    def _is_final(self, job: Job, ended_as: JobState) -> None:
+        self.last[job.id] = job
+        mine = self.known[job.id]
+        assert (ended_as is JobState.SKIPPED) == mine.doomed, f"job {job.id} is {ended_as}"
+        mine.doomed = False
+        for other in self.known.values():
+            must = other.unmet.get(job.id)
+            if must is None:
+                continue
+            if must and ended_as is not JobState.SUCCEEDED:
+                other.doomed = True
+            else:
+                del other.unmet[job.id]
+        mine.unmet.clear()
+
+    @property
+    def now(self) -> int:
+        return self.state.now_ms
+
+    def pick(self, jobs: Sequence[Job], number: int) -> Job:
+        return jobs[number % len(jobs)]
+
+    def in_states(self, *states: JobState) -> list[Job]:
+        return [job for job in self.state.jobs.values() if job.state in states]
+
+    # ------------------------------------------------------------------ users
+
+    @initialize(sizes=st.lists(st.sampled_from(SIZES_MIB), min_size=1, max_size=len(GPU_IDS)))
+    def a_machine(self, sizes: list[int | None]) -> None:
+        self.happens(
+            ev.CpusCounted(self.now, 4),
+            *(
+                ev.GpuAdded(self.now, gpu_id, size)
+                for gpu_id, size in zip(GPU_IDS, sizes, strict=False)
+            ),
+        )
+
+    @rule(
+        need=needs,
+        terms=terms,
+        priority=priorities,
+        group=groups,
+        held=st.sampled_from((False, False, False, True)),
+        after_ms=st.sampled_from((None, None, None, 1_000, -5)),
+        after=st.lists(st.tuples(picks, st.booleans()), max_size=2),
+    )
+    def submit(
+        self,
+        need: Need,
+        terms: Terms,
+        priority: int,
+        group: str | None,
+        held: bool,
+        after_ms: int | None,
+        after: list[tuple[int, bool]],
+    ) -> None:
+        jobs = list(self.state.jobs.values())
+        unmet = {self.pick(jobs, number).id: must for number, must in after if jobs}
+        job_id = self.state.next_job_id
+        self.known[job_id] = Known(dict(unmet))
+        self.happens(
+            ev.JobSubmitted(
+                self.now,
+                job_id,
+                need,
+                terms,
+                priority,
+                group,
+                None if after_ms is None else self.now + after_ms,
+                tuple(Requirement(required, must) for required, must in unmet.items()),
+                held,
+            )
+        )
+
+    @precondition(lambda self: self.in_states(JobState.WAITING))
+    @rule(number=picks)
+    def hold(self, number: int) -> None:
+        job = self.pick(self.in_states(JobState.WAITING), number)
+        self.happens(ev.JobHeld(self.now, job.id))
+
+    @precondition(lambda self: self.in_states(JobState.HELD))
+    @rule(number=picks)
+    def release(self, number: int) -> None:
+        job = self.pick(self.in_states(JobState.HELD), number)
+        self.happens(ev.JobReleased(self.now, job.id))
+
+    @precondition(lambda self: self.in_states(JobState.WAITING, JobState.HELD))
+    @rule(number=picks, need=needs, terms=terms, priority=priorities, group=groups)
+    def edit(self, number: int, need: Need, terms: Terms, priority: int, group: str | None) -> None:
+        job = self.pick(self.in_states(JobState.WAITING, JobState.HELD), number)
+        not_before_ms = (job.not_before_ms, None, self.now + 700)[number % 3]
+        event = ev.JobEdited(self.now, job.id, need, terms, priority, group, not_before_ms)
+        self.happens(event)
+
+    @precondition(lambda self: self.state.jobs)
+    @rule(number=picks)
+    def cancel(self, number: int) -> None:
+        job = self.pick(list(self.state.jobs.values()), number)
+        if job.active is None:
+            self.happens(ev.JobCancelled(self.now, job.id))
+        else:
+            self.known[job.id].stopped_on = job.active.gpus
+            number = job.active.number
+            self.happens(ev.StopRequested(self.now, job.id, number, Cause.CANCELLED))
+
+    @precondition(lambda self: self.last)
+    @rule(number=picks)
+    def retry(self, number: int) -> None:
+        job = self.pick([job for _, job in sorted(self.last.items())], number)
+        del self.last[job.id]
+        event = ev.JobRetried(
+            self.now, job.id, job.need, job.terms, job.priority, job.group, (), job.attempt
+        )
+        self.happens(event)
+
+    @precondition(lambda self: self.last)
+    @rule(number=picks)
+    def remove(self, number: int) -> None:
+        job = self.pick([job for _, job in sorted(self.last.items())], number)
+        if any(job.id in known.unmet for known in self.known.values()):
+            return
+        del self.last[job.id]
+        self.happens(ev.JobsRemoved(self.now, (job.id,)))
+        assert job.id not in self.store.outcomes
+
+    @rule(group=groups)
+    def pause(self, group: str | None) -> None:
+        self.happens(ev.QueuePaused(self.now, group))
+
+    @precondition(lambda self: self.state.paused or any(g.paused for g in self.groups()))
+    @rule(group=groups)
+    def resume(self, group: str | None) -> None:
+        self.happens(ev.QueueResumed(self.now, group))
+
+    @rule(group=some_groups, most=st.sampled_from((None, 0, 1, 2)))
+    def limit_group(self, group: str, most: int | None) -> None:
+        self.happens(ev.GroupLimited(self.now, group, most))
+
+    # ------------------------------------------------------------------ GPUs
+
+    @rule(gpu_id=st.sampled_from(GPU_IDS), size=st.sampled_from(SIZES_MIB))
+    def add_gpu(self, gpu_id: str, size: int | None) -> None:
+        known = self.state.gpus.get(gpu_id)
+        if known is not None and not self._would_hold(gpu_id, size):
+            return  # A GPU that shrinks under its jobs is a test of its own.
+        self.happens(ev.GpuAdded(self.now, gpu_id, size))
+
+    def _would_hold(self, gpu_id: str, size: int | None) -> bool:
+        resized = Gpu(gpu_id, size)
+        held = [
+            reservation(self.state.jobs[job_id].need, resized)
+            for job_id in self.state.gpus[gpu_id].held_by
+        ]
+        return all(fits_beside(one, held[:place], resized) for place, one in enumerate(held))
+
+    @precondition(lambda self: self.state.gpus)
+    @rule(number=picks, what=st.sampled_from((ev.GpuRemoved, ev.GpuDrained, ev.GpuResumed)))
+    def change_gpu(
+        self, number: int, what: type[ev.GpuRemoved | ev.GpuDrained | ev.GpuResumed]
+    ) -> None:
+        gpu_ids = list(self.state.gpus)
+        self.happens(what(self.now, gpu_ids[number % len(gpu_ids)]))
+
+    @rule(cpus=st.sampled_from((1, 4, 8)))
+    def count_cpus(self, cpus: int) -> None:
+        self.happens(ev.CpusCounted(self.now, cpus))
+
+    # ------------------------------------------------------------------ planning
+
+    @rule()
+    def plan(self) -> None:
+        usable = {gpu.id for gpu in self.state.gpus.values() if gpu.usable}
+        paused_groups = {group.name for group in self.groups() if group.paused}
+        placed = 0
+        for placement in Scan(self.state).starts():
+            job = self.state.jobs[placement.job_id]
+            key = (job.id, job.attempt + 1)
+            assert not self.state.paused, "planning placed something while the queue is paused"
+            assert job.group not in paused_groups, "planning placed something of a paused group"
+            assert set(placement.gpus) <= usable, "a drained GPU got something new"
+            assert len(set(placement.gpus)) == len(placement.gpus) == job.need.gpus
+            assert not job.need.on or set(placement.gpus) <= set(job.need.on)
+            assert not self.known[job.id].unmet, "it was placed before what it requires has ended"
+            assert key not in self.given, "an attempt was given out twice"
+            self.given[key] = placement.gpus
+            self.state.apply(ev.AttemptPlaced(self.now, *key, placement.gpus))
+            check(self.state)
+            placed += 1
+        self.happens()
+        if not placed:
+            self._nobody_is_next_after_all()
+
+    def _nobody_is_next_after_all(self) -> None:
+        """With nothing changed, the next turn would start nothing either."""
+        for job in self.in_states(JobState.WAITING):
+            reason = reason_for(self.state, job)
+            assert not isinstance(reason, IsNext), f"job {job.id} is next, and was not started"
+
+    # ------------------------------------------------------------------ processes
+
+    def _placed(self) -> list[Job]:
+        return [self.state.jobs[job_id] for job_id in self.state.to_start]
+
+    @precondition(lambda self: self.state.to_start)
+    @rule(number=picks)
+    def starts(self, number: int) -> None:
+        job = self.pick(self._placed(), number)
+        assert job.active is not None
+        self.happens(ev.AttemptStarted(self.now, job.id, job.active.number, 4711))
+
+    @precondition(lambda self: self.state.to_start)
+    @rule(
+        number=picks,
+        cause=st.sampled_from((Cause.NOT_STARTED, Cause.NOT_STARTED, Cause.TERMINAL_GONE)),
+    )
+    def can_not_start(self, number: int, cause: Cause) -> None:
+        job = self.pick(self._placed(), number)
+        assert job.active is not None
+        attempt = job.active.number
+        self.happens(ev.AttemptNotStarted(self.now, job.id, attempt, "no such command", cause))
+
+    @precondition(lambda self: self.in_states(*ACTIVE))
+    @rule(
+        number=picks,
+        how=st.sampled_from((Exit(code=0), Exit(code=0), Exit(code=3), Exit(signal=9), None)),
+    )
+    def ends(self, number: int, how: Exit | None) -> None:
+        job = self.pick(self.in_states(*ACTIVE), number)
+        assert job.active is not None
+        attempt = job.active.number
+        if how is None:
+            self.happens(ev.AttemptVanished(self.now, job.id, attempt, "power cut"))
+        else:
+            self.happens(ev.AttemptExited(self.now, job.id, attempt, how))
+
+    @precondition(lambda self: self.state.to_warn)
+    @rule()
+    def warning_is_sent(self) -> None:
+        job = self.state.jobs[next(iter(self.state.to_warn))]
+        assert job.active is not None
+        self.happens(ev.WarningSent(self.now, job.id, job.active.number))
+
+    # ------------------------------------------------------------------ time and crashes
+
+    @rule(by_ms=st.sampled_from((1, 300, 1_000, 2_000, 60_000)))
+    def time_passes(self, by_ms: int) -> None:
+        self.happens(ev.TimePassed(self.now + by_ms))
+
+    @precondition(lambda self: self.state.next_timer_ms() is not None)
+    @rule()
+    def time_passes_until_the_next_timer(self) -> None:
+        moment = self.state.next_timer_ms()
+        assert moment is not None
+        assert moment > self.now, "a timer of the past is still awaited"
+        self.happens(ev.TimePassed(moment))
+
+    @rule(by_ms=st.sampled_from((-3_600_000, -1, 1, 86_400_000)))
+    def clock_is_set(self, by_ms: int) -> None:
+        before = self._durations(), self._moments()
+        self.state.apply(ev.ClockShifted(self.now + by_ms, by_ms))
+        assert (self._durations(), self._moments()) == before
+        self.happens()
+
+    def _durations(self) -> dict[tuple[int, str], int]:
+        """What is left of every duration."""
+        left: dict[tuple[int, str], int] = {}
+        for job in self.state.jobs.values():
+            if job.backoff_until_ms is not None:
+                left[job.id, "back-off"] = job.backoff_until_ms - self.now
+            if job.active is not None:
+                deadline_ms = self.state.deadline_ms(job)
+                if deadline_ms is not None:
+                    left[job.id, "limit"] = deadline_ms - self.now
+                if job.active.stop is not None:
+                    left[job.id, "grace"] = self.state.kill_ms(job) - self.now
+        return left
+
+    def _moments(self) -> dict[int, int | None]:
+        """Every moment on the wall clock."""
+        return {job.id: job.not_before_ms for job in self.state.jobs.values()}
+
+    @rule()
+    def crash_and_restart(self) -> None:
+        before = of_state(self.state)
+        self.state = self.store.load(self.now)
+        assert of_state(self.state) == before
+        self.happens()  # A restart is followed by a turn.
+
+    # ------------------------------------------------------------------ what must hold
+
+    def groups(self) -> list[Group]:
+        return list(self.state.groups.values())
+
+    @invariant()
+    def the_state_does_not_contradict_itself(self) -> None:
+        check(self.state)
+
+    @invariant()
+    def the_record_says_what_memory_says(self) -> None:
+        assert of_state(self.store.load(self.now)) == of_state(self.state)
+
+    @invariant()
+    def no_gpu_is_over_capacity(self) -> None:
+        for gpu in self.state.gpus.values():
+            on_it = self._on(gpu)
+            shares = sum(need.share_milli or 0 for need in on_it if not need.whole)
+            assert shares <= WHOLE_SHARE_MILLI
+            if gpu.memory_mib is not None:
+                asked = sum(need.mem_mib or 0 for need in on_it if not need.whole)
+                assert asked <= gpu.memory_mib
+            limits = [need.max_per_gpu for need in on_it if need.max_per_gpu is not None]
+            assert len(on_it) <= min(limits, default=len(on_it))
+
+    @invariant()
+    def a_whole_gpu_job_shares_with_nobody(self) -> None:
+        for gpu in self.state.gpus.values():
+            on_it = self._on(gpu)
+            assert len(on_it) <= 1 or not any(need.whole for need in on_it)
+
+    def _on(self, gpu: Gpu) -> list[Need]:
+        return [
+            job.need
+            for job in self.in_states(*ACTIVE)
+            if job.active is not None and gpu.id in job.active.gpus
+        ]
+
+    @invariant()
+    def no_job_is_active_twice(self) -> None:
+        for (job_id, number), gpus in self.given.items():
+            if self.state.is_current(job_id, number):
+                attempt = self.state.jobs[job_id].active
+                assert attempt is not None and attempt.gpus == gpus
+            else:
+                assert not self._holds(job_id) or self._current(job_id) != number
+
+    def _holds(self, job_id: int) -> bool:
+        return any(job_id in gpu.held_by for gpu in self.state.gpus.values())
+
+    def _current(self, job_id: int) -> int | None:
+        job = self.state.jobs.get(job_id)
+        return None if job is None or job.active is None else job.active.number
+
+    @invariant()
+    def a_job_that_is_told_to_stop_keeps_its_gpus_until_its_attempt_ends(self) -> None:
+        for job_id, known in self.known.items():
+            for gpu_id in known.stopped_on or ():
+                assert job_id in self.state.gpus[gpu_id].held_by
+
+    @invariant()
+    def final_jobs_never_come_back_but_by_retry(self) -> None:
+        for job_id in self.last:
+            assert job_id not in self.state.jobs
+            assert self.store.outcomes[job_id].state in FINAL
+            assert not self._holds(job_id)
+
+    @invariant()
+    def no_job_is_lost(self) -> None:
+        assert set(self.state.jobs) == set(self.store.jobs)
+        assert set(self.store.outcomes) == set(self.last)
+
+    @invariant()
+    def a_job_waits_for_exactly_what_it_requires(self) -> None:
+        for job in self.state.jobs.values():
+            known = self.known[job.id]
+            assert not known.doomed, f"job {job.id} can never start, and was not skipped"
+            assert {r.job_id: r.must_succeed for r in job.requires or ()} == known.unmet
+            if job.state in ACTIVE:
+                assert not known.unmet
+
+    @invariant()
+    def every_queued_job_has_a_reason(self) -> None:
+        for job in self.in_states(JobState.WAITING, JobState.HELD):
+            reason = reason_for(self.state, job)
+            assert words(reason, self.now)
+            assert as_data(reason)["kind"] == type(reason).__name__
+            if self.state.paused and self.state.ready.has(job):
+                assert not isinstance(reason, IsNext)
+            if isinstance(reason, QueueIsPaused) and reason.group is None:
+                assert self.state.paused
+
+    @invariant()
+    def nothing_that_is_due_is_left_undone(self) -> None:
+        for job in self.in_states(JobState.RUNNING):
+            deadline_ms = self.state.deadline_ms(job)
+            assert deadline_ms is None or deadline_ms > self.now
+
+    @invariant()
+    def what_is_to_be_done_outside_follows_from_the_state(self) -> None:
+        expected: list[cmd.Command] = []
+        for job in self.state.jobs.values():
+            attempt = job.active
+            if attempt is None:
+                continue
+            if attempt.stop is not None:
+                force = self.now >= attempt.stop.at_ms + job.terms.grace_ms
+                expected.append(cmd.Terminate(job.id, attempt.number, force))
+                continue
+            if attempt.started_at_ms is None:
+                kind = cmd.StartAttached if job.terms.attached else cmd.Start
+                expected.append(kind(job.id, attempt.number, attempt.gpus, job.terms.grace_ms))
+            if attempt.warning is Warning.DUE:
+                assert job.terms.signal is not None
+                expected.append(cmd.Warn(job.id, attempt.number, job.terms.signal))
+        orders = cmd.orders(self.state)
+        assert len(orders) == len(expected)
+        assert set(orders) == set(expected)

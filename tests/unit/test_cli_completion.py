@@ -1,0 +1,95 @@
+"""Shell completion: what a shell offers is what the parser takes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from stoker.cli.completion import all_verbs, bash, fish, zsh
+from stoker.cli.main import VERBS
+from unit.cli_run import stoker
+from waiting import PATIENCE_S
+
+_ASK = """\
+source /dev/stdin
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_stoker
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def offered(*words: str, cwd: Path | None = None) -> set[str]:
+    """What bash offers for the last of these words."""
+    done = subprocess.run(
+        ["bash", "--norc", "-c", _ASK, "bash", *words],
+        input=bash(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        cwd=cwd,
+    )
+    assert done.stderr == ""
+    return {word for word in done.stdout.split("\n") if word}
+
+
+def test_bash_offers_every_verb() -> None:
+    assert offered("stoker", "") == {*VERBS, "--help", "--version", "--json"}
+    assert offered("stoker", "ca") == {"cancel"}
+
+
+@pytest.mark.parametrize(
+    "verb", [verb for verb in all_verbs() if not verb.verbs], ids=lambda verb: verb.name
+)
+def test_bash_offers_every_option_of_every_verb(verb: object) -> None:
+    name, options = verb.name, verb.options  # type: ignore[attr-defined]
+    wanted = {"--help", *(f"--{option.name}" for option in options)}
+    assert offered("stoker", *name.split(), "--") == wanted
+
+
+def test_bash_offers_the_members_of_a_family_and_the_values_of_an_option(tmp_path: Path) -> None:
+    assert {"list", "add", "remove", "drain", "resume"} <= offered("stoker", "gpus", "")
+    assert offered("stoker", "gpus", "dr") == {"drain"}
+    assert offered("stoker", "completion", "") >= {"bash", "zsh", "fish"}
+    assert offered("stoker", "ls", "--state", "ru") == {"running"}
+    assert "cancel" in offered("stoker", "help", "c")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data.txt").touch()
+    assert offered("stoker", "add", "--cwd", "da", cwd=tmp_path) == {"data"}
+    assert offered("stoker", "add", "--out", "da", cwd=tmp_path) == {"data", "data.txt"}
+    assert offered("stoker", "add", "--name", "") == set()
+
+
+def test_bash_completes_the_command_after_the_two_dashes(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    assert "bash" in offered("stoker", "add", "--gpus", "1", "--", "bas")
+    assert offered("stoker", "add", "--", "python", "tr", cwd=tmp_path) == {"train.py"}
+
+
+def test_every_shell_knows_every_verb_and_option() -> None:
+    for script in (bash(), zsh(), fish()):
+        for verb in all_verbs():
+            for word in verb.name.split():
+                assert word in script
+            for option in verb.options:
+                assert option.name in script
+
+
+def test_the_scripts_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    for shell, script in (("bash", bash()), ("zsh", zsh()), ("fish", fish())):
+        ran = stoker(capsys, "completion", shell)
+        assert (ran.code, ran.out, ran.err) == (0, script, "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_is_sound_to_its_shell(shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    script = {"bash": bash, "zsh": zsh, "fish": fish}[shell]()
+    done = subprocess.run(
+        [shell, "-n"], input=script, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert (done.returncode, done.stderr) == (0, "")

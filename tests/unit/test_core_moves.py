@@ -1,0 +1,213 @@
+"""The literal table of moves between states: each is reached, and any other is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+
+from stoker.core import events as ev
+from stoker.core import state as state_module
+from stoker.core.model import FINAL, Cause, Job, JobState, Need, Terms
+from stoker.core.state import LEGAL, State
+from unit.core_scene import Scene
+
+S = JobState
+
+
+def held(scene: Scene) -> int:
+    return scene.submit(held=True)
+
+
+def waiting(scene: Scene) -> int:
+    return scene.submit()
+
+
+def running(scene: Scene, retries: int = 0) -> int:
+    job = scene.submit(retries=retries)
+    scene.plan()
+    scene.started(job)
+    return job
+
+
+def stopping(scene: Scene, cause: Cause = Cause.CANCELLED, retries: int = 0) -> int:
+    job = running(scene, retries)
+    scene.apply(ev.StopRequested(scene.now, job, 1, cause))
+    return job
+
+
+def skipped(scene: Scene, *, is_held: bool) -> int:
+    first = scene.submit(held=True)
+    job = scene.submit(after=[first], held=is_held)
+    scene.cancel(first)
+    return job
+
+
+def held_then_released(scene: Scene) -> int:
+    job = held(scene)
+    scene.apply(ev.JobReleased(scene.now, job))
+    return job
+
+
+def held_then_cancelled(scene: Scene) -> int:
+    job = held(scene)
+    scene.cancel(job)
+    return job
+
+
+def waiting_then_held(scene: Scene) -> int:
+    job = waiting(scene)
+    scene.apply(ev.JobHeld(scene.now, job))
+    return job
+
+
+def waiting_then_cancelled(scene: Scene) -> int:
+    job = waiting(scene)
+    scene.cancel(job)
+    return job
+
+
+def running_then_ended(code: int, retries: int = 0) -> Callable[[Scene], int]:
+    def happens(scene: Scene) -> int:
+        job = running(scene, retries)
+        scene.exited(job, code)
+        return job
+
+    return happens
+
+
+def running_then_vanished(scene: Scene) -> int:
+    job = running(scene)
+    scene.vanished(job)
+    return job
+
+
+def terminal_gone_before_the_start(scene: Scene) -> int:
+    job = scene.submit(attached=True)
+    scene.plan()
+    scene.not_started(job, Cause.TERMINAL_GONE)
+    return job
+
+
+def stopping_then_ended(cause: Cause, retries: int = 0) -> Callable[[Scene], int]:
+    def happens(scene: Scene) -> int:
+        job = stopping(scene, cause, retries)
+        scene.exited(job, 143)
+        return job
+
+    return happens
+
+
+REACHED: dict[tuple[JobState, JobState], Callable[[Scene], int]] = {
+    (S.HELD, S.WAITING): held_then_released,
+    (S.HELD, S.CANCELLED): held_then_cancelled,
+    (S.HELD, S.SKIPPED): lambda scene: skipped(scene, is_held=True),
+    (S.WAITING, S.HELD): waiting_then_held,
+    (S.WAITING, S.RUNNING): running,
+    (S.WAITING, S.CANCELLED): waiting_then_cancelled,
+    (S.WAITING, S.SKIPPED): lambda scene: skipped(scene, is_held=False),
+    (S.RUNNING, S.STOPPING): stopping,
+    (S.RUNNING, S.SUCCEEDED): running_then_ended(0),
+    (S.RUNNING, S.FAILED): running_then_ended(1),
+    (S.RUNNING, S.CANCELLED): terminal_gone_before_the_start,
+    (S.RUNNING, S.LOST): running_then_vanished,
+    (S.RUNNING, S.WAITING): running_then_ended(1, retries=1),
+    (S.STOPPING, S.CANCELLED): stopping_then_ended(Cause.CANCELLED),
+    (S.STOPPING, S.FAILED): stopping_then_ended(Cause.TIME_LIMIT),
+    (S.STOPPING, S.WAITING): stopping_then_ended(Cause.TIME_LIMIT, retries=1),
+}
+
+
+def test_a_way_is_known_to_every_legal_move() -> None:
+    assert set(REACHED) == LEGAL
+
+
+@pytest.mark.parametrize("move", sorted(REACHED), ids=" to ".join)
+def test_a_legal_move_is_made(
+    move: tuple[JobState, JobState], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[JobState, JobState]] = []
+    really = State._move
+
+    def noted(self: State, job: Job, target: JobState) -> None:
+        made.append((job.state, target))
+        really(self, job, target)
+
+    monkeypatch.setattr(State, "_move", noted)
+    scene = Scene(2)
+    job = REACHED[move](scene)
+    assert made[-1] == move
+    assert scene.where(job) is move[1]
+
+
+@pytest.mark.parametrize(
+    "move",
+    sorted({(a, b) for a in S if a not in FINAL for b in S} - LEGAL),
+    ids=" to ".join,
+)
+def test_any_other_move_is_a_bug_and_raises(move: tuple[JobState, JobState]) -> None:
+    scene = Scene(2)
+    way_there = {S.HELD: held, S.WAITING: waiting, S.RUNNING: running, S.STOPPING: stopping}
+    job = scene.job(way_there[move[0]](scene))
+    assert job.state is move[0]
+    with pytest.raises(AssertionError, match=f"job {job.id}: {move[0]} -> {move[1]}"):
+        scene.state._move(job, move[1])
+    assert job.state is move[0]
+
+
+def test_a_final_job_is_no_longer_in_memory_and_can_not_be_moved() -> None:
+    scene = Scene(1)
+    job = running_then_ended(0)(scene)
+    assert job not in scene.state.jobs
+    for event in (
+        ev.JobHeld(scene.now, job),
+        ev.JobReleased(scene.now, job),
+        ev.JobCancelled(scene.now, job),
+        ev.AttemptPlaced(scene.now, job, 2, ("0",)),
+        ev.StopRequested(scene.now, job, 1, Cause.CANCELLED),
+    ):
+        with pytest.raises(KeyError):
+            scene.state.apply(event)
+
+
+@pytest.mark.parametrize(
+    ("way", "event"),
+    [
+        (running, lambda now, job: ev.JobHeld(now, job)),
+        (running, lambda now, job: ev.JobCancelled(now, job)),
+        (running, lambda now, job: ev.AttemptPlaced(now, job, 2, ("1",))),
+        (running, lambda now, job: ev.StopRequested(now, job, 2, Cause.CANCELLED)),
+        (running, lambda now, job: ev.AttemptStarted(now, job, 2, None)),
+        (running, lambda now, job: ev.JobsRemoved(now, (job,))),
+        (stopping, lambda now, job: ev.JobHeld(now, job)),
+        (waiting, lambda now, job: ev.JobReleased(now, job)),
+        (waiting, lambda now, job: ev.AttemptPlaced(now, job, 2, ("0",))),
+        (waiting, lambda now, job: ev.StopRequested(now, job, 0, Cause.CANCELLED)),
+        (held, lambda now, job: ev.JobHeld(now, job)),
+        (held, lambda now, job: ev.AttemptPlaced(now, job, 1, ("0",))),
+    ],
+)
+def test_an_event_that_can_not_have_happened_raises(
+    way: Callable[[Scene], int], event: Callable[[int, int], ev.Event]
+) -> None:
+    scene = Scene(2)
+    job = way(scene)
+    with pytest.raises(AssertionError):
+        scene.state.apply(event(scene.now, job))
+
+
+def test_every_kind_of_event_can_be_applied() -> None:
+    assert set(state_module._APPLY) == set(get_args(ev.Event))
+
+
+def test_every_fact_is_an_event() -> None:
+    assert set(get_args(ev.Fact)) < set(get_args(ev.Event))
+
+
+def test_a_job_id_is_given_only_once() -> None:
+    scene = Scene(1)
+    job = scene.submit()
+    scene.cancel(job)
+    with pytest.raises(AssertionError, match="was given before"):
+        scene.state.apply(ev.JobSubmitted(scene.now, job, Need(), Terms()))

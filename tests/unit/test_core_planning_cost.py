@@ -1,0 +1,181 @@
+"""What a turn costs depends on what changed and on the kinds of jobs, not on how many wait.
+
+Operations are counted, not seconds: a machine under load is slow, and counts don't mind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from stoker.core import events as ev
+from stoker.core import plan as plan_module
+from stoker.core.model import Exit, Need, Terms
+from stoker.core.order import ReadyQueue
+from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan, reason_for
+from unit.core_scene import Scene, cpu_only, mem, share, whole
+
+KINDS = (whole(), whole(2), whole(4), share(0.5), mem(4), mem(20), whole(cpus=2), cpu_only(2))
+
+
+class Jobs(dict[int, Any]):
+    """The jobs of a state; notes how often one is looked up and whether all are gone through."""
+
+    looked_up = 0
+
+    def get(self, key: int, default: Any = None) -> Any:
+        self.looked_up += 1
+        return super().get(key, default)
+
+    def __getitem__(self, key: int) -> Any:
+        self.looked_up += 1
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError("all jobs are gone through")
+
+    def values(self) -> Any:
+        raise AssertionError("all jobs are gone through")
+
+    def items(self) -> Any:
+        raise AssertionError("all jobs are gone through")
+
+
+def busy_queue(waiting: int) -> Scene:
+    """All GPUs are taken, and so many jobs of a few kinds wait."""
+    scene = Scene(4)
+    scene.running(whole(3))
+    scene.running(mem(20))
+    scene.running(cpu_only(7))
+    state = scene.state
+    terms = Terms()
+    for place in range(waiting):
+        need = KINDS[place % len(KINDS)]
+        state.apply(ev.JobSubmitted(state.now_ms, state.next_job_id, need, terms))
+    scene.apply()
+    scene.plan()
+    return scene
+
+
+@contextmanager
+def counted(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """Counts what planning does."""
+    counts: Counter[str] = Counter()
+
+    def count(owner: Any, name: str) -> None:
+        really: Callable[..., Any] = getattr(owner, name)
+
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            counts[name] += 1
+            return really(*args, **kwargs)
+
+        patch.setattr(owner, name, counting)
+
+    state = scene.state
+    jobs = Jobs(state.jobs)
+    with monkeypatch.context() as patch:
+        count(ReadyQueue, "pop_class")
+        count(ReadyQueue, "head")
+        count(ReadyQueue, "add")
+        count(ReadyQueue, "discard")
+        for name in ("has_room", "fits_beside", "reservation", "best"):
+            count(plan_module, name)
+        patch.setattr(state, "jobs", jobs)
+        patch.setattr(state.ready, "_find", jobs.get)
+        yield counts
+    plain = dict(dict.items(jobs))
+    state.jobs.clear()
+    state.jobs.update(plain)
+    counts["looked up"] = jobs.looked_up
+
+
+def turn_after_an_exit(scene: Scene) -> None:
+    """A job ends, its GPUs are free, and all that can start does."""
+    state = scene.state
+    job_id = next(iter(state.active))
+    state.apply(ev.AttemptExited(state.now_ms, job_id, 1, Exit(code=0)))
+    for placement in Scan(state).starts():
+        event = ev.AttemptPlaced(state.now_ms, placement.job_id, 1, placement.gpus)
+        state.apply(event)
+    state.take_change()
+
+
+def costs(waiting: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    scene = busy_queue(waiting)
+    with counted(scene, monkeypatch) as counts:
+        turn_after_an_exit(scene)
+    return dict(counts)
+
+
+def test_a_turn_costs_the_same_with_1_000_and_with_50_000_waiting_jobs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few, many = costs(1_000, monkeypatch), costs(50_000, monkeypatch)
+    assert few == many
+    assert few["pop_class"] > len(KINDS) // 2, "the queue was looked at"
+
+
+def test_a_turn_in_which_nothing_can_start_costs_no_more_than_the_kinds_of_jobs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = busy_queue(5_000)
+    with counted(scene, monkeypatch) as counts:
+        assert list(Scan(scene.state).starts()) == []
+    # There are two lines, of GPU jobs and of others, and both are asked each time.
+    assert counts["pop_class"] <= 2 * (len(KINDS) + 1)
+    assert counts["looked up"] < 20 * len(KINDS)
+
+
+def test_submitting_costs_the_same_however_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    for waiting in (100, 10_000):
+        scene = busy_queue(waiting)
+        with counted(scene, monkeypatch) as counts:
+            state = scene.state
+            state.apply(ev.JobSubmitted(state.now_ms, state.next_job_id, whole(), Terms()))
+        seen.append(dict(counts))
+    assert seen[0] == seen[1]
+
+
+def test_a_reason_costs_the_same_however_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    for waiting in (1_000, 10_000):
+        scene = busy_queue(waiting)
+        last = scene.job(scene.state.next_job_id - 1)
+        with counted(scene, monkeypatch) as counts:
+            reason_for(scene.state, last)
+        seen.append(dict(counts))
+    assert seen[0] == seen[1]
+
+
+def test_a_queue_in_which_every_job_differs_is_looked_at_only_so_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(4)
+    scene.running(whole(3))
+    state = scene.state
+    for place in range(5 * MOST_BLOCKED_CLASSES):
+        terms = Terms(time_limit_ms=10**9 + place)
+        state.apply(ev.JobSubmitted(state.now_ms, state.next_job_id, Need(2), terms))
+    scene.apply()
+    with counted(scene, monkeypatch) as counts:
+        assert list(Scan(state).starts()) == []
+    assert counts["pop_class"] <= 2 * (MOST_BLOCKED_CLASSES + 1)
+
+
+def test_jobs_that_wait_for_time_or_for_others_cost_planning_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(1)
+    blocker = scene.running()
+    for _ in range(500):
+        scene.submit(at_ms=scene.now + 10_000)
+        scene.submit(after=[blocker])
+        scene.submit(held=True)
+    with counted(scene, monkeypatch) as counts:
+        assert list(Scan(scene.state).starts()) == []
+    assert counts["looked up"] == 0
