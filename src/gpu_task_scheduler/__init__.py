@@ -1,0 +1,1 @@
+"""GPUTaskScheduler's package, on Stoker: existing code runs unchanged."""

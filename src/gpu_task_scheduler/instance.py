@@ -1,0 +1,62 @@
+"""What a worker does for one test instance; nothing is imported that only a scheduler needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from stoker.library.task import imported
+
+FINISHED = "finished"
+SKIPPED = "skipped"
+
+
+class InstanceCall:
+    """A test instance on its way to its worker; see stoker.library.worker for the two steps."""
+
+    def __init__(
+        self,
+        task_class: Any,
+        config: dict[str, Any],
+        work_dir: str,
+        log_file: str | None,
+        force_rerun: bool,
+    ) -> None:
+        self.target = task_class  # a class, or the name of one that only the worker imports
+        self._config = config
+        self._work_dir = work_dir
+        self._log_file = log_file
+        self._force_rerun = force_rerun
+        self._task: Any = None
+
+    def prepare(self) -> Mapping[str, str]:
+        """Make the result folder and the task; the environment that the task requires."""
+        # The folder of a further attempt is that of the first.
+        first = os.environ.get("STOKER_ATTEMPT", "1") == "1"
+        try:
+            os.makedirs(self._work_dir, exist_ok=self._force_rerun or not first)
+        except FileExistsError:
+            return {}
+        if self._log_file is not None:
+            _print_to(os.path.join(self._work_dir, self._log_file))
+        self._task = imported(self.target)(self._config, self._work_dir)
+        required: Mapping[str, str] = self._task.required_env()
+        return required
+
+    def __call__(self) -> str:
+        """Run the test."""
+        if self._task is None:
+            print(f"{self._work_dir} exists already")
+            return SKIPPED
+        self._task.main()
+        return FINISHED
+
+
+def _print_to(path: str) -> None:
+    """Let all output of this process, and of its children, go to a file."""
+    print(f"the output is in {os.path.abspath(path)}", flush=True)
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_APPEND, 0o666)
+    os.dup2(fd, 1)
+    os.dup2(fd, 2)
+    os.close(fd)

@@ -1,0 +1,1 @@
+"""Files of jobs (CSV, YAML, JSON lines) read into entries; nothing here touches the queue."""

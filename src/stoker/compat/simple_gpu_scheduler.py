@@ -1,0 +1,161 @@
+"""`simple_gpu_scheduler --gpus 0 1 2`: the older tool's command on Stoker's engine.
+
+Commands are read from stdin, one a line; each start is told in the older tool's own words, and
+what the commands print is shown here. Nothing is scheduled here: this is `stoker feed` with
+another face.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from stoker.api.client import Client
+from stoker.cli.feeding.feed import Feed
+from stoker.cli.feeding.identity import Points, new_run
+from stoker.cli.feeding.progress import let_go_of_a_lost_terminal
+from stoker.cli.feeding.source import Source
+from stoker.cli.feeding.talk import Talk
+from stoker.cli.feeding.wishes import Wishes
+from stoker.cli.jobspec import current_directory, submitted_environment, user_name
+from stoker.cli.terminal import has_terminal, say
+from stoker.compat.console import Console, ErrorFiles, keeps_errors_apart
+from stoker.errors import StokerError, UsageError
+from stoker.quantities import gpu_ids
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections import Counter
+    from typing import Any, NoReturn
+
+    from stoker.cli.feeding.tally import Line
+
+PROGRAM = "simple_gpu_scheduler"
+HUNG_UP = 129
+
+_EPILOG = f"""\
+Commands are read from stdin, one a line, and run by your login shell, each on a GPU of its own:
+  {PROGRAM} --gpus 0 1 2 < gpu_commands.txt
+  tail -f -n 0 gpu.queue | {PROGRAM} --gpus 0,1,2
+With `--gpus 0,1 2,3` each command gets two GPUs; with `--gpus 0 0 1 1` two commands share a GPU.
+Ctrl-C: take no more commands and let the running ones finish; a second Ctrl-C stops them.
+`stoker feed` does the same with progress, a summary, and more options.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, f"see `{PROGRAM} --help`")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the commands on stdin; the exit code is 0 however they end, as the older tool's is."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    parser = _Parser(
+        PROGRAM,
+        description="Run commands on individual GPUs.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--gpus", nargs="+", required=True, metavar="ID", help="the GPUs to use: 0 1 2, or 0,1,2"
+    )
+    try:
+        need = need_of(parser.parse_args(argv).gpus)
+        return _run(need)
+    except StokerError as error:
+        hint = f"; {error.hint}" if error.hint else ""
+        say(f"{PROGRAM}: {error.message}{hint}")
+        return error.exit_code
+
+
+def need_of(words: list[str]) -> dict[str, Any]:
+    """What each command needs, in the api's terms.
+
+    `0 1 2` and `0,1,2` are one GPU each. Words that each name several GPUs are what one command
+    gets, as in the older tool. A GPU that is named several times is shared by so many commands.
+    """
+    from collections import Counter
+
+    sets = [gpu_ids(word) for word in words]
+    size = len(sets[0])
+    together = len(sets) > 1 and size > 1 and all(len(one) == size for one in sets)
+    times = Counter(gpu for one in sets for gpu in one)
+    if len(set(times.values())) > 1 or (together and len(times) != size * len(sets)):
+        raise UsageError(
+            f"GPU {_most_named(times)} is named more often than others",
+            "name each GPU once, or all of them equally often to share them",
+        )
+    sharers = next(iter(times.values()))
+    # The older tool takes the last of its GPUs first.
+    need: dict[str, Any] = {"on": list(times), "prefer": list(reversed(times))}
+    if together:
+        need["gpus"] = size
+    elif sharers > 1:
+        need |= {"share": 1000 // sharers / 1000, "max_per_gpu": sharers}
+    else:
+        need["gpus"] = 1
+    return need
+
+
+def _most_named(times: Counter[str]) -> str:
+    return times.most_common(1)[0][0]
+
+
+def _run(need: dict[str, Any]) -> int:
+    source = Source(None)
+    source.check()
+    group = f"{PROGRAM}-{os.urandom(4).hex()}"
+    job = need | {"group": group}
+    if has_terminal() and "PYTHONUNBUFFERED" not in os.environ:
+        # On a terminal a Python program shows each line as it prints it; in a log it would not.
+        job["env"] = {"PYTHONUNBUFFERED": "1"}
+    request = {
+        "jobs": [job],
+        "cwd": current_directory(),
+        "env": submitted_environment(),
+        "user": user_name(),
+    }
+    with Wishes() as wishes, Client() as client:
+        client.connect()
+        points = Points(new_run())
+        errors = ErrorFiles(client.home.root, points.run) if keeps_errors_apart() else None
+
+        def own(line: Line) -> dict[str, Any]:
+            return {"err": errors.path(line.point)} if errors is not None else {}
+
+        view = Console(PROGRAM, wishes, errors)
+        feed = Feed(source, Talk(client, group), request, points, view, wishes, own=own)
+        try:
+            feed.run()
+        finally:
+            view.close()
+            let_go_of_a_lost_terminal()
+            if errors is not None and not feed.left_behind:
+                errors.close()
+    if wishes.hung_up:
+        return HUNG_UP
+    if wishes.interrupted_by:
+        return 128 + wishes.interrupted_by
+    if feed.error is not None:
+        raise feed.error
+    return 0
+
+
+def entry() -> NoReturn:
+    """The console script."""
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            pass
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    entry()

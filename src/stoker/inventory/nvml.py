@@ -1,0 +1,319 @@
+"""NVIDIA's GPUs through nvidia-ml-py, which is optional and imported only here.
+
+Law: a value that the driver does not give is None; only what makes a GPU unusable is a fault.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, NoReturn, TypeVar
+
+from stoker.inventory.background import BackgroundInventory
+from stoker.inventory.device_reading import DeviceReading, DriverUnavailable
+from stoker.ports import SeenGpu, SeenProcess
+
+T = TypeVar("T")
+
+_MIB = 1 << 20
+
+# NVML's numbers for what went wrong.
+_UNINITIALIZED = 1
+_NOT_SUPPORTED = 3
+_NO_PERMISSION = 4
+_DRIVER_NOT_LOADED = 9
+_LIBRARY_NOT_FOUND = 12
+_FUNCTION_NOT_FOUND = 13
+_GPU_IS_LOST = 15
+_RESET_REQUIRED = 16
+_VERSION_MISMATCH = 18
+_NO_DATA = 21
+_ARGUMENT_VERSION_MISMATCH = 25
+
+_WORDS = {
+    _UNINITIALIZED: "the NVIDIA driver was restarted",
+    _DRIVER_NOT_LOADED: "the NVIDIA driver is not loaded",
+    _LIBRARY_NOT_FOUND: "the NVIDIA driver's library, libnvidia-ml.so.1, was not found",
+    _VERSION_MISMATCH: "the NVIDIA driver was updated and does not match its library: reboot, "
+    "or reload the driver and restart Stoker's daemon",
+    _GPU_IS_LOST: "GPU is lost",
+    _RESET_REQUIRED: "GPU needs a reset",
+}
+_DRIVER_GONE = frozenset(
+    {_UNINITIALIZED, _DRIVER_NOT_LOADED, _LIBRARY_NOT_FOUND, _VERSION_MISMATCH}
+)
+_GPU_GONE = frozenset({_GPU_IS_LOST, _RESET_REQUIRED})
+_NOT_TOLD = frozenset({_NOT_SUPPORTED, _NO_PERMISSION, _FUNCTION_NOT_FOUND, _NO_DATA})
+
+# Critical errors after which a GPU is of no use until it is reset; all others (an illegal address,
+# for one) are the fault of the program that they end.
+_FATAL_XIDS = frozenset({46, 48, 62, 64, 79, 95, 110, 119, 120, 140, 143})
+_EVENTS_AT_A_TIME = 64
+
+NVLINK, SAME_BOARD, ONE_SWITCH, SEVERAL_SWITCHES, HOST_BRIDGE, NUMA_NODE, SYSTEM = range(7)
+_LEVELS = {
+    0: SAME_BOARD,
+    10: ONE_SWITCH,
+    20: SEVERAL_SWITCHES,
+    30: HOST_BRIDGE,
+    40: NUMA_NODE,
+    50: SYSTEM,
+}
+
+
+class _Fault(Exception):
+    """The GPU can't be used, and the words say why."""
+
+
+class NvmlDriver:
+    """One session with the driver; see device_reading.Driver."""
+
+    def __init__(self) -> None:
+        self._nvml: ModuleType = ModuleType("pynvml")
+        self._events: Any = None
+        self._watched: set[int] = set()
+        self._xids: dict[str, str] = {}
+
+    def open(self) -> None:
+        """See Driver."""
+        try:
+            self._nvml = importlib.import_module("pynvml")
+        except ImportError:
+            raise DriverUnavailable(
+                "nvidia-ml-py is not installed: pip install 'stoker-gpu[nvidia]'"
+            ) from None
+        try:
+            self._nvml.nvmlInit()
+        except self._nvml.NVMLError as error:
+            # Whatever was wrong with a GPU, the driver has since been away.
+            self._xids.clear()
+            raise DriverUnavailable(_words(error)) from None
+        self._watched.clear()
+        try:
+            self._events = self._nvml.nvmlEventSetCreate()
+        except self._nvml.NVMLError:
+            self._events = None
+
+    def close(self) -> None:
+        """See Driver."""
+        events, self._events = self._events, None
+        try:
+            if events is not None:
+                self._nvml.nvmlEventSetFree(events)
+            self._nvml.nvmlShutdown()
+        except self._nvml.NVMLError:
+            pass  # It had gone already.
+
+    def forgive(self, gpu_id: str) -> None:
+        """Forget the critical errors of a GPU that somebody says is well again."""
+        self._xids.pop(gpu_id, None)
+
+    def positions(self) -> Sequence[int]:
+        """See Driver."""
+        try:
+            count: int = self._nvml.nvmlDeviceGetCount()
+        except self._nvml.NVMLError as error:
+            self._xids.clear()
+            raise DriverUnavailable(_words(error)) from None
+        self._note_xids()
+        return range(count)
+
+    def read(self, position: int, now_ms: int) -> DeviceReading:
+        """See Driver."""
+        try:
+            return self._read(position, now_ms)
+        except _Fault as fault:
+            return DeviceReading("", fault=str(fault))
+
+    def distances(self, positions: Sequence[int]) -> Mapping[tuple[str, str], int]:
+        """See Driver."""
+        handles: dict[str, Any] = {}
+        for position in positions:
+            try:
+                handle = self._nvml.nvmlDeviceGetHandleByIndex(position)
+                handles[self._nvml.nvmlDeviceGetUUID(handle)] = handle
+            except self._nvml.NVMLError:
+                continue
+        found = {}
+        for one in handles:
+            for other in handles:
+                if one < other:
+                    distance = self._distance(handles[one], handles[other])
+                    if distance is not None:
+                        found[one, other] = found[other, one] = distance
+        return found
+
+    # ------------------------------------------------------------------ one device
+
+    def _read(self, position: int, now_ms: int) -> DeviceReading:
+        nvml = self._nvml
+        handle = self._must(nvml.nvmlDeviceGetHandleByIndex, position)
+        uuid: str = self._must(nvml.nvmlDeviceGetUUID, handle)
+        pci = self._must(nvml.nvmlDeviceGetPciInfo, handle)
+        order = (pci.domain, pci.bus, pci.device)
+        self._watch(position, handle)
+        if uuid in self._xids:
+            gpu = SeenGpu(uuid, self._memory(handle)[0], name=self._name(handle))
+            return _with_fault(uuid, order, gpu, self._xids[uuid], now_ms)
+        try:
+            mig = self._may(nvml.nvmlDeviceGetMigMode, handle)
+            if mig is not None and mig[0] == nvml.NVML_DEVICE_MIG_ENABLE:
+                gpus = self._instances(handle, now_ms)
+                return DeviceReading(uuid, order, gpus, partitioned=True)
+            return DeviceReading(uuid, order, (self._gpu(handle, handle, uuid, now_ms),))
+        except _Fault as fault:
+            # Which device it is was still told, so that its name need not be guessed.
+            return _with_fault(uuid, order, SeenGpu(uuid), str(fault), now_ms)
+
+    def _instances(self, parent: Any, now_ms: int) -> tuple[SeenGpu, ...]:
+        nvml = self._nvml
+        found = []
+        for number in range(self._may(nvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0):
+            handle = self._may(nvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, number)
+            if handle is None:
+                continue  # Numbers have gaps, and instances come and go.
+            uuid = self._may(nvml.nvmlDeviceGetUUID, handle)
+            if uuid is not None:
+                found.append(self._gpu(handle, parent, uuid, now_ms))
+        return tuple(found)
+
+    def _gpu(self, handle: Any, board: Any, uuid: str, now_ms: int) -> SeenGpu:
+        """A GPU or an instance; heat and power are those of the board that it is on."""
+        nvml = self._nvml
+        total, used, reserved = self._memory(handle)
+        rates = self._may(nvml.nvmlDeviceGetUtilizationRates, handle)
+        power_mw = self._may(nvml.nvmlDeviceGetPowerUsage, board)
+        limit_mw = self._may(nvml.nvmlDeviceGetEnforcedPowerLimit, board)
+        return SeenGpu(
+            uuid,
+            total,
+            name=self._name(handle),
+            used_mib=used,
+            reserved_mib=reserved,
+            utilisation_percent=None if rates is None else rates.gpu,
+            temperature_c=self._may(
+                nvml.nvmlDeviceGetTemperature, board, nvml.NVML_TEMPERATURE_GPU
+            ),
+            power_w=None if power_mw is None else power_mw / 1000,
+            power_limit_w=None if limit_mw is None else limit_mw / 1000,
+            processes=self._processes(handle),
+            measured_at_ms=now_ms,
+        )
+
+    def _name(self, handle: Any) -> str:
+        return self._may(self._nvml.nvmlDeviceGetName, handle) or ""
+
+    def _memory(self, handle: Any) -> tuple[int | None, int | None, int | None]:
+        """Total, used and reserved by the driver, in MiB."""
+        nvml = self._nvml
+        try:
+            memory = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
+        except nvml.NVMLError as error:
+            if error.value not in _NOT_TOLD | {_ARGUMENT_VERSION_MISMATCH}:
+                self._raise(error)
+        else:
+            return memory.total // _MIB, _mib_up(memory.used), _mib_up(memory.reserved)
+        try:
+            # An older driver: what it keeps for itself counts as used.
+            memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+        except nvml.NVMLError as error:
+            if error.value not in _NOT_TOLD:
+                self._raise(error)
+            return None, None, None
+        return memory.total // _MIB, _mib_up(memory.used), None
+
+    def _processes(self, handle: Any) -> tuple[SeenProcess, ...]:
+        """Programs that compute and programs that draw; one that does both is told of twice."""
+        nvml = self._nvml
+        used: dict[int, int | None] = {}
+        for ask in (
+            nvml.nvmlDeviceGetComputeRunningProcesses,
+            nvml.nvmlDeviceGetGraphicsRunningProcesses,
+        ):
+            for process in self._may(ask, handle) or []:
+                mib = None if process.usedGpuMemory is None else _mib_up(process.usedGpuMemory)
+                before = used.get(process.pid)
+                used[process.pid] = before if mib is None else max(mib, before or 0)
+        return tuple(SeenProcess(pid, mib) for pid, mib in sorted(used.items()))
+
+    def _distance(self, one: Any, other: Any) -> int | None:
+        nvml = self._nvml
+        try:
+            status = nvml.nvmlDeviceGetP2PStatus(one, other, nvml.NVML_P2P_CAPS_INDEX_NVLINK)
+            if status == nvml.NVML_P2P_STATUS_OK:
+                return NVLINK
+        except nvml.NVMLError:
+            pass  # A GPU without such links need not know the question.
+        try:
+            return _LEVELS.get(nvml.nvmlDeviceGetTopologyCommonAncestor(one, other))
+        except nvml.NVMLError:
+            return None
+
+    # ------------------------------------------------------------------ critical errors
+
+    def _watch(self, position: int, handle: Any) -> None:
+        if self._events is None or position in self._watched:
+            return
+        self._watched.add(position)
+        try:
+            self._nvml.nvmlDeviceRegisterEvents(
+                handle, self._nvml.nvmlEventTypeXidCriticalError, self._events
+            )
+        except self._nvml.NVMLError:
+            pass  # Not every GPU tells of them.
+
+    def _note_xids(self) -> None:
+        for _ in range(_EVENTS_AT_A_TIME if self._events is not None else 0):
+            try:
+                event = self._nvml.nvmlEventSetWait_v2(self._events, 0)
+                if event.eventData in _FATAL_XIDS:
+                    uuid = self._nvml.nvmlDeviceGetUUID(event.device)
+                    self._xids[uuid] = f"XID {event.eventData}: GPU needs a reset"
+            except self._nvml.NVMLError:
+                break  # There are no more, or the GPU is gone and says so itself.
+
+    # ------------------------------------------------------------------ errors
+
+    def _must(self, ask: Callable[..., T], *args: object) -> T:
+        """The answer; whatever goes wrong makes the GPU unusable."""
+        try:
+            return ask(*args)
+        except self._nvml.NVMLError as error:
+            self._raise(error)
+
+    def _may(self, ask: Callable[..., T], *args: object) -> T | None:
+        """The answer, or None where there is none to be had."""
+        try:
+            return ask(*args)
+        except self._nvml.NVMLError as error:
+            if error.value in _DRIVER_GONE | _GPU_GONE:
+                self._raise(error)
+            return None
+
+    def _raise(self, error: Any) -> NoReturn:
+        if error.value in _DRIVER_GONE:
+            self._xids.clear()
+            raise DriverUnavailable(_words(error)) from None
+        raise _Fault(_words(error)) from None
+
+
+def nvml_inventory(**options: Any) -> BackgroundInventory:
+    """An inventory of NVIDIA's GPUs, not started yet; options as of BackgroundInventory."""
+    return BackgroundInventory(NvmlDriver(), **options)
+
+
+def _with_fault(
+    uuid: str, order: tuple[int, ...], gpu: SeenGpu, fault: str, now_ms: int
+) -> DeviceReading:
+    seen = SeenGpu(gpu.id, gpu.memory_mib, name=gpu.name, fault=fault, measured_at_ms=now_ms)
+    return DeviceReading(uuid, order, (seen,), fault=fault)
+
+
+def _mib_up(size: int) -> int:
+    """Whole MiB, rounded so that what is used is never told too small."""
+    return -(-size // _MIB)
+
+
+def _words(error: Any) -> str:
+    return _WORDS.get(error.value, f"NVML: {error}")

@@ -1,0 +1,343 @@
+"""The way of this process to one Stoker: calls become jobs, and their ends settle futures.
+
+Law: a future is in `_live` from its submission until its job is final, and is settled exactly
+once, whatever becomes of the daemon meanwhile.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.api.client import Client
+from stoker.api.paths import Home, make_private
+from stoker.core.model import FINAL, JobState
+from stoker.errors import Failed, NotFound, StokerError
+from stoker.library.calls import Calls, clear_after_others, read_result
+from stoker.library.failures import JobFailed, tail_of
+from stoker.library.follower import Follower
+from stoker.library.futures import JobFuture
+from stoker.library.options import Fields, surroundings
+
+_MOST_AT_ONCE = 2000
+_WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
+_UNFINISHED = [state.value for state in JobState if state not in FINAL]
+
+
+@dataclass(slots=True)
+class Draft:
+    """A call that is to become a job."""
+
+    call: bytes
+    fields: Fields
+    title: str  # what is called, for listings; jobs with the same title are of one kind
+    log_path: str | None = None  # where it will print, if not to the job's own log
+    on_started: Callable[[JobFuture[Any]], None] | None = None
+
+
+@dataclass(slots=True)
+class _Live:
+    """A job that has not ended, as far as we know."""
+
+    future: JobFuture[Any]
+    calls: Calls
+    file: str
+    group: str
+    claimed: bool = False  # somebody is settling it
+
+
+class Channel:
+    """Submits, follows and settles; all threads of the process share it."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        make_private(home.root)
+        root = os.path.join(home.root, "calls")
+        self.calls = Calls(root)
+        self._client = Client(home)
+        self._orders = threading.RLock()  # one order at a time on the connection
+        self._follower = Follower(home, self)
+        self._changed = threading.Condition()
+        self._live: dict[int, _Live] = {}
+        self._submitting = 0
+        self._early: dict[int, list[dict[str, Any]]] = {}  # events of jobs not known yet
+        clear_after_others(root, self._files_needed)
+
+    @property
+    def default_group(self) -> str:
+        """The group of calls that name none."""
+        return f"python-{self.calls.name}"
+
+    def calls_in(self, folder: str) -> Calls:
+        """A place of their own for some calls, in a folder that the user named."""
+        clear_after_others(folder, self._files_needed)
+        return Calls(folder, private_root=False)
+
+    # --- orders ---
+
+    def order(self, op: str, **fields: Any) -> dict[str, Any]:
+        """One order to the daemon, and its answer."""
+        with self._orders, whole_answers(self._client):
+            return self._client.call(op, **fields)
+
+    def submit(self, drafts: Sequence[Draft], calls: Calls | None = None) -> list[JobFuture[Any]]:
+        """Queue calls, all or none; their futures."""
+        calls = calls or self.calls
+        common = surroundings()
+        futures: list[JobFuture[Any]] = []
+        try:
+            for first in range(0, len(drafts), _MOST_AT_ONCE):
+                futures += self._submit(drafts[first : first + _MOST_AT_ONCE], calls, common)
+        except BaseException:
+            if futures:
+                self.cancel([f.job_id for f in futures if f.job_id is not None])
+            raise
+        return futures
+
+    def _submit(
+        self, drafts: Sequence[Draft], calls: Calls, common: Fields
+    ) -> list[JobFuture[Any]]:
+        files: list[str] = []
+        try:
+            files += [calls.write(draft.call) for draft in drafts]
+            groups = [draft.fields.get("group") or self.default_group for draft in drafts]
+            for group in dict.fromkeys(groups):
+                calls.note_group(group)
+            since = min(self._follower.follow(group) for group in dict.fromkeys(groups))
+            jobs = [
+                {"argv": worker_words(file, draft.title), **draft.fields, "group": group}
+                for draft, file, group in zip(drafts, files, groups, strict=True)
+            ]
+            with self._changed:
+                self._submitting += 1
+            try:
+                token = os.urandom(16).hex()
+                ids = self.order("submit", jobs=jobs, token=token, **common)["ids"]
+                futures = self._register(ids, drafts, calls, files, groups)
+            finally:
+                with self._changed:
+                    self._submitting -= 1
+                    if not self._submitting:
+                        self._early.clear()
+        except BaseException:
+            for file in files:
+                calls.forget(file)
+            raise
+        self._follower.still_heard(since)
+        return futures
+
+    def _register(
+        self,
+        ids: list[int],
+        drafts: Sequence[Draft],
+        calls: Calls,
+        files: list[str],
+        groups: list[str],
+    ) -> list[JobFuture[Any]]:
+        futures = []
+        early: list[dict[str, Any]] = []
+        with self._changed:
+            for job_id, draft, file, group in zip(ids, drafts, files, groups, strict=True):
+                future: JobFuture[Any] = JobFuture(self, draft.log_path)
+                future.job_id = job_id
+                future.on_started = draft.on_started
+                self._live[job_id] = _Live(future, calls, file, group)
+                futures.append(future)
+                early += self._early.pop(job_id, [])
+        for event in early:
+            self.hear(event)
+        return futures
+
+    def cancel(self, job_ids: list[int]) -> list[int]:
+        """Cancel jobs; those that had not ended yet."""
+        try:
+            ids: list[int] = self.order("cancel", select={"ids": [str(i) for i in job_ids]})["ids"]
+        except (Failed, NotFound):
+            return []  # All of them have ended.
+        return ids
+
+    def job(self, job_id: int) -> dict[str, Any]:
+        """All that is known of a job."""
+        jobs: list[dict[str, Any]] = self.order("show", select={"ids": [str(job_id)]})["jobs"]
+        return jobs[0]
+
+    def unfinished(self) -> list[int]:
+        """The jobs of this process that have not ended."""
+        with self._changed:
+            return list(self._live)
+
+    def wait_until_ended(self, job_ids: set[int]) -> None:
+        """Return when none of these jobs is left, the processes of cancelled ones included."""
+        with self._changed:
+            self._changed.wait_for(lambda: not any(job_id in self._live for job_id in job_ids))
+
+    # --- what the follower tells ---
+
+    def waits(self) -> bool:
+        """True while a future is not settled, or a cancelled job has not ended."""
+        with self._changed:
+            return bool(self._live)
+
+    def hear(self, event: dict[str, Any]) -> None:
+        """A job started or ended."""
+        with self._changed:
+            live = self._live.get(event["id"])
+            if live is None:
+                if self._submitting:
+                    self._early.setdefault(event["id"], []).append(event)
+                return
+        if event["event"] == "started":
+            live.future.settle_started(tuple(event["gpus"]))
+        elif event["final"]:
+            self._settle(live, event)
+        else:
+            live.future.settle_waiting()
+
+    def catch_up(self) -> None:
+        """Ask for what was missed."""
+        with self._changed:
+            live = dict(self._live)
+        for group in dict.fromkeys(one.group for one in live.values()):
+            found = {job["id"]: job for job in self._jobs_of(group)}
+            for job_id, one in live.items():
+                if one.group == group:
+                    self._compare(job_id, one, found.get(job_id))
+
+    def _compare(self, job_id: int, live: _Live, job: dict[str, Any] | None) -> None:
+        if job is None:
+            # Only finished jobs can be removed, so it has ended; how, nobody knows any more.
+            job = {"id": job_id, "state": "lost", "reason": "it was removed", "attempt": 0}
+        if job["state"] in FINAL:
+            self._settle(live, job)
+        elif job["state"] == JobState.RUNNING and not live.future.running():
+            live.future.settle_started(tuple(job["gpus"]))
+
+    def give_up(self, error: StokerError) -> None:
+        """The daemon can't be had back: nobody will hear of these jobs."""
+        with self._changed:
+            abandoned, self._live = self._live, {}
+            self._changed.notify_all()
+        for live in abandoned.values():
+            live.future.settle_error(error)
+
+    def _jobs_of(self, group: str, states: Sequence[str] = ()) -> list[dict[str, Any]]:
+        try:
+            answer = self.order("list", select={"group": group}, states=list(states), all=True)
+        except NotFound:
+            return []
+        jobs: list[dict[str, Any]] = answer["jobs"]
+        return jobs
+
+    def _files_needed(self, group: str) -> list[str]:
+        """The files of calls that jobs of a group have yet to make."""
+        return [word for job in self._jobs_of(group, _UNFINISHED) for word in job["argv"]]
+
+    # --- the end of a job ---
+
+    def _settle(self, live: _Live, end: dict[str, Any]) -> None:
+        with self._changed:
+            if live.claimed:
+                return
+            live.claimed = True
+        future, attempt = live.future, end["attempt"]
+        try:
+            if not future.cancelled():
+                self._settle_future(live, end)
+        except Exception as error:
+            future.settle_error(error)
+        finally:
+            live.calls.forget(live.file, attempt)
+            with self._changed:
+                self._live.pop(end["id"], None)
+                self._changed.notify_all()
+
+    def _settle_future(self, live: _Live, end: dict[str, Any]) -> None:
+        result = read_result(live.file, end["attempt"])
+        if end["state"] == JobState.CANCELLED:
+            live.future.settle_cancelled()
+        elif result is not None:
+            # If the process fell over while it was cleaning up, the call had returned all the same.
+            live.future.settle_result(result)
+        else:
+            live.future.settle_error(self._failure(live, end))
+
+    def _failure(self, live: _Live, end: dict[str, Any]) -> JobFailed:
+        reason = end.get("reason") or ""
+        if end["state"] == JobState.SUCCEEDED:
+            reason = "its process ended without giving a result"
+        log_path = live.future.log_path
+        if log_path is None and end["attempt"]:
+            try:
+                log_path = self.job(end["id"])["log"]
+            except StokerError:
+                pass  # The reason is worth more than the log.
+        return JobFailed(
+            end["id"],
+            end["state"],
+            reason,
+            end.get("exit_code"),
+            end.get("signal"),
+            tail_of(log_path),
+        )
+
+
+def worker_words(file: str, title: str) -> list[str]:
+    """The command line of a worker."""
+    if not sys.executable:
+        raise Failed("the path of this Python is not known", "start it by its full path")
+    return [sys.executable, _WORKER, "--call", file, title]
+
+
+@contextmanager
+def whole_answers(client: Client) -> Iterator[None]:
+    """Leave the connection if somebody (Ctrl-C in a notebook) leaves before the answer is there.
+
+    It would else be taken for the answer to the next order.
+    """
+    try:
+        yield
+    except StokerError:
+        raise
+    except BaseException:
+        client.close()
+        raise
+
+
+# --- the channels of this process -----------------------------------------------------------------
+
+_channels: dict[str, Channel] = {}
+_opening = threading.Lock()
+
+
+def channel() -> Channel:
+    """The channel to the Stoker that the environment names."""
+    home = Home.from_environment()
+    with _opening:
+        found = _channels.get(home.root)
+        if found is None or not os.path.isdir(found.calls.directory):
+            found = _channels[home.root] = Channel(home)
+        return found
+
+
+def _begin_anew() -> None:
+    """A forked child has neither the thread nor connections of its own."""
+    global _opening
+    _channels.clear()
+    _opening = threading.Lock()
+
+
+def _leave() -> None:
+    """Leave no files behind, unless there are calls that are still to be made."""
+    for one in _channels.values():
+        if not one.waits():
+            one.calls.close()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+atexit.register(_leave)

@@ -1,0 +1,337 @@
+"""Everything that the command line can do, as methods.
+
+Jobs come as the dictionaries of `stoker ls --json` and `stoker show --json`, with times in
+milliseconds since the epoch (`started_at_ms`). Errors are those of `stoker.errors`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from stoker.api.client import Client as Connection
+from stoker.api.client import ConnectionLost, NoAnswerYet
+from stoker.api.paths import Home
+from stoker.core.model import FINAL
+from stoker.errors import Unavailable, Unreachable, UsageError
+from stoker.library.channel import whole_answers
+from stoker.library.options import Fields, job_fields, surroundings
+
+Job = dict[str, Any]
+
+_LOOK_AGAIN_S = 0.25
+
+
+class Client:
+    """A Stoker: the one that the environment names, or that of another state directory.
+
+    Where methods take jobs, these are ids (7), ranges ("3-9"), "last", futures, or lists of them;
+    or all jobs of a `name` (patterns such as "run-*" too) or a `group`.
+    """
+
+    def __init__(self, home: str | os.PathLike[str] | None = None, *, autostart: bool = True):
+        where = None if home is None else Home(os.path.abspath(home))
+        self._connection = Connection(where, autostart=autostart)
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the daemon; the next order connects again."""
+        self._connection.close()
+
+    def call(self, op: str, **fields: Any) -> dict[str, Any]:
+        """Any message of the api, as it is."""
+        with self._lock, whole_answers(self._connection):
+            return self._connection.call(op, **fields)
+
+    # --- queueing ---
+
+    def add(self, command: str | Sequence[str], **options: Any) -> int:
+        """Queue a command and give its job's id; the options are those of `stoker add`.
+
+        A string is run by the login shell, a list of words as it is.
+        """
+        return self.add_many([{"command": command, **options}])[0]
+
+    def add_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[int]:
+        """Queue many, all or none: each a dictionary with `command` and options."""
+        requests = [_request(job) for job in jobs]
+        if not requests:
+            return []
+        token = os.urandom(16).hex()
+        ids: list[int] = self.call("submit", jobs=requests, token=token, **surroundings())["ids"]
+        return ids
+
+    def run(self, command: str | Sequence[str], **options: Any) -> int:
+        """Queue a command, wait for its end, and give its exit code; Ctrl-C cancels it."""
+        job_id = self.add(command, **options)
+        try:
+            return exit_code(self.wait(job_id)[0])
+        except KeyboardInterrupt:
+            self.cancel(job_id)
+            raise
+
+    # --- looking ---
+
+    def status(self, limit: int = 20) -> dict[str, Any]:
+        """GPUs, jobs, counts and the daemon at a glance."""
+        return self.call("status", limit=limit)
+
+    def ls(
+        self,
+        *jobs: Any,
+        states: Sequence[str] = (),
+        name: str | None = None,
+        group: str | None = None,
+        user: str | None = None,
+        all: bool = False,
+        limit: int | None = None,
+    ) -> list[Job]:
+        """Jobs: those that are not finished and the latest that are, or those that are named."""
+        answer = self.call(
+            "list",
+            select=_select(jobs, name, group),
+            states=[states] if isinstance(states, str) else list(states),
+            user=user,
+            all=all,
+            limit=limit,
+        )
+        return _jobs(answer)
+
+    def show(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[Job]:
+        """Jobs with all their attempts."""
+        return _jobs(self.call("show", select=_select(jobs, name, group)))
+
+    def why(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[Job]:
+        """Why jobs wait: `reason` as data, `text` in words, `starts_at_ms` if it can be told."""
+        return _jobs(self.call("why", select=_select(jobs, name, group)))
+
+    def logs(self, job: Any, *, err: bool = False) -> str:
+        """What a job has printed; `err` for its errors, where they are kept apart."""
+        found = self.show(job)[0]
+        path = found["err_log"] if err else found["log"]
+        try:
+            with open(path or "", encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def wait(
+        self,
+        *jobs: Any,
+        name: str | None = None,
+        group: str | None = None,
+        timeout: float | None = None,
+    ) -> list[Job]:
+        """Return when all of these jobs have ended; TimeoutError if the time (s) passes first."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._lock, whole_answers(self._connection):
+            ids = [str(job["id"]) for job in self.ls(*jobs, name=name, group=group, all=True)]
+            if not ids:
+                return []
+            while True:
+                try:
+                    self._connection.send("wait", select={"ids": ids})
+                    left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+                    ended = _jobs(self._connection.receive(left_s))
+                    if all(job["state"] in FINAL for job in ended):
+                        return ended
+                except NoAnswerYet:
+                    self.close()
+                    raise TimeoutError("not all of these jobs have ended") from None
+                except ConnectionLost:
+                    self.close()
+                except Unavailable:
+                    self._wait_for_daemon(deadline)
+
+    def _wait_for_daemon(self, deadline: float | None) -> None:
+        """The daemon was stopped on purpose: it is not for us to start it again."""
+        self.close()
+        autostart, self._connection.autostart = self._connection.autostart, False
+        try:
+            while True:
+                try:
+                    self._connection.connect()
+                    return
+                except Unreachable:
+                    if deadline is not None and time.monotonic() >= deadline:
+                        raise TimeoutError("the daemon was stopped") from None
+                    time.sleep(_LOOK_AGAIN_S)
+        finally:
+            self._connection.autostart = autostart
+
+    # --- orders about jobs ---
+
+    def cancel(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
+        """Stop jobs, or take them from the queue; the ids of those that had not ended."""
+        return self._order("cancel", jobs, name, group)
+
+    def retry(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
+        """Queue finished jobs again."""
+        return self._order("retry", jobs, name, group)
+
+    def hold(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
+        """Put waiting jobs aside."""
+        return self._order("hold", jobs, name, group)
+
+    def release(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
+        """Put held jobs back into the queue."""
+        return self._order("release", jobs, name, group)
+
+    def rm(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
+        """Forget finished jobs, and their logs."""
+        return self._order("remove", jobs, name, group)
+
+    def edit(
+        self, job: Any, command: str | Sequence[str] | None = None, **options: Any
+    ) -> list[int]:
+        """Change a job that has not started; only what is named changes."""
+        select = _select((job,), None, None)
+        found = _jobs(self.call("show", select=select))
+        changes = job_fields(options, here=found[0]["cwd"])
+        if command is not None:
+            changes |= {"shell": None, "argv": []} | _command(command)
+        if "share" in changes:
+            changes["gpus"] = None
+        elif "gpus" in changes:
+            changes["share"] = None
+        if not changes:
+            raise UsageError("nothing to change was named", "e.g. edit(7, priority=-1)")
+        return _ids(self.call("edit", select=select, changes=changes))
+
+    def _order(
+        self, op: str, jobs: tuple[Any, ...], name: str | None, group: str | None
+    ) -> list[int]:
+        return _ids(self.call(op, select=_select(jobs, name, group)))
+
+    # --- orders about the queue, GPUs and settings ---
+
+    def pause(self, group: str | None = None) -> None:
+        """Start nothing new, in a group or at all."""
+        self.call("pause", group=group)
+
+    def resume(self, group: str | None = None) -> None:
+        """Undo `pause`."""
+        self.call("resume", group=group)
+
+    def limit_group(self, group: str, max_running: int | None) -> None:
+        """Let at most so many of a group's jobs run at a time; None lifts the limit."""
+        self.call("limit_group", group=group, max_running=max_running)
+
+    def gpus(self) -> list[dict[str, Any]]:
+        """The GPUs, what is reserved on them, and which jobs have them."""
+        found: list[dict[str, Any]] = self.call("gpus")["gpus"]
+        return found
+
+    def add_gpus(self, *gpus: str | int) -> None:
+        """Declare GPUs, e.g. 4 or "4:24G"."""
+        self.call("gpu_add", gpus=_texts(gpus))
+
+    def remove_gpus(self, *gpus: str | int) -> None:
+        """Take GPUs away; what runs on them ends by itself."""
+        self.call("gpu_remove", gpus=_texts(gpus))
+
+    def drain_gpus(self, *gpus: str | int) -> None:
+        """Start nothing new on these GPUs."""
+        self.call("gpu_drain", gpus=_texts(gpus))
+
+    def resume_gpus(self, *gpus: str | int) -> None:
+        """Undo `drain_gpus`."""
+        self.call("gpu_resume", gpus=_texts(gpus))
+
+    def config(self) -> dict[str, str]:
+        """All settings."""
+        return {item["name"]: item["value"] for item in self.call("config_get")["settings"]}
+
+    def set_config(self, name: str, value: object) -> str:
+        """Change a setting; None restores its default. The value as it was understood."""
+        text = None if value is None else str(value)
+        understood: str = self.call("config_set", name=name, value=text)["value"]
+        return understood
+
+    def daemon(self) -> dict[str, Any]:
+        """What the daemon says of itself: pid, version, socket, home, uptime_s."""
+        return self.call("hello")
+
+    def stop_daemon(self, mode: str = "leave") -> None:
+        """Stop the daemon: "leave" its jobs running, "kill" them, or "drain" until the last."""
+        self.call("shutdown", mode=mode)
+
+
+def exit_code(job: Job) -> int:
+    """The exit code that stands for how a job ended, as `stoker wait` has it."""
+    if job["state"] == "succeeded":
+        return 0
+    if job.get("signal"):
+        return 128 + int(job["signal"])
+    return int(job.get("exit_code") or 1)
+
+
+# --- forms ----------------------------------------------------------------------------------------
+
+
+def _request(job: Mapping[str, Any]) -> Fields:
+    options = dict(job)
+    command = options.pop("command", None)
+    if command is None:
+        raise UsageError("no command was given", 'write e.g. {"command": "python train.py"}')
+    return {**_command(command), **job_fields(options)}
+
+
+def _command(command: str | Sequence[str]) -> Fields:
+    if isinstance(command, str):
+        return {"shell": command}
+    return {"argv": [os.fspath(word) if isinstance(word, os.PathLike) else str(word)
+                     for word in command]}  # fmt: skip
+
+
+def _select(jobs: tuple[Any, ...], name: str | None, group: str | None) -> Fields:
+    select: Fields = {}
+    ids = list(_id_texts(jobs))
+    if ids:
+        select["ids"] = ids
+    if name is not None:
+        select["names"] = [name]
+    if group is not None:
+        select["group"] = group
+    return select
+
+
+def _id_texts(jobs: Iterable[Any]) -> Iterator[str]:
+    for job in jobs:
+        if isinstance(job, str | int):
+            yield str(job)
+        elif isinstance(job, Mapping):
+            yield str(job["id"])
+        elif hasattr(job, "job_id"):
+            yield str(job.job_id)
+        else:
+            yield from _id_texts(job)
+
+
+def _jobs(answer: dict[str, Any]) -> list[Job]:
+    jobs: list[Job] = answer["jobs"]
+    return jobs
+
+
+def _ids(answer: dict[str, Any]) -> list[int]:
+    ids: list[int] = answer.get("ids", [])
+    return ids
+
+
+def _texts(items: Iterable[object]) -> list[str]:
+    return [str(item) for item in items]

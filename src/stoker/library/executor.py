@@ -1,0 +1,205 @@
+"""Calls as jobs: `submit` for one, `Executor` for many, with the standard library's futures."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor as StandardExecutor
+from concurrent.futures import wait as wait_for
+from functools import partial
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from stoker.errors import UsageError
+from stoker.library.channel import Channel, Draft, channel
+from stoker.library.futures import JobFuture
+from stoker.library.options import Fields, is_option, job_fields
+from stoker.library.pickling import pickled
+from stoker.quantities import MAX_LABEL_CHARS
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_executor_numbers = itertools.count(1)
+
+
+def submit(fn: Callable[..., T], /, *args: Any, **options_and_keywords: Any) -> JobFuture[T]:
+    """Queue `fn(*args, **keywords)` as a job of its own and give its future.
+
+    Keywords that are options of a job (gpus, mem, name, ...: those of `stoker add`) are the job's;
+    all others are the function's. Where a function has a parameter of such a name, use
+    `functools.partial`, or an `Executor`, which gives all keywords to the function.
+    """
+    options = {k: v for k, v in options_and_keywords.items() if is_option(k)}
+    keywords = {k: v for k, v in options_and_keywords.items() if k not in options}
+    _check_call(fn, args, keywords)
+    future: JobFuture[T] = channel().submit([draft(fn, args, keywords, job_fields(options))])[0]
+    return future
+
+
+def _check_call(fn: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> None:
+    """Refuse now what would fail hours later for a wrong argument."""
+    if not callable(fn):
+        raise TypeError(f"{fn!r} can't be called")
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):
+        return  # Some functions written in C don't say.
+    signature.bind(*args, **keywords)
+
+
+def draft(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    keywords: dict[str, Any],
+    fields: Fields,
+    target: Callable[..., Any] | None = None,
+) -> Draft:
+    """A call as it is queued; `target` is the user's function, if that is not `fn` itself."""
+    target = target or fn
+    title = title_of(target)
+    return Draft(pickled(partial(fn, *args, **keywords), target), {"name": title, **fields}, title)
+
+
+def title_of(fn: Any) -> str:
+    """The name of what is called, for listings."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    name = getattr(fn, "__qualname__", None) or type(fn).__qualname__
+    return label_of(str(name).replace("<locals>.", "").replace("<lambda>", "lambda")) or "call"
+
+
+def label_of(text: str) -> str:
+    """What of a text can be the name of a job."""
+    return "".join(letter for letter in text if letter.isprintable()).strip()[:MAX_LABEL_CHARS]
+
+
+class Executor(StandardExecutor):
+    """A concurrent.futures.Executor whose calls are jobs on GPUs.
+
+    Each call has `gpus_per_job` GPUs to itself, or what else the options say (those of
+    `stoker add`); `max_running` limits how many of its jobs run at a time. Leaving a `with` block
+    waits for all of its calls, and cancels them if Ctrl-C is the reason for leaving.
+    """
+
+    def __init__(
+        self, gpus_per_job: float | str = 1, *, max_running: int | None = None, **options: Any
+    ) -> None:
+        if "gpus" in options:
+            raise UsageError("an Executor has gpus_per_job instead of gpus", "write gpus_per_job=2")
+        self._fields = job_fields({**options, "gpus": gpus_per_job})
+        self._channel: Channel = channel()
+        number = next(_executor_numbers)
+        self._fields.setdefault("group", f"{self._channel.default_group}-{number}")
+        self._futures: set[JobFuture[Any]] = set()
+        self._job_ids: set[int] = set()
+        self._shut_down = False
+        if max_running is not None:
+            if isinstance(max_running, bool) or not isinstance(max_running, int) or max_running < 1:
+                raise UsageError("max_running is a number from 1 on", "write e.g. max_running=4")
+            group = self._fields["group"]
+            self._channel.order("limit_group", group=group, max_running=max_running)
+
+    @property
+    def group(self) -> str:
+        """The group of its jobs, for `stoker ls --group` and the like."""
+        group: str = self._fields["group"]
+        return group
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> JobFuture[T]:
+        """Queue a call; all keywords are the function's."""
+        future: JobFuture[T] = self._submit([draft(fn, args, kwargs, self._fields)])[0]
+        return future
+
+    def map(
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+    ) -> Iterator[T]:
+        """The results for all arguments, in order; `chunksize` calls share a job."""
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if chunksize == 1:
+            calls = zip(*iterables, strict=False)
+            futures = self._submit([draft(fn, args, {}, self._fields) for args in calls])
+            return _results(futures, deadline)
+        drafts = [
+            draft(_chunk, (fn, chunk), {}, self._fields, fn)
+            for chunk in _chunks(iterables, chunksize)
+        ]
+        return itertools.chain.from_iterable(_results(self._submit(drafts), deadline))
+
+    def _submit(self, drafts: list[Draft]) -> list[JobFuture[Any]]:
+        if self._shut_down:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        futures = self._channel.submit(drafts)
+        self._futures.update(futures)
+        self._job_ids.update(f.job_id for f in futures if f.job_id is not None)
+        for future in futures:
+            future.add_done_callback(self._futures.discard)
+        return futures
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls; wait until the last of its jobs has ended."""
+        self._shut_down = True
+        if cancel_futures:
+            self._cancel([future for future in list(self._futures) if not future.running()])
+        if wait:
+            wait_for(list(self._futures))
+            self._channel.wait_until_ended(self._job_ids)
+
+    def _cancel(self, futures: list[JobFuture[Any]]) -> None:
+        by_id = {future.job_id: future for future in futures if future.job_id is not None}
+        if by_id:
+            for job_id in self._channel.cancel(list(by_id)):
+                by_id[job_id].settle_cancelled()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        if kind is not None and not issubclass(kind, Exception):
+            # Ctrl-C does not reach the jobs, which are in sessions of their own.
+            self._cancel(list(self._futures))
+        self.shutdown(wait=True)
+        return None
+
+
+def _chunks(iterables: tuple[Iterable[Any], ...], size: int) -> Iterator[list[tuple[Any, ...]]]:
+    calls = zip(*iterables, strict=False)
+    while chunk := list(itertools.islice(calls, size)):
+        yield chunk
+
+
+def _chunk(fn: Callable[..., T], calls: list[tuple[Any, ...]]) -> list[T]:
+    return [fn(*args) for args in calls]
+
+
+def _results(futures: list[JobFuture[T]], deadline: float | None) -> Iterator[T]:
+    """The results in order; whoever stops early wants none of the rest."""
+    futures.reverse()
+    try:
+        while futures:
+            left_s = None if deadline is None else deadline - time.monotonic()
+            # Nothing here must keep a result alive that its user has done with.
+            yield _taken(futures.pop(), left_s)
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _taken(future: JobFuture[T], timeout_s: float | None) -> T:
+    try:
+        return future.result(timeout_s)
+    except TimeoutError:
+        future.cancel()
+        raise
+    finally:
+        del future  # An exception's traceback would keep it, and it the exception.

@@ -1,0 +1,214 @@
+"""The one background thread of a process: it hears of starts and ends as they happen.
+
+It polls nothing. When the daemon goes away while somebody still waits for a job, it comes back to
+it: a daemon that died is started again, one that was stopped on purpose is waited for. After that
+it asks for what it has missed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+from collections import deque
+from typing import Any, Protocol
+
+from stoker.api.client import Client, NoAnswerYet
+from stoker.api.paths import Home
+from stoker.errors import StokerError, Unavailable, Unreachable
+
+log = logging.getLogger("stoker")
+
+_LOOK_AGAIN_S = 0.25
+_ANSWER_S = 120.0
+
+
+class Listener(Protocol):
+    """Who is told."""
+
+    def hear(self, event: dict[str, Any]) -> None:
+        """A job started or ended."""
+
+    def catch_up(self) -> None:
+        """Events may have been missed: ask how things stand."""
+
+    def give_up(self, error: StokerError) -> None:
+        """The daemon can't be had back."""
+
+    def waits(self) -> bool:
+        """True while somebody waits for a job."""
+
+
+class Follower:
+    """Follows groups on a connection of its own; the thread begins with the first of them."""
+
+    def __init__(self, home: Home, listener: Listener) -> None:
+        self._client = Client(home)
+        self._listener = listener
+        self._changed = threading.Condition()
+        self._wanted: list[str] = []
+        self._followed: set[str] = set()
+        self._asking = 0  # callers of `follow` that wait for us
+        self._refused: StokerError | None = None
+        self._losses = 0  # how often the connection broke
+        self._stale = False
+        self._thread: threading.Thread | None = None
+        self._events: deque[dict[str, Any]] = deque()
+        self._wake_in, self._wake_out = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def follow(self, group: str) -> int:
+        """Hear of a group; it is followed when this returns. The answer is for `still_heard`."""
+        if threading.current_thread() is self._thread:
+            # A callback submits something: nobody else would do this while we wait for it.
+            if group not in self._followed:
+                self._note(group)
+                self._follow(group)
+            return self._losses
+        with self._changed:
+            if group not in self._followed:
+                self._ask(group)
+            return self._losses
+
+    def still_heard(self, since: int) -> None:
+        """Somebody waits for jobs queued after `follow` gave `since`: see that none is missed."""
+        with self._changed:
+            if self._losses == since:
+                return
+            self._stale = True
+        os.write(self._wake_out, b"x")
+
+    def _ask(self, group: str) -> None:
+        self._refused = None
+        self._note(group)
+        self._asking += 1
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="stoker", daemon=True)
+            self._thread.start()
+        os.write(self._wake_out, b"x")
+        try:
+            self._changed.wait_for(lambda: group in self._followed or self._refused is not None)
+        finally:
+            self._asking -= 1
+        if self._refused is not None:
+            raise self._refused
+
+    def _note(self, group: str) -> None:
+        if group not in self._wanted:
+            self._wanted.append(group)
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        while True:
+            while not self._needed():
+                self._pause(None)
+            try:
+                self._listen()
+            except StokerError as error:
+                self._client.close()
+                with self._changed:
+                    self._followed.clear()
+                    self._losses += 1
+                self._come_back(error)
+
+    def _needed(self) -> bool:
+        with self._changed:
+            asked = self._asking > 0 and self._refused is None
+        return asked or self._listener.waits()
+
+    def _come_back(self, error: StokerError) -> None:
+        """Connect again if anybody needs it."""
+        stopped = isinstance(error, Unavailable)
+        if stopped and self._listener.waits():
+            log.warning("the daemon was stopped; waiting for it (`stoker daemon start`)")
+        while self._needed():
+            self._client.autostart = not stopped
+            try:
+                self._client.connect()
+                return
+            except StokerError as trouble:
+                if not stopped or not isinstance(trouble, Unreachable):
+                    self._give_up(trouble)
+                    return
+            finally:
+                self._client.autostart = True
+            if self._pause(_LOOK_AGAIN_S):
+                stopped = False  # A new submission is a wish for a daemon.
+
+    def _give_up(self, error: StokerError) -> None:
+        with self._changed:
+            self._refused = error
+            self._changed.notify_all()
+        self._listener.give_up(error)
+
+    def _listen(self) -> None:
+        """Follow all that is wanted, and pass on what comes, until the connection breaks."""
+        self._client.connect()
+        self._follow_wanted()
+        # Whatever began before we followed, or while nobody listened, is asked for.
+        self._listener.catch_up()
+        poll = select.poll()
+        poll.register(self._client.fileno(), select.POLLIN)
+        poll.register(self._wake_in, select.POLLIN)
+        while True:
+            while self._events:
+                self._pass_on(self._events.popleft())
+            if not self._client.has_line():
+                ready = [fd for fd, _ in poll.poll()]
+                if self._wake_in in ready:
+                    self._drain_wakes()
+                    self._follow_wanted()
+                    self._look_again()
+                if self._client.fileno() not in ready:
+                    continue
+            try:
+                self._events.append(self._client.receive(0))
+            except NoAnswerYet:
+                pass
+
+    def _pass_on(self, event: dict[str, Any]) -> None:
+        try:
+            self._listener.hear(event)
+        except StokerError:
+            raise
+        except Exception:
+            # Code of the user's runs in callbacks; its mistakes must not silence everybody else.
+            log.exception("what was to be done for job %s failed", event.get("id"))
+
+    def _look_again(self) -> None:
+        with self._changed:
+            stale, self._stale = self._stale, False
+        if stale:
+            self._listener.catch_up()
+
+    def _follow_wanted(self) -> None:
+        with self._changed:
+            new = [group for group in self._wanted if group not in self._followed]
+        for group in new:
+            self._follow(group)
+
+    def _follow(self, group: str) -> None:
+        self._client.send("follow", group=group)
+        while True:
+            line = self._client.receive(_ANSWER_S)
+            if "event" not in line:
+                break
+            self._events.append(line)
+        with self._changed:
+            self._followed.add(group)
+            self._changed.notify_all()
+
+    def _pause(self, timeout_s: float | None) -> bool:
+        """Sleep until somebody wakes us, or so long; True if somebody did."""
+        poll = select.poll()
+        poll.register(self._wake_in, select.POLLIN)
+        ready = poll.poll(None if timeout_s is None else timeout_s * 1000)
+        self._drain_wakes()
+        return bool(ready)
+
+    def _drain_wakes(self) -> None:
+        try:
+            os.read(self._wake_in, 4096)
+        except BlockingIOError:
+            pass

@@ -1,0 +1,138 @@
+"""The handle of a call: a concurrent.futures.Future that is settled by the end of its job.
+
+To the outside it is waiting, running or done, as any future. Inside, the base class is told only
+of the end: it has no move from running to cancelled, and a job can be cancelled while it runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from typing import Any, Protocol, TypeVar
+
+from stoker.library.calls import Result
+from stoker.library.failures import RemoteTraceback
+
+T = TypeVar("T")
+
+
+class Orders(Protocol):
+    """What a future asks of the channel that it came from."""
+
+    def cancel(self, job_ids: list[int]) -> list[int]:
+        """Cancel jobs; those that had not ended yet."""
+
+    def job(self, job_id: int) -> dict[str, Any]:
+        """All that is known of a job."""
+
+
+class JobFuture(Future[T]):
+    """The result of a call that is, or will be, made by a job."""
+
+    def __init__(self, orders: Orders | None = None, log_path: str | None = None) -> None:
+        super().__init__()
+        self.job_id: int | None = None  # None for a result that was there before any job
+        self.gpus: tuple[str, ...] = ()  # those of the latest attempt, once it has started
+        self.on_started: Callable[[JobFuture[T]], None] | None = None
+        self._orders = orders
+        self._log_path = log_path
+        self._started = False
+        self._cancelling = threading.Lock()
+
+    # --- what a user asks ---
+
+    def cancel(self) -> bool:
+        """Cancel the job, though it may run already; True unless it has ended.
+
+        The future is cancelled at once. The job's processes are told to stop, and have the grace
+        time for it; its GPUs are free when the last of them has gone.
+        """
+        if self.done():
+            return self.cancelled()
+        if self._orders is None or self.job_id is None:
+            return False
+        if not self._orders.cancel([self.job_id]):
+            return False
+        self.settle_cancelled()
+        return self.cancelled()
+
+    def running(self) -> bool:
+        """True while the job runs."""
+        return self._started and not self.done()
+
+    def job(self) -> dict[str, Any]:
+        """All that `stoker show --json` knows of the job, with times in milliseconds."""
+        if self._orders is None or self.job_id is None:
+            return {}
+        return self._orders.job(self.job_id)
+
+    def log(self) -> str:
+        """What the call has printed so far."""
+        path = self._log_path or self.job().get("log")
+        try:
+            with open(path or "", encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def __repr__(self) -> str:
+        state = (
+            "cancelled" if self.cancelled()
+            else "done" if self.done()
+            else "running" if self._started
+            else "waiting"
+        )  # fmt: skip
+        where = f" on GPU {','.join(self.gpus)}" if self.gpus and state == "running" else ""
+        return f"<JobFuture job {self.job_id}: {state}{where}>"
+
+    # --- what the channel tells ---
+
+    @property
+    def log_path(self) -> str | None:
+        """Where the call's output is, if that is not the job's own log."""
+        return self._log_path
+
+    def settle_started(self, gpus: tuple[str, ...]) -> None:
+        """An attempt has started."""
+        self._started = True
+        self.gpus = gpus
+        if self.on_started is not None:
+            self.on_started(self)
+
+    def settle_waiting(self) -> None:
+        """An attempt has failed, and another one is to come."""
+        self._started = False
+
+    def settle_cancelled(self) -> None:
+        """The job was cancelled, by us or by somebody else."""
+        # The lock is never given back: the first who comes does it, and it is done once.
+        if self._cancelling.acquire(blocking=False) and super().cancel():
+            self.set_running_or_notify_cancel()  # Those in `wait` are woken by this.
+
+    def settle_result(self, result: Result) -> None:
+        """The call returned, or raised."""
+        if result.ok:
+            self.settle_value(result.value)
+            return
+        error = result.value
+        if not isinstance(error, BaseException):
+            # The exception itself could not be carried over, but what it said could.
+            error = RuntimeError(result.summary)
+        if result.text:
+            error.__cause__ = RemoteTraceback(result.text)
+        self.settle_error(error)
+
+    def settle_value(self, value: T) -> None:
+        """The call returned."""
+        try:
+            self.set_result(value)
+        except InvalidStateError:
+            pass  # It was cancelled at the last moment.
+
+    def settle_error(self, error: BaseException) -> None:
+        """There is no value."""
+        try:
+            self.set_exception(error)
+        except InvalidStateError:
+            pass

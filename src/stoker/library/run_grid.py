@@ -1,0 +1,89 @@
+"""Running a task on all points of a grid, each in a folder of its own.
+
+A point that has succeeded has its result in its folder, and is not run again unless asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from stoker.errors import UsageError
+from stoker.library.channel import Draft, channel
+from stoker.library.executor import title_of
+from stoker.library.futures import JobFuture
+from stoker.library.grids import folder_name
+from stoker.library.options import job_fields
+from stoker.library.pickling import pickled
+from stoker.library.task import RESULT, TaskCall
+
+
+def run_grid(
+    task: Any,
+    points: Iterable[Mapping[str, Any]],
+    *,
+    folder: str | os.PathLike[str] = "results",
+    rerun: bool = False,
+    **options: Any,
+) -> list[JobFuture[Any]]:
+    """Run a task on every point; the futures, in the order of the points.
+
+    `task` is a subclass of Task, a function that takes the parameters as keywords, or the name of
+    either ("my_task:MyTask"), which is then imported by the jobs alone. Points that have succeeded
+    before are not run again, unless `rerun` is true: their futures are done from the start.
+    `options` are those of `stoker add`.
+    """
+    check_task(task)
+    root = os.path.abspath(folder)
+    common = getattr(task, "options", {}) if isinstance(task, type) else {}
+    base = {"name": title(task), **job_fields({**common, **options})}
+    known: dict[str, JobFuture[Any]] = {}
+    drafts: dict[str, Draft] = {}
+    order: list[str] = []
+    for point in points:
+        params = dict(point)
+        path = os.path.join(root, folder_name(params))
+        order.append(path)
+        if path in known or path in drafts:
+            continue  # The same point twice is run once.
+        if not rerun and os.path.exists(os.path.join(path, RESULT)):
+            known[path] = _done(path)
+            continue
+        call = pickled(TaskCall(task, params, path), task)
+        fields = {**base, **job_fields({"params": params})}
+        drafts[path] = Draft(call, fields, title(task))
+    futures = channel().submit(list(drafts.values())) if drafts else []
+    known |= dict(zip(drafts, futures, strict=True))
+    return [known[path] for path in order]
+
+
+def title(task: Any) -> str:
+    """What the jobs of a task are called."""
+    return task.partition(":")[2] if isinstance(task, str) else title_of(task)
+
+
+def check_task(task: Any) -> None:
+    """Refuse what can't be a task."""
+    if isinstance(task, str):
+        module, colon, name = task.partition(":")
+        if not (module and colon and name):
+            raise UsageError(
+                f"{task!r} does not name a task", "write module:Class, e.g. my_task:MyTask"
+            )
+    elif isinstance(task, partial) or not callable(task):
+        raise UsageError(f"{task!r} is not a task", "give a subclass of stoker.Task, or a function")
+
+
+def _done(path: str) -> JobFuture[Any]:
+    """The future of a point that had its result before."""
+    future: JobFuture[Any] = JobFuture()
+    try:
+        with open(os.path.join(path, RESULT), "rb") as file:
+            future.settle_value(pickle.load(file))
+    except Exception as error:
+        error.add_note(f"the result in {path} can't be read; rerun=True runs the point again")
+        future.settle_error(error)
+    return future

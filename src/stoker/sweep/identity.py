@@ -1,0 +1,42 @@
+"""A point's identity: the same parameters for the same command in the same directory are one point.
+
+Needs, environment and the sweep's name are no part of it: a point that ran once need not run again
+because it now asks for another GPU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+
+from stoker.sweep.values import Point
+
+PREFIX = "sweep:"
+_POINT_DIGITS = 32
+_SHORT_DIGITS = 10
+_SWEEP_DIGITS = 6
+
+
+def namer(command: Sequence[str], cwd: str) -> Callable[[Point], str]:
+    """A function that names the points of one command."""
+    start = hashlib.sha256(json.dumps([cwd, *command]).encode())
+
+    def name(point: Point) -> str:
+        digest = start.copy()
+        data = {parameter: value.data for parameter, value in point.items()}
+        digest.update(json.dumps(data, sort_keys=True).encode())
+        return PREFIX + digest.hexdigest()[:_POINT_DIGITS]
+
+    return name
+
+
+def short(point_name: str) -> str:
+    """A point's name as {point} stands for it, e.g. in a directory's name."""
+    return point_name.removeprefix(PREFIX)[:_SHORT_DIGITS]
+
+
+def sweep_name(command: Sequence[str], cwd: str, names: Sequence[str]) -> str:
+    """The name of a sweep that was given none: the same for the same command and parameters."""
+    text = json.dumps([cwd, *command, sorted(names)])
+    return f"sweep-{hashlib.sha256(text.encode()).hexdigest()[:_SWEEP_DIGITS]}"

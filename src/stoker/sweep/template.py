@@ -1,0 +1,233 @@
+"""A command with places for the values of a point: `python train.py --lr {lr}`.
+
+Several words are filled in word by word, and a value never becomes more than the part of a word
+that it is. One word is for the shell, and values are quoted for it. A parameter that has no place
+in the command is appended to it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from stoker.errors import UsageError
+from stoker.quantities import quoted
+from stoker.sweep import shelltext
+from stoker.sweep.values import Point, Value, hydra_text
+
+Style: TypeAlias = Literal["flags", "hydra"]
+STYLES: tuple[Style, ...] = ("flags", "hydra")
+
+# {{lr}} is the text {lr}, and ${lr} is the shell's own.
+_HOLE = re.compile(
+    r"\{\{(?P<text>[^{}]*)\}\}"
+    r"|(?P<macro>\$\{args(?:_no_hyphens|_no_boolean_flags|_json)?\})"
+    r"|(?<!\$)\{(?P<name>[+~]{0,2}[^\W\d][\w.\-/@]*)(?::(?P<form>[^{}]*))?\}"
+)
+_FORM = re.compile(r"[<>^]?[+ ]?0?\d{0,2}(?:\.\d{1,2})?[defgxsEG%]?")
+POINT = "point"  # {point} is the point's own short name, unless a parameter is called so
+
+
+@dataclass(frozen=True, slots=True)
+class _Hole:
+    name: str
+    form: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Args:
+    """All parameters at once, as `${args}` and its kin of a W&B sweep file."""
+
+    macro: str
+
+
+_Part: TypeAlias = str | _Hole | _Args
+
+
+def holes_of(text: str, names: Sequence[str]) -> list[_Part]:
+    """A text with its holes; a name in braces that is no parameter is taken for a slip."""
+    parts: list[_Part] = []
+    place = 0
+    for found in _HOLE.finditer(text):
+        parts.append(text[place : found.start()])
+        place = found.end()
+        if found["text"] is not None:
+            # Only where a hole would be are doubled braces an escape; {{ x }} is left as it is.
+            single = f"{{{found['text']}}}"
+            parts.append(single if _HOLE.fullmatch(single) else found[0])
+        elif found["macro"] is not None:
+            parts.append(_Args(found["macro"][2:-1]))
+        else:
+            parts.append(_hole(found["name"], found["form"], names))
+    parts.append(text[place:])
+    return [part for part in parts if part != ""]
+
+
+def _hole(name: str, form: str | None, names: Sequence[str]) -> _Hole:
+    if name not in names and name != POINT:
+        raise UsageError(
+            f"{{{name}}} is no parameter of the sweep",
+            f"there are {', '.join(names)}; {{{{{name}}}}} stands for the text {{{name}}}"
+            if names
+            else "name parameters, e.g. lr=0.1,0.01",
+        )
+    if form is not None and not _FORM.fullmatch(form):
+        raise UsageError(
+            f"{{{name}:{form}}} can't be understood", f"write e.g. {{{name}:.3g}} or {{{name}:04d}}"
+        )
+    return _Hole(name, form)
+
+
+def formatted(value: Value, hole: _Hole) -> str:
+    """A value as its place asks for it."""
+    if not hole.form:
+        return value.text
+    data = value.data
+    try:
+        return format(data if isinstance(data, int | float | str) else value.text, hole.form)
+    except (ValueError, TypeError):
+        raise UsageError(
+            f"{quoted(value.text)} can't be written as {{{hole.name}:{hole.form}}}",
+            f"write {{{hole.name}}}",
+        ) from None
+
+
+class Text:
+    """A text to be filled in as it is, such as the name of an output file."""
+
+    def __init__(self, text: str, names: Sequence[str]) -> None:
+        self._parts = holes_of(text, names)
+        self.is_fixed = not any(isinstance(part, _Hole) for part in self._parts)
+
+    def filled(self, point: Point, point_name: str) -> str:
+        """The text of one point."""
+        return "".join(_raw(part, point, point_name) for part in self._parts)
+
+
+def _raw(part: _Part, point: Point, point_name: str) -> str:
+    match part:
+        case str():
+            return part
+        case _Hole(name=name):
+            value = point.get(name)
+            return point_name if value is None else formatted(value, part)
+        case _Args():
+            return f"${{{part.macro}}}"
+
+
+class Template:
+    """A command, ready to be filled in for every point."""
+
+    def __init__(self, words: Sequence[str], names: Sequence[str], style: Style = "flags") -> None:
+        self.words = tuple(words)
+        self.style = style
+        self._names = tuple(names)
+        self._parts = [holes_of(word, names) for word in words]
+        self.appended = self._appended()
+        if len(words) > 1:
+            for parts in self._parts:
+                if len(parts) > 1 and any(isinstance(part, _Args) for part in parts):
+                    raise UsageError(
+                        "${args} stands for several words", "make it a word of its own"
+                    )
+        self._fill = self._for_shell() if len(words) == 1 else self._by_words
+
+    @property
+    def key(self) -> list[str]:
+        """What makes this command another one than any other."""
+        return ["shell" if len(self.words) == 1 else "argv", self.style, *self.words]
+
+    def filled(self, point: Point, point_name: str) -> dict[str, Any]:
+        """The fields of a job request that are the point's command."""
+        return self._fill(point, point_name)
+
+    def _appended(self) -> tuple[str, ...]:
+        parts = [part for word in self._parts for part in word]
+        if any(isinstance(part, _Args) for part in parts):
+            return ()
+        used = {part.name for part in parts if isinstance(part, _Hole)}
+        return tuple(name for name in self._names if name not in used)
+
+    def _appended_words(self, point: Point) -> list[str]:
+        words: list[str] = []
+        for name in self.appended:
+            if self.style == "hydra":
+                words.append(f"{name}={hydra_text(point[name])}")
+            else:
+                words += [f"--{name}", point[name].text]
+        return words
+
+    # --- several words ---
+
+    def _by_words(self, point: Point, point_name: str) -> dict[str, Any]:
+        words: list[str] = []
+        for parts in self._parts:
+            if len(parts) == 1:
+                part = parts[0]
+                if isinstance(part, str):
+                    words.append(part)
+                    continue
+                if isinstance(part, _Args):
+                    words += _all_arguments(part.macro, point)
+                    continue
+            words.append("".join(_raw(part, point, point_name) for part in parts))
+        words += self._appended_words(point)
+        return {"argv": words}
+
+    # --- one string for the shell ---
+
+    def _for_shell(self) -> Callable[[Point, str], dict[str, Any]]:
+        if self.appended and not shelltext.is_one_command(self.words[0]):
+            raise UsageError(
+                f"{self.appended[0]} has no place in that shell command",
+                f"write {{{self.appended[0]}}} where its value belongs",
+            )
+        quotes: list[str | None] = []
+        text = ""
+        for part in self._parts[0]:
+            quotes.append(None if isinstance(part, str) else shelltext.quoting_at(text, len(text)))
+            # A letter stands for the value, so that what comes later is read in its light.
+            text += part if isinstance(part, str) else "x"
+        parts = list(zip(self._parts[0], quotes, strict=True))
+
+        def fill(point: Point, point_name: str) -> dict[str, Any]:
+            pieces = []
+            for part, open_quotes in parts:
+                match part:
+                    case str():
+                        pieces.append(part)
+                    case _Args(macro=macro):
+                        if open_quotes != "":
+                            raise UsageError(
+                                f"${{{macro}}} stands for several words",
+                                "write it without quotes around it",
+                            )
+                        words = _all_arguments(macro, point)
+                        pieces.append(" ".join(shelltext.in_quotes(word) for word in words))
+                    case _Hole(name=name):
+                        value = _raw(part, point, point_name)
+                        pieces.append(shelltext.put_in(value, open_quotes, name))
+            words = self._appended_words(point)
+            return {"shell": " ".join(["".join(pieces), *map(shelltext.in_quotes, words)])}
+
+        return fill
+
+
+def _all_arguments(macro: str, point: Point) -> list[str]:
+    if macro == "args":
+        return [f"--{name}={value.text}" for name, value in point.items()]
+    if macro == "args_no_hyphens":
+        return [f"{name}={value.text}" for name, value in point.items()]
+    if macro == "args_json":
+        return [json.dumps({name: value.data for name, value in point.items()})]
+    assert macro == "args_no_boolean_flags"
+    words = []
+    for name, value in point.items():
+        if value.data is True:
+            words.append(f"--{name}")
+        elif value.data is not False:
+            words.append(f"--{name}={value.text}")
+    return words

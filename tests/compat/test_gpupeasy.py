@@ -1,0 +1,113 @@
+"""What GPUPeasy describes: named jobs with an output file and a shell command, one GPU each."""
+
+from __future__ import annotations
+
+import json
+
+from stoker_home import StokerHome, lines_of
+from waiting import eventually
+
+BLAH = """\
+import os, sys
+print("on", os.environ["CUDA_VISIBLE_DEVICES"])
+print("oops", file=sys.stderr)
+"""
+
+
+def holding(home: StokerHome, name: str) -> str:
+    """A command that tells its GPU, and ends when a file of its name is there."""
+    return (
+        f"echo $CUDA_VISIBLE_DEVICES > {name}.gpu; "
+        f"until [ -e {home.work}/{name}.go ]; do sleep 0.05; done"
+    )
+
+
+def gpu_of(home: StokerHome, name: str) -> str:
+    return eventually(lambda: lines_of(home.work / f"{name}.gpu"), f"{name} runs")[0]
+
+
+def let_go(home: StokerHome, *names: str) -> None:
+    for name in names:
+        (home.work / f"{name}.go").touch()
+
+
+def test_a_job_has_a_name_an_output_file_and_a_shell_command(stoker: StokerHome) -> None:
+    (stoker.work / "blah.py").write_text(BLAH)
+    job = stoker.add("--name", "blah", "--out", "blah.txt", "--", "python3 -u blah.py")
+    listing = stoker.add("--name", "listing", "--out", "listing.txt", "--", "ls -l")
+    assert [j["state"] for j in stoker.until_final(job, listing)] == ["succeeded"] * 2
+    assert sorted(lines_of(stoker.work / "blah.txt")) == ["on 0", "oops"]
+    assert any("blah.py" in line for line in lines_of(stoker.work / "listing.txt"))
+    assert stoker.stoker("logs", str(job)).splitlines()[0] == "on 0"
+    assert json.loads(stoker.stoker("show", str(job), "--json"))["job"]["name"] == "blah"
+
+
+def test_the_server_is_started_on_four_devices_and_jobs_may_be_sent_from_anywhere(
+    home: StokerHome,
+) -> None:
+    home.stoker("daemon", "start")
+    home.stoker("config", "set", "gpus", "0-3")
+    jobs = [home.add("--name", f"job{n}", "--", holding(home, f"job{n}")) for n in range(5)]
+    assert sorted(gpu_of(home, f"job{n}") for n in range(4)) == ["0", "1", "2", "3"]
+    assert home.job(jobs[4])["state"] == "waiting"
+    let_go(home, "job2")
+    assert gpu_of(home, "job4") == gpu_of(home, "job2")
+    let_go(home, *(f"job{n}" for n in range(5)))
+    home.until_final(*jobs)
+
+
+def test_a_list_of_jobs_in_one_file_is_queued_and_seen_through(stoker: StokerHome) -> None:
+    (stoker.work / "blah.py").write_text(BLAH)
+    (stoker.work / "jobs.yaml").write_text(
+        """\
+- name: first
+  out: first.txt
+  command: python3 -u blah.py
+- jobname: second
+  outfile: second.txt
+  command: ls -l
+  gpus: 2
+  priority: -1
+"""
+    )
+    (stoker.work / "jobs.jsonl").write_text(
+        '{"name": "third", "out": "third.txt", "command": "echo $STOKER_GPUS", "on": [3]}\n'
+    )
+    assert stoker.cli("batch", "jobs.yaml").code == 0
+    assert stoker.cli("batch", "jobs.jsonl").code == 0
+    printed = lines_of(stoker.work / "first.txt")
+    assert "oops" in printed and any(line.startswith("on ") for line in printed)
+    assert (stoker.work / "second.txt").stat().st_size > 0
+    assert lines_of(stoker.work / "third.txt") == ["3"]
+    names = {job["name"]: job for job in stoker.jobs().values()}
+    assert names["second"]["need"]["gpus"] == 2
+    assert names["second"]["priority"] == -1
+
+
+def test_gpus_come_and_go_without_killing_the_server_or_a_job(home: StokerHome) -> None:
+    home.start(gpus="0")
+    first = home.add("--name", "first", "--", holding(home, "first"))
+    second = home.add("--name", "second", "--", holding(home, "second"))
+    assert gpu_of(home, "first") == "0"
+    home.stoker("gpus", "add", "1")
+    assert gpu_of(home, "second") == "1"
+    home.stoker("gpus", "remove", "0")
+    assert home.job(first)["state"] == "running"
+    third = home.add("--name", "third", "--", holding(home, "third"))
+    let_go(home, "first", "second", "third")
+    assert gpu_of(home, "third") == "1"
+    assert {j["state"] for j in home.until_final(first, second, third)} == {"succeeded"}
+
+
+def test_jobs_have_priorities_and_without_them_it_is_a_queue(home: StokerHome) -> None:
+    home.start(gpus="0")
+    blocker = home.add("--", holding(home, "blocker"))
+    gpu_of(home, "blocker")
+    wanted = [("c", 30), ("a", -1), ("d", 30), ("b", 5)]
+    jobs = [
+        home.add("--name", name, "--priority", str(priority), "--", f"echo {name} >> order")
+        for name, priority in wanted
+    ]
+    let_go(home, "blocker")
+    home.until_final(blocker, *jobs)
+    assert lines_of(home.work / "order") == ["a", "b", "c", "d"]

@@ -1,0 +1,162 @@
+"""The priority scheduler's CSV, as its description has it: every option, every promise."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from stoker_home import StokerHome, lines_of
+
+# A training file that supports `epochs` and `id`, and records what it saw.
+TRAIN = """\
+echo "start $* gpu=$CUDA_VISIBLE_DEVICES mps=$STOKER_MPS \
+threads=$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE in=$PWD" >> "$RECORD"
+echo "end $*" >> "$RECORD"
+"""
+HEADER = "Directory,Executable,Filename,Epochs,Priority\n"
+
+
+@dataclass(frozen=True)
+class Lab:
+    stoker: StokerHome
+    record: Path
+
+    def run(self, *words: str) -> None:
+        ran = self.stoker.cli("batch", *words, env={"RECORD": str(self.record)})
+        assert ran.code == 0, ran
+
+    def lines(self, kind: str) -> list[str]:
+        return [line for line in lines_of(self.record) if line.startswith(kind)]
+
+    def ids(self, kind: str = "start") -> list[int]:
+        return [int(line.split("--id=")[1].split()[0]) for line in self.lines(kind)]
+
+
+@pytest.fixture
+def lab(stoker: StokerHome) -> Lab:
+    for name in ("code1.sh", "code2.sh"):
+        (stoker.work / name).write_text(TRAIN)
+    return Lab(stoker, stoker.root / "record")
+
+
+def row(filename: str = "code1.sh", epochs: int = 2, priority: int = 1) -> str:
+    return f".,/bin/sh,{filename},{epochs},{priority}\n"
+
+
+def test_fifty_tasks_taken_twenty_at_a_time_run_as_two_batches_of_twenty_and_one_of_ten(
+    lab: Lab,
+) -> None:
+    (lab.stoker.work / "commands.csv").write_text(HEADER + row() * 50)
+    lab.run("--csv", "commands.csv", "--num", "20")
+    events = [(line.split()[0], int(line.split("--id=")[1].split()[0])) for line in
+              lines_of(lab.record)]  # fmt: skip
+    assert sorted(lab.ids()) == list(range(1, 51))
+    batch_of = {number: (number - 1) // 20 for number in range(1, 51)}
+    ended = {0: 0, 1: 0, 2: 0}
+    for kind, number in events:
+        batch = batch_of[number]
+        if kind == "end":
+            ended[batch] += 1
+        elif batch:
+            assert ended[batch - 1] == 20, f"{number} began before the batch before it was over"
+    assert ended == {0: 20, 1: 20, 2: 10}
+
+
+def test_a_batch_is_sorted_by_priority_and_the_next_one_waits_so_that_nothing_starves(
+    lab: Lab,
+) -> None:
+    priorities = [5, 3, 9, 1, 0, 2]
+    rows = "".join(row(epochs=10 + n, priority=p) for n, p in enumerate(priorities))
+    (lab.stoker.work / "commands.csv").write_text(HEADER + rows)
+    lab.run("--csv", "commands.csv", "--num", "3", "--on", "0")
+    epochs = [line.split("--epochs=")[1].split()[0] for line in lab.lines("start")]
+    assert epochs == ["11", "10", "12", "14", "13", "15"]
+    assert lab.ids() == [1, 2, 3, 4, 5, 6]
+
+
+def test_ids_go_on_counting_across_runs(lab: Lab) -> None:
+    (lab.stoker.work / "commands.csv").write_text(HEADER + row() * 3)
+    lab.run("--csv", "commands.csv")
+    lab.stoker.stoker("rm", "1-3")
+    lab.stoker.stoker("daemon", "restart")
+    lab.run("--csv", "commands.csv")
+    assert sorted(lab.ids()) == [1, 2, 3, 4, 5, 6]
+
+
+def test_each_task_runs_in_its_own_directory_with_its_own_executable(lab: Lab) -> None:
+    other = lab.stoker.root / "other project"
+    other.mkdir()
+    (other / "code3.py").write_text(
+        "import os, sys\n"
+        "with open(os.environ['RECORD'], 'a') as file:\n"
+        "    print('start', *sys.argv[1:], sys.executable, os.getcwd(), file=file)\n"
+    )
+    (lab.stoker.work / "commands.csv").write_text(
+        HEADER + f"{other},-1,code3.py,4,1\n" + f"{other},{sys.executable},code3.py,5,2\n" + row()
+    )
+    lab.run("--csv", "commands.csv", "--on", "0")
+    first, second, third = sorted(lab.lines("start"), key=lambda line: line.split("--id=")[1])
+    # Executable -1 is the interpreter that runs Stoker, which is that of the tests.
+    assert first == f"start --epochs=4 --id=1 {sys.executable} {other}"
+    assert second.startswith("start --epochs=2 --id=2 gpu=0 ")
+    assert second.endswith(f"in={lab.stoker.work}")
+    assert third == f"start --epochs=5 --id=3 {sys.executable} {other}"
+
+
+@pytest.mark.parametrize(
+    ("header", "above"), [("0", HEADER), ("None", ""), ("1", "runs\n" + HEADER)]
+)
+def test_the_header_is_in_the_row_that_is_named_or_there_is_none(
+    lab: Lab, header: str, above: str
+) -> None:
+    (lab.stoker.work / "commands.csv").write_text(above + row(epochs=8))
+    lab.run("--csv", "commands.csv", "--header", header)
+    assert [line.split("--epochs=")[1].split()[0] for line in lab.lines("start")] == ["8"]
+
+
+def test_mps_and_its_thread_percentage_are_passed_on_to_the_tasks(lab: Lab) -> None:
+    (lab.stoker.work / "commands.csv").write_text(HEADER + row())
+    lab.run("--csv", "commands.csv", "--num", "20", "--header", "0", "--mps",
+            "--thread_percentage", "50")  # fmt: skip
+    lab.run("--csv", "commands.csv")
+    with_mps, without = lab.lines("start")
+    assert "mps=1 threads=50" in with_mps
+    assert "mps= threads= " in without
+
+
+def test_the_default_tasks_are_those_of_scheduler_files_commands_1_csv(lab: Lab) -> None:
+    files = lab.stoker.work / "scheduler_files"
+    files.mkdir()
+    (files / "commands.csv").write_text(HEADER + row(epochs=6))
+    (files / "commands_1.csv").write_bytes((files / "commands.csv").read_bytes())
+    lab.run()
+    assert len(lab.lines("start")) == 1
+    assert (files / "commands_1.csv").read_text() == HEADER + row(epochs=6)
+
+
+def test_tasks_that_reserve_memory_run_beside_each_other_as_far_as_it_goes(lab: Lab) -> None:
+    lab.stoker.stoker("config", "set", "gpus", "0:8G")
+    (lab.stoker.work / "wait.sh").write_text(
+        'touch "here$3"; until [ -e here--id=1 ] && [ -e here--id=2 ]; do sleep 0.05; done\n'
+    )
+    rows = ".,/bin/sh,wait.sh x,2,1,4G\n" * 2
+    (lab.stoker.work / "commands.csv").write_text(HEADER.strip() + ",mem\n" + rows)
+    lab.run("--csv", "commands.csv")
+
+
+def test_a_bad_row_is_named_and_nothing_is_queued(lab: Lab) -> None:
+    (lab.stoker.work / "commands.csv").write_text(
+        HEADER + row() + row("missing.sh") + ".,no-python,code1.sh,2,1\n"
+    )
+    ran = lab.stoker.cli("batch", "--csv", "commands.csv")
+    assert ran.code == 2
+    assert "commands.csv, line 3: there is no file 'missing.sh'" in ran.err
+    assert lab.stoker.jobs() == {}
+    (lab.stoker.work / "commands.csv").write_text(HEADER + row() + ".,no-python,code1.sh,2,1\n")
+    ran = lab.stoker.cli("batch", "--csv", "commands.csv")
+    assert ran.code == 2
+    assert "commands.csv, line 3: the command 'no-python' was not found" in ran.err
+    assert lab.stoker.jobs() == {}

@@ -1,0 +1,298 @@
+"""simple_gpu_scheduler under its own name: its README run as written, and beside the original."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from feed_process import ALONE, UNTIL, FeedProcess, until_lines
+from peers import peers_bin
+from stoker.compat.simple_gpu_scheduler import need_of
+from stoker.errors import UsageError
+from stoker_home import Ran, StokerHome
+from waiting import PATIENCE_S, eventually
+
+BIN = Path(sys.executable).parent
+
+# Stands in for a training script: it notes its options and the GPU that it saw.
+TRAIN = """\
+import os, sys
+gpu = os.environ["CUDA_VISIBLE_DEVICES"]
+with open("seen.txt", "a") as seen:
+    seen.write(f"{gpu} {' '.join(sys.argv[1:])}\\n")
+"""
+SAID = re.compile(r"Processing command `(.*)` on gpu (\S+)")
+
+
+@pytest.fixture
+def shell(home: StokerHome) -> StokerHome:
+    """A directory with the README's scripts, and a shell that finds Stoker's commands first."""
+    home.env["PATH"] = f"{home.work / 'bin'}:{BIN}:{home.env['PATH']}"
+    (home.work / "bin").mkdir()
+    for name in ("train_model.py", "train_dnn.py"):
+        (home.work / name).write_text(TRAIN)
+    return home
+
+
+def typed(home: StokerHome, line: str) -> Ran:
+    """A command line as a user types it."""
+    done = subprocess.run(
+        ["bash", "-c", line], env=home.env, cwd=home.work, capture_output=True, timeout=PATIENCE_S
+    )
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def seen(home: StokerHome) -> list[tuple[str, str]]:
+    """The GPU and the options of each run of a training script."""
+    lines = (home.work / "seen.txt").read_text().splitlines()
+    return [(line.split(" ", 1)[0], line.split(" ", 1)[1]) for line in lines]
+
+
+# ---------------------------------------------------------------------- its README, as written
+
+
+def test_the_simple_example_prints_exactly_what_its_readme_shows(shell: StokerHome) -> None:
+    (shell.work / "gpu_commands.txt").write_text(
+        "python train_model.py --lr 0.001 --output run_1\n"
+        "python train_model.py --lr 0.0005 --output run_2\n"
+        "python train_model.py --lr 0.0001 --output run_3\n"
+    )
+    done = typed(shell, "simple_gpu_scheduler --gpus 0 1 2 < gpu_commands.txt")
+    assert done.code == 0, done
+    assert done.err == ""
+    assert done.out == (
+        "Processing command `python train_model.py --lr 0.001 --output run_1` on gpu 2\n"
+        "Processing command `python train_model.py --lr 0.0005 --output run_2` on gpu 1\n"
+        "Processing command `python train_model.py --lr 0.0001 --output run_3` on gpu 0\n"
+    )
+    assert sorted(seen(shell)) == [
+        ("0", "--lr 0.0001 --output run_3"),
+        ("1", "--lr 0.0005 --output run_2"),
+        ("2", "--lr 0.001 --output run_1"),
+    ]
+
+
+def test_its_help_names_its_option(shell: StokerHome) -> None:
+    done = typed(shell, "simple_gpu_scheduler -h")
+    assert done.code == 0
+    assert "--gpus" in done.out and "simple_gpu_scheduler --gpus 0 1 2" in done.out
+
+
+def test_a_hyperparameter_search_is_piped_into_it(shell: StokerHome) -> None:
+    done = typed(
+        shell,
+        'simple_hypersearch "python3 train_dnn.py --lr {lr} --batch_size {bs}"'
+        " -p lr 0.001 0.0005 0.0001 -p bs 32 64 128 | simple_gpu_scheduler --gpus 0,1,2",
+    )
+    assert done.code == 0, done
+    assert sorted(options for _, options in seen(shell)) == sorted(
+        f"--lr {lr} --batch_size {bs}"
+        for lr in ("0.001", "0.0005", "0.0001")
+        for bs in (32, 64, 128)
+    )
+    assert {gpu for gpu, _ in seen(shell)} <= {"0", "1", "2"}
+
+
+def test_five_samples_of_a_search_are_piped_into_it(shell: StokerHome) -> None:
+    done = typed(
+        shell,
+        'simple_hypersearch "python3 train_dnn.py --lr {lr} --batch_size {bs}" --n-samples 5'
+        " -p lr 0.001 0.0005 0.0001 -p bs 32 64 128 | simple_gpu_scheduler --gpus 0,1,2",
+    )
+    assert done.code == 0, done
+    assert len(seen(shell)) == len(set(seen(shell))) == 5
+    assert len(SAID.findall(done.out)) == 5
+
+
+def test_the_simple_scheduler_for_jobs_takes_what_is_appended_to_its_queue(
+    shell: StokerHome,
+) -> None:
+    for name, text in (("my_command_with", "echo $CUDA_VISIBLE_DEVICES"), ("and", "sed s/^/GPU=/")):
+        script = shell.work / "bin" / name
+        script.write_text(f"#!/bin/sh\n{text}\n")
+        script.chmod(0o755)
+    typed(shell, "touch gpu.queue")
+    typed(shell, 'echo "touch too-old" >> gpu.queue')
+    # As written; only that tail leaves its pid, so that the test can end it.
+    (shell.work / "bin" / "tail").write_text(
+        '#!/bin/sh\necho $$ > tail.pid\nexec /usr/bin/tail "$@"'
+    )
+    (shell.work / "bin" / "tail").chmod(0o755)
+    line = "tail -f -n 0 gpu.queue | simple_gpu_scheduler --gpus 0,1,2"
+    with FeedProcess(shell, command=["bash", "-c", line], stdin=None) as scheduler:
+        eventually(lambda: _follows(shell.work), "tail follows the queue")
+        typed(shell, 'echo "my_command_with | and stuff > logfile" >> gpu.queue')
+        assert until_lines(shell.work / "logfile", 1) == ["GPU=2"]
+        assert scheduler.process.poll() is None
+        os.kill(int((shell.work / "tail.pid").read_text()), signal.SIGTERM)
+        assert scheduler.wait() == 0
+    assert SAID.findall(scheduler.out) == [("my_command_with | and stuff > logfile", "2")]
+    assert not (shell.work / "too-old").exists()
+
+
+def _follows(work: Path) -> bool:
+    try:
+        fds = Path(f"/proc/{int((work / 'tail.pid').read_text())}/fd")
+        return any(os.readlink(fd) == str(work / "gpu.queue") for fd in fds.iterdir())
+    except (OSError, ValueError):
+        return False
+
+
+# ---------------------------------------------------------------------- beside the original
+
+
+@pytest.mark.parametrize("gpus", [["0", "1", "2"], ["0,1,2"], ["5"]])
+def test_the_same_commands_run_as_with_the_original_and_no_gpu_ever_holds_two(
+    shell: StokerHome, gpus: list[str]
+) -> None:
+    lines = [ALONE.format(f"{number} 'ä %d {{}}'") for number in range(12)]
+    text = "\n".join([*lines, "echo to the console", "echo aside >&2", "exit 3", "true | false"])
+    found = {}
+    for which, program in (("theirs", peers_bin()), ("ours", BIN)):
+        work = shell.work / which
+        work.mkdir()
+        done = subprocess.run(
+            [program / "simple_gpu_scheduler", "--gpus", *gpus],
+            env=shell.env,
+            cwd=work,
+            input=text.encode() + b"\n",
+            capture_output=True,
+            timeout=PATIENCE_S * 2,
+        )
+        told = SAID.findall(done.stdout.decode())
+        rest = [x for x in done.stdout.decode().splitlines() if not SAID.fullmatch(x)]
+        ran = (work / "ran.txt").read_text().splitlines()
+        found[which] = (
+            done.returncode,
+            sorted(command for command, _ in told),
+            {gpu for _, gpu in told},
+            sorted(line.split(" ", 1)[1] for line in ran),
+            {line.split()[0] for line in ran},
+            rest,
+            done.stderr,
+        )
+    assert found["ours"] == found["theirs"]
+    assert not (shell.work / "ours" / "clashes.txt").exists()
+    assert not list((shell.work / "ours").glob("on-gpu-*"))
+
+
+def test_it_takes_no_gpu_that_another_front_end_holds(shell: StokerHome) -> None:
+    other = shell.add("--on", "1", "--", UNTIL.format("go"))
+    shell.until_state(other, "running")
+    done = typed(shell, f"yes 'true' | head -n 5 | simple_gpu_scheduler --gpus 0 1; {'touch go'}")
+    assert [gpu for _, gpu in SAID.findall(done.out)] == ["0"] * 5
+    shell.until_final(other)
+
+
+def test_several_of_them_share_the_gpus_without_a_clash(shell: StokerHome) -> None:
+    (shell.work / "commands.txt").write_text((ALONE.format("x") + "\n") * 10)
+    one = "simple_gpu_scheduler --gpus 0 1 < commands.txt"
+    done = typed(shell, f"{one} & {one} & {one} & wait")
+    assert done.code == 0
+    assert len((shell.work / "ran.txt").read_text().splitlines()) == 30
+    assert not (shell.work / "clashes.txt").exists()
+
+
+# ---------------------------------------------------------------------- what is seen
+
+
+def test_what_the_commands_print_appears_while_they_run(shell: StokerHome) -> None:
+    with FeedProcess(shell, command=["simple_gpu_scheduler", "--gpus", "0"]) as scheduler:
+        scheduler.write(f"echo first; echo aside >&2; {UNTIL.format('go')}; printf last")
+        eventually(lambda: "first\n" in scheduler.out, "its output is shown")
+        eventually(lambda: scheduler.err == "aside\n", "its errors are shown apart")
+        (shell.work / "go").touch()
+        scheduler.end_of_input()
+        assert scheduler.wait() == 0
+    assert scheduler.out.endswith("first\nlast")
+    assert list(Path(shell.home.root).glob("consoles/*")) == []
+
+
+def test_output_and_errors_of_one_place_keep_their_order(shell: StokerHome) -> None:
+    line = "for i in 1 2 3; do echo out $i; echo err $i >&2; done"
+    done = typed(shell, f"echo '{line}' | simple_gpu_scheduler --gpus 0 2>&1")
+    assert done.out.splitlines()[1:] == ["out 1", "err 1", "out 2", "err 2", "out 3", "err 3"]
+
+
+def test_every_byte_of_a_large_output_arrives(shell: StokerHome) -> None:
+    done = typed(shell, "echo 'seq 500000' | simple_gpu_scheduler --gpus 0 | tail -n +2 | md5sum")
+    assert done.out == typed(shell, "seq 500000 | md5sum").out
+
+
+def test_when_nobody_reads_any_more_no_further_commands_start(shell: StokerHome) -> None:
+    line = "yes 'sleep 0.01' | head -n 2000 | simple_gpu_scheduler --gpus 0 | head -n 1"
+    done = typed(shell, f"{line}; exit ${{PIPESTATUS[2]}}")
+    assert done.code == 141
+    assert len(done.out.splitlines()) == 1
+    states = [job["state"] for job in shell.jobs().values()]
+    assert "waiting" not in states and states.count("cancelled") > 100
+
+
+def test_an_interrupt_lets_the_running_ones_finish_and_a_second_stops_them(
+    shell: StokerHome,
+) -> None:
+    with FeedProcess(shell, command=["simple_gpu_scheduler", "--gpus", "0"]) as scheduler:
+        scheduler.write("echo on >> ran.txt; sleep 999", "touch never")
+        until_lines(shell.work / "ran.txt", 1)
+        scheduler.send(signal.SIGINT)
+        scheduler.until_said("may finish")
+        scheduler.send(signal.SIGINT)
+        assert scheduler.wait() == 130
+    assert not (shell.work / "never").exists()
+    assert [job["state"] for job in shell.jobs().values()] == ["cancelled", "cancelled"]
+
+
+# ---------------------------------------------------------------------- which GPUs
+
+
+def test_gpus_are_understood_as_the_original_does() -> None:
+    for words in (["0", "1", "2"], ["0,1,2"]):
+        assert need_of(words)["on"] == ["0", "1", "2"]
+        assert need_of(words)["gpus"] == 1
+    assert need_of(["0,1", "2,3"]) == {
+        "gpus": 2,
+        "on": ["0", "1", "2", "3"],
+        "prefer": ["3", "2", "1", "0"],
+    }
+    assert need_of(["0,1", "2"])["gpus"] == 1
+    assert need_of(["0,1", "2"])["on"] == ["0", "1", "2"]
+    assert need_of(["0", "0", "1", "1"]) == {
+        "share": 0.5,
+        "max_per_gpu": 2,
+        "on": ["0", "1"],
+        "prefer": ["1", "0"],
+    }
+
+
+@pytest.mark.parametrize("words", [["0", "0", "1"], ["x y"], [""], ["0,,1"], ["0,1", "1,2"]])
+def test_gpus_that_make_no_sense_are_refused(words: list[str]) -> None:
+    with pytest.raises(UsageError):
+        need_of(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [
+        ("", "true"),
+        ("--gpus", "true"),
+        ("--gpus 0 --what", "true"),
+        ("--gpus 0 0 1", "true"),
+        ("--gpus 9", "true"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_nothing_is_queued(
+    shell: StokerHome, words: str, stdin: str
+) -> None:
+    shell.start(gpus="0-3")
+    done = typed(shell, f"echo {stdin} | simple_gpu_scheduler {words}")
+    assert done.code == 2
+    assert done.out == ""
+    [complaint] = done.err.splitlines()
+    assert complaint.startswith("simple_gpu_scheduler: ") and ";" in complaint
+    assert shell.jobs() == {}

@@ -1,0 +1,140 @@
+"""The stand-in driver: its build, its state file, and NVML's interface to the byte."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fakegpu import layout
+from fakegpu.build import Built, build
+from fakegpu.driver import MIB, FakeDriver
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return build(tmp_path_factory.getbasetemp().parent / "fakegpu")
+
+
+def ask_nvml(driver: FakeDriver, built: Built, program: str) -> str:
+    """What a program says that uses the real nvidia-ml-py on the stand-in; `gpu` is the first."""
+    prelude = "from pynvml import *\nnvmlInit()\ngpu = nvmlDeviceGetHandleByIndex(0)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", prelude + program],
+        env=driver.environment(built),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_layout_is_the_same_in_c_and_in_python(built: Built) -> None:
+    library = ctypes.CDLL(str(built.library))
+    expected = layout.sizes()
+    assert [library.fakegpu_layout(i) for i in range(len(expected))] == expected
+
+
+def test_the_same_sources_are_built_once(built: Built) -> None:
+    before = built.library.stat().st_mtime_ns
+    assert build(built.root.parent) == built
+    assert built.library.stat().st_mtime_ns == before
+
+
+def test_the_first_form_of_memory_counts_what_the_driver_keeps_as_used(
+    built: Built, tmp_path: Path
+) -> None:
+    driver = FakeDriver.create(tmp_path / "gpus", devices=1, memory_mib=10_000)
+    driver.add_process(0, os.getpid(), 1000)
+    said = ask_nvml(
+        driver,
+        built,
+        "old = nvmlDeviceGetMemoryInfo(gpu)\n"
+        "new = nvmlDeviceGetMemoryInfo(gpu, version=nvmlMemory_v2)\n"
+        "print(old.total, old.used, old.free, new.total, new.used, new.reserved, new.free)",
+    )
+    mib = [int(number) // MIB for number in said.split()]
+    assert mib == [10_000, 1512, 8488, 10_000, 1000, 512, 8488]
+
+
+def test_a_structure_of_another_version_is_refused(built: Built, tmp_path: Path) -> None:
+    driver = FakeDriver.create(tmp_path / "gpus", devices=1)
+    said = ask_nvml(
+        driver,
+        built,
+        "try: nvmlDeviceGetMemoryInfo(gpu, version=nvmlMemory_v2 + 1)\n"
+        "except NVMLError as error: print(error.value)",
+    )
+    assert said == "25"
+
+
+def test_processes_ask_for_room_before_they_are_listed(built: Built, tmp_path: Path) -> None:
+    driver = FakeDriver.create(tmp_path / "gpus", devices=1)
+    driver.add_process(0, os.getpid(), 100)
+    driver.add_process(0, os.getppid(), 200, hides_memory=True)
+    said = ask_nvml(
+        driver,
+        built,
+        "import pynvml\n"
+        "from ctypes import byref, c_uint\n"
+        "for name in ('', '_v2', '_v3'):\n"
+        "    count = c_uint(1)\n"
+        "    call = getattr(pynvml.nvmlLib, 'nvmlDeviceGetComputeRunningProcesses' + name)\n"
+        "    print(call(gpu, byref(count), (c_nvmlProcessInfo_t * 4)()), count.value)\n"
+        "print(sorted(p.usedGpuMemory or 0 for p in nvmlDeviceGetComputeRunningProcesses(gpu)))",
+    )
+    assert said.splitlines() == ["7 2", "7 2", "7 2", f"[0, {100 * MIB}]"]
+
+
+def test_handles_are_found_by_uuid_and_by_place_on_the_bus(built: Built, tmp_path: Path) -> None:
+    driver = FakeDriver.create(tmp_path / "gpus")
+    driver.add_device(bus=0x65)
+    driver.add_device(bus=0x17, mig=True)
+    (instance,) = driver.set_mig(1, [10_240])
+    said = ask_nvml(
+        driver,
+        built,
+        f"print(nvmlDeviceGetIndex(nvmlDeviceGetHandleByUUID('{driver.uuid(0)}')))\n"
+        "print(nvmlDeviceGetIndex(nvmlDeviceGetHandleByPciBusId('00000000:17:00.0')))\n"
+        f"print(nvmlDeviceGetName(nvmlDeviceGetHandleByUUID('{instance}')))\n"
+        "print(nvmlDeviceGetPciInfo(gpu).busId, nvmlDeviceGetMigMode(gpu))\n"
+        "try: nvmlDeviceGetHandleByUUID('GPU-nobody')\n"
+        "except NVMLError_NotFound: print('nobody')",
+    )
+    assert said.splitlines() == [
+        "1",
+        "0",
+        "NVIDIA Stand-In 24GB MIG 1g.10gb",
+        "00000000:17:00.0 [1, 1]",
+        "nobody",
+    ]
+
+
+def test_nothing_is_answered_before_the_library_is_initialised(
+    built: Built, tmp_path: Path
+) -> None:
+    driver = FakeDriver.create(tmp_path / "gpus", devices=1)
+    said = ask_nvml(
+        driver,
+        built,
+        "print(nvmlSystemGetDriverVersion())\n"
+        "nvmlShutdown()\n"
+        "try: nvmlDeviceGetCount()\n"
+        "except NVMLError_Uninitialized: print('uninitialised')",
+    )
+    assert said.splitlines() == ["550.54.14", "uninitialised"]
+
+
+def test_a_process_that_died_has_nothing_on_a_device(tmp_path: Path) -> None:
+    driver = FakeDriver.create(tmp_path / "gpus", devices=1)
+    process = subprocess.Popen(["sleep", "1000"])
+    driver.add_process(0, process.pid, 300)
+    assert driver.used_mib(0) == 300
+    process.kill()
+    process.wait()
+    assert driver.allocations() == []

@@ -1,0 +1,129 @@
+"""A feed and a daemon that answers as the real one seldom does: full, gone, or unwilling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.cli.feeding import talk
+from unit.cli_run import stoker
+from unit.scripted_daemon import GONE, Answer, Script, ScriptedDaemon
+
+FULL: Answer = {
+    "ok": False,
+    "error": {"code": "unavailable", "message": "the disk is full", "hint": "make room"},
+}
+REFUSED: Answer = {"ok": False, "error": {"code": "usage", "message": "no such GPU", "hint": "x"}}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("STOKER_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(talk, "_TRY_AGAIN_S", 0.01)
+    (tmp_path / "c.txt").write_text("one\ntwo\n")
+    return tmp_path
+
+
+def ended(job_id: int, state: str = "succeeded") -> Answer:
+    return {"event": "ended", "id": job_id, "attempt": 1, "state": state, "final": True,
+            "exit_code": 0, "signal": None, "reason": None}  # fmt: skip
+
+
+def taken(request: dict[str, Any]) -> list[Answer]:
+    """The submission is taken, and every job of it succeeds at once."""
+    ids = [int(job["params"]["line"]) for job in request["jobs"]]
+    return [{"ids": ids}, *(ended(job_id) for job_id in ids)]
+
+
+def in_turn(*answers: Any) -> Callable[[dict[str, Any]], Any]:
+    """A different answer each time, the last one ever after."""
+    rest = list(answers)
+
+    def answer(request: dict[str, Any]) -> Any:
+        one = rest.pop(0) if len(rest) > 1 else rest[0]
+        return one(request) if callable(one) else one
+
+    return answer
+
+
+def fed(
+    capsys: pytest.CaptureFixture[str], home: Path, script: Script, *words: str
+) -> tuple[int, str, ScriptedDaemon]:
+    with ScriptedDaemon(home, {"follow": {}, "list": {"jobs": [], "total": 0}, **script}) as daemon:
+        ran = stoker(capsys, "feed", *words, "c.txt")
+    return ran.code, ran.err, daemon
+
+
+def test_a_submission_that_can_t_be_saved_now_is_repeated_until_it_is_taken(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    script: Script = {"submit": in_turn(FULL, FULL, FULL, taken)}
+    code, err, daemon = fed(capsys, home, script)
+    assert code == 0
+    assert err.count("the disk is full") == 1
+    tokens = [request["token"] for request in daemon.sent("submit")]
+    assert len(tokens) == 4 and len(set(tokens)) == 1
+
+
+def test_a_submission_that_was_cut_off_is_repeated_with_its_token(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    points = {"points": {}}
+
+    def known(request: dict[str, Any]) -> Answer:
+        return {"points": {p: {"id": i + 1, "state": "succeeded"} for i, p in
+                           enumerate(request["points"])}}  # fmt: skip
+
+    script: Script = {"submit": in_turn([GONE], {"ids": [1, 2]}), "points": in_turn(known, points)}
+    code, err, daemon = fed(capsys, home, script)
+    assert code == 0, err
+    first, second = daemon.sent("submit")
+    assert first == second
+    assert len(daemon.sent("follow")) == 2
+
+
+def test_what_the_daemon_refuses_is_told_in_one_line_with_its_exit_code(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    code, err, _ = fed(capsys, home, {"submit": REFUSED})
+    assert code == 2
+    assert err.splitlines()[-1] == "stoker: no such GPU; x"
+
+
+def test_what_was_queued_before_a_refusal_is_still_seen_through(
+    capsys: pytest.CaptureFixture[str], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoker.cli.feeding.feed._MOST_IN_A_MESSAGE", 1)
+    script: Script = {"submit": in_turn(taken, REFUSED)}
+    code, err, _ = fed(capsys, home, script)
+    assert code == 2
+    assert "1 succeeded, 0 failed, 1 not run" in err
+
+
+def test_each_line_goes_to_the_login_shell_with_its_point_and_number(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    code, _, daemon = fed(capsys, home, {"submit": taken}, "--on", "0,1", "--group", "g")
+    assert code == 0
+    [request] = daemon.sent("submit")
+    assert [job["shell"] for job in request["jobs"]] == ["one", "two"]
+    assert [job["params"]["line"] for job in request["jobs"]] == [1, 2]
+    assert {job["group"] for job in request["jobs"]} == {"g"}
+    assert {tuple(job["on"]) for job in request["jobs"]} == {("0", "1")}
+    assert len({job["point"] for job in request["jobs"]}) == 2
+    assert daemon.sent("follow") == [{"group": "g"}]
+
+
+def test_events_of_other_jobs_in_the_group_are_not_ours(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    def with_strangers(request: dict[str, Any]) -> list[Answer]:
+        return [*taken(request)[:1], ended(77, "failed"), *taken(request)[1:]]
+
+    code, err, _ = fed(capsys, home, {"submit": with_strangers})
+    assert code == 0
+    assert "77" not in err

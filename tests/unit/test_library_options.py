@@ -1,0 +1,105 @@
+"""Options of a job as Python values: every form that is taken, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stoker.errors import UsageError
+from stoker.library.options import is_option, job_fields
+from stoker.quantities import moment_ms
+
+
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        ({"gpus": 2}, {"gpus": 2}),
+        ({"gpus": 0}, {"gpus": 0}),
+        ({"gpus": "3"}, {"gpus": 3}),
+        ({"gpus": 0.5}, {"share": 0.5}),
+        ({"gpus": 2.0}, {"gpus": 2}),
+        ({"gpus": 1 / 3}, {"share": 0.333}),
+        ({"mem": "8G"}, {"mem_mib": 8192}),
+        ({"mem": 512}, {"mem_mib": 512}),
+        ({"on": "0,2"}, {"on": ["0", "2"]}),
+        ({"on": [0, 2]}, {"on": ["0", "2"]}),
+        ({"on": ("0-2", "GPU-abc")}, {"on": ["0", "1", "2", "GPU-abc"]}),
+        ({"prefer": 3}, {"prefer": ["3"]}),
+        ({"exclusive": True, "hold": False}, {"exclusive": True}),
+        ({"cpus": 4, "priority": -3, "retries": 2}, {"cpus": 4, "priority": -3, "retries": 2}),
+        ({"max_per_gpu": 3}, {"max_per_gpu": 3}),
+        ({"name": "big", "group": "paper"}, {"name": "big", "group": "paper"}),
+        ({"after": 7}, {"after": ["7"]}),
+        ({"after": [7, "8"], "after_any": "9,10"}, {"after": ["7", "8"], "after_any": ["9", "10"]}),
+        ({"after": [SimpleNamespace(job_id=4)]}, {"after": ["4"]}),
+        ({"after": SimpleNamespace(job_id=None)}, {"after": []}),
+        ({"time_limit": "2h"}, {"time_limit_ms": 7_200_000}),
+        ({"time_limit": 1.5}, {"time_limit_ms": 1500}),
+        ({"time_limit": timedelta(minutes=2)}, {"time_limit_ms": 120_000}),
+        ({"grace": 0}, {"grace_ms": 0}),
+        ({"signal": "USR1@2m"}, {"signal": "USR1", "signal_before_ms": 120_000}),
+        ({"env": {"A": 1}}, {"env": {"A": "1"}}),
+        ({"gpu_arg": True}, {"gpu_arg": True}),
+        ({"mem": None, "name": None}, {}),
+        (
+            {"params": {"lr": 0.1, "act": object, "bad": float("nan"), "many": (1, [2])}},
+            {"params": {"lr": 0.1, "act": str(object), "bad": "nan", "many": [1, [2]]}},
+        ),
+    ],
+)
+def test_an_option_may_be_text_or_the_python_value_that_it_means(
+    options: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    assert job_fields(options) == fields
+
+
+def test_a_moment_may_be_a_datetime() -> None:
+    moment = datetime(2031, 5, 6, 7, 8, tzinfo=UTC)
+    assert job_fields({"at": moment}) == job_fields({"at": "2031-05-06T07:08Z"})
+    assert job_fields({"at": moment})["not_before_ms"] == moment_ms("2031-05-06T07:08Z", 0)
+
+
+def test_paths_become_absolute_and_output_files_are_in_the_jobs_own_directory(
+    tmp_path: Path,
+) -> None:
+    fields = job_fields({"cwd": "runs", "out": Path("a.txt"), "err": "/tmp/e"}, str(tmp_path))
+    assert fields == {"cwd": f"{tmp_path}/runs", "out": f"{tmp_path}/runs/a.txt", "err": "/tmp/e"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"gpu": 1}, "did you mean gpus?"),
+        ({"wallclock": 1}, "the options are"),
+        ({"gpus": 1.5}, "gpus"),
+        ({"gpus": float("nan")}, "gpus"),
+        ({"gpus": -1}, "gpus"),
+        ({"mem": "8 apples"}, "mem"),
+        ({"on": "x:y"}, "on"),
+        ({"time_limit": 0}, "time_limit"),
+        ({"time_limit": float("inf")}, "time_limit"),
+        ({"time_limit": "soon"}, "time_limit"),
+        ({"after": "last"}, "after"),
+        ({"name": "two\nlines"}, "name"),
+        ({"retries": 1.5}, "retries"),
+        ({"cwd": ""}, "cwd"),
+        ({"signal": "USR1"}, "signal"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_options_name(
+    options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        job_fields(options)
+    assert words in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_every_option_of_add_is_an_option_of_the_library() -> None:
+    from stoker.cli.jobspec import JOB_OPTIONS
+
+    for option in JOB_OPTIONS:
+        assert is_option(option.key), option.name

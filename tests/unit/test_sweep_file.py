@@ -1,0 +1,248 @@
+"""Sweep files: W&B's keys in YAML and TOML, and what is said of those that can't be followed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.errors import UsageError
+from stoker.sweep import sweepfile
+from stoker.sweep.axes import Choice, Drawn, Listed, Numbers
+from stoker.sweep.sweepfile import SweepFile
+
+
+def read(tmp_path: Path, text: str, name: str = "sweep.yaml", **environ: str) -> SweepFile:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return sweepfile.read(str(path), environ)
+
+
+def understood(parameters: object, **keys: Any) -> SweepFile:
+    return sweepfile.understood({"parameters": parameters, **keys}, {})
+
+
+def numbers_of(**spec: object) -> Numbers:
+    [axis] = understood({"x": spec}).axes
+    assert isinstance(axis, Drawn)
+    assert isinstance(axis.distribution, Numbers)
+    return axis.distribution
+
+
+YAML = """
+program: train.py
+method: random
+run_cap: 12
+name: my-sweep
+metric: {name: loss, goal: minimize}
+parameters:
+  lr: {distribution: log_uniform_values, min: 1e-6, max: 1.0e-2}
+  bs: {values: [16, 32]}
+  opt: {value: adam}
+  drop: {min: 0.0, max: 0.5}
+  depth: {min: 2, max: 8}
+command:
+  - ${env}
+  - ${interpreter}
+  - ${program}
+  - --data=${envvar:DATA}
+  - ${args}
+"""
+
+TOML = """
+program = "train.py"
+method = "random"
+run_cap = 12
+name = "my-sweep"
+command = ["${env}", "${interpreter}", "${program}", "--data=${envvar:DATA}", "${args}"]
+[metric]
+name = "loss"
+goal = "minimize"
+[parameters]
+lr = {distribution = "log_uniform_values", min = 1e-6, max = 1.0e-2}
+bs = {values = [16, 32]}
+opt = {value = "adam"}
+drop = {min = 0.0, max = 0.5}
+depth = {min = 2, max = 8}
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("s.yaml", YAML), ("s.yml", YAML), ("s.toml", TOML)])
+def test_yaml_and_toml_say_the_same(tmp_path: Path, name: str, text: str) -> None:
+    file = read(tmp_path, text, name, DATA="/data")
+    assert file.at_random
+    assert (file.run_cap, file.name, file.without_effect) == (12, "my-sweep", ("metric",))
+    assert file.command == ("/usr/bin/env", "python", "train.py", "--data=/data", "${args}")
+    lr, bs, opt, drop, depth = file.axes
+    assert lr == Drawn("lr", Numbers("log", 1e-6, 1e-2))
+    assert isinstance(bs, Listed) and [row[0].data for row in bs.rows] == [16, 32]
+    assert isinstance(opt, Listed) and [row[0].text for row in opt.rows] == ["adam"]
+    assert drop == Drawn("drop", Numbers("uniform", 0.0, 0.5))
+    assert depth == Drawn("depth", Numbers("uniform", 2, 8, whole=True))
+
+
+def test_an_exponent_is_a_number_in_yaml_with_or_without_a_dot(tmp_path: Path) -> None:
+    text = "parameters: {lr: {values: [1e-4, 1E5, 1.5e-3, -2e-1, '1e-4', 1e-x]}}"
+    [axis] = read(tmp_path, text).axes
+    assert isinstance(axis, Listed)
+    assert [row[0].data for row in axis.rows] == [1e-4, 1e5, 1.5e-3, -0.2, "1e-4", "1e-x"]
+
+
+def test_every_distribution_of_real_values_is_known() -> None:
+    assert numbers_of(distribution="uniform", min=1, max=2) == Numbers("uniform", 1, 2)
+    assert numbers_of(distribution="q_uniform", min=0, max=1, q=0.1).step == 0.1
+    assert numbers_of(distribution="int_uniform", min=1, max=9).whole
+    assert numbers_of(distribution="log_uniform_values", min=0.1, max=1).shape == "log"
+    assert numbers_of(distribution="q_log_uniform_values", min=1, max=512).step == 1.0
+    assert numbers_of(distribution="inv_log_uniform_values", min=1, max=2).shape == "inverse-log"
+    assert numbers_of(distribution="normal", mu=3, sigma=2) == Numbers("normal", 3, 2)
+    assert numbers_of(distribution="q_normal").step == 1.0
+    assert numbers_of(distribution="log_normal", mu=0, sigma=1).shape == "log-normal"
+    assert numbers_of(distribution="q_log_normal").step == 1.0
+    assert numbers_of(distribution="beta", a=2, b=5) == Numbers("beta", 2, 5)
+    assert numbers_of(distribution="q_beta", a=2, b=5, q=0.1).step == 0.1
+    assert numbers_of(mu=1) == Numbers("normal", 1, 1.0)
+
+
+def test_values_may_have_probabilities() -> None:
+    [axis] = understood({"x": {"values": ["a", "b"], "probabilities": [0.9, 0.1]}}).axes
+    assert isinstance(axis, Drawn)
+    assert isinstance(axis.distribution, Choice)
+    assert axis.distribution.weights == (0.9, 0.1)
+
+
+def test_nested_parameters_have_names_with_dots() -> None:
+    file = understood({"opt": {"parameters": {"lr": {"value": 1}, "name": {"value": "sgd"}}}})
+    assert [axis.names for axis in file.axes] == [("opt.lr",), ("opt.name",)]
+
+
+def test_truths_and_nothing_are_written_as_wandb_writes_them() -> None:
+    [axis] = understood({"x": {"values": [True, None, [1, 2], 0.5, "a b"]}}).axes
+    assert isinstance(axis, Listed)
+    assert [row[0].text for row in axis.rows] == ["True", "None", "[1, 2]", "0.5", "a b"]
+
+
+def test_a_program_alone_has_the_usual_command() -> None:
+    file = understood({"x": {"value": 1}}, program="train.py")
+    assert file.command == ("/usr/bin/env", "python", "train.py", "${args}")
+    assert understood({"x": {"value": 1}}).command == ()
+    assert understood({"x": {"value": 1}}, command="train {x}").command == ("train {x}",)
+
+
+def test_bayes_is_refused_and_says_why() -> None:
+    with pytest.raises(UsageError, match="bayes") as caught:
+        understood({"x": {"value": 1}}, method="bayes")
+    assert "random" in caught.value.hint
+
+
+def test_bounds_that_are_exponents_are_refused_with_the_real_ones() -> None:
+    with pytest.raises(UsageError, match="exponents") as caught:
+        understood({"lr": {"distribution": "log_uniform", "min": -9.21, "max": -2.3}})
+    assert "log_uniform_values" in caught.value.hint
+    assert "min: 0.0001, max: 0.1" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ([], "no keys"),
+        ({}, "no parameters"),
+        ({"parameters": {}}, "no parameters"),
+        ({"parameters": {"x": 3}}, "says nothing about its values"),
+        ({"parameters": {"x": {}}}, "has no values"),
+        ({"parameters": {"x": {"values": []}}}, "not a list of values"),
+        ({"parameters": {"x": {"values": 3}}}, "not a list of values"),
+        ({"parameters": {"x": {"value": 1, "min": 2}}}, "no use for min"),
+        ({"parameters": {"x": {"min": 1}}}, "has no values"),
+        ({"parameters": {"x": {"min": "a", "max": 2}}}, "not a number"),
+        ({"parameters": {"x": {"min": True, "max": 2}}}, "not a number"),
+        ({"parameters": {"x": {"distribution": "uniform", "min": 1}}}, "max is missing"),
+        ({"parameters": {"x": {"distribution": "cauchy"}}}, "no distribution"),
+        ({"parameters": {"x": {"vales": [1]}}}, "no key 'vales'"),
+        ({"parameters": {"x": {"values": [1, 2], "probabilities": [1]}}}, "probabilities"),
+        ({"parameters": {"x": {"values": [1], "probabilities": ["a"]}}}, "probabilities"),
+        ({"parameters": {"x y": {"value": 1}}}, "parameter's name"),
+        ({"parameters": {"x": {"values": ["a\0"]}}}, "NUL"),
+        ({"parameters": {"x": {"distribution": "q_uniform", "min": 0, "max": 1, "q": 0}}}, "step"),
+        ({"parameters": {"x": {"distribution": "beta", "a": 0, "b": 1}}}, "above 0"),
+        ({"parameters": {"x": {"value": 1}}, "method": "gird"}, "no method"),
+        ({"parameters": {"x": {"value": 1}}, "methd": "grid"}, "no key 'methd'"),
+        ({"parameters": {"x": {"value": 1}}, "run_cap": 0}, "run_cap"),
+        ({"parameters": {"x": {"value": 1}}, "name": 3}, "not text"),
+        ({"parameters": {"x": {"value": 1}}, "command": []}, "neither a list"),
+        ({"parameters": {"x": {"value": 1}}, "command": [{}]}, "not a word"),
+        ({"parameters": {"x": {"value": 1}}, "command": ["${program}"]}, "${program}"),
+        ({"parameters": {"x": {"value": 1}}, "command": ["${args_json_file}"]}, "args_json_file"),
+        ({"parameters": {"x": {"value": 1}}, "command": ["${envvar:NOPE}"]}, "NOPE"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named(content: object, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        sweepfile.understood(content, {})
+    assert said in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("s.yaml", "a: [1", "not YAML"),
+        ("s.yaml", "parameters:\n  x: {value: 1}\n  x: {value: 2}", "x is there twice (line 3)"),
+        ("s.yaml", "!!python/object/apply:os.system ['true']", "not YAML"),
+        ("s.yaml", "", "no keys"),
+        ("s.toml", "a = ", "not TOML"),
+        ("s.json", "{}", ".yaml, .yml or .toml"),
+    ],
+)
+def test_a_file_that_cant_be_read_is_named_with_its_line(
+    tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, text, name)
+    assert said in caught.value.message
+    assert name in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_a_file_that_is_not_there_or_not_text_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        sweepfile.read(str(tmp_path / "none.yaml"), {})
+    (tmp_path / "bad.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="UTF-8"):
+        sweepfile.read(str(tmp_path / "bad.yaml"), {})
+
+
+def test_without_pyyaml_one_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(UsageError, match="PyYAML") as caught:
+        read(tmp_path, "a: 1")
+    assert "stoker-gpu[yaml]" in caught.value.hint
+    assert read(tmp_path, TOML, "s.toml", DATA="x").name == "my-sweep"
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["parameters", "x", "values", "min", "max", "command", "method"]),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_any_content_is_a_sweep_or_a_usage_error(content: object) -> None:
+    for one in (content, {"parameters": content}, {"parameters": {"x": content}}):
+        try:
+            sweepfile.understood(one, {})
+        except UsageError:
+            pass
