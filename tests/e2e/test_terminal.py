@@ -143,6 +143,7 @@ def test_a_hang_up_ends_the_job(stoker: StokerHome) -> None:
         stoker.until_pid(1)
         terminal.hang_up()
         eventually(lambda: not is_running(pid), "the job was hung up")
+        terminal.wait()  # It puts the job's end on record before it goes.
     ended = stoker.until_final(1)[0]
     assert ended["signal"] == signal.SIGHUP
 

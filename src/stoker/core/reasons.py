@@ -24,6 +24,11 @@ class QueueIsPaused:
 
 
 @dataclass(frozen=True, slots=True)
+class DaemonIsEnding:
+    """The daemon starts nothing more, and ends with the last job that runs."""
+
+
+@dataclass(frozen=True, slots=True)
 class GroupIsFull:
     """As many of its group run as may."""
 
@@ -108,6 +113,7 @@ class IsNext:
 Reason = (
     IsHeld
     | QueueIsPaused
+    | DaemonIsEnding
     | GroupIsFull
     | WaitsForTime
     | WaitsForJobs
@@ -145,6 +151,8 @@ def words(reason: Reason, now_ms: int) -> str:
             return "the queue is paused; `stoker resume` lets it go on"
         case QueueIsPaused(group=group):
             return f"group {group} is paused; `stoker resume --group {group}` lets it go on"
+        case DaemonIsEnding():
+            return "the daemon is draining: it starts nothing more; the next one will"
         case GroupIsFull(group=group, max_running=most):
             return f"group {group} runs at most {plural(most, 'job')} at a time"
         case WaitsForTime(until_ms=until, after_failure=failed):

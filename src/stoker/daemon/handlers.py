@@ -148,7 +148,7 @@ class Handlers:
     # ------------------------------------------------------------------ questions
 
     def _shower(self) -> show.Shower:
-        return show.Shower(self.views, self.attempts)
+        return show.Shower(self.views, self.attempts, self.rounds.engine.starts_nothing)
 
     def _selected(self, select: msg.Select) -> list[int]:
         return selected(select, self.views, self.rounds.state, _ALL_STATES)

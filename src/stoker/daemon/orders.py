@@ -302,7 +302,9 @@ def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> T
         grace_ms=grace,
         retries=asked.retries if "retries" in changes else terms.retries,
     )
-    if asked.signal is not None:
+    if "signal" in changes and asked.signal is None:
+        edited = replace(edited, signal=None, signal_before_ms=0)
+    elif asked.signal is not None:
         asked.time_limit_ms = limit
         new = sub.terms_of(asked, grace, terms.attached)
         edited = replace(edited, signal=new.signal, signal_before_ms=new.signal_before_ms)

@@ -11,7 +11,7 @@ from typing import Any
 from stoker.core.forecast import expected_start_ms
 from stoker.core.model import ACTIVE, QUEUED, Gpu, Job, JobState, Need, Terms
 from stoker.core.plan import reason_for
-from stoker.core.reasons import Reason, as_data, outcome_words, words
+from stoker.core.reasons import DaemonIsEnding, Reason, as_data, outcome_words, words
 from stoker.core.state import State
 from stoker.executors.attempt_dir import attempt_dir_text
 from stoker.store.views import Views, outcome_of
@@ -20,21 +20,25 @@ from stoker.store.views import Views, outcome_of
 class Shower:
     """Turns rows and state into what is shown."""
 
-    def __init__(self, views: Views, attempts: Path) -> None:
+    def __init__(self, views: Views, attempts: Path, draining: bool) -> None:
         self._views = views
+        self._draining = draining
         self._root = str(attempts)
 
     def jobs(self, state: State, job_ids: Iterable[int]) -> list[dict[str, Any]]:
         """The jobs, in the order of their ids."""
-        reasons = _Reasons(state)
+        reasons = _Reasons(state, self._draining)
         return [self._job(row, state, reasons) for row in self._views.rows(job_ids)]
 
     def with_attempts(self, state: State, job_ids: Iterable[int]) -> list[dict[str, Any]]:
         """The jobs, each with all its attempts."""
-        jobs = self.jobs(state, job_ids)
-        for job in jobs:
-            rows = self._views.attempts(job["id"])
-            job["attempts"] = [self._attempt(row, job) for row in rows]
+        reasons = _Reasons(state, self._draining)
+        jobs = []
+        for row in self._views.rows(job_ids):
+            job = self._job(row, state, reasons)
+            attempts = self._views.attempts(job["id"])
+            job["attempts"] = [self._attempt(one, job, row["launch"]) for one in attempts]
+            jobs.append(job)
         return jobs
 
     def why(self, state: State, job_ids: Iterable[int]) -> list[dict[str, Any]]:
@@ -52,11 +56,12 @@ class Shower:
                 "jobs_ahead": None,
             }
             if job is not None and job.state in QUEUED:
-                reason = reason_for(state, job)
+                # Each for itself: jobs alike in all but their order may be held back by others.
+                reason = _Reasons(state, self._draining).of(job)
                 answer["reason"] = as_data(reason)
                 answer["text"] = words(reason, state.now_ms)
                 answer["jobs_ahead"] = _jobs_ahead(state, job)
-                if job.state is JobState.WAITING:
+                if job.state is JobState.WAITING and not self._draining:
                     answer["starts_at_ms"] = expected_start_ms(state, job.id, expect)
             elif job is not None:
                 where = f" on GPU {', '.join(view['gpus'])}" if view["gpus"] else ""
@@ -115,10 +120,12 @@ class Shower:
             return reasons.text(job)
         return None
 
-    def _attempt(self, row: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
+    def _attempt(
+        self, row: dict[str, Any], job: dict[str, Any], launch: dict[str, Any]
+    ) -> dict[str, Any]:
         outcome = outcome_of(row)
         number = row["number"]
-        log, err_log = self._logs(job, job["id"], number)
+        log, err_log = self._logs(launch, job["id"], number)
         return {
             "attempt": number,
             "state": row["state"] or job["state"],
@@ -147,18 +154,24 @@ class Shower:
 class _Reasons:
     """Why jobs wait, in words; jobs that planning can't tell apart share one answer."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, draining: bool) -> None:
         self._state = state
+        self._draining = draining
         self._by_class: dict[int, Reason] = {}
 
     def text(self, job: Job) -> str:
+        return words(self.of(job), self._state.now_ms)
+
+    def of(self, job: Job) -> Reason:
         cls = self._state.ready.class_of(job)
         if cls is None:
-            return words(reason_for(self._state, job), self._state.now_ms)
+            return reason_for(self._state, job)
+        if self._draining:
+            return DaemonIsEnding()
         reason = self._by_class.get(cls.number)
         if reason is None:
             reason = self._by_class[cls.number] = reason_for(self._state, job)
-        return words(reason, self._state.now_ms)
+        return reason
 
 
 class _Expect:
