@@ -311,6 +311,19 @@ def test_one_gpu_that_hangs_does_not_keep_the_others_from_being_read(
         driver.clear_rules()
 
 
+def test_a_gpu_that_hangs_from_the_first_look_on_hides_only_itself(
+    driver: FakeDriver, built: Built
+) -> None:
+    driver.rule(device=0, delay_s=600)
+    with Observer(driver.environment(built), QUICK) as observer:
+        eventually(
+            lambda: [gpu.id for gpu in observer.observe() or []] == [driver.uuid(1)],
+            "the other is seen",
+        )
+        driver.clear_rules()
+        eventually(lambda: len(observer.observe() or []) == 2, "both are seen")
+
+
 def test_a_missing_library_is_one_line_and_no_gpu(tmp_path: Path) -> None:
     with Observer({"LD_LIBRARY_PATH": str(tmp_path)}, QUICK) as observer:
         assert observer.observe() is None

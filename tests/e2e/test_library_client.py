@@ -10,7 +10,7 @@ import pytest
 from library_home import fifo, library, tell
 from stoker import Client, submit
 from stoker.errors import Failed, NotFound, UsageError
-from stoker_home import StokerHome
+from stoker_home import StokerHome, is_running
 from waiting import PATIENCE_S, eventually
 
 __all__ = ["library"]
@@ -148,8 +148,9 @@ def test_the_daemon_is_asked_and_stopped(client: Client, library: StokerHome) ->
     assert client.daemon()["pid"] == library.daemon_pid()
     assert client.status()["counts"]["running"] == 0
     assert client.call("hello")["home"] == library.home.root
+    daemon = library.daemon_pid()
     client.stop_daemon()
-    eventually(lambda: not Path(library.home.socket).exists(), "it is gone")
+    eventually(lambda: not is_running(daemon), "it is gone")
     with Client(library.home.root) as again:
         assert again.ls() == []  # it was started again
 

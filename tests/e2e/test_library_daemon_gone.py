@@ -72,8 +72,9 @@ def test_a_daemon_that_was_stopped_on_purpose_is_waited_for_and_not_started(
 
 def test_a_new_call_starts_the_daemon_again_as_any_new_order_does(library: StokerHome) -> None:
     assert submit(gpus_seen).result(PATIENCE_S) == "0"
+    daemon = library.daemon_pid()
     library.call("shutdown", mode="leave")
-    eventually(lambda: not os.path.exists(library.home.socket), "it is gone")
+    eventually(lambda: not is_running(daemon), "it is gone")
     assert submit(gpus_seen).result(PATIENCE_S) == "0"
 
 

@@ -19,7 +19,7 @@ ALL_FAULTS = Faults(clock_jumps=3, gpus_lost=3, power_cuts=2, disk_full=2)
 PRINT_LOG = """
 from stoker.sim.faults import EveryNth, Steps
 from stoker.sim.run import Faults, Simulation
-run = Simulation(5, 60, Steps(EveryNth(40, 3)), Faults(3, 3, 2, 2))
+run = Simulation(5, 60, Steps(EveryNth(40, 3)), Faults(3, 3, 3, 2, 2))
 run.run()
 print("\\n".join(map(repr, run.log)))
 """

@@ -191,6 +191,10 @@ IN_WORDS: list[tuple[why.Reason, str]] = [
     (why.IsHeld(), "held; `stoker release` lets it go"),
     (why.QueueIsPaused(None), "the queue is paused; `stoker resume` lets it go on"),
     (why.QueueIsPaused("a"), "group a is paused; `stoker resume --group a` lets it go on"),
+    (
+        why.DaemonIsEnding(),
+        "the daemon is draining: it starts nothing more; the next one will",
+    ),
     (why.GroupIsFull("a", 1), "group a runs at most 1 job at a time"),
     (why.GroupIsFull("a", 2), "group a runs at most 2 jobs at a time"),
     (why.WaitsForTime(60_000, False), "starts in 1m 00s"),

@@ -72,13 +72,12 @@ def test_a_submission_that_can_t_be_saved_now_is_repeated_until_it_is_taken(
 def test_a_submission_that_was_cut_off_is_repeated_with_its_token(
     capsys: pytest.CaptureFixture[str], home: Path
 ) -> None:
-    points = {"points": {}}
-
     def known(request: dict[str, Any]) -> Answer:
-        return {"points": {p: {"id": i + 1, "state": "succeeded"} for i, p in
-                           enumerate(request["points"])}}  # fmt: skip
+        found = {p: {"id": n, "state": "succeeded"} for n, p in enumerate(request["points"], 1)}
+        return {"points": found}
 
-    script: Script = {"submit": in_turn([GONE], {"ids": [1, 2]}), "points": in_turn(known, points)}
+    # Taken, and its jobs over, before the answer: nobody will ever hear of their end again.
+    script: Script = {"submit": in_turn([GONE], {"ids": [1, 2]}), "points": known}
     code, err, daemon = fed(capsys, home, script)
     assert code == 0, err
     first, second = daemon.sent("submit")

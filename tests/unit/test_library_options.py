@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stoker.errors import UsageError
-from stoker.library.options import is_option, job_fields
+from stoker.library.options import call_fields, is_option, job_fields
 from stoker.quantities import moment_ms
 
 
@@ -103,3 +103,9 @@ def test_every_option_of_add_is_an_option_of_the_library() -> None:
 
     for option in JOB_OPTIONS:
         assert is_option(option.key), option.name
+
+
+def test_a_call_has_no_command_line_to_append_gpus_to() -> None:
+    with pytest.raises(UsageError, match="gpu_arg"):
+        call_fields({"gpu_arg": True})
+    assert call_fields({"gpus": 2}) == {"gpus": 2}

@@ -74,11 +74,9 @@ class Known:
         """Take in a round of readings; positions that were not read keep what they had."""
         positions = list(positions)
         told = {reading.id for reading in read.values() if reading.id}
-        waiting = {
-            self._at[p] for p in positions if p not in read and self._at.get(p, "") not in told
-        }
-        missing = [id for id in self.devices if id not in told and id not in waiting]
         at = {p: self._at[p] for p in positions if p not in read and p in self._at}
+        waiting = set(at.values())
+        missing = [id for id in self.devices if id not in told and id not in waiting]
         for position, reading in read.items():
             if reading.id:
                 before = self.devices.get(reading.id)

@@ -139,40 +139,11 @@ class Client:
     ) -> list[Job]:
         """Return when all of these jobs have ended; TimeoutError if the time (s) passes first."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        with self._lock, whole_answers(self._connection):
-            ids = [str(job["id"]) for job in self.ls(*jobs, name=name, group=group, all=True)]
-            if not ids:
-                return []
-            while True:
-                try:
-                    self._connection.send("wait", select={"ids": ids})
-                    left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
-                    ended = _jobs(self._connection.receive(left_s))
-                    if all(job["state"] in FINAL for job in ended):
-                        return ended
-                except NoAnswerYet:
-                    self.close()
-                    raise TimeoutError("not all of these jobs have ended") from None
-                except ConnectionLost:
-                    self.close()
-                except Unavailable:
-                    self._wait_for_daemon(deadline)
-
-    def _wait_for_daemon(self, deadline: float | None) -> None:
-        """The daemon was stopped on purpose: it is not for us to start it again."""
-        self.close()
-        autostart, self._connection.autostart = self._connection.autostart, False
-        try:
-            while True:
-                try:
-                    self._connection.connect()
-                    return
-                except Unreachable:
-                    if deadline is not None and time.monotonic() >= deadline:
-                        raise TimeoutError("the daemon was stopped") from None
-                    time.sleep(_LOOK_AGAIN_S)
-        finally:
-            self._connection.autostart = autostart
+        ids = [str(job["id"]) for job in self.ls(*jobs, name=name, group=group, all=True)]
+        # On a connection of its own, so that other threads can go on with this client.
+        mine = self._connection
+        with Connection(mine.home, autostart=mine.autostart) as connection:
+            return _ended(connection, ids, deadline) if ids else []
 
     # --- orders about jobs ---
 
@@ -279,6 +250,40 @@ def exit_code(job: Job) -> int:
     if job.get("signal"):
         return 128 + int(job["signal"])
     return int(job.get("exit_code") or 1)
+
+
+def _ended(connection: Connection, ids: list[str], deadline: float | None) -> list[Job]:
+    """The jobs once all of them have ended, whatever becomes of the daemon meanwhile."""
+    while True:
+        try:
+            connection.send("wait", select={"ids": ids})
+            left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+            ended = _jobs(connection.receive(left_s))
+            if all(job["state"] in FINAL for job in ended):
+                return ended
+        except NoAnswerYet:
+            raise TimeoutError("not all of these jobs have ended") from None
+        except ConnectionLost:
+            connection.close()
+        except Unavailable:
+            _wait_for_daemon(connection, deadline)
+
+
+def _wait_for_daemon(connection: Connection, deadline: float | None) -> None:
+    """The daemon was stopped on purpose: it is not for us to start it again."""
+    connection.close()
+    autostart, connection.autostart = connection.autostart, False
+    try:
+        while True:
+            try:
+                connection.connect()
+                return
+            except Unreachable:
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise TimeoutError("the daemon was stopped") from None
+                time.sleep(_LOOK_AGAIN_S)
+    finally:
+        connection.autostart = autostart
 
 
 # --- forms ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 from stoker.errors import UsageError
 from stoker.library.channel import Channel, Draft, channel
 from stoker.library.futures import JobFuture
-from stoker.library.options import Fields, is_option, job_fields
+from stoker.library.options import Fields, call_fields, is_option
 from stoker.library.pickling import pickled
 from stoker.quantities import MAX_LABEL_CHARS
 
@@ -35,7 +35,7 @@ def submit(fn: Callable[..., T], /, *args: Any, **options_and_keywords: Any) -> 
     options = {k: v for k, v in options_and_keywords.items() if is_option(k)}
     keywords = {k: v for k, v in options_and_keywords.items() if k not in options}
     _check_call(fn, args, keywords)
-    future: JobFuture[T] = channel().submit([draft(fn, args, keywords, job_fields(options))])[0]
+    future: JobFuture[T] = channel().submit([draft(fn, args, keywords, call_fields(options))])[0]
     return future
 
 
@@ -89,7 +89,7 @@ class Executor(StandardExecutor):
     ) -> None:
         if "gpus" in options:
             raise UsageError("an Executor has gpus_per_job instead of gpus", "write gpus_per_job=2")
-        self._fields = job_fields({**options, "gpus": gpus_per_job})
+        self._fields = call_fields({**options, "gpus": gpus_per_job})
         self._channel: Channel = channel()
         number = next(_executor_numbers)
         self._fields.setdefault("group", f"{self._channel.default_group}-{number}")

@@ -36,6 +36,17 @@ def job_fields(options: Mapping[str, Any], here: str | None = None) -> Fields:
     return fields
 
 
+def call_fields(options: Mapping[str, Any]) -> Fields:
+    """The same for a job that is a call and not a command."""
+    fields = job_fields(options)
+    if fields.get("gpu_arg"):
+        raise UsageError(
+            "a call has no command line for gpu_arg to append to",
+            "the call finds its GPUs in CUDA_VISIBLE_DEVICES and STOKER_GPUS",
+        )
+    return fields
+
+
 def is_option(name: str) -> bool:
     """True if a job has such an option."""
     return name in _CONVERTERS

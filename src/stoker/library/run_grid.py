@@ -16,7 +16,7 @@ from stoker.library.channel import Draft, channel
 from stoker.library.executor import title_of
 from stoker.library.futures import JobFuture
 from stoker.library.grids import folder_name
-from stoker.library.options import job_fields
+from stoker.library.options import call_fields, job_fields
 from stoker.library.pickling import pickled
 from stoker.library.task import RESULT, TaskCall
 
@@ -39,7 +39,7 @@ def run_grid(
     check_task(task)
     root = os.path.abspath(folder)
     common = getattr(task, "options", {}) if isinstance(task, type) else {}
-    base = {"name": title(task), **job_fields({**common, **options})}
+    base = {"name": title(task), **call_fields({**common, **options})}
     known: dict[str, JobFuture[Any]] = {}
     drafts: dict[str, Draft] = {}
     order: list[str] = []

@@ -105,6 +105,7 @@ def of_run(run: Simulation) -> Hashable:
         processes,
         frozenset(world.made),
         frozenset(world.unsettled),
+        tuple(world.told),
         tuple((gpu_id, frozenset(held)) for gpu_id, held in world.ledger.items()),
         world.sighting,
     )

@@ -32,6 +32,7 @@ class Faults:
 
     clock_jumps: int = 4
     gpus_lost: int = 2
+    facts_repeated: int = 4
     power_cuts: int = 0
     disk_full: int = 0
 
@@ -132,6 +133,8 @@ class Simulation:
             gpu_id = random.choice(scenario.GPUS).id
             self._outside_at(moment, _loses_gpu(gpu_id))
             self._outside_at(moment + random.randrange(1, 5_000), _finds_all_gpus)
+        for _ in range(faults.facts_repeated):
+            self._outside_at(random.randrange(until_ms), _repeats_facts)
         for _ in range(faults.power_cuts):
             self._outside_at(random.randrange(until_ms), Simulation.cut_power)
         for _ in range(faults.disk_full):
@@ -252,6 +255,10 @@ def _loses_gpu(gpu_id: str) -> Happening:
 
 def _finds_all_gpus(run: Simulation) -> None:
     run.world.show(scenario.GPUS)
+
+
+def _repeats_facts(run: Simulation) -> None:
+    run.world.tell_again()
 
 
 def _fills_the_disk(run: Simulation) -> None:

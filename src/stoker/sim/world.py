@@ -20,6 +20,7 @@ from stoker.core.model import Cause, Exit, Gpu, Job, Need, Reservation
 from stoker.ports import Reading, SeenGpu, Sighting
 
 NEVER_MS = 10**15
+MOST_TOLD = 30
 
 Key = tuple[int, int]  # job, attempt
 
@@ -84,6 +85,7 @@ class World:
         self.processes: dict[Key, Process] = {}
         self.made: set[Key] = set()  # attempts for which there once was a process
         self.unsettled: list[ev.Fact] = []
+        self.told: list[ev.Fact] = []  # the latest of those that are settled
         self.ledger: dict[str, dict[Key, Reservation]] = {g.id: {} for g in gpus}
         self._gpus = {g.id: Gpu(g.id, g.memory_mib) for g in gpus}
         self.sighting = Sighting(cpus, tuple(gpus))
@@ -96,6 +98,7 @@ class World:
         other.processes = {key: replace(process) for key, process in self.processes.items()}
         other.made = self.made.copy()
         other.unsettled = self.unsettled.copy()
+        other.told = self.told.copy()
         other.ledger = {gpu_id: held.copy() for gpu_id, held in self.ledger.items()}
         return other
 
@@ -122,6 +125,11 @@ class World:
         for held in self.ledger.values():
             held.clear()
 
+    def tell_again(self) -> None:
+        """Facts that are long settled are told once more, as by an executor that forgot."""
+        random = Random(f"{self._seed} {self.clock.true_ms} again")
+        self.unsettled += random.sample(self.told, min(len(self.told), MOST_TOLD // 2))
+
     def show(self, gpus: Iterable[SeenGpu]) -> None:
         """From now on, these GPUs are seen."""
         self.sighting = replace(self.sighting, gpus=tuple(gpus))
@@ -130,7 +138,7 @@ class World:
 
     def adopt(self, active: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor: what the state thinks is alive and is not has vanished."""
-        told = self._told()
+        told = self._being_told()
         for job in active:
             attempt = job.active
             assert attempt is not None
@@ -171,10 +179,11 @@ class World:
         """See ports.Executor."""
         done = {id(fact) for fact in facts}
         self.unsettled = [fact for fact in self.unsettled if id(fact) not in done]
+        self.told = [*self.told, *facts][-MOST_TOLD:]
 
     # ------------------------------------------------------------------ its parts
 
-    def _told(self) -> set[Key]:
+    def _being_told(self) -> set[Key]:
         return {(fact.job_id, fact.attempt) for fact in self.unsettled}
 
     def _started(self, key: Key) -> ev.AttemptStarted:
@@ -182,7 +191,7 @@ class World:
 
     def _start(self, command: cmd.Start | cmd.StartAttached) -> None:
         key = (command.job_id, command.attempt)
-        if key in self.made or key in self._told():
+        if key in self.made or key in self._being_told():
             return
         behaviours = self.behaviours[command.job_id]
         behaviour = behaviours[min(command.attempt, len(behaviours)) - 1]
@@ -210,7 +219,7 @@ class World:
         key = (command.job_id, command.attempt)
         process = self.processes.get(key)
         if process is None:
-            if key not in self.made and key not in self._told():
+            if key not in self.made and key not in self._being_told():
                 stopped = ev.AttemptNotStarted(self.clock.now_ms, *key, why="stopped first")
                 self.unsettled.append(stopped)
             return

@@ -227,13 +227,14 @@ class Feed:
     def _pursue(self) -> None:
         """Give the order that is due now, if there is one."""
         talk = self._talk
+        if not talk.is_free or self.stage is Stage.LEAVING:
+            return
         if talk.missed_something:
+            # A submission that was under way has been answered by now: its jobs are among these.
             talk.missed_something = False
             self._unsure = list(self._jobs.values())
             for line in self._unsure:
                 line.asked = ""
-        if not talk.is_free or self.stage is Stage.LEAVING:
-            return
         if self._unsure:
             self._ask_about_the_unsure()
         elif self.stage is Stage.STOPPING:
