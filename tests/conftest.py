@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from fakegpu.build import Built, build, has_compiler
 from stoker_home import StokerHome, processes_with
 from waiting import eventually
 
@@ -31,6 +33,15 @@ def stoker(home: StokerHome) -> StokerHome:
     """A Stoker whose daemon runs, with four declared GPUs."""
     home.start(gpus="0-3")
     return home
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The stand-in NVIDIA driver, built once for all workers."""
+    if not has_compiler():
+        assert not os.environ.get("CI"), "the tests on the stand-in driver need a C compiler"
+        pytest.skip("no C compiler: the stand-in NVIDIA driver can't be built")
+    return build(tmp_path_factory.getbasetemp().parent / "fakegpu")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fakegpu.build import Built, build
+from fakegpu.build import Built
 from fakegpu.driver import (
     GPU_IS_LOST,
     HOST_BRIDGE,
@@ -33,11 +33,6 @@ from waiting import eventually
 QUICK = Pace(interval_s=0.05, timeout_s=0.4, retry_s=0.3)
 # For what must not be taken for a hang on a machine under load.
 CALM = Pace(interval_s=0.05, timeout_s=30, retry_s=0.3)
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return build(tmp_path_factory.getbasetemp().parent / "fakegpu")
 
 
 @pytest.fixture

@@ -382,3 +382,19 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_have_completions_too(home: StokerHome, shell: str) -> None:
     assert "stoker" in home.stoker("completion", shell)
+
+
+def test_those_who_follow_a_group_hear_of_each_start_and_end_once(stoker: StokerHome) -> None:
+    with stoker.client() as follower:
+        follower.call("follow", group="g")
+        jobs = [{"argv": ["true"], "group": "g"}]
+        stoker.submit_all(jobs, token="once")
+        stoker.until_final(1)
+        for _ in range(3):
+            stoker.submit_all(jobs, token="once")  # A turn in which nothing changes.
+        stoker.submit_all(jobs, token="again")
+        told = []
+        while ("ended", 2) not in told:
+            line = follower.receive(60)
+            told.append((line["event"], line["id"]))
+    assert told == [("started", 1), ("ended", 1), ("started", 2), ("ended", 2)]

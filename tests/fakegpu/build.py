@@ -51,6 +51,11 @@ class Built:
         return self.bin_dir / "nvidia-cuda-mps-control"
 
 
+def has_compiler() -> bool:
+    """True if the stand-in can be built here."""
+    return bool(shutil.which("cc") or shutil.which("gcc"))
+
+
 def build(cache: Path) -> Built:
     """The stand-in, built under `cache` unless the same sources were built there before."""
     compiler = shutil.which("cc") or shutil.which("gcc")

@@ -8,16 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from fakegpu import layout
 from fakegpu.build import Built, build
 from fakegpu.driver import MIB, FakeDriver
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return build(tmp_path_factory.getbasetemp().parent / "fakegpu")
 
 
 def ask_nvml(driver: FakeDriver, built: Built, program: str) -> str:

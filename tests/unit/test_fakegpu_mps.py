@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fakegpu.build import Built, build
+from fakegpu.build import Built
 from fakegpu.driver import FakeDriver
 from waiting import eventually
 
@@ -82,11 +82,6 @@ class Mps:
             process.kill()
             process.communicate()
         self.ask("quit -t 0")
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return build(tmp_path_factory.getbasetemp().parent / "fakegpu")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fakegpu.build import Built, build
+from fakegpu.build import Built
 from fakegpu.driver import GPU_IS_LOST, FakeDriver
 from waiting import eventually
 
@@ -54,11 +54,6 @@ class Trainer:
         for process in self.started:
             process.kill()
             process.communicate()
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return build(tmp_path_factory.getbasetemp().parent / "fakegpu")
 
 
 @pytest.fixture

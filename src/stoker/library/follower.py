@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from typing import Any, Protocol
 
-from stoker.api.client import Client, NoAnswerYet
+from stoker.api.client import Client, ConnectionLost, NoAnswerYet
 from stoker.api.paths import Home
 from stoker.errors import StokerError, Unavailable, Unreachable
 
@@ -60,15 +60,24 @@ class Follower:
     def follow(self, group: str) -> int:
         """Hear of a group; it is followed when this returns. The answer is for `still_heard`."""
         if threading.current_thread() is self._thread:
-            # A callback submits something: nobody else would do this while we wait for it.
-            if group not in self._followed:
-                self._note(group)
-                self._follow(group)
-            return self._losses
+            return self._follow_from_callback(group)
         with self._changed:
             if group not in self._followed:
                 self._ask(group)
             return self._losses
+
+    def _follow_from_callback(self, group: str) -> int:
+        """A callback submits something: nobody else would do this while we wait for it."""
+        if group not in self._followed:
+            self._note(group)
+            try:
+                if self._client.fileno() < 0:
+                    return -1  # As below, for an earlier callback.
+                self._follow(group)
+            except StokerError:
+                self._client.close()
+                return -1  # The loop will notice that the connection broke, and mend it.
+        return self._losses
 
     def still_heard(self, since: int) -> None:
         """Somebody waits for jobs queued after `follow` gave `since`: see that none is missed."""
@@ -76,7 +85,7 @@ class Follower:
             if self._losses == since:
                 return
             self._stale = True
-        os.write(self._wake_out, b"x")
+        self._wake()
 
     def _ask(self, group: str) -> None:
         self._refused = None
@@ -85,7 +94,7 @@ class Follower:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="stoker", daemon=True)
             self._thread.start()
-        os.write(self._wake_out, b"x")
+        self._wake()
         try:
             self._changed.wait_for(lambda: group in self._followed or self._refused is not None)
         finally:
@@ -96,6 +105,12 @@ class Follower:
     def _note(self, group: str) -> None:
         if group not in self._wanted:
             self._wanted.append(group)
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_out, b"x")
+        except BlockingIOError:
+            pass  # It has been woken many times over.
 
     # --- the thread ---
 
@@ -110,12 +125,17 @@ class Follower:
                 with self._changed:
                     self._followed.clear()
                     self._losses += 1
-                self._come_back(error)
+                if isinstance(error, Unreachable | Unavailable):
+                    self._come_back(error)
+                else:
+                    self._give_up(error)  # The daemon is there, and refuses.
 
     def _needed(self) -> bool:
+        return self._is_asked() or self._listener.waits()
+
+    def _is_asked(self) -> bool:
         with self._changed:
-            asked = self._asking > 0 and self._refused is None
-        return asked or self._listener.waits()
+            return self._asking > 0 and self._refused is None
 
     def _come_back(self, error: StokerError) -> None:
         """Connect again if anybody needs it."""
@@ -123,6 +143,8 @@ class Follower:
         if stopped and self._listener.waits():
             log.warning("the daemon was stopped; waiting for it (`stoker daemon start`)")
         while self._needed():
+            # A new submission is a wish for a daemon, as any new order is.
+            stopped = stopped and not self._is_asked()
             self._client.autostart = not stopped
             try:
                 self._client.connect()
@@ -133,8 +155,7 @@ class Follower:
                     return
             finally:
                 self._client.autostart = True
-            if self._pause(_LOOK_AGAIN_S):
-                stopped = False  # A new submission is a wish for a daemon.
+            self._pause(_LOOK_AGAIN_S)
 
     def _give_up(self, error: StokerError) -> None:
         with self._changed:
@@ -148,19 +169,22 @@ class Follower:
         self._follow_wanted()
         # Whatever began before we followed, or while nobody listened, is asked for.
         self._listener.catch_up()
+        connection = self._client.fileno()
         poll = select.poll()
-        poll.register(self._client.fileno(), select.POLLIN)
+        poll.register(connection, select.POLLIN)
         poll.register(self._wake_in, select.POLLIN)
         while True:
             while self._events:
                 self._pass_on(self._events.popleft())
+            if self._client.fileno() != connection:
+                raise ConnectionLost("the connection broke while a callback used it")
             if not self._client.has_line():
                 ready = [fd for fd, _ in poll.poll()]
                 if self._wake_in in ready:
                     self._drain_wakes()
                     self._follow_wanted()
                     self._look_again()
-                if self._client.fileno() not in ready:
+                if connection not in ready:
                     continue
             try:
                 self._events.append(self._client.receive(0))
@@ -199,13 +223,12 @@ class Follower:
             self._followed.add(group)
             self._changed.notify_all()
 
-    def _pause(self, timeout_s: float | None) -> bool:
-        """Sleep until somebody wakes us, or so long; True if somebody did."""
+    def _pause(self, timeout_s: float | None) -> None:
+        """Sleep until somebody wakes us, or so long."""
         poll = select.poll()
         poll.register(self._wake_in, select.POLLIN)
-        ready = poll.poll(None if timeout_s is None else timeout_s * 1000)
+        poll.poll(None if timeout_s is None else timeout_s * 1000)
         self._drain_wakes()
-        return bool(ready)
 
     def _drain_wakes(self) -> None:
         try:
