@@ -29,15 +29,15 @@ _NOTICE_S = 1.0
 NOT_FOUND = 127
 
 
-class _Leave(Exception):
+class Leave(Exception):
     """A signal came while the job had not started: it is not wanted any more."""
 
     def __init__(self, number: int) -> None:
         self.exit_code = 128 + number
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
-    raise _Leave(number)
+def leave_on_signal(number: int, frame: FrameType | None) -> None:
+    raise Leave(number)
 
 
 def run(args: Args) -> int:
@@ -45,16 +45,16 @@ def run(args: Args) -> int:
     request = submission(args)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _leave)
-    attachment = _Attachment(request)
+            signal.signal(number, leave_on_signal)
+    attachment = Attachment(request)
     try:
         return attachment.follow()
-    except _Leave as leave:
+    except Leave as left:
         attachment.cancel()
-        return leave.exit_code
+        return left.exit_code
 
 
-class _Attachment:
+class Attachment:
     """One job and its terminal, from the submission to the end of its last attempt."""
 
     def __init__(self, request: dict[str, Any]) -> None:

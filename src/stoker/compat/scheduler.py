@@ -18,7 +18,7 @@ from stoker.api.client import Client
 from stoker.cli.jobspec import current_directory, find_program, submission
 from stoker.cli.options import parse
 from stoker.cli.run import VERB as RUN
-from stoker.cli.run import _Leave, _leave
+from stoker.cli.run import Leave, leave_on_signal
 from stoker.cli.terminal import out, say
 from stoker.compat.scheduler_task import Kept, Task
 from stoker.errors import StokerError, UsageError
@@ -147,12 +147,12 @@ def _run(text: str, args: argparse.Namespace) -> int:
     task = Task(request, out_kept, err_kept)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _leave)
+            signal.signal(number, leave_on_signal)
     try:
         code = task.follow()
-    except _Leave as leave:
+    except Leave as left:
         task.cancel()
-        code = leave.exit_code
+        code = left.exit_code
     finally:
         if new and not task.started_at:
             _remove_if_empty(folder)

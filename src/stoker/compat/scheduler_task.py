@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from stoker.cli.attached import AttachedProcess, CouldNotStart
-from stoker.cli.run import NOT_FOUND, _Attachment
+from stoker.cli.run import NOT_FOUND, Attachment
 from stoker.cli.terminal import say
 from stoker.compat.guardian import Guardian
 from stoker.compat.kept_output import KeptStream
@@ -48,7 +48,7 @@ class Kept:
                 number += 1
 
 
-class Task(_Attachment):
+class Task(Attachment):
     """A job in this terminal that waits for its turn; `follow` gives its exit code."""
 
     def __init__(self, request: dict[str, Any], out: Kept, err: Kept) -> None:
