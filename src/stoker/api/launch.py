@@ -77,20 +77,24 @@ def _start(home: Home) -> None:
     os.set_inheritable(report, True)
     log = os.open(home.log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
     nothing = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-    python = [sys.executable, "-m"]
+    # -P: a file of the user's in this directory must not stand in for a module of ours.
+    python = [sys.executable, "-P", "-m"]
     command = [
         *python, "stoker.executors.keeper", home.attempts, os.path.join(home.root, "ledgers"),
         *python, "stoker.daemon.main", str(report),
     ]  # fmt: skip
     env = {k: v for k, v in os.environ.items() if k not in _OF_AN_ATTEMPT}
     env["STOKER_HOME"] = home.root
+    package_root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    others = [os.path.abspath(part) for part in env.get("PYTHONPATH", "").split(":") if part]
+    env["PYTHONPATH"] = os.pathsep.join([package_root, *others])
     actions = [
         (os.POSIX_SPAWN_DUP2, nothing, 0),
         (os.POSIX_SPAWN_DUP2, log, 1),
         (os.POSIX_SPAWN_DUP2, log, 2),
     ]
     try:
-        pid = _spawn_in_root(command, env, actions)
+        pid = os.posix_spawn(command[0], command, env, file_actions=actions, setsid=True)
     finally:
         for fd in (report, log, nothing):
             os.close(fd)
@@ -103,23 +107,6 @@ def _start(home: Home) -> None:
     os.close(ready)
     os.waitpid(pid, 0)  # It has handed over to the keeper proper.
     _understand(line.decode(errors="replace").strip(), home)
-
-
-def _spawn_in_root(
-    command: list[str], env: dict[str, str], actions: list[tuple[int, int, int]]
-) -> int:
-    """In "/", so that no file system is kept busy; the path to our package is made absolute."""
-    package_root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    env["PYTHONPATH"] = os.pathsep.join(
-        [package_root, *(os.path.abspath(p) for p in env.get("PYTHONPATH", "").split(":") if p)]
-    )
-    here = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.chdir("/")
-        return os.posix_spawn(command[0], command, env, file_actions=actions, setsid=True)
-    finally:
-        os.fchdir(here)
-        os.close(here)
 
 
 def _understand(line: str, home: Home) -> None:

@@ -138,6 +138,7 @@ class Daemon:
         server.close()
         for connection in list(self.handlers.connections):
             connection.say_goodbye()
+            connection.close()  # What comes now is for the next daemon.
         await asyncio.sleep(0)  # Answers that are on their way leave before we do.
         os.unlink(self.home.socket)
 

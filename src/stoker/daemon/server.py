@@ -130,6 +130,12 @@ class Connection(asyncio.Protocol):
             hint = "`stoker daemon start` starts it again"
             self.fail(Unavailable("the daemon was stopped", hint))
 
+    def close(self) -> None:
+        """Take no more requests; answers on their way still arrive."""
+        self._requests.clear()
+        if self._transport is not None:
+            self._transport.close()
+
     @property
     def closed(self) -> bool:
         """True if the client is gone."""

@@ -128,6 +128,7 @@ def main() -> None:
     attempts, ledgers, *command = sys.argv[1:]
     if os.fork():
         os._exit(0)  # Nobody's child: whoever started us, a job perhaps, may end as it likes.
+    os.chdir("/")  # No file system is to be kept busy by us.
     become_subreaper()
     # A terminal's Ctrl-C or a logout is not for us: we hold the truth of running jobs.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):

@@ -101,7 +101,8 @@ class Live(Plain):
         if self._lines or wanted != self._drawn:
             above = "".join(f"{line}\n" for line in self._lines)
             self._lines.clear()
-            write(f"\r\x1b[K{above}{wanted}")
+            # The cursor waits at the beginning, where other words would go over the line.
+            write(f"\r\x1b[K{above}{wanted}\r")
             self._drawn = wanted
         self._drawn_at = now
         return _CLOCK_S
