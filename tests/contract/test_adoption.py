@@ -69,6 +69,9 @@ def living(tmp_path: Path) -> Iterator[ProcessId]:
     env = {"PATH": os.environ["PATH"], "STOKER_HOME": str(tmp_path), MARKER: MARK}
     child = subprocess.Popen(["sleep", "600"], env=env, start_new_session=True)
     try:
+        # The kernel closes the pipe by which Popen waits for exec before the environment is there.
+        mark = f"{MARKER}={MARK}".encode()
+        eventually(lambda: processes.has_marker(child.pid, mark), "its environment is there")
         yield identity(child.pid)
     finally:
         child.kill()

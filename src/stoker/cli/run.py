@@ -37,6 +37,7 @@ class Leave(Exception):
 
 
 def leave_on_signal(number: int, frame: FrameType | None) -> None:
+    """For signals while the job waits: see Leave."""
     raise Leave(number)
 
 

@@ -31,10 +31,12 @@ from stoker.executors.ledger import Key, LedgerWriter
 from stoker.executors.processes import (
     ProcessId,
     catches,
+    identify_child,
     is_alive,
     members,
     send,
     stat_of,
+    ticks_since_boot,
 )
 from stoker.executors.spawn import CouldNotStart, Spawner, output_of
 
@@ -200,6 +202,7 @@ class LocalExecutor:
             # intent to start stood in the ledger: adoption has seen to that.
             make_attempt_dir(directory)
             self._ledger.intend(key)
+            ticks_before = ticks_since_boot()
             pid = self._spawner.spawn(
                 command_line(launch, command.gpus, env),
                 launch.cwd,
@@ -212,11 +215,10 @@ class LocalExecutor:
             why = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
             self._tell(ev.AttemptNotStarted(self._now_ms, *key, why))
             return
-        stat = stat_of(pid)
-        assert stat is not None, "our own child is there until we reap it"
-        self._ledger.record(key, stat.id)
+        process = identify_child(pid, ticks_before)
+        self._ledger.record(key, process)
         self._tell(ev.AttemptStarted(self._now_ms, *key, pid))
-        self._watch(key, stat.id, ours=True, own_session=True, grace_ms=command.grace_ms)
+        self._watch(key, process, ours=True, own_session=True, grace_ms=command.grace_ms)
 
     def _withdraw(self) -> None:
         try:

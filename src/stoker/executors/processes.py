@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,24 @@ def boot_id() -> str:
     """Names this boot of the machine: pids of another one mean nothing."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
+
+
+def ticks_since_boot() -> int:
+    """The present moment in the unit of start times."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // _TICK_NS
+
+
+def identify_child(pid: int, ticks_before: int) -> ProcessId:
+    """Our own new child by pid and start time; `ticks_before` is a moment before it was made.
+
+    Start times count ticks of 10 ms, so mostly both ends of its making are in the same one, and
+    /proc, which makes us wait until its program is loaded, need not be asked.
+    """
+    if ticks_since_boot() == ticks_before:
+        return ProcessId(pid, ticks_before)
+    stat = stat_of(pid)
+    assert stat is not None, "our own child is there until we reap it"
+    return stat.id
 
 
 def stat_of(pid: int) -> Stat | None:

@@ -12,6 +12,7 @@ import sqlite3
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -362,12 +363,17 @@ def _attempt(row: tuple[Any, ...]) -> Attempt:
     return Attempt(number, tuple(json.loads(gpus)), placed, started, pid, stop, Warning(warning))
 
 
+@lru_cache(maxsize=1024)
+def _gpus_body(gpus: tuple[str, ...]) -> str:
+    return json.dumps(gpus)
+
+
 def _attempt_row(job_id: int, attempt: Attempt) -> tuple[Any, ...]:
     stop = attempt.stop
     return (
         job_id,
         attempt.number,
-        json.dumps(attempt.gpus),
+        _gpus_body(attempt.gpus),
         attempt.placed_at_ms,
         attempt.started_at_ms,
         attempt.pid,
