@@ -161,6 +161,15 @@ class StokerHome:
         """The daemon's process."""
         return int(self.call("hello")["pid"])
 
+    def daemons(self) -> list[int]:
+        """Every daemon of this home, those that are only just starting too."""
+        found = []
+        for pid in self.processes():
+            words = command_line_of(pid)
+            if b"stoker.daemon.main" in words and b"stoker.executors.keeper" not in words:
+                found.append(pid)
+        return found
+
     def keeper_pid(self) -> int:
         """The daemon's parent."""
         return parent_of(self.daemon_pid())
@@ -232,6 +241,14 @@ def processes_with(variable: bytes, *, prefix: bool = False) -> list[int]:
         if any(item.startswith(variable) if prefix else item == variable for item in environ):
             found.append(int(name))
     return found
+
+
+def command_line_of(pid: int) -> list[bytes]:
+    """The words that a process was started with; none if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def parent_of(pid: int) -> int:

@@ -118,6 +118,26 @@ def test_a_child_of_the_last_intent_is_found_though_its_pid_was_not_noted(tmp_pa
     kept.until_gone()
 
 
+def test_a_child_that_has_not_yet_come_to_its_own_session_is_not_overlooked(
+    tmp_path: Path,
+) -> None:
+    # What the kernel does on a busy machine: the daemon dies while its new child has not run yet.
+    script = """
+import time
+intend(2)
+if os.fork():
+    die()
+time.sleep(0.5)
+os.setsid()
+os.execve("/bin/sh", ["sh", "-c", "exit 8"], {**os.environ, "STOKER_ATTEMPT_ID": "test:2.1"})
+"""
+    kept = Kept(tmp_path, script)
+    entries = kept.ledger()
+    assert entries.intent is None and (2, 1) in entries.pids
+    assert kept.exit(2) == Exit(code=8)
+    kept.until_gone()
+
+
 def test_an_intent_without_a_child_is_withdrawn(tmp_path: Path) -> None:
     kept = Kept(tmp_path, "run(1, 'exit 0'); intend(2); die()")
     entries = kept.ledger()

@@ -15,9 +15,7 @@ from stoker_home import (
     is_running,
     kill_and_wait,
     lines_of,
-    parent_of,
     pid_in,
-    processes_with,
 )
 from waiting import eventually
 
@@ -66,22 +64,10 @@ def kill_while_it_starts(home: StokerHome) -> None:
     """Start a daemon, and kill it as soon as its process is there."""
     starter = home.popen("daemon", "start", stderr=-3)
 
-    def daemons() -> list[int]:
-        marked = processes_with(f"STOKER_HOME={home.home.root}".encode())
-        return [pid for pid in marked if b"stoker.daemon.main" in command_line_of(pid)]
-
-    found = eventually(lambda: daemons() or starter.poll() is not None, "a daemon is starting")
-    for pid in found if isinstance(found, list) else daemons():
-        if parent_of(pid) != 0 and b"stoker.executors.keeper" not in command_line_of(pid):
-            kill_and_wait(pid)
+    eventually(lambda: home.daemons() or starter.poll() is not None, "a daemon is starting")
+    for pid in home.daemons():
+        kill_and_wait(pid)
     starter.wait()
-
-
-def command_line_of(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def test_running_jobs_go_on_and_are_shown_running_again(stoker: StokerHome) -> None:

@@ -17,27 +17,14 @@ from stoker_home import (
     is_running,
     kill_and_wait,
     parent_of,
-    processes_with,
 )
 from waiting import eventually
-
-
-def daemons(home: StokerHome) -> list[int]:
-    found = []
-    for pid in processes_with(f"STOKER_HOME={home.home.root}".encode()):
-        try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[1:3] == [b"-m", b"stoker.daemon.main"]:
-            found.append(pid)
-    return found
 
 
 def test_the_first_command_that_needs_the_daemon_starts_it(home: StokerHome) -> None:
     assert home.cli("daemon", "status").code == 4
     assert home.add("--on", "0,1", "--", "true") == 1
-    assert len(daemons(home)) == 1
+    assert len(home.daemons()) == 1
     assert home.cli("daemon", "status").code == 0
 
 
@@ -49,7 +36,7 @@ def test_a_client_starts_the_daemon_of_its_own_home_and_no_other(
     try:
         with Client(elsewhere.home) as client:
             assert client.call("hello")["home"] == elsewhere.home.root
-        assert not daemons(home)
+        assert not home.daemons()
     finally:
         elsewhere.clean_up()
 
@@ -60,7 +47,7 @@ def test_many_commands_at_once_start_one_daemon(home: StokerHome) -> None:
     ]
     ids = sorted(int(adder.communicate(timeout=120)[0]) for adder in adders)
     assert ids == list(range(1, 9))
-    assert len(daemons(home)) == 1
+    assert len(home.daemons()) == 1
     assert home.log_text().count("ready: version") == 1
 
 
@@ -117,7 +104,7 @@ def test_stop_leaves_running_jobs_running(stoker: StokerHome) -> None:
     pid = stoker.until_pid(job)
     ran = stoker.cli("daemon", "stop")
     assert (ran.code, ran.out) == (0, "") and "1 job goes on without it" in ran.err
-    assert not daemons(stoker) and is_running(pid)
+    assert not stoker.daemons() and is_running(pid)
     go.touch()
     eventually(lambda: not is_running(pid))
     assert stoker.cli("wait", str(job)).code == 31  # It starts the daemon again.
@@ -128,7 +115,7 @@ def test_stop_kill_stops_the_jobs_first_and_keeps_the_rest_waiting(stoker: Stoke
     waiting = stoker.submit("true")
     pid = stoker.until_pid(job)
     assert stoker.cli("daemon", "stop", "--kill").code == 0
-    assert not is_running(pid) and not daemons(stoker)
+    assert not is_running(pid) and not stoker.daemons()
     stoker.start()
     assert stoker.job(job)["state"] == "cancelled"
     assert stoker.until_final(waiting)[0]["state"] == "succeeded"
@@ -165,7 +152,7 @@ def test_restart_changes_the_daemon_and_nothing_else(stoker: StokerHome) -> None
 def test_stop_without_a_daemon_is_no_failure(home: StokerHome) -> None:
     ran = home.cli("daemon", "stop")
     assert ran.code == 0 and "not running" in ran.err
-    assert not daemons(home)
+    assert not home.daemons()
 
 
 def test_sigterm_stops_the_daemon_and_leaves_its_jobs(stoker: StokerHome) -> None:
@@ -200,7 +187,7 @@ def test_a_daemon_started_by_a_job_is_not_part_of_that_job(home: StokerHome) -> 
         assert home.until_final(job)[0]["state"] == "succeeded"
         environ = Path(f"/proc/{inner.daemon_pid()}/environ").read_bytes()
         assert b"STOKER_ATTEMPT_ID" not in environ
-        assert len(daemons(inner)) == 1
+        assert len(inner.daemons()) == 1
     finally:
         inner.clean_up()
 
@@ -229,14 +216,14 @@ def database_says_go(home: StokerHome) -> None:
 
 def test_daemon_run_stands_for_the_daemon_and_passes_a_stop_on(home: StokerHome) -> None:
     service = home.popen("daemon", "run", stderr=subprocess.PIPE)
-    eventually(lambda: daemons(home), "the daemon runs")
+    eventually(lambda: home.daemons(), "the daemon runs")
     eventually(lambda: home.cli("daemon", "status").code == 0)
     job = home.submit("sleep", "600", gpus=0)
     pid = home.until_pid(job)
     service.send_signal(signal.SIGTERM)
     service.communicate(timeout=60)
     assert service.returncode == 0
-    assert not daemons(home) and is_running(pid)
+    assert not home.daemons() and is_running(pid)
 
 
 def test_daemon_run_fails_if_the_daemon_dies(home: StokerHome) -> None:
@@ -261,7 +248,7 @@ def test_install_service_writes_a_unit_that_stops_only_its_own_process(home: Sto
     assert refused.code == 1 and "--force" in refused.err and unit.read_text() == "[Service]\n"
     assert home.cli("daemon", "install-service", "--force").code == 0
     assert unit.read_text() == printed
-    assert not daemons(home), "none of this needs a daemon"
+    assert not home.daemons(), "none of this needs a daemon"
 
 
 def test_an_installed_unit_starts_a_daemon(home: StokerHome) -> None:

@@ -194,17 +194,12 @@ class CoreMachine(RuleBasedStateMachine):
             )
         )
 
-    @precondition(lambda self: self.in_states(JobState.WAITING))
+    @precondition(lambda self: self.in_states(JobState.WAITING, JobState.HELD))
     @rule(number=picks)
-    def hold(self, number: int) -> None:
-        job = self.pick(self.in_states(JobState.WAITING), number)
-        self.happens(ev.JobHeld(self.now, job.id))
-
-    @precondition(lambda self: self.in_states(JobState.HELD))
-    @rule(number=picks)
-    def release(self, number: int) -> None:
-        job = self.pick(self.in_states(JobState.HELD), number)
-        self.happens(ev.JobReleased(self.now, job.id))
+    def hold_or_release(self, number: int) -> None:
+        job = self.pick(self.in_states(JobState.WAITING, JobState.HELD), number)
+        kind = ev.JobReleased if job.state is JobState.HELD else ev.JobHeld
+        self.happens(kind(self.now, job.id))
 
     @precondition(lambda self: self.in_states(JobState.WAITING, JobState.HELD))
     @rule(number=picks, need=needs, terms=terms, priority=priorities, group=groups)
@@ -226,37 +221,28 @@ class CoreMachine(RuleBasedStateMachine):
             self.happens(ev.StopRequested(self.now, job.id, number, Cause.CANCELLED))
 
     @precondition(lambda self: self.last)
-    @rule(number=picks)
-    def retry(self, number: int) -> None:
+    @rule(number=picks, forget=st.sampled_from((False, False, True)))
+    def retry_or_remove(self, number: int, forget: bool) -> None:
         job = self.pick([job for _, job in sorted(self.last.items())], number)
         del self.last[job.id]
+        if forget:
+            self.happens(ev.JobsRemoved(self.now, (job.id,)))
+            assert job.id not in self.store.outcomes
+            return
         event = ev.JobRetried(
             self.now, job.id, job.need, job.terms, job.priority, job.group, (), job.attempt
         )
         self.happens(event)
 
-    @precondition(lambda self: self.last)
-    @rule(number=picks)
-    def remove(self, number: int) -> None:
-        job = self.pick([job for _, job in sorted(self.last.items())], number)
-        if any(job.id in known.unmet for known in self.known.values()):
-            return
-        del self.last[job.id]
-        self.happens(ev.JobsRemoved(self.now, (job.id,)))
-        assert job.id not in self.store.outcomes
+    @rule(what=st.sampled_from((ev.QueuePaused, ev.QueueResumed, ev.QueueResumed)), group=groups)
+    def pause_or_resume(
+        self, what: type[ev.QueuePaused | ev.QueueResumed], group: str | None
+    ) -> None:
+        self.happens(what(self.now, group))
 
-    @rule(group=groups)
-    def pause(self, group: str | None) -> None:
-        self.happens(ev.QueuePaused(self.now, group))
-
-    @precondition(lambda self: self.state.paused or any(g.paused for g in self.groups()))
-    @rule(group=groups)
-    def resume(self, group: str | None) -> None:
-        self.happens(ev.QueueResumed(self.now, group))
-
-    @rule(group=some_groups, most=st.sampled_from((None, 0, 1, 2)))
-    def limit_group(self, group: str, most: int | None) -> None:
-        self.happens(ev.GroupLimited(self.now, group, most))
+    @rule(group=some_groups, most=st.sampled_from((None, 0, 1, 2)), cpus=st.sampled_from((2, 4, 8)))
+    def set_limits(self, group: str, most: int | None, cpus: int) -> None:
+        self.happens(ev.GroupLimited(self.now, group, most), ev.CpusCounted(self.now, cpus))
 
     # ------------------------------------------------------------------ GPUs
 
@@ -283,10 +269,6 @@ class CoreMachine(RuleBasedStateMachine):
         gpu_ids = list(self.state.gpus)
         self.happens(what(self.now, gpu_ids[number % len(gpu_ids)]))
 
-    @rule(cpus=st.sampled_from((1, 4, 8)))
-    def count_cpus(self, cpus: int) -> None:
-        self.happens(ev.CpusCounted(self.now, cpus))
-
     # ------------------------------------------------------------------ planning
 
     @rule()
@@ -311,6 +293,13 @@ class CoreMachine(RuleBasedStateMachine):
         self.happens()
         if not placed:
             self._nobody_is_next_after_all()
+
+    @rule()
+    def plan_and_start(self) -> None:
+        self.plan()
+        for job in self._placed():
+            assert job.active is not None
+            self.happens(ev.AttemptStarted(self.now, job.id, job.active.number, 4711))
 
     def _nobody_is_next_after_all(self) -> None:
         """With nothing changed, the next turn would start nothing either."""

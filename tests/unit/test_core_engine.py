@@ -9,7 +9,7 @@ import pytest
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.commands import Command
-from stoker.core.model import Cause, Exit, Job, JobState, Launch, Need, Terms
+from stoker.core.model import Cause, Exit, Job, JobState, Launch, Need, Requirement, Terms
 from stoker.core.state import Change, State
 from stoker.engine import Decided, Engine, Wish
 from stoker.errors import NotFound, Unavailable
@@ -271,6 +271,28 @@ def test_an_impossible_event_stops_the_turn_before_its_commit() -> None:
     assert list(house.engine.state.jobs) == [1], "memory is as the record has it"
     house.engine.turn([submission()])
     assert list(house.engine.state.jobs) == [1, 2]
+
+
+def test_all_that_can_no_longer_start_is_skipped_in_the_same_turn() -> None:
+    house = House()
+
+    def chain(state: State) -> Decided:
+        jobs = [
+            ev.JobSubmitted(
+                state.now_ms,
+                number,
+                Need(9),
+                Terms(),
+                requires=(Requirement(number - 1, True),) if number > 1 else (),
+            )
+            for number in range(1, 6)
+        ]
+        return Decided(jobs)
+
+    house.engine.turn([chain])
+    house.engine.turn([lambda s: Decided([ev.JobCancelled(s.now_ms, 1)])])
+    assert not house.engine.state.jobs
+    assert {house.store.outcomes[number].state for number in range(2, 6)} == {JobState.SKIPPED}
 
 
 def test_a_daemon_that_drains_starts_nothing_new() -> None:

@@ -22,6 +22,8 @@ from stoker.executors.processes import ProcessId, children_of_this_process, stat
 
 _PR_SET_CHILD_SUBREAPER = 36
 _RETRY_WRITE_S = 1.0
+_LEAVES_WITHIN_S = 5.0
+_LOOK_AGAIN_S = 0.005
 
 
 def become_subreaper() -> None:
@@ -93,6 +95,7 @@ class Keeper:
             # The daemon died between its intent and its note of the pid. Jobs lead their own
             # sessions, so an unknown child that does, and that is younger than all the known
             # ones, is the one that it had just made.
+            _let_children_leave()
             youngest = max((p.start_time for p in self._known), default=0)
             unknown = [
                 stat
@@ -110,6 +113,21 @@ class Keeper:
                 writer.withdraw()
         writer.settle()
         writer.close()
+
+
+def _let_children_leave() -> None:
+    """Wait until no child is in our own session any more, which is but for a moment.
+
+    A child that the daemon had just forked when it was killed may not have run yet. To overlook
+    it would be to run its job twice.
+    """
+    ours = os.getsid(0)
+    deadline = time.monotonic() + _LEAVES_WITHIN_S
+    while time.monotonic() < deadline:
+        stats = [stat_of(pid) for pid in children_of_this_process() or []]
+        if not any(s is not None and s.session == ours and s.state not in "ZX" for s in stats):
+            return
+        time.sleep(_LOOK_AGAIN_S)
 
 
 def _is_of_another(pid: int, key: Key) -> bool:

@@ -1,0 +1,164 @@
+"""Whatever changes is named to the store: the record is as memory is after every kind of event."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from stoker.core import events as ev
+from stoker.core.model import Cause, Exit, JobState, Need, Requirement, Terms
+from stoker.core.state import State
+from stoker.sim.fingerprint import of_state
+from stoker.store.memory import MemoryStore
+
+NOW = 1_700_000_000_000
+
+LIMITED = Terms(time_limit_ms=60_000, signal=10, signal_before_ms=30_000, retries=1)
+
+
+class Recorded:
+    """A state of which each event is committed by itself."""
+
+    def __init__(self) -> None:
+        self.state = State(NOW)
+        self.store = MemoryStore()
+
+    def apply(self, *events: ev.Event) -> None:
+        for event in events:
+            self.state.apply(event)
+            self.store.commit(self.state, self.state.take_change())
+
+    def agrees(self) -> bool:
+        return of_state(self.store.load(self.state.now_ms)) == of_state(self.state)
+
+
+def submitted(job_id: int, *, held: bool = False, after: int | None = None) -> ev.JobSubmitted:
+    requires = () if after is None else (Requirement(after, True),)
+    return ev.JobSubmitted(NOW, job_id, Need(), LIMITED, 0, "a", None, requires, held)
+
+
+GPU = ev.GpuAdded(NOW, "0", 1024)
+PLACED = (GPU, submitted(1), ev.AttemptPlaced(NOW, 1, 1, ("0",)))
+STARTED = (*PLACED, ev.AttemptStarted(NOW, 1, 1, 4711))
+STOPPED = (*STARTED, ev.StopRequested(NOW, 1, 1, Cause.TIME_LIMIT))
+CANCELLED = (submitted(1), ev.JobCancelled(NOW, 1))
+
+# What happens first, and then the event in question.
+HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
+    ((), submitted(1)),
+    ((), submitted(1, held=True)),
+    ((submitted(1),), submitted(2, after=1)),
+    ((submitted(1),), ev.SubmissionTaken(NOW, "token", (1,))),
+    ((submitted(1),), ev.JobHeld(NOW, 1)),
+    ((submitted(1, held=True),), ev.JobReleased(NOW, 1)),
+    ((submitted(1),), ev.JobEdited(NOW, 1, Need(2), Terms(), -3, "b", NOW + 5)),
+    (CANCELLED, ev.JobRetried(NOW, 1, Need(2), Terms(), 4, "b", (), 0)),
+    ((submitted(1),), ev.JobCancelled(NOW, 1)),
+    ((submitted(1), submitted(2, after=1)), ev.JobSkipped(NOW, 2, 1, JobState.FAILED)),
+    (CANCELLED, ev.JobsRemoved(NOW, (1,))),
+    ((GPU, submitted(1)), ev.AttemptPlaced(NOW, 1, 1, ("0",))),
+    (PLACED, ev.AttemptStarted(NOW, 1, 1, 4711)),
+    (PLACED, ev.AttemptNotStarted(NOW, 1, 1, "no such command")),
+    (STARTED, ev.AttemptExited(NOW, 1, 1, Exit(code=0))),
+    (STARTED, ev.AttemptExited(NOW, 1, 1, Exit(code=1))),
+    ((*STARTED, submitted(2, after=1)), ev.AttemptExited(NOW, 1, 1, Exit(code=0))),
+    ((*STARTED, ev.GpuRemoved(NOW, "0")), ev.AttemptExited(NOW, 1, 1, Exit(code=0))),
+    (STARTED, ev.AttemptVanished(NOW, 1, 1, "power cut")),
+    (STARTED, ev.StopRequested(NOW, 1, 1, Cause.CANCELLED)),
+    (STOPPED, ev.StopRequested(NOW, 1, 1, Cause.CANCELLED)),
+    (STARTED, ev.WarningDue(NOW, 1, 1)),
+    ((*STARTED, ev.WarningDue(NOW, 1, 1)), ev.WarningSent(NOW, 1, 1)),
+    ((*STARTED, ev.WarningDue(NOW, 1, 1)), ev.StopRequested(NOW, 1, 1, Cause.CANCELLED)),
+    ((), ev.QueuePaused(NOW)),
+    ((), ev.QueuePaused(NOW, "a")),
+    ((ev.QueuePaused(NOW),), ev.QueueResumed(NOW)),
+    ((ev.QueuePaused(NOW, "a"),), ev.QueueResumed(NOW, "a")),
+    ((), ev.GroupLimited(NOW, "a", 2)),
+    ((ev.GroupLimited(NOW, "a", 2),), ev.GroupLimited(NOW, "a", None)),
+    ((), ev.GpuAdded(NOW, "1", 2048)),
+    ((GPU,), ev.GpuAdded(NOW, "0", 4096)),
+    ((GPU,), ev.GpuRemoved(NOW, "0")),
+    (STARTED, ev.GpuRemoved(NOW, "0")),
+    ((*STARTED, ev.GpuRemoved(NOW, "0")), ev.GpuAdded(NOW, "0", 1024)),
+    ((GPU,), ev.GpuDrained(NOW, "0")),
+    ((GPU, ev.GpuDrained(NOW, "0")), ev.GpuResumed(NOW, "0")),
+    ((), ev.CpusCounted(NOW, 7)),
+    (STARTED, ev.ClockShifted(NOW + 1000, 1000)),
+    (STOPPED, ev.ClockShifted(NOW - 1000, -1000)),
+    (
+        (*STARTED, ev.AttemptExited(NOW, 1, 1, Exit(code=1))),
+        ev.ClockShifted(NOW - 1000, -1000),
+    ),
+    (STARTED, ev.TimePassed(NOW + 5)),
+]
+
+
+def name_of(history: object) -> str:
+    return type(history).__name__ if not isinstance(history, tuple) else f"after {len(history)}"
+
+
+@pytest.mark.parametrize(("before", "event"), HISTORIES, ids=name_of)
+def test_the_record_is_as_memory_is_after(before: tuple[ev.Event, ...], event: ev.Event) -> None:
+    recorded = Recorded()
+    recorded.apply(*before)
+    assert recorded.agrees()
+    recorded.apply(event)
+    assert recorded.agrees()
+
+
+def test_a_history_is_known_for_every_kind_of_event() -> None:
+    assert {type(event) for _, event in HISTORIES} == set(get_args(ev.Event))
+
+
+def test_nothing_that_happens_goes_unnoticed() -> None:
+    """Only the passing of time, and a clock that is set while nothing goes on, change nothing."""
+    for before, event in HISTORIES:
+        recorded = Recorded()
+        recorded.apply(*before)
+        recorded.state.apply(event)
+        assert bool(recorded.state.take_change()) != isinstance(event, ev.TimePassed), event
+
+
+def test_a_submission_is_recorded_with_its_token() -> None:
+    state = State(NOW)
+    state.apply(ev.SubmissionTaken(NOW, "token", (1, 2)))
+    assert state.take_change().submissions == [ev.SubmissionTaken(NOW, "token", (1, 2))]
+
+
+@pytest.mark.parametrize(
+    ("events", "ended_as"),
+    [
+        # All of it in one turn, so that the store gets to know of it in one change.
+        ((submitted(1), ev.JobCancelled(NOW, 1)), JobState.CANCELLED),
+        (
+            (
+                submitted(1),
+                ev.JobCancelled(NOW, 1),
+                ev.JobRetried(NOW, 1, Need(), Terms(), 0, None, (), 0),
+            ),
+            None,
+        ),
+        ((*STARTED, ev.AttemptExited(NOW, 1, 1, Exit(code=0))), JobState.SUCCEEDED),
+        ((*STARTED, ev.AttemptExited(NOW, 1, 1, Exit(code=1))), None),
+        (
+            (
+                submitted(1),
+                ev.JobCancelled(NOW, 1),
+                ev.JobRetried(NOW, 1, Need(), Terms(), 0, None, (), 0),
+                ev.JobCancelled(NOW, 1),
+            ),
+            JobState.CANCELLED,
+        ),
+    ],
+)
+def test_several_events_of_one_turn_are_recorded_as_one(
+    events: tuple[ev.Event, ...], ended_as: JobState | None
+) -> None:
+    recorded = Recorded()
+    for event in events:
+        recorded.state.apply(event)
+    recorded.store.commit(recorded.state, recorded.state.take_change())
+    assert recorded.agrees()
+    outcome = recorded.store.outcomes.get(1)
+    assert (None if outcome is None else outcome.state) == ended_as
