@@ -44,6 +44,7 @@ class LedgerWriter:
         self._keeper = keeper
         self._live: dict[Key, ProcessId] = {}
         self._owed: list[str] = []
+        self._rewrite_at = _REWRITE_AT_BYTES
         self._open(fresh=not path.exists())
 
     def intend(self, key: Key) -> None:
@@ -74,7 +75,7 @@ class LedgerWriter:
     def forget(self, key: Key) -> None:
         """An attempt is over and committed."""
         self._live.pop(key, None)
-        if self._size > _REWRITE_AT_BYTES:
+        if self._size > self._rewrite_at:
             self._rewrite()
 
     def close(self) -> None:
@@ -111,15 +112,22 @@ class LedgerWriter:
 
     def _rewrite(self) -> None:
         """Drop what is over. Only ever done between two starts, when no intent is open."""
-        old, target = self._fd, self.path
-        self.path = target.with_name(target.name + ".new")
-        self.path.unlink(missing_ok=True)
-        self._open(fresh=True)
-        for key, process in list(self._live.items()):
-            self.record(key, process)
-        os.rename(self.path, target)
-        self.path = target
-        os.close(old)
+        self._rewrite_at = self._size * 2  # Unless it succeeds, which sets it anew.
+        beside = self.path.with_name(self.path.name + ".new")
+        try:
+            beside.unlink(missing_ok=True)
+            short = LedgerWriter(beside, self._keeper)
+        except OSError:
+            return  # With the disk full the long one does as well.
+        for key, process in self._live.items():
+            short.record(key, process)
+        if short._owed:
+            short.close()
+            return
+        os.rename(beside, self.path)
+        os.close(self._fd)
+        self._fd, self._size, self._torn = short._fd, short._size, short._torn
+        self._rewrite_at = _REWRITE_AT_BYTES
 
 
 def read_ledger(path: Path) -> Entries:
