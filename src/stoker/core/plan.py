@@ -95,13 +95,18 @@ class Scan:
             return None
         if need.gpus == 0:
             return []
+        # The cheap question first: in a long queue it is asked of every GPU in every turn.
+        whole, holds = need.whole, self.holds
         open_gpus = [
             gpu
             for gpu in self._gpus(need)
-            if eligible(need, gpu) and has_room(need, gpu) and self._hold_allows(job, gpu)
+            if not (whole and gpu.held_by)
+            and eligible(need, gpu)
+            and (not gpu.held_by or has_room(need, gpu))
+            and (not holds or self._hold_allows(job, gpu))
         ]
-        if len(open_gpus) < need.gpus:
-            return None
+        if len(open_gpus) <= need.gpus:
+            return open_gpus if len(open_gpus) == need.gpus else None
         return best(need, open_gpus)[: need.gpus]
 
     # ------------------------------------------------------------------ holding back
@@ -125,7 +130,8 @@ class Scan:
                 from_ms = None if from_ms is None or when is None else max(from_ms, when)
         for _, gpu, staying in chosen:
             self.holds[gpu.id] = Hold(job.id, from_ms, reservation(need, gpu), staying)
-        self.contested.update(gpu.id for gpu in allowed)
+        if need.gpus:  # One that needs none waits for no GPU, and contests none.
+            self.contested.update(gpu.id for gpu in allowed)
         if wants_cpus:
             self.cpus_held, self.cpus_held_for, self.cpus_from_ms = need.cpus, job.id, from_ms
 
@@ -212,10 +218,13 @@ class Scan:
 
     def _room_left(self) -> tuple[bool, bool]:
         """Whether any GPU, and any CPU slot, could take something more."""
-        gpu = any(
-            g.usable and not any(r.whole for r in g.held_by.values())
-            for g in self.state.gpus.values()
-        )
+        gpu = False
+        for one in self.state.gpus.values():
+            # Whoever has a GPU whole is alone there, so the first holder tells.
+            holder = next(iter(one.held_by.values()), None)
+            if one.usable and (holder is None or not holder.whole):
+                gpu = True
+                break
         return gpu, self.state.cpus_used < self.state.cpus
 
     @contextmanager

@@ -150,7 +150,7 @@ class Simulation:
 
     # ------------------------------------------------------------------ the run
 
-    def run(self, most_turns: int = 100_000) -> None:
+    def run(self, most_turns: int = 20_000) -> None:
         """Until every job is final."""
         for _ in range(most_turns):
             if not self.step():

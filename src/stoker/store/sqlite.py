@@ -202,11 +202,11 @@ class SqliteStore:
                 body = _launch_body(edit.launch)
                 row = (edit.launch.name, body, edit.launch.kind, edit.job_id)
                 cursor.execute(sql["edit_job"], row)
-        for ended in change.ended:
-            if ended.attempt is not None:
-                cursor.execute(sql["end_attempt"], _ended_attempt_row(ended))
-            if ended.job_is_final:
-                cursor.execute(sql["end_job"], _ended_job_row(ended))
+        if change.ended:
+            rows = [_ended_attempt_row(e) for e in change.ended if e.attempt is not None]
+            cursor.executemany(sql["end_attempt"], rows)
+            final = [_ended_job_row(e) for e in change.ended if e.job_is_final]
+            cursor.executemany(sql["end_job"], final)
         updates, attempts = [], []
         for job_id in change.touched:
             job = state.jobs.get(job_id)
