@@ -273,16 +273,7 @@ def edit(select: Select, changes: dict[str, Any], views: Views, store: SqliteSto
 
 def _edited_need(need: Need, asked: JobRequest, changes: dict[str, Any]) -> Need:
     """The old need with what was asked for on top, checked as one request."""
-    old = {
-        "gpus": need.gpus,
-        "share": None if need.share_milli is None else need.share_milli / 1000,
-        "mem_mib": need.mem_mib,
-        "exclusive": need.exclusive,
-        "on": list(need.on),
-        "prefer": list(need.prefer),
-        "cpus": need.cpus,
-        "max_per_gpu": need.max_per_gpu,
-    }
+    old = sub.need_fields(need)
     if "gpus" in changes and "share" not in changes:
         old["share"] = None
     if "share" in changes and "gpus" not in changes:

@@ -13,6 +13,7 @@ from stoker.core.model import ACTIVE, QUEUED, Gpu, Job, JobState, Need, Terms
 from stoker.core.plan import reason_for
 from stoker.core.reasons import DaemonIsEnding, Reason, as_data, outcome_words, words
 from stoker.core.state import State
+from stoker.daemon.submission import need_fields
 from stoker.executors.attempt_dir import attempt_dir_text
 from stoker.store.views import Views, outcome_of
 
@@ -94,7 +95,7 @@ class Shower:
             "user": row["user"],
             "attempt": attempt,
             "pid": row["pid"],
-            "need": _need(need),
+            "need": need_fields(need),
             "after": [job_id for job_id, must in requires if must],
             "after_any": [job_id for job_id, must in requires if not must],
             "time_limit_ms": terms.time_limit_ms,
@@ -231,19 +232,6 @@ def _started(row: dict[str, Any]) -> int | None:
         return None
     started: int = row["started_at_ms"] or row["placed_at_ms"]
     return started
-
-
-def _need(need: Need) -> dict[str, Any]:
-    return {
-        "gpus": need.gpus,
-        "share": None if need.share_milli is None else need.share_milli / 1000,
-        "mem_mib": need.mem_mib,
-        "exclusive": need.exclusive,
-        "on": list(need.on),
-        "prefer": list(need.prefer),
-        "cpus": need.cpus,
-        "max_per_gpu": need.max_per_gpu,
-    }
 
 
 def _signal_spec(terms: Terms) -> str | None:

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from stoker.api.messages import JobRequest, Submit
 from stoker.core import events as ev
@@ -246,6 +247,20 @@ def need_of(job: JobRequest) -> Need:
         cpus,
         job.max_per_gpu,
     )
+
+
+def need_fields(need: Need) -> dict[str, Any]:
+    """The need as a request would state it: the opposite of `need_of`."""
+    return {
+        "gpus": need.gpus,
+        "share": None if need.share_milli is None else need.share_milli / 1000,
+        "mem_mib": need.mem_mib,
+        "exclusive": need.exclusive,
+        "on": list(need.on),
+        "prefer": list(need.prefer),
+        "cpus": need.cpus,
+        "max_per_gpu": need.max_per_gpu,
+    }
 
 
 def terms_of(job: JobRequest, grace_ms: int, attached: bool) -> Terms:

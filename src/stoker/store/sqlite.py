@@ -296,18 +296,19 @@ class SqliteStore:
     def _need_id(self, cursor: sqlite3.Cursor, need: Need) -> int:
         known = self._needs.get(need)
         if known is None:
-            cursor.execute(self._sql["add_need"], (_sorted_json(asdict(need)),))
-            assert cursor.lastrowid is not None
-            known = self._needs[need] = cursor.lastrowid
+            known = self._needs[need] = self._add(cursor, "add_need", need)
         return known
 
     def _terms_id(self, cursor: sqlite3.Cursor, terms: Terms) -> int:
         known = self._terms.get(terms)
         if known is None:
-            cursor.execute(self._sql["add_terms"], (_sorted_json(asdict(terms)),))
-            assert cursor.lastrowid is not None
-            known = self._terms[terms] = cursor.lastrowid
+            known = self._terms[terms] = self._add(cursor, "add_terms", terms)
         return known
+
+    def _add(self, cursor: sqlite3.Cursor, query: str, value: Need | Terms) -> int:
+        cursor.execute(self._sql[query], (_sorted_json(asdict(value)),))
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
 
     def _environment_id(self, cursor: sqlite3.Cursor, env: Mapping[str, str]) -> int:
         seen = self._environments_seen.get(id(env))
