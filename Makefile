@@ -22,6 +22,8 @@ demo: $(VENV)/.ready  ## run example jobs on four declared GPUs, shown live
 test: lint $(PEERS)/.ready  ## set up what the tests need, check style and types, run all tests
 	@scripts/system-package gcc gcc libc6-dev \
 		|| echo "make test: the tests on the stand-in NVIDIA driver are skipped" >&2
+	@for shell in zsh fish; do scripts/system-package $$shell $$shell \
+		|| echo "make test: completion is not tried in $$shell" >&2; done
 	@echo "pytest, $(WORKERS) workers"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(PYTEST_ARGS)
 

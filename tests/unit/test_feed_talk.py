@@ -125,4 +125,4 @@ def test_events_of_other_jobs_in_the_group_are_not_ours(
 
     code, err, _ = fed(capsys, home, {"submit": with_strangers})
     assert code == 0
-    assert "77" not in err
+    assert "job 77" not in err
