@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.check import check
-from stoker.core.fit import fits_beside, reservation
+from stoker.core.fit import could_ever_fit, fits_beside, reservation
 from stoker.core.model import (
     ACTIVE,
     FINAL,
@@ -32,7 +32,7 @@ from stoker.core.model import (
     Terms,
     Warning,
 )
-from stoker.core.plan import Scan, reason_for
+from stoker.core.plan import Placement, Scan, reason_for
 from stoker.core.reasons import IsNext, QueueIsPaused, as_data, words
 from stoker.core.state import State
 from stoker.sim.fingerprint import of_state
@@ -81,6 +81,33 @@ priorities = st.sampled_from((0, 0, 0, -2, 3))
 picks = st.integers(0, 999)
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """A job as its user asks for it; `after` picks from the jobs that are there."""
+
+    need: Need
+    terms: Terms
+    priority: int
+    group: str | None
+    held: bool
+    after_ms: int | None
+    after: tuple[tuple[int, bool], ...]
+
+
+wanted = st.builds(
+    Wanted,
+    needs,
+    terms,
+    priorities,
+    groups,
+    held=st.sampled_from((False, False, False, False, True)),
+    after_ms=st.sampled_from((None, None, None, None, 1_000, -5)),
+    after=st.one_of(
+        st.just(()), st.just(()), st.lists(st.tuples(picks, st.booleans()), max_size=2).map(tuple)
+    ),
+)
+
+
 @dataclass
 class Known:
     """What the machine itself knows of a job."""
@@ -100,11 +127,12 @@ class CoreMachine(RuleBasedStateMachine):
         self.known: dict[int, Known] = {}
         self.given: dict[tuple[int, int], tuple[str, ...]] = {}  # every attempt there ever was
         self.last: dict[int, Job] = {}  # final jobs, as they were in the end
+        self.plans = True
 
     # ------------------------------------------------------------------ from event to record
 
     def happens(self, *events: ev.Event) -> None:
-        """Apply, let follow what follows, commit."""
+        """One turn: apply, let follow what follows, decide, commit."""
         for event in events:
             self.state.apply(event)
         for due in self.state.take_due():
@@ -112,6 +140,8 @@ class CoreMachine(RuleBasedStateMachine):
         while skips := self.state.take_doomed():
             for skip in skips:
                 self.state.apply(skip)
+        if self.plans:
+            self.plan()
         change = self.state.take_change()
         self.store.commit(self.state, change)
         for ended in change.ended:
@@ -147,8 +177,11 @@ class CoreMachine(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------ users
 
-    @initialize(sizes=st.lists(st.sampled_from(SIZES_MIB), min_size=1, max_size=len(GPU_IDS)))
-    def a_machine(self, sizes: list[int | None]) -> None:
+    @initialize(
+        sizes=st.lists(st.sampled_from(SIZES_MIB), min_size=2, max_size=len(GPU_IDS)),
+        jobs=st.lists(wanted, min_size=3, max_size=8),
+    )
+    def a_machine(self, sizes: list[int | None], jobs: list[Wanted]) -> None:
         self.happens(
             ev.CpusCounted(self.now, 4),
             *(
@@ -156,41 +189,26 @@ class CoreMachine(RuleBasedStateMachine):
                 for gpu_id, size in zip(GPU_IDS, sizes, strict=False)
             ),
         )
+        for job in jobs:
+            self.submit(job)
 
-    @rule(
-        need=needs,
-        terms=terms,
-        priority=priorities,
-        group=groups,
-        held=st.sampled_from((False, False, False, True)),
-        after_ms=st.sampled_from((None, None, None, 1_000, -5)),
-        after=st.lists(st.tuples(picks, st.booleans()), max_size=2),
-    )
-    def submit(
-        self,
-        need: Need,
-        terms: Terms,
-        priority: int,
-        group: str | None,
-        held: bool,
-        after_ms: int | None,
-        after: list[tuple[int, bool]],
-    ) -> None:
+    @rule(asked=wanted)
+    def submit(self, asked: Wanted) -> None:
         jobs = list(self.state.jobs.values())
-        unmet = {self.pick(jobs, number).id: must for number, must in after if jobs}
+        unmet = {self.pick(jobs, number).id: must for number, must in asked.after if jobs}
         job_id = self.state.next_job_id
         self.known[job_id] = Known(dict(unmet))
         self.happens(
             ev.JobSubmitted(
                 self.now,
                 job_id,
-                need,
-                terms,
-                priority,
-                group,
-                None if after_ms is None else self.now + after_ms,
+                asked.need,
+                asked.terms,
+                asked.priority,
+                asked.group,
+                None if asked.after_ms is None else self.now + asked.after_ms,
                 tuple(Requirement(required, must) for required, must in unmet.items()),
-                held,
+                asked.held,
             )
         )
 
@@ -255,10 +273,10 @@ class CoreMachine(RuleBasedStateMachine):
 
     def _would_hold(self, gpu_id: str, size: int | None) -> bool:
         resized = Gpu(gpu_id, size)
-        held = [
-            reservation(self.state.jobs[job_id].need, resized)
-            for job_id in self.state.gpus[gpu_id].held_by
-        ]
+        on_it = [self.state.jobs[job_id].need for job_id in self.state.gpus[gpu_id].held_by]
+        if not all(need.on or could_ever_fit(need, resized) for need in on_it):
+            return False
+        held = [reservation(need, resized) for need in on_it]
         return all(fits_beside(one, held[:place], resized) for place, one in enumerate(held))
 
     @precondition(lambda self: self.state.gpus)
@@ -272,10 +290,14 @@ class CoreMachine(RuleBasedStateMachine):
     # ------------------------------------------------------------------ planning
 
     @rule()
+    def drain_or_go_on(self) -> None:
+        """The daemon drains, and nothing is planned; or it no longer does."""
+        self.plans = not self.plans
+        self.happens()
+
     def plan(self) -> None:
         usable = {gpu.id for gpu in self.state.gpus.values() if gpu.usable}
         paused_groups = {group.name for group in self.groups() if group.paused}
-        placed = 0
         for placement in Scan(self.state).starts():
             job = self.state.jobs[placement.job_id]
             key = (job.id, job.attempt + 1)
@@ -284,28 +306,11 @@ class CoreMachine(RuleBasedStateMachine):
             assert set(placement.gpus) <= usable, "a drained GPU got something new"
             assert len(set(placement.gpus)) == len(placement.gpus) == job.need.gpus
             assert not job.need.on or set(placement.gpus) <= set(job.need.on)
-            assert not self.known[job.id].unmet, "it was placed before what it requires has ended"
+            assert not job.requires, "it was placed before what it requires has ended"
             assert key not in self.given, "an attempt was given out twice"
             self.given[key] = placement.gpus
             self.state.apply(ev.AttemptPlaced(self.now, *key, placement.gpus))
             check(self.state)
-            placed += 1
-        self.happens()
-        if not placed:
-            self._nobody_is_next_after_all()
-
-    @rule()
-    def plan_and_start(self) -> None:
-        self.plan()
-        for job in self._placed():
-            assert job.active is not None
-            self.happens(ev.AttemptStarted(self.now, job.id, job.active.number, 4711))
-
-    def _nobody_is_next_after_all(self) -> None:
-        """With nothing changed, the next turn would start nothing either."""
-        for job in self.in_states(JobState.WAITING):
-            reason = reason_for(self.state, job)
-            assert not isinstance(reason, IsNext), f"job {job.id} is next, and was not started"
 
     # ------------------------------------------------------------------ processes
 
@@ -362,8 +367,13 @@ class CoreMachine(RuleBasedStateMachine):
     def time_passes_until_the_next_timer(self) -> None:
         moment = self.state.next_timer_ms()
         assert moment is not None
-        assert moment > self.now, "a timer of the past is still awaited"
         self.happens(ev.TimePassed(moment))
+        for _ in range(3):
+            after = self.state.next_timer_ms()
+            if after is None or after > self.now:
+                return
+            self.happens()
+        raise AssertionError("turn after turn is due at the same moment")
 
     @rule(by_ms=st.sampled_from((-3_600_000, -1, 1, 86_400_000)))
     def clock_is_set(self, by_ms: int) -> None:
@@ -488,6 +498,25 @@ class CoreMachine(RuleBasedStateMachine):
                 assert not isinstance(reason, IsNext)
             if isinstance(reason, QueueIsPaused) and reason.group is None:
                 assert self.state.paused
+
+    @invariant()
+    def a_job_that_is_said_to_be_next_would_be_started(self) -> None:
+        if not self.plans:
+            return
+        for job in self.in_states(JobState.WAITING):
+            if isinstance(reason_for(self.state, job), IsNext):
+                started = [placement.job_id for placement in self._would_start()]
+                assert job.id in started, f"job {job.id} is next, and would not be started"
+
+    def _would_start(self) -> list[Placement]:
+        """What the next turn would start, were nothing else to happen."""
+        state = self.store.load(self.now)
+        placements = []
+        for placement in Scan(state).starts():
+            number = state.jobs[placement.job_id].attempt + 1
+            state.apply(ev.AttemptPlaced(self.now, placement.job_id, number, placement.gpus))
+            placements.append(placement)
+        return placements
 
     @invariant()
     def nothing_that_is_due_is_left_undone(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from property.core_machine import CoreMachine
 
@@ -16,5 +16,6 @@ TestTheCoreKeepsItsLaws.settings = settings(
     # The same examples each time, so that a change is judged by the change; a search is random.
     derandomize="STOKER_EXAMPLES" not in os.environ,
     database=None,
+    phases=(Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )

@@ -43,7 +43,7 @@ def test_anything_fits_on_an_empty_gpu() -> None:
         assert has_room(need, gpu()), need
 
 
-@pytest.mark.parametrize("other", [share(0.1), mem(1), whole()])
+@pytest.mark.parametrize("other", [share(0.1), mem(1), mem(0), whole()])
 def test_a_whole_gpu_job_shares_with_nobody(other: Need) -> None:
     assert not has_room(whole(), gpu("0", 24, other))
     assert not has_room(other, gpu("0", 24, whole()))

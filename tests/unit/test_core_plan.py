@@ -240,6 +240,16 @@ def test_a_cpu_only_job_runs_where_there_is_no_gpu_at_all() -> None:
     assert scene.plan() == {job: ()}
 
 
+def test_a_cpu_only_job_that_waits_does_not_keep_others_from_holding_gpus_back() -> None:
+    scene = Scene(2, cpus=4)
+    scene.running(cpu_only(1))
+    scene.running(whole())
+    scene.submit(cpu_only(4))
+    big, small = scene.submit(whole(2)), scene.submit(whole())
+    assert scene.plan() == {}
+    assert scene.why(small) == HeldBack(big, ("1",))
+
+
 def test_a_job_that_asks_for_no_slot_runs_even_if_all_are_taken() -> None:
     scene = Scene(1, cpus=2)
     scene.running(cpu_only(2))
