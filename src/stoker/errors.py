@@ -21,6 +21,12 @@ class Failed(StokerError):
     """The order was understood, but it can't be carried out as things stand."""
 
 
+class AlreadyRunning(Failed):
+    """Another daemon has the state directory."""
+
+    code = "already_running"
+
+
 class UsageError(StokerError):
     """The user asked for something that makes no sense, or can never be had."""
 
@@ -50,7 +56,8 @@ class Unavailable(StokerError):
 
 
 BY_CODE: dict[str, type[StokerError]] = {
-    cls.code: cls for cls in (Failed, UsageError, NotFound, Unreachable, Unavailable)
+    cls.code: cls
+    for cls in (Failed, AlreadyRunning, UsageError, NotFound, Unreachable, Unavailable)
 }
 
 

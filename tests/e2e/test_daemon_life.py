@@ -10,6 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from stoker.api import launch
 from stoker.api.client import Client
 from stoker_home import (
     SRC,
@@ -61,6 +64,17 @@ def test_a_second_daemon_on_the_same_state_refuses_to_start(stoker: StokerHome) 
     assert "another daemon runs on" in second.stdout
     assert stoker.daemon_pid() == first
     assert stoker.until_final(stoker.submit("true"))[0]["state"] == "succeeded"
+
+
+def test_a_daemon_that_got_ahead_of_the_one_being_started_is_used(
+    stoker: StokerHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As when its starter was killed: nobody holds the starter's lock, and its own is not taken yet.
+    really, looks = launch.is_running, iter([False])
+    monkeypatch.setattr(launch, "is_running", lambda home: next(looks, True) and really(home))
+    pid = stoker.daemon_pid()
+    launch.start_daemon(stoker.home)
+    assert stoker.daemon_pid() == pid
 
 
 def test_daemon_start_finds_the_one_that_runs(stoker: StokerHome) -> None:

@@ -12,7 +12,7 @@ import os
 import sys
 
 from stoker.api.paths import Home, make_private
-from stoker.errors import Unreachable, from_wire
+from stoker.errors import AlreadyRunning, Unreachable, from_wire
 
 _OF_AN_ATTEMPT = ("STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID")
 READY_WITHIN_S = 60.0
@@ -26,8 +26,13 @@ def start_daemon(home: Home | None = None) -> None:
     start_lock = os.open(home.lock + ".start", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(start_lock, fcntl.LOCK_EX)
-        if not is_running(home):
-            _start(home)
+        while not is_running(home):
+            try:
+                _start(home)
+                return
+            except AlreadyRunning:
+                # One whose starter was killed, and with it its lock, got ahead of ours.
+                continue
     finally:
         os.close(start_lock)
 

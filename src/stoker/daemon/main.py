@@ -33,7 +33,7 @@ from stoker.daemon.orders import stop_event
 from stoker.daemon.server import Connection
 from stoker.daemon.terminals import Terminals
 from stoker.engine import Answer, Decided, Engine
-from stoker.errors import Failed, StokerError
+from stoker.errors import AlreadyRunning, StokerError
 from stoker.executors.adoption import Past
 from stoker.executors.attempt_dir import attempt_dir_text
 from stoker.executors.keeper import ledger_path
@@ -203,7 +203,7 @@ def take_lock(path: str) -> int:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)
-        raise Failed(
+        raise AlreadyRunning(
             f"another daemon runs on {os.path.dirname(path)}", "see `stoker daemon status`"
         ) from None
     return fd
