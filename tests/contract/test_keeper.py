@@ -219,7 +219,7 @@ die()
     go.touch()
     assert kept.exit(1) == Exit(code=6)
     kept.until_gone()
-    assert all_gone(keeper)
+    eventually(lambda: all_gone(keeper), "the keeper has gone too")
 
 
 def test_the_keeper_is_nobodys_child(tmp_path: Path) -> None:

@@ -274,7 +274,7 @@ class CoreMachine(RuleBasedStateMachine):
     def _would_hold(self, gpu_id: str, size: int | None) -> bool:
         resized = Gpu(gpu_id, size)
         on_it = [self.state.jobs[job_id].need for job_id in self.state.gpus[gpu_id].held_by]
-        if not all(need.on or could_ever_fit(need, resized) for need in on_it):
+        if not all(could_ever_fit(need, resized) for need in on_it):
             return False
         held = [reservation(need, resized) for need in on_it]
         return all(fits_beside(one, held[:place], resized) for place, one in enumerate(held))
