@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -39,3 +40,17 @@ def eventually(fact: Callable[[], T], what: str = "", timeout_s: float = PATIENC
             raise AssertionError(f"it did not come true within {timeout_s} s: {what or fact}")
         time.sleep(pause_s)
         pause_s = min(pause_s * 1.5, 0.05)
+
+
+def until_interrupt_is_taken(pid: int) -> None:
+    """Wait until a process has seen its last SIGINT: two that are pending count as one."""
+    eventually(lambda: not _interrupt_is_pending(pid), "the process has seen the Ctrl-C before")
+
+
+def _interrupt_is_pending(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+            masks = [line.split()[1] for line in file if line.startswith(("SigPnd:", "ShdPnd:"))]
+    except OSError:
+        return False
+    return any(int(mask, 16) >> (signal.SIGINT - 1) & 1 for mask in masks)

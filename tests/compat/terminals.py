@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from waiting import PATIENCE_S
+from waiting import PATIENCE_S, until_interrupt_is_taken
 
 
 class Terminal:
@@ -37,6 +37,7 @@ class Terminal:
 
     def type(self, keys: bytes) -> None:
         """Press keys; b"\\x03" is Ctrl-C."""
+        until_interrupt_is_taken(self.pid)
         os.write(self._fd, keys)
 
     def hang_up(self) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from stoker.cli.main import main
-from waiting import PATIENCE_S
+from waiting import PATIENCE_S, until_interrupt_is_taken
 
 SRC = str(Path(__file__).parents[2] / "src")
 
@@ -97,6 +97,7 @@ class Terminal:
 
     def type(self, keys: bytes) -> None:
         """Press keys; b"\\x03" is Ctrl-C."""
+        until_interrupt_is_taken(self.pid)
         os.write(self._fd, keys)
 
     def hang_up(self) -> None:
