@@ -13,6 +13,18 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from property.core_strategies import (
+    GPU_IDS,
+    SIZES_MIB,
+    Wanted,
+    groups,
+    needs,
+    picks,
+    priorities,
+    some_groups,
+    terms,
+    wanted,
+)
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.check import check
@@ -37,75 +49,6 @@ from stoker.core.reasons import IsNext, QueueIsPaused, as_data, words
 from stoker.core.state import State
 from stoker.sim.fingerprint import of_state
 from stoker.store.memory import MemoryStore
-
-GPU_IDS = ("0", "1", "2", "10")
-SIZES_MIB = (None, 8_192, 24_576, 49_152)
-
-needs = st.sampled_from(
-    (
-        Need(),
-        Need(2),
-        Need(4),
-        Need(1, share_milli=300),
-        Need(1, share_milli=700),
-        Need(1, share_milli=250, mem_mib=2_048),
-        Need(1, mem_mib=4_096),
-        Need(1, mem_mib=16_384),
-        Need(2, mem_mib=6_000),
-        Need(1, mem_mib=1_000, max_per_gpu=2),
-        Need(1, share_milli=200, max_per_gpu=1),
-        Need(1, mem_mib=4_096, exclusive=True),
-        Need(1, on=("0", "10")),
-        Need(2, on=("1", "2", "77")),
-        Need(1, prefer=("10", "2")),
-        Need(1, cpus=2),
-        Need(2, cpus=3),
-        Need(0, cpus=1),
-        Need(0, cpus=4),
-        Need(0),
-        Need(1, cpus=99),
-    )
-)
-terms = st.builds(
-    Terms,
-    time_limit_ms=st.sampled_from((None, None, 1, 2_000, 30_000)),
-    grace_ms=st.sampled_from((0, 500)),
-    signal=st.sampled_from((None, 10)),
-    signal_before_ms=st.sampled_from((0, 300, 5_000)),
-    retries=st.sampled_from((0, 0, 1, 3)),
-    attached=st.booleans(),
-)
-groups = st.sampled_from((None, None, "a", "b"))
-some_groups = st.sampled_from(("a", "b"))
-priorities = st.sampled_from((0, 0, 0, -2, 3))
-picks = st.integers(0, 999)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A job as its user asks for it; `after` picks from the jobs that are there."""
-
-    need: Need
-    terms: Terms
-    priority: int
-    group: str | None
-    held: bool
-    after_ms: int | None
-    after: tuple[tuple[int, bool], ...]
-
-
-wanted = st.builds(
-    Wanted,
-    needs,
-    terms,
-    priorities,
-    groups,
-    held=st.sampled_from((False, False, False, False, True)),
-    after_ms=st.sampled_from((None, None, None, None, 1_000, -5)),
-    after=st.one_of(
-        st.just(()), st.just(()), st.lists(st.tuples(picks, st.booleans()), max_size=2).map(tuple)
-    ),
-)
 
 
 @dataclass
@@ -303,6 +246,7 @@ class CoreMachine(RuleBasedStateMachine):
             key = (job.id, job.attempt + 1)
             assert not self.state.paused, "planning placed something while the queue is paused"
             assert job.group not in paused_groups, "planning placed something of a paused group"
+            assert self._group_has_room(job), "more of a group run than may"
             assert set(placement.gpus) <= usable, "a drained GPU got something new"
             assert len(set(placement.gpus)) == len(placement.gpus) == job.need.gpus
             assert not job.need.on or set(placement.gpus) <= set(job.need.on)
@@ -311,6 +255,11 @@ class CoreMachine(RuleBasedStateMachine):
             self.given[key] = placement.gpus
             self.state.apply(ev.AttemptPlaced(self.now, *key, placement.gpus))
             check(self.state)
+
+    def _group_has_room(self, job: Job) -> bool:
+        most = None if job.group is None else self.state.groups[job.group].max_running
+        running = [other for other in self.in_states(*ACTIVE) if other.group == job.group]
+        return most is None or len(running) < most
 
     # ------------------------------------------------------------------ processes
 

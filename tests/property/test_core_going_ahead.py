@@ -41,7 +41,9 @@ needs = st.sampled_from(
     )
 )
 limits_ms = st.sampled_from((None, 1_000, 2_000, 5_000, 9_000))
-jobs = st.lists(st.tuples(needs, limits_ms), max_size=8)
+graces_ms = st.sampled_from((20_000, 500, 0))
+all_terms = st.builds(Terms, time_limit_ms=limits_ms, grace_ms=graces_ms)
+jobs = st.lists(st.tuples(needs, all_terms), max_size=8)
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Running:
     ends_ms: float
 
 
-def with_jobs(running: list[tuple[Need, int | None]], sizes: list[int], cpus: int) -> State:
+def with_jobs(running: list[tuple[Need, Terms]], sizes: list[int], cpus: int) -> State:
     """A state in which as many of these run as there is room for, for half a second already."""
     state = State(NOW)
     state.apply(ev.CpusCounted(NOW, cpus))
@@ -69,16 +71,15 @@ def with_jobs(running: list[tuple[Need, int | None]], sizes: list[int], cpus: in
     return state
 
 
-def submit(state: State, wanted: list[tuple[Need, int | None]]) -> None:
-    for need, limit_ms in wanted:
-        terms = Terms(time_limit_ms=limit_ms)
+def submit(state: State, wanted: list[tuple[Need, Terms]]) -> None:
+    for need, terms in wanted:
         state.apply(ev.JobSubmitted(state.now_ms, state.next_job_id, need, terms))
 
 
 def of(job: Job, state: State) -> Running:
     assert job.active is not None
-    deadline_ms = state.deadline_ms(job)
-    return Running(job.need, job.active.gpus, inf if deadline_ms is None else deadline_ms)
+    end_ms = state.latest_end_ms(job)
+    return Running(job.need, job.active.gpus, inf if end_ms is None else end_ms)
 
 
 def could_start_ms(state: State, job: Job, running: list[Running]) -> float:
@@ -113,8 +114,8 @@ def could_start_ms(state: State, job: Job, running: list[Running]) -> float:
     cpus=st.sampled_from((2, 4, 6)),
 )
 def test_whoever_goes_ahead_does_not_delay_the_first_that_can_not_start(
-    running: list[tuple[Need, int | None]],
-    waiting: list[tuple[Need, int | None]],
+    running: list[tuple[Need, Terms]],
+    waiting: list[tuple[Need, Terms]],
     sizes: list[int],
     cpus: int,
 ) -> None:

@@ -77,6 +77,11 @@ class Terms:
     retries: int = 0
     attached: bool = False  # runs in its user's terminal, started by the client
 
+    @property
+    def longest_ms(self) -> int | None:
+        """How long an attempt takes at most, with its grace time; None if nothing limits it."""
+        return None if self.time_limit_ms is None else self.time_limit_ms + self.grace_ms
+
 
 @dataclass(frozen=True, slots=True)
 class Exit:

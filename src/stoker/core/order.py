@@ -1,7 +1,9 @@
 """Who is next: the jobs that could start now, indexed so that planning never looks at all of them.
 
-Jobs with the same need, group and time limit form a class: if its first job can't start, none of
+Jobs with the same need, group and longest time form a class: if its first job can't start, none of
 it can. So planning costs what the number of classes costs, however many jobs wait in each.
+A class that can't start whatever else ends (its group is paused or full, no GPUs are enough) is
+parked until that has changed, so that it costs nothing and hides nobody behind it.
 Heaps are pruned lazily: an entry is only a hint, `Job` says whether it still holds.
 """
 
@@ -23,11 +25,12 @@ class JobClass:
 
     need: Need
     group: str | None
-    time_limit_ms: int | None
+    longest_ms: int | None
     number: int  # breaks ties in heaps, so that classes are never compared
     heap: list[Order] = field(default_factory=list)
     members: set[int] = field(default_factory=set)
     in_line_as: Order | None = None  # the order under which it stands in its line
+    parked: bool = False  # it stands in no line until what it waits for has changed
 
 
 Line = list[tuple[Order, int, JobClass]]
@@ -42,11 +45,12 @@ class ReadyQueue:
         self._made = 0
         self._gpu_line: Line = []
         self._cpu_line: Line = []
+        self._parked: dict[str | None, list[JobClass]] = {}
         self.count = 0
 
     def add(self, job: Job) -> None:
         """Put a job in line."""
-        key = (job.need, job.group, job.terms.time_limit_ms)
+        key = (job.need, job.group, job.terms.longest_ms)
         cls = self._classes.get(key)
         if cls is None:
             self._made += 1
@@ -57,12 +61,12 @@ class ReadyQueue:
         self.count += 1
         order = job.order
         heappush(cls.heap, order)
-        if cls.in_line_as is None or order < cls.in_line_as:
+        if not cls.parked and (cls.in_line_as is None or order < cls.in_line_as):
             self._line_up(cls, order)
 
     def discard(self, job: Job) -> None:
         """Take a job out of line, if it stands there. Call it before its need or order change."""
-        key = (job.need, job.group, job.terms.time_limit_ms)
+        key = (job.need, job.group, job.terms.longest_ms)
         cls = self._classes.get(key)
         if cls is None or job.id not in cls.members:
             return
@@ -76,12 +80,12 @@ class ReadyQueue:
 
     def has(self, job: Job) -> bool:
         """True if the job stands in line."""
-        cls = self._classes.get((job.need, job.group, job.terms.time_limit_ms))
+        cls = self._classes.get((job.need, job.group, job.terms.longest_ms))
         return cls is not None and job.id in cls.members
 
     def class_of(self, job: Job) -> JobClass | None:
         """The class in which the job stands, if it stands in line."""
-        cls = self._classes.get((job.need, job.group, job.terms.time_limit_ms))
+        cls = self._classes.get((job.need, job.group, job.terms.longest_ms))
         return cls if cls is not None and job.id in cls.members else None
 
     def head(self, cls: JobClass) -> Job | None:
@@ -116,6 +120,17 @@ class ReadyQueue:
         head = self.head(cls)
         if head is not None and (cls.in_line_as is None or head.order < cls.in_line_as):
             self._line_up(cls, head.order)
+
+    def park(self, cls: JobClass, group: str | None) -> None:
+        """Let a class stand in no line until its group (None: what there is to run on) changes."""
+        cls.parked = True
+        self._parked.setdefault(group, []).append(cls)
+
+    def unpark(self, group: str | None) -> None:
+        """What these waited for has changed: they stand in line again."""
+        for cls in self._parked.pop(group, ()):
+            cls.parked = False
+            self.put_back(cls)
 
     def classes(self) -> list[JobClass]:
         """All classes, in no useful order."""

@@ -21,6 +21,7 @@ from stoker.core.fit import (
     eligible,
     fits_beside,
     has_room,
+    natural,
     reservation,
 )
 from stoker.core.model import WHOLE_SHARE_MILLI, Gpu, Job, JobState, Need, Reservation
@@ -50,6 +51,24 @@ class Hold:
     staying: tuple[Reservation, ...]  # what will still be there then
 
 
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """When a GPU will have room for a need (None: unknown), and what will still be there then."""
+
+    gpu: Gpu
+    at_ms: int | None
+    in_the_way: int  # how many must go first, if it is unknown when they do
+    staying: tuple[Reservation, ...]
+
+
+def _without(gpu: Gpu, gone: set[int]) -> list[Reservation]:
+    return [held for job_id, held in gpu.held_by.items() if job_id not in gone]
+
+
+def _size(held: Reservation) -> tuple[bool, int, int]:
+    return (held.whole, held.mem_mib, held.share_milli)
+
+
 @dataclass(slots=True)
 class Scan:
     """One pass over the ready jobs. Start what it yields before asking for the next."""
@@ -74,10 +93,13 @@ class Scan:
                 job = self.state.ready.head(cls)
                 assert job is not None
                 if self._group_blocks(job) is not None:
-                    lines.set_aside(cls)
+                    self.state.ready.park(cls, job.group)
                     continue
                 gpus = self.place(job)
                 if gpus is None:
+                    if not self._could_start(job.need):
+                        self.state.ready.park(cls, None)
+                        continue
                     # Where no GPU has room for anything, there is nothing to hold back.
                     if room_left[0] or job.need.cpus:
                         self._hold_back(job)
@@ -111,25 +133,30 @@ class Scan:
 
     # ------------------------------------------------------------------ holding back
 
+    def _could_start(self, need: Need) -> bool:
+        """False if it can't start however long it waits: then nothing is kept for it."""
+        if need.cpus > self.state.cpus:
+            return False
+        return sum(eligible(need, gpu) for gpu in self._gpus(need)) >= need.gpus
+
     def _hold_back(self, job: Job) -> None:
         need = job.need
         allowed = [gpu for gpu in self._gpus(need) if eligible(need, gpu)]
-        if len(allowed) < need.gpus or need.cpus > self.state.cpus:
-            return  # It can't start however long it waits, so nothing is kept for it.
         from_ms: int | None = self.state.now_ms
         wants_cpus = need.cpus and self.cpus_held_for is None
         if wants_cpus:
             from_ms = self._cpus_free_at(need.cpus)
         uncontested = [gpu for gpu in allowed if gpu.id not in self.contested]
-        chosen: list[tuple[int | None, Gpu, tuple[Reservation, ...]]] = []
+        chosen: list[_Room] = []
         if need.gpus and len(uncontested) >= need.gpus:
-            free_at = [(*self._free_at(need, gpu), gpu) for gpu in best(need, uncontested)]
-            free_at.sort(key=lambda item: (item[0] is None, item[0] or 0))
-            chosen = [(when, gpu, staying) for when, staying, gpu in free_at[: need.gpus]]
-            for when, _, _ in chosen:
-                from_ms = None if from_ms is None or when is None else max(from_ms, when)
-        for _, gpu, staying in chosen:
-            self.holds[gpu.id] = Hold(job.id, from_ms, reservation(need, gpu), staying)
+            chosen = self._nearest(need, uncontested)[: need.gpus]
+            for room in chosen:
+                from_ms = (
+                    None if from_ms is None or room.at_ms is None else max(from_ms, room.at_ms)
+                )
+        for room in chosen:
+            gpu = room.gpu
+            self.holds[gpu.id] = Hold(job.id, from_ms, reservation(need, gpu), room.staying)
         if need.gpus:  # One that needs none waits for no GPU, and contests none.
             self.contested.update(gpu.id for gpu in allowed)
         if wants_cpus:
@@ -163,23 +190,56 @@ class Scan:
         return wanted <= free - self.cpus_held
 
     def _ends_before(self, job: Job, moment_ms: int | None) -> bool:
-        limit = job.terms.time_limit_ms
-        return (
-            moment_ms is not None and limit is not None and self.state.now_ms + limit <= moment_ms
-        )
+        longest = job.terms.longest_ms
+        if moment_ms is None or longest is None:
+            return False
+        return self.state.now_ms + longest <= moment_ms
 
-    def _free_at(self, need: Need, gpu: Gpu) -> tuple[int | None, tuple[Reservation, ...]]:
-        """When the GPU has room for the need (None: unknown), and what will then remain on it."""
+    def _nearest(self, need: Need, gpus: list[Gpu]) -> list[_Room]:
+        """Where there will be room first.
+
+        The order must not depend on how full a GPU happens to be beyond that: a claim that went
+        back and forth between GPUs would let those behind fill the one that it has just left. So
+        it moves only to a GPU on which less is in the way, and that can't go on for ever.
+        """
+        rooms = [self._room_on(need, gpu) for gpu in gpus]
+        preferred = {gpu_id: place for place, gpu_id in enumerate(need.prefer)}
+
+        def rank(room: _Room) -> tuple[bool, int, int, int, int, tuple[int, int, str]]:
+            gpu = room.gpu
+            return (
+                room.at_ms is None,
+                room.at_ms or 0,
+                room.in_the_way,
+                preferred.get(gpu.id, len(preferred)),
+                gpu.memory_mib or 0,
+                natural(gpu.id),
+            )
+
+        return sorted(rooms, key=rank)
+
+    def _room_on(self, need: Need, gpu: Gpu) -> _Room:
         wants = reservation(need, gpu)
         leaving = sorted(
-            ((self._ends_at(job_id), job_id) for job_id in gpu.held_by),
-            key=lambda item: (item[0] is None, item[0] or 0, item[1]),
+            (end, job_id) for job_id in gpu.held_by if (end := self._ends_at(job_id)) is not None
         )
-        when: int | None = self.state.now_ms
-        while not fits_beside(wants, [gpu.held_by[job_id] for _, job_id in leaving], gpu):
-            ends, _ = leaving.pop(0)
-            when = None if when is None or ends is None else max(when, ends)
-        return when, tuple(gpu.held_by[job_id] for _, job_id in leaving)
+        when, gone = self.state.now_ms, set[int]()
+        while not fits_beside(wants, _without(gpu, gone), gpu):
+            if not leaving:
+                break
+            end, job_id = leaving.pop(0)
+            when = max(when, end)
+            gone.add(job_id)
+        else:
+            return _Room(gpu, when, 0, tuple(_without(gpu, gone)))
+        # Nobody knows when. The largest are thought to go first: so as few as can be are in the
+        # way, and what goes ahead beside them never makes them more.
+        held = sorted(gpu.held_by.values(), key=_size)
+        in_the_way = 0
+        while not fits_beside(wants, held, gpu):
+            held.pop()
+            in_the_way += 1
+        return _Room(gpu, None, in_the_way, tuple(held))
 
     def _cpus_free_at(self, wanted: int) -> int | None:
         free = self.state.cpus - self.state.cpus_used
@@ -196,9 +256,9 @@ class Scan:
         return when
 
     def _ends_at(self, job_id: int) -> int | None:
-        """When an active attempt ends at the latest, by its time limit."""
-        deadline = self.state.deadline_ms(self.state.jobs[job_id])
-        return None if deadline is None else max(deadline, self.state.now_ms + 1)
+        """When an active attempt is over at the latest."""
+        end = self.state.latest_end_ms(self.state.jobs[job_id])
+        return None if end is None else max(end, self.state.now_ms + 1)
 
     # ------------------------------------------------------------------ what is in the way
 
@@ -327,7 +387,11 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
             if head is None or head.order >= job.order:
                 lines.set_aside(cls)
                 break
-            if scan._group_blocks(head) is None and scan.place(head) is None:
+            if (
+                scan._group_blocks(head) is None
+                and scan.place(head) is None
+                and scan._could_start(head.need)
+            ):
                 scan._hold_back(head)
             lines.set_aside(cls)
     if scan.place(job) is not None:

@@ -214,6 +214,15 @@ class State:
         started = job.active.started_at_ms
         return (job.active.placed_at_ms if started is None else started) + limit
 
+    def latest_end_ms(self, job: Job) -> int | None:
+        """When the active attempt is over at the latest: its limit, and its grace time."""
+        attempt = job.active
+        assert attempt is not None
+        if attempt.stop is not None:
+            return self.kill_ms(job)
+        deadline = self.deadline_ms(job)
+        return None if deadline is None else deadline + job.terms.grace_ms
+
     def warning_ms(self, job: Job) -> int | None:
         """When the active attempt is to get its signal before the limit."""
         deadline = self.deadline_ms(job)
@@ -328,10 +337,11 @@ class State:
             del gpu.held_by[job.id]
             if gpu.removing and not gpu.held_by:
                 del self.gpus[gpu_id]
-                self.change.gpus = True
+                self._gpus_changed()
         self.cpus_used -= job.need.cpus
         if job.group is not None:
             self.group_of(job.group).running -= 1
+            self.ready.unpark(job.group)
         self.to_start.pop(job.id, None)
         self.to_warn.pop(job.id, None)
         self.stopping.pop(job.id, None)
@@ -536,10 +546,12 @@ class State:
         else:
             self.group_of(group).paused = paused
             self.change.groups.add(group)
+            self.ready.unpark(group)
 
     def _group_limited(self, e: ev.GroupLimited) -> None:
         self.group_of(e.group).max_running = e.max_running
         self.change.groups.add(e.group)
+        self.ready.unpark(e.group)
 
     def _gpu_added(self, e: ev.GpuAdded) -> None:
         gpu = self.gpus.get(e.gpu)
@@ -552,7 +564,7 @@ class State:
             gpu.declared = gpu.declared or e.declared
             for job_id in gpu.held_by:
                 gpu.held_by[job_id] = reservation(self.jobs[job_id].need, gpu)
-        self.change.gpus = True
+        self._gpus_changed()
 
     def _gpu_removed(self, e: ev.GpuRemoved) -> None:
         gpu = self.gpus[e.gpu]
@@ -560,17 +572,22 @@ class State:
             gpu.removing = True
         else:
             del self.gpus[e.gpu]
-        self.change.gpus = True
+        self._gpus_changed()
 
     def _gpu_drained(self, e: ev.GpuDrained) -> None:
         self.gpus[e.gpu].drained = True
-        self.change.gpus = True
+        self._gpus_changed()
 
     def _gpu_resumed(self, e: ev.GpuResumed) -> None:
         self.gpus[e.gpu].drained = False
+        self._gpus_changed()
+
+    def _gpus_changed(self) -> None:
         self.change.gpus = True
+        self.ready.unpark(None)
 
     def _cpus_counted(self, e: ev.CpusCounted) -> None:
+        self.ready.unpark(None)
         self.cpus = e.cpus
         self.change.settings = True
 

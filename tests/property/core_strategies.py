@@ -1,0 +1,78 @@
+"""What hypothesis may draw for the core: needs, terms, and jobs as users ask for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from stoker.core.model import Need, Terms
+
+GPU_IDS = ("0", "1", "2", "10")
+SIZES_MIB = (None, 8_192, 24_576, 49_152)
+
+needs = st.sampled_from(
+    (
+        Need(),
+        Need(2),
+        Need(4),
+        Need(1, share_milli=300),
+        Need(1, share_milli=700),
+        Need(1, share_milli=250, mem_mib=2_048),
+        Need(1, mem_mib=4_096),
+        Need(1, mem_mib=16_384),
+        Need(2, mem_mib=6_000),
+        Need(1, mem_mib=1_000, max_per_gpu=2),
+        Need(1, share_milli=200, max_per_gpu=1),
+        Need(1, mem_mib=4_096, exclusive=True),
+        Need(1, on=("0", "10")),
+        Need(2, on=("1", "2", "77")),
+        Need(1, prefer=("10", "2")),
+        Need(1, cpus=2),
+        Need(2, cpus=3),
+        Need(0, cpus=1),
+        Need(0, cpus=4),
+        Need(0),
+        Need(1, cpus=99),
+    )
+)
+terms = st.builds(
+    Terms,
+    time_limit_ms=st.sampled_from((None, None, 1, 2_000, 30_000)),
+    grace_ms=st.sampled_from((0, 500)),
+    signal=st.sampled_from((None, 10)),
+    signal_before_ms=st.sampled_from((0, 300, 5_000)),
+    retries=st.sampled_from((0, 0, 1, 3)),
+    attached=st.booleans(),
+)
+groups = st.sampled_from((None, None, "a", "b"))
+some_groups = st.sampled_from(("a", "b"))
+priorities = st.sampled_from((0, 0, 0, -2, 3))
+picks = st.integers(0, 999)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A job as its user asks for it; `after` picks from the jobs that are there."""
+
+    need: Need
+    terms: Terms
+    priority: int
+    group: str | None
+    held: bool
+    after_ms: int | None
+    after: tuple[tuple[int, bool], ...]
+
+
+wanted = st.builds(
+    Wanted,
+    needs,
+    terms,
+    priorities,
+    groups,
+    held=st.sampled_from((False, False, False, False, True)),
+    after_ms=st.sampled_from((None, None, None, None, 1_000, -5)),
+    after=st.one_of(
+        st.just(()), st.just(()), st.lists(st.tuples(picks, st.booleans()), max_size=2).map(tuple)
+    ),
+)
