@@ -7,16 +7,19 @@ crash at any point loses no order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from stoker.core import events as ev
 from stoker.core.commands import orders
+from stoker.core.learning import Habits, consequences, gpus_were_full
+from stoker.core.model import Job
 from stoker.core.plan import Scan
 from stoker.core.state import Change, State
 from stoker.errors import StokerError, Unavailable
 from stoker.ports import Clock, Executor, Inventory, Sighting, Store, StoreFailed
+from stoker.seeing import differences, readings
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +52,20 @@ class Engine:
         inventory: Inventory,
         clock: Clock,
         witness: Callable[[ev.Event], None] | None = None,
+        says_out_of_memory: Callable[[Job], bool] | None = None,
     ) -> None:
+        """`says_out_of_memory` looks at the output of a job that has failed."""
         self._store = store
         self._executor = executor
         self._inventory = inventory
         self._clock = clock
         self._witness = witness
+        self._says_out_of_memory = says_out_of_memory
         self.starts_nothing = False  # while the daemon drains
         self.committed = Change()  # what the last turn has changed
         self.failing = False  # the last turn could not be saved
+        self.habits = Habits()
+        self._seen: Sighting | None = None
         reading = clock.read()
         # A shift is noticed once, and counts until what follows from it is committed: also one
         # from while no engine ran, or from while the disk was full.
@@ -77,7 +85,7 @@ class Engine:
             else:
                 self._apply(ev.TimePassed(reading.now_ms))
             self._take_in(facts)
-            self._reconcile(self._inventory.observe())
+            self._look_around(self._inventory.observe())
             answers = [self._grant(wish) for wish in wishes]
             self._decide()
             change = self.state.take_change()
@@ -85,7 +93,7 @@ class Engine:
                 self._store.commit(self.state, change)
         except StoreFailed as failure:
             self.failing, self.committed = True, Change()
-            self.state = self._store.load(reading.now_ms)
+            self._load(reading.now_ms)
             error = Unavailable(
                 f"the state can't be saved: {failure}",
                 "nothing was changed; make room, then try again",
@@ -94,7 +102,7 @@ class Engine:
         except BaseException:
             # A bug, found before anything was committed: memory is worth nothing, disk is.
             self.committed = Change()
-            self.state = self._store.load(reading.now_ms)
+            self._load(reading.now_ms)
             raise
         self.failing, self.committed = False, change
         self._shift_ms = 0
@@ -108,6 +116,10 @@ class Engine:
         return min((moment for moment in moments if moment is not None), default=None)
 
     # ------------------------------------------------------------------ parts of a turn
+
+    def _load(self, now_ms: int) -> None:
+        self.state = self._store.load(now_ms)
+        self._seen = None  # Readings are in no store.
 
     def _apply(self, event: ev.Event) -> None:
         self.state.apply(event)
@@ -125,11 +137,33 @@ class Engine:
             # The clock may have been set since the fact was noted. Whatever its time says, it came
             # true after the attempt was placed, and not later than now.
             at_ms = min(max(fact.at_ms, attempt.placed_at_ms), self.state.now_ms)
-            self._apply(fact if at_ms == fact.at_ms else replace(fact, at_ms=at_ms))
+            if at_ms != fact.at_ms:
+                fact = replace(fact, at_ms=at_ms)
+            if isinstance(fact, ev.AttemptExited) and attempt.gpus and not fact.exit.ok:
+                fact = replace(fact, out_of_memory=self._ran_out(self.state.jobs[fact.job_id]))
+            self._apply(fact)
 
-    def _reconcile(self, sighting: Sighting) -> None:
+    def _ran_out(self, job: Job) -> bool:
+        """Whether a failed job lacked GPU memory: by what it printed, or as the GPUs were."""
+        assert job.active is not None
+        if gpus_were_full(self.state, job.active):
+            return True
+        return self._says_out_of_memory is not None and self._says_out_of_memory(job)
+
+    def _look_around(self, sighting: Sighting) -> None:
+        """Take in what an inventory sees, once for each time that it has looked."""
+        if sighting is self._seen:
+            return
         for event in differences(self.state, sighting):
             self._apply(event)
+        self._seen = sighting
+        pids = {process.pid for gpu in sighting.gpus or () for process in gpu.processes}
+        owners = self._executor.owners(pids) if pids else {}
+        measured = readings(self.state, sighting, owners)
+        if measured:
+            self._apply(ev.GpusMeasured(self.state.now_ms, measured))
+            for event in consequences(self.state, self.habits):
+                self._apply(event)
 
     def _grant(self, wish: Wish) -> Answer:
         try:
@@ -151,21 +185,11 @@ class Engine:
         for placement in Scan(self.state).starts():
             attempt = self.state.jobs[placement.job_id].attempt + 1
             self._apply(
-                ev.AttemptPlaced(self.state.now_ms, placement.job_id, attempt, placement.gpus)
+                ev.AttemptPlaced(
+                    self.state.now_ms,
+                    placement.job_id,
+                    attempt,
+                    placement.gpus,
+                    placement.mem_mib,
+                )
             )
-
-
-def differences(state: State, sighting: Sighting) -> Iterator[ev.Event]:
-    """The events by which the state comes to agree with what is seen."""
-    now_ms = state.now_ms
-    if sighting.cpus != state.cpus:
-        yield ev.CpusCounted(now_ms, sighting.cpus)
-    if sighting.gpus is None:
-        return
-    seen = {gpu.id: gpu for gpu in sighting.gpus}
-    for gpu in seen.values():
-        known = state.gpus.get(gpu.id)
-        if known is None or known.removing or known.memory_mib != gpu.memory_mib:
-            yield ev.GpuAdded(now_ms, gpu.id, gpu.memory_mib)
-    for gpu_id in [g.id for g in state.gpus.values() if g.id not in seen and not g.removing]:
-        yield ev.GpuRemoved(now_ms, gpu_id)

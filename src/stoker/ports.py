@@ -15,6 +15,11 @@ from stoker.core.events import Fact
 from stoker.core.model import Job, Launch
 from stoker.core.state import Change, State
 
+OURS = 0
+"""As the owner of a process: it is ours, and no job's."""
+VANISHED = -1
+"""As the owner of a process: it is not there any more."""
+
 
 class StoreFailed(Exception):
     """Nothing was written (a full disk, an I/O error); the same may succeed later."""
@@ -57,6 +62,9 @@ class Executor(Protocol):
     def next_wakeup_ms(self) -> int | None:
         """When it wants to be asked again although nothing was heard from outside."""
 
+    def owners(self, pids: Iterable[int]) -> dict[int, int]:
+        """The job of each of these processes, or OURS, or VANISHED; others' are left out."""
+
 
 @dataclass(frozen=True, slots=True)
 class SeenProcess:
@@ -64,6 +72,7 @@ class SeenProcess:
 
     pid: int
     used_mib: int | None
+    computes: bool = True  # False: it only draws, as a desktop does
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,8 @@ class SeenGpu:
     power_limit_w: float | None = None
     processes: tuple[SeenProcess, ...] = ()
     fault: str = ""  # why it can't be used, e.g. "GPU is lost"
+    lost: bool = False  # what runs there is lost with it
+    maker: str = ""  # "nvidia" or "amd"
     measured_at_ms: int | None = None
     distances: tuple[tuple[str, int], ...] = ()  # to other GPUs by id: smaller is closer
 
@@ -92,6 +103,7 @@ class Sighting:
 
     cpus: int
     gpus: tuple[SeenGpu, ...] | None = None
+    foreign: str = "avoid"  # what to do about processes that are not ours: or "ignore", or "wait"
 
 
 class Inventory(Protocol):

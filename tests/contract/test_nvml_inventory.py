@@ -79,6 +79,7 @@ def test_all_that_the_driver_measures_is_read(driver: FakeDriver, observer: Obse
         processes=(SeenProcess(os.getpid(), 3000),),
         measured_at_ms=busy.measured_at_ms,
         distances=((driver.uuid(0), nvml.SYSTEM),),
+        maker="nvidia",
     )
     assert observer.why == ""
 
@@ -121,7 +122,9 @@ def test_a_program_that_draws_is_seen_too(
     driver: FakeDriver, observer: Observer, stranger: int
 ) -> None:
     driver.add_process(0, stranger, 90, graphics=True)
-    assert observer.by_id()[driver.uuid(0)].processes == (SeenProcess(stranger, 90),)
+    assert observer.by_id()[driver.uuid(0)].processes == (
+        SeenProcess(stranger, 90, computes=False),
+    )
 
 
 def test_more_processes_than_the_first_answer_has_room_for_are_all_seen(

@@ -70,6 +70,9 @@ class ScriptedExecutor:
     def next_wakeup_ms(self) -> int | None:
         return self.wakeup_ms
 
+    def owners(self, pids: Iterable[int]) -> dict[int, int]:
+        return {}
+
 
 class FixedInventory:
     """Sees what it is told to see."""

@@ -226,6 +226,27 @@ IN_WORDS: list[tuple[why.Reason, str]] = [
         "needs 2 GPUs, and only 2 could ever fit it (1 of them drained); "
         "add or resume a GPU, or edit the job",
     ),
+    (why.NeedsGpus(1, 0, 2, 1), "needs 1 GPU, 0 of 2 free (1 used by other programs)"),
+    (
+        why.NeedsMemory(10_035, 6_246, "2", 4),
+        "needs 9.8 GiB (learned from 4 runs), most room is 6.1 GiB on GPU 2",
+    ),
+    (
+        why.NeedsMemory(2_048, 1_024, "0", 0),
+        "needs 2.0 GiB (learned from a run that goes on), most room is 1.0 GiB on GPU 0",
+    ),
+    (
+        why.NeedsMemory(2_048, 1_024, "0", 3, 2),
+        "needs 2.0 GiB (it ran out of memory twice), most room is 1.0 GiB on GPU 0",
+    ),
+    (
+        why.NeedsUse(60, 130, 175, "1"),
+        "uses 60% of a GPU, and the least busy, GPU 1, has 130% in use (together at most 175%)",
+    ),
+    (
+        why.WaitsForScout(3),
+        "waits until it is known how much memory job 3 needs, which is like it",
+    ),
     (why.IsNext(), "starts next"),
 ]
 
@@ -245,6 +266,7 @@ def test_a_reason_as_data_has_its_kind_and_its_fields() -> None:
         "wanted": 4,
         "free": 1,
         "allowed": 8,
+        "others": 0,
     }
 
 
@@ -261,6 +283,8 @@ ENDINGS: list[tuple[Outcome, str | None]] = [
         Outcome(JobState.SKIPPED, Cause.REQUIREMENT, None, "4 failed"),
         "job 4, which it needs, ended as failed",
     ),
+    (Outcome(JobState.FAILED, Cause.OUT_OF_MEMORY, Exit(code=1)), "out of memory"),
+    (Outcome(JobState.FAILED, Cause.GPU_LOST, Exit(signal=15)), "gpu lost"),
     (Outcome(JobState.LOST, Cause.NO_TRACE, None, "power cut"), "power cut"),
     (Outcome(JobState.LOST, Cause.NO_TRACE), "no process and no exit code was left"),
 ]

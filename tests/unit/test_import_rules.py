@@ -30,9 +30,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "quantities": {"errors"},
     "core": set(),
     "ports": {"core"},
-    "engine": {"core", "ports", "errors"},
+    "seeing": {"core", "ports"},
+    "engine": {"core", "ports", "errors", "seeing"},
     "store": {"core", "ports", "errors", "quantities"},
-    "executors": {"core", "ports", "errors", "quantities"},
+    "executors": {"core", "learn", "ports", "errors", "quantities"},
     "inventory": {"core", "ports", "errors", "quantities"},
     "learn": {"core", "errors", "quantities"},
     "sim": {"core", "ports", "engine", "errors", *ADAPTERS},
@@ -65,6 +66,8 @@ HARMLESS = {
     "dataclasses",
     "enum",
     "heapq",
+    "itertools",
+    "math",
     "typing",
 }
 

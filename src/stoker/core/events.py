@@ -5,9 +5,20 @@ Facts from outside name their attempt, so that a late one about an earlier attem
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from stoker.core.model import Cause, Exit, JobState, Launch, Need, Requirement, Terms
+from stoker.core.model import (
+    Cause,
+    Exit,
+    GpuReading,
+    JobState,
+    Launch,
+    Need,
+    Profile,
+    Requirement,
+    Terms,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +125,7 @@ class AttemptPlaced:
     job_id: int
     attempt: int
     gpus: tuple[str, ...]
+    mem_mib: int | None = None  # reserved on each of them, if its need does not say it
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +157,7 @@ class AttemptExited:
     job_id: int
     attempt: int
     exit: Exit
+    out_of_memory: bool = False  # its output says that a GPU's memory was not enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +231,9 @@ class GpuAdded:
     gpu: str
     memory_mib: int | None = None
     declared: bool = True
+    label: str = ""  # its number, if it is known by something longer
+    maker: str = ""  # set if a driver showed it
+    hidden: bool = False  # it is there, but its user named the GPUs to use and this is none of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +242,7 @@ class GpuRemoved:
 
     at_ms: int
     gpu: str
+    gone: bool = False  # no driver shows it any more; else its user took it away
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +259,52 @@ class GpuResumed:
 
     at_ms: int
     gpu: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpusMeasured:
+    """What a driver said of its GPUs; those that are not mentioned were not read."""
+
+    at_ms: int
+    readings: Mapping[str, GpuReading]
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySeen:
+    """An attempt uses more GPU memory than it was seen to use before, or has settled."""
+
+    at_ms: int
+    job_id: int
+    attempt: int
+    peak_mib: int
+    grew: bool  # by more than noise
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationChanged:
+    """What an attempt has reserved on each of its GPUs was made to agree with what it uses."""
+
+    at_ms: int
+    job_id: int
+    attempt: int
+    mem_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileLearned:
+    """More is known of a kind of jobs."""
+
+    at_ms: int
+    profile: Profile
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilesForgotten:
+    """A user wants these kinds to be learned anew."""
+
+    at_ms: int
+    kinds: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +360,11 @@ Event = (
     | GpuRemoved
     | GpuDrained
     | GpuResumed
+    | GpusMeasured
+    | MemorySeen
+    | ReservationChanged
+    | ProfileLearned
+    | ProfilesForgotten
     | CpusCounted
     | ClockShifted
     | TimePassed

@@ -1,10 +1,18 @@
-"""Which GPUs: whether a need fits a GPU, and which of those that fit are best."""
+"""Which GPUs: whether a need fits a GPU, and which of those that fit are best.
+
+What is reserved counts, whether it is used yet or not: two jobs are never given the same free
+memory while the first of them is still growing into it. What others use counts as it is measured.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
+from math import comb
 
-from stoker.core.model import WHOLE_SHARE_MILLI, Gpu, Need, Reservation
+from stoker.core.model import ALONE, WHOLE_SHARE_MILLI, Attempt, Gpu, Need, Reservation
+
+_MOST_SETS = 5_000
 
 
 def natural(gpu_id: str) -> tuple[int, int, str]:
@@ -14,7 +22,7 @@ def natural(gpu_id: str) -> tuple[int, int, str]:
 
 def could_ever_fit(need: Need, gpu: Gpu) -> bool:
     """True if the need fits this GPU when it is empty, drained or not."""
-    if gpu.removing or (need.on and gpu.id not in need.on):
+    if gpu.removing or (need.on and not gpu.is_one_of(need.on)):
         return False
     return need.mem_mib is None or (gpu.memory_mib is not None and need.mem_mib <= gpu.memory_mib)
 
@@ -24,15 +32,23 @@ def eligible(need: Need, gpu: Gpu) -> bool:
     return gpu.usable and could_ever_fit(need, gpu)
 
 
-def reservation(need: Need, gpu: Gpu) -> Reservation:
-    """What the need takes of this GPU: a share takes its part of the memory too."""
-    if need.whole:
+def reservation(need: Need, gpu: Gpu, mem_mib: int | None = None) -> Reservation:
+    """What the need takes of this GPU: a share takes its part of the memory too.
+
+    `mem_mib` is what an attempt was given, if it is not what the need says.
+    """
+    mem = need.mem_mib if mem_mib is None else mem_mib
+    if need.whole or mem == ALONE or (need.kind is not None and mem is None):
         return Reservation(True, WHOLE_SHARE_MILLI, gpu.memory_mib or 0, need.max_per_gpu)
     share = need.share_milli or 0
-    mem = need.mem_mib
     if mem is None:
         mem = (gpu.memory_mib or 0) * share // WHOLE_SHARE_MILLI
     return Reservation(False, share, mem, need.max_per_gpu)
+
+
+def held_reservation(need: Need, attempt: Attempt, gpu: Gpu) -> Reservation:
+    """What an attempt has of one of its GPUs."""
+    return reservation(need, gpu, attempt.mem_mib)
 
 
 def fits_beside(new: Reservation, others: Iterable[Reservation], gpu: Gpu) -> bool:
@@ -51,24 +67,68 @@ def fits_beside(new: Reservation, others: Iterable[Reservation], gpu: Gpu) -> bo
 
 
 def has_room(need: Need, gpu: Gpu) -> bool:
-    """True if the need fits beside what is on the GPU now."""
-    return fits_beside(reservation(need, gpu), gpu.held_by.values(), gpu)
+    """True if the need fits beside what is on the GPU now, ours and others'."""
+    new = reservation(need, gpu)
+    if gpu.others and not others_allow(new, gpu):
+        return False
+    return not gpu.held_by or fits_beside(new, gpu.held_by.values(), gpu)
+
+
+def others_allow(new: Reservation, gpu: Gpu) -> bool:
+    """True if those on the GPU who are not ours leave enough of it."""
+    reading = gpu.reading
+    if reading is None or not reading.others:
+        return True
+    return not (new.whole or reading.closed) and new.mem_mib <= gpu.room_mib
 
 
 def best(need: Need, candidates: Sequence[Gpu]) -> list[Gpu]:
     """The candidates, best first: what the user prefers, then the tightest fit, then the index.
 
     Whole GPUs go to the smallest device that will do, shared ones to the fullest: what is left
-    over stays as large as it can.
+    over stays as large as it can. Several come in a set with short links between them.
     """
-    preferred = {gpu_id: place for place, gpu_id in enumerate(need.prefer)}
 
     def rank(gpu: Gpu) -> tuple[int, int, int, tuple[int, int, str]]:
         memory = gpu.memory_mib or 0
         if need.whole:
             tightness = (memory, 0)
         else:
-            tightness = (memory - gpu.reserved_mib, -gpu.share_used_milli)
-        return (preferred.get(gpu.id, len(preferred)), *tightness, natural(gpu.id))
+            tightness = (memory - gpu.others_mib - gpu.reserved_mib, -gpu.share_used_milli)
+        return (preference(need, gpu), *tightness, natural(gpu.shown_as))
 
-    return sorted(candidates, key=rank)
+    ranked = sorted(candidates, key=rank)
+    if need.gpus > 1 and any(g.reading is not None and g.reading.distances for g in ranked):
+        return _nearest_together(need, ranked)
+    return ranked
+
+
+def preference(need: Need, gpu: Gpu) -> int:
+    """Where the GPU stands among those that the user prefers; after all of them, if not there."""
+    for place, name in enumerate(need.prefer):
+        if name == gpu.id or name == gpu.label:
+            return place
+    return len(need.prefer)
+
+
+def _nearest_together(need: Need, ranked: list[Gpu]) -> list[Gpu]:
+    """The same GPUs, with the set of the shortest links first; ties go to the better ranked."""
+    size = need.gpus
+    while comb(len(ranked), size) > _MOST_SETS:
+        ranked = ranked[:-1]
+    liked = [preference(need, gpu) for gpu in ranked]
+
+    def cost(places: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
+        links = sum(_distance(ranked[a], ranked[b]) for a, b in combinations(places, 2))
+        return (sum(liked[place] for place in places), links, places)
+
+    chosen = min(combinations(range(len(ranked)), size), key=cost)
+    return [ranked[place] for place in chosen]
+
+
+_FAR = 100  # further than any distance that a driver tells
+
+
+def _distance(one: Gpu, other: Gpu) -> int:
+    reading = one.reading
+    return _FAR if reading is None else reading.distances.get(other.id, _FAR)

@@ -36,6 +36,7 @@ class _Future:
             [copied(job) for job in state.jobs.values()],
             [replace(gpu, held_by={}) for gpu in state.gpus.values()],
             [replace(group, running=0) for group in state.groups.values()],
+            state.profiles.values(),
             now_ms=state.now_ms,
             next_job_id=state.next_job_id,
             paused=False,
@@ -51,7 +52,11 @@ class _Future:
             for placement in Scan(state).starts():
                 job = state.jobs[placement.job_id]
                 number = job.attempt + 1
-                state.apply(ev.AttemptPlaced(state.now_ms, job.id, number, placement.gpus))
+                state.apply(
+                    ev.AttemptPlaced(
+                        state.now_ms, job.id, number, placement.gpus, placement.mem_mib
+                    )
+                )
                 state.apply(ev.AttemptStarted(state.now_ms, job.id, number, None))
                 if job.id == job_id:
                     return state.now_ms

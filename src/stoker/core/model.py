@@ -39,6 +39,8 @@ FINAL = frozenset(
 )
 
 WHOLE_SHARE_MILLI = 1000
+DEFAULT_MARGIN = (10, 512)  # percent, MiB
+MOST_OOM_RETRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +55,29 @@ class Need:
     prefer: tuple[str, ...] = ()  # these first, in this order
     cpus: int = 0
     max_per_gpu: int | None = None  # at most so many attempts on a GPU that this job is on
+    kind: str | None = None  # set: as much memory as jobs of this kind were seen to use
+    margin: tuple[int, int] = (
+        DEFAULT_MARGIN  # over what was seen: percent, and at least so many MiB
+    )
 
     def __post_init__(self) -> None:
         assert self.gpus >= 0 and self.cpus >= 0
         assert self.share_milli is None or (
             self.gpus == 1 and 0 < self.share_milli < WHOLE_SHARE_MILLI
         )
+        assert self.kind is None or self.mem_mib is None
 
     @property
     def whole(self) -> bool:
         """True if each of its GPUs must be its alone."""
-        return self.exclusive or (self.share_milli is None and self.mem_mib is None)
+        return self.exclusive or (
+            self.share_milli is None and self.mem_mib is None and self.kind is None
+        )
+
+    def with_margin(self, mib: int) -> int:
+        """What to reserve where so much was seen."""
+        percent, least = self.margin
+        return mib + max(mib * percent // 100, least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +122,8 @@ class Cause(StrEnum):
     CANCELLED = "cancelled"
     TERMINAL_GONE = "terminal gone"
     REQUIREMENT = "requirement"
+    OUT_OF_MEMORY = "out of memory"  # of a GPU
+    GPU_LOST = "gpu lost"
     NO_TRACE = "no trace"  # no process and no exit code: a power cut, or its keeper was killed
 
 
@@ -183,6 +199,12 @@ class Attempt:
     pid: int | None = None
     stop: Stop | None = None
     warning: Warning = Warning.NONE
+    # Reserved on each of its GPUs. None: what the need says, or all of it where that was not known;
+    # ALONE: all of it, whatever the need says.
+    mem_mib: int | None = None
+    peak_mib: int | None = None  # the most that was seen on one of its GPUs
+    peak_at_ms: int | None = None
+    settled: bool = False  # its memory has not grown for a while
 
 
 @dataclass(slots=True)
@@ -201,6 +223,8 @@ class Job:
     failures: int = 0  # attempts that count against the retries
     requires: tuple[Requirement, ...] | None = None  # those not met yet
     active: Attempt | None = None
+    ooms: int = 0  # attempts that ran out of GPU memory, and are not counted as failures
+    floor_mib: int | None = None  # reserve at least this, since less was not enough; ALONE: all
 
     @property
     def order(self) -> tuple[int, int]:
@@ -215,6 +239,46 @@ def copied(job: Job) -> Job:
         stop = replace(attempt.stop) if attempt.stop is not None else None
         attempt = replace(attempt, stop=stop)
     return replace(job, active=attempt)
+
+
+ALONE = -1
+"""As a job's `floor_mib`: it needs a whole GPU, one of the largest that it may use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What is known of the GPU memory and use of jobs of one kind."""
+
+    kind: str
+    count: int  # of runs that were seen to their end; 0: one is still being watched
+    max_mib: int
+    mean_mib: float
+    spread: float  # the sum of squared differences from the mean
+    settle_ms: int  # how long the slowest took to reach its peak
+    use_percent: int | None  # of a GPU that it had for itself
+    ooms: int
+    updated_at_ms: int
+
+    @property
+    def deviation_mib(self) -> float:
+        """The standard deviation of the peaks."""
+        return (self.spread / self.count) ** 0.5 if self.count else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """What was measured on a GPU: it counts until the next reading, and is in no database."""
+
+    at_ms: int
+    used_mib: int | None = None
+    ours_mib: dict[int, int | None] = field(default_factory=dict)  # by job; None: not told
+    others: int = 0  # processes that are not ours, or memory that nobody we know of has
+    others_mib: int = 0
+    closed: bool = False  # nothing new is to be placed while others are here
+    use_percent: int | None = None
+    fault: str = ""  # why it can't be used
+    lost: bool = False  # what runs there is lost with it
+    distances: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -236,12 +300,39 @@ class Gpu:
     declared: bool = True  # by the user; False if a job's --on was the first to name it
     drained: bool = False
     removing: bool = False
+    label: str = ""  # its number, if it is known by something longer
+    maker: str = ""  # "nvidia" or "amd": set if a driver showed it
     held_by: dict[int, Reservation] = field(default_factory=dict)  # by job id
+    reading: GpuReading | None = None
 
     @property
     def usable(self) -> bool:
         """True if new attempts may be placed here."""
-        return not (self.drained or self.removing)
+        return not (self.drained or self.removing or (self.reading and self.reading.fault))
+
+    @property
+    def shown_as(self) -> str:
+        """How people call it."""
+        return self.label or self.id
+
+    def is_one_of(self, names: tuple[str, ...]) -> bool:
+        """True if it is named, by its number or its whole id."""
+        return self.id in names or (bool(self.label) and self.label in names)
+
+    @property
+    def others_mib(self) -> int:
+        """What others have of its memory."""
+        return self.reading.others_mib if self.reading is not None else 0
+
+    @property
+    def others(self) -> int:
+        """How many others use it."""
+        return self.reading.others if self.reading is not None else 0
+
+    @property
+    def room_mib(self) -> int:
+        """Memory that is neither reserved nor used by others."""
+        return (self.memory_mib or 0) - self.others_mib - self.reserved_mib
 
     @property
     def reserved_mib(self) -> int:

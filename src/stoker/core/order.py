@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from stoker.core.model import Job, Need
 
 Order = tuple[int, int]
-ClassKey = tuple[Need, str | None, int | None]
+ClassKey = tuple[Need, str | None, int | None, int | None]
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +26,7 @@ class JobClass:
     need: Need
     group: str | None
     longest_ms: int | None
+    floor_mib: int | None
     number: int  # breaks ties in heaps, so that classes are never compared
     heap: list[Order] = field(default_factory=list)
     members: set[int] = field(default_factory=set)
@@ -34,6 +35,10 @@ class JobClass:
 
 
 Line = list[tuple[Order, int, JobClass]]
+
+
+def _key(job: Job) -> ClassKey:
+    return (job.need, job.group, job.terms.longest_ms, job.floor_mib)
 
 
 class ReadyQueue:
@@ -50,7 +55,7 @@ class ReadyQueue:
 
     def add(self, job: Job) -> None:
         """Put a job in line."""
-        key = (job.need, job.group, job.terms.longest_ms)
+        key = _key(job)
         cls = self._classes.get(key)
         if cls is None:
             self._made += 1
@@ -66,7 +71,7 @@ class ReadyQueue:
 
     def discard(self, job: Job) -> None:
         """Take a job out of line, if it stands there. Call it before its need or order change."""
-        key = (job.need, job.group, job.terms.longest_ms)
+        key = _key(job)
         cls = self._classes.get(key)
         if cls is None or job.id not in cls.members:
             return
@@ -80,12 +85,12 @@ class ReadyQueue:
 
     def has(self, job: Job) -> bool:
         """True if the job stands in line."""
-        cls = self._classes.get((job.need, job.group, job.terms.longest_ms))
+        cls = self._classes.get(_key(job))
         return cls is not None and job.id in cls.members
 
     def class_of(self, job: Job) -> JobClass | None:
         """The class in which the job stands, if it stands in line."""
-        cls = self._classes.get((job.need, job.group, job.terms.longest_ms))
+        cls = self._classes.get(_key(job))
         return cls if cls is not None and job.id in cls.members else None
 
     def head(self, cls: JobClass) -> Job | None:

@@ -6,6 +6,9 @@ does not delay that one: on other GPUs, in room that both fit into, or, by its o
 time that the first can't use. A later job that can't start holds GPUs back too if it could be
 served wholly by GPUs for which no earlier one is waiting.
 CPU slots are held back in the same way, for the first that wants them.
+
+The first job of a kind of which nothing is known *scouts*: it gets all the room of a GPU, best an
+empty one, until its memory is known. Others of its kind wait for that, unless GPUs are left over.
 """
 
 from __future__ import annotations
@@ -22,9 +25,10 @@ from stoker.core.fit import (
     fits_beside,
     has_room,
     natural,
+    preference,
     reservation,
 )
-from stoker.core.model import WHOLE_SHARE_MILLI, Gpu, Job, JobState, Need, Reservation
+from stoker.core.model import ALONE, WHOLE_SHARE_MILLI, Gpu, Job, JobState, Need, Reservation
 from stoker.core.order import JobClass
 from stoker.core.state import State
 
@@ -33,12 +37,27 @@ from stoker.core.state import State
 MOST_BLOCKED_CLASSES = 256
 
 
+# Jobs are put together on a GPU while the sum of what each uses of it alone is not above the first;
+# the second counts when no GPU is free. Beyond that, measured pairs gain little.
+MOST_USE_PERCENT = 125
+MOST_USE_PERCENT_WHEN_FULL = 175
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A job that is to start, and where."""
+    """A job that is to start, where, and with how much memory if its need does not say it."""
 
     job_id: int
     gpus: tuple[str, ...]
+    mem_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a job may start, and what it has there if its need does not say it."""
+
+    gpus: list[Gpu]
+    mem_mib: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +84,13 @@ def _without(gpu: Gpu, gone: set[int]) -> list[Reservation]:
     return [held for job_id, held in gpu.held_by.items() if job_id not in gone]
 
 
+def _wants(need: Need, gpu: Gpu) -> Reservation:
+    """What is kept of a GPU for a job that can't start yet."""
+    if need.kind is None:
+        return reservation(need, gpu)
+    return reservation(need, gpu, (gpu.memory_mib or 0) // 2)
+
+
 def _size(held: Reservation) -> tuple[bool, int, int]:
     return (held.whole, held.mem_mib, held.share_milli)
 
@@ -89,34 +115,54 @@ class Scan:
                 room_left = self._room_left()
                 cls = lines.next_class(room_left)
                 if cls is None:
-                    return
+                    break
                 job = self.state.ready.head(cls)
                 assert job is not None
                 if self._group_blocks(job) is not None:
                     self.state.ready.park(cls, job.group)
                     continue
-                gpus = self.place(job)
-                if gpus is None:
-                    if not self._could_start(job.need):
+                need = self.state.need_of(job)
+                if need.kind is not None and self.state.scouts(need.kind):
+                    lines.wait_for_scout(cls)
+                    continue
+                spot = self.place(job)
+                if spot is None:
+                    if not self._could_start(need):
                         self.state.ready.park(cls, None)
                         continue
                     # Where no GPU has room for anything, there is nothing to hold back.
-                    if room_left[0] or job.need.cpus:
+                    if room_left[0] or need.cpus:
                         self._hold_back(job)
                     lines.set_aside(cls)
                     continue
-                yield Placement(job.id, tuple(gpu.id for gpu in gpus))
-                assert job.active is not None, f"job {job.id} was yielded and not placed"
-                self._went_ahead(job, gpus)
+                yield from self._start(job, spot)
                 self.state.ready.put_back(cls)
+            yield from self._more_scouts(lines)
 
-    def place(self, job: Job) -> list[Gpu] | None:
-        """The GPUs that the job may have now; None if it can't start."""
-        need = job.need
+    def _start(self, job: Job, spot: Spot) -> Iterator[Placement]:
+        yield Placement(job.id, tuple(gpu.id for gpu in spot.gpus), spot.mem_mib)
+        assert job.active is not None, f"job {job.id} was yielded and not placed"
+        self._went_ahead(job, spot.gpus)
+
+    def _more_scouts(self, lines: _Lines) -> Iterator[Placement]:
+        """GPUs that nobody else wants are not left idle until a scout has been measured."""
+        for cls in lines.waiting_for_scouts:
+            while (job := self.state.ready.head(cls)) is not None:
+                blocked = self._group_blocks(job) is not None
+                spot = None if blocked else self.place(job, empty_only=True)
+                if spot is None:
+                    break
+                yield from self._start(job, spot)
+
+    def place(self, job: Job, empty_only: bool = False) -> Spot | None:
+        """Where the job may start now; None if it can't."""
+        need = self.state.need_of(job)
         if not self._cpus_allow(job):
             return None
         if need.gpus == 0:
-            return []
+            return Spot([])
+        if need.kind is not None:
+            return self._scouting_spot(job, need, empty_only)
         # The cheap question first: in a long queue it is asked of every GPU in every turn.
         whole, holds = need.whole, self.holds
         open_gpus = [
@@ -124,12 +170,62 @@ class Scan:
             for gpu in self._gpus(need)
             if not (whole and gpu.held_by)
             and eligible(need, gpu)
-            and (not gpu.held_by or has_room(need, gpu))
+            and (not (gpu.held_by or gpu.others) or has_room(need, gpu))
             and (not holds or self._hold_allows(job, gpu))
+            and (need is job.need or not gpu.held_by or self._use_allows(job.need, gpu))
         ]
-        if len(open_gpus) <= need.gpus:
-            return open_gpus if len(open_gpus) == need.gpus else None
-        return best(need, open_gpus)[: need.gpus]
+        if len(open_gpus) < need.gpus:
+            return None
+        if len(open_gpus) > need.gpus:
+            open_gpus = best(need, open_gpus)[: need.gpus]
+        if need is job.need:
+            return Spot(open_gpus)
+        return Spot(open_gpus, ALONE if job.floor_mib == ALONE else need.mem_mib)
+
+    def _scouting_spot(self, job: Job, need: Need, empty_only: bool) -> Spot | None:
+        """All of a GPU, or all that is left of one on which everybody's memory is known."""
+        allowed = [
+            gpu
+            for gpu in self._gpus(need)
+            if eligible(need, gpu) and (not self.holds or self._hold_allows(job, gpu))
+        ]
+        empty = [gpu for gpu in allowed if not gpu.held_by and not gpu.others]
+        if len(empty) >= need.gpus:
+            return Spot(best(need, empty)[: need.gpus])
+        if empty_only:
+            return None
+        roomy = [gpu for gpu in allowed if self._has_room_to_scout(need, gpu)]
+        if len(roomy) < need.gpus:
+            return None
+        roomy.sort(key=lambda gpu: (preference(need, gpu), -gpu.room_mib))
+        chosen = roomy[: need.gpus]
+        return Spot(chosen, min(gpu.room_mib for gpu in chosen))
+
+    def _has_room_to_scout(self, need: Need, gpu: Gpu) -> bool:
+        if gpu.memory_mib is None or gpu.room_mib < gpu.memory_mib // 2:
+            return False
+        if any(self._is_scout(job_id) for job_id in gpu.held_by):
+            return False
+        return has_room(replace(need, kind=None, mem_mib=gpu.memory_mib // 2), gpu)
+
+    def _is_scout(self, job_id: int) -> bool:
+        kind = self.state.jobs[job_id].need.kind
+        return kind is not None and kind not in self.state.profiles
+
+    def _use_allows(self, need: Need, gpu: Gpu) -> bool:
+        """Whether the GPU has time for one more, as far as is known what each uses of it."""
+        mine = self.state.use_percent(need)
+        if mine is None:
+            return True
+        return mine + self._use_on(gpu) <= self._most_use()
+
+    def _use_on(self, gpu: Gpu) -> int:
+        state = self.state
+        return sum(state.use_percent(state.jobs[job_id].need) or 0 for job_id in gpu.held_by)
+
+    def _most_use(self) -> int:
+        free = any(gpu.usable and not gpu.held_by for gpu in self.state.gpus.values())
+        return MOST_USE_PERCENT if free else MOST_USE_PERCENT_WHEN_FULL
 
     # ------------------------------------------------------------------ holding back
 
@@ -140,7 +236,7 @@ class Scan:
         return sum(eligible(need, gpu) for gpu in self._gpus(need)) >= need.gpus
 
     def _hold_back(self, job: Job) -> None:
-        need = job.need
+        need = self.state.need_of(job)
         allowed = [gpu for gpu in self._gpus(need) if eligible(need, gpu)]
         from_ms: int | None = self.state.now_ms
         wants_cpus = need.cpus and self.cpus_held_for is None
@@ -156,7 +252,7 @@ class Scan:
                 )
         for room in chosen:
             gpu = room.gpu
-            self.holds[gpu.id] = Hold(job.id, from_ms, reservation(need, gpu), room.staying)
+            self.holds[gpu.id] = Hold(job.id, from_ms, _wants(need, gpu), room.staying)
         if need.gpus:  # One that needs none waits for no GPU, and contests none.
             self.contested.update(gpu.id for gpu in allowed)
         if wants_cpus:
@@ -167,14 +263,14 @@ class Scan:
         for gpu in gpus:
             hold = self.holds.get(gpu.id)
             if hold is not None and not self._ends_before(job, hold.from_ms):
-                staying = (*hold.staying, reservation(job.need, gpu))
+                staying = (*hold.staying, gpu.held_by[job.id])
                 self.holds[gpu.id] = replace(hold, staying=staying)
 
     def _hold_allows(self, job: Job, gpu: Gpu) -> bool:
         hold = self.holds.get(gpu.id)
         if hold is None or self._ends_before(job, hold.from_ms):
             return True
-        mine = reservation(job.need, gpu)
+        mine = reservation(self.state.need_of(job), gpu)
         return fits_beside(mine, (hold.wants, *hold.staying), gpu)
 
     def _cpus_allow(self, job: Job) -> bool:
@@ -203,23 +299,23 @@ class Scan:
         it moves only to a GPU on which less is in the way, and that can't go on for ever.
         """
         rooms = [self._room_on(need, gpu) for gpu in gpus]
-        preferred = {gpu_id: place for place, gpu_id in enumerate(need.prefer)}
 
-        def rank(room: _Room) -> tuple[bool, int, int, int, int, tuple[int, int, str]]:
+        def rank(room: _Room) -> tuple[bool, bool, int, int, int, int, tuple[int, int, str]]:
             gpu = room.gpu
             return (
+                bool(gpu.others),
                 room.at_ms is None,
                 room.at_ms or 0,
                 room.in_the_way,
-                preferred.get(gpu.id, len(preferred)),
+                preference(need, gpu),
                 gpu.memory_mib or 0,
-                natural(gpu.id),
+                natural(gpu.shown_as),
             )
 
         return sorted(rooms, key=rank)
 
     def _room_on(self, need: Need, gpu: Gpu) -> _Room:
-        wants = reservation(need, gpu)
+        wants = _wants(need, gpu)
         leaving = sorted(
             (end, job_id) for job_id in gpu.held_by if (end := self._ends_at(job_id)) is not None
         )
@@ -273,8 +369,10 @@ class Scan:
         return None
 
     def _gpus(self, need: Need) -> list[Gpu]:
-        gpus = self.state.gpus
-        return [gpus[i] for i in need.on if i in gpus] if need.on else list(gpus.values())
+        if not need.on:
+            return list(self.state.gpus.values())
+        named = {name: self.state.gpu_named(name) for name in need.on}
+        return list({gpu.id: gpu for gpu in named.values() if gpu is not None}.values())
 
     def _room_left(self) -> tuple[bool, bool]:
         """Whether any GPU, and any CPU slot, could take something more."""
@@ -302,6 +400,7 @@ class _Lines:
     def __init__(self, state: State) -> None:
         self._ready = state.ready
         self._aside: list[JobClass] = []
+        self.waiting_for_scouts: list[JobClass] = []
         self._blocked = {True: 0, False: 0}
         self._next: dict[bool, JobClass | None] = {True: None, False: None}
 
@@ -330,9 +429,14 @@ class _Lines:
         self._aside.append(cls)
         self._blocked[bool(cls.need.gpus)] += 1
 
+    def wait_for_scout(self, cls: JobClass) -> None:
+        """Nothing of this class starts in this pass, but where nobody else wants to be."""
+        self._blocked[True] += 1
+        self.waiting_for_scouts.append(cls)
+
     def close(self) -> None:
         """Let every class stand in its line again."""
-        for cls in (*self._aside, *self._next.values()):
+        for cls in (*self._aside, *self.waiting_for_scouts, *self._next.values()):
             if cls is not None:
                 self._ready.put_back(cls)
 
@@ -348,7 +452,7 @@ def reason_for(state: State, job: Job) -> why.Reason:
         return why.WaitsForTime(job.backoff_until_ms, after_failure=True)
     if job.not_before_ms is not None and job.not_before_ms > state.now_ms:
         return why.WaitsForTime(job.not_before_ms, after_failure=False)
-    impossible = can_never_start(state, job.need)
+    impossible = can_never_start(state, state.need_of(job))
     if impossible is not None:
         return impossible
     if state.paused:
@@ -372,14 +476,30 @@ def can_never_start(state: State, need: Need) -> why.CanNeverStart | why.NeedsCp
 
 
 def _room_reason(scan: Scan, job: Job) -> why.Reason:
-    state, need = scan.state, job.need
+    state, need = scan.state, scan.state.need_of(job)
     free_cpus = state.cpus - state.cpus_used
     if need.cpus > free_cpus:
         return why.NeedsCpus(need.cpus, free_cpus, state.cpus)
     allowed = [gpu for gpu in scan._gpus(need) if eligible(need, gpu)]
-    roomy = [gpu for gpu in allowed if has_room(need, gpu)]
+    if need.kind is not None:
+        scouts = state.scouts(need.kind)
+        if scouts:
+            return why.WaitsForScout(scouts[0])
+        roomy = [
+            gpu
+            for gpu in allowed
+            if not (gpu.held_by or gpu.others) or scan._has_room_to_scout(need, gpu)
+        ]
+    else:
+        roomy = [gpu for gpu in allowed if has_room(need, gpu)]
     if len(roomy) < need.gpus:
-        return _gpu_shortage(need, allowed, len(roomy))
+        return _gpu_shortage(state, job, allowed, len(roomy))
+    if need is not job.need and need.kind is None:
+        idle = [gpu for gpu in roomy if not gpu.held_by or scan._use_allows(job.need, gpu)]
+        if len(idle) < need.gpus:
+            least = min(roomy, key=scan._use_on)
+            use = state.use_percent(job.need) or 0
+            return why.NeedsUse(use, scan._use_on(least), scan._most_use(), least.shown_as)
     # There is room, so somebody before it has a hold on it: see who, in the order of the queue.
     with scan._lines() as lines:
         while (cls := lines.next_class((True, True))) is not None:
@@ -387,10 +507,12 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
             if head is None or head.order >= job.order:
                 lines.set_aside(cls)
                 break
+            scouted = state.need_of(head).kind
             if (
                 scan._group_blocks(head) is None
+                and not (scouted is not None and state.scouts(scouted))
                 and scan.place(head) is None
-                and scan._could_start(head.need)
+                and scan._could_start(state.need_of(head))
             ):
                 scan._hold_back(head)
             lines.set_aside(cls)
@@ -398,23 +520,32 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
         return why.IsNext()
     held = [gpu.id for gpu in roomy if not scan._hold_allows(job, gpu)]
     if len(roomy) - len(held) < need.gpus:
-        return why.HeldBack(scan.holds[held[0]].job_id, tuple(held))
+        shown = tuple(state.gpus[gpu_id].shown_as for gpu_id in held)
+        return why.HeldBack(scan.holds[held[0]].job_id, shown)
     assert scan.cpus_held_for is not None
     return why.HeldBack(scan.cpus_held_for, ())
 
 
-def _gpu_shortage(need: Need, allowed: list[Gpu], free: int) -> why.Reason:
+def _gpu_shortage(state: State, job: Job, allowed: list[Gpu], free: int) -> why.Reason:
+    need = state.need_of(job)
     shareable = [g for g in allowed if not any(r.whole for r in g.held_by.values())]
-    if need.whole or need.gpus > 1 or not shareable:
-        return why.NeedsGpus(need.gpus, free, len(allowed))
+    others = sum(1 for gpu in allowed if gpu.others)
+    if need.whole or need.kind is not None or need.gpus > 1 or not shareable:
+        return why.NeedsGpus(need.gpus, free, len(allowed), others)
     if need.mem_mib is not None:
-        room = {g.id: (g.memory_mib or 0) - g.reserved_mib for g in shareable}
-        most = max(room, key=lambda gpu_id: room[gpu_id])
-        if room[most] < need.mem_mib:
-            return why.NeedsMemory(need.mem_mib, room[most], most)
+        roomiest = max(shareable, key=lambda gpu: gpu.room_mib)
+        if roomiest.room_mib < need.mem_mib:
+            profile = state.profiles.get(job.need.kind) if job.need.kind is not None else None
+            return why.NeedsMemory(
+                need.mem_mib,
+                max(0, roomiest.room_mib),
+                roomiest.shown_as,
+                None if profile is None else profile.count,
+                job.ooms,
+            )
     if need.share_milli is not None:
-        shares = {g.id: WHOLE_SHARE_MILLI - g.share_used_milli for g in shareable}
-        most = max(shares, key=lambda gpu_id: shares[gpu_id])
-        if shares[most] < need.share_milli:
-            return why.NeedsShare(need.share_milli, shares[most], most)
-    return why.NeedsGpus(need.gpus, free, len(allowed))
+        roomiest = min(shareable, key=lambda gpu: gpu.share_used_milli)
+        left = WHOLE_SHARE_MILLI - roomiest.share_used_milli
+        if left < need.share_milli:
+            return why.NeedsShare(need.share_milli, left, roomiest.shown_as)
+    return why.NeedsGpus(need.gpus, free, len(allowed), others)

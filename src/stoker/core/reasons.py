@@ -59,6 +59,7 @@ class NeedsGpus:
     wanted: int
     free: int
     allowed: int  # how many exist that it may use at all
+    others: int = 0  # how many of these are used by somebody else's programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,25 @@ class NeedsMemory:
     wanted_mib: int
     most_free_mib: int
     gpu: str
+    learned_from: int | None = None  # so many runs of its kind, if that is how it is known
+    out_of_memory: int = 0  # so often it ran out of it, and gets more each time
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsUse:
+    """There is memory, but those on the GPUs keep them busy already."""
+
+    wanted_percent: int
+    least_percent: int  # on the GPU that is used least
+    most_percent: int  # together, as it is now
+    gpu: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForScout:
+    """The first job of its kind is running, and how much memory it needs is not known yet."""
+
+    job_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +139,8 @@ Reason = (
     | WaitsForJobs
     | NeedsGpus
     | NeedsMemory
+    | NeedsUse
+    | WaitsForScout
     | NeedsShare
     | NeedsCpus
     | HeldBack
@@ -162,10 +184,18 @@ def words(reason: Reason, now_ms: int) -> str:
             names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
             noun = "job" if len(ids) == 1 else "jobs"
             return f"waits for {noun} {names} to {'succeed' if must else 'end'}"
-        case NeedsGpus(wanted=wanted, free=free, allowed=allowed):
-            return f"needs {plural(wanted, 'GPU')}, {free} of {allowed} free"
-        case NeedsMemory(wanted_mib=wanted, most_free_mib=most, gpu=gpu):
-            return f"needs {gib(wanted)} of GPU memory, most room is {gib(most)} on GPU {gpu}"
+        case NeedsGpus(wanted=wanted, free=free, allowed=allowed, others=others):
+            used = f" ({others} used by other programs)" if others else ""
+            return f"needs {plural(wanted, 'GPU')}, {free} of {allowed} free{used}"
+        case NeedsMemory():
+            return _memory_words(reason)
+        case NeedsUse(wanted_percent=wanted, least_percent=least, most_percent=most, gpu=gpu):
+            return (
+                f"uses {wanted}% of a GPU, and the least busy, GPU {gpu}, has {least}% in use "
+                f"(together at most {most}%)"
+            )
+        case WaitsForScout(job_id=job_id):
+            return f"waits until it is known how much memory job {job_id} needs, which is like it"
         case NeedsShare(wanted_milli=wanted, most_free_milli=most, gpu=gpu):
             return f"needs {wanted / 1000:g} of a GPU, most room is {most / 1000:g} on GPU {gpu}"
         case NeedsCpus(wanted=wanted, free=free, total=total):
@@ -184,6 +214,22 @@ def words(reason: Reason, now_ms: int) -> str:
             )
         case IsNext():
             return "starts next"
+
+
+def _memory_words(reason: NeedsMemory) -> str:
+    how = " of GPU memory"
+    if reason.out_of_memory:
+        how = f" (it ran out of memory {_times(reason.out_of_memory)})"
+    elif reason.learned_from:
+        how = f" (learned from {plural(reason.learned_from, 'run')})"
+    elif reason.learned_from is not None:
+        how = " (learned from a run that goes on)"
+    room = f"most room is {gib(reason.most_free_mib)} on GPU {reason.gpu}"
+    return f"needs {gib(reason.wanted_mib)}{how}, {room}"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _duration(ms: int) -> str:
@@ -217,6 +263,10 @@ def outcome_words(outcome: Outcome) -> str | None:
         case Cause.REQUIREMENT:
             job_id, _, state = outcome.detail.partition(" ")
             return f"job {job_id}, which it needs, ended as {state}"
+        case Cause.OUT_OF_MEMORY:
+            return "out of memory"
+        case Cause.GPU_LOST:
+            return "gpu lost"
         case Cause.NO_TRACE:
             return outcome.detail or "no process and no exit code was left"
 

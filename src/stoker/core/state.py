@@ -9,14 +9,16 @@ the jobs, and rebuilt from them by `State.restored`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from heapq import heappop, heappush
 from typing import Any
 
 from stoker.core import events as ev
-from stoker.core.fit import natural, reservation
+from stoker.core.fit import could_ever_fit, held_reservation, natural
+from stoker.core.learning import after_out_of_memory, after_run
 from stoker.core.model import (
+    ALONE,
     FINAL,
     Attempt,
     Cause,
@@ -25,7 +27,9 @@ from stoker.core.model import (
     Group,
     Job,
     JobState,
+    Need,
     Outcome,
+    Profile,
     Requirement,
     Stop,
     Warning,
@@ -98,6 +102,7 @@ class Change:
     removed: list[int] = field(default_factory=list)
     gpus: bool = False
     groups: set[str] = field(default_factory=set)
+    profiles: set[str] = field(default_factory=set)  # learned or forgotten
     settings: bool = False  # paused, cpus
 
     def __bool__(self) -> bool:
@@ -110,6 +115,7 @@ class Change:
             or self.removed
             or self.gpus
             or self.groups
+            or self.profiles
             or self.settings
         )
 
@@ -127,6 +133,7 @@ class State:
         self.jobs: dict[int, Job] = {}
         self.gpus: dict[str, Gpu] = {}
         self.groups: dict[str, Group] = {}
+        self.profiles: dict[str, Profile] = {}
         self.ready = ReadyQueue(self.jobs.get)
         self.active: dict[int, None] = {}
         self.to_start: dict[int, None] = {}
@@ -136,6 +143,7 @@ class State:
         self.change = Change()
         self._dependents: dict[int, list[int]] = {}
         self._timers: list[tuple[int, int, int, int]] = []  # when, job, attempt, Timer
+        self._learned_needs: dict[tuple[Need, int | None], Need] = {}
 
     @classmethod
     def restored(
@@ -143,6 +151,7 @@ class State:
         jobs: Iterable[Job],
         gpus: Iterable[Gpu],
         groups: Iterable[Group],
+        profiles: Iterable[Profile] = (),
         *,
         now_ms: int,
         next_job_id: int,
@@ -152,8 +161,9 @@ class State:
         """The state as the store has it, with every index built anew."""
         state = cls(now_ms)
         state.next_job_id, state.paused, state.cpus = next_job_id, paused, cpus
-        state.gpus = {g.id: g for g in sorted(gpus, key=lambda g: natural(g.id))}
+        state.gpus = {g.id: g for g in sorted(gpus, key=lambda g: natural(g.shown_as))}
         state.groups = {g.name: g for g in groups}
+        state.profiles = {p.kind: p for p in profiles}
         for job in jobs:
             assert job.state not in FINAL, f"job {job.id} is final and stays in the store"
             state.jobs[job.id] = job
@@ -276,6 +286,75 @@ class State:
             group = self.groups[name] = Group(name)
         return group
 
+    # ------------------------------------------------------------------ what was learned
+
+    def gpu_named(self, name: str) -> Gpu | None:
+        """The GPU with that id or number."""
+        gpu = self.gpus.get(name)
+        if gpu is None:
+            gpu = next((one for one in self.gpus.values() if one.label == name), None)
+        return gpu
+
+    def need_of(self, job: Job) -> Need:
+        """What the job needs as far as is known now: the memory that it was to be given by itself.
+
+        A job of a kind of which nothing is known still has its `kind` there: it is to scout.
+        """
+        need = job.need
+        if need.kind is None and job.floor_mib is None:
+            return need
+        key = (need, job.floor_mib)
+        known = self._learned_needs.get(key)
+        if known is None:
+            known = self._learned_needs[key] = self._learned_need(need, job.floor_mib)
+        return known
+
+    def _learned_need(self, need: Need, floor_mib: int | None) -> Need:
+        largest = self.largest_mib(need)
+        if floor_mib == ALONE:
+            sizes = sorted((g.memory_mib or 0 for g in self._may_use(need)), reverse=True)
+            least = sizes[need.gpus - 1] if len(sizes) >= need.gpus else 0
+            on = tuple(g.id for g in self._may_use(need) if (g.memory_mib or 0) >= least)
+            return replace(need, kind=None, mem_mib=None, share_milli=None, exclusive=True, on=on)
+        if need.exclusive or not largest:
+            # Where nobody knows how much there is, a job has its GPUs for itself.
+            return replace(need, kind=None)
+        mem_mib = max(need.mem_mib or 0, floor_mib or 0)
+        if need.kind is not None:
+            profile = self.profiles.get(need.kind)
+            if profile is None and not mem_mib:
+                return need
+            if profile is not None:
+                mem_mib = max(mem_mib, need.with_margin(profile.max_mib))
+        if not mem_mib:
+            return need
+        return replace(need, kind=None, mem_mib=min(mem_mib, largest))
+
+    def _may_use(self, need: Need) -> list[Gpu]:
+        anywhere = replace(need, mem_mib=None)
+        return [gpu for gpu in self.gpus.values() if could_ever_fit(anywhere, gpu)]
+
+    def largest_mib(self, need: Need) -> int:
+        """The memory of the largest GPUs of which there are enough for the need; 0 if unknown."""
+        sizes = sorted((gpu.memory_mib or 0 for gpu in self._may_use(need)), reverse=True)
+        return sizes[need.gpus - 1] if 0 < need.gpus <= len(sizes) else 0
+
+    def use_percent(self, need: Need) -> int | None:
+        """How much of a GPU jobs of its kind use; None if nobody knows."""
+        profile = self.profiles.get(need.kind) if need.kind is not None else None
+        return None if profile is None else profile.use_percent
+
+    def scouts(self, kind: str) -> list[int]:
+        """The running jobs of a kind of which nothing is known yet."""
+        if kind in self.profiles:
+            return []
+        return [i for i in self.active if self.jobs[i].need.kind == kind]
+
+    def _learned(self) -> None:
+        """What is known of memory or of GPUs has changed, and so what jobs need."""
+        self._learned_needs.clear()
+        self.ready.unpark(None)
+
     # ------------------------------------------------------------------ indexes
 
     def _index(self, job: Job) -> None:
@@ -325,7 +404,7 @@ class State:
         self.active[job.id] = None
         for gpu_id in attempt.gpus:
             gpu = self.gpus[gpu_id]
-            gpu.held_by[job.id] = reservation(job.need, gpu)
+            gpu.held_by[job.id] = held_reservation(job.need, attempt, gpu)
         self.cpus_used += job.need.cpus
         if job.group is not None:
             self.group_of(job.group).running += 1
@@ -335,7 +414,7 @@ class State:
         for gpu_id in attempt.gpus:
             gpu = self.gpus[gpu_id]
             del gpu.held_by[job.id]
-            if gpu.removing and not gpu.held_by:
+            if gpu.removing and not gpu.held_by and not gpu.maker:
                 del self.gpus[gpu_id]
                 self._gpus_changed()
         self.cpus_used -= job.need.cpus
@@ -391,8 +470,26 @@ class State:
         self._settle(job)
 
     def _end_attempt(self, job: Job, attempt: Attempt, outcome: Outcome, at_ms: int) -> None:
+        next_try = None
+        if outcome.cause is Cause.OUT_OF_MEMORY:
+            next_try = after_out_of_memory(self, job, attempt)
+        elif outcome.state is S.SUCCEEDED or attempt.settled:
+            self._learn(after_run(self.profiles.get(job.need.kind or ""), job, attempt, at_ms))
         self._vacate(job, attempt)
         job.active = None
+        if next_try is not None:
+            # Not its fault, so it costs no retry; and what was wrong is mended, so nothing is
+            # gained by waiting.
+            self._move(job, S.WAITING)
+            job.ooms += 1
+            job.floor_mib = next_try.floor_mib
+            self._learn(next_try.profile)
+            self.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
+            self._settle(job)
+            return
+        if outcome.cause is Cause.OUT_OF_MEMORY:
+            self._finish(job, attempt, outcome, at_ms)
+            return
         may_retry = outcome.state in (S.FAILED, S.LOST) and job.failures < job.terms.retries
         if not may_retry:
             self._finish(job, attempt, outcome, at_ms)
@@ -402,6 +499,12 @@ class State:
         job.backoff_until_ms = self.now_ms + backoff_ms(job.failures)
         self.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
         self._settle(job)
+
+    def _learn(self, profile: Profile | None) -> None:
+        if profile is not None:
+            self.profiles[profile.kind] = profile
+            self.change.profiles.add(profile.kind)
+            self._learned()
 
     # ------------------------------------------------------------------ one method an event
 
@@ -445,6 +548,8 @@ class State:
     def _job_edited(self, e: ev.JobEdited) -> None:
         job = self._queued(e.job_id)
         self.ready.discard(job)
+        if job.need != e.need:
+            job.ooms, job.floor_mib = 0, None
         job.need, job.terms = e.need, e.terms
         job.priority, job.group, job.not_before_ms = e.priority, e.group, e.not_before_ms
         if job.group is not None:
@@ -472,7 +577,7 @@ class State:
         self._move(job, S.RUNNING)
         job.attempt = e.attempt
         job.backoff_until_ms = None
-        job.active = Attempt(e.attempt, e.gpus, e.at_ms)
+        job.active = Attempt(e.attempt, e.gpus, e.at_ms, mem_mib=e.mem_mib)
         self._occupy(job, job.active)
         self.change.placed.append(job.id)
         self.to_start[job.id] = None
@@ -497,7 +602,10 @@ class State:
 
     def _attempt_exited(self, e: ev.AttemptExited) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
-        self._end_attempt(job, attempt, judged(attempt.stop, e.exit), e.at_ms)
+        outcome = judged(attempt.stop, e.exit)
+        if e.out_of_memory and outcome.cause is Cause.EXIT and outcome.state is S.FAILED:
+            outcome = replace(outcome, cause=Cause.OUT_OF_MEMORY)
+        self._end_attempt(job, attempt, outcome, e.at_ms)
 
     def _attempt_vanished(self, e: ev.AttemptVanished) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
@@ -556,19 +664,25 @@ class State:
     def _gpu_added(self, e: ev.GpuAdded) -> None:
         gpu = self.gpus.get(e.gpu)
         if gpu is None:
-            self.gpus[e.gpu] = Gpu(e.gpu, e.memory_mib, e.declared)
-            self.gpus = {k: self.gpus[k] for k in sorted(self.gpus, key=natural)}
-        else:
-            gpu.removing = False
-            gpu.memory_mib = e.memory_mib
-            gpu.declared = gpu.declared or e.declared
-            for job_id in gpu.held_by:
-                gpu.held_by[job_id] = reservation(self.jobs[job_id].need, gpu)
+            gpu = self.gpus[e.gpu] = Gpu(e.gpu, e.memory_mib, e.declared)
+        gpu.removing = e.hidden
+        gpu.memory_mib = e.memory_mib
+        gpu.declared = gpu.declared or e.declared
+        gpu.label, gpu.maker = e.label, e.maker
+        for job_id in gpu.held_by:
+            job = self.jobs[job_id]
+            assert job.active is not None
+            gpu.held_by[job_id] = held_reservation(job.need, job.active, gpu)
+        ordered = sorted(self.gpus.values(), key=lambda one: natural(one.shown_as))
+        self.gpus = {one.id: one for one in ordered}
         self._gpus_changed()
 
     def _gpu_removed(self, e: ev.GpuRemoved) -> None:
         gpu = self.gpus[e.gpu]
-        if gpu.held_by:
+        if e.gone:
+            gpu.maker = ""
+        if gpu.held_by or gpu.maker:
+            # One that a driver shows stays known as taken away, or it would come back by itself.
             gpu.removing = True
         else:
             del self.gpus[e.gpu]
@@ -584,7 +698,43 @@ class State:
 
     def _gpus_changed(self) -> None:
         self.change.gpus = True
-        self.ready.unpark(None)
+        self._learned()
+
+    def _gpus_measured(self, e: ev.GpusMeasured) -> None:
+        changed = False
+        for gpu_id, reading in e.readings.items():
+            gpu = self.gpus.get(gpu_id)
+            if gpu is not None:
+                before, gpu.reading = gpu.usable, reading
+                changed = changed or before != gpu.usable
+        if changed:
+            self._learned()
+
+    def _memory_seen(self, e: ev.MemorySeen) -> None:
+        _, attempt = self._current(e.job_id, e.attempt)
+        if e.grew or attempt.peak_at_ms is None:
+            attempt.peak_at_ms = e.at_ms
+        attempt.peak_mib = max(e.peak_mib, attempt.peak_mib or 0)
+        if e.settled != attempt.settled:
+            attempt.settled = e.settled
+            self.change.touched[e.job_id] = None
+
+    def _reservation_changed(self, e: ev.ReservationChanged) -> None:
+        job, attempt = self._current(e.job_id, e.attempt)
+        attempt.mem_mib = e.mem_mib
+        for gpu_id in attempt.gpus:
+            gpu = self.gpus[gpu_id]
+            gpu.held_by[job.id] = held_reservation(job.need, attempt, gpu)
+        self.change.touched[job.id] = None
+
+    def _profile_learned(self, e: ev.ProfileLearned) -> None:
+        self._learn(e.profile)
+
+    def _profiles_forgotten(self, e: ev.ProfilesForgotten) -> None:
+        for kind in e.kinds:
+            if self.profiles.pop(kind, None) is not None:
+                self.change.profiles.add(kind)
+        self._learned()
 
     def _cpus_counted(self, e: ev.CpusCounted) -> None:
         self.ready.unpark(None)
@@ -601,6 +751,8 @@ class State:
                 attempt.started_at_ms += e.by_ms
             if attempt.stop is not None:
                 attempt.stop.at_ms += e.by_ms
+            if attempt.peak_at_ms is not None:
+                attempt.peak_at_ms += e.by_ms
             self.change.touched[job_id] = None
         for job in self.jobs.values():
             if job.backoff_until_ms is not None:
@@ -629,7 +781,8 @@ def _ready_ms(job: Job) -> int:
 def judged(stop: Stop | None, how: Exit | None) -> Outcome:
     """What an ended attempt amounts to. The exit code is never invented: it may be unknown."""
     if stop is not None:
-        state = S.FAILED if stop.cause is Cause.TIME_LIMIT else S.CANCELLED
+        failed = stop.cause in (Cause.TIME_LIMIT, Cause.GPU_LOST)
+        state = S.FAILED if failed else S.CANCELLED
         return Outcome(state, stop.cause, how)
     assert how is not None
     return Outcome(S.SUCCEEDED if how.ok else S.FAILED, Cause.EXIT, how)
@@ -660,6 +813,11 @@ _APPLY: dict[type[Any], Callable[[State, Any], None]] = {
     ev.GpuRemoved: State._gpu_removed,
     ev.GpuDrained: State._gpu_drained,
     ev.GpuResumed: State._gpu_resumed,
+    ev.GpusMeasured: State._gpus_measured,
+    ev.MemorySeen: State._memory_seen,
+    ev.ReservationChanged: State._reservation_changed,
+    ev.ProfileLearned: State._profile_learned,
+    ev.ProfilesForgotten: State._profiles_forgotten,
     ev.CpusCounted: State._cpus_counted,
     ev.ClockShifted: State._clock_shifted,
     ev.TimePassed: State._time_passed,

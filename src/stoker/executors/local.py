@@ -28,6 +28,7 @@ from stoker.executors.attempt_dir import (
 )
 from stoker.executors.environment import MARKER, command_line, environment, marker
 from stoker.executors.ledger import Key, LedgerWriter
+from stoker.executors.ownership import Ownership
 from stoker.executors.processes import (
     ProcessId,
     catches,
@@ -93,6 +94,7 @@ class LocalExecutor:
         self._instance = instance
         self._grant = grant
         self._spawner = Spawner()
+        self._ownership = Ownership(instance)
         self._epoll = select.epoll()
         self._running: dict[Key, Running] = {}
         self._by_fd: dict[int, Running] = {}
@@ -351,6 +353,11 @@ class LocalExecutor:
             lazy = all(isinstance(fact, ev.AttemptStarted) for fact in self._facts.values())
             moments.append(self._now_ms + (_STARTED_MAY_WAIT_MS if lazy else 0))
         return min(moments, default=None)
+
+    def owners(self, pids: Iterable[int]) -> dict[int, int]:
+        """See ports.Executor."""
+        roots = {running.process.pid: key[0] for key, running in self._running.items()}
+        return self._ownership.owners(pids, roots)
 
     def _tell(self, fact: ev.Fact) -> None:
         key = (fact.job_id, fact.attempt)

@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -83,7 +83,8 @@ class BackgroundInventory:
         self._now_ms = now_ms
         self._notify = notify
         self._counted = len(os.sched_getaffinity(0))
-        self._cpus = self._counted if cpus is None else cpus
+        # Made anew after each reading: whoever has this very one has seen all that there is to see.
+        self._sighting = Sighting(self._counted if cpus is None else cpus)
         self._gpus: tuple[SeenGpu, ...] | None = None
         self._why = ""
         self._known = Known()
@@ -115,7 +116,7 @@ class BackgroundInventory:
 
     def observe(self) -> Sighting:
         """See ports.Inventory. GPUs are None until a driver was met."""
-        return Sighting(self._cpus, self._gpus)
+        return self._sighting
 
     @property
     def why(self) -> str:
@@ -124,7 +125,14 @@ class BackgroundInventory:
 
     def set_cpus(self, cpus: int | None) -> None:
         """How many CPU slots to offer; None for as many as the machine has."""
-        self._cpus = self._counted if cpus is None else cpus
+        with self._wake:
+            cpus = self._counted if cpus is None else cpus
+            self._sighting = replace(self._sighting, cpus=cpus)
+
+    def set_foreign(self, foreign: str) -> None:
+        """What to do about processes that are not ours; see ports.Sighting."""
+        with self._wake:
+            self._sighting = replace(self._sighting, foreign=foreign)
 
     def set_interval(self, interval_s: float) -> None:
         """How often to read from now on: seldom when nothing runs."""
@@ -190,6 +198,8 @@ class BackgroundInventory:
             why = f"the GPUs could not be read: {error!r}"
         if self._known.devices:
             self._gpus = self._known.seen(self._distances)
+        with self._wake:
+            self._sighting = replace(self._sighting, gpus=self._gpus)
         self._say(why or self._hanging())
 
     def _read_all(self) -> None:

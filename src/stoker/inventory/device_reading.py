@@ -13,6 +13,13 @@ from typing import Protocol
 from stoker.ports import SeenGpu
 
 NOT_LISTED = "the driver no longer lists it"
+GPU_IS_LOST = "GPU is lost"
+NEEDS_RESET = "GPU needs a reset"
+
+
+def is_lost(fault: str) -> bool:
+    """True if what runs on a GPU with this fault can't go on: the GPU itself is at fault."""
+    return fault in (NOT_LISTED, GPU_IS_LOST) or fault.endswith(NEEDS_RESET)
 
 
 class DriverUnavailable(Exception):
@@ -55,7 +62,16 @@ class Driver(Protocol):
 def faulty(reading: DeviceReading, fault: str, now_ms: int) -> DeviceReading:
     """A device that was read before, and that can't be used now."""
     gpus = tuple(
-        SeenGpu(gpu.id, gpu.memory_mib, name=gpu.name, fault=fault, measured_at_ms=now_ms)
+        SeenGpu(
+            gpu.id,
+            gpu.memory_mib,
+            name=gpu.name,
+            reserved_mib=gpu.reserved_mib,
+            fault=fault,
+            lost=is_lost(fault),
+            measured_at_ms=now_ms,
+            maker=gpu.maker,
+        )
         for gpu in reading.gpus
     )
     return replace(reading, gpus=gpus, fault=fault)

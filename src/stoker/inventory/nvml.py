@@ -11,11 +11,18 @@ from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
 from stoker.inventory.background import BackgroundInventory
-from stoker.inventory.device_reading import DeviceReading, DriverUnavailable
+from stoker.inventory.device_reading import (
+    GPU_IS_LOST,
+    NEEDS_RESET,
+    DeviceReading,
+    DriverUnavailable,
+    is_lost,
+)
 from stoker.ports import SeenGpu, SeenProcess
 
 T = TypeVar("T")
 
+MAKER = "nvidia"
 _MIB = 1 << 20
 
 # NVML's numbers for what went wrong.
@@ -37,8 +44,8 @@ _WORDS = {
     _LIBRARY_NOT_FOUND: "the NVIDIA driver's library, libnvidia-ml.so.1, was not found",
     _VERSION_MISMATCH: "the NVIDIA driver was updated and does not match its library: reboot, "
     "or reload the driver and restart Stoker's daemon",
-    _GPU_IS_LOST: "GPU is lost",
-    _RESET_REQUIRED: "GPU needs a reset",
+    _GPU_IS_LOST: GPU_IS_LOST,
+    _RESET_REQUIRED: NEEDS_RESET,
 }
 _DRIVER_GONE = frozenset(
     {_UNINITIALIZED, _DRIVER_NOT_LOADED, _LIBRARY_NOT_FOUND, _VERSION_MISMATCH}
@@ -199,6 +206,7 @@ class NvmlDriver:
             power_limit_w=None if limit_mw is None else limit_mw / 1000,
             processes=self._processes(handle),
             measured_at_ms=now_ms,
+            maker=MAKER,
         )
 
     def _name(self, handle: Any) -> str:
@@ -227,15 +235,18 @@ class NvmlDriver:
         """Programs that compute and programs that draw; one that does both is told of twice."""
         nvml = self._nvml
         used: dict[int, int | None] = {}
-        for ask in (
-            nvml.nvmlDeviceGetComputeRunningProcesses,
-            nvml.nvmlDeviceGetGraphicsRunningProcesses,
+        computing: set[int] = set()
+        for computes, ask in (
+            (True, nvml.nvmlDeviceGetComputeRunningProcesses),
+            (False, nvml.nvmlDeviceGetGraphicsRunningProcesses),
         ):
             for process in self._may(ask, handle) or []:
                 mib = None if process.usedGpuMemory is None else _mib_up(process.usedGpuMemory)
                 before = used.get(process.pid)
                 used[process.pid] = before if mib is None else max(mib, before or 0)
-        return tuple(SeenProcess(pid, mib) for pid, mib in sorted(used.items()))
+                if computes:
+                    computing.add(process.pid)
+        return tuple(SeenProcess(pid, mib, pid in computing) for pid, mib in sorted(used.items()))
 
     def _distance(self, one: Any, other: Any) -> int | None:
         nvml = self._nvml
@@ -269,7 +280,7 @@ class NvmlDriver:
                 event = self._nvml.nvmlEventSetWait_v2(self._events, 0)
                 if event.eventData in _FATAL_XIDS:
                     uuid = self._nvml.nvmlDeviceGetUUID(event.device)
-                    self._xids[uuid] = f"XID {event.eventData}: GPU needs a reset"
+                    self._xids[uuid] = f"XID {event.eventData}: {NEEDS_RESET}"
             except self._nvml.NVMLError:
                 break  # There are no more, or the GPU is gone and says so itself.
 
@@ -306,7 +317,15 @@ def nvml_inventory(**options: Any) -> BackgroundInventory:
 def _with_fault(
     uuid: str, order: tuple[int, ...], gpu: SeenGpu, fault: str, now_ms: int
 ) -> DeviceReading:
-    seen = SeenGpu(gpu.id, gpu.memory_mib, name=gpu.name, fault=fault, measured_at_ms=now_ms)
+    seen = SeenGpu(
+        gpu.id,
+        gpu.memory_mib,
+        name=gpu.name,
+        fault=fault,
+        lost=is_lost(fault),
+        measured_at_ms=now_ms,
+        maker=MAKER,
+    )
     return DeviceReading(uuid, order, (seen,), fault=fault)
 
 

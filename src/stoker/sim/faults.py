@@ -117,6 +117,10 @@ class CrashingExecutor:
         """See ports.Executor."""
         return None
 
+    def owners(self, pids: Iterable[int]) -> dict[int, int]:
+        """See ports.Executor: nobody looks at what processes are on simulated GPUs."""
+        return {}
+
 
 class WorldInventory:
     """Sees the world's GPUs."""

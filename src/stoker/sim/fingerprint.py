@@ -31,6 +31,7 @@ def of_job(job: Job) -> Hashable:
             attempt.pid,
             None if stop is None else (stop.cause, stop.at_ms),
             attempt.warning,
+            attempt.mem_mib,
         )
     return (
         job.id,
@@ -45,6 +46,8 @@ def of_job(job: Job) -> Hashable:
         job.failures,
         job.requires,
         running,
+        job.ooms,
+        job.floor_mib,
     )
 
 
@@ -57,6 +60,8 @@ def of_state(state: State) -> Hashable:
             gpu.declared,
             gpu.drained,
             gpu.removing,
+            gpu.label,
+            gpu.maker,
             frozenset(
                 (job_id, r.whole, r.share_milli, r.mem_mib, r.max_per_gpu)
                 for job_id, r in gpu.held_by.items()
@@ -75,6 +80,7 @@ def of_state(state: State) -> Hashable:
         frozenset(of_job(job) for job in state.jobs.values()),
         gpus,
         groups,
+        frozenset(state.profiles.values()),
         frozenset(job.id for job in state.jobs.values() if state.ready.has(job)),
         frozenset(state.active),
         frozenset(state.to_start),

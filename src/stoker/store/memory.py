@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stoker.core.model import Gpu, Group, Job, Launch, Outcome, copied
+from stoker.core.model import Gpu, Group, Job, Launch, Outcome, Profile, copied
 from stoker.core.state import Change, State
 
 
@@ -18,6 +18,7 @@ class MemoryStore:
         self.attempts: dict[tuple[int, int], Outcome] = {}  # of ended attempts
         self._gpus: list[Gpu] = []
         self._groups: dict[str, Group] = {}
+        self._profiles: dict[str, Profile] = {}
         self._next_job_id = 1
         self._paused = False
         self._cpus = 1
@@ -26,8 +27,9 @@ class MemoryStore:
         """See ports.Store."""
         return State.restored(
             [copied(job) for _, job in sorted(self.jobs.items())],
-            [replace(gpu, held_by={}) for gpu in self._gpus],
+            [replace(gpu, held_by={}, reading=None) for gpu in self._gpus],
             [replace(group, running=0) for group in self._groups.values()],
+            self._profiles.values(),
             now_ms=now_ms,
             next_job_id=self._next_job_id,
             paused=self._paused,
@@ -59,9 +61,14 @@ class MemoryStore:
             self.launches.pop(job_id, None)
         # Like a store on disk, it takes over only what is said to have changed.
         if change.gpus:
-            self._gpus = [replace(gpu, held_by={}) for gpu in state.gpus.values()]
+            self._gpus = [replace(gpu, held_by={}, reading=None) for gpu in state.gpus.values()]
         for name in sorted(change.groups):
             self._groups[name] = replace(state.groups[name])
+        for kind in change.profiles:
+            if kind in state.profiles:
+                self._profiles[kind] = state.profiles[kind]
+            else:
+                self._profiles.pop(kind, None)
         if change.settings:
             self._paused, self._cpus = state.paused, state.cpus
         self._next_job_id = state.next_job_id

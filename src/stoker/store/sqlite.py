@@ -11,7 +11,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from stoker.core.model import (
     Launch,
     Need,
     Outcome,
+    Profile,
     Requirement,
     Stop,
     Terms,
@@ -91,6 +92,8 @@ class SqliteStore:
                 row[9],
                 _requirements(row[10]) or None,
                 attempts.get(row[0]),
+                row[11],
+                row[12],
             )
             for row in run(sql["unfinished_jobs"])
         )
@@ -100,8 +103,9 @@ class SqliteStore:
         )
         return State.restored(
             jobs,
-            [Gpu(i, mem, bool(d), bool(dr), bool(rm)) for i, mem, d, dr, rm in run(sql["gpus"])],
+            [_gpu(row) for row in run(sql["gpus"])],
             [Group(name, bool(paused), most) for name, paused, most in run(sql["groups"])],
+            [Profile(*row) for row in run(sql["profiles"])],
             now_ms=now_ms,
             next_job_id=next_job_id,
             paused=settings.get("paused") == "1",
@@ -232,13 +236,19 @@ class SqliteStore:
             cursor.executemany(
                 sql["add_gpu"],
                 [
-                    (g.id, g.memory_mib, g.declared, g.drained, g.removing)
+                    (g.id, g.memory_mib, g.declared, g.drained, g.removing, g.label, g.maker)
                     for g in state.gpus.values()
                 ],
             )
         for name in sorted(change.groups):
             group = state.groups[name]
             cursor.execute(sql["set_group"], (name, group.paused, group.max_running))
+        for kind in sorted(change.profiles):
+            profile = state.profiles.get(kind)
+            if profile is None:
+                cursor.execute(sql["drop_profile"], (kind,))
+            else:
+                cursor.execute(sql["put_profile"], astuple(profile))
         if change.settings:
             cursor.execute(sql["set_setting"], ("paused", "1" if state.paused else "0"))
             cursor.execute(sql["set_setting"], ("counted_cpus", str(state.cpus)))
@@ -290,6 +300,8 @@ class SqliteStore:
             job.attempt,
             job.failures,
             _requirements_body(job.requires or ()),
+            job.ooms,
+            job.floor_mib,
             job.id,
         )
 
@@ -359,9 +371,16 @@ def _requirements_body(requires: tuple[Requirement, ...]) -> str | None:
 
 
 def _attempt(row: tuple[Any, ...]) -> Attempt:
-    _, number, gpus, placed, started, pid, stop_cause, stop_at, warning = row
+    _, number, gpus, placed, started, pid, stop_cause, stop_at, warning, mem, peak = row
     stop = Stop(Cause(stop_cause), stop_at) if stop_cause is not None else None
-    return Attempt(number, tuple(json.loads(gpus)), placed, started, pid, stop, Warning(warning))
+    return Attempt(
+        number, tuple(json.loads(gpus)), placed, started, pid, stop, Warning(warning), mem, peak
+    )
+
+
+def _gpu(row: tuple[Any, ...]) -> Gpu:
+    gpu_id, memory_mib, declared, drained, removing, label, maker = row
+    return Gpu(gpu_id, memory_mib, bool(declared), bool(drained), bool(removing), label, maker)
 
 
 @lru_cache(maxsize=1024)
@@ -381,6 +400,8 @@ def _attempt_row(job_id: int, attempt: Attempt) -> tuple[Any, ...]:
         stop.cause.value if stop is not None else None,
         stop.at_ms if stop is not None else None,
         attempt.warning.value,
+        attempt.mem_mib,
+        attempt.peak_mib,
     )
 
 

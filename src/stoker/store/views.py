@@ -148,6 +148,7 @@ def _decoded(row: dict[str, Any]) -> dict[str, Any]:
 def need_from(body: str) -> Need:
     """The need that was kept as JSON, which has lists where the value has tuples."""
     fields: dict[str, Any] = json.loads(body)
-    for name in ("on", "prefer"):
-        fields[name] = tuple(fields[name])
+    for name in ("on", "prefer", "margin"):
+        if name in fields:  # A need that was kept before there were margins has none.
+            fields[name] = tuple(fields[name])
     return Need(**fields)

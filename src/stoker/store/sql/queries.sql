@@ -41,26 +41,39 @@ SELECT coalesce(max(id), 0) + 1 FROM jobs;
 -- name: unfinished_jobs
 -- What planning has to know of every job that is not final.
 SELECT id, state, priority, need, terms, "group", not_before_ms, backoff_until_ms, attempt,
-       failures, unmet
+       failures, unmet, ooms, floor_mib
 FROM jobs INDEXED BY jobs_unfinished
 WHERE ended_at_ms IS NULL
 ORDER BY id;
 
 -- name: active_attempts
 SELECT a.job_id, a.number, a.gpus, a.placed_at_ms, a.started_at_ms, a.pid, a.stop_cause,
-       a.stop_at_ms, a.warning
+       a.stop_at_ms, a.warning, a.mem_mib, a.peak_mib
 FROM jobs AS j INDEXED BY jobs_unfinished
 JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
 WHERE j.ended_at_ms IS NULL AND j.state IN ('running', 'stopping');
 
 -- name: gpus
-SELECT id, memory_mib, declared, drained, removing FROM gpus;
+SELECT id, memory_mib, declared, drained, removing, label, maker FROM gpus;
 
 -- name: clear_gpus
 DELETE FROM gpus;
 
 -- name: add_gpu
-INSERT INTO gpus (id, memory_mib, declared, drained, removing) VALUES (?, ?, ?, ?, ?);
+INSERT INTO gpus (id, memory_mib, declared, drained, removing, label, maker)
+VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: profiles
+SELECT kind, count, max_mib, mean_mib, spread, settle_ms, use_percent, ooms, updated_at_ms
+FROM profiles;
+
+-- name: put_profile
+INSERT OR REPLACE INTO profiles
+    (kind, count, max_mib, mean_mib, spread, settle_ms, use_percent, ooms, updated_at_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: drop_profile
+DELETE FROM profiles WHERE kind = ?;
 
 -- name: groups
 SELECT name, paused, max_running FROM groups;
@@ -79,7 +92,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 -- A job that is not final; a retried one loses its former ending.
 UPDATE jobs
 SET state = ?, priority = ?, need = ?, terms = ?, "group" = ?, not_before_ms = ?,
-    backoff_until_ms = ?, attempt = ?, failures = ?, unmet = ?,
+    backoff_until_ms = ?, attempt = ?, failures = ?, unmet = ?, ooms = ?, floor_mib = ?,
     ended_at_ms = NULL, cause = NULL, exit_code = NULL, signal = NULL, detail = NULL
 WHERE id = ?;
 
@@ -94,22 +107,24 @@ WHERE id = ?;
 
 -- name: put_attempt
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, stop_cause,
-                      stop_at_ms, warning)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                      stop_at_ms, warning, mem_mib, peak_mib)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id, number) DO UPDATE
 SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
     pid = excluded.pid, stop_cause = excluded.stop_cause, stop_at_ms = excluded.stop_at_ms,
-    warning = excluded.warning;
+    warning = excluded.warning, mem_mib = excluded.mem_mib, peak_mib = excluded.peak_mib;
 
 -- name: end_attempt
 -- An attempt may be placed and end within one turn, so its row may not be there yet.
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, stop_cause,
-                      stop_at_ms, warning, ended_at_ms, state, cause, exit_code, signal, detail)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                      stop_at_ms, warning, mem_mib, peak_mib, ended_at_ms, state, cause,
+                      exit_code, signal, detail)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id, number) DO UPDATE
 SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
     pid = excluded.pid, stop_cause = excluded.stop_cause, stop_at_ms = excluded.stop_at_ms,
-    warning = excluded.warning, ended_at_ms = excluded.ended_at_ms, state = excluded.state,
+    warning = excluded.warning, mem_mib = excluded.mem_mib, peak_mib = excluded.peak_mib,
+    ended_at_ms = excluded.ended_at_ms, state = excluded.state,
     cause = excluded.cause, exit_code = excluded.exit_code, signal = excluded.signal,
     detail = excluded.detail;
 
@@ -151,7 +166,7 @@ SELECT j.id, j.state, j.priority, n.body AS need, t.body AS terms, j."group", j.
        j.submitted_at_ms, j.not_before_ms, j.backoff_until_ms, j.attempt, j.failures, j.requires,
        j.launch, j.ended_at_ms, j.cause, j.exit_code, j.signal, j.detail, j.kind,
        j.params, j.point,
-       a.gpus, a.placed_at_ms, a.started_at_ms, a.pid
+       a.gpus, a.placed_at_ms, a.started_at_ms, a.pid, a.mem_mib, a.peak_mib
 FROM jobs AS j
 JOIN needs AS n ON n.id = j.need
 JOIN terms AS t ON t.id = j.terms
