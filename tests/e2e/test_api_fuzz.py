@@ -224,7 +224,7 @@ def test_a_field_that_no_request_has_is_refused(shared: StokerHome, op: str) -> 
         '{"op": "submit", "jobs": [{"argv": ["x"]}], "cwd": "/", "env": {"a=b": ""}}',
         '{"op": "submit", "jobs": [{"argv": ["x"]}], "cwd": "/", "env": {"": ""}}',
         '{"op": "submit", "jobs": [{"argv": ["x"], "after": ["0"]}], "cwd": "/", "env": {}}',
-        '{"op": "submit", "jobs": [{"argv": ["x"], "after": ["2"]}], "cwd": "/", "env": {}}',
+        '{"op": "submit", "jobs": [{"argv": ["x"], "after": ["987654"]}], "cwd": "/", "env": {}}',
         '{"op": "submit", "jobs": [{"argv": ["x"], "gpus": 1000000}], "cwd": "/", "env": {}}',
         '{"op": "submit", "jobs": [{"argv": ["x"], "on": [""]}], "cwd": "/", "env": {}}',
         '{"op": "submit", "jobs": [{"argv": ["x"], "out": "a"}], "cwd": "/", "env": {}}',
