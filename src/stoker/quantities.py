@@ -103,6 +103,20 @@ def memory_mib(text: str) -> int:
     return mib
 
 
+def job_memory(text: str) -> int | str:
+    """ "8G" in MiB; or "auto" (as jobs of its kind were seen to use) or "whole" (whole GPUs)."""
+    word = text.strip().lower()
+    return word if word in ("auto", "whole") else memory_mib(text)
+
+
+def memory_margin(text: str) -> tuple[int, int]:
+    """ "15%" is 15 % and at least 512 MiB over what was seen; "2G" is exactly that much."""
+    text = text.strip()
+    if text.endswith("%"):
+        return whole_number(text[:-1].strip(), 0, 1000, "percentage"), 512
+    return 0, memory_mib(text)
+
+
 def memory_text(mib: int) -> str:
     """Memory for people: "512 MiB", "23.5 GiB"."""
     if mib < 1024:

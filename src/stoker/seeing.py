@@ -77,6 +77,7 @@ def _reading(gpu: Gpu, seen: SeenGpu, owners: Mapping[int, int], foreign: str) -
     assert seen.measured_at_ms is not None
     ours: dict[int, int | None] = {}
     others, others_mib, untold, accounted = 0, 0, False, 0
+    other_pids: list[int] = []
     for process in seen.processes:
         owner = owners.get(process.pid)
         accounted += process.used_mib or 0
@@ -84,7 +85,9 @@ def _reading(gpu: Gpu, seen: SeenGpu, owners: Mapping[int, int], foreign: str) -
             continue
         if owner is None or owner == OURS or owner not in gpu.held_by:
             # What a job of ours left behind, or has where it should not be, is used all the same.
-            others += process.computes and owner is None
+            if owner is None:
+                others += process.computes
+                other_pids.append(process.pid)
             others_mib += process.used_mib or 0
             untold = untold or process.used_mib is None
         elif process.used_mib is None:
@@ -109,6 +112,7 @@ def _reading(gpu: Gpu, seen: SeenGpu, owners: Mapping[int, int], foreign: str) -
         ours,
         others,
         others_mib,
+        tuple(other_pids),
         closed=foreign == "wait" and others > 0,
         use_percent=seen.utilisation_percent,
         fault=seen.fault,

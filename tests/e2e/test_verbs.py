@@ -92,7 +92,13 @@ def test_why_tells_the_reason_in_words_and_as_data(stoker: StokerHome) -> None:
     text = stoker.stoker("why", str(waiting))
     assert f"job {waiting} is waiting: needs 2 GPUs, 1 of 4 free" in text
     (job,) = read(stoker, "why", str(waiting))["jobs"]
-    assert job["reason"] == {"kind": "NeedsGpus", "wanted": 2, "free": 1, "allowed": 4}
+    assert job["reason"] == {
+        "kind": "NeedsGpus",
+        "wanted": 2,
+        "free": 1,
+        "allowed": 4,
+        "others": 0,
+    }
     assert "running" in stoker.stoker("why", str(blocker))
 
 

@@ -61,7 +61,8 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
     _, fields = submitted(
         capsys, home,
         "--gpus", "2", "--mem", "1.5G", "--exclusive", "--on", "0-3", "--prefer", "3,2",
-        "--cpus", "4", "--max-per-gpu", "3", "--priority", "-5", "--name", "big",
+        "--cpus", "4", "--max-per-gpu", "3", "--mem-margin", "15%", "--kind", "big nets",
+        "--priority", "-5", "--name", "big",
         "--group", "sweep", "--after", "3-5,last",
         "--after-any", "9", "--time-limit", "2h", "--grace", "0", "--signal", "SIGUSR1@2m",
         "--retries", "3", "--at", "2099-12-01T08:00Z", "--cwd", work,
@@ -71,6 +72,7 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
     assert fields == {
         "gpus": 2, "mem_mib": 1536, "exclusive": True, "on": ["0", "1", "2", "3"],
         "prefer": ["3", "2"], "cpus": 4, "max_per_gpu": 3, "priority": -5,
+        "margin": [15, 512], "kind": "big nets",
         "name": "big", "group": "sweep",
         "after": ["3", "5", "6"], "after_any": ["9"], "time_limit_ms": 7_200_000, "grace_ms": 0,
         "signal": "USR1", "signal_before_ms": 120_000, "retries": 3,
@@ -78,8 +80,18 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "env": {"A": "1", "B": "x=y"}, "out": f"{work}/out.txt", "err": "/tmp/err.txt",
         "gpu_arg": True, "hold": True, "argv": ["true", "x"],
     }  # fmt: skip
-    unused = {"shell", "share", "params", "point"}
+    unused = {"shell", "share", "mem", "params", "point"}
     assert set(fields) == {field.name for field in msgspec.structs.fields(JobRequest)} - unused
+
+
+def test_memory_may_be_left_to_what_is_learned_or_be_all_of_it(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    for word in ("auto", "whole"):
+        fields = submitted(capsys, home, "--mem", word, "--", "true", "x")[1]
+        assert fields == {"argv": ["true", "x"], "mem": word}
+    margin = submitted(capsys, home, "--mem-margin", "2G", "--", "true", "x")[1]["margin"]
+    assert margin == [0, 2048]
 
 
 def test_a_part_of_a_gpu_is_a_share(capsys: pytest.CaptureFixture[str], home: Path) -> None:
@@ -242,7 +254,7 @@ def test_edit_takes_away_what_is_none(capsys: pytest.CaptureFixture[str], home: 
     words = ["--mem", "none", "--on", "none", "--time-limit", "none",
              "--signal", "none", "--at", "none", "--name", "none", "--no-exclusive"]  # fmt: skip
     assert edited(capsys, home, *words) == {
-        "mem_mib": None, "on": [], "time_limit_ms": None, "signal": None,
+        "mem_mib": None, "mem": None, "on": [], "time_limit_ms": None, "signal": None,
         "signal_before_ms": 0, "not_before_ms": None, "name": None, "exclusive": False,
     }  # fmt: skip
 

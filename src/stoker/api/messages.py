@@ -46,7 +46,10 @@ class JobRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     env: dict[str, str] = {}  # on top of the submission's environment
     gpus: Count | None = None  # whole GPUs (or GPUs shared by memory); default 1
     share: Annotated[float, Meta(gt=0, lt=1)] | None = None  # part of one GPU instead
-    mem_mib: Annotated[int, Meta(gt=0, le=10**9)] | None = None  # to reserve on each GPU
+    mem_mib: Annotated[int, Meta(gt=0, le=10**9)] | None = None  # to reserve on each GPU, or ...
+    mem: Literal["auto", "whole"] | None = None  # ... as is learned of its kind, or all of it
+    kind: Annotated[str, Meta(min_length=1, max_length=500)] | None = None  # else by its command
+    margin: tuple[Count, Count] | None = None  # over what is learned: percent, at least MiB
     exclusive: bool = False
     on: list[str] = []
     prefer: list[str] = []
@@ -190,7 +193,34 @@ class LimitGroup(Request, tag="limit_group"):
 
 
 class Gpus(Request, tag="gpus"):
-    """Answer: `gpus`."""
+    """Answer: `gpus`, and `why`: in words, why none are measured, or only old readings are had."""
+
+
+class GpuHistory(Request, tag="gpu_history"):
+    """The course of each GPU: `histories`, by id, each with lists of the same length.
+
+    `at_ms`, `use_percent`, `ours_mib`, `others_mib`; null is what was not measured.
+    """
+
+    since_ms: Millis = 0
+
+
+class JobHistory(Request, tag="job_history"):
+    """The course of an attempt (the latest, unless told): `at_ms`, `mem_mib`, `use_percent`."""
+
+    job_id: JobId
+    attempt: JobId | None = None
+
+
+class Profiles(Request, tag="profiles"):
+    """What is known of kinds of jobs. Answer: `profiles`."""
+
+
+class ProfilesForget(Request, tag="profiles_forget"):
+    """Forget these kinds, or all. Answer: `kinds`."""
+
+    kinds: list[str] = []
+    all: bool = False
 
 
 class GpuAdd(Request, tag="gpu_add"):
@@ -273,6 +303,7 @@ class AttachStarted(Request, tag="attach_started"):
 
 AnyRequest = (
     Submit | List | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release
-    | Remove | Edit | Pause | Resume | LimitGroup | Gpus | GpuAdd | GpuRemove | GpuDrain
+    | Remove | Edit | Pause | Resume | LimitGroup | Gpus | GpuHistory | JobHistory
+    | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain
     | GpuResume | ConfigGet | ConfigSet | Status | Hello | Shutdown | Attach | AttachStarted
 )  # fmt: skip

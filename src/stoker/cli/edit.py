@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # What `none` takes away again, by option: the wire's fields, and what they go back to.
 _CLEARED: dict[str, dict[str, Any]] = {
-    "mem": {"mem_mib": None},
+    "mem": {"mem_mib": None, "mem": None},
     "on": {"on": []},
     "prefer": {"prefer": []},
     "cpus": {"cpus": None},

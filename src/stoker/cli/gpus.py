@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Positional, Verb
-from stoker.cli.status import gpu_table
+from stoker.cli.gputable import gpu_table
+from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.status import no_gpus
 from stoker.cli.terminal import out, say
 
 TYPE_CHECKING = False
@@ -16,10 +17,16 @@ if TYPE_CHECKING:
     from stoker.cli.options import Args
 
 
+_WATCH_S = 1.0
+
+
 def list_gpus(args: Args) -> int:
     """List the GPUs."""
     with Client() as client:
-        gpus = client.call("gpus")["gpus"]
+        if args["watch"]:
+            return _watch(client, args["json"])
+        answer = client.call("gpus")
+        gpus = answer["gpus"]
     if args["json"]:
         from stoker.api.jsonline import dumps
 
@@ -27,8 +34,27 @@ def list_gpus(args: Args) -> int:
     elif gpus:
         out(gpu_table(gpus, []))
     else:
-        say("no GPUs; declare them with `stoker config set gpus 0,1`")
+        say(no_gpus(answer.get("why")))
     return 0
+
+
+def _watch(client: Client, as_json: bool) -> int:
+    """A new table, or line of JSON, whenever the GPUs were read; until it is interrupted."""
+    import sys
+    import time
+
+    from stoker.api.jsonline import dumps
+
+    live = sys.stdout.isatty() and not as_json
+    drawn = 0
+    while True:
+        gpus = client.call("gpus")["gpus"]
+        text = dumps({"schema": 1, "gpus": gpus}) + "\n" if as_json else gpu_table(gpus, [])
+        # Lines are drawn over one by one, so that nothing flickers.
+        out((f"\x1b[{drawn}F\x1b[J" if live and drawn else "") + text)
+        sys.stdout.flush()
+        drawn = text.count("\n")
+        time.sleep(_WATCH_S)
 
 
 def _declared(text: str) -> list[str]:
@@ -73,8 +99,12 @@ _LIST = Verb(
     "gpus list",
     "list the GPUs, their memory, and the jobs on them",
     run=list_gpus,
-    options=(JSON,),
-    examples=(("stoker gpus", "all GPUs"), ("stoker gpus --json", "for scripts")),
+    options=(Option("watch", "go on showing them, each second, until Ctrl-C"), JSON),
+    examples=(
+        ("stoker gpus", "all GPUs"),
+        ("stoker gpus --watch", "live"),
+        ("stoker gpus --json", "for scripts"),
+    ),
 )
 
 VERB = Verb(
@@ -83,7 +113,7 @@ VERB = Verb(
     verbs=(
         _LIST,
         _member(
-            "add", "declare GPUs, with their memory if it matters",
+            "add", "use GPUs that were taken away, or declare some, with their memory",
             op="gpu_add", done="added GPU", help="ids, e.g. 4, 4-7 or 4:24G", convert=_declared,
             examples=(("stoker gpus add 4", "GPU 4 takes jobs from now on"),
                       ("stoker gpus add 4-7:24G", "four GPUs of 24 GiB each")),

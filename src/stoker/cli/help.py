@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 SECTIONS = (
     ("Jobs", ("add", "run", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait")),
     ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
-    ("The queue and the machine", ("status", "pause", "resume", "gpus", "config", "daemon")),
+    (
+        "The queue and the machine",
+        ("status", "pause", "resume", "gpus", "profiles", "config", "daemon"),
+    ),
     ("Help", ("help", "completion")),
 )
 

@@ -41,8 +41,12 @@ def _moment(text: str) -> int:
 JOB_OPTIONS = (
     Option("gpus", "how many GPUs: 1 unless told, 0 for none, 0.5 for a share of one", "N",
            quantities.gpu_need),
-    Option("mem", "GPU memory to reserve on each GPU, which others may then share", "8G",
-           quantities.memory_mib),
+    Option("mem", "GPU memory to reserve on each GPU, which others may then share; auto: as jobs "
+           "of its kind were seen to use; whole: all of it", "8G", quantities.job_memory),
+    Option("mem-margin", "with --mem auto, reserve so much over what was seen: 10%, or 2G", "10%",
+           quantities.memory_margin),
+    Option("kind", "jobs of the same kind are taken to be alike; else by the command", "NAME",
+           quantities.label),
     Option("exclusive", "share the GPUs with no other job"),
     Option("on", "only on these GPUs", "0,1", quantities.gpu_ids),
     Option("prefer", "rather on these GPUs, in this order", "3,2", quantities.gpu_ids),
@@ -93,6 +97,7 @@ def fields_from(args: Args, *, editing: bool = False) -> dict[str, Any]:
         "prefer",
         "cpus",
         "max_per_gpu",
+        "kind",
         "priority",
         "name",
         "group",
@@ -106,13 +111,15 @@ def fields_from(args: Args, *, editing: bool = False) -> dict[str, Any]:
         if args[key] is not None:
             fields[key] = args[key]
     for key, wire_key in (
-        ("mem", "mem_mib"),
+        ("mem_margin", "margin"),
         ("time_limit", "time_limit_ms"),
         ("grace", "grace_ms"),
         ("at", "not_before_ms"),
     ):
         if args[key] is not None:
             fields[wire_key] = args[key]
+    if args["mem"] is not None:
+        fields["mem" if isinstance(args["mem"], str) else "mem_mib"] = args["mem"]
     for flag in ("exclusive", "gpu_arg", "hold"):
         if args.get(flag):
             fields[flag] = True
@@ -131,7 +138,7 @@ def fields_from(args: Args, *, editing: bool = False) -> dict[str, Any]:
 def _share_by_count(fields: dict[str, Any]) -> None:
     """So many jobs on a GPU, and nothing said of memory or shares: each has an equal share."""
     most = fields.get("max_per_gpu", 1)
-    if most == 1 or "mem_mib" in fields or "share" in fields:
+    if most == 1 or "mem_mib" in fields or fields.get("mem") == "auto" or "share" in fields:
         return
     if fields.get("exclusive") or fields.get("gpus", 1) != 1:
         raise UsageError(
@@ -165,6 +172,7 @@ def _check_together(fields: dict[str, Any]) -> None:
     if fields.get("gpus") == 0:
         for key, option in (
             ("mem_mib", "--mem"),
+            ("mem", "--mem"),
             ("on", "--on"),
             ("prefer", "--prefer"),
             ("exclusive", "--exclusive"),

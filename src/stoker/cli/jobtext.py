@@ -142,6 +142,8 @@ def need_text(need: dict[str, Any]) -> str:
     if need.get("mem_mib"):
         each = " on each" if (need.get("gpus") or 1) > 1 else ""
         parts.append(quantities.memory_text(need["mem_mib"]) + each)
+    if need.get("mem") == "auto":
+        parts.append("memory as its kind needs")
     if need.get("exclusive"):
         parts.append("exclusive")
     if need.get("on"):

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
+from stoker.cli.gputable import gpu_table
 from stoker.cli.jobtext import FINAL_STATES, STATES, iso_times, job_table
 from stoker.cli.options import JSON, Option, Verb
-from stoker.cli.terminal import Cell, Column, escaped, out, painted, table, wants_colour
+from stoker.cli.terminal import escaped, out, painted, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from stoker.cli.options import Args
-
-_GPU_COLOURS = {"free": "green", "busy": "yellow", "shared": "cyan", "drained": "red",
-                "removing": "red"}  # fmt: skip
 
 
 def _limit(text: str) -> int:
@@ -40,7 +38,7 @@ def status(args: Args) -> int:
     if answer["gpus"]:
         parts.append(gpu_table(answer["gpus"], answer["jobs"]))
     else:
-        parts.append("no GPUs yet: declare them with `stoker config set gpus 0,1`\n")
+        parts.append(no_gpus(answer.get("gpus_why")) + "\n")
     parts.append(_summary(answer, colour))
     if answer["jobs"]:
         parts.append(job_table(answer["jobs"]))
@@ -48,40 +46,10 @@ def status(args: Args) -> int:
     return 0
 
 
-def gpu_table(gpus: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> str:
-    """GPUs in columns: what each has, and who is on it."""
-    names = {job["id"]: job.get("name") for job in jobs}
-    columns = (
-        Column("GPU", least=12),
-        Column("STATE"),
-        Column("MEMORY"),
-        Column("USED", right=True),
-        Column("JOBS", least=16),
-    )
-    rows = []
-    for gpu in gpus:
-        on_it = [f"{one} {names[one]}" if names.get(one) else str(one) for one in gpu["jobs"]]
-        rows.append(
-            (
-                Cell(gpu["id"], "bold"),
-                Cell(gpu["state"], _GPU_COLOURS.get(gpu["state"], "")),
-                Cell(_memory(gpu)),
-                Cell(f"{gpu['share_used']:.0%}" if gpu.get("share_used") else ""),
-                Cell(", ".join(on_it)),
-            )
-        )
-    return table(columns, rows)
-
-
-def _memory(gpu: dict[str, Any]) -> str:
-    total, reserved = gpu.get("memory_mib"), gpu.get("reserved_mib") or 0
-    if not total:
-        return f"{quantities.memory_text(reserved)} reserved" if reserved else ""
-    if not reserved:
-        return quantities.memory_text(total)
-    if total >= 1024:
-        return f"{reserved / 1024:.1f} of {quantities.memory_text(total)}"
-    return f"{reserved} of {quantities.memory_text(total)}"
+def no_gpus(why: str | None) -> str:
+    """What to do where there are no GPUs, and why none were found."""
+    found = f" ({escaped(why)})" if why else ""
+    return f"no GPUs yet{found}: declare them with `stoker config set gpus 0,1`"
 
 
 def _summary(answer: dict[str, Any], colour: bool) -> str:

@@ -18,6 +18,8 @@ class Start:
     attempt: int
     gpus: tuple[str, ...]
     grace_ms: int
+    labels: tuple[str, ...] = ()  # how people call these GPUs
+    maker: str = ""  # of the GPUs, if a driver shows them
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class StartAttached:
     attempt: int
     gpus: tuple[str, ...]
     grace_ms: int
+    labels: tuple[str, ...] = ()  # how people call these GPUs
+    maker: str = ""  # of the GPUs, if a driver shows them
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,17 @@ def orders(state: State) -> list[Command]:
         assert attempt is not None
         if attempt.stop is None:
             kind = StartAttached if job.terms.attached else Start
-            commands.append(kind(job_id, attempt.number, attempt.gpus, job.terms.grace_ms))
+            gpus = [state.gpus[gpu_id] for gpu_id in attempt.gpus]
+            commands.append(
+                kind(
+                    job_id,
+                    attempt.number,
+                    attempt.gpus,
+                    job.terms.grace_ms,
+                    tuple([gpu.shown_as for gpu in gpus]) if gpus and gpus[0].label else (),
+                    gpus[0].maker if gpus else "",
+                )
+            )
     for job_id in state.to_warn:
         job = state.jobs[job_id]
         assert job.active is not None and job.terms.signal is not None

@@ -274,6 +274,7 @@ class GpuReading:
     ours_mib: dict[int, int | None] = field(default_factory=dict)  # by job; None: not told
     others: int = 0  # processes that are not ours, or memory that nobody we know of has
     others_mib: int = 0
+    other_pids: tuple[int, ...] = ()
     closed: bool = False  # nothing new is to be placed while others are here
     use_percent: int | None = None
     fault: str = ""  # why it can't be used

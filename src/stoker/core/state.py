@@ -295,6 +295,10 @@ class State:
             gpu = next((one for one in self.gpus.values() if one.label == name), None)
         return gpu
 
+    def shown_gpus(self, gpu_ids: Iterable[str]) -> list[str]:
+        """How people call these GPUs; one that is not there any more by its whole name."""
+        return [self.gpus[i].shown_as if i in self.gpus else i for i in gpu_ids]
+
     def need_of(self, job: Job) -> Need:
         """What the job needs as far as is known now: the memory that it was to be given by itself.
 

@@ -10,36 +10,57 @@ from stoker.engine import Decided, Wish
 from stoker.errors import NotFound, UsageError
 from stoker.quantities import declared_gpus, declared_gpus_text, gpu_ids
 
+AUTO = "auto"
+
 
 def add(texts: Sequence[str]) -> Wish:
-    """Declare GPUs, one or several a text: "4", "4:24G", "0-3:80G"."""
+    """Declare GPUs, one or several a text: "4", "4:24G", "0-3:80G"; or use ones that are seen."""
     declared = [item for text in texts for item in declared_gpus(text)]
     if not declared:
         raise UsageError("no GPU was named", "e.g. `stoker gpus add 4` or `stoker gpus add 4:24G`")
 
     def wish(state: State) -> Decided:
-        events = [ev.GpuAdded(state.now_ms, gpu, memory) for gpu, memory in declared]
+        events = [_added(state, name, memory) for name, memory in declared]
         return Decided(events, [gpu for gpu, _ in declared])
 
     return wish
 
 
 def declare(text: str | None) -> Wish:
-    """Let these be all GPUs: `stoker config set gpus`. None or an empty text: no GPUs."""
+    """Let these be all GPUs: `stoker config set gpus`. None: all that a driver shows."""
     declared = dict(declared_gpus(text)) if text else {}
 
     def wish(state: State) -> Decided:
-        events: list[ev.Event] = [
-            ev.GpuAdded(state.now_ms, gpu, memory) for gpu, memory in declared.items()
-        ]
+        seen = [gpu for gpu in state.gpus.values() if gpu.maker]
+        if not declared and seen:
+            events = [_added(state, gpu.id, None) for gpu in seen if gpu.removing]
+            return Decided(events, AUTO)
+        events = [_added(state, name, memory) for name, memory in declared.items()]
         events += [
             ev.GpuRemoved(state.now_ms, gpu.id)
             for gpu in state.gpus.values()
-            if gpu.id not in declared and not gpu.removing
+            if not gpu.is_one_of(tuple(declared)) and not gpu.removing
         ]
         return Decided(events, declared_gpus_text(list(declared.items())))
 
     return wish
+
+
+def _added(state: State, name: str, memory_mib: int | None) -> ev.Event:
+    known = state.gpu_named(name)
+    if known is None or not known.maker:
+        if any(gpu.maker for gpu in state.gpus.values()):
+            there = ", ".join(gpu.shown_as for gpu in state.gpus.values())
+            raise NotFound(f"the driver shows no GPU {name}", f"it shows: {there}")
+        return ev.GpuAdded(state.now_ms, name, memory_mib)
+    if memory_mib is not None:
+        raise UsageError(
+            f"the memory of GPU {name} is known from its driver",
+            "leave out what is after the colon",
+        )
+    return ev.GpuAdded(
+        state.now_ms, known.id, known.memory_mib, label=known.label, maker=known.maker
+    )
 
 
 def remove(texts: Sequence[str]) -> Wish:
@@ -65,10 +86,12 @@ def _each(
         raise UsageError("no GPU was named", "see `stoker gpus`")
 
     def wish(state: State) -> Decided:
-        unknown = [gpu for gpu in named if gpu not in state.gpus]
+        found = {name: state.gpu_named(name) for name in named}
+        unknown = [name for name, gpu in found.items() if gpu is None]
         if unknown:
-            there = ", ".join(state.gpus) or "none"
+            there = ", ".join(gpu.shown_as for gpu in state.gpus.values()) or "none"
             raise NotFound(f"there is no GPU {', '.join(unknown)}", f"the GPUs are: {there}")
-        return Decided([event(state.now_ms, gpu) for gpu in named], named)
+        meant = {gpu.id: None for gpu in found.values() if gpu is not None}
+        return Decided([event(state.now_ms, gpu_id) for gpu_id in meant], named)
 
     return wish

@@ -41,7 +41,7 @@ class Followers:
                     "event": "started",
                     "id": job_id,
                     "attempt": job.active.number,
-                    "gpus": list(job.active.gpus),
+                    "gpus": state.shown_gpus(job.active.gpus),
                 }
                 self._pass_on(job.group, line)
 

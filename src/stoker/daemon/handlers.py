@@ -19,12 +19,13 @@ from stoker.daemon.loop import Rounds
 from stoker.daemon.selecting import selected
 from stoker.daemon.server import Connection
 from stoker.daemon.submission import submission
+from stoker.daemon.telemetry import Telemetry
 from stoker.daemon.terminals import Terminals
 from stoker.engine import Answer, Decided, Wish
 from stoker.errors import Failed, NotFound, StokerError, Unavailable, UsageError
-from stoker.inventory.declared import DeclaredInventory
+from stoker.inventory.auto import AutoInventory
 from stoker.ports import StoreFailed
-from stoker.quantities import declared_gpus_text, quoted
+from stoker.quantities import declared_gpus_text, gpu_ids, quoted
 from stoker.store.sqlite import SqliteStore
 from stoker.store.views import Filter, Views
 
@@ -41,7 +42,8 @@ class Handlers:
     rounds: Rounds
     store: SqliteStore
     views: Views
-    inventory: DeclaredInventory
+    inventory: AutoInventory
+    telemetry: Telemetry
     terminals: Terminals
     followers: Followers
     home: str
@@ -71,8 +73,8 @@ class Handlers:
         views = self.views
         match request:
             case msg.Submit():
-                grace_ms = settings.grace_ms_of(self.store.settings())
-                self._ask(submission(request, views, grace_ms), connection, "ids")
+                defaults = settings.defaults_of(self.store.settings())
+                self._ask(submission(request, views, defaults), connection, "ids")
             case msg.Cancel(select=select):
                 self._ask(orders.cancel(select, views), connection, "ids")
             case msg.Retry(select=select):
@@ -99,9 +101,18 @@ class Handlers:
             case msg.GpuDrain(gpus=gpus):
                 self._ask(devices.drain(gpus), connection, "gpus")
             case msg.GpuResume(gpus=gpus):
+                self._forgive(gpus)
                 self._ask(devices.resume(gpus), connection, "gpus")
             case msg.Gpus():
-                connection.answer(gpus=show.gpus(self.rounds.state))
+                connection.answer(gpus=self._gpus(), why=self.inventory.why)
+            case msg.GpuHistory(since_ms=since_ms):
+                connection.answer(histories=self.telemetry.gpu_histories(since_ms))
+            case msg.JobHistory(job_id=job_id, attempt=attempt):
+                self._job_history(job_id, attempt, connection)
+            case msg.Profiles():
+                connection.answer(profiles=show.profiles(self.rounds.state))
+            case msg.ProfilesForget(kinds=kinds, all=everything):
+                self._ask(orders.forget_profiles(kinds, everything), connection, "kinds")
             case msg.List():
                 self._list(request, connection)
             case msg.Show(select=select):
@@ -149,6 +160,23 @@ class Handlers:
 
     def _shower(self) -> show.Shower:
         return show.Shower(self.views, self.attempts, self.rounds.engine.starts_nothing)
+
+    def _gpus(self) -> list[dict[str, Any]]:
+        return show.gpus(self.rounds.state, self.telemetry.details())
+
+    def _forgive(self, texts: list[str]) -> None:
+        """GPUs that are resumed are said to be well, whatever their driver remembers."""
+        for name in (name for text in texts for name in gpu_ids(text)):
+            gpu = self.rounds.state.gpu_named(name)
+            if gpu is not None and gpu.maker:
+                self.inventory.forgive(gpu.id)
+
+    def _job_history(self, job_id: int, attempt: int | None, connection: Connection) -> None:
+        rows = self.views.rows([job_id])
+        if not rows:
+            raise NotFound(f"there is no job {job_id}", "see `stoker ls --all`")
+        number = rows[0]["attempt"] if attempt is None else attempt
+        connection.answer(**self.telemetry.job_history(job_id, number))
 
     def _selected(self, select: msg.Select) -> list[int]:
         return selected(select, self.views, self.rounds.state, _ALL_STATES)
@@ -202,7 +230,8 @@ class Handlers:
         state = self.rounds.state
         ids, _ = self._usual_ids(request.limit)
         connection.answer(
-            gpus=show.gpus(state),
+            gpus=self._gpus(),
+            gpus_why=self.inventory.why,
             jobs=self._shower().jobs(state, ids),
             counts=show.counts(state, self.store.finished),
             paused=state.paused,
@@ -238,13 +267,17 @@ class Handlers:
 
     def _settings(self, name: str | None) -> list[dict[str, str]]:
         values = self.store.settings()
-        gpus = [(g.id, g.memory_mib) for g in self.rounds.state.gpus.values() if not g.removing]
+        gpus = [
+            (g.shown_as, None if g.maker else g.memory_mib)
+            for g in self.rounds.state.gpus.values()
+            if not g.removing
+        ]
         found = [
             {
                 "name": settings.GPUS,
                 "value": declared_gpus_text(gpus),
                 "default": "",
-                "help": "the GPUs of this machine, with their memory if known, e.g. 0:24G,1:24G",
+                "help": "the GPUs to use: those that a driver shows, or as declared: 0:24G,1:24G",
             }
         ]
         found += [
@@ -265,17 +298,26 @@ class Handlers:
 
     def _set(self, request: msg.ConfigSet, connection: Connection) -> None:
         if request.name == settings.GPUS:
-            self._ask(devices.declare(request.value), connection, "value")
+            value = None if request.value == devices.AUTO else request.value
+            self._ask(devices.declare(value), connection, "value")
             return
         setting = settings.BY_NAME.get(request.name)
         if setting is None:
             raise self._no_setting(request.name)
         value = None if request.value is None else setting.canonical(request.value)
         self.store.set_setting(setting.name, value)
-        self.inventory.set_cpus(settings.cpus_of(self.store.settings()))
+        self.take_settings()
         answer = setting.default if value is None else value
         # The answer comes after a turn in which the new value counts.
         self._ask(lambda state: Decided([], answer), connection, "value")
+
+    def take_settings(self) -> None:
+        """Let what its user has set take effect."""
+        values = self.store.settings()
+        self.inventory.set_cpus(settings.cpus_of(values))
+        self.inventory.set_foreign(settings.value_of(settings.FOREIGN, values))
+        self.inventory.set_interval(settings.poll_s_of(values))
+        self.rounds.engine.habits = settings.habits_of(values)
 
     def _no_setting(self, name: str) -> NotFound:
         known = ", ".join([settings.GPUS, *settings.BY_NAME])

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from stoker import __version__
 from stoker.api.paths import Home, make_private, socket_address
-from stoker.core.model import Cause
+from stoker.core.model import Cause, Job
 from stoker.core.state import State
 from stoker.daemon import settings
 from stoker.daemon.clock import SystemClock
@@ -31,6 +31,7 @@ from stoker.daemon.handlers import Handlers
 from stoker.daemon.loop import Rounds
 from stoker.daemon.orders import stop_event
 from stoker.daemon.server import Connection
+from stoker.daemon.telemetry import Telemetry
 from stoker.daemon.terminals import Terminals
 from stoker.engine import Answer, Decided, Engine
 from stoker.errors import AlreadyRunning, StokerError
@@ -40,13 +41,15 @@ from stoker.executors.keeper import ledger_path
 from stoker.executors.ledger import LedgerWriter
 from stoker.executors.local import Grant, LocalExecutor
 from stoker.executors.processes import stat_of
-from stoker.inventory.declared import DeclaredInventory
+from stoker.inventory.auto import AutoInventory
+from stoker.learn.output import last_bytes, says_out_of_memory
 from stoker.ports import StoreFailed
 from stoker.store.sqlite import SqliteStore
 from stoker.store.views import Views
 
 log = logging.getLogger("stoker.daemon")
 
+_WAIT_FOR_DRIVER_S = 5.0
 _TOKENS_KEPT_MS = 24 * 3600 * 1000
 _REMOVALS_AT_A_TIME = 200
 _BACKLOG = 512  # clients that may knock at the same moment
@@ -70,7 +73,13 @@ class Daemon:
             values.get("clock"), lambda text: self.store.set_setting("clock", text)
         )
         self.store.drop_old_submissions(self.clock.now_ms() - _TOKENS_KEPT_MS)
-        self.inventory = DeclaredInventory(settings.cpus_of(values))
+        self.inventory = AutoInventory(
+            self.clock.now_ms,
+            self._wake,
+            cpus=settings.cpus_of(values),
+            interval_s=settings.poll_s_of(values),
+            ask_drivers=settings.value_of(settings.DRIVER, values) == "auto",
+        )
         attempts = Path(home.attempts)
         past = Past(attempts, ledgers)
         parent = stat_of(os.getppid())
@@ -82,17 +91,26 @@ class Daemon:
             values["instance"],
             self._grant,
         )
-        engine = Engine(self.store, self.executor, self.inventory, self.clock)
+        engine = Engine(
+            self.store,
+            self.executor,
+            self.inventory,
+            self.clock,
+            says_out_of_memory=self._says_out_of_memory,
+        )
         past.tidy((job_id, engine.state.jobs[job_id].attempt) for job_id in engine.state.active)
         self.rounds = Rounds(engine, self.clock.now_ms)
         views = Views(self.store.connection)
         self.terminals = Terminals(self.rounds, views, self.executor)
         self.followers = Followers(self.rounds)
+        self.telemetry = Telemetry(self.rounds, self.inventory, self.store)
+        self.telemetry.load()
         self.handlers = Handlers(
             self.rounds,
             self.store,
             views,
             self.inventory,
+            self.telemetry,
             self.terminals,
             self.followers,
             home.root,
@@ -102,15 +120,34 @@ class Daemon:
             self.clock.now_ms(),
             time.monotonic(),
         )
+        self.handlers.take_settings()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._ending = False
         self._ended = asyncio.Event()
+
+    def _wake(self) -> None:
+        """The GPUs were read, by a thread of the inventory's own."""
+        loop = self._loop
+        if loop is not None:
+            try:
+                loop.call_soon_threadsafe(self.rounds.wake)
+            except RuntimeError:
+                pass  # The loop has ended, and the daemon is about to.
+
+    def _says_out_of_memory(self, job: Job) -> bool:
+        launch = self.store.launch(job.id)
+        log_path = os.path.join(attempt_dir_text(self.home.attempts, job.id, job.attempt), "log")
+        paths = [launch.out or log_path, launch.err]
+        return any(says_out_of_memory(last_bytes(path)) for path in paths if path)
 
     def _grant(self, grant: Grant) -> None:
         self.terminals.grant(grant)
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Serve until told to end."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
+        # Only where no GPU is known yet is there a reason to wait for a driver.
+        self.inventory.start(wait_s=0.0 if self.rounds.state.gpus else _WAIT_FOR_DRIVER_S)
         listener = listen(self.home.socket)
         server = await loop.create_unix_server(
             lambda: Connection(self.handlers), sock=listener, backlog=_BACKLOG
@@ -125,6 +162,7 @@ class Daemon:
         self.rounds.after_turn += [
             self.terminals.tell_reasons,
             self.followers.tell,
+            self.telemetry.look,
             self._delete_removed,
             self._end_if_done,
         ]
@@ -183,6 +221,8 @@ class Daemon:
 
     def close(self) -> None:
         """Let everything go; jobs go on, and their keeper writes down how they end."""
+        self.inventory.stop()
+        self.telemetry.save()
         self.executor.close()
         self.store.close()
         os.close(self._lock)

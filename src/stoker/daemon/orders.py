@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
@@ -213,9 +214,10 @@ def _check_group(group: str | None, state: State) -> None:
 
 _EDITABLE = frozenset(
     {
-        "argv", "shell", "name", "group", "cwd", "env", "gpus", "share", "mem_mib", "exclusive",
-        "on", "prefer", "cpus", "max_per_gpu", "priority", "time_limit_ms", "grace_ms", "signal",
-        "signal_before_ms", "retries", "not_before_ms", "out", "err", "gpu_arg",
+        "argv", "shell", "name", "group", "cwd", "env", "gpus", "share", "mem_mib", "mem", "margin",
+        "kind", "exclusive", "on", "prefer", "cpus", "max_per_gpu", "priority", "time_limit_ms",
+        "grace_ms", "signal", "signal_before_ms", "retries", "not_before_ms", "out", "err",
+        "gpu_arg",
     }
 )  # fmt: skip
 
@@ -252,7 +254,8 @@ def edit(select: Select, changes: dict[str, Any], views: Views, store: SqliteSto
                     f"job {job_id} is {_state_of(job_id, state, views)}",
                     "only a job that waits or is held can be edited",
                 )
-            need = _edited_need(job.need, asked, changes)
+            launch = _edited_launch(store.launch(job_id), asked, changes)
+            need = _edited_need(job.need, launch.kind, asked, changes)
             sub.refuse_if_impossible(state, need, set(state.gpus))
             events.append(
                 ev.JobEdited(
@@ -263,7 +266,7 @@ def edit(select: Select, changes: dict[str, Any], views: Views, store: SqliteSto
                     asked.priority if "priority" in changes else job.priority,
                     asked.group if "group" in changes else job.group,
                     asked.not_before_ms if "not_before_ms" in changes else job.not_before_ms,
-                    _edited_launch(store.launch(job_id), asked, changes),
+                    launch,
                 )
             )
         return Decided(events, ids)
@@ -271,9 +274,13 @@ def edit(select: Select, changes: dict[str, Any], views: Views, store: SqliteSto
     return wish
 
 
-def _edited_need(need: Need, asked: JobRequest, changes: dict[str, Any]) -> Need:
+def _edited_need(need: Need, kind: str, asked: JobRequest, changes: dict[str, Any]) -> Need:
     """The old need with what was asked for on top, checked as one request."""
     old = sub.need_fields(need)
+    if changes.get("mem_mib") is not None:
+        old["mem"] = None
+    if "mem" in changes:
+        old["mem_mib"] = None
     if "gpus" in changes and "share" not in changes:
         old["share"] = None
     if "share" in changes and "gpus" not in changes:
@@ -281,7 +288,8 @@ def _edited_need(need: Need, asked: JobRequest, changes: dict[str, Any]) -> Need
     if "gpus" in changes and (need.gpus == 0) != (asked.gpus == 0) and "cpus" not in changes:
         old["cpus"] = None  # The default for jobs with and without GPUs is not the same.
     new = {name: changes.get(name, value) for name, value in old.items()}
-    return sub.need_of(msgspec.convert(new, JobRequest))
+    # It says all that it needs, so nothing is left to what is usual.
+    return sub.need_of(msgspec.convert(new, JobRequest), kind, sub.Defaults(grace_ms=0))
 
 
 def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> Terms:
@@ -307,9 +315,25 @@ def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -
         argv = tuple(asked.argv)
         kind = kind_of(argv, asked.shell)
         launch = replace(launch, argv=argv, shell=asked.shell, kind=kind)
+    if asked.kind is not None:
+        launch = replace(launch, kind=label(asked.kind))
     for name in ("name", "cwd", "out", "err", "gpu_arg"):
         if name in changes:
             launch = replace(launch, **{name: getattr(asked, name)})
     if asked.env:
         launch = replace(launch, extra_env={**launch.extra_env, **asked.env})
     return launch
+
+
+def forget_profiles(kinds: Sequence[str], everything: bool) -> Wish:
+    """Let these kinds be learned anew; kinds may be patterns such as "python train*"."""
+
+    def wish(state: State) -> Decided:
+        known = sorted(state.profiles)
+        chosen = [k for k in known if everything or any(k == p or fnmatchcase(k, p) for p in kinds)]
+        unknown = [p for p in kinds if not any(k == p or fnmatchcase(k, p) for k in known)]
+        if unknown:
+            raise NotFound(f"nothing is known of {quoted(unknown[0])}", "see `stoker profiles`")
+        return Decided([ev.ProfilesForgotten(state.now_ms, tuple(chosen))], chosen)
+
+    return wish

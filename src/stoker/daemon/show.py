@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from stoker.core.forecast import expected_start_ms
-from stoker.core.model import ACTIVE, QUEUED, Gpu, Job, JobState, Need, Terms
+from stoker.core.model import ACTIVE, ALONE, QUEUED, Gpu, Job, JobState, Need, Terms
 from stoker.core.plan import reason_for
-from stoker.core.reasons import DaemonIsEnding, Reason, as_data, outcome_words, words
+from stoker.core.reasons import DaemonIsEnding, Reason, as_data, gib, outcome_words, words
 from stoker.core.state import State
 from stoker.daemon.submission import need_fields
 from stoker.executors.attempt_dir import attempt_dir_text
@@ -38,7 +38,7 @@ class Shower:
         for row in self._views.rows(job_ids):
             job = self._job(row, state, reasons)
             attempts = self._views.attempts(job["id"])
-            job["attempts"] = [self._attempt(one, job, row["launch"]) for one in attempts]
+            job["attempts"] = [self._attempt(one, job, row["launch"], state) for one in attempts]
             jobs.append(job)
         return jobs
 
@@ -66,6 +66,8 @@ class Shower:
                     answer["starts_at_ms"] = expected_start_ms(state, job.id, expect)
             elif job is not None:
                 where = f" on GPU {', '.join(view['gpus'])}" if view["gpus"] else ""
+                if view["reserved_mib"] is not None:
+                    where += f" with {gib(view['reserved_mib'])} reserved"
                 answer["text"] = f"it is {view['state']}{where}"
             answers.append(answer)
         return answers
@@ -85,7 +87,7 @@ class Shower:
             "reason": self._reason(row, job, reasons),
             "exit_code": row["exit_code"],
             "signal": row["signal"],
-            "gpus": row["gpus"] or [],
+            "gpus": state.shown_gpus(row["gpus"] or []),
             "command": display_command(launch),
             "argv": launch["argv"],
             "shell": launch["shell"],
@@ -95,6 +97,8 @@ class Shower:
             "user": row["user"],
             "attempt": attempt,
             "pid": row["pid"],
+            "reserved_mib": _reserved(row),
+            "peak_mib": row["peak_mib"] if job is None else _peak(job),
             "need": need_fields(need),
             "after": [job_id for job_id, must in requires if must],
             "after_any": [job_id for job_id, must in requires if not must],
@@ -122,7 +126,7 @@ class Shower:
         return None
 
     def _attempt(
-        self, row: dict[str, Any], job: dict[str, Any], launch: dict[str, Any]
+        self, row: dict[str, Any], job: dict[str, Any], launch: dict[str, Any], state: State
     ) -> dict[str, Any]:
         outcome = outcome_of(row)
         number = row["number"]
@@ -133,8 +137,10 @@ class Shower:
             "reason": outcome_words(outcome) if outcome is not None else None,
             "exit_code": row["exit_code"],
             "signal": row["signal"],
-            "gpus": row["gpus"],
+            "gpus": state.shown_gpus(row["gpus"]),
             "pid": row["pid"],
+            "reserved_mib": _reserved(row),
+            "peak_mib": row["peak_mib"],
             "placed_at_ms": row["placed_at_ms"],
             "started_at_ms": _started(row),
             "ended_at_ms": row["ended_at_ms"],
@@ -193,30 +199,80 @@ class _Expect:
         return self._means[kind]
 
 
-def gpus(state: State) -> list[dict[str, Any]]:
-    """All GPUs."""
-    return [_gpu(gpu) for gpu in state.gpus.values()]
+def gpus(state: State, details: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """All GPUs that its user has not taken away; `details` has what was measured of each."""
+    shown = [gpu for gpu in state.gpus.values() if gpu.held_by or not gpu.removing]
+    return [{**_gpu(gpu), **details.get(gpu.id, {})} for gpu in shown]
 
 
 def _gpu(gpu: Gpu) -> dict[str, Any]:
     held = gpu.held_by.values()
+    reading = gpu.reading
+    ours_mib = others_mib = free_mib = None
+    if reading is not None and reading.used_mib is not None:
+        others_mib = reading.others_mib
+        ours_mib = max(0, reading.used_mib - others_mib)
+        free_mib = max(0, (gpu.memory_mib or 0) - reading.used_mib)
     if gpu.removing:
         standing = "removing"
-    elif gpu.drained:
+    elif gpu.drained or (reading is not None and reading.fault):
         standing = "drained"
     elif not held:
-        standing = "free"
+        standing = "free" if not gpu.others else "foreign"
     else:
         standing = "busy" if any(r.whole for r in held) else "shared"
     return {
-        "id": gpu.id,
+        "id": gpu.shown_as,
         "memory_mib": gpu.memory_mib,
         "reserved_mib": gpu.reserved_mib,
         "share_used": min(1.0, gpu.share_used_milli / 1000),
         "state": standing,
         "jobs": sorted(gpu.held_by),
-        "declared": gpu.declared,
+        "declared": gpu.declared and not gpu.maker,
+        "fault": reading.fault if reading is not None else "",
+        "ours_mib": ours_mib,
+        "others_mib": others_mib,
+        "free_mib": free_mib,
+        "uuid": None,
+        "name": "",
+        "index": None,
+        "used_mib": None,
+        "utilisation_percent": None,
+        "temperature_c": None,
+        "power_w": None,
+        "power_limit_w": None,
+        "measured_at_ms": None,
+        "stale": False,
+        "foreign": [],
     }
+
+
+def profiles(state: State) -> list[dict[str, Any]]:
+    """What is known of kinds of jobs, by name."""
+    return [
+        {
+            "kind": one.kind,
+            "count": one.count,
+            "max_mib": one.max_mib,
+            "mean_mib": round(one.mean_mib),
+            "deviation_mib": round(one.deviation_mib),
+            "settle_ms": one.settle_ms,
+            "use_percent": one.use_percent,
+            "out_of_memory": one.ooms,
+            "updated_at_ms": one.updated_at_ms,
+        }
+        for one in sorted(state.profiles.values(), key=lambda p: p.kind)
+    ]
+
+
+def _reserved(row: dict[str, Any]) -> int | None:
+    """What an attempt has reserved by what was learned; None where its need says it."""
+    mem_mib: int | None = row["mem_mib"]
+    return None if mem_mib == ALONE else mem_mib
+
+
+def _peak(job: Job) -> int | None:
+    return None if job.active is None else job.active.peak_mib
 
 
 def display_command(launch: dict[str, Any]) -> str:

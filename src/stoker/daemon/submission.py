@@ -10,7 +10,7 @@ from typing import Any
 
 from stoker.api.messages import JobRequest, Submit
 from stoker.core import events as ev
-from stoker.core.model import FINAL, JobState, Launch, Need, Requirement, Terms
+from stoker.core.model import DEFAULT_MARGIN, FINAL, JobState, Launch, Need, Requirement, Terms
 from stoker.core.plan import can_never_start
 from stoker.core.reasons import CanNeverStart, gib, plural
 from stoker.core.state import State
@@ -27,7 +27,7 @@ MOST_COMMAND_BYTES = 1024 * 1024
 _OF_AN_ATTEMPT = ("STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID")
 
 
-def submission(request: Submit, views: Views, default_grace_ms: int) -> Wish:
+def submission(request: Submit, views: Views, defaults: Defaults) -> Wish:
     """The wish to queue what was asked for."""
     if not request.jobs:
         raise UsageError("no job was given", "name a command after --")
@@ -38,7 +38,7 @@ def submission(request: Submit, views: Views, default_grace_ms: int) -> Wish:
         {k: v for k, v in request.env.items() if k not in _OF_AN_ATTEMPT},
         request.user,
         request.attached,
-        default_grace_ms,
+        defaults,
     )
     drafts = [maker.draft(job) for job in request.jobs]
 
@@ -66,6 +66,15 @@ def submission(request: Submit, views: Views, default_grace_ms: int) -> Wish:
         return Decided(events, ids)
 
     return wish
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What a job has that says nothing else, as its user has set it."""
+
+    grace_ms: int
+    mem_auto: bool = False
+    margin: tuple[int, int] = DEFAULT_MARGIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,7 @@ class _Maker:
     env: Mapping[str, str]
     user: str
     attached: bool
-    default_grace_ms: int
+    defaults: Defaults
     _needs: dict[Need, Need] = field(default_factory=dict)
     _terms: dict[Terms, Terms] = field(default_factory=dict)
     _labels: dict[str, str] = field(default_factory=dict)
@@ -126,8 +135,9 @@ class _Maker:
         self._check_directory(cwd)
         check_output(job.out, "--out")
         check_output(job.err, "--err")
-        need, terms = need_of(job), self._terms_of(job)
         argv = tuple(job.argv)
+        kind = kind_of(argv, job.shell) if job.kind is None else label(job.kind)
+        need, terms = need_of(job, kind, self.defaults), self._terms_of(job)
         launch = Launch(
             argv,
             job.shell,
@@ -140,7 +150,7 @@ class _Maker:
             job.err,
             job.gpu_arg,
             (*_required(job.after, True), *_required(job.after_any, False)),
-            kind_of(argv, job.shell),
+            kind,
             job.params,
             job.point,
         )
@@ -155,7 +165,7 @@ class _Maker:
         )
 
     def _terms_of(self, job: JobRequest) -> Terms:
-        grace_ms = self.default_grace_ms if job.grace_ms is None else job.grace_ms
+        grace_ms = self.defaults.grace_ms if job.grace_ms is None else job.grace_ms
         return terms_of(job, grace_ms, self.attached)
 
     def _label(self, text: str | None) -> str | None:
@@ -219,12 +229,14 @@ def check_output(path: str | None, option: str) -> None:
         )
 
 
-def need_of(job: JobRequest) -> Need:
-    """The need that a request states."""
+def need_of(job: JobRequest, kind: str, defaults: Defaults) -> Need:
+    """The need that a request states, for a job of that kind."""
     if job.share is not None and job.gpus not in (None, 1):
         raise UsageError("a share is of one GPU", "use either --gpus 0.5 or --gpus 2")
     gpus = 1 if job.gpus is None else job.gpus
-    if gpus == 0 and (job.mem_mib or job.on or job.prefer or job.exclusive):
+    if job.mem is not None and job.mem_mib is not None:
+        raise UsageError("a job has one amount of memory", "use either --mem auto or --mem 8G")
+    if gpus == 0 and (job.mem_mib or job.mem == "auto" or job.on or job.prefer or job.exclusive):
         raise UsageError(
             "a job without GPUs can't ask for GPU memory or particular GPUs",
             "leave out --gpus 0, or --mem, --on, --prefer and --exclusive",
@@ -237,6 +249,10 @@ def need_of(job: JobRequest) -> Need:
     # A job without GPUs that says nothing else takes one CPU slot, or a thousand would start.
     cpus = (1 if gpus == 0 else 0) if job.cpus is None else job.cpus
     share = None if job.share is None else max(1, round(job.share * 1000))
+    if job.mem_mib is None and job.mem is None and share is None and defaults.mem_auto:
+        learns = gpus > 0 and not job.exclusive
+    else:
+        learns = job.mem == "auto" and not job.exclusive
     return Need(
         gpus,
         None if share == 1000 else share,
@@ -246,6 +262,8 @@ def need_of(job: JobRequest) -> Need:
         tuple(dict.fromkeys(job.prefer)),
         cpus,
         job.max_per_gpu,
+        kind if learns else None,
+        defaults.margin if job.margin is None else job.margin,
     )
 
 
@@ -260,6 +278,8 @@ def need_fields(need: Need) -> dict[str, Any]:
         "prefer": list(need.prefer),
         "cpus": need.cpus,
         "max_per_gpu": need.max_per_gpu,
+        "mem": "auto" if need.kind is not None else None,
+        "margin": list(need.margin),
     }
 
 
@@ -338,13 +358,18 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
             "declare them with `stoker config set gpus 0,1`, name them with --on 0,1, "
             "or use --gpus 0 for a job that needs none",
         )
-    unknown = [gpu for gpu in (*need.on, *need.prefer) if gpu not in known]
+    unknown = [
+        name
+        for name in (*need.on, *need.prefer)
+        if name not in known and state.gpu_named(name) is None
+    ]
     if unknown:
+        there = ", ".join(gpu.shown_as for gpu in state.gpus.values())
         raise UsageError(
             f"there is no GPU {', '.join(unknown)}",
-            f"there are {', '.join(state.gpus)}; `stoker gpus add` declares more",
+            f"there are {there}; `stoker gpus add` declares more",
         )
-    if set(need.on) - set(state.gpus):
+    if any(state.gpu_named(name) is None for name in need.on):
         if need.mem_mib is not None:
             raise _memory_unknown()
         return  # They are only just being declared, so there is nothing else to ask.
@@ -358,7 +383,7 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
         )
     if impossible.could_fit >= need.gpus:
         return  # Some are drained; it waits for them.
-    allowed = [g for g in state.gpus.values() if not need.on or g.id in need.on]
+    allowed = [g for g in state.gpus.values() if not need.on or g.is_one_of(need.on)]
     if need.mem_mib is not None:
         memories = [g.memory_mib for g in allowed if g.memory_mib is not None]
         if not memories:

@@ -6,6 +6,7 @@ import os
 import pwd
 from collections.abc import Sequence
 
+from stoker.core.commands import Start, StartAttached
 from stoker.core.model import Launch
 
 MARKER = "STOKER_ATTEMPT_ID"
@@ -16,25 +17,27 @@ def marker(instance: str, job_id: int, attempt: int) -> str:
     return f"{instance}:{job_id}.{attempt}"
 
 
-def environment(
-    launch: Launch, job_id: int, attempt: int, gpus: Sequence[str], instance: str
-) -> dict[str, str]:
+def environment(launch: Launch, start: Start | StartAttached, instance: str) -> dict[str, str]:
     """The environment of an attempt: the user's own at submission, and the GPUs it was given.
 
-    A job without GPUs sees none, so that it can't take by accident what it was not given.
+    A job without GPUs sees none, so that it can't take by accident what it was not given. GPUs that
+    a driver shows are named by their UUIDs: their numbers change when one of them fails.
     """
-    ids = ",".join(gpus)
-    return {
+    ids = ",".join(start.gpus)
+    env = {
         **launch.env,
         **launch.extra_env,
         "PWD": launch.cwd,
         "CUDA_VISIBLE_DEVICES": ids,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "STOKER_JOB_ID": str(job_id),
-        "STOKER_ATTEMPT": str(attempt),
-        "STOKER_GPUS": ids,
-        MARKER: marker(instance, job_id, attempt),
+        "STOKER_JOB_ID": str(start.job_id),
+        "STOKER_ATTEMPT": str(start.attempt),
+        "STOKER_GPUS": ",".join(start.labels or start.gpus),
+        MARKER: marker(instance, start.job_id, start.attempt),
     }
+    if start.maker == "amd":
+        env["ROCR_VISIBLE_DEVICES"] = ids
+    return env
 
 
 def command_line(launch: Launch, gpus: Sequence[str], env: dict[str, str]) -> list[str]:

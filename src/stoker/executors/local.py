@@ -198,7 +198,7 @@ class LocalExecutor:
     def _start(self, command: cmd.Start, launch: Launch) -> None:
         key = (command.job_id, command.attempt)
         directory = attempt_dir_text(self._root, *key)
-        env = environment(launch, *key, command.gpus, self._instance)
+        env = environment(launch, command, self._instance)
         try:
             # A directory that is there already was made by a daemon that died before its
             # intent to start stood in the ledger: adoption has seen to that.
@@ -206,7 +206,7 @@ class LocalExecutor:
             self._ledger.intend(key)
             ticks_before = ticks_since_boot()
             pid = self._spawner.spawn(
-                command_line(launch, command.gpus, env),
+                command_line(launch, command.labels or command.gpus, env),
                 launch.cwd,
                 env,
                 output_of(launch, directory, command.attempt),
@@ -231,7 +231,7 @@ class LocalExecutor:
     def _offer(self, command: cmd.StartAttached, launch: Launch) -> None:
         key = (command.job_id, command.attempt)
         directory = attempt_dir_text(self._root, *key)
-        env = environment(launch, *key, command.gpus, self._instance)
+        env = environment(launch, command, self._instance)
         try:
             make_attempt_dir(directory)
         except OSError as error:
@@ -244,7 +244,7 @@ class LocalExecutor:
             self._tell(ev.AttemptStarted(self._now_ms, *key, process.pid))
             self._watch(key, process, ours=False, own_session=False, grace_ms=command.grace_ms)
             return
-        argv = command_line(launch, command.gpus, env)
+        argv = command_line(launch, command.labels or command.gpus, env)
         self._grant(Grant(*key, directory, argv, launch.cwd, env))
 
     def attached_started(self, key: Key, pid: int, grace_ms: int) -> bool:

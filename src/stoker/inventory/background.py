@@ -289,5 +289,5 @@ class BackgroundInventory:
 
     def _say(self, why: str) -> None:
         if why and why.split(" for ")[0] != self._why.split(" for ")[0]:
-            log.warning("%s", why)
+            log.info("%s", why)
         self._why = why

@@ -73,7 +73,12 @@ def _gpus(name: str, value: Any) -> Fields:
 
 
 def _memory(name: str, value: Any) -> Fields:
-    return {"mem_mib": quantities.memory_mib(str(value))}
+    memory = quantities.job_memory(str(value))
+    return {"mem" if isinstance(memory, str) else "mem_mib": memory}
+
+
+def _margin(name: str, value: Any) -> Fields:
+    return {"margin": quantities.memory_margin(str(value))}
 
 
 def _gpu_ids(name: str, value: Any) -> Fields:
@@ -176,6 +181,8 @@ def _plain(value: Any) -> Any:
 _CONVERTERS: dict[str, Callable[[str, Any], Fields]] = {
     "gpus": _gpus,
     "mem": _memory,
+    "mem_margin": _margin,
+    "kind": _label,
     "exclusive": _flag,
     "on": _gpu_ids,
     "prefer": _gpu_ids,

@@ -166,6 +166,29 @@ class SqliteStore:
             self._roll_back()
             raise StoreFailed(str(error)) from error
 
+    def gpu_histories(self) -> list[tuple[str, bytes]]:
+        """The course of each GPU, as it was kept."""
+        return self.connection.execute(self._sql["gpu_histories"]).fetchall()
+
+    def attempt_history(self, job_id: int, number: int) -> bytes | None:
+        """The course of an attempt, as it was kept."""
+        row = self.connection.execute(self._sql["attempt_history"], (job_id, number)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def keep_histories(
+        self, gpus: Sequence[tuple[str, bytes]], attempts: Sequence[tuple[int, int, bytes]]
+    ) -> None:
+        """Write down the courses of GPUs (id, body) and of attempts (job, number, body)."""
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+            self.connection.executemany(self._sql["put_gpu_history"], gpus)
+            rows = [(number, body, job_id) for job_id, number, body in attempts]
+            self.connection.executemany(self._sql["put_attempt_history"], rows)
+            self.connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise StoreFailed(str(error)) from error
+
     def drop_old_submissions(self, before_ms: int) -> None:
         """Forget tokens that nobody will repeat any more."""
         self.connection.execute(self._sql["drop_old_submissions"], (before_ms,))

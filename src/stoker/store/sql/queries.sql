@@ -75,6 +75,20 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 -- name: drop_profile
 DELETE FROM profiles WHERE kind = ?;
 
+-- name: gpu_histories
+SELECT gpu, body FROM gpu_histories;
+
+-- name: put_gpu_history
+INSERT OR REPLACE INTO gpu_histories (gpu, body) VALUES (?, ?);
+
+-- name: attempt_history
+SELECT body FROM attempt_histories WHERE job_id = ? AND number = ?;
+
+-- name: put_attempt_history
+-- The job may have been removed by now.
+INSERT OR REPLACE INTO attempt_histories (job_id, number, body)
+SELECT id, ?, ? FROM jobs WHERE id = ?;
+
 -- name: groups
 SELECT name, paused, max_running FROM groups;
 

@@ -22,3 +22,16 @@ CREATE TABLE profiles (
     ooms          INTEGER NOT NULL,
     updated_at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- The course of use and memory, for plots: JSON, one list a quantity.
+CREATE TABLE gpu_histories (
+    gpu  TEXT PRIMARY KEY,
+    body BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE attempt_histories (
+    job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    body   BLOB    NOT NULL,
+    PRIMARY KEY (job_id, number)
+) STRICT, WITHOUT ROWID;

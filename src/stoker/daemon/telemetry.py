@@ -1,0 +1,188 @@
+"""What the daemon remembers of its GPUs: their course over time, and who else is on them.
+
+It looks on after each turn; nothing is decided here. The course is written down now and then, and
+a crash may cost the last minute of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pwd
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from stoker.core.learning import used_mib
+from stoker.daemon.loop import Rounds
+from stoker.inventory.auto import AutoInventory
+from stoker.learn.history import Columns, Course, Recent, Sample, columns, samples_of
+from stoker.ports import SeenGpu, Sighting, StoreFailed
+from stoker.store.sqlite import SqliteStore
+
+log = logging.getLogger("stoker.daemon")
+
+_SAVE_ALL_MS = 60_000
+_SAVE_ENDED_MS = 5_000
+_STALE_MS = 10_000
+
+Key = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Telemetry:
+    """Watches the readings go by."""
+
+    rounds: Rounds
+    inventory: AutoInventory
+    store: SqliteStore
+    _gpus: dict[str, Recent] = field(default_factory=dict)
+    _courses: dict[Key, Course] = field(default_factory=dict)
+    _ended: dict[Key, bytes] = field(default_factory=dict)  # courses still to be written down
+    _seen: Sighting | None = None
+    _saved_at_ms: int = 0
+
+    def load(self) -> None:
+        """What an earlier daemon has seen."""
+        for gpu_id, body in self.store.gpu_histories():
+            kept: Columns = msgspec.json.decode(body)
+            self._gpus[gpu_id] = Recent(coarse=samples_of(kept))
+
+    def look(self) -> None:
+        """After a turn: note what is new."""
+        state, engine = self.rounds.state, self.rounds.engine
+        self.inventory.set_busy(bool(state.active))
+        sighting = self.inventory.observe()
+        if sighting is not self._seen:
+            self._seen = sighting
+            self._note(sighting)
+        for ended in engine.committed.ended:
+            if ended.attempt is not None:
+                self._end((ended.job.id, ended.attempt.number))
+                if ended.attempt.peak_mib is not None:
+                    self.inventory.read_soon()  # There is room again; see how much.
+        since_ms = state.now_ms - self._saved_at_ms
+        if (self._ended and since_ms > _SAVE_ENDED_MS) or (self._gpus and since_ms > _SAVE_ALL_MS):
+            self.save()
+
+    def save(self) -> None:
+        """Write down the outline of what was seen."""
+        self._saved_at_ms = self.rounds.state.now_ms
+        gpus = [
+            (gpu_id, msgspec.json.encode(columns(recent.coarse)))
+            for gpu_id, recent in self._gpus.items()
+        ]
+        attempts = [(*key, body) for key, body in self._ended.items()]
+        if not gpus and not attempts:
+            return
+        try:
+            self.store.keep_histories(gpus, attempts)
+        except StoreFailed as failure:
+            log.warning("the course of GPU use can't be kept: %s", failure)
+        else:
+            self._ended.clear()
+
+    def gpu_histories(self, since_ms: int) -> dict[str, Columns]:
+        """The course of each GPU, by the name that people know it by."""
+        found = {}
+        for gpu_id, recent in self._gpus.items():
+            gpu = self.rounds.state.gpus.get(gpu_id)
+            if gpu is not None:
+                wanted = [s for s in recent.all() if s.at_ms >= since_ms]
+                found[gpu.shown_as] = columns(wanted)
+        return found
+
+    def job_history(self, job_id: int, attempt: int) -> dict[str, Any]:
+        """The course of an attempt."""
+        course = self._courses.get((job_id, attempt))
+        if course is not None:
+            kept = columns(course.samples)
+        else:
+            body = self._ended.get((job_id, attempt))
+            if body is None:
+                body = self.store.attempt_history(job_id, attempt)
+            kept = columns([]) if body is None else msgspec.json.decode(body)
+        return {
+            "at_ms": kept["at_ms"],
+            "mem_mib": kept["ours_mib"],
+            "use_percent": kept["use_percent"],
+        }
+
+    def details(self) -> dict[str, dict[str, Any]]:
+        """What is shown of each GPU beside what the state knows."""
+        now_ms = self.rounds.state.now_ms
+        found = {}
+        for seen in self.inventory.observe().gpus or ():
+            measured = seen.measured_at_ms
+            found[seen.id] = {
+                "uuid": seen.id,
+                "name": seen.name,
+                "index": seen.index,
+                "used_mib": seen.used_mib,
+                "utilisation_percent": seen.utilisation_percent,
+                "temperature_c": seen.temperature_c,
+                "power_w": seen.power_w,
+                "power_limit_w": seen.power_limit_w,
+                "measured_at_ms": measured,
+                "stale": measured is None or now_ms - measured > _STALE_MS,
+                "foreign": self._others_on(seen),
+            }
+        return found
+
+    def _others_on(self, seen: SeenGpu) -> list[dict[str, Any]]:
+        gpu = self.rounds.state.gpus.get(seen.id)
+        if gpu is None or gpu.reading is None:
+            return []
+        others = set(gpu.reading.other_pids)
+        return [
+            {"pid": p.pid, "used_mib": p.used_mib, **_who(p.pid)}
+            for p in seen.processes
+            if p.pid in others
+        ]
+
+    def _note(self, sighting: Sighting) -> None:
+        state = self.rounds.state
+        for gpu in state.gpus.values():
+            reading = gpu.reading
+            if reading is None or gpu.removing:
+                continue
+            recent = self._gpus.setdefault(gpu.id, Recent())
+            if recent.fine and recent.fine[-1].at_ms >= reading.at_ms:
+                continue
+            known = [mib for mib in reading.ours_mib.values() if mib is not None]
+            recent.add(Sample(reading.at_ms, reading.use_percent, sum(known), reading.others_mib))
+        for job_id in state.active:
+            attempt = state.jobs[job_id].active
+            if attempt is None or attempt.peak_mib is None or not attempt.gpus:
+                continue
+            first = state.gpus[attempt.gpus[0]].reading
+            course = self._courses.setdefault((job_id, attempt.number), Course())
+            if first is not None:
+                mib = used_mib(state, job_id, attempt)
+                course.add(Sample(first.at_ms, first.use_percent, mib))
+
+    def _end(self, key: Key) -> None:
+        course = self._courses.pop(key, None)
+        if course is not None and course.samples:
+            self._ended[key] = msgspec.json.encode(columns(course.samples))
+
+
+@lru_cache(maxsize=256)
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _who(pid: int) -> dict[str, str | None]:
+    """Whose a process is, and what it runs, as far as we may know."""
+    try:
+        uid = os.stat(f"/proc/{pid}").st_uid
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read(4096).rstrip(b"\0").split(b"\0")
+    except OSError:
+        return {"user": None, "command": None}
+    return {"user": _user(uid), "command": b" ".join(words).decode(errors="replace")}

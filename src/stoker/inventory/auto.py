@@ -1,0 +1,112 @@
+"""Whatever GPUs a driver shows; where there is no driver, those that the user declares.
+
+Drivers are looked for in the background: nobody waits for one but the start of the daemon, for a
+moment, so that the first job finds its GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from stoker.inventory.amd import amd_inventory
+from stoker.inventory.background import BackgroundInventory, Pace
+from stoker.inventory.declared import DeclaredInventory
+from stoker.inventory.nvml import nvml_inventory
+from stoker.ports import Sighting
+
+_IDLE_INTERVAL_S = 5.0
+
+
+class AutoInventory:
+    """See ports.Inventory."""
+
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        notify: Callable[[], None],
+        *,
+        cpus: int | None = None,
+        interval_s: float = 1.0,
+        ask_drivers: bool = True,
+    ) -> None:
+        self._declared = DeclaredInventory(cpus)
+        self._interval_s = interval_s
+        self._busy = True
+        self._drivers: Sequence[BackgroundInventory] = ()
+        if ask_drivers:
+            pace = Pace(interval_s=interval_s)
+            self._drivers = [
+                make(pace=pace, cpus=cpus, now_ms=now_ms, notify=notify)
+                for make in (nvml_inventory, amd_inventory)
+            ]
+
+    def start(self, wait_s: float) -> None:
+        """Begin to look; wait for what there is to see, but not for long."""
+        for driver in self._drivers:
+            driver.start()
+        for driver in self._drivers:
+            driver.wait_for_reading(wait_s)
+            if driver.observe().gpus:
+                return
+
+    def stop(self) -> None:
+        """Look no more."""
+        for driver in self._drivers:
+            driver.stop()
+
+    def observe(self) -> Sighting:
+        """See ports.Inventory."""
+        for driver in self._drivers:
+            sighting = driver.observe()
+            if sighting.gpus:
+                return sighting
+        return self._declared.observe()
+
+    @property
+    def why(self) -> str:
+        """In one line, why there are no readings, or only old ones; empty if all is well."""
+        for driver in self._drivers:
+            if driver.observe().gpus:
+                return driver.why
+        return next((driver.why for driver in self._drivers if driver.why), "")
+
+    def set_cpus(self, cpus: int | None) -> None:
+        """How many CPU slots to offer; None for as many as the machine has."""
+        self._declared.set_cpus(cpus)
+        for driver in self._drivers:
+            driver.set_cpus(cpus)
+
+    def set_foreign(self, foreign: str) -> None:
+        """What to do about processes that are not ours; see ports.Sighting."""
+        for driver in self._drivers:
+            driver.set_foreign(foreign)
+
+    def set_interval(self, interval_s: float) -> None:
+        """How often to read GPUs on which something runs."""
+        self._interval_s = interval_s
+        self._pace()
+
+    def set_busy(self, busy: bool) -> None:
+        """Look less often while nothing of ours runs."""
+        if busy != self._busy:
+            self._busy = busy
+            self._pace()
+
+    def read_soon(self) -> None:
+        """Look now: something has changed."""
+        for driver in self._drivers:
+            if driver.observe().gpus:
+                driver.read_soon()
+
+    def forgive(self, gpu_id: str) -> None:
+        """Its user says that a GPU with a critical error is well again."""
+        for driver in self._drivers:
+            forgive = getattr(driver.driver, "forgive", None)
+            if forgive is not None:
+                forgive(gpu_id)
+        self.read_soon()
+
+    def _pace(self) -> None:
+        interval_s = self._interval_s if self._busy else max(self._interval_s, _IDLE_INTERVAL_S)
+        for driver in self._drivers:
+            driver.set_interval(interval_s)
