@@ -21,6 +21,9 @@ from stoker.errors import StokerError, Unavailable
 from stoker.ports import Clock, Executor, Inventory, Sighting, Store, StoreFailed
 from stoker.seeing import differences, readings
 
+_WAIT_FOR_READING_MS = 2_000
+_JUDGE_AGAIN_MS = 50
+
 
 @dataclass(frozen=True, slots=True)
 class Decided:
@@ -66,6 +69,7 @@ class Engine:
         self.failing = False  # the last turn could not be saved
         self.habits = Habits()
         self._seen: Sighting | None = None
+        self._unjudged: dict[tuple[int, int], int] = {}  # since when failures wait for a reading
         reading = clock.read()
         # A shift is noticed once, and counts until what follows from it is committed: also one
         # from while no engine ran, or from while the disk was full.
@@ -84,8 +88,8 @@ class Engine:
                 self._apply(ev.ClockShifted(reading.now_ms, self._shift_ms))
             else:
                 self._apply(ev.TimePassed(reading.now_ms))
-            self._take_in(facts)
             self._look_around(self._inventory.observe())
+            facts = self._take_in(facts)
             answers = [self._grant(wish) for wish in wishes]
             self._decide()
             change = self.state.take_change()
@@ -112,7 +116,11 @@ class Engine:
 
     def next_wakeup_ms(self) -> int | None:
         """When the next turn is due although nothing is heard from outside."""
-        moments = (self.state.next_timer_ms(), self._executor.next_wakeup_ms())
+        executor_ms = self._executor.next_wakeup_ms()
+        if self._unjudged and executor_ms is not None:
+            # It tells again what is not settled; a reading will wake us, or this will.
+            executor_ms = max(executor_ms, self.state.now_ms + _JUDGE_AGAIN_MS)
+        moments = (self.state.next_timer_ms(), executor_ms)
         return min((moment for moment in moments if moment is not None), default=None)
 
     # ------------------------------------------------------------------ parts of a turn
@@ -120,14 +128,20 @@ class Engine:
     def _load(self, now_ms: int) -> None:
         self.state = self._store.load(now_ms)
         self._seen = None  # Readings are in no store.
+        self._unjudged.clear()
 
     def _apply(self, event: ev.Event) -> None:
         self.state.apply(event)
         if self._witness is not None:
             self._witness(event)
 
-    def _take_in(self, facts: Sequence[ev.Fact]) -> None:
+    def _take_in(self, facts: Sequence[ev.Fact]) -> list[ev.Fact]:
+        """Apply the facts, and say which: one or the other may have to wait for a reading."""
+        taken = []
         for fact in facts:
+            if self._must_wait(fact):
+                continue
+            taken.append(fact)
             if not self.state.is_current(fact.job_id, fact.attempt):
                 continue  # It was committed before a crash, or is about an earlier attempt.
             attempt = self.state.jobs[fact.job_id].active
@@ -140,8 +154,36 @@ class Engine:
             if at_ms != fact.at_ms:
                 fact = replace(fact, at_ms=at_ms)
             if isinstance(fact, ev.AttemptExited) and attempt.gpus and not fact.exit.ok:
-                fact = replace(fact, out_of_memory=self._ran_out(self.state.jobs[fact.job_id]))
+                fact = self._examined(fact, self.state.jobs[fact.job_id])
             self._apply(fact)
+        return taken
+
+    def _must_wait(self, fact: ev.Fact) -> bool:
+        """Whether a failure can't be judged yet: a reading may tell that its GPU was lost."""
+        if not isinstance(fact, ev.AttemptExited) or fact.exit.ok:
+            return False
+        job = self.state.jobs.get(fact.job_id)
+        attempt = None if job is None else job.active
+        if attempt is None or attempt.number != fact.attempt or attempt.stop is not None:
+            return False
+        measured = [self.state.gpus[i] for i in attempt.gpus if self.state.gpus[i].maker]
+        key, now_ms = (fact.job_id, fact.attempt), self.state.now_ms
+        if not any(gpu.reading and gpu.reading.at_ms <= fact.at_ms for gpu in measured):
+            self._unjudged.pop(key, None)
+            return False
+        if key not in self._unjudged:
+            self._unjudged[key] = now_ms
+            self._inventory.read_soon()
+        if now_ms - self._unjudged[key] < _WAIT_FOR_READING_MS:
+            return True
+        del self._unjudged[key]  # The driver hangs; the job has failed whatever it would say.
+        return False
+
+    def _examined(self, fact: ev.AttemptExited, job: Job) -> ev.AttemptExited:
+        assert job.active is not None
+        readings = [self.state.gpus[gpu_id].reading for gpu_id in job.active.gpus]
+        lost = any(reading is not None and reading.lost for reading in readings)
+        return replace(fact, gpu_lost=lost, out_of_memory=not lost and self._ran_out(job))
 
     def _ran_out(self, job: Job) -> bool:
         """Whether a failed job lacked GPU memory: by what it printed, or as the GPUs were."""

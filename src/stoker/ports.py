@@ -112,6 +112,9 @@ class Inventory(Protocol):
     def observe(self) -> Sighting:
         """What is there now."""
 
+    def read_soon(self) -> None:
+        """Look again without waiting for the usual time, if that can be done."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:

@@ -28,16 +28,26 @@ def differences(state: State, sighting: Sighting) -> Iterator[ev.Event]:
     chosen = {gpu.id for gpu in state.gpus.values() if gpu.declared and not gpu.maker}
     for gpu in seen.values():
         yield from _seen(state, gpu, chosen - set(seen))
+    numbers = {_label(gpu) for gpu in seen.values()}
     for gpu_id in [g.id for g in state.gpus.values() if g.id not in seen]:
         known = state.gpus[gpu_id]
-        if not known.removing or known.maker:
+        if known.held_by and gpu_id in numbers:
+            # The same device, declared by its number before there was a driver: it takes its new
+            # name when what runs there has ended.
+            if not known.drained:
+                yield ev.GpuDrained(now_ms, gpu_id)
+        elif not known.removing or known.maker:
             yield ev.GpuRemoved(now_ms, gpu_id, gone=True)
+
+
+def _label(gpu: SeenGpu) -> str:
+    return "" if gpu.index is None or gpu.id == str(gpu.index) else str(gpu.index)
 
 
 def _seen(state: State, gpu: SeenGpu, chosen: set[str]) -> Iterator[ev.Event]:
     """What follows from seeing a GPU; `chosen` are those that the user named by number before."""
     known = state.gpus.get(gpu.id)
-    label = "" if gpu.index is None or gpu.id == str(gpu.index) else str(gpu.index)
+    label = _label(gpu)
     memory_mib = gpu.memory_mib
     if memory_mib is not None and gpu.reserved_mib is not None:
         memory_mib -= gpu.reserved_mib
@@ -54,7 +64,7 @@ def _seen(state: State, gpu: SeenGpu, chosen: set[str]) -> Iterator[ev.Event]:
         return
     declared = state.gpus.get(label) if label else None
     if declared is not None and declared.held_by:
-        return  # It is the same device: it comes under its new name when it is free.
+        return
     hidden = bool(chosen) and label not in chosen
     yield ev.GpuAdded(state.now_ms, gpu.id, memory_mib, label=label, maker=gpu.maker, hidden=hidden)
 

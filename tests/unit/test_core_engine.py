@@ -77,6 +77,9 @@ class ScriptedExecutor:
 class FixedInventory:
     """Sees what it is told to see."""
 
+    def read_soon(self) -> None:
+        pass
+
     def __init__(self) -> None:
         self.sighting = Sighting(4, (SeenGpu("0", 24_576), SeenGpu("1", 24_576)))
 

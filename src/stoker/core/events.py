@@ -158,6 +158,7 @@ class AttemptExited:
     attempt: int
     exit: Exit
     out_of_memory: bool = False  # its output says that a GPU's memory was not enough
+    gpu_lost: bool = False  # a GPU of its own was lost under it
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def fits_beside(new: Reservation, others: Iterable[Reservation], gpu: Gpu) -> bo
 def has_room(need: Need, gpu: Gpu) -> bool:
     """True if the need fits beside what is on the GPU now, ours and others'."""
     new = reservation(need, gpu)
-    if gpu.others and not others_allow(new, gpu):
+    if gpu.reading is not None and not others_allow(new, gpu):
         return False
     return not gpu.held_by or fits_beside(new, gpu.held_by.values(), gpu)
 
@@ -77,9 +77,11 @@ def has_room(need: Need, gpu: Gpu) -> bool:
 def others_allow(new: Reservation, gpu: Gpu) -> bool:
     """True if those on the GPU who are not ours leave enough of it."""
     reading = gpu.reading
-    if reading is None or not reading.others:
+    if reading is None or not (reading.others or reading.others_mib):
         return True
-    return not (new.whole or reading.closed) and new.mem_mib <= gpu.room_mib
+    if new.whole:
+        return not reading.others
+    return not reading.closed and new.mem_mib <= gpu.room_mib
 
 
 def best(need: Need, candidates: Sequence[Gpu]) -> list[Gpu]:

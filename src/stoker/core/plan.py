@@ -170,7 +170,7 @@ class Scan:
             for gpu in self._gpus(need)
             if not (whole and gpu.held_by)
             and eligible(need, gpu)
-            and (not (gpu.held_by or gpu.others) or has_room(need, gpu))
+            and (not (gpu.held_by or gpu.others_mib or gpu.others) or has_room(need, gpu))
             and (not holds or self._hold_allows(job, gpu))
             and (need is job.need or not gpu.held_by or self._use_allows(job.need, gpu))
         ]

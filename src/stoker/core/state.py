@@ -607,8 +607,11 @@ class State:
     def _attempt_exited(self, e: ev.AttemptExited) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
         outcome = judged(attempt.stop, e.exit)
-        if e.out_of_memory and outcome.cause is Cause.EXIT and outcome.state is S.FAILED:
-            outcome = replace(outcome, cause=Cause.OUT_OF_MEMORY)
+        if outcome.cause is Cause.EXIT and outcome.state is S.FAILED:
+            if e.gpu_lost:
+                outcome = replace(outcome, cause=Cause.GPU_LOST)
+            elif e.out_of_memory:
+                outcome = replace(outcome, cause=Cause.OUT_OF_MEMORY)
         self._end_attempt(job, attempt, outcome, e.at_ms)
 
     def _attempt_vanished(self, e: ev.AttemptVanished) -> None:

@@ -21,6 +21,9 @@ class DeclaredInventory:
     def set_foreign(self, foreign: str) -> None:
         """Without a driver, nobody knows of processes that are not ours."""
 
+    def read_soon(self) -> None:
+        """There is nothing to read."""
+
     def observe(self) -> Sighting:
         """See ports.Inventory."""
         return self._sighting

@@ -128,6 +128,9 @@ class WorldInventory:
     def __init__(self, world: World) -> None:
         self._world = world
 
+    def read_soon(self) -> None:
+        """The world's GPUs are always seen as they are."""
+
     def observe(self) -> Sighting:
         """See ports.Inventory."""
         return self._world.sighting
