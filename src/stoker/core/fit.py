@@ -38,7 +38,7 @@ def reservation(need: Need, gpu: Gpu, mem_mib: int | None = None) -> Reservation
     `mem_mib` is what an attempt was given, if it is not what the need says.
     """
     mem = need.mem_mib if mem_mib is None else mem_mib
-    if need.whole or mem == ALONE or (need.kind is not None and mem is None):
+    if need.whole or mem == ALONE or (need.learns and mem is None):
         return Reservation(True, WHOLE_SHARE_MILLI, gpu.memory_mib or 0, need.max_per_gpu)
     share = need.share_milli or 0
     if mem is None:

@@ -30,11 +30,12 @@ _LEAST_MIB = 64
 _NOISE_PERCENT = 2
 _NOISE_MIB = 32
 # An attempt that has run for so much longer than its kind needs to reach its peak has reached it.
-_PAST_PEAK = 1.5
+_PAST_PEAK = 1.15
 _RUNS_TO_TRUST = 2
 # A reading says something about an end that came no later than this after it.
 _FRESH_MS = 3_000
 _FULL_MIB = 256
+_MARGIN_PAST_PEAK = 0.25  # of the margin, once there is little left to happen
 _WORTH_A_CHANGE = 0.95  # a reservation is made smaller only by more than this
 
 
@@ -89,7 +90,8 @@ def _kind_watched(state: State, job: Job, attempt: Attempt) -> Iterator[ev.Event
     assert kind is not None and peak is not None
     profile = state.profiles.get(kind)
     if profile is None:
-        if attempt.settled:
+        lied = job.need.mem_mib is not None and peak > job.need.mem_mib
+        if attempt.settled or lied:
             use = use_alone(state, job.id, attempt)
             settle_ms = _time_to_peak_ms(attempt)
             fresh = Profile(kind, 0, peak, float(peak), 0.0, settle_ms, use, 0, state.now_ms)
@@ -127,13 +129,15 @@ def _wanted_mib(state: State, job: Job, attempt: Attempt) -> int | None:
     need, peak = job.need, attempt.peak_mib
     if peak is None or need.whole or job.floor_mib == ALONE:
         return None
-    if need.kind is None:
-        return need.with_margin(peak) if peak > reserved_mib(state, attempt, job.id) else None
-    profile = state.profiles.get(need.kind)
+    profile = state.profiles.get(need.kind or "")
+    if not need.learns:
+        reserved = reserved_mib(state, attempt, job.id)
+        seen = max(peak, 0 if profile is None else profile.max_mib)
+        return need.with_margin(seen) if seen > reserved else None
     if profile is None:
         return None  # The first of its kind keeps all that it was given until it has settled.
     if attempt.settled and _past_peak(profile, attempt, state.now_ms):
-        return need.with_margin(peak)
+        return need.with_margin(peak, _MARGIN_PAST_PEAK)
     # It may still grow as others of its kind did.
     return max(need.with_margin(max(profile.max_mib, peak)), job.floor_mib or 0)
 

@@ -55,7 +55,7 @@ class Need:
     prefer: tuple[str, ...] = ()  # these first, in this order
     cpus: int = 0
     max_per_gpu: int | None = None  # at most so many attempts on a GPU that this job is on
-    kind: str | None = None  # set: as much memory as jobs of this kind were seen to use
+    kind: str | None = None  # whose memory is learned; without `mem_mib`, it is all left to that
     margin: tuple[int, int] = (
         DEFAULT_MARGIN  # over what was seen: percent, and at least so many MiB
     )
@@ -65,7 +65,6 @@ class Need:
         assert self.share_milli is None or (
             self.gpus == 1 and 0 < self.share_milli < WHOLE_SHARE_MILLI
         )
-        assert self.kind is None or self.mem_mib is None
 
     @property
     def whole(self) -> bool:
@@ -74,10 +73,15 @@ class Need:
             self.share_milli is None and self.mem_mib is None and self.kind is None
         )
 
-    def with_margin(self, mib: int) -> int:
-        """What to reserve where so much was seen."""
+    @property
+    def learns(self) -> bool:
+        """True if how much memory it gets is left to what is learned of its kind."""
+        return self.kind is not None and self.mem_mib is None
+
+    def with_margin(self, mib: int, parts: float = 1.0) -> int:
+        """What to reserve where so much was seen, with so many parts of the margin."""
         percent, least = self.margin
-        return mib + max(mib * percent // 100, least)
+        return mib + round(max(mib * percent / 100, least) * parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ def _without(gpu: Gpu, gone: set[int]) -> list[Reservation]:
 
 def _wants(need: Need, gpu: Gpu) -> Reservation:
     """What is kept of a GPU for a job that can't start yet."""
-    if need.kind is None:
+    if not need.learns:
         return reservation(need, gpu)
     return reservation(need, gpu, (gpu.memory_mib or 0) // 2)
 
@@ -122,7 +122,7 @@ class Scan:
                     self.state.ready.park(cls, job.group)
                     continue
                 need = self.state.need_of(job)
-                if need.kind is not None and self.state.scouts(need.kind):
+                if need.learns and self.state.scouts(need):
                     lines.wait_for_scout(cls)
                     continue
                 spot = self.place(job)
@@ -161,7 +161,7 @@ class Scan:
             return None
         if need.gpus == 0:
             return Spot([])
-        if need.kind is not None:
+        if need.learns:
             return self._scouting_spot(job, need, empty_only)
         # The cheap question first: in a long queue it is asked of every GPU in every turn.
         whole, holds = need.whole, self.holds
@@ -206,11 +206,11 @@ class Scan:
             return False
         if any(self._is_scout(job_id) for job_id in gpu.held_by):
             return False
-        return has_room(replace(need, kind=None, mem_mib=gpu.memory_mib // 2), gpu)
+        return has_room(replace(need, mem_mib=gpu.memory_mib // 2), gpu)
 
     def _is_scout(self, job_id: int) -> bool:
-        kind = self.state.jobs[job_id].need.kind
-        return kind is not None and kind not in self.state.profiles
+        need = self.state.jobs[job_id].need
+        return need.learns and need.kind not in self.state.profiles
 
     def _use_allows(self, need: Need, gpu: Gpu) -> bool:
         """Whether the GPU has time for one more, as far as is known what each uses of it."""
@@ -481,8 +481,8 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
     if need.cpus > free_cpus:
         return why.NeedsCpus(need.cpus, free_cpus, state.cpus)
     allowed = [gpu for gpu in scan._gpus(need) if eligible(need, gpu)]
-    if need.kind is not None:
-        scouts = state.scouts(need.kind)
+    if need.learns:
+        scouts = state.scouts(need)
         if scouts:
             return why.WaitsForScout(scouts[0])
         roomy = [
@@ -494,7 +494,7 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
         roomy = [gpu for gpu in allowed if has_room(need, gpu)]
     if len(roomy) < need.gpus:
         return _gpu_shortage(state, job, allowed, len(roomy))
-    if need is not job.need and need.kind is None:
+    if need is not job.need and not need.learns:
         idle = [gpu for gpu in roomy if not gpu.held_by or scan._use_allows(job.need, gpu)]
         if len(idle) < need.gpus:
             least = min(roomy, key=scan._use_on)
@@ -507,12 +507,12 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
             if head is None or head.order >= job.order:
                 lines.set_aside(cls)
                 break
-            scouted = state.need_of(head).kind
+            wanted = state.need_of(head)
             if (
                 scan._group_blocks(head) is None
-                and not (scouted is not None and state.scouts(scouted))
+                and not (wanted.learns and state.scouts(wanted))
                 and scan.place(head) is None
-                and scan._could_start(state.need_of(head))
+                and scan._could_start(wanted)
             ):
                 scan._hold_back(head)
             lines.set_aside(cls)
@@ -530,12 +530,12 @@ def _gpu_shortage(state: State, job: Job, allowed: list[Gpu], free: int) -> why.
     need = state.need_of(job)
     shareable = [g for g in allowed if not any(r.whole for r in g.held_by.values())]
     others = sum(1 for gpu in allowed if gpu.others)
-    if need.whole or need.kind is not None or need.gpus > 1 or not shareable:
+    if need.whole or need.learns or need.gpus > 1 or not shareable:
         return why.NeedsGpus(need.gpus, free, len(allowed), others)
     if need.mem_mib is not None:
         roomiest = max(shareable, key=lambda gpu: gpu.room_mib)
         if roomiest.room_mib < need.mem_mib:
-            profile = state.profiles.get(job.need.kind) if job.need.kind is not None else None
+            profile = state.profiles.get(job.need.kind or "") if need is not job.need else None
             return why.NeedsMemory(
                 need.mem_mib,
                 max(0, roomiest.room_mib),

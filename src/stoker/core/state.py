@@ -302,7 +302,7 @@ class State:
     def need_of(self, job: Job) -> Need:
         """What the job needs as far as is known now: the memory that it was to be given by itself.
 
-        A job of a kind of which nothing is known still has its `kind` there: it is to scout.
+        A job that learns and of whose kind nothing is known still `learns` there: it is to scout.
         """
         need = job.need
         if need.kind is None and job.floor_mib is None:
@@ -324,15 +324,13 @@ class State:
             # Where nobody knows how much there is, a job has its GPUs for itself.
             return replace(need, kind=None)
         mem_mib = max(need.mem_mib or 0, floor_mib or 0)
-        if need.kind is not None:
-            profile = self.profiles.get(need.kind)
-            if profile is None and not mem_mib:
-                return need
-            if profile is not None:
-                mem_mib = max(mem_mib, need.with_margin(profile.max_mib))
-        if not mem_mib:
+        profile = self.profiles.get(need.kind or "")
+        if profile is not None and profile.max_mib > (need.mem_mib or 0):
+            # What is seen counts for more than what is said.
+            mem_mib = max(mem_mib, need.with_margin(profile.max_mib))
+        if mem_mib == (need.mem_mib or 0):
             return need
-        return replace(need, kind=None, mem_mib=min(mem_mib, largest))
+        return replace(need, mem_mib=min(mem_mib, largest))
 
     def _may_use(self, need: Need) -> list[Gpu]:
         anywhere = replace(need, mem_mib=None)
@@ -348,11 +346,11 @@ class State:
         profile = self.profiles.get(need.kind) if need.kind is not None else None
         return None if profile is None else profile.use_percent
 
-    def scouts(self, kind: str) -> list[int]:
-        """The running jobs of a kind of which nothing is known yet."""
-        if kind in self.profiles:
+    def scouts(self, need: Need) -> list[int]:
+        """The running jobs of the need's kind, if nothing is known of it yet."""
+        if need.kind in self.profiles:
             return []
-        return [i for i in self.active if self.jobs[i].need.kind == kind]
+        return [i for i in self.active if self.jobs[i].need.kind == need.kind]
 
     def _learned(self) -> None:
         """What is known of memory or of GPUs has changed, and so what jobs need."""

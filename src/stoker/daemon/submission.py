@@ -262,7 +262,7 @@ def need_of(job: JobRequest, kind: str, defaults: Defaults) -> Need:
         tuple(dict.fromkeys(job.prefer)),
         cpus,
         job.max_per_gpu,
-        kind if learns else None,
+        kind if learns or job.mem_mib is not None else None,
         defaults.margin if job.margin is None else job.margin,
     )
 
@@ -278,7 +278,7 @@ def need_fields(need: Need) -> dict[str, Any]:
         "prefer": list(need.prefer),
         "cpus": need.cpus,
         "max_per_gpu": need.max_per_gpu,
-        "mem": "auto" if need.kind is not None else None,
+        "mem": "auto" if need.learns else None,
         "margin": list(need.margin),
     }
 
