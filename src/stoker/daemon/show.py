@@ -14,7 +14,7 @@ from stoker.core.plan import reason_for
 from stoker.core.reasons import DaemonIsEnding, Reason, as_data, gib, outcome_words, words
 from stoker.core.state import State
 from stoker.daemon.submission import need_fields
-from stoker.executors.attempt_dir import attempt_dir_text
+from stoker.executors.attempt_dir import attempt_dir_text, log_found
 from stoker.store.views import Views, outcome_of
 
 
@@ -154,8 +154,8 @@ class Shower:
     ) -> tuple[str | None, str | None]:
         if attempt == 0:
             return None, None
-        log = f"{attempt_dir_text(self._root, job_id, attempt)}/log"
-        return launch.get("out") or log, launch.get("err")
+        log = launch.get("out") or log_found(self._root, job_id, attempt)
+        return log, launch.get("err")
 
 
 class _Reasons:

@@ -1,7 +1,7 @@
 """Attempts as processes of this machine.
 
 The daemon is the parent of every job; its keeper inherits them if it dies. How a job ended is
-written to the attempt's directory before the zombie is reaped, so it is known whoever dies when.
+written to the ledger before the zombie is reaped, so it is known whoever dies when.
 What each half-finished attempt means after a crash is decided in `adoption`.
 """
 
@@ -21,10 +21,10 @@ from stoker.executors.adoption import Gone, Living, NeverStarted, Past
 from stoker.executors.attempt_dir import (
     attempt_dir_text,
     exit_of_status,
+    log_text,
     make_attempt_dir,
     read_exit,
     read_pid,
-    write_exit,
 )
 from stoker.executors.environment import MARKER, command_line, environment, marker
 from stoker.executors.ledger import Key, LedgerWriter
@@ -197,19 +197,15 @@ class LocalExecutor:
 
     def _start(self, command: cmd.Start, launch: Launch) -> None:
         key = (command.job_id, command.attempt)
-        directory = attempt_dir_text(self._root, *key)
         env = environment(launch, command, self._instance)
         try:
-            # A directory that is there already was made by a daemon that died before its
-            # intent to start stood in the ledger: adoption has seen to that.
-            make_attempt_dir(directory)
             self._ledger.intend(key)
             ticks_before = ticks_since_boot()
             pid = self._spawner.spawn(
                 command_line(launch, command.labels or command.gpus, env),
                 launch.cwd,
                 env,
-                output_of(launch, directory, command.attempt),
+                output_of(launch, log_text(self._root, *key), command.attempt),
             )
         except (CouldNotStart, OSError, ValueError) as error:
             # ValueError: a path or word that the system's encoding can't express.
@@ -399,9 +395,7 @@ class LocalExecutor:
         assert seen is not None
         how = exit_of_status(seen.si_code, seen.si_status)
         try:
-            write_exit(attempt_dir_text(self._root, *running.key), how)
-        except FileNotFoundError:
-            pass  # Somebody deleted its directory; what we saw is still true.
+            self._ledger.ended(running.key, how, self._now_ms)
         except OSError:
             # The disk is full, say. The zombie keeps the truth until it can be written.
             self._look_again(running, _WRITE_AGAIN_MS)

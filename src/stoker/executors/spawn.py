@@ -18,6 +18,7 @@ _DEFAULT_SIGNALS = [
     number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)
 ]
 _MOST_CACHED_PROGRAMS = 1000
+_OUTPUT = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class CouldNotStart(Exception):
@@ -28,18 +29,18 @@ class CouldNotStart(Exception):
 class Output:
     """Where the attempt's output goes."""
 
-    out: str
-    err: str | None = None  # None: with `out`
+    log: str  # ours, unless `out` is set
+    out: str | None = None  # the user's
+    err: str | None = None  # the user's; None: with the rest
     append: bool = False
 
 
-def output_of(launch: Launch, directory: str, attempt: int) -> Output:
-    """The user's files, or the log in the attempt's directory.
+def output_of(launch: Launch, log: str, attempt: int) -> Output:
+    """The user's files, or the attempt's log.
 
     A file that the user names is written anew by the first attempt and gone on with by the next.
     """
-    out = launch.out if launch.out is not None else f"{directory}/log"
-    return Output(out, launch.err, append=attempt > 1)
+    return Output(log, launch.out, launch.err, append=attempt > 1)
 
 
 class Spawner:
@@ -69,7 +70,10 @@ class Spawner:
     def _spawn_here(self, words: list[str], env: dict[str, str], output: Output) -> int:
         opened: list[int] = []
         try:
-            out = _open(output.out, output.append, opened)
+            if output.out is None:
+                out = _open_log(output.log, opened)
+            else:
+                out = _open(output.out, output.append, opened)
             err = out if output.err is None else _open(output.err, output.append, opened)
             actions = [
                 (os.POSIX_SPAWN_DUP2, self._no_input, 0),
@@ -122,11 +126,25 @@ class Spawner:
         return known
 
 
-def _open(path: str, append: bool, opened: list[int]) -> int:
-    flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
-    mode = 0o600 if path.endswith("/log") else 0o666
+def _open_log(path: str, opened: list[int]) -> int:
+    """Our own log."""
     try:
-        fd = os.open(path, flags if append else flags | os.O_TRUNC, mode)
+        try:
+            fd = os.open(path, _OUTPUT | os.O_TRUNC, 0o600)
+        except FileNotFoundError:
+            # The first job in its folder.
+            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            fd = os.open(path, _OUTPUT | os.O_TRUNC, 0o600)
+    except OSError as error:
+        raise CouldNotStart(f"{path}: {os.strerror(error.errno or 0)}") from None
+    opened.append(fd)
+    return fd
+
+
+def _open(path: str, append: bool, opened: list[int]) -> int:
+    """A file that the user named."""
+    try:
+        fd = os.open(path, _OUTPUT if append else _OUTPUT | os.O_TRUNC, 0o666)
     except OSError as error:
         raise CouldNotStart(f"{path}: {os.strerror(error.errno or 0)}") from None
     opened.append(fd)
