@@ -97,6 +97,7 @@ class Change:
     edited: list[ev.JobEdited] = field(default_factory=list)
     touched: dict[int, None] = field(default_factory=dict)
     placed: list[int] = field(default_factory=list)  # touched, and given GPUs
+    started: dict[int, None] = field(default_factory=dict)  # only this changed in their attempt
     retried: list[int] = field(default_factory=list)  # touched, and final before
     ended: list[Ended] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
@@ -111,6 +112,7 @@ class Change:
             or self.submissions
             or self.edited
             or self.touched
+            or self.started
             or self.ended
             or self.removed
             or self.gpus
@@ -455,6 +457,7 @@ class State:
         self._move(job, outcome.state)
         del self.jobs[job.id]
         self.change.touched.pop(job.id, None)
+        self.change.started.pop(job.id, None)
         self.change.ended.append(Ended(job, attempt, outcome, at_ms, True))
         for dependent_id in self._dependents.pop(job.id, ()):
             dependent = self.jobs.get(dependent_id)
@@ -592,7 +595,7 @@ class State:
         attempt.started_at_ms = e.at_ms
         attempt.pid = e.pid
         self.to_start.pop(job.id, None)
-        self.change.touched[job.id] = None
+        self.change.started[job.id] = None
         self._set_attempt_timers(job)
 
     def _attempt_not_started(self, e: ev.AttemptNotStarted) -> None:

@@ -42,6 +42,7 @@ from stoker.store.database import open_database
 from stoker.store.named_sql import queries
 from stoker.store.views import need_from
 
+_LAUNCHES_KEPT = 64  # Jobs that start one after the other are often alike.
 _STATES = {state.value: state for state in JobState}
 
 
@@ -56,6 +57,7 @@ class SqliteStore:
         self._environments: dict[bytes, int] = {}  # by digest
         self._environments_seen: dict[int, int] = {}  # by object, within one commit
         self._last_environment: tuple[int, dict[str, str]] = (0, {})
+        self._launches: dict[tuple[Any, ...], Launch] = {}
         self.finished: dict[str, int] = {}  # how many final jobs, by state
 
     def close(self) -> None:
@@ -116,6 +118,14 @@ class SqliteStore:
         """See ports.Store."""
         row = self.connection.execute(self._sql["launch"], (job_id,)).fetchone()
         assert row is not None, f"job {job_id} is not in the store"
+        launch = self._launches.get(row)
+        if launch is None:
+            if len(self._launches) >= _LAUNCHES_KEPT:
+                self._launches.clear()
+            launch = self._launches[row] = self._launch(row)
+        return launch
+
+    def _launch(self, row: tuple[Any, ...]) -> Launch:
         body, name, user, kind, requires, params, point, environment = row
         fields = msgspec.json.decode(body)
         fields["argv"] = tuple(fields["argv"])
@@ -234,18 +244,7 @@ class SqliteStore:
             cursor.executemany(sql["end_attempt"], rows)
             final = [_ended_job_row(e) for e in change.ended if e.job_is_final]
             cursor.executemany(sql["end_job"], final)
-        updates, attempts = [], []
-        for job_id in change.touched:
-            job = state.jobs.get(job_id)
-            if job is None:
-                continue
-            updates.append(self._update_row(cursor, job))
-            if job.active is not None:
-                attempts.append(_attempt_row(job.id, job.active))
-        if updates:
-            cursor.executemany(sql["update_job"], updates)
-        if attempts:
-            cursor.executemany(sql["put_attempt"], attempts)
+        self._write_jobs(cursor, state, change)
         if change.removed:
             # The highest id may be among them, and ids are never given twice.
             cursor.execute(sql["set_setting"], ("next_job_id", str(state.next_job_id)))
@@ -254,6 +253,7 @@ class SqliteStore:
             cursor.execute(sql["drop_unused_environments"])
             self._environments.clear()
             self._last_environment = (0, {})
+            self._launches.clear()
         if change.gpus:
             cursor.execute(sql["clear_gpus"])
             cursor.executemany(
@@ -275,6 +275,33 @@ class SqliteStore:
         if change.settings:
             cursor.execute(sql["set_setting"], ("paused", "1" if state.paused else "0"))
             cursor.execute(sql["set_setting"], ("counted_cpus", str(state.cpus)))
+
+    def _write_jobs(self, cursor: sqlite3.Cursor, state: State, change: Change) -> None:
+        """Bring the jobs that are not final, and their active attempts, up to date."""
+        # What a user once said of a job changes only when he says it anew.
+        anew = {edit.job_id for edit in change.edited}
+        anew.update(change.retried)
+        moved, said, attempts, started = [], [], [], []
+        for job_id in change.touched:
+            job = state.jobs.get(job_id)
+            if job is None:
+                continue
+            moved.append(_moved_row(job))
+            if job_id in anew:
+                said.append(self._said_row(cursor, job))
+            if job.active is not None:
+                attempts.append(_attempt_row(job_id, job.active))
+        for job_id in change.started:
+            if job_id not in change.touched:
+                attempt = state.jobs[job_id].active
+                assert attempt is not None
+                row = (attempt.started_at_ms, attempt.pid, job_id, attempt.number)
+                started.append(row)
+        sql = self._sql
+        cursor.executemany(sql["say_job_anew"], said)
+        cursor.executemany(sql["move_job"], moved)
+        cursor.executemany(sql["put_attempt"], attempts)
+        cursor.executemany(sql["start_attempt"], started)
 
     def _count(self, change: Change) -> None:
         if change.removed or change.retried:
@@ -311,7 +338,7 @@ class SqliteStore:
             launch.point,
         )
 
-    def _update_row(self, cursor: sqlite3.Cursor, job: Job) -> tuple[Any, ...]:
+    def _said_row(self, cursor: sqlite3.Cursor, job: Job) -> tuple[Any, ...]:
         return (
             job.state.value,
             job.priority,
@@ -319,12 +346,6 @@ class SqliteStore:
             self._terms_id(cursor, job.terms),
             job.group,
             job.not_before_ms,
-            job.backoff_until_ms,
-            job.attempt,
-            job.failures,
-            _requirements_body(job.requires or ()),
-            job.ooms,
-            job.floor_mib,
             job.id,
         )
 
@@ -391,6 +412,20 @@ def _requirements(body: str | None) -> tuple[Requirement, ...]:
 
 def _requirements_body(requires: tuple[Requirement, ...]) -> str | None:
     return json.dumps([(r.job_id, r.must_succeed) for r in requires]) if requires else None
+
+
+def _moved_row(job: Job) -> tuple[Any, ...]:
+    unmet = _requirements_body(job.requires) if job.requires else None
+    return (
+        job.state.value,
+        job.backoff_until_ms,
+        job.attempt,
+        job.failures,
+        unmet,
+        job.ooms,
+        job.floor_mib,
+        job.id,
+    )
 
 
 def _attempt(row: tuple[Any, ...]) -> Attempt:
