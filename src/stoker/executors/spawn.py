@@ -13,10 +13,8 @@ import signal
 from dataclasses import dataclass
 
 from stoker.core.model import Launch
+from stoker.executors.environment import EncodedEnv
 
-_DEFAULT_SIGNALS = [
-    number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)
-]
 _MOST_CACHED_PROGRAMS = 1000
 _OUTPUT = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
 
@@ -50,24 +48,38 @@ class Spawner:
         self._home = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._no_input = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         self._programs: dict[tuple[str, str], str] = {}
+        # What a process ignores, its children would ignore too: Python itself sees to two of
+        # them, and whoever started the daemon may have done so too. Handlers are not inherited.
+        self._ignored = [
+            number
+            for number in signal.valid_signals()
+            if signal.getsignal(number) in (signal.SIG_IGN, None)
+        ]
 
     def close(self) -> None:
         """Let the descriptors go."""
         os.close(self._home)
         os.close(self._no_input)
 
-    def spawn(self, words: list[str], cwd: str, env: dict[str, str], output: Output) -> int:
-        """The pid of the new process, which leads its own session."""
+    def spawn(
+        self, words: list[str], cwd: str, env: EncodedEnv, search: str | None, output: Output
+    ) -> int:
+        """The pid of the new process, which leads its own session.
+
+        `search` is where programs are looked for: the PATH of the job.
+        """
         try:
             os.chdir(cwd)
         except OSError as error:
             raise CouldNotStart(f"{cwd}: {os.strerror(error.errno or 0)}") from None
         try:
-            return self._spawn_here(words, env, output)
+            return self._spawn_here(words, env, search, output)
         finally:
             os.fchdir(self._home)
 
-    def _spawn_here(self, words: list[str], env: dict[str, str], output: Output) -> int:
+    def _spawn_here(
+        self, words: list[str], env: EncodedEnv, search: str | None, output: Output
+    ) -> int:
         opened: list[int] = []
         try:
             if output.out is None:
@@ -80,7 +92,7 @@ class Spawner:
                 (os.POSIX_SPAWN_DUP2, out, 1),
                 (os.POSIX_SPAWN_DUP2, err, 2),
             ]
-            program = self._program(words[0], env)
+            program = self._program(words[0], os.defpath if search is None else search)
             return self._posix_spawn(program, words, env, actions)
         finally:
             for fd in opened:
@@ -90,7 +102,7 @@ class Spawner:
         self,
         program: str,
         words: list[str],
-        env: dict[str, str],
+        env: EncodedEnv,
         actions: list[tuple[int, int, int]],
     ) -> int:
         try:
@@ -101,7 +113,7 @@ class Spawner:
                 file_actions=actions,
                 setsid=True,
                 setsigmask=[],
-                setsigdef=_DEFAULT_SIGNALS,
+                setsigdef=self._ignored,
             )
         except OSError as error:
             self._programs.clear()
@@ -112,10 +124,9 @@ class Spawner:
         except ValueError as error:
             raise CouldNotStart(str(error)) from None
 
-    def _program(self, word: str, env: dict[str, str]) -> str:
+    def _program(self, word: str, search: str) -> str:
         if "/" in word:
             return word
-        search = env.get("PATH", os.defpath)
         known = self._programs.get((word, search))
         if known is None:
             known = shutil.which(word, path=search)
