@@ -43,6 +43,7 @@ from stoker.store.named_sql import queries
 from stoker.store.views import need_from
 
 _LAUNCHES_KEPT = 64  # Jobs that start one after the other are often alike.
+# Rows are made with `_value_`, which is `value` without the call that this is in an Enum.
 _STATES = {state.value: state for state in JobState}
 
 
@@ -311,7 +312,7 @@ class SqliteStore:
             return
         for ended in change.ended:
             if ended.job_is_final:
-                name = ended.outcome.state.value
+                name = ended.outcome.state._value_
                 self.finished[name] = self.finished.get(name, 0) + 1
 
     # ------------------------------------------------------------------ rows
@@ -340,7 +341,7 @@ class SqliteStore:
 
     def _said_row(self, cursor: sqlite3.Cursor, job: Job) -> tuple[Any, ...]:
         return (
-            job.state.value,
+            job.state._value_,
             job.priority,
             self._need_id(cursor, job.need),
             self._terms_id(cursor, job.terms),
@@ -417,7 +418,7 @@ def _requirements_body(requires: tuple[Requirement, ...]) -> str | None:
 def _moved_row(job: Job) -> tuple[Any, ...]:
     unmet = _requirements_body(job.requires) if job.requires else None
     return (
-        job.state.value,
+        job.state._value_,
         job.backoff_until_ms,
         job.attempt,
         job.failures,
@@ -455,9 +456,9 @@ def _attempt_row(job_id: int, attempt: Attempt) -> tuple[Any, ...]:
         attempt.placed_at_ms,
         attempt.started_at_ms,
         attempt.pid,
-        stop.cause.value if stop is not None else None,
+        stop.cause._value_ if stop is not None else None,
         stop.at_ms if stop is not None else None,
-        attempt.warning.value,
+        attempt.warning._value_,
         attempt.mem_mib,
         attempt.peak_mib,
     )
@@ -466,7 +467,7 @@ def _attempt_row(job_id: int, attempt: Attempt) -> tuple[Any, ...]:
 def _ending(outcome: Outcome) -> tuple[Any, ...]:
     how = outcome.exit
     return (
-        outcome.cause.value,
+        outcome.cause._value_,
         how.code if how is not None else None,
         how.signal if how is not None else None,
         outcome.detail or None,
@@ -476,10 +477,10 @@ def _ending(outcome: Outcome) -> tuple[Any, ...]:
 def _ended_attempt_row(ended: Ended) -> tuple[Any, ...]:
     assert ended.attempt is not None
     row = _attempt_row(ended.job.id, ended.attempt)
-    return (*row, ended.at_ms, ended.outcome.state.value, *_ending(ended.outcome))
+    return (*row, ended.at_ms, ended.outcome.state._value_, *_ending(ended.outcome))
 
 
 def _ended_job_row(ended: Ended) -> tuple[Any, ...]:
     job, outcome = ended.job, ended.outcome
-    state = outcome.state.value
+    state = outcome.state._value_
     return (state, job.attempt, job.failures, ended.at_ms, *_ending(outcome), job.id)
