@@ -396,12 +396,16 @@ class State:
     def _set_attempt_timers(self, job: Job) -> None:
         attempt = job.active
         assert attempt is not None
-        moments: list[tuple[int | None, Timer]] = [
-            (self.deadline_ms(job), Timer.LIMIT),
-            (self.warning_ms(job), Timer.WARNING),
-        ]
+        moments: list[tuple[int | None, Timer]]
         if attempt.stop is not None:
             moments = [(self.kill_ms(job), Timer.GRACE)]
+        elif job.terms.time_limit_ms is None:
+            return
+        else:
+            moments = [
+                (self.deadline_ms(job), Timer.LIMIT),
+                (self.warning_ms(job), Timer.WARNING),
+            ]
         for moment, kind in moments:
             if moment is not None:
                 heappush(self._timers, (moment, job.id, attempt.number, kind))

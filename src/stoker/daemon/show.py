@@ -158,6 +158,28 @@ class Shower:
         return log, launch.get("err")
 
 
+def endings(views: Views, job_ids: Iterable[int]) -> list[dict[str, Any]]:
+    """How these jobs have ended, in the order of their ids: what those who wait want to know."""
+    said: dict[tuple[Any, ...], str | None] = {}  # Thousands of jobs end in a few ways.
+    found = []
+    for row in views.endings(job_ids):
+        how = (row["state"], row["cause"], row["exit_code"], row["signal"], row["detail"])
+        if how not in said:
+            outcome = outcome_of(row)
+            said[how] = outcome_words(outcome) if outcome is not None else None
+        found.append(
+            {
+                "id": row["id"],
+                "name": row["name"],
+                "state": row["state"],
+                "reason": said[how],
+                "exit_code": row["exit_code"],
+                "signal": row["signal"],
+            }
+        )
+    return found
+
+
 class _Reasons:
     """Why jobs wait, in words; jobs that planning can't tell apart share one answer."""
 

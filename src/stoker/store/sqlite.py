@@ -298,11 +298,14 @@ class SqliteStore:
                 assert attempt is not None
                 row = (attempt.started_at_ms, attempt.pid, job_id, attempt.number)
                 started.append(row)
-        sql = self._sql
-        cursor.executemany(sql["say_job_anew"], said)
-        cursor.executemany(sql["move_job"], moved)
-        cursor.executemany(sql["put_attempt"], attempts)
-        cursor.executemany(sql["start_attempt"], started)
+        for query, rows in (
+            ("say_job_anew", said),
+            ("move_job", moved),
+            ("put_attempt", attempts),
+            ("start_attempt", started),
+        ):
+            if rows:
+                cursor.executemany(self._sql[query], rows)
 
     def _count(self, change: Change) -> None:
         if change.removed or change.retried:

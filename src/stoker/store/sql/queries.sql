@@ -196,6 +196,11 @@ JOIN terms AS t ON t.id = j.terms
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
 WHERE {where};
 
+-- name: ending_rows
+SELECT j.id, j.name, j.state, j.ended_at_ms, j.cause, j.exit_code, j.signal, j.detail
+FROM jobs AS j
+WHERE {where};
+
 -- name: ids_of_last_ended
 SELECT id FROM jobs INDEXED BY jobs_ended WHERE ended_at_ms IS NOT NULL
 ORDER BY ended_at_ms DESC, id DESC LIMIT ?;
