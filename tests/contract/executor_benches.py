@@ -136,7 +136,7 @@ class LocalBench:
 
     def log(self, job_id: int) -> str:
         try:
-            return (self.directory(job_id) / "log").read_text()
+            return (self.attempts / "0000" / f"{job_id}.1.log").read_text()
         except FileNotFoundError:
             return ""
 

@@ -106,6 +106,16 @@ def test_an_exit_in_its_directory_means_that_it_ended_so(remains: Remains) -> No
     assert found.at_ms is not None and abs(found.at_ms - time.time() * 1000) < 60_000
 
 
+def test_an_exit_in_the_ledger_means_that_it_ended_so(remains: Remains, living: ProcessId) -> None:
+    ledger = remains.ledger()
+    ledger.intend(KEY)
+    ledger.record(KEY, living)  # It was not reaped yet.
+    ledger.ended(KEY, Exit(code=42), 123_456)
+    found = remains.mean()
+    assert isinstance(found, Gone) and found.exit == Exit(code=42)
+    assert (found.at_ms, found.process) == (123_456, living)
+
+
 def test_a_signal_in_its_directory_means_that_it_ended_so(remains: Remains) -> None:
     remains.has_exit(Exit(signal=11))
     found = remains.mean()

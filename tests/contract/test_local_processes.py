@@ -67,10 +67,10 @@ def test_a_job_has_no_input_and_one_private_log(local: LocalBench) -> None:
     local.order(start(1))
     assert local.until(ev.AttemptExited, 1).exit.ok
     assert local.log(1) == "out\nerr\n"
-    directory = local.directory(1)
-    assert directory.stat().st_mode & 0o777 == 0o700
-    for file in directory.iterdir():
-        assert file.stat().st_mode & 0o777 == 0o600, file
+    folder = local.directory(1).parent
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [file.name for file in folder.iterdir()] == ["1.1.log"]
+    assert (folder / "1.1.log").stat().st_mode & 0o777 == 0o600
 
 
 def test_output_and_errors_go_to_the_files_that_were_named(
@@ -224,8 +224,10 @@ def test_an_attempt_is_over_only_when_its_last_process_is_gone(
     local.runs(1, "sh", "-c", f"setsid sh -c '{child}' & exec sleep 600")
     local.order(start(1))
     stubborn = pid_in(pid_file)
+    main = local.until(ev.AttemptStarted, 1).pid
+    assert main is not None
     local.order(cmd.Terminate(1, 1, force=False))
-    eventually(lambda: local.observe() and (local.directory(1) / "exit").exists(), "main ended")
+    eventually(lambda: local.observe() and not os.path.exists(f"/proc/{main}"), "main was reaped")
     assert not any(isinstance(fact, ev.AttemptExited) for fact in local.observe())
     assert is_running(stubborn)
     local.order(cmd.Terminate(1, 1, force=True))

@@ -144,9 +144,9 @@ def test_a_cancelled_job_keeps_its_gpu_though_the_daemon_dies_before_its_last_pr
     child = f'trap "" TERM; echo $$ > {pid_file}; while :; do sleep 0.05; done'
     job = stoker.submit("sh", "-c", f"setsid sh -c '{child}' & exec sleep 600", grace_ms=3_000)
     stubborn = pid_in(pid_file)
+    main = eventually(lambda: stoker.job(job)["pid"], "its pid is told")
     stoker.call("cancel", select={"ids": [str(job)]})
-    exit_file = Path(stoker.job(job)["attempts"][0]["dir"], "exit")
-    eventually(exit_file.exists, "the main process has ended")
+    eventually(lambda: not os.path.exists(f"/proc/{main}"), "the main process was reaped")
     stoker.kill_daemon()
     stoker.start()
     if is_running(stubborn):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from stoker_home import StokerHome, is_running, lines_of, pid_in
 from waiting import eventually
@@ -56,9 +55,9 @@ def test_a_cancelled_job_keeps_its_gpus_until_its_last_process_is_gone(stoker: S
     stubborn = pid_in(pid_file)
     seen = stoker.work / "seen"
     second = stoker.submit("sh", "-c", f"kill -0 {stubborn} && echo alive >> {seen}; :", gpus=1)
+    main = eventually(lambda: stoker.job(first)["pid"], "its pid is told")
     cancel(stoker, first)
-    exit_file = Path(stoker.job(first)["attempts"][0]["dir"], "exit")
-    eventually(exit_file.exists, "the main process has ended")
+    eventually(lambda: not is_running(main), "the main process has ended")
     if is_running(stubborn):
         assert {gpu["state"] for gpu in stoker.call("gpus")["gpus"]} == {"busy"}
     stoker.until_final(first, second)

@@ -230,10 +230,10 @@ def test_edit_changes_command_needs_and_priority_of_a_waiting_job(stoker: Stoker
 def test_rm_forgets_finished_jobs_and_deletes_their_logs(stoker: StokerHome) -> None:
     job = stoker.submit("echo", "hello")
     stoker.until_final(job)
-    directory = Path(stoker.job(job)["log"]).parent
-    assert directory.exists()
+    log = Path(stoker.job(job)["log"])
+    assert log.exists()
     assert read(stoker, "rm", str(job))["ids"] == [job]
-    eventually(lambda: not directory.exists(), "its directory is deleted")
+    eventually(lambda: not log.exists(), "its log is deleted")
     assert stoker.cli("show", str(job)).code == 3
     assert stoker.submit("true") == job + 1, "an id is never given twice"
 

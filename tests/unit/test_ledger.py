@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from stoker.core.model import Exit
 from stoker.executors import ledger
 from stoker.executors.ledger import LedgerWriter, read_ledger
 from stoker.executors.processes import ProcessId
@@ -39,3 +40,39 @@ def test_a_ledger_that_can_not_be_written_anew_goes_on_as_it_is(
         writer.forget((job_id, 1))
     writer.close()
     assert len(read_ledger(tmp_path / "a.ledger").pids) == 19
+
+
+def test_an_exit_is_there_until_it_is_forgotten_also_in_a_ledger_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "_REWRITE_AT_BYTES", 500)
+    path = tmp_path / "a.ledger"
+    writer = LedgerWriter(path, None)
+    for job_id, how in ((1, Exit(code=3)), (2, Exit(signal=9)), (3, Exit(code=0))):
+        writer.intend((job_id, 1))
+        writer.record((job_id, 1), ProcessId(1000 + job_id, 6))
+        writer.ended((job_id, 1), how, 7_000 + job_id)
+    assert read_ledger(path).exits[3, 1] == (Exit(code=0), 7_003)
+    size = path.stat().st_size
+    for job_id in range(3, 40):
+        writer.forget((job_id, 1))
+        writer.intend((job_id + 1, 1))
+        writer.record((job_id + 1, 1), ProcessId(1001 + job_id, 6))
+    writer.close()
+    assert path.stat().st_size < size + 37 * 30, "it was written anew"
+    entries = read_ledger(path)
+    assert entries.exits == {(1, 1): (Exit(code=3), 7_001), (2, 1): (Exit(signal=9), 7_002)}
+
+
+def test_an_exit_that_was_cut_short_counts_for_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.ledger"
+    writer = LedgerWriter(path, None)
+    writer.intend((1, 1))
+    writer.record((1, 1), ProcessId(1000, 6))
+    writer.ended((1, 1), Exit(code=0), 7_000)
+    writer.close()
+    text = path.read_text()
+    for length in range(text.index("exit 1"), len(text)):
+        path.write_text(text[:length])
+        entries = read_ledger(path)
+        assert entries.exits == {} and entries.pids == {(1, 1): ProcessId(1000, 6)}

@@ -2,7 +2,7 @@
 
 Values that many jobs have in common (`Need`, `Terms`) are frozen and interned by their users, so
 that a million alike jobs share one. `Job`, `Attempt` and `Gpu` are mutable, and only
-`state.State.apply` changes them.
+`state.State.apply` changes them; where a job stands in line (`in_class`) is for `order` to say.
 """
 
 from __future__ import annotations
@@ -10,10 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stoker.core.order import JobClass
 
 
 class JobState(StrEnum):
     """Where a job stands; each is defined in prose in docs/architecture.md."""
+
+    __hash__ = str.__hash__  # That of an Enum is a function in Python.
 
     HELD = "held"
     WAITING = "waiting"
@@ -229,6 +235,7 @@ class Job:
     active: Attempt | None = None
     ooms: int = 0  # attempts that ran out of GPU memory, and are not counted as failures
     floor_mib: int | None = None  # reserve at least this, since less was not enough; ALONE: all
+    in_class: JobClass | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def order(self) -> tuple[int, int]:

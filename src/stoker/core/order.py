@@ -29,16 +29,12 @@ class JobClass:
     floor_mib: int | None
     number: int  # breaks ties in heaps, so that classes are never compared
     heap: list[Order] = field(default_factory=list)
-    members: set[int] = field(default_factory=set)
+    count: int = 0  # of the jobs in it; each of them knows that it is
     in_line_as: Order | None = None  # the order under which it stands in its line
     parked: bool = False  # it stands in no line until what it waits for has changed
 
 
 Line = list[tuple[Order, int, JobClass]]
-
-
-def _key(job: Job) -> ClassKey:
-    return (job.need, job.group, job.terms.longest_ms, job.floor_mib)
 
 
 class ReadyQueue:
@@ -55,14 +51,15 @@ class ReadyQueue:
 
     def add(self, job: Job) -> None:
         """Put a job in line."""
-        key = _key(job)
+        if job.in_class is not None:
+            return
+        key = (job.need, job.group, job.terms.longest_ms, job.floor_mib)
         cls = self._classes.get(key)
         if cls is None:
             self._made += 1
             cls = self._classes[key] = JobClass(*key, number=self._made)
-        if job.id in cls.members:
-            return
-        cls.members.add(job.id)
+        job.in_class = cls
+        cls.count += 1
         self.count += 1
         order = job.order
         heappush(cls.heap, order)
@@ -71,34 +68,32 @@ class ReadyQueue:
 
     def discard(self, job: Job) -> None:
         """Take a job out of line, if it stands there. Call it before its need or order change."""
-        key = _key(job)
-        cls = self._classes.get(key)
-        if cls is None or job.id not in cls.members:
+        cls = job.in_class
+        if cls is None:
             return
-        cls.members.remove(job.id)
+        job.in_class = None
+        cls.count -= 1
         self.count -= 1
-        if not cls.members:
+        if not cls.count:
             # The class is dropped, so that needs which nobody has any more cost nothing; its
             # entry in the line is seen to be stale by its missing heap.
-            del self._classes[key]
+            del self._classes[cls.need, cls.group, cls.longest_ms, cls.floor_mib]
             cls.heap.clear()
 
     def has(self, job: Job) -> bool:
         """True if the job stands in line."""
-        cls = self._classes.get(_key(job))
-        return cls is not None and job.id in cls.members
+        return job.in_class is not None
 
     def class_of(self, job: Job) -> JobClass | None:
         """The class in which the job stands, if it stands in line."""
-        cls = self._classes.get(_key(job))
-        return cls if cls is not None and job.id in cls.members else None
+        return job.in_class
 
     def head(self, cls: JobClass) -> Job | None:
         """The first job of a class."""
         while cls.heap:
             priority, job_id = cls.heap[0]
             job = self._find(job_id)
-            if job is not None and job_id in cls.members and job.priority == priority:
+            if job is not None and job.in_class is cls and job.priority == priority:
                 return job
             heappop(cls.heap)
         return None

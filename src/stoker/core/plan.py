@@ -112,8 +112,8 @@ class Scan:
             return
         with self._lines() as lines:
             while True:
-                room_left = self._room_left()
-                cls = lines.next_class(room_left)
+                gpu_room = self._gpu_has_room()
+                cls = lines.next_class(gpu_room)
                 if cls is None:
                     break
                 job = self.state.ready.head(cls)
@@ -131,7 +131,7 @@ class Scan:
                         self.state.ready.park(cls, None)
                         continue
                     # Where no GPU has room for anything, there is nothing to hold back.
-                    if room_left[0] or need.cpus:
+                    if gpu_room or need.cpus:
                         self._hold_back(job)
                     lines.set_aside(cls)
                     continue
@@ -374,16 +374,18 @@ class Scan:
         named = {name: self.state.gpu_named(name) for name in need.on}
         return list({gpu.id: gpu for gpu in named.values() if gpu is not None}.values())
 
-    def _room_left(self) -> tuple[bool, bool]:
-        """Whether any GPU, and any CPU slot, could take something more."""
-        gpu = False
-        for one in self.state.gpus.values():
+    def _gpu_has_room(self) -> bool:
+        """True if any GPU could take something more."""
+        for gpu in self.state.gpus.values():
             # Whoever has a GPU whole is alone there, so the first holder tells.
-            holder = next(iter(one.held_by.values()), None)
-            if one.usable and (holder is None or not holder.whole):
-                gpu = True
+            for holder in gpu.held_by.values():
+                if not holder.whole and gpu.usable:
+                    return True
                 break
-        return gpu, self.state.cpus_used < self.state.cpus
+            else:
+                if gpu.usable:
+                    return True
+        return False
 
     @contextmanager
     def _lines(self) -> Iterator[_Lines]:
@@ -404,25 +406,28 @@ class _Lines:
         self._blocked = {True: 0, False: 0}
         self._next: dict[bool, JobClass | None] = {True: None, False: None}
 
-    def next_class(self, room_left: tuple[bool, bool]) -> JobClass | None:
-        """The class whose head is first, leaving out lines in which nothing more can start."""
-        gpu_room, cpu_room = room_left
-        # With no room at all the first one in line must still be seen, for what it needs to be
-        # held back; CPU-only jobs that ask for no slots start in any case.
-        for is_gpu, room in ((True, gpu_room), (False, cpu_room)):
-            looked_at = self._blocked[is_gpu]
-            done = looked_at >= MOST_BLOCKED_CLASSES or (is_gpu and not room and looked_at)
-            if self._next[is_gpu] is None and not done:
-                self._next[is_gpu] = self._ready.pop_class(is_gpu)
-        first: tuple[tuple[int, int], bool] | None = None
-        for is_gpu, cls in self._next.items():
-            head = self._ready.head(cls) if cls is not None else None
-            if head is not None and (first is None or head.order < first[0]):
-                first = (head.order, is_gpu)
-        if first is None:
+    def next_class(self, gpu_room: bool) -> JobClass | None:
+        """The class whose head is first; None if nothing more can start."""
+        # CPU-only jobs that ask for no slots start in any case.
+        cpu_only = self._next_of(False)
+        if cpu_only is None and not gpu_room:
             return None
-        cls, self._next[first[1]] = self._next[first[1]], None
-        return cls
+        # With no room at all the first one in line must still be seen, for what it needs to be
+        # held back.
+        with_gpus = self._next_of(True, only_the_first=not gpu_room)
+        is_gpu = cpu_only is None or (
+            with_gpus is not None and with_gpus.heap[0] < cpu_only.heap[0]
+        )
+        self._next[is_gpu] = None
+        return with_gpus if is_gpu else cpu_only
+
+    def _next_of(self, is_gpu: bool, only_the_first: bool = False) -> JobClass | None:
+        """The next class of a line; the first entry of its heap is its head's."""
+        if self._next[is_gpu] is None:
+            looked_at = self._blocked[is_gpu]
+            if looked_at < MOST_BLOCKED_CLASSES and not (only_the_first and looked_at):
+                self._next[is_gpu] = self._ready.pop_class(is_gpu)
+        return self._next[is_gpu]
 
     def set_aside(self, cls: JobClass) -> None:
         """Nothing of this class starts in this pass."""
@@ -502,7 +507,7 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
             return why.NeedsUse(use, scan._use_on(least), scan._most_use(), least.shown_as)
     # There is room, so somebody before it has a hold on it: see who, in the order of the queue.
     with scan._lines() as lines:
-        while (cls := lines.next_class((True, True))) is not None:
+        while (cls := lines.next_class(True)) is not None:
             head = state.ready.head(cls)
             if head is None or head.order >= job.order:
                 lines.set_aside(cls)

@@ -97,6 +97,7 @@ class Change:
     edited: list[ev.JobEdited] = field(default_factory=list)
     touched: dict[int, None] = field(default_factory=dict)
     placed: list[int] = field(default_factory=list)  # touched, and given GPUs
+    started: dict[int, None] = field(default_factory=dict)  # only this changed in their attempt
     retried: list[int] = field(default_factory=list)  # touched, and final before
     ended: list[Ended] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
@@ -111,6 +112,7 @@ class Change:
             or self.submissions
             or self.edited
             or self.touched
+            or self.started
             or self.ended
             or self.removed
             or self.gpus
@@ -392,12 +394,16 @@ class State:
     def _set_attempt_timers(self, job: Job) -> None:
         attempt = job.active
         assert attempt is not None
-        moments: list[tuple[int | None, Timer]] = [
-            (self.deadline_ms(job), Timer.LIMIT),
-            (self.warning_ms(job), Timer.WARNING),
-        ]
+        moments: list[tuple[int | None, Timer]]
         if attempt.stop is not None:
             moments = [(self.kill_ms(job), Timer.GRACE)]
+        elif job.terms.time_limit_ms is None:
+            return
+        else:
+            moments = [
+                (self.deadline_ms(job), Timer.LIMIT),
+                (self.warning_ms(job), Timer.WARNING),
+            ]
         for moment, kind in moments:
             if moment is not None:
                 heappush(self._timers, (moment, job.id, attempt.number, kind))
@@ -453,6 +459,7 @@ class State:
         self._move(job, outcome.state)
         del self.jobs[job.id]
         self.change.touched.pop(job.id, None)
+        self.change.started.pop(job.id, None)
         self.change.ended.append(Ended(job, attempt, outcome, at_ms, True))
         for dependent_id in self._dependents.pop(job.id, ()):
             dependent = self.jobs.get(dependent_id)
@@ -590,7 +597,7 @@ class State:
         attempt.started_at_ms = e.at_ms
         attempt.pid = e.pid
         self.to_start.pop(job.id, None)
-        self.change.touched[job.id] = None
+        self.change.started[job.id] = None
         self._set_attempt_timers(job)
 
     def _attempt_not_started(self, e: ev.AttemptNotStarted) -> None:

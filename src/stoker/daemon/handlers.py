@@ -256,9 +256,7 @@ class Handlers:
         ids = selected(select, self.views, self.rounds.state, unfinished)
 
         def done() -> None:
-            shown = self._shower().jobs(self.rounds.state, ids)
-            wanted = ("id", "name", "state", "reason", "exit_code", "signal")
-            connection.answer(jobs=[{name: job[name] for name in wanted} for job in shown])
+            connection.answer(jobs=show.endings(self.views, ids))
 
         watcher = self.rounds.watch(ids, done)
         connection.on_close.append(lambda: self.rounds.unwatch(watcher))

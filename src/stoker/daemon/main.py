@@ -11,7 +11,6 @@ import fcntl
 import gc
 import logging
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -36,7 +35,7 @@ from stoker.daemon.terminals import Terminals
 from stoker.engine import Answer, Decided, Engine
 from stoker.errors import AlreadyRunning, StokerError
 from stoker.executors.adoption import Past
-from stoker.executors.attempt_dir import attempt_dir_text
+from stoker.executors.attempt_dir import delete_files, log_found
 from stoker.executors.keeper import ledger_path
 from stoker.executors.ledger import LedgerWriter
 from stoker.executors.local import Grant, LocalExecutor
@@ -136,7 +135,7 @@ class Daemon:
 
     def _says_out_of_memory(self, job: Job) -> bool:
         launch = self.store.launch(job.id)
-        log_path = os.path.join(attempt_dir_text(self.home.attempts, job.id, job.attempt), "log")
+        log_path = log_found(self.home.attempts, job.id, job.attempt)
         paths = [launch.out or log_path, launch.err]
         return any(says_out_of_memory(last_bytes(path)) for path in paths if path)
 
@@ -197,12 +196,11 @@ class Daemon:
             self._ended.set()
 
     def _delete_removed(self) -> None:
-        """Delete the directories of removed jobs, a few at a time so that nobody waits for it."""
+        """Delete the files of removed jobs, a few at a time so that nobody waits for it."""
         pending = self.store.removals(_REMOVALS_AT_A_TIME) if self._removals_pending() else []
         for job_id, attempts in pending:
             for number in range(1, attempts + 1):
-                path = attempt_dir_text(self.home.attempts, job_id, number)
-                shutil.rmtree(path, ignore_errors=True)
+                delete_files(self.home.attempts, job_id, number)
         if pending:
             try:
                 self.store.removals_done([job_id for job_id, _ in pending])

@@ -14,7 +14,7 @@ from stoker.core.plan import reason_for
 from stoker.core.reasons import DaemonIsEnding, Reason, as_data, gib, outcome_words, words
 from stoker.core.state import State
 from stoker.daemon.submission import need_fields
-from stoker.executors.attempt_dir import attempt_dir_text
+from stoker.executors.attempt_dir import attempt_dir_text, log_found
 from stoker.store.views import Views, outcome_of
 
 
@@ -154,8 +154,30 @@ class Shower:
     ) -> tuple[str | None, str | None]:
         if attempt == 0:
             return None, None
-        log = f"{attempt_dir_text(self._root, job_id, attempt)}/log"
-        return launch.get("out") or log, launch.get("err")
+        log = launch.get("out") or log_found(self._root, job_id, attempt)
+        return log, launch.get("err")
+
+
+def endings(views: Views, job_ids: Iterable[int]) -> list[dict[str, Any]]:
+    """How these jobs have ended, in the order of their ids: what those who wait want to know."""
+    said: dict[tuple[Any, ...], str | None] = {}  # Thousands of jobs end in a few ways.
+    found = []
+    for row in views.endings(job_ids):
+        how = (row["state"], row["cause"], row["exit_code"], row["signal"], row["detail"])
+        if how not in said:
+            outcome = outcome_of(row)
+            said[how] = outcome_words(outcome) if outcome is not None else None
+        found.append(
+            {
+                "id": row["id"],
+                "name": row["name"],
+                "state": row["state"],
+                "reason": said[how],
+                "exit_code": row["exit_code"],
+                "signal": row["signal"],
+            }
+        )
+    return found
 
 
 class _Reasons:

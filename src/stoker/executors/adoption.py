@@ -2,7 +2,7 @@
 
 | found                                   | meaning                                          |
 |-----------------------------------------|--------------------------------------------------|
-| `exit` in its directory                 | it ended so                                      |
+| an `exit`, in a ledger or its directory | it ended so                                      |
 | a pid, and that very process is there   | it runs: watch it                                |
 | a pid, the process is gone, no `exit`   | nobody saw its end (power cut, keeper killed)    |
 | a pid that another process has now      | the same: the start time tells them apart        |
@@ -75,9 +75,9 @@ class Past:
             process = process or read_pid(directory)
         # The order counts: a process that is gone has had its exit written before.
         alive = process is not None and is_alive(process)
-        how = read_exit(directory)
+        how, at_ms = self._exit_of(key, directory)
         if how is not None:
-            return Gone(how, at_ms=exit_written_at_ms(directory), process=process)
+            return Gone(how, at_ms=at_ms, process=process)
         if process is not None and alive:
             return Living(process)
         if earlier_boot:
@@ -100,6 +100,14 @@ class Past:
             if entries.intent == key:
                 return None, not entries.this_boot, True
         return None, False, False
+
+    def _exit_of(self, key: Key, directory: str) -> tuple[Exit | None, int | None]:
+        """How and when it ended, by the word of whoever was its parent."""
+        for entries in self._entries.values():
+            if key in entries.exits:
+                return entries.exits[key]
+        how = read_exit(directory)
+        return how, (exit_written_at_ms(directory) if how is not None else None)
 
     def tidy(self, active: Iterable[Key]) -> None:
         """Delete the ledgers that speak of nothing that is still going on."""

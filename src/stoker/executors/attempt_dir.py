@@ -1,13 +1,17 @@
-"""The directory of an attempt: its log, and the truth about how it ended.
+"""The files of an attempt: its log, and a directory if it is not the daemon that sees it end.
 
-It is made with exclusive create, 0700. `exit` is written by the process that is the parent of the
-attempt's main process, before that one is reaped, through a temporary name: it is there whole or
-not at all. `pid` is written only by a client that runs the attempt in its own terminal.
+The usual attempt has one file, its log: a file system takes ten times as long to make a directory
+and to put files into it. Its end is a line in the daemon's ledger. An attempt whose parent is
+another (a client with a terminal, or the keeper of a daemon that was killed) has a directory, made
+with exclusive create, 0700. There that parent writes `exit`, before it reaps the attempt's main
+process, through a temporary name: it is there whole or not at all. `pid` is written only by a
+client that runs the attempt in its own terminal.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 from stoker.core.model import Exit
@@ -17,13 +21,33 @@ _JOBS_A_FOLDER = 1000
 
 
 def attempt_dir(root: Path, job_id: int, attempt: int) -> Path:
-    """Where an attempt has its files. Folders of a thousand jobs keep each listing short."""
+    """The directory of an attempt. Folders of a thousand jobs keep each listing short."""
     return Path(attempt_dir_text(str(root), job_id, attempt))
 
 
 def attempt_dir_text(root: str, job_id: int, attempt: int) -> str:
     """The same as text, for the path on which every job goes."""
     return f"{root}/{job_id // _JOBS_A_FOLDER:04d}/{job_id}.{attempt}"
+
+
+def log_text(root: str, job_id: int, attempt: int) -> str:
+    """The path of the log of an attempt that has no directory."""
+    return f"{root}/{job_id // _JOBS_A_FOLDER:04d}/{job_id}.{attempt}.log"
+
+
+def log_found(root: str, job_id: int, attempt: int) -> str:
+    """The path of an attempt's log, which is in its directory if it has one there."""
+    inside = f"{attempt_dir_text(root, job_id, attempt)}/log"
+    return inside if os.path.exists(inside) else log_text(root, job_id, attempt)
+
+
+def delete_files(root: str, job_id: int, attempt: int) -> None:
+    """Delete all that an attempt has left; what can't be deleted stays."""
+    try:
+        os.unlink(log_text(root, job_id, attempt))
+    except OSError:
+        pass
+    shutil.rmtree(attempt_dir_text(root, job_id, attempt), ignore_errors=True)
 
 
 def make_attempt_dir(path: str) -> bool:
@@ -39,8 +63,9 @@ def make_attempt_dir(path: str) -> bool:
 
 
 def write_exit(path: str, how: Exit) -> None:
-    """Put down how the main process ended."""
+    """Put down how the main process ended, in the attempt's directory."""
     text = f"exited {how.code}\n" if how.signal is None else f"signalled {how.signal}\n"
+    make_attempt_dir(path)
     _write_whole(path, "exit", text)
 
 

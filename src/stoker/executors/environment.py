@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from stoker.core.commands import Start, StartAttached
 from stoker.core.model import Launch
 
 MARKER = "STOKER_ATTEMPT_ID"
+EncodedEnv = dict[bytes, bytes]
 
 
 def marker(instance: str, job_id: int, attempt: int) -> str:
@@ -18,14 +19,18 @@ def marker(instance: str, job_id: int, attempt: int) -> str:
 
 
 def environment(launch: Launch, start: Start | StartAttached, instance: str) -> dict[str, str]:
-    """The environment of an attempt: the user's own at submission, and the GPUs it was given.
+    """The environment of an attempt: the user's own at submission, and the GPUs it was given."""
+    return {**launch.env, **additions(launch, start, instance)}
+
+
+def additions(launch: Launch, start: Start | StartAttached, instance: str) -> dict[str, str]:
+    """What this attempt has in its environment over what its submission had.
 
     A job without GPUs sees none, so that it can't take by accident what it was not given. GPUs that
     a driver shows are named by their UUIDs: their numbers change when one of them fails.
     """
     ids = ",".join(start.gpus)
     env = {
-        **launch.env,
         **launch.extra_env,
         "PWD": launch.cwd,
         "CUDA_VISIBLE_DEVICES": ids,
@@ -40,7 +45,23 @@ def environment(launch: Launch, start: Start | StartAttached, instance: str) -> 
     return env
 
 
-def command_line(launch: Launch, gpus: Sequence[str], env: dict[str, str]) -> list[str]:
+class Encoder:
+    """Encodes environments for the system; that of a submission, which many jobs share, once."""
+
+    def __init__(self) -> None:
+        self._shared: Mapping[str, str] = {}
+        self._encoded: dict[bytes, bytes] = {}
+
+    def encoded(self, shared: Mapping[str, str], additions: Mapping[str, str]) -> EncodedEnv:
+        """Both together."""
+        if self._shared is not shared:
+            self._encoded = {os.fsencode(name): os.fsencode(shared[name]) for name in shared}
+            self._shared = shared
+        own = {os.fsencode(name): os.fsencode(additions[name]) for name in additions}
+        return self._encoded | own
+
+
+def command_line(launch: Launch, gpus: Sequence[str]) -> list[str]:
     """The words to run: the user's own, or the login shell with the user's string."""
     if launch.shell is None:
         extra = ["--gpu", *gpus] if launch.gpu_arg else []
@@ -48,16 +69,24 @@ def command_line(launch: Launch, gpus: Sequence[str], env: dict[str, str]) -> li
     text = launch.shell
     if launch.gpu_arg:
         text = " ".join((text, "--gpu", *gpus))
-    return [login_shell(env), "-c", text]
+    return [login_shell(variable(launch, "SHELL") or ""), "-c", text]
 
 
-def login_shell(env: dict[str, str]) -> str:
+def variable(launch: Launch, name: str) -> str | None:
+    """The value that a variable of the user's own has for the job."""
+    return launch.extra_env.get(name, launch.env.get(name))
+
+
+def login_shell(said: str) -> str:
     """The shell of the user: as the environment says, else as the password database does."""
+    if _is_program(said):
+        return said
     try:
         listed = pwd.getpwuid(os.getuid()).pw_shell
     except KeyError:
         listed = ""  # As in a container that is run under any number.
-    for shell in (env.get("SHELL", ""), listed):
-        if os.path.isabs(shell) and os.access(shell, os.X_OK):
-            return shell
-    return "/bin/sh"
+    return listed if _is_program(listed) else "/bin/sh"
+
+
+def _is_program(path: str) -> bool:
+    return os.path.isabs(path) and os.access(path, os.X_OK)

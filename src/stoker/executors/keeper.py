@@ -2,7 +2,7 @@
 
 It is a subreaper (see prctl(2)) that does nothing while the daemon lives. When the daemon is
 killed, the kernel hands it all the daemon's children, and it writes down how each of them ends,
-exactly, in the attempt's own directory. It goes when the last of them has gone.
+exactly, in a directory of the attempt's own. It goes when the last of them has gone.
 So no wrapper is needed around each job, and no exit code is lost.
 """
 
@@ -73,11 +73,11 @@ class Keeper:
             os.waitpid(seen.si_pid, 0)
 
     def _write(self, key: Key, seen: os.waitid_result) -> bool:
+        if not os.path.isdir(self._attempts):
+            return True  # All of it was removed: nobody wants to know.
         path = attempt_dir_text(self._attempts, *key)
         try:
             write_exit(path, exit_of_status(seen.si_code, seen.si_status))
-        except FileNotFoundError:
-            return True  # Its directory was removed: nobody wants to know.
         except OSError:
             # The disk is full, say. The zombie keeps the truth until it can be written.
             time.sleep(_RETRY_WRITE_S)

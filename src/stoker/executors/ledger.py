@@ -1,9 +1,9 @@
-"""The ledger of a daemon's children: which pid is which attempt.
+"""The ledger of a daemon's children: which pid is which attempt, and how it ended.
 
 Lines are only ever appended. An `intent` stands there before its process is made and a `pid` after,
 so at most one intent, the last, has no pid when the daemon is killed: the process, if there is
 one, is then the one unknown child. The keeper, which inherits the children of a dead daemon,
-writes `settled` when it has sorted that out.
+writes `settled` when it has sorted that out. An `exit` stands there before its zombie is reaped.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stoker.core.model import Exit
 from stoker.executors.processes import ProcessId, boot_id
 
 Key = tuple[int, int]  # job id, attempt
@@ -27,6 +28,7 @@ class Entries:
     boot: str = ""
     keeper: ProcessId | None = None
     pids: dict[Key, ProcessId] = field(default_factory=dict)
+    exits: dict[Key, tuple[Exit, int]] = field(default_factory=dict)  # how, and when
     intent: Key | None = None  # the last one, if no pid followed
     settled: bool = False
 
@@ -43,6 +45,7 @@ class LedgerWriter:
         self.path = path
         self._keeper = keeper
         self._live: dict[Key, ProcessId] = {}
+        self._ended: dict[Key, str] = {}
         self._owed: list[str] = []
         self._rewrite_at = _REWRITE_AT_BYTES
         self._open(fresh=not path.exists())
@@ -63,6 +66,13 @@ class LedgerWriter:
             # other process is made before it is written.
             self._owed.append(line)
 
+    def ended(self, key: Key, how: Exit, at_ms: int) -> None:
+        """The main process of this attempt has ended so, and is about to be reaped."""
+        number = f"exited {how.code}" if how.signal is None else f"signalled {how.signal}"
+        line = f"exit {key[0]} {key[1]} {number} {at_ms}\n"
+        self._append(line)
+        self._ended[key] = line
+
     def withdraw(self) -> None:
         """No process was made for the last intent."""
         self._pay()
@@ -75,6 +85,7 @@ class LedgerWriter:
     def forget(self, key: Key) -> None:
         """An attempt is over and committed."""
         self._live.pop(key, None)
+        self._ended.pop(key, None)
         if self._size > self._rewrite_at:
             self._rewrite()
 
@@ -121,7 +132,10 @@ class LedgerWriter:
             return  # With the disk full the long one does as well.
         for key, process in self._live.items():
             short.record(key, process)
-        if short._owed:
+        short._owed += self._ended.values()
+        try:
+            short._pay()
+        except OSError:
             short.close()
             return
         os.rename(beside, self.path)
@@ -158,6 +172,13 @@ def _take(entries: Entries, words: list[str]) -> None:
         case ["pid", job_id, attempt, pid, start_time]:
             key = (int(job_id), int(attempt))
             entries.pids[key] = ProcessId(int(pid), int(start_time))
+            if entries.intent == key:
+                entries.intent = None
+        case ["exit", job_id, attempt, ("exited" | "signalled") as word, number, at_ms]:
+            key = (int(job_id), int(attempt))
+            value = int(number)
+            how = Exit(code=value) if word == "exited" else Exit(signal=value)
+            entries.exits[key] = (how, int(at_ms))
             if entries.intent == key:
                 entries.intent = None
         case ["none"]:

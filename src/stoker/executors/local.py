@@ -1,7 +1,7 @@
 """Attempts as processes of this machine.
 
 The daemon is the parent of every job; its keeper inherits them if it dies. How a job ended is
-written to the attempt's directory before the zombie is reaped, so it is known whoever dies when.
+written to the ledger before the zombie is reaped, so it is known whoever dies when.
 What each half-finished attempt means after a crash is decided in `adoption`.
 """
 
@@ -11,8 +11,9 @@ import os
 import select
 import signal
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from stoker.core import commands as cmd
 from stoker.core import events as ev
@@ -21,12 +22,20 @@ from stoker.executors.adoption import Gone, Living, NeverStarted, Past
 from stoker.executors.attempt_dir import (
     attempt_dir_text,
     exit_of_status,
+    log_text,
     make_attempt_dir,
     read_exit,
     read_pid,
-    write_exit,
 )
-from stoker.executors.environment import MARKER, command_line, environment, marker
+from stoker.executors.environment import (
+    MARKER,
+    Encoder,
+    additions,
+    command_line,
+    environment,
+    marker,
+    variable,
+)
 from stoker.executors.ledger import Key, LedgerWriter
 from stoker.executors.ownership import Ownership
 from stoker.executors.processes import (
@@ -44,6 +53,9 @@ from stoker.executors.spawn import CouldNotStart, Spawner, output_of
 _LOOK_AGAIN_MS = 30
 _WRITE_AGAIN_MS = 500
 _STARTED_MAY_WAIT_MS = 50
+
+Ending = ev.AttemptNotStarted | ev.AttemptExited | ev.AttemptVanished
+_F = TypeVar("_F", bound=ev.Fact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +84,8 @@ class Running:
     main_gone: bool = False
     ended_unseen: bool = False  # before we were there
     asked_to_stop: bool = False
-    asked: set[ProcessId] = field(default_factory=set)  # those that got their SIGTERM
+    asked: frozenset[ProcessId] = frozenset()  # those that got their SIGTERM
     leftovers_kill_ms: int | None = None
-    look_again_ms: int | None = None
 
 
 class LocalExecutor:
@@ -95,10 +106,15 @@ class LocalExecutor:
         self._grant = grant
         self._spawner = Spawner()
         self._ownership = Ownership(instance)
+        self._encoder = Encoder()
         self._epoll = select.epoll()
         self._running: dict[Key, Running] = {}
         self._by_fd: dict[int, Running] = {}
-        self._facts: dict[tuple[Key, type[ev.Fact]], ev.Fact] = {}
+        self._again_at: dict[Key, int] = {}  # when to look at some of them again
+        # Facts that are not settled yet: what a job has begun with, and what it has come to.
+        self._begun: dict[Key, ev.AttemptStarted] = {}
+        self._over_with: dict[Key, Ending] = {}
+        self._warned: dict[Key, ev.WarningSent] = {}
         self._now_ms = 0
 
     def fileno(self) -> int:
@@ -158,11 +174,11 @@ class LocalExecutor:
             main_gone=True,
             ended_unseen=True,
             asked_to_stop=attempt.stop is not None,
-            look_again_ms=self._now_ms,
         )
         if not self._left(running):
             return False
         self._running[running.key] = running
+        self._again_at[running.key] = self._now_ms
         return True
 
     # ------------------------------------------------------------------ orders
@@ -190,27 +206,18 @@ class LocalExecutor:
                     self._warn(key, number)
 
     def _is_known(self, key: Key) -> bool:
-        return key in self._running or any(
-            (key, kind) in self._facts
-            for kind in (ev.AttemptNotStarted, ev.AttemptExited, ev.AttemptVanished)
-        )
+        return key in self._running or key in self._over_with
 
     def _start(self, command: cmd.Start, launch: Launch) -> None:
         key = (command.job_id, command.attempt)
-        directory = attempt_dir_text(self._root, *key)
-        env = environment(launch, command, self._instance)
         try:
-            # A directory that is there already was made by a daemon that died before its
-            # intent to start stood in the ledger: adoption has seen to that.
-            make_attempt_dir(directory)
+            own = additions(launch, command, self._instance)
+            env = self._encoder.encoded(launch.env, own)
+            words = command_line(launch, command.labels or command.gpus)
+            output = output_of(launch, log_text(self._root, *key), command.attempt)
             self._ledger.intend(key)
             ticks_before = ticks_since_boot()
-            pid = self._spawner.spawn(
-                command_line(launch, command.labels or command.gpus, env),
-                launch.cwd,
-                env,
-                output_of(launch, directory, command.attempt),
-            )
+            pid = self._spawner.spawn(words, launch.cwd, env, variable(launch, "PATH"), output)
         except (CouldNotStart, OSError, ValueError) as error:
             # ValueError: a path or word that the system's encoding can't express.
             self._withdraw()
@@ -244,7 +251,7 @@ class LocalExecutor:
             self._tell(ev.AttemptStarted(self._now_ms, *key, process.pid))
             self._watch(key, process, ours=False, own_session=False, grace_ms=command.grace_ms)
             return
-        argv = command_line(launch, command.labels or command.gpus, env)
+        argv = command_line(launch, command.labels or command.gpus)
         self._grant(Grant(*key, directory, argv, launch.cwd, env))
 
     def attached_started(self, key: Key, pid: int, grace_ms: int) -> bool:
@@ -306,7 +313,7 @@ class LocalExecutor:
         """SIGTERM, once for each process: some count them."""
         for process in processes:
             if process not in running.asked:
-                running.asked.add(process)
+                running.asked |= {process}
                 send(process, signal.SIGTERM)
                 send(process, signal.SIGCONT)  # A stopped process can't heed it otherwise.
 
@@ -324,22 +331,23 @@ class LocalExecutor:
     def observe(self, now_ms: int) -> list[ev.Fact]:
         """See ports.Executor."""
         self._now_ms = now_ms
-        ended = [self._by_fd[fd] for fd, _ in self._epoll.poll(0)]
-        for running in ended:
-            self._main_ended(running)
-        for running in list(self._running.values()):
-            moment = running.look_again_ms
-            if moment is not None and moment <= now_ms and running not in ended:
-                self._look(running)
-        return list(self._facts.values())
+        for fd, _ in self._epoll.poll(0):
+            self._main_ended(self._by_fd[fd])
+        if self._again_at:
+            for key in [key for key, moment in self._again_at.items() if moment <= now_ms]:
+                self._look(self._running[key])
+        return [*self._begun.values(), *self._warned.values(), *self._over_with.values()]
 
     def settled(self, facts: Sequence[ev.Fact]) -> None:
         """See ports.Executor."""
         for fact in facts:
             key = (fact.job_id, fact.attempt)
-            if self._facts.get((key, type(fact))) is fact:
-                del self._facts[key, type(fact)]
-            if isinstance(fact, (ev.AttemptExited, ev.AttemptVanished, ev.AttemptNotStarted)):
+            if isinstance(fact, ev.AttemptStarted):
+                _drop(self._begun, key, fact)
+            elif isinstance(fact, ev.WarningSent):
+                _drop(self._warned, key, fact)
+            else:
+                _drop(self._over_with, key, fact)
                 self._ledger.forget(key)
 
     def next_wakeup_ms(self) -> int | None:
@@ -348,10 +356,11 @@ class LocalExecutor:
         That a process has started is known to the ledger, so its commit can wait for company;
         any other fact may let the next job start.
         """
-        moments = [r.look_again_ms for r in self._running.values() if r.look_again_ms is not None]
-        if self._facts:
-            lazy = all(isinstance(fact, ev.AttemptStarted) for fact in self._facts.values())
-            moments.append(self._now_ms + (_STARTED_MAY_WAIT_MS if lazy else 0))
+        if self._over_with or self._warned:
+            return self._now_ms
+        moments = list(self._again_at.values())
+        if self._begun:
+            moments.append(self._now_ms + _STARTED_MAY_WAIT_MS)
         return min(moments, default=None)
 
     def owners(self, pids: Iterable[int]) -> dict[int, int]:
@@ -361,7 +370,12 @@ class LocalExecutor:
 
     def _tell(self, fact: ev.Fact) -> None:
         key = (fact.job_id, fact.attempt)
-        self._facts.setdefault((key, type(fact)), fact)
+        if isinstance(fact, ev.AttemptStarted):
+            self._begun.setdefault(key, fact)
+        elif isinstance(fact, ev.WarningSent):
+            self._warned.setdefault(key, fact)
+        else:
+            self._over_with.setdefault(key, fact)
 
     def _watch(
         self, key: Key, process: ProcessId, ours: bool, own_session: bool, grace_ms: int
@@ -399,9 +413,7 @@ class LocalExecutor:
         assert seen is not None
         how = exit_of_status(seen.si_code, seen.si_status)
         try:
-            write_exit(attempt_dir_text(self._root, *running.key), how)
-        except FileNotFoundError:
-            pass  # Somebody deleted its directory; what we saw is still true.
+            self._ledger.ended(running.key, how, self._now_ms)
         except OSError:
             # The disk is full, say. The zombie keeps the truth until it can be written.
             self._look_again(running, _WRITE_AGAIN_MS)
@@ -421,11 +433,11 @@ class LocalExecutor:
     def _main_is_gone(self, running: Running, how: Exit | None) -> None:
         running.exit, running.main_gone = how, True
         self._epoll.unregister(running.pidfd)
-        running.look_again_ms = None
+        self._again_at.pop(running.key, None)
 
     def _look_again(self, running: Running, after_ms: int) -> None:
-        running.look_again_ms = self._now_ms + after_ms
-        if not running.main_gone and running.look_again_ms is not None and self._ended(running):
+        self._again_at[running.key] = self._now_ms + after_ms
+        if not running.main_gone and self._ended(running):
             # Its descriptor stays readable, which would keep the loop busy.
             self._epoll.modify(running.pidfd, 0)
 
@@ -435,7 +447,7 @@ class LocalExecutor:
         return bool(poll.poll(0))
 
     def _look(self, running: Running) -> None:
-        running.look_again_ms = None
+        del self._again_at[running.key]
         if running.main_gone or self._ended(running):
             self._main_ended(running)
 
@@ -474,6 +486,7 @@ class LocalExecutor:
 
     def _over(self, running: Running) -> None:
         del self._running[running.key]
+        self._again_at.pop(running.key, None)
         if running.pidfd >= 0:
             del self._by_fd[running.pidfd]
             os.close(running.pidfd)
@@ -485,6 +498,12 @@ class LocalExecutor:
 
     def _marker(self, key: Key) -> str:
         return marker(self._instance, *key)
+
+
+def _drop(facts: dict[Key, _F], key: Key, fact: ev.Fact) -> None:
+    """Forget a fact, unless another has taken its place."""
+    if facts.get(key) is fact:
+        del facts[key]
 
 
 def _group_exists(pid: int) -> bool:

@@ -13,11 +13,10 @@ import signal
 from dataclasses import dataclass
 
 from stoker.core.model import Launch
+from stoker.executors.environment import EncodedEnv
 
-_DEFAULT_SIGNALS = [
-    number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)
-]
 _MOST_CACHED_PROGRAMS = 1000
+_OUTPUT = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class CouldNotStart(Exception):
@@ -28,18 +27,18 @@ class CouldNotStart(Exception):
 class Output:
     """Where the attempt's output goes."""
 
-    out: str
-    err: str | None = None  # None: with `out`
+    log: str  # ours, unless `out` is set
+    out: str | None = None  # the user's
+    err: str | None = None  # the user's; None: with the rest
     append: bool = False
 
 
-def output_of(launch: Launch, directory: str, attempt: int) -> Output:
-    """The user's files, or the log in the attempt's directory.
+def output_of(launch: Launch, log: str, attempt: int) -> Output:
+    """The user's files, or the attempt's log.
 
     A file that the user names is written anew by the first attempt and gone on with by the next.
     """
-    out = launch.out if launch.out is not None else f"{directory}/log"
-    return Output(out, launch.err, append=attempt > 1)
+    return Output(log, launch.out, launch.err, append=attempt > 1)
 
 
 class Spawner:
@@ -49,34 +48,51 @@ class Spawner:
         self._home = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._no_input = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         self._programs: dict[tuple[str, str], str] = {}
+        # What a process ignores, its children would ignore too: Python itself sees to two of
+        # them, and whoever started the daemon may have done so too. Handlers are not inherited.
+        self._ignored = [
+            number
+            for number in signal.valid_signals()
+            if signal.getsignal(number) in (signal.SIG_IGN, None)
+        ]
 
     def close(self) -> None:
         """Let the descriptors go."""
         os.close(self._home)
         os.close(self._no_input)
 
-    def spawn(self, words: list[str], cwd: str, env: dict[str, str], output: Output) -> int:
-        """The pid of the new process, which leads its own session."""
+    def spawn(
+        self, words: list[str], cwd: str, env: EncodedEnv, search: str | None, output: Output
+    ) -> int:
+        """The pid of the new process, which leads its own session.
+
+        `search` is where programs are looked for: the PATH of the job.
+        """
         try:
             os.chdir(cwd)
         except OSError as error:
             raise CouldNotStart(f"{cwd}: {os.strerror(error.errno or 0)}") from None
         try:
-            return self._spawn_here(words, env, output)
+            return self._spawn_here(words, env, search, output)
         finally:
             os.fchdir(self._home)
 
-    def _spawn_here(self, words: list[str], env: dict[str, str], output: Output) -> int:
+    def _spawn_here(
+        self, words: list[str], env: EncodedEnv, search: str | None, output: Output
+    ) -> int:
         opened: list[int] = []
         try:
-            out = _open(output.out, output.append, opened)
+            if output.out is None:
+                out = _open_log(output.log, opened)
+            else:
+                out = _open(output.out, output.append, opened)
             err = out if output.err is None else _open(output.err, output.append, opened)
             actions = [
                 (os.POSIX_SPAWN_DUP2, self._no_input, 0),
                 (os.POSIX_SPAWN_DUP2, out, 1),
                 (os.POSIX_SPAWN_DUP2, err, 2),
             ]
-            program = self._program(words[0], env)
+            program = self._program(words[0], os.defpath if search is None else search)
             return self._posix_spawn(program, words, env, actions)
         finally:
             for fd in opened:
@@ -86,7 +102,7 @@ class Spawner:
         self,
         program: str,
         words: list[str],
-        env: dict[str, str],
+        env: EncodedEnv,
         actions: list[tuple[int, int, int]],
     ) -> int:
         try:
@@ -97,7 +113,7 @@ class Spawner:
                 file_actions=actions,
                 setsid=True,
                 setsigmask=[],
-                setsigdef=_DEFAULT_SIGNALS,
+                setsigdef=self._ignored,
             )
         except OSError as error:
             self._programs.clear()
@@ -108,10 +124,9 @@ class Spawner:
         except ValueError as error:
             raise CouldNotStart(str(error)) from None
 
-    def _program(self, word: str, env: dict[str, str]) -> str:
+    def _program(self, word: str, search: str) -> str:
         if "/" in word:
             return word
-        search = env.get("PATH", os.defpath)
         known = self._programs.get((word, search))
         if known is None:
             known = shutil.which(word, path=search)
@@ -122,11 +137,25 @@ class Spawner:
         return known
 
 
-def _open(path: str, append: bool, opened: list[int]) -> int:
-    flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
-    mode = 0o600 if path.endswith("/log") else 0o666
+def _open_log(path: str, opened: list[int]) -> int:
+    """Our own log."""
     try:
-        fd = os.open(path, flags if append else flags | os.O_TRUNC, mode)
+        try:
+            fd = os.open(path, _OUTPUT | os.O_TRUNC, 0o600)
+        except FileNotFoundError:
+            # The first job in its folder.
+            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            fd = os.open(path, _OUTPUT | os.O_TRUNC, 0o600)
+    except OSError as error:
+        raise CouldNotStart(f"{path}: {os.strerror(error.errno or 0)}") from None
+    opened.append(fd)
+    return fd
+
+
+def _open(path: str, append: bool, opened: list[int]) -> int:
+    """A file that the user named."""
+    try:
+        fd = os.open(path, _OUTPUT if append else _OUTPUT | os.O_TRUNC, 0o666)
     except OSError as error:
         raise CouldNotStart(f"{path}: {os.strerror(error.errno or 0)}") from None
     opened.append(fd)

@@ -13,6 +13,14 @@ APPLICATION_ID = 0x53544F4B  # "STOK"
 _HEADER_BYTES = 100
 
 
+def _as_it_is(value: None) -> None:
+    """What the driver makes of None by itself too, after two exceptions that it swallows."""
+    return value
+
+
+sqlite3.register_adapter(type(None), _as_it_is)
+
+
 def open_database(path: Path) -> sqlite3.Connection:
     """A connection on the present schema; a file that is not ours or newer is left untouched."""
     _refuse_newer(path, _version_in_header(path))

@@ -52,7 +52,7 @@ class MemoryStore:
             if ended.job_is_final:
                 self.jobs.pop(ended.job.id, None)
                 self.outcomes[ended.job.id] = ended.outcome
-        for job_id in change.touched:
+        for job_id in (*change.touched, *change.started):
             if job_id in state.jobs:
                 self.jobs[job_id] = copied(state.jobs[job_id])
                 self.outcomes.pop(job_id, None)

@@ -42,6 +42,8 @@ from stoker.store.database import open_database
 from stoker.store.named_sql import queries
 from stoker.store.views import need_from
 
+_LAUNCHES_KEPT = 64  # Jobs that start one after the other are often alike.
+# Rows are made with `_value_`, which is `value` without the call that this is in an Enum.
 _STATES = {state.value: state for state in JobState}
 
 
@@ -56,6 +58,7 @@ class SqliteStore:
         self._environments: dict[bytes, int] = {}  # by digest
         self._environments_seen: dict[int, int] = {}  # by object, within one commit
         self._last_environment: tuple[int, dict[str, str]] = (0, {})
+        self._launches: dict[tuple[Any, ...], Launch] = {}
         self.finished: dict[str, int] = {}  # how many final jobs, by state
 
     def close(self) -> None:
@@ -116,6 +119,14 @@ class SqliteStore:
         """See ports.Store."""
         row = self.connection.execute(self._sql["launch"], (job_id,)).fetchone()
         assert row is not None, f"job {job_id} is not in the store"
+        launch = self._launches.get(row)
+        if launch is None:
+            if len(self._launches) >= _LAUNCHES_KEPT:
+                self._launches.clear()
+            launch = self._launches[row] = self._launch(row)
+        return launch
+
+    def _launch(self, row: tuple[Any, ...]) -> Launch:
         body, name, user, kind, requires, params, point, environment = row
         fields = msgspec.json.decode(body)
         fields["argv"] = tuple(fields["argv"])
@@ -234,18 +245,7 @@ class SqliteStore:
             cursor.executemany(sql["end_attempt"], rows)
             final = [_ended_job_row(e) for e in change.ended if e.job_is_final]
             cursor.executemany(sql["end_job"], final)
-        updates, attempts = [], []
-        for job_id in change.touched:
-            job = state.jobs.get(job_id)
-            if job is None:
-                continue
-            updates.append(self._update_row(cursor, job))
-            if job.active is not None:
-                attempts.append(_attempt_row(job.id, job.active))
-        if updates:
-            cursor.executemany(sql["update_job"], updates)
-        if attempts:
-            cursor.executemany(sql["put_attempt"], attempts)
+        self._write_jobs(cursor, state, change)
         if change.removed:
             # The highest id may be among them, and ids are never given twice.
             cursor.execute(sql["set_setting"], ("next_job_id", str(state.next_job_id)))
@@ -254,6 +254,7 @@ class SqliteStore:
             cursor.execute(sql["drop_unused_environments"])
             self._environments.clear()
             self._last_environment = (0, {})
+            self._launches.clear()
         if change.gpus:
             cursor.execute(sql["clear_gpus"])
             cursor.executemany(
@@ -276,6 +277,36 @@ class SqliteStore:
             cursor.execute(sql["set_setting"], ("paused", "1" if state.paused else "0"))
             cursor.execute(sql["set_setting"], ("counted_cpus", str(state.cpus)))
 
+    def _write_jobs(self, cursor: sqlite3.Cursor, state: State, change: Change) -> None:
+        """Bring the jobs that are not final, and their active attempts, up to date."""
+        # What a user once said of a job changes only when he says it anew.
+        anew = {edit.job_id for edit in change.edited}
+        anew.update(change.retried)
+        moved, said, attempts, started = [], [], [], []
+        for job_id in change.touched:
+            job = state.jobs.get(job_id)
+            if job is None:
+                continue
+            moved.append(_moved_row(job))
+            if job_id in anew:
+                said.append(self._said_row(cursor, job))
+            if job.active is not None:
+                attempts.append(_attempt_row(job_id, job.active))
+        for job_id in change.started:
+            if job_id not in change.touched:
+                attempt = state.jobs[job_id].active
+                assert attempt is not None
+                row = (attempt.started_at_ms, attempt.pid, job_id, attempt.number)
+                started.append(row)
+        for query, rows in (
+            ("say_job_anew", said),
+            ("move_job", moved),
+            ("put_attempt", attempts),
+            ("start_attempt", started),
+        ):
+            if rows:
+                cursor.executemany(self._sql[query], rows)
+
     def _count(self, change: Change) -> None:
         if change.removed or change.retried:
             # These were final before, in states that only the file knows.
@@ -284,7 +315,7 @@ class SqliteStore:
             return
         for ended in change.ended:
             if ended.job_is_final:
-                name = ended.outcome.state.value
+                name = ended.outcome.state._value_
                 self.finished[name] = self.finished.get(name, 0) + 1
 
     # ------------------------------------------------------------------ rows
@@ -311,20 +342,14 @@ class SqliteStore:
             launch.point,
         )
 
-    def _update_row(self, cursor: sqlite3.Cursor, job: Job) -> tuple[Any, ...]:
+    def _said_row(self, cursor: sqlite3.Cursor, job: Job) -> tuple[Any, ...]:
         return (
-            job.state.value,
+            job.state._value_,
             job.priority,
             self._need_id(cursor, job.need),
             self._terms_id(cursor, job.terms),
             job.group,
             job.not_before_ms,
-            job.backoff_until_ms,
-            job.attempt,
-            job.failures,
-            _requirements_body(job.requires or ()),
-            job.ooms,
-            job.floor_mib,
             job.id,
         )
 
@@ -393,6 +418,20 @@ def _requirements_body(requires: tuple[Requirement, ...]) -> str | None:
     return json.dumps([(r.job_id, r.must_succeed) for r in requires]) if requires else None
 
 
+def _moved_row(job: Job) -> tuple[Any, ...]:
+    unmet = _requirements_body(job.requires) if job.requires else None
+    return (
+        job.state._value_,
+        job.backoff_until_ms,
+        job.attempt,
+        job.failures,
+        unmet,
+        job.ooms,
+        job.floor_mib,
+        job.id,
+    )
+
+
 def _attempt(row: tuple[Any, ...]) -> Attempt:
     _, number, gpus, placed, started, pid, stop_cause, stop_at, warning, mem, peak = row
     stop = Stop(Cause(stop_cause), stop_at) if stop_cause is not None else None
@@ -420,9 +459,9 @@ def _attempt_row(job_id: int, attempt: Attempt) -> tuple[Any, ...]:
         attempt.placed_at_ms,
         attempt.started_at_ms,
         attempt.pid,
-        stop.cause.value if stop is not None else None,
+        stop.cause._value_ if stop is not None else None,
         stop.at_ms if stop is not None else None,
-        attempt.warning.value,
+        attempt.warning._value_,
         attempt.mem_mib,
         attempt.peak_mib,
     )
@@ -431,7 +470,7 @@ def _attempt_row(job_id: int, attempt: Attempt) -> tuple[Any, ...]:
 def _ending(outcome: Outcome) -> tuple[Any, ...]:
     how = outcome.exit
     return (
-        outcome.cause.value,
+        outcome.cause._value_,
         how.code if how is not None else None,
         how.signal if how is not None else None,
         outcome.detail or None,
@@ -441,10 +480,10 @@ def _ending(outcome: Outcome) -> tuple[Any, ...]:
 def _ended_attempt_row(ended: Ended) -> tuple[Any, ...]:
     assert ended.attempt is not None
     row = _attempt_row(ended.job.id, ended.attempt)
-    return (*row, ended.at_ms, ended.outcome.state.value, *_ending(ended.outcome))
+    return (*row, ended.at_ms, ended.outcome.state._value_, *_ending(ended.outcome))
 
 
 def _ended_job_row(ended: Ended) -> tuple[Any, ...]:
     job, outcome = ended.job, ended.outcome
-    state = outcome.state.value
+    state = outcome.state._value_
     return (state, job.attempt, job.failures, ended.at_ms, *_ending(outcome), job.id)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,15 +55,21 @@ class Views:
 
     def rows(self, job_ids: Iterable[int]) -> list[dict[str, Any]]:
         """What is known of these jobs, in the order of their ids; unknown ids are left out."""
-        found: list[dict[str, Any]] = []
+        return [_decoded(row) for row in self._rows("job_rows", job_ids)]
+
+    def endings(self, job_ids: Iterable[int]) -> Iterator[dict[str, Any]]:
+        """How these jobs have ended, and no more than that."""
+        return self._rows("ending_rows", job_ids)
+
+    def _rows(self, query: str, job_ids: Iterable[int]) -> Iterator[dict[str, Any]]:
         wanted = sorted(set(job_ids))
         for start in range(0, len(wanted), _MOST_PARAMETERS):
             part = wanted[start : start + _MOST_PARAMETERS]
-            query = self._sql["job_rows"].format(where=f"j.id IN ({_marks(part)}) ORDER BY j.id")
-            cursor = self._connection.execute(query, part)
+            where = f"j.id IN ({_marks(part)}) ORDER BY j.id"
+            cursor = self._connection.execute(self._sql[query].format(where=where), part)
             names = [column[0] for column in cursor.description]
-            found += [_decoded(dict(zip(names, row, strict=True))) for row in cursor]
-        return found
+            for row in cursor:
+                yield dict(zip(names, row, strict=True))
 
     def attempts(self, job_id: int) -> list[dict[str, Any]]:
         """All attempts of a job."""

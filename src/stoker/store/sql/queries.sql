@@ -102,11 +102,17 @@ INSERT INTO jobs (id, state, priority, need, terms, "group", name, user, submitt
                   point)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: update_job
--- A job that is not final; a retried one loses its former ending.
+-- name: move_job
+-- Where a job stands that is not final. Only what changes by itself: no index hangs on it.
+UPDATE jobs
+SET state = ?, backoff_until_ms = ?, attempt = ?, failures = ?, unmet = ?, ooms = ?,
+    floor_mib = ?
+WHERE id = ?;
+
+-- name: say_job_anew
+-- What its user says of a job, by an edit or a retry; a retried one loses its former ending.
 UPDATE jobs
 SET state = ?, priority = ?, need = ?, terms = ?, "group" = ?, not_before_ms = ?,
-    backoff_until_ms = ?, attempt = ?, failures = ?, unmet = ?, ooms = ?, floor_mib = ?,
     ended_at_ms = NULL, cause = NULL, exit_code = NULL, signal = NULL, detail = NULL
 WHERE id = ?;
 
@@ -127,6 +133,9 @@ ON CONFLICT (job_id, number) DO UPDATE
 SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
     pid = excluded.pid, stop_cause = excluded.stop_cause, stop_at_ms = excluded.stop_at_ms,
     warning = excluded.warning, mem_mib = excluded.mem_mib, peak_mib = excluded.peak_mib;
+
+-- name: start_attempt
+UPDATE attempts SET started_at_ms = ?, pid = ? WHERE job_id = ? AND number = ?;
 
 -- name: end_attempt
 -- An attempt may be placed and end within one turn, so its row may not be there yet.
@@ -185,6 +194,11 @@ FROM jobs AS j
 JOIN needs AS n ON n.id = j.need
 JOIN terms AS t ON t.id = j.terms
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
+WHERE {where};
+
+-- name: ending_rows
+SELECT j.id, j.name, j.state, j.ended_at_ms, j.cause, j.exit_code, j.signal, j.detail
+FROM jobs AS j
 WHERE {where};
 
 -- name: ids_of_last_ended

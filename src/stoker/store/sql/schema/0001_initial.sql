@@ -22,11 +22,11 @@ CREATE TABLE environments (
     body   BLOB NOT NULL  -- JSON, compressed
 ) STRICT;
 
+-- The conditions on `state` are put in this way since SQLite makes a table of each IN list, for
+-- every row that it checks.
 CREATE TABLE jobs (
     id               INTEGER PRIMARY KEY,
-    state            TEXT    NOT NULL CHECK (state IN (
-                         'held', 'waiting', 'running', 'stopping',
-                         'succeeded', 'failed', 'cancelled', 'skipped', 'lost')),
+    state            TEXT    NOT NULL,
     priority         INTEGER NOT NULL,
     need             INTEGER NOT NULL REFERENCES needs (id),
     terms            INTEGER NOT NULL REFERENCES terms (id),
@@ -47,8 +47,12 @@ CREATE TABLE jobs (
     exit_code        INTEGER,
     signal           INTEGER,
     detail           TEXT,
-    CHECK ((state IN ('succeeded', 'failed', 'cancelled', 'skipped', 'lost'))
-           = (ended_at_ms IS NOT NULL)),
+    CHECK (CASE
+           WHEN ended_at_ms IS NULL
+           THEN state = 'waiting' OR state = 'running' OR state = 'stopping' OR state = 'held'
+           ELSE state = 'succeeded' OR state = 'failed' OR state = 'cancelled'
+                OR state = 'skipped' OR state = 'lost'
+           END),
     CHECK (exit_code IS NULL OR signal IS NULL)
 ) STRICT;
 
