@@ -14,6 +14,7 @@ from stoker import __version__
 from stoker.api import messages as msg
 from stoker.core.model import FINAL, JobState
 from stoker.daemon import devices, orders, settings, show
+from stoker.daemon.browsing import Browsing
 from stoker.daemon.followers import Followers
 from stoker.daemon.loop import Rounds
 from stoker.daemon.selecting import selected
@@ -21,6 +22,7 @@ from stoker.daemon.server import Connection
 from stoker.daemon.submission import submission
 from stoker.daemon.telemetry import Telemetry
 from stoker.daemon.terminals import Terminals
+from stoker.daemon.watchers import Watchers
 from stoker.engine import Answer, Decided, Wish
 from stoker.errors import Failed, NotFound, StokerError, Unavailable, UsageError
 from stoker.inventory.auto import AutoInventory
@@ -46,6 +48,8 @@ class Handlers:
     telemetry: Telemetry
     terminals: Terminals
     followers: Followers
+    browsing: Browsing
+    watchers: Watchers
     home: str
     socket: str
     attempts: Path
@@ -115,6 +119,18 @@ class Handlers:
                 self._ask(orders.forget_profiles(kinds, everything), connection, "kinds")
             case msg.List():
                 self._list(request, connection)
+            case msg.Browse():
+                self.browsing.browse(request, connection)
+            case msg.Watch(every_ms=every_ms):
+                self.watchers.watch(every_ms, connection)
+            case msg.Attempts():
+                self.browsing.attempts(request, connection)
+            case msg.Forecast():
+                self.browsing.forecast(request, connection)
+            case msg.Sweeps():
+                self.browsing.sweeps(request, connection)
+            case msg.SweepPoints():
+                self.browsing.sweep_points(request, connection)
             case msg.Show(select=select):
                 ids = self._selected(select)
                 connection.answer(jobs=self._shower().with_attempts(self.rounds.state, ids))
