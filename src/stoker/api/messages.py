@@ -83,6 +83,7 @@ class Submit(Request, tag="submit"):
     cwd: str
     env: dict[str, str]
     user: str = ""
+    env_of: JobId | None = None  # the environment of that job is taken instead of `env`
     token: Annotated[str, Meta(max_length=100)] | None = None  # the same one when it is repeated
     attached: bool = False  # the client runs the (single) job in its own terminal: see Attach
 
@@ -347,6 +348,36 @@ class Status(Request, tag="status"):
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 20
 
 
+class PageSettings(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Where the page is served, and to whom."""
+
+    host: Annotated[str, Meta(min_length=1, max_length=255)] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 4004
+    names: Annotated[list[Annotated[str, Meta(max_length=255)]], Meta(max_length=50)] = []
+    tls_cert: Annotated[str, Meta(max_length=4096)] | None = None
+    tls_key: Annotated[str, Meta(max_length=4096)] | None = None
+    behind_proxy: bool = False  # which has TLS, and a name among `names`
+    metrics: bool = False
+
+
+class PageStart(Request, tag="page_start"):
+    """Serve the page, in a process of its own. Answer: `url`, `pid`, `started`, `settings`.
+
+    Only the settings in `changes` change; a page that runs with others is started anew. They are
+    kept until PageStop, and the page comes back with the next daemon.
+    """
+
+    changes: dict[str, Any] = {}
+
+
+class PageStop(Request, tag="page_stop"):
+    """End the page, and forget its settings. Answer: `stopped`, false if there was none."""
+
+
+class PageStatus(Request, tag="page_status"):
+    """Answer: `running`, and of a page that runs `url`, `pid`, `settings`."""
+
+
 class Hello(Request, tag="hello"):
     """Answer: `pid`, `version`, `api`, `socket`, `home`, `started_at_ms`, `uptime_s`."""
 
@@ -386,6 +417,6 @@ AnyRequest = (
     Submit | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | Show | Why
     | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit | Pause | Resume
     | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles | ProfilesForget | GpuAdd | GpuRemove
-    | GpuDrain | GpuResume | ConfigGet | ConfigSet | Status | Hello | Shutdown | Attach
-    | AttachStarted
+    | GpuDrain | GpuResume | ConfigGet | ConfigSet | Status | PageStart | PageStop | PageStatus
+    | Hello | Shutdown | Attach | AttachStarted
 )  # fmt: skip

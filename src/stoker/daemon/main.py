@@ -31,6 +31,7 @@ from stoker.daemon.followers import Followers
 from stoker.daemon.handlers import Handlers
 from stoker.daemon.loop import Rounds
 from stoker.daemon.orders import stop_event
+from stoker.daemon.page import KEPT_AS, Page
 from stoker.daemon.server import Connection
 from stoker.daemon.telemetry import Telemetry
 from stoker.daemon.terminals import Terminals
@@ -116,6 +117,11 @@ class Daemon:
         self.browsing = Browsing(
             self.rounds, views, Browser(Path(home.database)), lambda: self.watchers.version
         )
+        self.page = Page(
+            values.get(KEPT_AS),
+            lambda text: self.store.set_setting(KEPT_AS, text),
+            home.root,
+        )
         self.handlers = Handlers(
             self.rounds,
             self.store,
@@ -126,6 +132,7 @@ class Daemon:
             self.followers,
             self.browsing,
             self.watchers,
+            self.page,
             home.root,
             home.socket,
             attempts,
@@ -186,6 +193,7 @@ class Daemon:
         gc.freeze()
         log.info("ready: version %s, pid %d, %d jobs", __version__, os.getpid(), len(state.jobs))
         ready()
+        self.page.come_back()
         await self._ended.wait()
         server.close()
         for connection in list(self.handlers.connections):
@@ -238,6 +246,7 @@ class Daemon:
         self.inventory.stop()
         self.telemetry.save()
         self.executor.close()
+        self.page.close()
         self.browsing.close()
         self.store.close()
         os.close(self._lock)
