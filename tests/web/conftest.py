@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Browser
 
 from stoker_home import StokerHome
+from web.browser import Tabs, launched
 from web.page_home import PageHome
 
 
@@ -31,3 +33,18 @@ def shared_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageHome]:
         assert "Traceback" not in home.log_text()
     finally:
         home.clean_up()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests of a worker."""
+    with launched() as found:
+        yield found
+
+
+@pytest.fixture
+def tabs(browser: Browser, page: PageHome) -> Iterator[Tabs]:
+    """Tabs on a page of one's own."""
+    found = Tabs(browser, page)
+    yield found
+    found.close()
