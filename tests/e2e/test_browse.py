@@ -53,7 +53,13 @@ def test_the_list_stands_as_things_do(mixed: StokerHome) -> None:
     assert by_id[2]["reason"] == "exit code 3" and by_id[2]["reason_kind"] == "exit"
     assert by_id[3]["gpus"] == ["0", "1", "2", "3"] and by_id[3]["command"] == "sleep 600"
     assert by_id[3]["started_at_ms"] and by_id[4]["started_at_ms"] is None
-    assert by_id[4]["need"] == {"gpus": 1, "share": None, "mem_mib": None, "cpus": 0}
+    assert by_id[4]["need"] == {
+        "gpus": 1,
+        "share": None,
+        "mem_mib": None,
+        "mem": None,
+        "cpus": 0,
+    }
     assert ids(browse(mixed, descending=True)) == ids(answer)[::-1]
 
 

@@ -103,9 +103,9 @@ class Browse(Request, tag="browse"):
 
     `total` is the count before `offset` and `limit`; `version` is that of the state (see Watch)
     before which nothing was left out. Each job has `id`, `name`, `state`, `group`, `priority`,
-    `user`, `command` (shortened), `need` (`gpus`, `share`, `mem_mib`, `cpus`), `gpus`, `attempt`,
-    `submitted_at_ms`, `started_at_ms`, `ended_at_ms`, `exit_code`, `signal`, `reason` (in words),
-    `reason_kind`, `point`, and of those that wait `position`, from 1.
+    `user`, `command` (shortened), `need` (`gpus`, `share`, `mem_mib`, `mem`, `cpus`), `gpus`,
+    `attempt`, `submitted_at_ms`, `started_at_ms`, `ended_at_ms`, `exit_code`, `signal`, `reason`
+    (in words), `reason_kind`, `point`, and of those that wait `position`, from 1.
     """
 
     states: Annotated[list[str], Meta(max_length=20)] = []

@@ -78,6 +78,7 @@ class Browsing:
         now_ms = self.rounds.now_ms()
 
         def found(rows: list[dict[str, Any]]) -> None:
+            self._name_gpus(rows)
             more = len(rows) > request.limit
             connection.answer(attempts=rows[: request.limit], more=more, now_ms=now_ms)
 
@@ -100,7 +101,7 @@ class Browsing:
                     {
                         "id": start.job_id,
                         "name": names.get(start.job_id),
-                        "gpus": list(start.gpus),
+                        "gpus": state.shown_gpus(start.gpus),
                         "starts_at_ms": start.starts_at_ms,
                         "ends_at_ms": start.ends_at_ms,
                     }
@@ -122,9 +123,14 @@ class Browsing:
 
     def sweep_points(self, request: msg.SweepPoints, connection: Connection) -> None:
         """See api.messages.SweepPoints."""
+
+        def found(answer: dict[str, Any]) -> None:
+            self._name_gpus(answer["points"])
+            connection.answer(**answer)
+
         self._read(
             lambda: self.browser.sweep(request.sweep, request.offset, request.limit),
-            lambda found: connection.answer(**found),
+            found,
             connection,
         )
 
@@ -153,8 +159,15 @@ class Browsing:
 
         asked.add_done_callback(done)
 
+    def _name_gpus(self, rows: list[dict[str, Any]]) -> None:
+        """GPUs by the names that people call them by."""
+        state = self.rounds.state
+        for row in rows:
+            row["gpus"] = state.shown_gpus(row["gpus"])
+
     def _with_reasons(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         state = self.rounds.state
+        self._name_gpus(rows)
         reasons = Reasons(state, self.rounds.engine.starts_nothing)
         for row in rows:
             row["reason"], row["reason_kind"] = _reason(row, state, reasons)

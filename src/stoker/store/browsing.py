@@ -283,6 +283,7 @@ def _need(body: str) -> dict[str, Any]:
         "gpus": need["gpus"],
         "share": None if share is None else share / 1000,
         "mem_mib": need["mem_mib"],
+        "mem": "auto" if need.get("kind") is not None else None,
         "cpus": need["cpus"],
     }
 

@@ -77,7 +77,15 @@ class TimelineQuestion(Fields):
 
 
 class HistoryQuestion(Fields):
-    """Nothing more than the job's id, which is in the path."""
+    """Which attempt; the latest unless told."""
+
+    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+
+
+class GpuHistoryQuestion(Fields):
+    """How far back to look."""
+
+    minutes: Annotated[float, Meta(gt=0, le=60 * 24 * 31)] = 15.0
 
 
 class SweepQuestion(Fields):

@@ -145,18 +145,19 @@ async def _job(house: House, asked: Asked) -> Answer:
 
 
 async def _job_history(house: House, asked: Asked) -> Answer:
-    return await _history(house, "job_history", job_id=asked.job_id)
+    question: bodies.HistoryQuestion = asked.fields
+    fields = {"job_id": asked.job_id, "attempt": question.attempt}
+    return await house.link.call("job_history", **fields)
 
 
 async def _gpu_history(house: House, asked: Asked) -> Answer:
-    return await house.shared("gpu_history", lambda: _history(house, "gpu_history"), CACHED_S)
+    question: bodies.GpuHistoryQuestion = asked.fields
 
+    async def ask() -> Answer:
+        since_ms = time.time_ns() // 1_000_000 - int(question.minutes * 60_000)
+        return await house.link.call("gpu_history", since_ms=max(0, since_ms))
 
-async def _history(house: House, op: str, **fields: Any) -> Answer:
-    try:
-        return await house.link.call(op, **fields)
-    except UsageError:
-        return {}  # A daemon that measures nothing does not know the question.
+    return await house.shared(("gpu_history", question.minutes), ask, CACHED_S)
 
 
 async def _gpus(house: House, asked: Asked) -> Answer:
@@ -335,8 +336,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/api/jobs/{id}", _job, bodies.Nothing,
              "all that is known of a job, its attempts, and why it stands where it does",
              {"job": "Object", "why": "Object"}),
-    Endpoint("GET", "/api/jobs/{id}/history", _job_history, bodies.Nothing,
-             "GPU memory and use of a job over time", {}),
+    Endpoint("GET", "/api/jobs/{id}/history", _job_history, bodies.HistoryQuestion,
+             "GPU memory and use of an attempt (the latest, unless told) over time",
+             {"at_ms": "Ids", "mem_mib": "MaybeNumbers", "use_percent": "MaybeNumbers"}),
     Endpoint("GET", "/api/jobs/{id}/log", _log, bodies.LogQuestion, "a part of a job's log",
              {"start": "Number", "end": "Number", "size": "Number", "lines": "Objects",
               "partial": "Flag"}, "logs"),
@@ -357,8 +359,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("POST", "/api/queue/resume", _passed_on("resume"), bodies.QueueOrder,
              "undo pause", {}, "queue"),
     Endpoint("GET", "/api/gpus", _gpus, bodies.Nothing, "all GPUs", {"gpus": "Gpus"}, "GPUs"),
-    Endpoint("GET", "/api/gpus/history", _gpu_history, bodies.Nothing,
-             "use and memory of the GPUs over time", {}, "GPUs"),
+    Endpoint("GET", "/api/gpus/history", _gpu_history, bodies.GpuHistoryQuestion,
+             "use and memory of the GPUs over time, by id", {"histories": "Object"}, "GPUs"),
     Endpoint("POST", "/api/gpus/add", _passed_on("gpu_add"), bodies.GpuOrder,
              "declare GPUs", _GPUS, "GPUs"),
     Endpoint("POST", "/api/gpus/remove", _passed_on("gpu_remove"), bodies.GpuOrder,

@@ -21,6 +21,7 @@ _ANSWERS: dict[str, dict[str, Any]] = {
     "Flag": {"type": "boolean"},
     "Number": _NUMBER,
     "MaybeNumber": {"type": ["integer", "null"]},
+    "MaybeNumbers": {"type": "array", "items": {"type": ["number", "null"]}},
     "Ids": {"type": "array", "items": _NUMBER},
     "Object": _OBJECT,
     "Objects": {"type": "array", "items": _OBJECT},

@@ -65,6 +65,7 @@ export function need(need) {
   if (need.share) parts.push(`${need.share} GPU`);
   else if (need.gpus) parts.push(count(need.gpus, "GPU"));
   if (need.mem_mib) parts.push(gib(need.mem_mib));
+  else if (need.mem === "auto") parts.push("as seen");
   if (need.cpus) parts.push(count(need.cpus, "CPU"));
   return parts.join(", ") || "nothing";
 }

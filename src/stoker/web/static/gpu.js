@@ -64,24 +64,24 @@ export function gpuCard() {
     keyed(jobs, running, (id) => id, jobLine, (item, id) => item.show(id, byId.get(id), at));
     if (!gpu.jobs.length && !idle.isConnected) jobs.append(idle);
     if (gpu.jobs.length) idle.remove();
-    setText(idle, { drained: "drained: takes nothing new", removing: "going away" }[gpu.state] || "free");
+    setText(idle, gpu.fault || { drained: "drained: takes nothing new", removing: "going away", foreign: "used by others" }[gpu.state] || "free");
     setText(more, rest > 0 ? `and ${rest} more` : "");
     setHidden(more, rest <= 0);
-    setText(drain, gpu.state === "drained" ? "Resume" : "Drain");
+    setText(drain, gpu.state === "drained" ? "Resume" : "Drain"); // Also what is well again.
     setHidden(drain, gpu.state === "removing");
-    setHidden(remove, gpu.state === "removing" || gpu.declared === false);
+    setHidden(remove, gpu.state === "removing");
   };
   return card;
 }
 
 export function label(gpu) {
-  return gpu.index === null || gpu.index === undefined ? gpu.id : String(gpu.index);
+  return gpu.id;
 }
 
 function badgesOf(gpu) {
   const found = [];
   if (gpu.fault) found.push({ text: "lost", kind: "bad", title: gpu.fault });
-  if (gpu.state === "drained") found.push({ text: "drained", kind: "warn" });
+  if (gpu.state === "drained" && !gpu.fault) found.push({ text: "drained", kind: "warn" });
   if (gpu.state === "removing") found.push({ text: "removing", kind: "warn" });
   if (gpu.foreign?.length) {
     const who = gpu.foreign.map((one) => `${one.user || "?"}: ${one.command || one.pid} (${one.used_mib === null || one.used_mib === undefined ? "?" : gib(one.used_mib)})`);

@@ -101,6 +101,8 @@ export function jobView(id) {
     const found = [
       fact("Directory", h("code", {}, job.cwd)),
       fact("Needs", needText(job.need)),
+      job.reserved_mib ? fact("Reserved", gib(job.reserved_mib)) : null,
+      job.peak_mib ? fact("Peak memory", gib(job.peak_mib)) : null,
       fact("Priority", h("span", { class: "num" }, String(job.priority)), editable ? h("span", { class: "write steps" }, " ", later, sooner) : ""),
       job.group ? fact("Group", h("bdi", {}, job.group), job.point ? h("a", { href: `#/sweep/${encodeURIComponent(job.group)}` }, " sweep") : "") : null,
       fact("User", job.user),
@@ -197,7 +199,7 @@ export function jobView(id) {
   async function askHistory() {
     if (document.hidden || !job || !job.attempts.length) return;
     try {
-      plot.show(await get(`/api/jobs/${id}/history`));
+      plot.show(await get(`/api/jobs/${id}/history`, { attempt: chosenAttempt }));
     } catch {
       // The next time will do.
     }
@@ -246,6 +248,7 @@ function needText(need) {
   if (need.share) parts.push(`${need.share} of a GPU`);
   else parts.push(count(need.gpus, "GPU"));
   if (need.mem_mib) parts.push(`${gib(need.mem_mib)} on each`);
+  else if (need.mem === "auto") parts.push("as much memory as jobs like it were seen to use");
   if (need.exclusive) parts.push("exclusive");
   if (need.cpus) parts.push(count(need.cpus, "CPU slot"));
   if (need.on?.length) parts.push(`only on ${need.on.join(", ")}`);
@@ -274,7 +277,7 @@ function editDialog(job, save) {
     name: field("Name", job.name || ""),
     priority: field("Priority", String(job.priority), "lower goes first"),
     gpus: field("GPUs", job.need.share ? String(job.need.share) : String(job.need.gpus), "2, or a part such as 0.5"),
-    mem: field("Memory on each", job.need.mem_mib ? gib(job.need.mem_mib) : "", "10G"),
+    mem: field("Memory on each", job.need.mem_mib ? gib(job.need.mem_mib) : job.need.mem || "", "10G, or auto"),
     cpus: field("CPU slots", String(job.need.cpus)),
     limit: field("Time limit", job.time_limit_ms ? `${job.time_limit_ms / 1000}s` : "", "2h"),
     retries: field("Retries", String(job.retries)),
@@ -285,6 +288,7 @@ function editDialog(job, save) {
       const value = input.value.trim();
       if (value === before) continue;
       if (name === "name") changes.name = value || null;
+      else if (name === "mem" && value === "auto") changes.mem = "auto";
       else if (name === "mem") changes.mem_mib = value === "" ? null : read(memoryMib(value), "Memory", value);
       else if (name === "limit") changes.time_limit_ms = value === "" ? null : read(durationMs(value), "Time limit", value);
       else if (name === "gpus" && value.includes(".")) changes.share = read(number(value), "GPUs", value);

@@ -62,7 +62,7 @@ function needFields(form) {
   };
   const element = h("fieldset", { class: "fields" }, h("legend", {}, "What it needs"),
     field("GPUs", inputs.gpus, "2, a part such as 0.5, or 0"),
-    field("GPU memory", inputs.mem, "10G on each; others may share it"),
+    field("GPU memory", inputs.mem, "10G on each, or auto: as seen"),
     field("CPU slots", inputs.cpus),
     field("Only on GPUs", inputs.on, "0,1"),
     field("Priority", inputs.priority, "lower goes first"),
@@ -77,7 +77,8 @@ function needFields(form) {
       else job.share = value;
     }
     const mem = inputs.mem.value.trim();
-    if (mem) {
+    if (mem === "auto") job.mem = "auto";
+    else if (mem) {
       job.mem_mib = memoryMib(mem);
       if (job.mem_mib === null) throw new Wrong(`GPU memory: “${mem}” can't be understood`, "Write e.g. 10G or 512M");
     }
@@ -189,7 +190,7 @@ function jobForm(query, me) {
       fill(inputs.cwd, job.cwd);
       fill(inputs.group, job.point ? "" : job.group);
       fill(needs.inputs.gpus, String(job.need.share || job.need.gpus));
-      fill(needs.inputs.mem, job.need.mem_mib ? `${job.need.mem_mib}M` : "");
+      fill(needs.inputs.mem, job.need.mem_mib ? `${job.need.mem_mib}M` : job.need.mem || "");
       fill(needs.inputs.cpus, job.need.cpus ? String(job.need.cpus) : "");
       fill(needs.inputs.on, (job.need.on || []).join(","));
       fill(needs.inputs.priority, job.priority ? String(job.priority) : "");
