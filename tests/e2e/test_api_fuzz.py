@@ -26,7 +26,7 @@ OPS = [cls.__struct_config__.tag for cls in REQUESTS]
 STRUCTS: list[type[msgspec.Struct]] = [*REQUESTS, msg.Select, msg.JobRequest]
 FIELDS = sorted({name for cls in STRUCTS for name in cls.__struct_fields__})
 # What ends the daemon, or never answers, is tried elsewhere.
-HARMLESS = [op for op in OPS if op not in ("shutdown", "wait", "follow", "attach")]
+HARMLESS = [op for op in OPS if op not in ("shutdown", "wait", "follow", "watch", "attach")]
 
 _SCALARS = st.one_of(
     st.none(),
@@ -59,6 +59,8 @@ def _near_misses() -> st.SearchStrategy[dict[str, Any]]:
         {"op": "submit", "jobs": [job], "cwd": "/", "env": {}},
         {"op": "edit", "select": select, "changes": {"priority": 1}},
         {"op": "list", "select": select},
+        {"op": "browse", "states": ["held"], "text": "tr", "sort": "name", "limit": 3},
+        {"op": "sweep_points", "sweep": "s", "limit": 3},
         {"op": "cancel", "select": {"names": ["no"]}},
         {"op": "limit_group", "group": "g", "max_running": 2},
         {"op": "gpu_add", "gpus": ["0"]},

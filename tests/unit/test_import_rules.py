@@ -51,7 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "__version__",
         *ADAPTERS,
     },
-    "cli": TO_FRONT_ENDS,
+    "cli": TO_FRONT_ENDS | {"web.tokens"},  # the keys to the page are made on the command line
     "library": TO_FRONT_ENDS,
     "web": TO_FRONT_ENDS,
     "compat": TO_FRONT_ENDS | {"cli"},  # thin translations into what the command line does
@@ -73,7 +73,7 @@ HARMLESS = {
 
 # Every library that is not Python's own, and the only places that may know it.
 THIRD_PARTY: dict[str, set[str]] = {
-    "msgspec": {"api.messages", "daemon", "store"},
+    "msgspec": {"api.messages", "daemon", "store", "web"},
     "yaml": {"sweep.yamltext", "batch.documents"},
     "cloudpickle": {"library.pickling", "library.worker"},
     "pynvml": {"inventory.nvml"},
@@ -81,8 +81,8 @@ THIRD_PARTY: dict[str, set[str]] = {
     "psutil": {"executors"},
     "rich": {"cli"},
     "textual": {"cli"},
-    "starlette": {"daemon"},
-    "uvicorn": {"daemon"},
+    "starlette": {"web"},
+    "uvicorn": {"web"},
     "optuna": {"sweep"},
     "apprise": {"daemon"},
 }

@@ -83,6 +83,7 @@ class Submit(Request, tag="submit"):
     cwd: str
     env: dict[str, str]
     user: str = ""
+    env_of: JobId | None = None  # the environment of that job is taken instead of `env`
     token: Annotated[str, Meta(max_length=100)] | None = None  # the same one when it is repeated
     attached: bool = False  # the client runs the (single) job in its own terminal: see Attach
 
@@ -95,6 +96,87 @@ class List(Request, tag="list"):
     user: str | None = None
     all: bool = False  # finished ones of any age too; else the last few of them
     limit: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+
+
+class Browse(Request, tag="browse"):
+    """One window of a long list, cheap however long it is. Answer: `jobs`, `total`, `version`.
+
+    `total` is the count before `offset` and `limit`; `version` is that of the state (see Watch)
+    before which nothing was left out. Each job has `id`, `name`, `state`, `group`, `priority`,
+    `user`, `command` (shortened), `need` (`gpus`, `share`, `mem_mib`, `mem`, `cpus`), `gpus`,
+    `attempt`, `submitted_at_ms`, `started_at_ms`, `ended_at_ms`, `exit_code`, `signal`, `reason`
+    (in words), `reason_kind`, `point`, and of those that wait `position`, from 1.
+    """
+
+    states: Annotated[list[str], Meta(max_length=20)] = []
+    group: Annotated[str, Meta(max_length=1000)] | None = None
+    user: Annotated[str, Meta(max_length=1000)] | None = None
+    # Words that must all be found in the id, name, group or command.
+    text: Annotated[str, Meta(max_length=1000)] = ""
+    # standing: what runs, what waits in its order, what is held, what ended (the latest first)
+    sort: Literal[
+        "standing", "id", "name", "state", "group", "priority", "user", "started", "ended", "time"
+    ] = "standing"
+    descending: bool = False
+    offset: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
+    limit: Annotated[int, Meta(ge=0, le=1_000)] = 100
+
+
+class Watch(Request, tag="watch"):
+    """Hear that things have changed, from now on, on this connection.
+
+    Lines `{"ok": true, "event": "changed", "version", "changed", "many", "at_ms", "counts",
+    "gpus", "paused", "paused_groups", "cpus"}`, the first at once and further ones at most every
+    `every_ms`. `changed` has the ids of the jobs that have changed since the line before; with
+    `many` there are more than it names. `gpus` is left out when they are as they were. A client
+    that does not read misses lines, never changes. Further requests are answered in between.
+    """
+
+    every_ms: Annotated[int, Meta(ge=50, le=60_000)] = 250
+
+
+class Attempts(Request, tag="attempts"):
+    """What ran on the GPUs lately: attempts that have ended since a moment, or have not ended.
+
+    Answer: `attempts`, the latest start first: each `id`, `attempt`, `name`, `state`, `gpus`,
+    `started_at_ms`, `ended_at_ms`; `more` if there are more than `limit`; `now_ms`.
+    """
+
+    since_ms: Millis
+    limit: Annotated[int, Meta(ge=1, le=20_000)] = 5_000
+
+
+class Forecast(Request, tag="forecast"):
+    """What should start next, by the run times of earlier jobs. Answer: `starts`, `now_ms`.
+
+    Each start: `id`, `name`, `gpus`, `starts_at_ms`, `ends_at_ms` or null. There are none for
+    what nothing is known of, and none at all with a very long queue.
+    """
+
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+
+
+class Sweeps(Request, tag="sweeps"):
+    """Answer: `sweeps`, the newest first.
+
+    Each `sweep` (the name, which is a group), `points`, `counts` by state (of the latest job of
+    each point), `last_id`, `submitted_at_ms`.
+    """
+
+    limit: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
+
+
+class SweepPoints(Request, tag="sweep_points"):
+    """The latest job of each point of a sweep, in the order in which the points were queued.
+
+    Answer: `points`: each `id`, `state`, `params`, `gpus`, `attempt`, `exit_code`, `signal`,
+    `submitted_at_ms`, `started_at_ms`, `ended_at_ms`; `total`; `counts`; `varied`, the names of
+    the parameters that differ between points.
+    """
+
+    sweep: Annotated[str, Meta(max_length=1000)]
+    offset: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
+    limit: Annotated[int, Meta(ge=0, le=100_000)] = 1_000
 
 
 class Show(Request, tag="show"):
@@ -266,6 +348,36 @@ class Status(Request, tag="status"):
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 20
 
 
+class PageSettings(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Where the page is served, and to whom."""
+
+    host: Annotated[str, Meta(min_length=1, max_length=255)] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 4004
+    names: Annotated[list[Annotated[str, Meta(max_length=255)]], Meta(max_length=50)] = []
+    tls_cert: Annotated[str, Meta(max_length=4096)] | None = None
+    tls_key: Annotated[str, Meta(max_length=4096)] | None = None
+    behind_proxy: bool = False  # which has TLS, and a name among `names`
+    metrics: bool = False
+
+
+class PageStart(Request, tag="page_start"):
+    """Serve the page, in a process of its own. Answer: `url`, `pid`, `started`, `settings`.
+
+    Only the settings in `changes` change; a page that runs with others is started anew. They are
+    kept until PageStop, and the page comes back with the next daemon.
+    """
+
+    changes: dict[str, Any] = {}
+
+
+class PageStop(Request, tag="page_stop"):
+    """End the page, and forget its settings. Answer: `stopped`, false if there was none."""
+
+
+class PageStatus(Request, tag="page_status"):
+    """Answer: `running`, and of a page that runs `url`, `pid`, `settings`."""
+
+
 class Hello(Request, tag="hello"):
     """Answer: `pid`, `version`, `api`, `socket`, `home`, `started_at_ms`, `uptime_s`."""
 
@@ -302,8 +414,9 @@ class AttachStarted(Request, tag="attach_started"):
 
 
 AnyRequest = (
-    Submit | List | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release
-    | Remove | Edit | Pause | Resume | LimitGroup | Gpus | GpuHistory | JobHistory
-    | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain
-    | GpuResume | ConfigGet | ConfigSet | Status | Hello | Shutdown | Attach | AttachStarted
+    Submit | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | Show | Why
+    | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit | Pause | Resume
+    | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles | ProfilesForget | GpuAdd | GpuRemove
+    | GpuDrain | GpuResume | ConfigGet | ConfigSet | Status | PageStart | PageStop | PageStatus
+    | Hello | Shutdown | Attach | AttachStarted
 )  # fmt: skip

@@ -18,6 +18,7 @@ SECTIONS = (
         "The queue and the machine",
         ("status", "pause", "resume", "gpus", "profiles", "config", "daemon"),
     ),
+    ("The page", ("web", "token")),
     ("Help", ("help", "completion")),
 )
 

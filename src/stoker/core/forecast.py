@@ -6,9 +6,10 @@ whoever needs its GPUs gets no answer rather than a guess.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from itertools import islice
 
 from stoker.core import events as ev
 from stoker.core.model import Exit, Job, copied
@@ -26,7 +27,30 @@ def expected_start_ms(state: State, job_id: int, expect: Expect) -> int | None:
     """When a waiting job is expected to start; None if that can't be told."""
     if len(state.jobs) > MOST_JOBS or state.paused:
         return None
-    return _Future(state, expect).start_of(job_id)
+    future = _Future(state, expect)
+    for start in future.starts():
+        if start.job_id == job_id:
+            return start.starts_at_ms
+        if not future.still_waits(job_id):
+            return None
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedStart:
+    """What is expected of a job that waits; the end is None where nothing is known of it."""
+
+    job_id: int
+    gpus: tuple[str, ...]
+    starts_at_ms: int
+    ends_at_ms: int | None
+
+
+def expected_starts(state: State, expect: Expect, most: int) -> list[ExpectedStart]:
+    """What is expected to start next, soonest first; none if that can't be told."""
+    if len(state.jobs) > MOST_JOBS or state.paused:
+        return []
+    return list(islice(_Future(state, expect).starts(), most))
 
 
 class _Future:
@@ -46,7 +70,11 @@ class _Future:
         for job_id in self._state.active:
             self._expect_end(self._state.jobs[job_id])
 
-    def start_of(self, job_id: int) -> int | None:
+    def still_waits(self, job_id: int) -> bool:
+        return job_id in self._state.jobs
+
+    def starts(self) -> Iterator[ExpectedStart]:
+        """Each start as it comes."""
         state = self._state
         for _ in range(MOST_STEPS):
             for placement in Scan(state).starts():
@@ -58,25 +86,21 @@ class _Future:
                     )
                 )
                 state.apply(ev.AttemptStarted(state.now_ms, job.id, number, None))
-                if job.id == job_id:
-                    return state.now_ms
-                self._expect_end(job)
+                ends_at_ms = self._expect_end(job)
+                yield ExpectedStart(job.id, tuple(placement.gpus), state.now_ms, ends_at_ms)
             if not self._advance():
-                return None
-            if job_id not in state.jobs:
-                return None
-        return None
+                return
 
-    def _expect_end(self, job: Job) -> None:
+    def _expect_end(self, job: Job) -> int | None:
         attempt = job.active
         assert attempt is not None
         known = [ms for ms in (self._expect(job.id), job.terms.time_limit_ms) if ms is not None]
-        if known:
-            started = (
-                attempt.placed_at_ms if attempt.started_at_ms is None else attempt.started_at_ms
-            )
-            end = max(started + min(known), self._state.now_ms + 1)
-            heappush(self._ends, (end, job.id, attempt.number))
+        if not known:
+            return None
+        started = attempt.placed_at_ms if attempt.started_at_ms is None else attempt.started_at_ms
+        end = max(started + min(known), self._state.now_ms + 1)
+        heappush(self._ends, (end, job.id, attempt.number))
+        return end
 
     def _advance(self) -> bool:
         """Go to the next moment at which something happens; False if nothing will."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, assert_never
@@ -14,13 +15,16 @@ from stoker import __version__
 from stoker.api import messages as msg
 from stoker.core.model import FINAL, JobState
 from stoker.daemon import devices, orders, settings, show
+from stoker.daemon.browsing import Browsing
 from stoker.daemon.followers import Followers
 from stoker.daemon.loop import Rounds
+from stoker.daemon.page import Page
 from stoker.daemon.selecting import selected
 from stoker.daemon.server import Connection
 from stoker.daemon.submission import submission
 from stoker.daemon.telemetry import Telemetry
 from stoker.daemon.terminals import Terminals
+from stoker.daemon.watchers import Watchers
 from stoker.engine import Answer, Decided, Wish
 from stoker.errors import Failed, NotFound, StokerError, Unavailable, UsageError
 from stoker.inventory.auto import AutoInventory
@@ -46,6 +50,9 @@ class Handlers:
     telemetry: Telemetry
     terminals: Terminals
     followers: Followers
+    browsing: Browsing
+    watchers: Watchers
+    page: Page
     home: str
     socket: str
     attempts: Path
@@ -53,6 +60,7 @@ class Handlers:
     started_at_ms: int
     started_monotonic: float
     connections: set[Connection] = field(default_factory=set)
+    _under_way: set[asyncio.Task[dict[str, Any]]] = field(default_factory=set)
 
     def handle(self, request: msg.AnyRequest, connection: Connection) -> None:
         """Answer a request, now or after its turn."""
@@ -73,6 +81,8 @@ class Handlers:
         views = self.views
         match request:
             case msg.Submit():
+                if request.env_of is not None:
+                    request.env = self._environment_of(request.env_of)
                 defaults = settings.defaults_of(self.store.settings())
                 self._ask(submission(request, views, defaults), connection, "ids")
             case msg.Cancel(select=select):
@@ -115,6 +125,18 @@ class Handlers:
                 self._ask(orders.forget_profiles(kinds, everything), connection, "kinds")
             case msg.List():
                 self._list(request, connection)
+            case msg.Browse():
+                self.browsing.browse(request, connection)
+            case msg.Watch(every_ms=every_ms):
+                self.watchers.watch(every_ms, connection)
+            case msg.Attempts():
+                self.browsing.attempts(request, connection)
+            case msg.Forecast():
+                self.browsing.forecast(request, connection)
+            case msg.Sweeps():
+                self.browsing.sweeps(request, connection)
+            case msg.SweepPoints():
+                self.browsing.sweep_points(request, connection)
             case msg.Show(select=select):
                 ids = self._selected(select)
                 connection.answer(jobs=self._shower().with_attempts(self.rounds.state, ids))
@@ -130,6 +152,12 @@ class Handlers:
                 self.followers.follow(group, connection)
             case msg.Status():
                 self._status(request, connection)
+            case msg.PageStart(changes=changes):
+                self._later(self.page.start(changes), connection)
+            case msg.PageStop():
+                self._later(self._stop_page(), connection)
+            case msg.PageStatus():
+                connection.answer(**self.page.status())
             case msg.Hello():
                 connection.answer(**self._hello())
             case msg.ConfigGet(name=name):
@@ -155,6 +183,34 @@ class Handlers:
                 connection.answer(**({key: answer.value} if key is not None else {}))
 
         self.rounds.ask(wish, reply)
+
+    def _later(self, work: Coroutine[Any, Any, dict[str, Any]], connection: Connection) -> None:
+        """Answer when something has been done that takes its time."""
+
+        def done(task: asyncio.Task[dict[str, Any]]) -> None:
+            self._under_way.discard(task)
+            if task.cancelled():
+                return
+            error = task.exception()
+            if error is None:
+                connection.answer(**task.result())
+            elif isinstance(error, StokerError):
+                connection.fail(error)
+            else:
+                log.error("a request failed", exc_info=error)
+                connection.fail(Failed("something went wrong inside the daemon", "see its log"))
+
+        task = asyncio.get_running_loop().create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(done)
+
+    async def _stop_page(self) -> dict[str, Any]:
+        return {"stopped": await self.page.stop()}
+
+    def _environment_of(self, job_id: int) -> dict[str, str]:
+        if not self.views.between(job_id, job_id):
+            raise NotFound(f"there is no job {job_id}", "see `stoker ls --all`")
+        return dict(self.store.launch(job_id).env)
 
     # ------------------------------------------------------------------ questions
 

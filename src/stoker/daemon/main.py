@@ -23,15 +23,18 @@ from stoker import __version__
 from stoker.api.paths import Home, make_private, socket_address
 from stoker.core.model import Cause, Job
 from stoker.core.state import State
-from stoker.daemon import settings
+from stoker.daemon import settings, show
+from stoker.daemon.browsing import Browsing
 from stoker.daemon.clock import SystemClock
 from stoker.daemon.followers import Followers
 from stoker.daemon.handlers import Handlers
 from stoker.daemon.loop import Rounds
 from stoker.daemon.orders import stop_event
+from stoker.daemon.page import KEPT_AS, Page
 from stoker.daemon.server import Connection
 from stoker.daemon.telemetry import Telemetry
 from stoker.daemon.terminals import Terminals
+from stoker.daemon.watchers import Watchers
 from stoker.engine import Answer, Decided, Engine
 from stoker.errors import AlreadyRunning, StokerError
 from stoker.executors.adoption import Past
@@ -43,6 +46,7 @@ from stoker.executors.processes import stat_of
 from stoker.inventory.auto import AutoInventory
 from stoker.learn.output import last_bytes, says_out_of_memory
 from stoker.ports import StoreFailed
+from stoker.store.browsing import Browser
 from stoker.store.sqlite import SqliteStore
 from stoker.store.views import Views
 
@@ -104,6 +108,19 @@ class Daemon:
         self.followers = Followers(self.rounds)
         self.telemetry = Telemetry(self.rounds, self.inventory, self.store)
         self.telemetry.load()
+        self.watchers = Watchers(
+            self.rounds,
+            self.store,
+            lambda: show.gpus(self.rounds.state, self.telemetry.details()),
+        )
+        self.browsing = Browsing(
+            self.rounds, views, Browser(Path(home.database)), lambda: self.watchers.version
+        )
+        self.page = Page(
+            values.get(KEPT_AS),
+            lambda text: self.store.set_setting(KEPT_AS, text),
+            home.root,
+        )
         self.handlers = Handlers(
             self.rounds,
             self.store,
@@ -112,6 +129,9 @@ class Daemon:
             self.telemetry,
             self.terminals,
             self.followers,
+            self.browsing,
+            self.watchers,
+            self.page,
             home.root,
             home.socket,
             attempts,
@@ -162,6 +182,7 @@ class Daemon:
             self.terminals.tell_reasons,
             self.followers.tell,
             self.telemetry.look,
+            self.watchers.note,
             self._delete_removed,
             self._end_if_done,
         ]
@@ -171,6 +192,7 @@ class Daemon:
         gc.freeze()
         log.info("ready: version %s, pid %d, %d jobs", __version__, os.getpid(), len(state.jobs))
         ready()
+        self.page.come_back()
         await self._ended.wait()
         server.close()
         for connection in list(self.handlers.connections):
@@ -222,6 +244,8 @@ class Daemon:
         self.inventory.stop()
         self.telemetry.save()
         self.executor.close()
+        self.page.close()
+        self.browsing.close()
         self.store.close()
         os.close(self._lock)
 

@@ -137,6 +137,11 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     @property
+    def unread_bytes(self) -> int:
+        """How much of what was said is still on its way to a client that reads slowly."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
     def closed(self) -> bool:
         """True if the client is gone."""
         return self._transport is None or self._transport.is_closing()

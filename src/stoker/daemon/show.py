@@ -28,12 +28,12 @@ class Shower:
 
     def jobs(self, state: State, job_ids: Iterable[int]) -> list[dict[str, Any]]:
         """The jobs, in the order of their ids."""
-        reasons = _Reasons(state, self._draining)
+        reasons = Reasons(state, self._draining)
         return [self._job(row, state, reasons) for row in self._views.rows(job_ids)]
 
     def with_attempts(self, state: State, job_ids: Iterable[int]) -> list[dict[str, Any]]:
         """The jobs, each with all its attempts."""
-        reasons = _Reasons(state, self._draining)
+        reasons = Reasons(state, self._draining)
         jobs = []
         for row in self._views.rows(job_ids):
             job = self._job(row, state, reasons)
@@ -45,7 +45,7 @@ class Shower:
     def why(self, state: State, job_ids: Iterable[int]) -> list[dict[str, Any]]:
         """Why each job stands where it does, and when it will start if that can be told."""
         answers = []
-        expect = _Expect(self._views)
+        expect = Expect(self._views)
         for view in self.jobs(state, job_ids):
             job = state.jobs.get(view["id"])
             answer: dict[str, Any] = {
@@ -58,7 +58,7 @@ class Shower:
             }
             if job is not None and job.state in QUEUED:
                 # Each for itself: jobs alike in all but their order may be held back by others.
-                reason = _Reasons(state, self._draining).of(job)
+                reason = Reasons(state, self._draining).of(job)
                 answer["reason"] = as_data(reason)
                 answer["text"] = words(reason, state.now_ms)
                 answer["jobs_ahead"] = _jobs_ahead(state, job)
@@ -72,7 +72,7 @@ class Shower:
             answers.append(answer)
         return answers
 
-    def _job(self, row: dict[str, Any], state: State, reasons: _Reasons) -> dict[str, Any]:
+    def _job(self, row: dict[str, Any], state: State, reasons: Reasons) -> dict[str, Any]:
         launch: dict[str, Any] = row["launch"]
         need: Need = row["need"]
         terms: Terms = row["terms"]
@@ -117,7 +117,7 @@ class Shower:
             "point": row["point"],
         }
 
-    def _reason(self, row: dict[str, Any], job: Job | None, reasons: _Reasons) -> str | None:
+    def _reason(self, row: dict[str, Any], job: Job | None, reasons: Reasons) -> str | None:
         outcome = outcome_of(row)
         if outcome is not None:
             return outcome_words(outcome)
@@ -180,7 +180,7 @@ def endings(views: Views, job_ids: Iterable[int]) -> list[dict[str, Any]]:
     return found
 
 
-class _Reasons:
+class Reasons:
     """Why jobs wait, in words; jobs that planning can't tell apart share one answer."""
 
     def __init__(self, state: State, draining: bool) -> None:
@@ -189,9 +189,11 @@ class _Reasons:
         self._by_class: dict[int, Reason] = {}
 
     def text(self, job: Job) -> str:
+        """The reason in words."""
         return words(self.of(job), self._state.now_ms)
 
     def of(self, job: Job) -> Reason:
+        """The reason as a value."""
         cls = self._state.ready.class_of(job)
         if cls is None:
             return reason_for(self._state, job)
@@ -203,7 +205,7 @@ class _Reasons:
         return reason
 
 
-class _Expect:
+class Expect:
     """Expected run times: the mean of what jobs of the same kind took."""
 
     def __init__(self, views: Views) -> None:
@@ -212,6 +214,7 @@ class _Expect:
         self._means: dict[str, int | None] = {}
 
     def __call__(self, job_id: int) -> int | None:
+        """How long a job should run; None if nothing is known."""
         if self._kinds is None:
             self._kinds = self._views.kinds_of_unfinished()
         kind = self._kinds.get(job_id, "")

@@ -236,3 +236,84 @@ SELECT j.point, j.id, j.state
 FROM jobs AS j
 JOIN (SELECT point, max(id) AS id FROM jobs WHERE point IN ({marks}) GROUP BY point) AS latest
   ON latest.id = j.id;
+
+-- name: browse_ids
+-- One window of a list; all that is put in is fixed words.
+SELECT j.id
+FROM jobs AS j {index}
+LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
+WHERE {where}
+ORDER BY {order}
+LIMIT ? OFFSET ?;
+
+-- name: browse_count
+SELECT count(*) FROM jobs AS j {index} WHERE {where};
+
+-- name: browse_rows
+SELECT j.id, j.name, j.state, j."group", j.priority, j.user, j.launch, n.body AS need,
+       j.attempt, j.point, j.submitted_at_ms, j.ended_at_ms, j.cause, j.exit_code, j.signal,
+       j.detail, a.gpus, a.placed_at_ms, a.started_at_ms
+FROM jobs AS j
+JOIN needs AS n ON n.id = j.need
+LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
+WHERE j.id IN ({marks});
+
+-- name: positions
+-- Where some jobs stand among those that wait, from 1.
+SELECT id, place
+FROM (SELECT id, row_number() OVER (ORDER BY priority, id) AS place
+      FROM jobs INDEXED BY jobs_unfinished
+      WHERE ended_at_ms IS NULL AND state = 'waiting')
+WHERE id IN ({marks});
+
+-- name: attempts_since
+-- Those that ended after a moment, of jobs that have ended and of jobs that have not.
+SELECT a.job_id, a.number, j.name, coalesce(a.state, j.state), a.gpus,
+       coalesce(a.started_at_ms, a.placed_at_ms) AS began, a.ended_at_ms
+FROM jobs AS j INDEXED BY jobs_ended
+JOIN attempts AS a ON a.job_id = j.id
+WHERE j.ended_at_ms >= ? AND a.ended_at_ms >= ?
+UNION ALL
+SELECT a.job_id, a.number, j.name, coalesce(a.state, j.state), a.gpus,
+       coalesce(a.started_at_ms, a.placed_at_ms) AS began, a.ended_at_ms
+FROM jobs AS j INDEXED BY jobs_unfinished
+JOIN attempts AS a ON a.job_id = j.id
+WHERE j.ended_at_ms IS NULL AND j.attempt > 0 AND (a.ended_at_ms IS NULL OR a.ended_at_ms >= ?)
+ORDER BY began DESC
+LIMIT ?;
+
+-- name: sweep_names
+-- Groups that have points, by the latest job that is a point of each.
+SELECT "group", max(id) AS latest
+FROM jobs
+WHERE "group" IS NOT NULL AND point GLOB 'sweep:*'
+GROUP BY "group"
+ORDER BY latest DESC
+LIMIT ?;
+
+-- name: sweep_counts
+-- How many of a sweep's points are in each state, by the latest job of each.
+SELECT state, count(*)
+FROM (SELECT state, max(id) FROM jobs INDEXED BY jobs_grouped
+      WHERE "group" = ? AND point GLOB 'sweep:*' GROUP BY point)
+GROUP BY state;
+
+-- name: sweep_rows
+-- The latest job of each point, in the order in which the points were first queued.
+SELECT j.id, j.state, j.params, a.gpus, j.attempt, j.exit_code, j.signal, j.submitted_at_ms,
+       coalesce(a.started_at_ms, a.placed_at_ms) AS started_at_ms, j.ended_at_ms
+FROM (SELECT max(id) AS id, min(id) AS first FROM jobs INDEXED BY jobs_grouped
+      WHERE "group" = ? AND point GLOB 'sweep:*' GROUP BY point) AS latest
+JOIN jobs AS j ON j.id = latest.id
+LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
+ORDER BY latest.first
+LIMIT ? OFFSET ?;
+
+-- name: sweep_varied
+-- Each parameter of a sweep's points, in how many points it is, and whether it differs.
+SELECT p.key, count(*), count(DISTINCT p.type || ':' || coalesce(p.value, ''))
+FROM (SELECT max(id) AS id FROM jobs INDEXED BY jobs_grouped
+      WHERE "group" = ? AND point GLOB 'sweep:*' GROUP BY point) AS latest
+JOIN jobs AS j ON j.id = latest.id, json_each(j.params) AS p
+GROUP BY p.key
+ORDER BY min(p.id);

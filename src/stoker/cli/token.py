@@ -1,0 +1,141 @@
+"""`stoker token`: tokens with which scripts may use the HTTP api."""
+
+from __future__ import annotations
+
+from stoker import quantities
+from stoker.api.paths import Home
+from stoker.cli.options import JSON, Option, Positional, Verb, plain
+from stoker.cli.terminal import Cell, Column, out, say, table
+from stoker.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoker.cli.options import Args
+    from stoker.web.tokens import Access, Grant
+
+
+def _access() -> Access:
+    from stoker.web.tokens import Access
+
+    return Access(Home.from_environment())
+
+
+def create(args: Args) -> int:
+    """Make a token and print it: it is shown this once."""
+    lasts_ms = args["lasts"]
+    secret, grant = _access().new_token(
+        args["name"], read_only=args["read_only"], lasts_ms=lasts_ms
+    )
+    if args["json"]:
+        from stoker.api.jsonline import dumps
+
+        out(dumps({"schema": 1, **_described(grant), "token": secret}) + "\n")
+    else:
+        out(f"{secret}\n")
+        say("keep it now: it is not shown again")
+    return 0
+
+
+def ls(args: Args) -> int:
+    """List the tokens and the browsers that were let in."""
+    grants = [grant for grant in _access().grants() if grant.kind != "key"]
+    if args["json"]:
+        from stoker.api.jsonline import dumps
+
+        out(dumps({"schema": 1, "tokens": [_described(grant) for grant in grants]}) + "\n")
+    elif not grants:
+        say("no tokens; `stoker token create NAME` makes one")
+    else:
+        out(_as_table(grants))
+    return 0
+
+
+def revoke(args: Args) -> int:
+    """Make tokens, or browsers, good for nothing at once."""
+    if args["all"] == bool(args["token"]):
+        raise UsageError("name what is to be revoked", "give a name, an id, or --all")
+    access = _access()
+    gone = access.revoke_all() if args["all"] else access.revoke(args["token"])
+    shown = [grant for grant in gone if grant.kind != "key"]
+    say(f"revoked {', '.join(grant.name for grant in shown)}" if shown else "nothing was there")
+    return 0
+
+
+def _described(grant: Grant) -> dict[str, Any]:
+    from stoker.cli.jobtext import iso_times
+
+    return iso_times(
+        {
+            "id": grant.id,
+            "kind": grant.kind,
+            "name": grant.name,
+            "read_only": grant.read_only,
+            "created_at_ms": grant.created_at_ms,
+            "expires_at_ms": grant.expires_at_ms,
+        }
+    )
+
+
+def _as_table(grants: list[Grant]) -> str:
+    from stoker.cli.jobtext import now_ms
+    from stoker.quantities import local_moment_text
+
+    now = now_ms()
+    columns = (
+        Column("ID"), Column("KIND"), Column("NAME", least=8), Column("MAY"), Column("MADE"),
+        Column("ENDS"),
+    )  # fmt: skip
+    cells = [
+        (
+            Cell(grant.id),
+            Cell(grant.kind),
+            Cell(grant.name, "bold"),
+            Cell("read" if grant.read_only else "read, write"),
+            Cell(local_moment_text(grant.created_at_ms, now)),
+            Cell(
+                "" if grant.expires_at_ms is None else local_moment_text(grant.expires_at_ms, now)
+            ),
+        )
+        for grant in grants
+    ]
+    return table(columns, cells)
+
+
+VERB = Verb(
+    "token",
+    "make, list and revoke tokens for scripts that use the HTTP api",
+    verbs=(
+        Verb(
+            "token create", "make a token, and print it this once",
+            run=create,
+            positionals=(Positional("NAME", "what it is for", plain),),
+            options=(
+                Option("read-only", "it may look, but give no orders"),
+                Option("lasts", "how long it is good; for ever unless told", "30d",
+                       quantities.duration_ms),
+                JSON,
+            ),
+            examples=(("stoker token create grafana --read-only", "for a script that only looks"),),
+        ),
+        Verb(
+            "token ls", "list the tokens, and the browsers that were let in",
+            run=ls, options=(JSON,),
+            examples=(("stoker token ls", "names, never the tokens themselves"),),
+        ),
+        Verb(
+            "token revoke", "make tokens or browsers good for nothing, at once",
+            run=revoke,
+            positionals=(Positional("TOKEN", "a token's name, or an id", plain, many=True,
+                                    optional=True),),
+            options=(Option("all", "all of them, browsers too"),),
+            examples=(("stoker token revoke grafana", "by its name"),
+                      ("stoker token revoke --all", "everybody has to ask again")),
+        ),
+    ),
+    examples=(
+        ("stoker token create ci", "a token that may do anything"),
+        ("stoker token ls", "what there is"),
+    ),
+)  # fmt: skip

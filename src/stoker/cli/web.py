@@ -1,0 +1,150 @@
+"""`stoker web`: serve the page, and let this user's browser in."""
+
+from __future__ import annotations
+
+import os
+
+from stoker import quantities
+from stoker.api.client import Client
+from stoker.cli.options import JSON, Option, Verb, plain
+from stoker.cli.terminal import has_terminal, out, say
+from stoker.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoker.cli.options import Args
+
+
+def _port(text: str) -> int:
+    return quantities.whole_number(text, 1, 65_535, "port")
+
+
+def _file(text: str) -> str:
+    path = os.path.abspath(plain(text))
+    if not os.access(path, os.R_OK):
+        raise UsageError(f"{path} can't be read", "name a file in PEM form")
+    return path
+
+
+def _changes(args: Args) -> dict[str, Any]:
+    """The settings that were given, and no others."""
+    if args["metrics"] and args["no_metrics"]:
+        raise UsageError("--metrics and --no-metrics exclude each other", "give one of them")
+    found: dict[str, Any] = {}
+    for key in ("host", "port", "tls_cert", "tls_key"):
+        if args[key] is not None:
+            found[key] = args[key]
+    if args["name"]:
+        found["names"] = args["name"]
+    if args["behind_proxy"]:
+        found["behind_proxy"] = True
+    if args["metrics"] or args["no_metrics"]:
+        found["metrics"] = args["metrics"]
+    return found
+
+
+def web(args: Args) -> int:
+    """Serve the page if it is not served yet, and print an address that lets a browser in."""
+    from stoker.web.tokens import Access
+
+    with Client() as client:
+        page = client.call("page_start", changes=_changes(args))
+        access = Access(client.home)
+    address = f"{page['url']}/enter#{access.new_key(read_only=args['read_only'])}"
+    if args["json"]:
+        from stoker.api.jsonline import dumps
+
+        shown = {"schema": 1, "url": page["url"], "address": address, "pid": page["pid"]}
+        out(dumps(shown) + "\n")
+        return 0
+    out(f"{address}\n")
+    say("this address lets one browser in, once, within ten minutes")
+    if os.environ.get("SSH_CONNECTION"):
+        port = page["settings"]["port"]
+        say(f"from the machine where you sit: ssh -L {port}:localhost:{port} and this one's name")
+    if not args["no_open"] and _has_desktop():
+        _open(address)
+    return 0
+
+
+def _has_desktop() -> bool:
+    there = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(there) and has_terminal() and not os.environ.get("SSH_CONNECTION")
+
+
+def _open(address: str) -> None:
+    import webbrowser
+
+    try:
+        webbrowser.open(address)
+    except (webbrowser.Error, OSError):
+        pass  # The address was printed; it can be opened by hand.
+
+
+def stop(args: Args) -> int:
+    """End the page."""
+    with Client() as client:
+        stopped = client.call("page_stop")["stopped"]
+    say("the page has ended" if stopped else "there was no page")
+    return 0
+
+
+def status(args: Args) -> int:
+    """Tell where the page is."""
+    with Client() as client:
+        page = client.call("page_status")
+    if args["json"]:
+        from stoker.api.jsonline import dumps
+
+        shown = {key: page.get(key) for key in ("running", "url", "pid", "settings")}
+        out(dumps({"schema": 1, **shown}) + "\n")
+    elif page["running"]:
+        out(f"{page['url']}\n")
+    else:
+        out("not running\n")
+    return 0 if page["running"] else 1
+
+
+VERB = Verb(
+    "web",
+    "serve the page, and print an address that lets a browser in",
+    run=web,
+    options=(
+        Option("host", "the address to listen on; 127.0.0.1 unless told", "ADDRESS"),
+        Option("port", "the port; 4004 unless told", "N", _port),
+        Option("name", "another host name under which the page may be asked for; may be repeated",
+               "NAME", repeat=True),
+        Option("tls-cert", "the certificate, for TLS", "FILE", _file, files="file"),
+        Option("tls-key", "its key", "FILE", _file, files="file"),
+        Option("behind-proxy", "a proxy in front of the page has TLS"),
+        Option("metrics", "serve /metrics for Prometheus too, to those who have a token"),
+        Option("no-metrics", "do so no longer"),
+        Option("read-only", "let this browser look, but give no orders"),
+        Option("no-open", "open no browser"),
+        JSON,
+    ),
+    verbs=(
+        Verb(
+            "web stop", "end the page, and forget its settings",
+            run=stop,
+            examples=(("stoker web stop", "the daemon goes on without it"),),
+        ),
+        Verb(
+            "web status", "tell where the page is; exit code 1 if it is not served",
+            run=status, options=(JSON,),
+            examples=(("stoker web status", "its address, without a way in"),),
+        ),
+    ),
+    examples=(
+        ("stoker web", "prints an address that is good once"),
+        ("stoker web --port 8080 --read-only", "to look at only, on another port"),
+        ("ssh -L 4004:localhost:4004 gpubox stoker web", "the page of another machine"),
+    ),
+    notes=(
+        "The daemon serves the page, in a process of its own, until `stoker web stop`; options "
+        "that are given are kept, and the page comes back when the daemon is restarted. An "
+        "address that other machines reach is refused without a token and TLS.",
+    ),
+)  # fmt: skip

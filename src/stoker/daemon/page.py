@@ -1,0 +1,243 @@
+"""The page's process, as the daemon's child: started when it is wanted, and ended with the daemon.
+
+It is a process of its own so that whatever the network does is never done in the loop that starts
+jobs. A page that ends although it was not told to is started again, later and later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from stoker.api.messages import PageSettings
+from stoker.errors import Failed, StokerError, UsageError, from_wire
+
+log = logging.getLogger("stoker.daemon")
+
+KEPT_AS = "page"
+_READY_WITHIN_S = 60.0
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+_GRACE_S = 3.0
+_GOOD_AFTER_S = 60.0  # A page that ran so long begins with short pauses again.
+
+
+@dataclass(slots=True, eq=False)
+class _Child:
+    pid: int
+    pidfd: int
+    life_fd: int
+    settings: PageSettings
+    url: str = ""
+    started_at_s: float = 0.0
+    wanted: bool = True
+
+
+class Page:
+    """At most one page at a time."""
+
+    def __init__(
+        self, remembered: str | None, remember: Callable[[str | None], None], home: str
+    ) -> None:
+        self._remember = remember
+        self._home = home
+        self._settings: PageSettings | None = None
+        if remembered:
+            try:
+                self._settings = msgspec.json.decode(remembered, type=PageSettings)
+            except msgspec.DecodeError:
+                log.warning("the settings of the page can't be read, and are forgotten")
+        self._child: _Child | None = None
+        self._pause_s = _FIRST_PAUSE_S
+        self._again: asyncio.TimerHandle | None = None
+        self._queue = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def come_back(self) -> None:
+        """With a new daemon: serve the page again if the last one did."""
+        if self._settings is not None:
+            self._task(self._start_again())
+
+    # ------------------------------------------------------------------ orders
+
+    async def start(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """See api.messages.PageStart."""
+        async with self._queue:
+            known = msgspec.structs.asdict(self._settings or PageSettings())
+            unknown = set(changes) - set(known)
+            if unknown:
+                raise UsageError(f"the page has no setting {sorted(unknown)[0]}", "")
+            try:
+                settings = msgspec.convert({**known, **changes}, PageSettings)
+            except msgspec.ValidationError as error:
+                raise UsageError(f"that is no setting of the page: {error}", "") from None
+            child = self._child
+            if child is not None and child.url and child.settings == settings:
+                return self._described(child, started=False)
+            await self._end()
+            try:
+                child = await self._spawn(settings, again=False)
+            except StokerError:
+                if self._settings is not None:
+                    self._task(self._start_again())  # It stays as it was.
+                raise
+            self._settings = settings
+            self._remember(msgspec.json.encode(settings).decode())
+            return self._described(child, started=True)
+
+    async def stop(self) -> bool:
+        """See api.messages.PageStop."""
+        async with self._queue:
+            was_wanted = self._settings is not None
+            self._settings = None
+            self._remember(None)
+            await self._end()
+            return was_wanted
+
+    def status(self) -> dict[str, Any]:
+        """See api.messages.PageStatus."""
+        child = self._child
+        if child is None or not child.url:
+            return {"running": False, "wanted": self._settings is not None}
+        return {"running": True, "wanted": True, **self._described(child)}
+
+    def close(self) -> None:
+        """The daemon ends: so does the page, when it sees that nobody holds its line any more."""
+        if self._again is not None:
+            self._again.cancel()
+        if self._child is not None:
+            self._child.wanted = False
+            self._let_go(self._child)
+
+    def _described(self, child: _Child, **more: Any) -> dict[str, Any]:
+        settings = msgspec.structs.asdict(child.settings)
+        return {"url": child.url, "pid": child.pid, "settings": settings, **more}
+
+    # ------------------------------------------------------------------ the process
+
+    async def _spawn(self, settings: PageSettings, *, again: bool) -> _Child:
+        """Start it, and wait until it serves."""
+        ready, report = os.pipe()
+        life, held = os.pipe()
+        for fd in (report, life):
+            os.set_inheritable(fd, True)
+        command = [
+            sys.executable, "-P", "-m", "stoker.web.main", str(report), str(life),
+            msgspec.json.encode(settings).decode(), *(["again"] if again else []),
+        ]  # fmt: skip
+        env = {**os.environ, "STOKER_HOME": self._home}
+        try:
+            pid = os.posix_spawn(command[0], command, env)
+        except OSError as error:
+            os.close(held)
+            os.close(ready)
+            raise Failed(f"the page could not be started: {error.strerror}", "") from None
+        finally:
+            os.close(report)
+            os.close(life)
+        loop = asyncio.get_running_loop()
+        child = _Child(pid, os.pidfd_open(pid), held, settings, started_at_s=loop.time())
+        self._child = child
+        loop.add_reader(child.pidfd, self._ended, child)
+        try:
+            line = await _line(ready)
+        finally:
+            os.close(ready)
+        word, _, rest = line.partition("\t")
+        if word == "ready" and rest:
+            child.url = rest
+            log.info("the page is served at %s by process %d", child.url, child.pid)
+            return child
+        await self._end()
+        message, _, hint = rest.partition("\t")
+        if message:
+            raise from_wire({"code": word, "message": message, "hint": hint})
+        raise Failed("the page could not be started", "see the daemon's log")
+
+    async def _end(self) -> None:
+        """End the page, and wait until it has let go of its port."""
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        child = self._child
+        if child is None:
+            return
+        child.wanted = False
+        self._let_go(child)
+        for _ in range(int(_GRACE_S / 0.01)):
+            if self._child is not child:
+                return
+            await asyncio.sleep(0.01)
+        signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
+        while self._child is child:
+            await asyncio.sleep(0.01)
+
+    def _let_go(self, child: _Child) -> None:
+        if child.life_fd >= 0:
+            os.close(child.life_fd)
+            child.life_fd = -1
+
+    def _ended(self, child: _Child) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(child.pidfd)
+        os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED)
+        os.close(child.pidfd)
+        self._let_go(child)
+        assert self._child is child
+        self._child = None
+        if child.wanted and child.url:
+            log.warning("the page's process has ended by itself")
+            if loop.time() - child.started_at_s > _GOOD_AFTER_S:
+                self._pause_s = _FIRST_PAUSE_S
+            self._try_later()
+
+    def _try_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._again = loop.call_later(self._pause_s, lambda: self._task(self._start_again()))
+        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _start_again(self) -> None:
+        async with self._queue:
+            if self._settings is None or self._child is not None:
+                return
+            try:
+                await self._spawn(self._settings, again=True)
+            except StokerError as error:
+                log.warning("the page is not served: %s", error.message)
+                self._try_later()
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _line(fd: int) -> str:
+    """The one line that the page reports; empty if it ended without a word."""
+    os.set_blocking(fd, False)
+    loop = asyncio.get_running_loop()
+    text = b""
+    readable = asyncio.Event()
+    loop.add_reader(fd, readable.set)
+    try:
+        async with asyncio.timeout(_READY_WITHIN_S):
+            while not text.endswith(b"\n"):
+                await readable.wait()
+                readable.clear()
+                chunk = os.read(fd, 65_536)
+                if not chunk:
+                    break
+                text += chunk
+    except TimeoutError:
+        return ""
+    finally:
+        loop.remove_reader(fd)
+    return text.decode(errors="replace").rstrip("\n")

@@ -1,0 +1,300 @@
+"""Windows of long lists, read on a connection of their own.
+
+The reader may be used by another thread than the writer's: what it reads is the last commit, and
+neither waits for the other. A question that takes too long is given up. Values always travel as
+SQL parameters; the only text put into a query is written in this file.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from stoker.core.model import ACTIVE, FINAL
+from stoker.errors import Unavailable
+from stoker.store.named_sql import queries
+
+LONGEST_S = 5.0
+_COMMAND_CHARS = 300
+_STEPS_BETWEEN_LOOKS = 100_000  # at the clock: often enough, and not felt
+
+_UNFINISHED = ("INDEXED BY jobs_unfinished", "j.ended_at_ms IS NULL")
+_ENDED = ("INDEXED BY jobs_ended", "j.ended_at_ms IS NOT NULL")
+_ALL = ("", "1")
+
+_COMMAND = (
+    "coalesce(json_extract(j.launch, '$.shell'),"
+    " (SELECT group_concat(value, ' ') FROM json_each(j.launch, '$.argv')))"
+)
+_BEGAN = "coalesce(a.started_at_ms, a.placed_at_ms)"
+_STANDING = (
+    "CASE j.state WHEN 'running' THEN 0 WHEN 'stopping' THEN 0 WHEN 'waiting' THEN 1 ELSE 2 END",
+    f"CASE WHEN j.state IN ('running', 'stopping') THEN {_BEGAN} END",
+    "j.priority",
+    "j.id",
+)
+_STATE = (
+    "CASE j.state WHEN 'running' THEN 0 WHEN 'stopping' THEN 1 WHEN 'waiting' THEN 2"
+    " WHEN 'held' THEN 3 WHEN 'failed' THEN 4 WHEN 'lost' THEN 5 WHEN 'skipped' THEN 6"
+    " WHEN 'cancelled' THEN 7 ELSE 8 END"
+)
+# What a list can be sorted by. Jobs without such a value come last either way.
+_SORTS = {
+    "id": "j.id",
+    "name": "j.name COLLATE NOCASE",
+    "state": _STATE,
+    "group": 'j."group" COLLATE NOCASE',
+    "priority": "j.priority",
+    "user": "j.user",
+    "started": f"CASE WHEN j.state NOT IN ('waiting', 'held') THEN {_BEGAN} END",
+    "ended": "j.ended_at_ms",
+    "time": f"CASE WHEN j.state NOT IN ('waiting', 'held') THEN"
+    f" coalesce(j.ended_at_ms, :now) - {_BEGAN} END",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which jobs, in which order, and which part of the list; see api.messages.Browse."""
+
+    states: Sequence[str] = ()
+    group: str | None = None
+    user: str | None = None
+    text: str = ""
+    sort: str = "standing"
+    descending: bool = False
+    offset: int = 0
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of a list, and how long the whole is."""
+
+    rows: list[dict[str, Any]]
+    total: int
+
+
+class Browser:
+    """Questions about many jobs at once, each answered from one moment's record."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        self._sql = queries()
+        self._until = 0.0
+        self._connection.set_progress_handler(self._is_late, _STEPS_BETWEEN_LOOKS)
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._connection.close()
+
+    # ------------------------------------------------------------------ questions
+
+    def window(self, wanted: Wanted, now_ms: int) -> Window:
+        """A part of the list, with the place of each that waits."""
+        with self._one_moment():
+            ids, total = self._ids(wanted, now_ms)
+            rows = {row["id"]: row for row in self._rows(ids)}
+            waiting = [i for i in ids if i in rows and rows[i]["state"] == "waiting"]
+            places = dict(self._in(self._sql["positions"], waiting))
+        for job_id in waiting:
+            rows[job_id]["position"] = places.get(job_id)
+        return Window([rows[job_id] for job_id in ids if job_id in rows], total)
+
+    def attempts_since(self, since_ms: int, limit: int) -> list[dict[str, Any]]:
+        """Attempts that ended after a moment or have not ended, the latest first."""
+        with self._one_moment():
+            values = (since_ms, since_ms, since_ms, limit)
+            found = self._run(self._sql["attempts_since"], values).fetchall()
+        names = ("id", "attempt", "name", "state", "gpus", "started_at_ms", "ended_at_ms")
+        rows = [dict(zip(names, row, strict=True)) for row in found]
+        for row in rows:
+            row["gpus"] = _list(row["gpus"])
+        return rows
+
+    def names(self, job_ids: Sequence[int]) -> dict[int, str | None]:
+        """The names of some jobs."""
+        with self._one_moment():
+            return {row["id"]: row["name"] for row in self._rows(job_ids)}
+
+    def sweeps(self, limit: int) -> list[dict[str, Any]]:
+        """The sweeps, the newest first, with the states of their points."""
+        found = []
+        with self._one_moment():
+            for name, last_id in self._run(self._sql["sweep_names"], (limit,)).fetchall():
+                counts = dict(self._run(self._sql["sweep_counts"], (name,)).fetchall())
+                [last] = self._rows([last_id])
+                found.append(
+                    {
+                        "sweep": name,
+                        "points": sum(counts.values()),
+                        "counts": counts,
+                        "last_id": last_id,
+                        "submitted_at_ms": last["submitted_at_ms"],
+                    }
+                )
+        return found
+
+    def sweep(self, name: str, offset: int, limit: int) -> dict[str, Any]:
+        """A part of a sweep's points, and what is to be known of all of them."""
+        with self._one_moment():
+            counts = dict(self._run(self._sql["sweep_counts"], (name,)).fetchall())
+            total = sum(counts.values())
+            parameters = self._run(self._sql["sweep_varied"], (name,)).fetchall()
+            cursor = self._run(self._sql["sweep_rows"], (name, limit, offset))
+            names = [column[0] for column in cursor.description]
+            points = [dict(zip(names, row, strict=True)) for row in cursor]
+        for point in points:
+            point["params"] = json.loads(point["params"]) if point["params"] else {}
+            point["gpus"] = _list(point["gpus"])
+            if point["state"] in ("waiting", "held"):
+                point["started_at_ms"] = None
+        varied = [
+            key for key, many, values in parameters if values > 1 or many < total or total == 1
+        ]
+        return {"points": points, "total": total, "counts": counts, "varied": varied}
+
+    # ------------------------------------------------------------------ their parts
+
+    def _ids(self, wanted: Wanted, now_ms: int) -> tuple[list[int], int]:
+        """The ids of the window, and how many there are in all."""
+        ids: list[int] = []
+        total = 0
+        offset, room = wanted.offset, wanted.limit
+        for (index, scope), order in _parts(wanted):
+            where, values = _condition(wanted)
+            where = f"{scope} AND {where}"
+            query = self._sql["browse_count"].format(index=index, where=where)
+            [count] = self._run(query, values).fetchone()
+            total += count
+            if room and offset < count:
+                query = self._sql["browse_ids"].format(index=index, where=where, order=order)
+                query = query.replace(":now", str(int(now_ms)))
+                found = self._run(query, [*values, room, offset]).fetchall()
+                ids += [row[0] for row in found]
+                room -= len(found)
+            offset = max(0, offset - count)
+        return ids, total
+
+    def _rows(self, job_ids: Sequence[int]) -> Iterator[dict[str, Any]]:
+        names = (
+            "id", "name", "state", "group", "priority", "user", "launch", "need", "attempt",
+            "point", "submitted_at_ms", "ended_at_ms", "cause", "exit_code", "signal", "detail",
+            "gpus", "placed_at_ms", "started_at_ms",
+        )  # fmt: skip
+        for values in self._in(self._sql["browse_rows"], job_ids):
+            row = dict(zip(names, values, strict=True))
+            row["gpus"] = _list(row["gpus"])
+            row["need"] = _need(row["need"])
+            row["command"] = _command(row.pop("launch"))
+            placed = row.pop("placed_at_ms")
+            row["started_at_ms"] = row["started_at_ms"] or placed
+            if row["state"] not in ACTIVE | FINAL or row["attempt"] == 0:
+                row["started_at_ms"] = None
+            row["position"] = None
+            yield row
+
+    def _in(self, query: str, job_ids: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+        for start in range(0, len(job_ids), 500):
+            part = job_ids[start : start + 500]
+            yield from self._run(query.format(marks=",".join("?" * len(part))), part)
+
+    def _run(self, query: str, values: Sequence[Any]) -> sqlite3.Cursor:
+        return self._connection.execute(query, values)
+
+    @contextmanager
+    def _one_moment(self) -> Iterator[None]:
+        """All that is read within is of one commit, and does not take for ever."""
+        self._until = time.monotonic() + LONGEST_S
+        try:
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._until = time.monotonic() + LONGEST_S
+                self._connection.execute("ROLLBACK")
+        except sqlite3.OperationalError as error:
+            if "interrupted" not in str(error):
+                raise
+            raise Unavailable(
+                f"the list is so long that it took more than {LONGEST_S:.0f} s",
+                "name a state or a group",
+            ) from None
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._until
+
+
+def _parts(wanted: Wanted) -> list[tuple[tuple[str, str], str]]:
+    """The stretches of which the list is made, each with its order."""
+    direction = "DESC" if wanted.descending else "ASC"
+    if wanted.sort != "standing":
+        key = _SORTS[wanted.sort]
+        if wanted.sort == "id":
+            return [(_ALL, f"j.id {direction}")]
+        return [(_ALL, f"{key} IS NULL, {key} {direction}, j.id {direction}")]
+    # The index of what has ended gives its order, so that a long past costs nothing.
+    other = "ASC" if wanted.descending else "DESC"
+    ended = f"j.ended_at_ms {other}, j.state {other}, j.id {other}"
+    parts = [
+        (_UNFINISHED, ", ".join(f"{key} {direction}" for key in _STANDING)),
+        (_ENDED, ended),
+    ]
+    return parts[::-1] if wanted.descending else parts
+
+
+def _condition(wanted: Wanted) -> tuple[str, list[Any]]:
+    conditions, values = ["1"], list[Any]()
+    if wanted.states:
+        conditions.append(f"j.state IN ({','.join('?' * len(wanted.states))})")
+        values += wanted.states
+    if wanted.group is not None:
+        conditions.append('j."group" = ?')
+        values.append(wanted.group)
+    if wanted.user is not None:
+        conditions.append("j.user = ?")
+        values.append(wanted.user)
+    for word in wanted.text.split()[:10]:
+        escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        either = [f"{place} LIKE ? ESCAPE '\\'" for place in ("j.name", 'j."group"', _COMMAND)]
+        conditions.append(f"({' OR '.join(either)} OR CAST(j.id AS TEXT) = ?)")
+        values += [f"%{escaped}%"] * 3 + [word]
+    return " AND ".join(conditions), values
+
+
+@lru_cache(maxsize=1024)
+def _need(body: str) -> dict[str, Any]:
+    need = json.loads(body)
+    share = need.get("share_milli")
+    return {
+        "gpus": need["gpus"],
+        "share": None if share is None else share / 1000,
+        "mem_mib": need["mem_mib"],
+        "mem": "auto" if need.get("kind") is not None else None,
+        "cpus": need["cpus"],
+    }
+
+
+def _list(body: str | None) -> list[str]:
+    found: list[str] = json.loads(body) if body else []
+    return found
+
+
+def _command(launch: str) -> str:
+    """The command as a person would type it, no longer than a list can show."""
+    fields = json.loads(launch)
+    text: str = fields["shell"] if fields["shell"] is not None else shlex.join(fields["argv"])
+    return text if len(text) <= _COMMAND_CHARS else text[: _COMMAND_CHARS - 1] + "…"

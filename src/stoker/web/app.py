@@ -1,0 +1,259 @@
+"""The application behind the guard: the table's endpoints, the feed, and the files of the page."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import mimetypes
+from collections.abc import Awaitable, Callable
+from functools import cache
+from importlib.resources import files
+from typing import Any, get_origin, get_type_hints
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from stoker.errors import (
+    Failed,
+    NotFound,
+    StokerError,
+    Unavailable,
+    Unreachable,
+    UsageError,
+)
+from stoker.web import bodies, logs, metrics, openapi
+from stoker.web.endpoints import ENDPOINTS, Asked, Endpoint, House
+from stoker.web.guard import COOKIE, Guard, Visitor
+from stoker.web.submitting import decoded
+from stoker.web.tokens import BROWSER_LASTS_MS, Access
+
+log = logging.getLogger("stoker.web")
+
+_STATUS: dict[type[StokerError], int] = {
+    UsageError: 400,
+    NotFound: 404,
+    Unavailable: 503,
+    Unreachable: 503,
+}
+_LARGEST_ID = 10**18
+_SEE = "see /api/openapi.json"
+Respond = Callable[[Request], Awaitable[Response]]
+
+
+def application(
+    house: House, access: Access, names: list[str], *, secure: bool, with_metrics: bool
+) -> Guard:
+    """The whole page: the guard, and what is behind it."""
+    page = _Page(house, access)
+    routes = [Route(e.path, page.responder(e), methods=[e.method]) for e in _in_order(ENDPOINTS)]
+    routes += [
+        Route("/api/enter", _careful(page.enter), methods=["POST"]),
+        Route("/api/leave", _careful(page.leave), methods=["POST"]),
+        Route("/api/events", _careful(page.events), methods=["GET"]),
+        Route("/api/openapi.json", _careful(page.openapi), methods=["GET"]),
+        Route("/api/log/download", _careful(page.download), methods=["GET"]),
+    ]
+    if with_metrics:
+        routes.append(Route("/metrics", _careful(page.metrics), methods=["GET"]))
+    routes += [Route(path, page.file, methods=["GET"]) for path in _files()]
+    app = Starlette(
+        routes=routes,
+        exception_handlers={404: _not_found, 405: _wrong_method},
+    )
+    app.router.redirect_slashes = False
+    return Guard(app, access, names, secure=secure)
+
+
+def _in_order(endpoints: tuple[Endpoint, ...]) -> list[Endpoint]:
+    """Fixed paths before those with an id in them."""
+    return sorted(endpoints, key=lambda endpoint: "{id}" in endpoint.path)
+
+
+class _Page:
+    def __init__(self, house: House, access: Access) -> None:
+        self._house = house
+        self._access = access
+
+    def responder(self, endpoint: Endpoint) -> Respond:
+        async def respond(request: Request) -> Response:
+            grant = _visitor(request).grant
+            assert grant is not None
+            job_id = _job_id(request.path_params["id"]) if "{id}" in endpoint.path else 0
+            if endpoint.method == "GET":
+                fields = asked_fields(request.url.query, endpoint.fields)
+            else:
+                fields = decoded(await request.body(), endpoint.fields)
+            return _json(await endpoint.handler(self._house, Asked(grant, job_id, fields)))
+
+        return _careful(respond)
+
+    # ------------------------------------------------------------------ coming and going
+
+    async def enter(self, request: Request) -> Response:
+        order = decoded(await request.body(), bodies.EnterOrder)
+        name = "".join(c for c in request.headers.get("user-agent", "") if c.isprintable())
+        entered = self._access.enter(order.secret, name or "a browser")
+        if entered is None:
+            error = {
+                "code": "refused",
+                "message": "this address is not good any more",
+                "hint": "each is good once, for ten minutes; `stoker web` prints another",
+            }
+            return _json({"error": error}, 401)
+        answer = _json({"page": entered.page, "read_only": entered.read_only})
+        answer.set_cookie(
+            COOKIE,
+            entered.cookie,
+            max_age=BROWSER_LASTS_MS // 1000,
+            path="/",
+            httponly=True,
+            samesite="strict",
+            secure=_visitor(request).secure,
+        )
+        return answer
+
+    async def leave(self, request: Request) -> Response:
+        grant = _visitor(request).grant
+        assert grant is not None
+        if grant.kind != "browser":
+            raise UsageError("only a browser leaves", "`stoker token revoke` ends a token")
+        self._access.leave(grant)
+        answer = _json({})
+        answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+        return answer
+
+    # ------------------------------------------------------------------ what is not JSON
+
+    async def events(self, request: Request) -> Response:
+        return StreamingResponse(
+            self._house.feed.events(),
+            media_type="text/event-stream",
+            headers={"x-accel-buffering": "no"},
+        )
+
+    async def openapi(self, request: Request) -> Response:
+        return _json(openapi.document())
+
+    async def metrics(self, request: Request) -> Response:
+        status = await self._house.link.call("status", limit=1)
+        return Response(metrics.text(status), media_type="text/plain; version=0.0.4")
+
+    async def download(self, request: Request) -> Response:
+        question = asked_fields(request.url.query, bodies.TicketQuestion)
+        path, name = self._house.file_of(question.ticket)
+        with logs.opened(path):
+            pass  # It must be a plain file, now too.
+        return FileResponse(path, media_type="text/plain; charset=utf-8", filename=name)
+
+    async def file(self, request: Request) -> Response:
+        content, kind, tag = _files()[request.url.path]
+        headers = {"etag": tag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(content, media_type=kind, headers=headers)
+
+
+def _visitor(request: Request) -> Visitor:
+    visitor: Visitor = request.scope["visitor"]
+    return visitor
+
+
+# ---------------------------------------------------------------------- fields
+
+
+def _job_id(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) > _LARGEST_ID:
+        raise NotFound("there is no such job", "a job's id is a number")
+    return int(text)
+
+
+@cache
+def _lists_of(kind: type[msgspec.Struct]) -> frozenset[str]:
+    hints = get_type_hints(kind)
+    return frozenset(name for name, hint in hints.items() if get_origin(hint) is list)
+
+
+def asked_fields(query: str, kind: type[msgspec.Struct]) -> Any:
+    """The fields of a question, from the part of the address after the question mark."""
+    found: dict[str, Any] = {}
+    try:
+        pairs = parse_qsl(
+            query, keep_blank_values=True, strict_parsing=bool(query), max_num_fields=100,
+            errors="strict",
+        )  # fmt: skip
+    except ValueError:
+        raise UsageError("the address can't be understood", _SEE) from None
+    for name, value in pairs:
+        if name in _lists_of(kind):
+            found.setdefault(name, []).append(value)
+        elif name in found:
+            raise UsageError(f"{name} is there twice", "give it once")
+        else:
+            found[name] = value
+    try:
+        return msgspec.convert(found, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the question can't be understood: {error}", _SEE) from None
+
+
+# ---------------------------------------------------------------------- answers
+
+
+def _json(content: dict[str, Any], status: int = 200) -> Response:
+    return Response(msgspec.json.encode(content) + b"\n", status, media_type="application/json")
+
+
+def _careful(respond: Respond) -> Respond:
+    """Errors become answers that say what was wrong and what to do."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await respond(request)
+        except StokerError as error:
+            details = {"code": error.code, "message": error.message, "hint": error.hint}
+            return _json({"error": details}, _STATUS.get(type(error), 409))
+        except Exception:
+            log.exception("a request failed")
+            failed = Failed("something went wrong inside the page", "see the daemon's log")
+            details = {"code": failed.code, "message": failed.message, "hint": failed.hint}
+            return _json({"error": details}, 500)
+
+    return answer
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    details = {"code": "not_found", "message": "there is nothing here", "hint": ""}
+    return _json({"error": details}, 404)
+
+
+async def _wrong_method(request: Request, error: Exception) -> Response:
+    details = {"code": "usage", "message": "the method is not allowed here", "hint": ""}
+    answer = _json({"error": details}, 405)
+    allowed = sorted(e.method for e in ENDPOINTS if e.path == request.url.path)
+    answer.headers["allow"] = ", ".join(allowed) or "GET"
+    return answer
+
+
+@cache
+def _files() -> dict[str, tuple[bytes, str, str]]:
+    """The page's own files by their path: content, kind, and a tag that changes with them."""
+    found = {}
+    folder = files("stoker.web") / "static"
+    for item in folder.iterdir():
+        if not item.is_file():
+            continue
+        content = item.read_bytes()
+        kind = (
+            "text/javascript" if item.name.endswith(".js") else mimetypes.guess_type(item.name)[0]
+        )
+        tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+        entry = (content, kind or "application/octet-stream", tag)
+        found[f"/{item.name}"] = entry
+    for path, name in (("/", "index.html"), ("/enter", "enter.html")):
+        if f"/{name}" in found:
+            found[path] = found.pop(f"/{name}")
+    return found

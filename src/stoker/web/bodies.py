@@ -1,0 +1,161 @@
+"""What the HTTP api takes: the fields of each question and each order, checked as they come in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from stoker.api.messages import JobId, JobRequest
+
+Text = Annotated[str, Meta(max_length=1000)]
+Ids = Annotated[list[JobId], Meta(max_length=10_000)]
+GpuWords = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(min_length=1, max_length=256)
+]
+Place = Annotated[int, Meta(ge=0, le=2**60)]
+
+
+class Fields(Struct, forbid_unknown_fields=True, kw_only=True):
+    """The base of all: a field that is not known is refused, never ignored."""
+
+
+class JobsQuestion(Fields):
+    """A window of the list of jobs."""
+
+    states: Annotated[list[str], Meta(max_length=20)] = []
+    group: Text | None = None
+    user: Text | None = None
+    text: Text = ""
+    sort: Literal[
+        "standing", "id", "name", "state", "group", "priority", "user", "started", "ended", "time"
+    ] = "standing"
+    descending: bool = False
+    offset: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
+    limit: Annotated[int, Meta(ge=0, le=1_000)] = 100
+
+
+class LogQuestion(Fields):
+    """A part of a log: after a place, before one, or around one; else the end."""
+
+    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    err: bool = False
+    after: Place | None = None
+    before: Place | None = None
+    around: Place | None = None
+    bytes: Annotated[int, Meta(ge=1, le=1_048_576)] = 65_536
+
+
+class LogSearch(Fields):
+    """A text to look for in a log."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=1000)]
+    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    err: bool = False
+    after: Place = 0
+
+
+class TicketOrder(Fields):
+    """A link is wanted by which a browser can download a log."""
+
+    id: JobId
+    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    err: bool = False
+
+
+class TicketQuestion(Fields):
+    """The link's ticket."""
+
+    ticket: Text
+
+
+class TimelineQuestion(Fields):
+    """How far back to look."""
+
+    hours: Annotated[float, Meta(gt=0, le=24 * 31)] = 6.0
+    limit: Annotated[int, Meta(ge=1, le=20_000)] = 5_000
+
+
+class HistoryQuestion(Fields):
+    """Which attempt; the latest unless told."""
+
+    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+
+
+class GpuHistoryQuestion(Fields):
+    """How far back to look."""
+
+    minutes: Annotated[float, Meta(gt=0, le=60 * 24 * 31)] = 15.0
+
+
+class SweepQuestion(Fields):
+    """A part of a sweep's points."""
+
+    name: Text
+    offset: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
+    limit: Annotated[int, Meta(ge=0, le=100_000)] = 1_000
+
+
+class Nothing(Fields):
+    """No fields at all."""
+
+
+class SubmitOrder(Fields):
+    """Jobs to be queued, all or none."""
+
+    jobs: Annotated[list[JobRequest], Meta(min_length=1, max_length=100_000)]
+    cwd: Annotated[str, Meta(max_length=4096)] | None = None  # else the user's home
+    environment_of: JobId | None = None  # a job whose environment is taken; else the page's own
+    token: Annotated[str, Meta(max_length=100)] | None = None  # the same when it is repeated
+
+
+class Chosen(Fields):
+    """Which jobs are meant: the union of what is named."""
+
+    ids: Ids = []
+    names: Annotated[list[Text], Meta(max_length=1000)] = []
+    group: Text | None = None
+    all: bool = False
+
+
+class EditOrder(Chosen, kw_only=True):
+    """New values for jobs that wait; only the fields in `changes` change."""
+
+    changes: dict[str, Any]
+
+
+class GpuOrder(Fields):
+    """GPUs by id; to be added also with memory, e.g. "4:24G"."""
+
+    gpus: GpuWords
+
+
+class QueueOrder(Fields):
+    """A group, or the whole queue."""
+
+    group: Text | None = None
+
+
+class SweepOrder(Fields):
+    """A parameter space and the command of each of its points."""
+
+    space: Annotated[
+        list[Annotated[str, Meta(max_length=100_000)]], Meta(min_length=1, max_length=100)
+    ]  # "lr=0.1,0.01"
+    command: Annotated[str, Meta(min_length=1, max_length=100_000)]  # as typed in a shell
+    name: Text | None = None
+    cwd: Annotated[str, Meta(max_length=4096)] | None = None
+    samples: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    shuffle: bool = False
+    where: Annotated[list[Text], Meta(max_length=20)] = []
+    style: Literal["flags", "hydra"] = "flags"
+    rerun: Literal["failed", "all"] | None = None
+    max_running: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    job: JobRequest | None = None  # needs and terms of every point
+
+
+class EnterOrder(Fields):
+    """The secret of a one-time address, or a token."""
+
+    secret: Annotated[str, Meta(min_length=1, max_length=1000)]

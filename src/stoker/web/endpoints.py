@@ -1,0 +1,386 @@
+"""Every question and order of the HTTP api, in one table: it is served and documented from here."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from stoker import __version__
+from stoker.errors import NotFound, StokerError, UsageError
+from stoker.quantities import quoted
+from stoker.web import bodies, logs, submitting
+from stoker.web.events import Feed
+from stoker.web.link import Link
+from stoker.web.tokens import Grant
+
+CACHED_S = 1.0
+FORECAST_EVERY_S = 5.0
+TICKET_LASTS_S = 60.0
+_MOST_TICKETS = 200
+_HOUR_MS = 3_600_000
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request: who asks, the job in its path, and its fields."""
+
+    grant: Grant
+    job_id: int
+    fields: Any
+
+
+Handler = Callable[["House", Asked], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One line of the table."""
+
+    method: str
+    path: str
+    handler: Handler
+    fields: type[msgspec.Struct]
+    summary: str
+    answer: dict[str, str]  # the fields of the answer, each with the name of its schema
+    tag: str = "jobs"
+
+
+@dataclass(slots=True)
+class House:
+    """What the handlers share."""
+
+    link: Link
+    feed: Feed
+    _cache: dict[Hashable, tuple[float, int, asyncio.Task[Answer]]] = field(default_factory=dict)
+    _tickets: dict[str, tuple[float, str, str]] = field(default_factory=dict)
+
+    async def shared(
+        self, key: Hashable, make: Callable[[], Awaitable[Answer]], s: float
+    ) -> Answer:
+        """An answer that all who ask for the same at the same time share.
+
+        It is as new as the feed: what was heard since makes it old. Where nobody listens to the
+        feed, nothing says that it is old, so it is not kept.
+        """
+        now = time.monotonic()
+        version = self.feed.changes
+        known = self._cache.get(key)
+        if known is not None and known[0] > now and (s > CACHED_S or known[1] == version):
+            return await asyncio.shield(known[2])
+        task = asyncio.ensure_future(make())
+        if self.feed.is_live:
+            if len(self._cache) > 100:
+                self._cache.clear()
+            self._cache[key] = (now + s, version, task)
+        try:
+            return await asyncio.shield(task)
+        except StokerError:
+            self._cache.pop(key, None)
+            raise
+
+    def changed(self) -> None:
+        """An order was given: whoever gave it wants to see what came of it."""
+        self._cache.clear()
+
+    def new_ticket(self, path: str, name: str) -> str:
+        """A link by which one file can be downloaded, for a short while."""
+        import secrets
+
+        now = time.monotonic()
+        self._tickets = {t: v for t, v in self._tickets.items() if v[0] > now}
+        while len(self._tickets) >= _MOST_TICKETS:
+            self._tickets.pop(next(iter(self._tickets)))
+        ticket = secrets.token_urlsafe(24)
+        self._tickets[ticket] = (now + TICKET_LASTS_S, path, name)
+        return ticket
+
+    def file_of(self, ticket: str) -> tuple[str, str]:
+        """The path and the name that a ticket stands for."""
+        until, path, name = self._tickets.get(ticket, (0.0, "", ""))
+        if until <= time.monotonic():
+            raise NotFound("this link is no longer good", "ask for the download again")
+        return path, name
+
+
+# ---------------------------------------------------------------------- questions
+
+
+async def _status(house: House, asked: Asked) -> Answer:
+    status = await house.link.call("status", limit=1)
+    del status["jobs"]
+    return status
+
+
+async def _me(house: House, asked: Asked) -> Answer:
+    return {
+        "user": submitting.user_name(),
+        "directory": submitting.home_directory(),
+        "read_only": asked.grant.read_only,
+        "version": __version__,
+    }
+
+
+async def _jobs(house: House, asked: Asked) -> Answer:
+    fields = msgspec.structs.asdict(asked.fields)
+    key = ("jobs", msgspec.json.encode(fields))
+    return await house.shared(key, lambda: house.link.call("browse", **fields), CACHED_S)
+
+
+async def _job(house: House, asked: Asked) -> Answer:
+    async def ask() -> Answer:
+        select = {"ids": [str(asked.job_id)]}
+        shown, why = await asyncio.gather(
+            house.link.call("show", select=select), house.link.call("why", select=select)
+        )
+        return {"job": shown["jobs"][0], "why": why["jobs"][0]}
+
+    return await house.shared(("job", asked.job_id), ask, CACHED_S)
+
+
+async def _job_history(house: House, asked: Asked) -> Answer:
+    question: bodies.HistoryQuestion = asked.fields
+    fields = {"job_id": asked.job_id, "attempt": question.attempt}
+    return await house.link.call("job_history", **fields)
+
+
+async def _gpu_history(house: House, asked: Asked) -> Answer:
+    question: bodies.GpuHistoryQuestion = asked.fields
+
+    async def ask() -> Answer:
+        since_ms = time.time_ns() // 1_000_000 - int(question.minutes * 60_000)
+        return await house.link.call("gpu_history", since_ms=max(0, since_ms))
+
+    return await house.shared(("gpu_history", question.minutes), ask, CACHED_S)
+
+
+async def _gpus(house: House, asked: Asked) -> Answer:
+    return await house.link.call("gpus")
+
+
+async def _forecast(house: House, asked: Asked) -> Answer:
+    return await house.shared(
+        "forecast", lambda: house.link.call("forecast", limit=500), FORECAST_EVERY_S
+    )
+
+
+async def _timeline(house: House, asked: Asked) -> Answer:
+    question: bodies.TimelineQuestion = asked.fields
+
+    async def ask() -> Answer:
+        now_ms = time.time_ns() // 1_000_000
+        since_ms = max(0, now_ms - int(question.hours * _HOUR_MS))
+        past, ahead = await asyncio.gather(
+            house.link.call("attempts", since_ms=since_ms, limit=question.limit),
+            _forecast(house, asked),
+        )
+        return {**past, "since_ms": since_ms, "ahead": ahead["starts"]}
+
+    return await house.shared(("timeline", question.hours, question.limit), ask, CACHED_S)
+
+
+async def _sweeps(house: House, asked: Asked) -> Answer:
+    return await house.shared("sweeps", lambda: house.link.call("sweeps"), CACHED_S)
+
+
+async def _sweep(house: House, asked: Asked) -> Answer:
+    question: bodies.SweepQuestion = asked.fields
+
+    async def ask() -> Answer:
+        found = await house.link.call(
+            "sweep_points", sweep=question.name, offset=question.offset, limit=question.limit
+        )
+        if not found["total"]:
+            raise NotFound(f"there is no sweep {quoted(question.name)}", "see /api/sweeps")
+        return {"sweep": question.name, **found}
+
+    key = ("sweep", question.name, question.offset, question.limit)
+    return await house.shared(key, ask, CACHED_S)
+
+
+# ---------------------------------------------------------------------- logs
+
+
+async def _log_path(house: House, job_id: int, attempt: int | None, err: bool) -> str:
+    async def ask() -> Answer:
+        return await house.link.call("show", select={"ids": [str(job_id)]})
+
+    job = (await house.shared(("show", job_id), ask, CACHED_S))["jobs"][0]
+    attempts = {one["attempt"]: one for one in job["attempts"]}
+    if not attempts:
+        raise NotFound("there is no log yet", "the job has not started")
+    chosen = attempts.get(attempt or max(attempts))
+    if chosen is None:
+        raise NotFound(f"job {job_id} has no attempt {attempt}", f"it has {len(attempts)}")
+    path: str | None = chosen["err_log" if err else "log"]
+    if path is None:
+        raise NotFound("errors are in the same log as the output", "leave out err")
+    return path
+
+
+async def _log(house: House, asked: Asked) -> Answer:
+    question: bodies.LogQuestion = asked.fields
+    places = (question.after, question.before, question.around)
+    if sum(place is not None for place in places) > 1:
+        raise UsageError("after, before and around exclude each other", "give one of them")
+    path = await _log_path(house, asked.job_id, question.attempt, question.err)
+    if question.after is not None:
+        return await asyncio.to_thread(logs.after, path, question.after, question.bytes)
+    if question.around is not None:
+        return await asyncio.to_thread(logs.around, path, question.around, question.bytes)
+    return await asyncio.to_thread(logs.before, path, question.before, question.bytes)
+
+
+async def _log_search(house: House, asked: Asked) -> Answer:
+    question: bodies.LogSearch = asked.fields
+    path = await _log_path(house, asked.job_id, question.attempt, question.err)
+    return await asyncio.to_thread(logs.search, path, question.text, question.after)
+
+
+async def _log_ticket(house: House, asked: Asked) -> Answer:
+    order: bodies.TicketOrder = asked.fields
+    path = await _log_path(house, order.id, order.attempt, order.err)
+    ticket = house.new_ticket(path, f"stoker-job-{order.id}{'-err' if order.err else ''}.log")
+    return {"url": f"/api/log/download?ticket={ticket}"}
+
+
+# ---------------------------------------------------------------------- orders
+
+
+async def _submit(house: House, asked: Asked) -> Answer:
+    ids = await submitting.submit(house.link, asked.fields)
+    house.changed()
+    return {"ids": ids}
+
+
+def _order(op: str) -> Handler:
+    async def give(house: House, asked: Asked) -> Answer:
+        chosen: bodies.Chosen = asked.fields
+        fields: dict[str, Any] = {"select": _select(chosen)}
+        if isinstance(chosen, bodies.EditOrder):
+            fields["changes"] = chosen.changes
+        answer = await house.link.call(op, **fields)
+        house.changed()
+        return answer
+
+    return give
+
+
+def _select(chosen: bodies.Chosen) -> dict[str, Any]:
+    return {
+        "ids": [str(job_id) for job_id in chosen.ids],
+        "names": chosen.names,
+        "group": chosen.group,
+        "all": chosen.all,
+    }
+
+
+def _passed_on(op: str) -> Handler:
+    async def give(house: House, asked: Asked) -> Answer:
+        answer = await house.link.call(op, **msgspec.structs.asdict(asked.fields))
+        house.changed()
+        return answer
+
+    return give
+
+
+async def _preview(house: House, asked: Asked) -> Answer:
+    plan = await asyncio.to_thread(submitting.planned, asked.fields)
+    return plan.preview()
+
+
+async def _queue_sweep(house: House, asked: Asked) -> Answer:
+    order: bodies.SweepOrder = asked.fields
+    plan = await asyncio.to_thread(submitting.planned, order)
+    queued = await submitting.queue_sweep(house.link, order, plan)
+    house.changed()
+    return {
+        "sweep": plan.name,
+        "count": len(plan.points),
+        "ids": queued.ids,
+        "succeeded_before": queued.done,
+        "unfinished": queued.unfinished,
+        "not_tried": queued.passed_over,
+    }
+
+
+_IDS = {"ids": "Ids"}
+_GPUS = {"gpus": "Texts"}
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint("GET", "/api/me", _me, bodies.Nothing, "who one is here",
+             {"user": "Text", "directory": "Text", "read_only": "Flag", "version": "Text"},
+             "page"),
+    Endpoint("GET", "/api/status", _status, bodies.Nothing, "GPUs, counts by state, the daemon",
+             {"gpus": "Gpus", "counts": "Counts", "paused": "Flag", "paused_groups": "Texts",
+              "cpus": "Object", "daemon": "Object"}, "queue"),
+    Endpoint("GET", "/api/jobs", _jobs, bodies.JobsQuestion, "a window of the list of jobs",
+             {"jobs": "Jobs", "total": "Number", "version": "Number"}),
+    Endpoint("POST", "/api/jobs", _submit, bodies.SubmitOrder, "queue jobs, all or none", _IDS),
+    Endpoint("POST", "/api/jobs/cancel", _order("cancel"), bodies.Chosen, "stop jobs", _IDS),
+    Endpoint("POST", "/api/jobs/retry", _order("retry"), bodies.Chosen,
+             "queue finished jobs again", _IDS),
+    Endpoint("POST", "/api/jobs/hold", _order("hold"), bodies.Chosen, "hold jobs back", _IDS),
+    Endpoint("POST", "/api/jobs/release", _order("release"), bodies.Chosen,
+             "let held jobs go", _IDS),
+    Endpoint("POST", "/api/jobs/remove", _order("remove"), bodies.Chosen,
+             "forget finished jobs and their logs", _IDS),
+    Endpoint("POST", "/api/jobs/edit", _order("edit"), bodies.EditOrder,
+             "change jobs that wait", _IDS),
+    Endpoint("GET", "/api/jobs/{id}", _job, bodies.Nothing,
+             "all that is known of a job, its attempts, and why it stands where it does",
+             {"job": "Object", "why": "Object"}),
+    Endpoint("GET", "/api/jobs/{id}/history", _job_history, bodies.HistoryQuestion,
+             "GPU memory and use of an attempt (the latest, unless told) over time",
+             {"at_ms": "Ids", "mem_mib": "MaybeNumbers", "use_percent": "MaybeNumbers"}),
+    Endpoint("GET", "/api/jobs/{id}/log", _log, bodies.LogQuestion, "a part of a job's log",
+             {"start": "Number", "end": "Number", "size": "Number", "lines": "Objects",
+              "partial": "Flag"}, "logs"),
+    Endpoint("GET", "/api/jobs/{id}/log/search", _log_search, bodies.LogSearch,
+             "lines of a log that have a text in them",
+             {"matches": "Objects", "next": "MaybeNumber", "size": "Number"}, "logs"),
+    Endpoint("POST", "/api/log/ticket", _log_ticket, bodies.TicketOrder,
+             "a link that downloads a log, once asked for good for a minute",
+             {"url": "Text"}, "logs"),
+    Endpoint("GET", "/api/timeline", _timeline, bodies.TimelineQuestion,
+             "what ran on which GPU of late, and what should start next",
+             {"attempts": "Objects", "more": "Flag", "now_ms": "Number", "since_ms": "Number",
+              "ahead": "Objects"}, "queue"),
+    Endpoint("GET", "/api/forecast", _forecast, bodies.Nothing, "what should start next, and when",
+             {"starts": "Objects", "now_ms": "Number"}, "queue"),
+    Endpoint("POST", "/api/queue/pause", _passed_on("pause"), bodies.QueueOrder,
+             "start nothing new, in a group or at all", {}, "queue"),
+    Endpoint("POST", "/api/queue/resume", _passed_on("resume"), bodies.QueueOrder,
+             "undo pause", {}, "queue"),
+    Endpoint("GET", "/api/gpus", _gpus, bodies.Nothing, "all GPUs", {"gpus": "Gpus"}, "GPUs"),
+    Endpoint("GET", "/api/gpus/history", _gpu_history, bodies.GpuHistoryQuestion,
+             "use and memory of the GPUs over time, by id", {"histories": "Object"}, "GPUs"),
+    Endpoint("POST", "/api/gpus/add", _passed_on("gpu_add"), bodies.GpuOrder,
+             "declare GPUs", _GPUS, "GPUs"),
+    Endpoint("POST", "/api/gpus/remove", _passed_on("gpu_remove"), bodies.GpuOrder,
+             "take GPUs away; what runs on them ends by itself", _GPUS, "GPUs"),
+    Endpoint("POST", "/api/gpus/drain", _passed_on("gpu_drain"), bodies.GpuOrder,
+             "start nothing new on some GPUs", _GPUS, "GPUs"),
+    Endpoint("POST", "/api/gpus/resume", _passed_on("gpu_resume"), bodies.GpuOrder,
+             "undo drain", _GPUS, "GPUs"),
+    Endpoint("GET", "/api/sweeps", _sweeps, bodies.Nothing, "all sweeps, the newest first",
+             {"sweeps": "Objects"}, "sweeps"),
+    Endpoint("GET", "/api/sweep", _sweep, bodies.SweepQuestion,
+             "a part of a sweep's points, the latest job of each",
+             {"sweep": "Text", "points": "Objects", "total": "Number", "counts": "Counts",
+              "varied": "Texts"}, "sweeps"),
+    Endpoint("POST", "/api/sweep/preview", _preview, bodies.SweepOrder,
+             "the points that a sweep would have; nothing is queued",
+             {"sweep": "Text", "count": "Number", "varied": "Texts", "points": "Objects"},
+             "sweeps"),
+    Endpoint("POST", "/api/sweep", _queue_sweep, bodies.SweepOrder,
+             "queue the points of a sweep that are new or failed",
+             {"sweep": "Text", "count": "Number", "ids": "Ids", "succeeded_before": "Number",
+              "unfinished": "Number", "not_tried": "Number"}, "sweeps"),
+)  # fmt: skip

@@ -1,0 +1,202 @@
+"""Parts of a log, however large it is: read where it is looked at, searched for a bounded time.
+
+A line is shown as a terminal would have left it: of what was overwritten with carriage returns,
+only the last state. Colours stay in the text as escapes; the page makes nothing but text of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from stoker.errors import Failed, NotFound
+from stoker.quantities import quoted
+
+BLOCK_BYTES = 65_536
+MOST_BYTES = 1_048_576  # in one answer
+MOST_LINE_CHARS = 8_000
+MOST_SOUGHT_BYTES = 64 * 1_048_576  # for the end of a line
+SEARCH_S = 1.0
+MOST_MATCHES = 200
+_SEARCH_BLOCK_BYTES = 4 * 1_048_576
+
+Line = dict[str, Any]
+
+
+@contextmanager
+def opened(path: str) -> Iterator[int]:
+    """The file of a log. What is no plain file is never read: it might not end, or might wait."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except FileNotFoundError:
+        raise NotFound("there is no log", f"{quoted(path)} is not there (any more)") from None
+    except OSError as error:
+        raise Failed(f"{quoted(path)} can't be read: {error.strerror}", "") from None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise Failed(f"{quoted(path)} is no plain file", "its output went elsewhere")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def after(path: str, start: int, most_bytes: int) -> dict[str, Any]:
+    """The lines from a place on; the place should be where a line begins."""
+    with opened(path) as fd:
+        size = os.fstat(fd).st_size
+        if start > size:  # Somebody emptied the file: it begins anew.
+            start = 0
+        return _lines(fd, start, size, size, most_bytes)
+
+
+def before(path: str, end: int | None, most_bytes: int) -> dict[str, Any]:
+    """The lines before a place where a line begins; before the end if none is named."""
+    with opened(path) as fd:
+        size = os.fstat(fd).st_size
+        end = size if end is None or end > size else end
+        start = max(0, end - most_bytes)
+        if start > 0:
+            start = _line_start(fd, start, end)
+        return _lines(fd, start, end, size, most_bytes + BLOCK_BYTES)
+
+
+def around(path: str, at: int, most_bytes: int) -> dict[str, Any]:
+    """Lines on both sides of a place, wherever in a line it is."""
+    with opened(path) as fd:
+        size = os.fstat(fd).st_size
+        start = max(0, min(at, size) - most_bytes // 2)
+        if start > 0:
+            start = _line_start(fd, start, min(at, size))
+        return _lines(fd, start, size, size, most_bytes)
+
+
+def search(path: str, text: str, start: int) -> dict[str, Any]:
+    """Lines that have a text in them, from a place on; `next` where it was not finished."""
+    pattern = re.compile(re.escape(text.encode()), re.IGNORECASE)
+    until = time.monotonic() + SEARCH_S
+    matches: list[Line] = []
+    with opened(path) as fd:
+        size = os.fstat(fd).st_size
+        position = start
+        while position < size:
+            block = os.pread(fd, _SEARCH_BLOCK_BYTES, position)
+            if not block:
+                break
+            cut = block.rfind(b"\n") + 1
+            if cut and position + len(block) < size:
+                block = block[:cut]  # The line that was cut belongs to the next block.
+            for at, line in _matching(block, pattern):
+                matches.append({"at": position + at, "text": _shown(line)})
+                if len(matches) >= MOST_MATCHES:
+                    after_it = position + at + len(line) + 1
+                    return _found(matches, after_it if after_it < size else None, size)
+            position += len(block)
+            if time.monotonic() > until and position < size:
+                return _found(matches, position, size)
+        return _found(matches, None, size)
+
+
+def _found(matches: list[Line], following: int | None, size: int) -> dict[str, Any]:
+    return {"matches": matches, "next": following, "size": size}
+
+
+def _matching(block: bytes, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Each line of a block in which there is a match, with its place, once."""
+    end = -1
+    for match in pattern.finditer(block):
+        if match.start() < end:
+            continue
+        begin = block.rfind(b"\n", 0, match.start()) + 1
+        end = block.find(b"\n", match.end())
+        end = len(block) if end < 0 else end
+        yield begin, block[begin:end]
+
+
+# ---------------------------------------------------------------------- lines
+
+
+def _lines(fd: int, start: int, end: int, size: int, most_bytes: int) -> dict[str, Any]:
+    """Whole lines from `start`, up to `end` or until there are enough."""
+    lines: list[Line] = []
+    position = start
+    partial = False
+    while position < end and position - start < most_bytes:
+        block = os.pread(fd, min(BLOCK_BYTES, end - position), position)
+        if not block:
+            break
+        *whole, rest = block.split(b"\n")
+        for line in whole:
+            lines.append({"at": position, "text": _shown(line)})
+            position += len(line) + 1
+        if whole:
+            continue
+        # A line longer than a block, or the last one, which has no end yet.
+        if len(rest) < BLOCK_BYTES and position + len(rest) >= size:
+            lines.append({"at": position, "text": _shown(rest)})
+            partial = True
+            position += len(rest)
+            break
+        line_end, is_whole = _line_end(fd, position, size)
+        lines.append({"at": position, "text": _long_line(fd, position, line_end)})
+        partial = not is_whole and line_end >= size
+        position = line_end + is_whole
+    return {"start": start, "end": position, "size": size, "lines": lines, "partial": partial}
+
+
+def _line_start(fd: int, start: int, end: int) -> int:
+    """Where a line begins: the first after `start`, else that in which `start` is."""
+    position = start
+    while position < end:
+        block = os.pread(fd, min(BLOCK_BYTES, end - position), position)
+        newline = block.find(b"\n")
+        # A newline at the very end begins nothing that is before the end.
+        if newline >= 0 and position + newline + 1 < end:
+            return position + newline + 1
+        if not block:
+            break
+        position += len(block)
+    position = start
+    while position > 0 and start - position < MOST_SOUGHT_BYTES:
+        begin = max(0, position - BLOCK_BYTES)
+        newline = os.pread(fd, position - begin, begin).rfind(b"\n")
+        if newline >= 0:
+            return begin + newline + 1
+        position = begin
+    return position
+
+
+def _line_end(fd: int, start: int, size: int) -> tuple[int, bool]:
+    """Where the line ends that begins at `start`, and whether it does at all."""
+    position = start
+    while position < size and position - start < MOST_SOUGHT_BYTES:
+        block = os.pread(fd, 1_048_576, position)
+        if not block:
+            break
+        newline = block.find(b"\n")
+        if newline >= 0:
+            return position + newline, True
+        position += len(block)
+    return min(position, size), False
+
+
+def _long_line(fd: int, start: int, end: int) -> str:
+    """What a very long line shows: its last state, or its beginning."""
+    tail = os.pread(fd, min(BLOCK_BYTES, end - start), max(start, end - BLOCK_BYTES))
+    if b"\r" in tail.rstrip(b"\r"):
+        return _shown(tail)
+    return _shown(os.pread(fd, min(BLOCK_BYTES, end - start), start), end - start)
+
+
+def _shown(line: bytes, whole_bytes: int | None = None) -> str:
+    """A line as it is shown: its last state, and not without end."""
+    line = line.rstrip(b"\r")
+    text = line[line.rfind(b"\r") + 1 :].decode(errors="replace")
+    if len(text) > MOST_LINE_CHARS:
+        more = len(text) - MOST_LINE_CHARS if whole_bytes is None else whole_bytes - MOST_LINE_CHARS
+        text = f"{text[:MOST_LINE_CHARS]} … {more} more"
+    return text

@@ -1,0 +1,229 @@
+"""The page's process: `python -m stoker.web.main REPORT_FD LIFE_FD SETTINGS`.
+
+Started and ended by the daemon. One line on REPORT_FD says where the page is, or why it is not;
+LIFE_FD ends when the daemon does, however that comes about, and the page then ends too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import logging
+import os
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stoker.api.messages import PageSettings
+from stoker.api.paths import Home
+from stoker.errors import Failed, StokerError, UsageError
+from stoker.quantities import quoted
+from stoker.web.tokens import Access
+
+if TYPE_CHECKING:
+    import uvicorn
+
+log = logging.getLogger("stoker.web")
+
+_BACKLOG = 1024
+# A page that was just ended may have the port for another moment.
+_PORT_WITHIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the page listens, and under which names it may be asked for."""
+
+    listener: socket.socket
+    url: str
+    names: list[str]
+    secure: bool
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def checked(settings: PageSettings, access: Access) -> None:
+    """Refuse what would let others in."""
+    has_tls = settings.tls_cert is not None
+    if has_tls != (settings.tls_key is not None):
+        raise UsageError("TLS needs a certificate and its key", "give --tls-cert and --tls-key")
+    if is_loopback(settings.host):
+        return
+    missing = []
+    if not any(grant.kind == "token" for grant in access.grants()):
+        missing.append("a token (`stoker token create`)")
+    if not has_tls and not settings.behind_proxy:
+        missing.append("TLS (--tls-cert and --tls-key, or --behind-proxy)")
+    if missing:
+        raise UsageError(
+            f"--host {settings.host} can be reached from other machines: that needs "
+            + " and ".join(missing),
+            "or leave out --host, and use `ssh -L 4004:localhost:4004` from the other machine",
+        )
+
+
+def place_of(settings: PageSettings, *, patient: bool) -> Place:
+    """Take the port."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    until = time.monotonic() + (_PORT_WITHIN_S if patient else 0.0)
+    while True:
+        listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((settings.host, settings.port))
+            listener.listen(_BACKLOG)
+            break
+        except OSError as error:
+            listener.close()
+            if error.errno == errno.EADDRINUSE and time.monotonic() < until:
+                time.sleep(0.05)
+                continue
+            raise _cant_listen(settings, error) from None
+    port = listener.getsockname()[1]
+    secure = settings.tls_cert is not None or settings.behind_proxy
+    host = f"[{settings.host}]" if family == socket.AF_INET6 else settings.host
+    names = [*settings.names]
+    if is_loopback(settings.host) or settings.host not in ("0.0.0.0", "::"):
+        names.append(host)
+    else:
+        names += [socket.gethostname(), socket.getfqdn()]
+    shown = names[0] if not is_loopback(settings.host) or settings.behind_proxy else host
+    if settings.behind_proxy and settings.names:
+        return Place(listener, f"https://{shown}", names, secure)
+    scheme = "https" if settings.tls_cert is not None else "http"
+    return Place(listener, f"{scheme}://{shown}:{port}", names, secure)
+
+
+def _cant_listen(settings: PageSettings, error: OSError) -> StokerError:
+    where = f"{settings.host}:{settings.port}"
+    if error.errno == errno.EADDRINUSE:
+        return Failed(f"something else listens on {where}", "choose another with --port N")
+    return Failed(f"can't listen on {quoted(where)}: {error.strerror or error}",
+                  "choose another --host or --port")  # fmt: skip
+
+
+def server_of(settings: PageSettings, place: Place, home: Home, access: Access) -> uvicorn.Server:
+    """The server, ready to serve."""
+    import uvicorn
+
+    from stoker.web.app import application
+    from stoker.web.connections import GuardedConnection, allow_many_files
+    from stoker.web.endpoints import House
+    from stoker.web.events import Feed
+    from stoker.web.link import Link
+
+    allow_many_files()
+    link = Link(home)
+    app = application(
+        House(link, Feed(link)),
+        access,
+        place.names,
+        secure=place.secure,
+        with_metrics=settings.metrics,
+    )
+    config = uvicorn.Config(
+        app,
+        http=GuardedConnection,
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=1,
+        backlog=_BACKLOG,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+    try:
+        config.load()
+    except OSError as error:  # ssl.SSLError is one too.
+        reason = error.strerror or error
+        raise Failed(
+            f"the certificate or its key can't be read: {reason}", "see --tls-cert"
+        ) from None
+    return uvicorn.Server(config)
+
+
+def _end_with_the_daemon(life_fd: int) -> None:
+    """Nothing is worth finishing here once the daemon is gone."""
+
+    def gone() -> None:
+        os._exit(0)
+
+    asyncio.get_running_loop().add_reader(life_fd, gone)
+
+
+async def _run(
+    settings: PageSettings, home: Home, report: Any, life_fd: int, patient: bool
+) -> None:
+    access = Access(home)
+    checked(settings, access)
+    _require_libraries()
+    place = place_of(settings, patient=patient)
+    server = server_of(settings, place, home, access)
+    _end_with_the_daemon(life_fd)
+    report(f"ready\t{place.url}")
+    await server.serve(sockets=[place.listener])
+
+
+def _require_libraries() -> None:
+    try:
+        import starlette
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise Failed(
+            "the page needs Starlette and uvicorn", "run: pip install 'stoker-gpu[web]'"
+        ) from None
+    del starlette
+
+
+def main() -> int:
+    """Be the page; see the module."""
+    report_fd, life_fd = int(sys.argv[1]), int(sys.argv[2])
+    settings = msgspec.json.decode(sys.argv[3], type=PageSettings)
+    patient = sys.argv[4:] == ["again"]
+    for fd in (report_fd, life_fd):
+        os.set_inheritable(fd, False)
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
+    )
+    # What strangers send is no news, and would fill the log.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+
+    def report(text: str) -> None:
+        try:
+            os.write(report_fd, text.encode(errors="replace") + b"\n")
+            os.close(report_fd)
+        except OSError:
+            pass  # The daemon is not there any more.
+
+    try:
+        asyncio.run(_run(settings, Home.from_environment(), report, life_fd, patient))
+    except StokerError as error:
+        report(f"{error.code}\t{error.message}\t{error.hint}")
+        return error.exit_code
+    except Exception as error:
+        log.exception("the page could not go on")
+        report(f"failed\tthe page could not start: {error}\tsee the daemon's log")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+// The page: which view is shown, what all views share, and the keys.
+
+import { clear, h, hideTip, setHidden, setText } from "./dom.js";
+import { listen, now, start } from "./feed.js";
+import { nowView } from "./now.js";
+import { timelineView } from "./timeline.js";
+import { jobView } from "./job.js";
+import { sweepsView, sweepView } from "./sweep.js";
+import { submitView } from "./submit.js";
+import { get } from "./api.js";
+
+export const me = { user: "", directory: "", read_only: false, version: "" };
+
+const ROUTES = [
+  [/^$/, "now", () => nowView()],
+  [/^timeline$/, "timeline", () => timelineView()],
+  [/^job\/([0-9]+)$/, "now", (id) => jobView(Number(id))],
+  [/^sweeps$/, "sweeps", () => sweepsView()],
+  [/^sweep\/(.+)$/, "sweeps", (name) => sweepView(name)],
+  [/^submit(?:\/([a-z]+))?$/, "submit", (tab, query) => submitView(tab || "job", query, me)],
+];
+
+const main = document.getElementById("main");
+let view = null;
+
+function show() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const known = ROUTES.find(([pattern]) => pattern.test(path));
+  if (view) view.close();
+  hideTip();
+  clear(main);
+  if (!known) {
+    view = null;
+    main.append(h("p", { class: "empty" }, "There is nothing here. ", h("a", { href: "#/" }, "To the jobs")));
+    return;
+  }
+  const [pattern, name, make] = known;
+  const words = pattern.exec(path).slice(1).map((word) => (word === undefined ? word : decodeURIComponent(word)));
+  for (const link of document.querySelectorAll("#nav a")) {
+    if (link.dataset.view === name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  view = make(...words, new URLSearchParams(query || ""));
+  document.title = view.title ? `${view.title} · Stoker` : "Stoker";
+  main.append(view.element);
+  view.open?.();
+  scrollTo(0, 0);
+}
+
+// ---- the connection
+
+const link = document.getElementById("link");
+const notice = document.getElementById("notice");
+const LINK_WORDS = { waiting: "connecting", live: "live", lost: "connection lost", refused: "not let in" };
+
+function showLink() {
+  link.dataset.state = now.link === "refused" ? "lost" : now.link;
+  setText(link, LINK_WORDS[now.link]);
+  document.body.classList.toggle("lost", now.link !== "live");
+  const words = {
+    lost: "The connection to Stoker is lost. What is shown may be old; it is tried again by itself.",
+    refused: "This browser is not let in any more. Run `stoker web` and open the address that it prints.",
+  }[now.link];
+  setHidden(notice, !words && !now.paused);
+  notice.classList.toggle("bad", Boolean(words));
+  setText(notice, words || (now.paused ? "The queue is paused: nothing new starts." : ""));
+}
+
+listen((change) => {
+  showLink();
+  view?.hear?.(change);
+});
+
+// ---- light and dark
+
+const THEMES = { auto: "light", light: "dark", dark: "auto" };
+const themeButton = document.getElementById("theme");
+
+function setTheme(theme) {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  themeButton.dataset.theme = theme;
+  themeButton.setAttribute("aria-label", `Colours: ${theme}`);
+  setText(themeButton, { auto: "◐", light: "☀", dark: "☾" }[theme]);
+}
+
+themeButton.addEventListener("click", () => {
+  const theme = THEMES[themeButton.dataset.theme] || "auto";
+  localStorage.setItem("stoker.theme", theme);
+  setTheme(theme);
+});
+setTheme(localStorage.getItem("stoker.theme") || "auto");
+
+// ---- keys
+
+const KEYS = [
+  ["1 2 3 4", "Now, Timeline, Sweeps, Submit"],
+  ["/", "filter the list, or search in the log"],
+  ["j k ↓ ↑", "go through the list"],
+  ["Enter", "open the job"],
+  ["Space", "choose the job"],
+  ["c r h l", "cancel, retry, hold or release, to the log"],
+  ["+ −", "sooner, later (priority)"],
+  ["n", "a new job"],
+  ["Esc", "back"],
+  ["?", "these keys"],
+];
+
+function showKeys() {
+  const dialog = h("dialog", { "aria-label": "Keys", class: "keys" },
+    h("h2", {}, "Keys"),
+    h("table", { class: "plain" }, ...KEYS.map(([keys, words]) =>
+      h("tr", {}, h("td", {}, ...keys.split(" ").flatMap((key) => [h("kbd", {}, key), " "])), h("td", {}, words)))),
+    h("p", { class: "dim" }, `Stoker ${me.version}${me.user ? `, jobs of ${me.user}` : ""}${me.read_only ? ", read-only" : ""}`),
+    h("div", { class: "buttons" }, h("button", { type: "button", class: "main", onclick: () => dialog.close() }, "Close")));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+document.getElementById("help").addEventListener("click", showKeys);
+
+const PLACES = { 1: "#/", 2: "#/timeline", 3: "#/sweeps", 4: "#/submit", n: "#/submit" };
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  const field = event.target.closest("input, textarea, select");
+  if (field) {
+    if (event.key === "Escape") field.blur();
+    return;
+  }
+  if (event.key === "?") showKeys();
+  else if (event.key in PLACES) location.hash = PLACES[event.key];
+  else if (event.key === "Escape" && location.hash.replace(/^#\/?/, "")) location.hash = "#/";
+  else if (!view?.key?.(event)) return;
+  event.preventDefault();
+});
+
+addEventListener("hashchange", show);
+
+async function begin() {
+  try {
+    Object.assign(me, await get("/api/me"));
+  } catch (error) {
+    if (error.status === 401) {
+      now.link = "refused";
+      showLink();
+    }
+  }
+  document.body.classList.toggle("read-only", me.read_only);
+  start();
+  show();
+}
+
+begin();

@@ -1,0 +1,100 @@
+// Numbers and times for people.
+
+export function duration(ms) {
+  if (ms === null || ms === undefined) return "";
+  const s = Math.max(0, Math.floor(ms / 1000));
+  if (s < 60) return `${s}s`;
+  const m = Math.floor(s / 60);
+  if (m < 60) return `${m}m ${String(s % 60).padStart(2, "0")}s`;
+  const hours = Math.floor(m / 60);
+  if (hours < 48) return `${hours}h ${String(m % 60).padStart(2, "0")}m`;
+  return `${Math.floor(hours / 24)}d ${hours % 24}h`;
+}
+
+export function gib(mib) {
+  if (mib === null || mib === undefined) return "";
+  return mib >= 1024 ? `${trim(mib / 1024)} GiB` : `${Math.round(mib)} MiB`;
+}
+
+function trim(number) {
+  return number >= 100 ? number.toFixed(0) : number.toFixed(1).replace(/\.0$/, "");
+}
+
+export function bytes(count) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let place = 0;
+  let value = count;
+  while (value >= 1024 && place < units.length - 1) {
+    value /= 1024;
+    place += 1;
+  }
+  return `${place ? trim(value) : value} ${units[place]}`;
+}
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const short = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+
+export function moment(ms, nowMs) {
+  if (ms === null || ms === undefined) return "";
+  const at = new Date(ms);
+  const same = at.toDateString() === new Date(nowMs).toDateString();
+  return same ? clock.format(at) : `${day.format(at)} ${short.format(at)}`;
+}
+
+export function hourMinute(ms) {
+  return short.format(new Date(ms));
+}
+
+export function dayText(ms) {
+  return day.format(new Date(ms));
+}
+
+export function fromNow(ms, nowMs) {
+  if (ms === null || ms === undefined) return "";
+  const left = ms - nowMs;
+  return left <= 1500 ? "any moment" : `in ${duration(left)}`;
+}
+
+export function count(number, word) {
+  return `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
+}
+
+export function need(need) {
+  const parts = [];
+  if (need.share) parts.push(`${need.share} GPU`);
+  else if (need.gpus) parts.push(count(need.gpus, "GPU"));
+  if (need.mem_mib) parts.push(gib(need.mem_mib));
+  else if (need.mem === "auto") parts.push("as seen");
+  if (need.cpus) parts.push(count(need.cpus, "CPU"));
+  return parts.join(", ") || "nothing";
+}
+
+export function exitText(job) {
+  if (job.signal) return `signal ${job.signal}`;
+  return job.exit_code === null || job.exit_code === undefined ? "" : `exit ${job.exit_code}`;
+}
+
+// "10G", "512M", "2.5 GiB" or a plain number of MiB; null if it is none of these.
+export function memoryMib(text) {
+  const found = /^\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?\s*$/i.exec(text);
+  if (!found) return null;
+  const factor = { K: 1 / 1024, M: 1, G: 1024, T: 1024 * 1024, "": 1 }[found[2].toUpperCase()];
+  return Math.max(1, Math.round(Number(found[1]) * factor));
+}
+
+// "90", "90s", "2h", "1h30m", "1d"; null if it is none of these.
+export function durationMs(text) {
+  const units = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+  const plain = text.trim().toLowerCase();
+  if (/^[0-9]+(\.[0-9]+)?$/.test(plain)) return Math.round(Number(plain) * 1000);
+  if (!/^([0-9]+(\.[0-9]+)?[smhd]\s*)+$/.test(plain)) return null;
+  let sum = 0;
+  for (const [, number, , unit] of plain.matchAll(/([0-9]+(\.[0-9]+)?)([smhd])/g)) {
+    sum += Number(number) * units[unit];
+  }
+  return Math.round(sum);
+}
+
+export const FINAL = new Set(["succeeded", "failed", "cancelled", "skipped", "lost"]);
+export const STATES = ["running", "stopping", "waiting", "held", "failed", "lost", "succeeded", "cancelled", "skipped"];

@@ -1,0 +1,157 @@
+// A card a GPU: what it is, how busy, whose memory, and who is on it.
+
+import { post } from "./api.js";
+import { ask, errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
+import { duration, gib } from "./format.js";
+import { Sparkline } from "./plot.js";
+
+const SHOWN_JOBS = 4;
+
+export function gpuCard() {
+  const title = h("h2", { class: "cut" });
+  const name = h("span", { class: "dim cut model" });
+  const badges = h("div", { class: "badges" });
+  const use = h("b", { class: "num" });
+  const heat = h("span", { class: "dim num" });
+  const line = new Sparkline();
+  const bar = memoryBar();
+  const memory = h("div", { class: "memory dim num cut" });
+  const jobs = h("ul", { class: "jobs" });
+  const idle = h("li", { class: "dim" }, "free");
+  const more = h("div", { class: "dim more" });
+  const trouble = errorBox();
+  const buttons = h("div", { class: "buttons write" });
+  const drain = h("button", { type: "button", class: "small quiet" });
+  const remove = h("button", { type: "button", class: "small quiet danger" }, "Remove");
+  buttons.append(drain, remove);
+  const card = h("article", { class: "card gpu" },
+    h("header", {}, title, name, badges),
+    h("div", { class: "use" }, use, heat),
+    line.element, bar.element, memory,
+    jobs, more, trouble.element, buttons);
+
+  let gpu = null;
+
+  async function order(name, sure) {
+    trouble.clear();
+    try {
+      if (sure && !(await sure())) return;
+      await post(`/api/gpus/${name}`, { gpus: [gpu.id] });
+    } catch (error) {
+      trouble.show(error);
+    }
+  }
+  drain.addEventListener("click", () => order(gpu.state === "drained" ? "resume" : "drain"));
+  remove.addEventListener("click", () =>
+    order("remove", () => ask(`Take GPU ${label(gpu)} away?`, { yes: "Remove", danger: true, details: "What runs on it ends by itself." })));
+
+  card.show = (given, byId, history, at) => {
+    gpu = given;
+    setText(title, `GPU ${label(gpu)}`);
+    card.setAttribute("aria-label", `GPU ${label(gpu)}`);
+    setText(name, gpu.name || "");
+    setData(card, "state", gpu.state);
+    keyed(badges, badgesOf(gpu), (badge) => badge.text, (badge) => h("span", { class: `badge ${badge.kind}`, title: badge.title || "" }, badge.text), () => {});
+    const measured = typeof gpu.utilisation_percent === "number";
+    setText(use, measured ? `${gpu.utilisation_percent} %` : gpu.jobs.length ? "in use" : "idle");
+    setText(heat, heatOf(gpu));
+    setHidden(line.element, !measured && !gpu.measured_at_ms); // A declared GPU never has a line.
+    line.show(history, gpu.memory_mib);
+    bar.show(gpu);
+    setText(memory, memoryText(gpu));
+    const running = gpu.jobs.slice(0, SHOWN_JOBS);
+    const rest = gpu.jobs.length - running.length;
+    keyed(jobs, running, (id) => id, jobLine, (item, id) => item.show(id, byId.get(id), at));
+    if (!gpu.jobs.length && !idle.isConnected) jobs.append(idle);
+    if (gpu.jobs.length) idle.remove();
+    setText(idle, gpu.fault || { drained: "drained: takes nothing new", removing: "going away", foreign: "used by others" }[gpu.state] || "free");
+    setText(more, rest > 0 ? `and ${rest} more` : "");
+    setHidden(more, rest <= 0);
+    setText(drain, gpu.state === "drained" ? "Resume" : "Drain"); // Also what is well again.
+    setHidden(drain, gpu.state === "removing");
+    setHidden(remove, gpu.state === "removing");
+  };
+  return card;
+}
+
+export function label(gpu) {
+  return gpu.id;
+}
+
+function badgesOf(gpu) {
+  const found = [];
+  if (gpu.fault) found.push({ text: "lost", kind: "bad", title: gpu.fault });
+  if (gpu.state === "drained" && !gpu.fault) found.push({ text: "drained", kind: "warn" });
+  if (gpu.state === "removing") found.push({ text: "removing", kind: "warn" });
+  if (gpu.foreign?.length) {
+    const who = gpu.foreign.map((one) => `${one.user || "?"}: ${one.command || one.pid} (${one.used_mib === null || one.used_mib === undefined ? "?" : gib(one.used_mib)})`);
+    found.push({ text: "others on it", kind: "warn", title: who.join("\n") });
+  }
+  if (gpu.stale && !gpu.fault) found.push({ text: "old reading", kind: "warn", title: "The driver has not answered lately" });
+  return found;
+}
+
+function heatOf(gpu) {
+  const parts = [];
+  if (typeof gpu.temperature_c === "number") parts.push(`${gpu.temperature_c} °C`);
+  if (typeof gpu.power_w === "number") {
+    const most = typeof gpu.power_limit_w === "number" ? ` of ${Math.round(gpu.power_limit_w)}` : "";
+    parts.push(`${Math.round(gpu.power_w)}${most} W`);
+  }
+  return parts.join(" · ") || (typeof gpu.utilisation_percent === "number" ? "" : "not measured");
+}
+
+function memoryText(gpu) {
+  const parts = [];
+  if (typeof gpu.ours_mib === "number") parts.push(`${gib(gpu.ours_mib)} ours`);
+  if (gpu.others_mib > 0) parts.push(`${gib(gpu.others_mib)} others`);
+  if (gpu.reserved_mib > 0) parts.push(`${gib(gpu.reserved_mib)} reserved`);
+  else if (gpu.share_used > 0 && gpu.share_used < 1) parts.push(`${Math.round(gpu.share_used * 100)} % shared out`);
+  else if (gpu.jobs.length && gpu.state === "busy") parts.push("taken whole");
+  if (gpu.memory_mib) parts.push(`of ${gib(gpu.memory_mib)}`);
+  return parts.join(" · ") || "memory not known";
+}
+
+// Ours, others' and free memory side by side; what is reserved is outlined over it.
+function memoryBar() {
+  const ours = h("span", { class: "ours" });
+  const others = h("span", { class: "others" });
+  const reserved = h("i", { class: "reserved" });
+  const element = h("div", { class: "membar", role: "img" }, ours, others, reserved);
+  return {
+    element,
+    show(gpu) {
+      const whole = gpu.memory_mib || 0;
+      const part = (mib) => (whole && typeof mib === "number" ? Math.max(0, Math.min(100, (100 * mib) / whole)) : 0);
+      const mine = part(gpu.ours_mib);
+      const theirs = Math.min(part(gpu.others_mib), 100 - mine);
+      const kept = whole && gpu.reserved_mib > 0 ? part(gpu.reserved_mib) : Math.min(100, 100 * (gpu.share_used || 0));
+      setWidth(ours, mine);
+      setWidth(others, theirs);
+      setWidth(reserved, kept);
+      setHidden(reserved, kept <= 0);
+      element.setAttribute("aria-label", memoryText(gpu));
+    },
+  };
+}
+
+function setWidth(element, percent) {
+  const width = `${percent.toFixed(2)}%`;
+  if (element.style.width !== width) element.style.width = width;
+}
+
+function jobLine() {
+  const link = h("a", { class: "cut" });
+  const owner = h("span", { class: "dim cut owner" });
+  const time = h("span", { class: "num time" });
+  const item = h("li", {}, link, owner, time);
+  item.show = (id, job, at) => {
+    if (link.getAttribute("href") !== `#/job/${id}`) link.setAttribute("href", `#/job/${id}`);
+    setText(link, job ? `${id} ${job.name || job.command}` : `${id}`);
+    link.title = job ? job.command : "";
+    setText(owner, job ? job.user : "");
+    setText(time, job?.started_at_ms ? duration(at - job.started_at_ms) : "");
+    setData(item, "state", job?.state || "running");
+  };
+  return item;
+}

@@ -1,0 +1,330 @@
+// One job: what it is, what became of it, and what it says.
+
+import { get, post } from "./api.js";
+import { clear, errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
+import { now, serverNow } from "./feed.js";
+import { count, duration, durationMs, exitText, FINAL, fromNow, gib, memoryMib, moment } from "./format.js";
+import { LogPane } from "./log.js";
+import { give, possible, setPriority } from "./orders.js";
+import { JobPlot } from "./plot.js";
+
+
+export function jobView(id) {
+  const title = h("h1", { class: "cut" }, h("span", { class: "dim num" }, `${id} `), h("bdi", {}));
+  const state = h("span", { class: "state big" });
+  const why = h("span", { class: "why" });
+  const trouble = errorBox();
+  const buttons = {};
+  for (const [name, words] of [["cancel", "Cancel"], ["retry", "Retry"], ["hold", "Hold"], ["release", "Release"]]) {
+    buttons[name] = h("button", { type: "button", class: name === "cancel" ? "danger" : "", onclick: () => order(name) }, words);
+  }
+  buttons.edit = h("button", { type: "button", onclick: () => edit() }, "Edit");
+  buttons.remove = h("button", { type: "button", class: "danger", onclick: () => order("remove") }, "Forget");
+  const clone = h("a", { class: "button", href: `#/submit/job?clone=${id}` }, "Clone");
+  const sooner = h("button", { type: "button", class: "small", title: "Sooner", onclick: () => priority(-1) }, "+");
+  const later = h("button", { type: "button", class: "small", title: "Later", onclick: () => priority(1) }, "−");
+
+  const command = h("pre", { class: "command" });
+  const facts = h("dl", { class: "facts" });
+  const history = h("ol", { class: "history" });
+  const attempts = h("div", { class: "scroll-x" });
+  const plot = new JobPlot();
+  const log = new LogPane(id);
+  const parts = h("div", { class: "stack", hidden: true },
+    h("div", { class: "two" },
+      h("section", { class: "card pad" }, h("h2", {}, "Command"), command, facts),
+      h("section", { class: "card pad" }, h("h2", {}, "What became of it"), history, attempts)),
+    h("section", { class: "card pad" }, h("h2", {}, "GPU memory and use"), plot.element),
+    log.element);
+  const missing = h("p", { class: "empty" }, "…");
+  const element = h("div", { class: "stack job" },
+    h("div", { class: "bar jobhead" },
+      h("a", { href: "#/", class: "back", "aria-label": "To the list" }, "←"), title, state, why,
+      h("span", { class: "grow" }),
+      h("div", { class: "buttons write" }, ...Object.values(buttons), clone)),
+    trouble.element, missing, parts);
+
+  let job = null;
+  let shownAttempt = null;
+  let chosenAttempt = null;
+  let closed = false;
+
+  async function refresh() {
+    let answer;
+    try {
+      answer = await get(`/api/jobs/${id}`);
+    } catch (error) {
+      if (closed || error.status === 0) return;
+      setText(missing, error.status === 404 ? `There is no job ${id}.` : `${error.message}. ${error.hint}`);
+      setHidden(missing, false);
+      setHidden(parts, true);
+      Object.values(buttons).forEach((button) => setHidden(button, true));
+      return;
+    }
+    if (closed) return;
+    job = answer.job;
+    draw(answer.why);
+  }
+
+  function draw(reason) {
+    setHidden(missing, true);
+    setHidden(parts, false);
+    document.title = `${id} ${job.name || ""} · Stoker`;
+    setText(title.children[1], job.name || job.command);
+    setData(state, "state", job.state);
+    setText(state, job.state);
+    setText(why, whyText(reason));
+    const can = possible(job);
+    for (const [name, button] of Object.entries(buttons)) setHidden(button, !can[name]);
+    setText(command, job.command);
+    drawFacts();
+    drawHistory();
+    drawAttempts();
+    drawLog();
+  }
+
+  function whyText(reason) {
+    if (FINAL.has(job.state)) return job.reason || (job.state === "succeeded" ? "" : exitText(job));
+    if (!["waiting", "held"].includes(job.state)) return "";
+    const soon = reason.starts_at_ms ? `; expected to start ${fromNow(reason.starts_at_ms, serverNow())}` : "";
+    const ahead = reason.jobs_ahead ? `; ${count(reason.jobs_ahead, "job")} before it` : "";
+    return reason.text + ahead + soon;
+  }
+
+  function fact(name, ...value) {
+    return [name, value];
+  }
+
+  function drawFacts() {
+    const at = serverNow();
+    const editable = possible(job).edit;
+    const found = [
+      fact("Directory", h("code", {}, job.cwd)),
+      fact("Needs", needText(job.need)),
+      job.reserved_mib ? fact("Reserved", gib(job.reserved_mib)) : null,
+      job.peak_mib ? fact("Peak memory", gib(job.peak_mib)) : null,
+      fact("Priority", h("span", { class: "num" }, String(job.priority)), editable ? h("span", { class: "write steps" }, " ", later, sooner) : ""),
+      job.group ? fact("Group", h("bdi", {}, job.group), job.point ? h("a", { href: `#/sweep/${encodeURIComponent(job.group)}` }, " sweep") : "") : null,
+      fact("User", job.user),
+      Object.keys(job.params || {}).length ? fact("Parameters", params(job.params)) : null,
+      job.after.length ? fact("After", ...links(job.after), " succeeded") : null,
+      job.after_any.length ? fact("After", ...links(job.after_any), " ended") : null,
+      job.time_limit_ms ? fact("Time limit", duration(job.time_limit_ms), job.signal_spec ? `, signal ${job.signal_spec}` : "") : null,
+      job.retries ? fact("Retries", String(job.retries)) : null,
+      job.not_before_ms ? fact("Not before", moment(job.not_before_ms, at)) : null,
+      fact("Queued", moment(job.submitted_at_ms, at)),
+      job.pid && !FINAL.has(job.state) ? fact("Process", String(job.pid)) : null,
+      job.log ? fact("Log", h("code", {}, job.log)) : null,
+    ].filter(Boolean);
+    facts.replaceChildren(...found.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, ...value)]));
+  }
+
+  function drawHistory() {
+    const at = serverNow();
+    const steps = [[job.submitted_at_ms, "queued", "waiting"]];
+    for (const one of job.attempts) {
+      const where = one.gpus.length ? ` on GPU ${one.gpus.join(", ")}` : "";
+      const again = one.attempt > 1 ? `attempt ${one.attempt} ` : "";
+      if (one.started_at_ms) steps.push([one.started_at_ms, `${again}started${where}`, "running"]);
+      if (one.ended_at_ms) steps.push([one.ended_at_ms, `${again}${one.state}${one.reason ? `: ${one.reason}` : ""}`, one.state]);
+    }
+    if (job.ended_at_ms && !job.attempts.some((one) => one.ended_at_ms === job.ended_at_ms)) steps.push([job.ended_at_ms, job.reason ? `${job.state}: ${job.reason}` : job.state, job.state]);
+    keyed(history, steps, (step) => `${step[0]} ${step[1]}`,
+      () => h("li", { class: "state" }, h("span", { class: "num dim" }), h("span", {})),
+      (item, [ms, words, look]) => {
+        setData(item, "state", look);
+        setText(item.children[0], moment(ms, at));
+        setText(item.children[1], words);
+      });
+  }
+
+  function drawAttempts() {
+    setHidden(attempts, job.attempts.length < 2);
+    if (job.attempts.length < 2) return;
+    const key = JSON.stringify(job.attempts.map((one) => [one.attempt, one.state, one.ended_at_ms]));
+    if (attempts.dataset.key === key) return;
+    attempts.dataset.key = key;
+    clear(attempts);
+    attempts.append(h("table", { class: "plain" },
+      h("tr", {}, ...["Attempt", "State", "GPU", "Ran", "How", ""].map((word) => h("th", {}, word))),
+      ...job.attempts.map((one) => h("tr", {},
+        h("td", { class: "num" }, String(one.attempt)),
+        h("td", {}, h("span", { class: "state", data: { state: one.state } }, one.state)),
+        h("td", {}, one.gpus.join(", ")),
+        h("td", { class: "num" }, one.started_at_ms && one.ended_at_ms ? duration(one.ended_at_ms - one.started_at_ms) : ""),
+        h("td", {}, one.reason || exitText(one)),
+        h("td", {}, h("button", { type: "button", class: "small", onclick: () => { chosenAttempt = one.attempt; drawLog(); } }, "Log"))))));
+  }
+
+  function drawLog() {
+    const newest = job.attempts.length ? job.attempts[job.attempts.length - 1].attempt : null;
+    const wanted = chosenAttempt || newest;
+    const running = ["running", "stopping"].includes(job.state) && wanted === newest;
+    setHidden(log.element, wanted === null);
+    if (wanted === null) return;
+    if (wanted !== shownAttempt) {
+      shownAttempt = wanted;
+      log.show(wanted, { running, hasErr: Boolean(job.err_log) });
+    } else log.setRunning(running);
+  }
+
+  async function order(name) {
+    trouble.clear();
+    try {
+      if (!(await give(name, [job]))) return;
+      if (name === "remove") location.hash = "#/";
+      else await refresh();
+    } catch (error) {
+      trouble.show(error);
+    }
+  }
+
+  async function priority(step) {
+    trouble.clear();
+    try {
+      await setPriority(job, job.priority + step);
+      await refresh();
+    } catch (error) {
+      trouble.show(error);
+    }
+  }
+
+  function edit() {
+    editDialog(job, async (changes) => {
+      await post("/api/jobs/edit", { ids: [id], changes });
+      await refresh();
+    });
+  }
+
+  async function askHistory() {
+    if (document.hidden || !job || !job.attempts.length) return;
+    try {
+      plot.show(await get(`/api/jobs/${id}/history`, { attempt: chosenAttempt }));
+    } catch {
+      // The next time will do.
+    }
+  }
+
+  const timers = [
+    setInterval(() => {
+      if (job && !FINAL.has(job.state) && !document.hidden) refresh();
+    }, 3000),
+    setInterval(askHistory, 5000),
+  ];
+
+  return {
+    element,
+    title: `${id}`,
+    async open() {
+      await refresh();
+      askHistory();
+    },
+    close() {
+      closed = true;
+      log.close();
+      timers.forEach(clearInterval);
+    },
+    hear(change) {
+      if (now.link === "live" && (change.link || change.many || change.changed.includes(id))) refresh();
+    },
+    key(event) {
+      if (event.key === "/" || event.key === "l") {
+        (event.key === "/" ? log.seek : log.box).focus();
+        return true;
+      }
+      if (!job) return false;
+      const can = possible(job);
+      const orders = { c: "cancel", r: "retry", h: can.release ? "release" : "hold" };
+      if (event.key in orders && can[orders[event.key]]) return order(orders[event.key]), true;
+      if (can.edit && (event.key === "+" || event.key === "=")) return priority(-1), true;
+      if (can.edit && event.key === "-") return priority(1), true;
+      return false;
+    },
+  };
+}
+
+function needText(need) {
+  const parts = [];
+  if (need.share) parts.push(`${need.share} of a GPU`);
+  else parts.push(count(need.gpus, "GPU"));
+  if (need.mem_mib) parts.push(`${gib(need.mem_mib)} on each`);
+  else if (need.mem === "auto") parts.push("as much memory as jobs like it were seen to use");
+  if (need.exclusive) parts.push("exclusive");
+  if (need.cpus) parts.push(count(need.cpus, "CPU slot"));
+  if (need.on?.length) parts.push(`only on ${need.on.join(", ")}`);
+  if (need.prefer?.length) parts.push(`rather on ${need.prefer.join(", ")}`);
+  if (need.max_per_gpu) parts.push(`at most ${need.max_per_gpu} on a GPU`);
+  return parts.join(", ");
+}
+
+function links(ids) {
+  return ids.slice(0, 12).flatMap((one, place) => [place ? ", " : "", h("a", { href: `#/job/${one}` }, String(one))]).concat(ids.length > 12 ? ["…"] : []);
+}
+
+function params(values) {
+  return h("span", { class: "params" }, ...Object.entries(values).map(([name, value]) =>
+    h("span", { class: "param" }, h("span", { class: "dim" }, `${name} `), h("bdi", { class: "mono" }, typeof value === "string" ? value : JSON.stringify(value)))));
+}
+
+// A dialog with the fields that may change while a job waits; only what was changed is sent.
+function editDialog(job, save) {
+  const trouble = errorBox();
+  const field = (label, value, hint = "") => {
+    const input = h("input", { value, placeholder: hint });
+    return { input, row: h("label", { class: "field" }, h("span", {}, label), input), before: value };
+  };
+  const fields = {
+    name: field("Name", job.name || ""),
+    priority: field("Priority", String(job.priority), "lower goes first"),
+    gpus: field("GPUs", job.need.share ? String(job.need.share) : String(job.need.gpus), "2, or a part such as 0.5"),
+    mem: field("Memory on each", job.need.mem_mib ? gib(job.need.mem_mib) : job.need.mem || "", "10G, or auto"),
+    cpus: field("CPU slots", String(job.need.cpus)),
+    limit: field("Time limit", job.time_limit_ms ? `${job.time_limit_ms / 1000}s` : "", "2h"),
+    retries: field("Retries", String(job.retries)),
+  };
+  const changed = () => {
+    const changes = {};
+    for (const [name, { input, before }] of Object.entries(fields)) {
+      const value = input.value.trim();
+      if (value === before) continue;
+      if (name === "name") changes.name = value || null;
+      else if (name === "mem" && value === "auto") changes.mem = "auto";
+      else if (name === "mem") changes.mem_mib = value === "" ? null : read(memoryMib(value), "Memory", value);
+      else if (name === "limit") changes.time_limit_ms = value === "" ? null : read(durationMs(value), "Time limit", value);
+      else if (name === "gpus" && value.includes(".")) changes.share = read(number(value), "GPUs", value);
+      else if (name === "gpus") Object.assign(changes, { gpus: read(number(value), "GPUs", value) }, job.need.share ? { share: null } : {});
+      else changes[name] = read(number(value), name, value);
+    }
+    return changes;
+  };
+  const dialog = h("dialog", { "aria-label": "Edit the job" },
+    h("form", { method: "dialog", onsubmit: async (event) => {
+      event.preventDefault();
+      trouble.clear();
+      try {
+        const changes = changed();
+        if (Object.keys(changes).length) await save(changes);
+        dialog.close();
+      } catch (error) {
+        trouble.show(error);
+      }
+    } },
+    h("h2", {}, `Edit job ${job.id}`),
+    h("div", { class: "fields" }, ...Object.values(fields).map(({ row }) => row)),
+    trouble.element,
+    h("div", { class: "buttons" },
+      h("button", { type: "button", onclick: () => dialog.close() }, "Back"),
+      h("button", { type: "submit", class: "main" }, "Save"))));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+function number(text) {
+  return /^-?[0-9]+(\.[0-9]+)?$/.test(text) ? Number(text) : null;
+}
+
+function read(value, name, text) {
+  if (value === null) throw Object.assign(new Error(`${name}: “${text}” can't be understood`), { hint: "Write e.g. 2, 10G or 2h" });
+  return value;
+}

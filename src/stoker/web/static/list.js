@@ -1,0 +1,240 @@
+// A list of any length: only the rows that are seen are there, and only they are asked for.
+
+import { get } from "./api.js";
+import { h, setData, setHidden, setText } from "./dom.js";
+
+const PAGE = 60; // rows asked for at a time, so that tabs that look at the same share an answer
+const MOST_ROWS = 400_000; // beyond which a browser has no pixels
+const REFRESH_MS = 700;
+
+export class WindowedList {
+  // make(): a row's element with its cells; change(row, item): fills them in.
+  constructor({ path, columns, make, change, open, empty }) {
+    this.path = path;
+    this.makeRow = make;
+    this.changeRow = change;
+    this.openItem = open;
+    this.query = {};
+    this.total = null;
+    this.items = new Map(); // by place
+    this.rows = new Map(); // elements by place
+    this.spare = [];
+    this.current = null; // the place that the keys are at
+    this.chosen = new Map(); // items by id
+    this.onchosen = () => {};
+    this.asked = 0;
+    this.body = h("div", { class: "rows", role: "rowgroup" });
+    this.note = h("div", { class: "empty" }, "…");
+    this.emptyWords = empty;
+    this.heads = new Map();
+    this.head = h("div", { class: "row head", role: "row" }, ...columns.map((column) => this.#head(column)));
+    this.element = h("div", { class: "list card", role: "table", "aria-label": "Jobs" }, this.head, this.body, this.note);
+    this.onscroll = () => this.draw();
+    this.timer = null;
+    this.stale = false;
+  }
+
+  #head({ key, title, sort, hint }) {
+    const cell = h("div", { class: `cell c-${key}`, role: "columnheader" });
+    if (!sort) {
+      cell.append(title);
+      return cell;
+    }
+    const button = h("button", { type: "button", class: "sort", title: hint || `Sort by ${title.toLowerCase()}`, onclick: () => this.sortBy(sort) }, title);
+    this.heads.set(sort, button);
+    cell.append(button);
+    return cell;
+  }
+
+  open() {
+    addEventListener("scroll", this.onscroll, { passive: true });
+    addEventListener("resize", this.onscroll, { passive: true });
+    this.refresh();
+  }
+
+  close() {
+    removeEventListener("scroll", this.onscroll);
+    removeEventListener("resize", this.onscroll);
+    clearTimeout(this.timer);
+    this.closed = true;
+  }
+
+  // Another list: from its beginning.
+  ask(query) {
+    this.query = query;
+    this.items.clear();
+    this.total = null;
+    this.current = null;
+    this.#showSort();
+    this.refresh();
+  }
+
+  sortBy(sort) {
+    const { sort: before, descending, ...rest } = this.query;
+    if (before !== sort) this.ask({ ...rest, sort });
+    else if (!descending) this.ask({ ...rest, sort, descending: true });
+    else this.ask(rest);
+  }
+
+  #showSort() {
+    for (const [sort, button] of this.heads) {
+      const active = this.query.sort === sort;
+      button.parentElement.setAttribute("aria-sort", active ? (this.query.descending ? "descending" : "ascending") : "none");
+    }
+  }
+
+  // Something has changed: look again, soon, and not all the time.
+  refreshSoon() {
+    this.stale = true;
+    if (this.timer === null && !document.hidden) {
+      this.timer = setTimeout(() => {
+        this.timer = null;
+        if (this.stale) this.refresh();
+      }, REFRESH_MS);
+    }
+  }
+
+  async refresh() {
+    this.stale = false;
+    const asked = (this.asked += 1);
+    const query = this.query;
+    const [first, last] = this.#seen();
+    const from = Math.floor(first / PAGE) * PAGE;
+    const limit = Math.min(1000, Math.ceil((last - from + 1) / PAGE) * PAGE);
+    let answer;
+    try {
+      answer = await get(this.path, { ...query, offset: from, limit });
+    } catch (error) {
+      if (this.closed || asked !== this.asked) return;
+      if (this.total === null) setText(this.note, `${error.message}. ${error.hint}`);
+      return;
+    }
+    if (this.closed || query !== this.query || asked !== this.asked) return;
+    this.items.clear();
+    answer.jobs.forEach((item, place) => this.items.set(from + place, item));
+    this.total = answer.total;
+    this.draw();
+  }
+
+  #rowHeight() {
+    return this.height || (this.height = this.#measure());
+  }
+
+  #measure() {
+    const row = this.makeRow();
+    row.style.visibility = "hidden";
+    this.body.append(row);
+    const height = row.getBoundingClientRect().height;
+    row.remove();
+    return height || 32;
+  }
+
+  #seen() {
+    const height = this.#rowHeight();
+    const top = this.body.getBoundingClientRect().top;
+    const first = Math.max(0, Math.floor(-top / height) - 8);
+    const last = Math.max(first, Math.ceil((innerHeight - top) / height) + 8);
+    return [first, Math.min(last, Math.max(0, (this.total ?? PAGE) - 1))];
+  }
+
+  draw() {
+    if (this.width !== innerWidth) {
+      this.width = innerWidth;
+      this.height = 0;
+    }
+    const height = this.#rowHeight();
+    const total = Math.min(this.total ?? 0, MOST_ROWS);
+    setHidden(this.note, total > 0);
+    if (this.total === 0) setText(this.note, this.emptyWords());
+    const tall = `${total * height}px`;
+    if (this.body.style.height !== tall) this.body.style.height = tall;
+    if (!total) {
+      for (const place of [...this.rows.keys()]) this.#drop(place);
+      return;
+    }
+    const [first, last] = this.#seen();
+    for (const place of [...this.rows.keys()]) if (place < first || place > last) this.#drop(place);
+    let missing = false;
+    for (let place = first; place <= Math.min(last, total - 1); place += 1) {
+      const item = this.items.get(place);
+      missing ||= !item;
+      this.#put(place, item, height);
+    }
+    if (missing) this.refreshSoonForScroll();
+  }
+
+  refreshSoonForScroll() {
+    clearTimeout(this.scrollTimer);
+    this.scrollTimer = setTimeout(() => this.refresh(), 60);
+  }
+
+  #put(place, item, height) {
+    let row = this.rows.get(place);
+    if (!row) {
+      row = this.spare.pop() || this.#newRow();
+      this.rows.set(place, row);
+      row.style.transform = `translateY(${place * height}px)`;
+      row.dataset.place = place;
+      if (!row.isConnected) this.body.append(row);
+      row.hidden = false;
+    } else {
+      const at = `translateY(${place * height}px)`;
+      if (row.style.transform !== at) row.style.transform = at;
+    }
+    setData(row, "current", place === this.current ? "yes" : "");
+    setData(row, "chosen", item && this.chosen.has(item.id) ? "yes" : "");
+    setData(row, "empty", item ? "" : "yes");
+    if (item) this.changeRow(row, item);
+  }
+
+  #newRow() {
+    const row = this.makeRow();
+    row.addEventListener("click", (event) => {
+      const item = this.items.get(Number(row.dataset.place));
+      if (!item || event.target.closest("a, button, input") || getSelection().toString()) return;
+      this.openItem(item);
+    });
+    row.addEventListener("change", (event) => {
+      const item = this.items.get(Number(row.dataset.place));
+      if (item && event.target.type === "checkbox") this.choose(item, event.target.checked);
+    });
+    return row;
+  }
+
+  #drop(place) {
+    const row = this.rows.get(place);
+    this.rows.delete(place);
+    row.hidden = true;
+    this.spare.push(row);
+  }
+
+  choose(item, on) {
+    if (on) this.chosen.set(item.id, item);
+    else this.chosen.delete(item.id);
+    this.onchosen();
+    this.draw();
+  }
+
+  chooseNone() {
+    this.chosen.clear();
+    this.onchosen();
+    this.draw();
+  }
+
+  // The item that the keys are at.
+  at() {
+    return this.current === null ? undefined : this.items.get(this.current);
+  }
+
+  move(step) {
+    if (!this.total) return;
+    const next = this.current === null ? 0 : this.current + step;
+    this.current = Math.max(0, Math.min(next, this.total - 1));
+    const height = this.#rowHeight();
+    const top = this.body.getBoundingClientRect().top + this.current * height;
+    const roof = 100;
+    if (top < roof) scrollBy(0, top - roof);
+    else if (top + height * 2 > innerHeight) scrollBy(0, top + height * 2 - innerHeight);
+    this.draw();
+  }
+}

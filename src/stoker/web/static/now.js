@@ -1,0 +1,321 @@
+// Now: the GPUs, the totals, and the queue.
+
+import { get, post } from "./api.js";
+import { errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
+import { now, serverNow } from "./feed.js";
+import { count, duration, exitText, FINAL, fromNow, moment, need } from "./format.js";
+import { gpuCard } from "./gpu.js";
+import { WindowedList } from "./list.js";
+import { give, possible, setPriority } from "./orders.js";
+
+const SHOWN = [
+  ["all", "All", []],
+  ["active", "Running", ["running", "stopping"]],
+  ["queued", "Waiting", ["waiting", "held"]],
+  ["ended", "Ended", ["succeeded", "failed", "cancelled", "skipped", "lost"]],
+  ["failed", "Failed", ["failed", "lost"]],
+];
+const COUNTED = ["running", "stopping", "waiting", "held", "succeeded", "failed", "cancelled", "skipped", "lost"];
+const HISTORY_MS = 5000;
+const FORECAST_MS = 6000;
+
+// What the list was like, for the way back from a job.
+const kept = { shown: "all", text: "", group: "", sort: {}, scroll: 0 };
+
+export function nowView() {
+  const cards = h("div", { class: "gpus" });
+  const totals = h("div", { class: "totals" });
+  const cpus = h("span", { class: "dim num" });
+  const pause = h("button", { type: "button", class: "write", onclick: () => order(now.paused ? "resume" : "pause") }, "Pause");
+  const trouble = errorBox();
+  const noGpus = h("p", { class: "empty card", hidden: true }, "No GPUs are declared. ", h("a", { href: "#/submit/gpus" }, "Add some"), ", or queue jobs that need none.");
+
+  const chips = new Map();
+  for (const state of COUNTED) {
+    const number = h("b", { class: "num" }, "0");
+    const chip = h("span", { class: "state total", data: { state } }, number, ` ${state}`);
+    chips.set(state, { chip, number });
+    totals.append(chip);
+  }
+
+  const filter = h("input", { type: "search", placeholder: "Filter: name, command, id…", "aria-label": "Filter", value: kept.text, class: "filter" });
+  const group = h("button", { type: "button", class: "small", hidden: !kept.group, title: "Show all groups", onclick: () => setGroup("") });
+  const choice = h("div", { class: "choice", role: "group", "aria-label": "Which jobs" },
+    ...SHOWN.map(([key, title]) => h("button", { type: "button", data: { key }, "aria-pressed": String(key === kept.shown), onclick: () => setShown(key) }, title)));
+  const size = h("span", { class: "dim num size" });
+  const chosenBar = h("div", { class: "bar chosen write" });
+  const chosenCount = h("b", {});
+  const chosenButtons = ["cancel", "retry", "hold", "release", "remove"].map((name) =>
+    h("button", { type: "button", class: `small${name === "cancel" || name === "remove" ? " danger" : ""}`, data: { order: name }, onclick: () => giveAll(name) }, name[0].toUpperCase() + name.slice(1)));
+  chosenBar.append(chosenCount, ...chosenButtons, h("button", { type: "button", class: "small quiet", onclick: () => list.chooseNone() }, "None"));
+
+  const starts = new Map();
+  const list = new WindowedList({
+    path: "/api/jobs",
+    columns: [
+      { key: "pick", title: "" },
+      { key: "id", title: "Id", sort: "id" },
+      { key: "state", title: "State", sort: "state" },
+      { key: "name", title: "Job", sort: "name" },
+      { key: "need", title: "Needs" },
+      { key: "gpus", title: "GPU" },
+      { key: "why", title: "Why, or how it ended" },
+      { key: "when", title: "Starts, ran", sort: "time", hint: "Sort by run time" },
+      { key: "prio", title: "Pri", sort: "priority", hint: "Sort by priority: lower goes first" },
+      { key: "user", title: "User", sort: "user" },
+    ],
+    make: makeRow,
+    change: (row, job) => changeRow(row, job, starts, setGroup),
+    open: (job) => go(job),
+    empty: () => (kept.text || kept.group || kept.shown !== "all" ? "No job is like that." : "Nothing has been queued yet."),
+  });
+  list.query = query();
+  list.onchosen = showChosen;
+
+  const element = h("div", { class: "stack now" },
+    h("h1", { class: "hidden" }, "Now"),
+    h("section", { class: "bar summary", "aria-label": "Totals" }, totals, h("span", { class: "grow" }), cpus, pause),
+    trouble.element,
+    h("section", { "aria-label": "GPUs" }, cards, noGpus),
+    h("section", { class: "queue", "aria-label": "Jobs" },
+      h("div", { class: "bar tools" }, choice, filter, group, h("span", { class: "grow" }), size),
+      chosenBar,
+      list.element));
+
+  function query() {
+    const states = SHOWN.find(([key]) => key === kept.shown)[2];
+    return { states, text: kept.text.trim(), group: kept.group || undefined, ...kept.sort };
+  }
+
+  const ask = () => {
+    const { sort, descending } = list.query;
+    kept.sort = sort ? { sort, descending } : {};
+    list.ask(query());
+  };
+
+  function setShown(key) {
+    kept.shown = key;
+    for (const button of choice.children) button.setAttribute("aria-pressed", String(button.dataset.key === key));
+    ask();
+  }
+
+  function setGroup(name) {
+    kept.group = name;
+    setHidden(group, !name);
+    setText(group, `group ${name} ✕`);
+    ask();
+  }
+  if (kept.group) setText(group, `group ${kept.group} ✕`);
+
+  let typing = null;
+  filter.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => {
+      kept.text = filter.value;
+      ask();
+    }, 180);
+  });
+
+  function go(job) {
+    location.hash = `#/job/${job.id}`;
+  }
+
+  async function order(name) {
+    trouble.clear();
+    try {
+      await post(`/api/queue/${name}`, {});
+    } catch (error) {
+      trouble.show(error);
+    }
+  }
+
+  async function giveAll(name, jobs = [...list.chosen.values()]) {
+    trouble.clear();
+    try {
+      if (await give(name, jobs)) {
+        list.chooseNone();
+        list.refresh();
+      }
+    } catch (error) {
+      trouble.show(error);
+    }
+  }
+
+  function showChosen() {
+    const jobs = [...list.chosen.values()];
+    chosenBar.classList.toggle("some", jobs.length > 0);
+    setText(chosenCount, jobs.length ? `${count(jobs.length, "job")} chosen` : "");
+    for (const button of chosenButtons) button.disabled = !jobs.some((job) => possible(job)[button.dataset.order]);
+  }
+  showChosen();
+
+  const histories = new Map();
+
+  function drawTop() {
+    for (const [state, { chip, number }] of chips) {
+      const value = now.counts[state] || 0;
+      setText(number, value.toLocaleString("en"));
+      setHidden(chip, value === 0 && !["running", "waiting", "succeeded", "failed"].includes(state));
+    }
+    setText(cpus, now.cpus.total ? `${now.cpus.used} of ${now.cpus.total} CPU slots` : "");
+    setText(pause, now.paused ? "Resume the queue" : "Pause the queue");
+    setHidden(noGpus, now.gpus.length > 0 || now.link === "waiting");
+    const byId = new Map(now.active.map((job) => [job.id, job]));
+    const at = serverNow();
+    keyed(cards, now.gpus, (gpu) => gpu.id, () => gpuCard(), (card, gpu) => card.show(gpu, byId, histories.get(gpu.id), at));
+  }
+
+  async function askHistory() {
+    if (document.hidden) return;
+    try {
+      const answer = await get("/api/gpus/history");
+      for (const [id, one] of Object.entries(answer.histories || {})) histories.set(id, one);
+      drawTop();
+    } catch {
+      // The next time will do.
+    }
+  }
+
+  let forecastAt = 0;
+  async function askForecast() {
+    if (document.hidden || !(now.counts.waiting > 0)) return;
+    forecastAt = performance.now();
+    try {
+      const answer = await get("/api/forecast");
+      starts.clear();
+      for (const start of answer.starts) starts.set(start.id, start.starts_at_ms);
+      list.draw();
+    } catch {
+      // The next time will do.
+    }
+  }
+
+  const timers = [
+    setInterval(() => {
+      drawTop();
+      list.draw();
+    }, 1000),
+    setInterval(askHistory, HISTORY_MS),
+    setInterval(askForecast, FORECAST_MS),
+  ];
+
+  let sized = null;
+  const watchSize = () => {
+    if (list.total !== sized) {
+      sized = list.total;
+      setText(size, sized === null ? "" : count(sized, "job"));
+    }
+  };
+  const draw = list.draw.bind(list);
+  list.draw = () => {
+    draw();
+    watchSize();
+  };
+
+  return {
+    element,
+    open() {
+      list.open();
+      drawTop();
+      askHistory();
+      askForecast();
+    },
+    close() {
+      list.close();
+      timers.forEach(clearInterval);
+      const { sort, descending } = list.query;
+      kept.sort = sort ? { sort, descending } : {};
+    },
+    hear(change) {
+      drawTop();
+      if (change.many || change.changed.length) list.refreshSoon();
+      if (!starts.size && performance.now() - forecastAt > FORECAST_MS / 3) askForecast();
+    },
+    key(event) {
+      const job = list.at();
+      switch (event.key) {
+        case "/": filter.focus(); filter.select(); return true;
+        case "j": case "ArrowDown": list.move(1); return true;
+        case "k": case "ArrowUp": list.move(-1); return true;
+      }
+      if (!job) return false;
+      switch (event.key) {
+        case "Enter": case "l": go(job); return true;
+        case " ": list.choose(job, !list.chosen.has(job.id)); return true;
+        case "c": giveAll("cancel", [job]); return true;
+        case "r": giveAll("retry", [job]); return true;
+        case "h": giveAll(job.state === "held" ? "release" : "hold", [job]); return true;
+        case "+": case "=": change(job, -1); return true;
+        case "-": change(job, 1); return true;
+      }
+      return false;
+    },
+  };
+
+  async function change(job, step) {
+    if (!possible(job).edit) return;
+    trouble.clear();
+    try {
+      await setPriority(job, job.priority + step);
+      list.refresh();
+    } catch (error) {
+      trouble.show(error);
+    }
+  }
+}
+
+function makeRow() {
+  const cells = {
+    pick: h("div", { class: "cell c-pick write" }, h("input", { type: "checkbox", "aria-label": "Choose" })),
+    id: h("div", { class: "cell c-id num" }, h("a", {})),
+    state: h("div", { class: "cell c-state state" }),
+    name: h("div", { class: "cell c-name cut" }, h("bdi", { class: "title" }), h("button", { type: "button", class: "group" }), h("bdi", { class: "command mono dim" })),
+    need: h("div", { class: "cell c-need dim cut" }),
+    gpus: h("div", { class: "cell c-gpus cut num" }),
+    why: h("div", { class: "cell c-why cut" }),
+    when: h("div", { class: "cell c-when num" }),
+    prio: h("div", { class: "cell c-prio num dim" }),
+    user: h("div", { class: "cell c-user cut dim" }),
+  };
+  const row = h("div", { class: "row", role: "row" }, ...Object.values(cells));
+  for (const cell of row.children) cell.setAttribute("role", "cell");
+  row.cells = cells;
+  cells.name.children[1].addEventListener("click", () => row.onGroup?.());
+  return row;
+}
+
+function changeRow(row, job, starts, setGroup) {
+  const { cells } = row;
+  const at = serverNow();
+  const box = cells.pick.firstChild;
+  box.checked = row.dataset.chosen === "yes";
+  const link = cells.id.firstChild;
+  setText(link, job.id);
+  if (link.getAttribute("href") !== `#/job/${job.id}`) link.setAttribute("href", `#/job/${job.id}`);
+  setData(cells.state, "state", job.state);
+  setText(cells.state, job.state);
+  const [title, group, command] = cells.name.children;
+  setText(title, job.name || job.command);
+  setText(command, job.name ? job.command : "");
+  setText(group, job.group || "");
+  setHidden(group, !job.group);
+  row.onGroup = () => setGroup(job.group);
+  cells.name.title = job.command;
+  setText(cells.need, need(job.need));
+  setText(cells.gpus, FINAL.has(job.state) || job.started_at_ms ? job.gpus.join(", ") : "");
+  const place = job.position ? `${job.position}. ` : "";
+  const how = FINAL.has(job.state) ? job.reason || exitText(job) : job.reason || "";
+  setText(cells.why, place + how);
+  cells.why.title = how;
+  setText(cells.when, when(job, starts, at));
+  cells.when.title = job.started_at_ms ? `started ${moment(job.started_at_ms, at)}${job.ended_at_ms ? `, ended ${moment(job.ended_at_ms, at)}` : ""}` : `queued ${moment(job.submitted_at_ms, at)}`;
+  setText(cells.prio, job.priority);
+  setText(cells.user, job.user);
+}
+
+function when(job, starts, at) {
+  if (job.started_at_ms && job.ended_at_ms) return duration(job.ended_at_ms - job.started_at_ms);
+  if (job.started_at_ms) return duration(at - job.started_at_ms);
+  if (job.state === "waiting" && starts.has(job.id)) return fromNow(starts.get(job.id), at);
+  return "";
+}

@@ -1,0 +1,127 @@
+// Small plots, drawn by hand: lines over time.
+
+import { h, hideTip, setHidden, setText, showTip, svg } from "./dom.js";
+import { duration, gib, hourMinute } from "./format.js";
+
+const WIDTH = 300;
+const HEIGHT = 44;
+
+// A place on a line for each reading; a gap in time is a gap in the line.
+function path(xs, ys, breakAt) {
+  let text = "";
+  let pen = false;
+  for (let i = 0; i < xs.length; i += 1) {
+    if (ys[i] === null || Number.isNaN(ys[i])) {
+      pen = false;
+      continue;
+    }
+    if (i && xs[i] - xs[i - 1] > breakAt) pen = false;
+    text += `${pen ? "L" : "M"}${xs[i].toFixed(1)} ${ys[i].toFixed(1)}`;
+    pen = true;
+  }
+  return text;
+}
+
+// The use and the memory of a GPU over the last minutes, without any words.
+export class Sparkline {
+  constructor() {
+    this.use = svg("path", { class: "use-line" });
+    this.memory = svg("path", { class: "memory-line" });
+    this.picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+      svg("line", { class: "axis", x1: 0, x2: WIDTH, y1: HEIGHT - 0.5, y2: HEIGHT - 0.5 }), this.memory, this.use);
+    this.element = h("div", { class: "spark" }, this.picture);
+  }
+
+  show(history, memoryMib) {
+    const at = history?.at_ms || [];
+    if (at.length < 2) return;
+    const key = `${at[0]} ${at[at.length - 1]} ${at.length}`;
+    if (key === this.key) return;
+    this.key = key;
+    const from = at[0];
+    const span = Math.max(1, at[at.length - 1] - from);
+    const xs = at.map((one) => ((one - from) / span) * WIDTH);
+    const y = (part) => HEIGHT - 2 - Math.max(0, Math.min(1, part)) * (HEIGHT - 4);
+    const use = (history.use_percent || []).map((one) => (one === null ? null : y(one / 100)));
+    const memory = at.map((_, i) => {
+      const mib = (history.ours_mib?.[i] ?? 0) + (history.others_mib?.[i] ?? 0);
+      return memoryMib ? y(mib / memoryMib) : null;
+    });
+    this.use.setAttribute("d", path(xs, use, WIDTH / 4));
+    this.memory.setAttribute("d", path(xs, memory, WIDTH / 4));
+  }
+}
+
+const PLOT = { width: 640, height: 180, left: 56, right: 48, top: 10, bottom: 22 };
+
+// Memory and use of a job over its time, with axes.
+export class JobPlot {
+  constructor() {
+    this.words = h("p", { class: "dim" }, "Not measured: nothing tells what this job uses.");
+    this.picture = svg("svg", { viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, role: "img", "aria-label": "GPU memory and use over time" });
+    this.element = h("div", { class: "jobplot" }, this.words, this.picture);
+    this.picture.addEventListener("pointermove", (event) => this.#point(event));
+    this.picture.addEventListener("pointerleave", hideTip);
+  }
+
+  show(history) {
+    const at = history?.at_ms || [];
+    const some = at.length > 1;
+    setHidden(this.words, some);
+    this.picture.toggleAttribute("hidden", !some);
+    this.history = some ? history : null;
+    if (!some) return;
+    const { width, height, left, right, top, bottom } = PLOT;
+    const from = at[0];
+    const span = Math.max(1, at[at.length - 1] - from);
+    const memory = history.mem_mib || [];
+    const most = nice(Math.max(1, ...memory.filter((one) => one !== null)));
+    const x = (ms) => left + ((ms - from) / span) * (width - left - right);
+    const y = (part) => height - bottom - part * (height - top - bottom);
+    const marks = [];
+    for (const part of [0, 0.5, 1]) {
+      marks.push(svg("line", { class: "grid", x1: left, x2: width - right, y1: y(part), y2: y(part) }));
+      marks.push(label(left - 6, y(part) + 4, gib(most * part), "end"));
+      marks.push(label(width - right + 6, y(part) + 4, `${part * 100} %`, "start"));
+    }
+    for (const part of [0, 0.5, 1]) {
+      const words = span < 3_600_000 ? duration(span * part) : hourMinute(from + span * part);
+      marks.push(label(x(from + span * part), height - 5, words, part === 0 ? "start" : part === 1 ? "end" : "middle"));
+    }
+    const xs = at.map(x);
+    const gap = (width - left - right) / 4;
+    const use = (history.use_percent || []).map((one) => (one === null ? null : y(one / 100)));
+    const mem = memory.map((one) => (one === null ? null : y(one / most)));
+    this.picture.replaceChildren(...marks,
+      svg("path", { class: "use-line", d: path(xs, use, gap) }),
+      svg("path", { class: "memory-line", d: path(xs, mem, gap) }));
+    this.scale = { from, span, left, inner: width - left - right };
+  }
+
+  #point(event) {
+    if (!this.history) return;
+    const box = this.picture.getBoundingClientRect();
+    const { from, span, left, inner } = this.scale;
+    const x = ((event.clientX - box.left) / box.width) * PLOT.width;
+    const ms = from + ((x - left) / inner) * span;
+    const at = this.history.at_ms;
+    let place = at.findIndex((one) => one >= ms);
+    if (place < 0) place = at.length - 1;
+    const memory = this.history.mem_mib?.[place];
+    const use = this.history.use_percent?.[place];
+    showTip(event, h("b", {}, hourMinute(at[place])),
+      memory === null || memory === undefined ? "" : `memory ${gib(memory)} `,
+      use === null || use === undefined ? "" : `use ${use} %`);
+  }
+}
+
+export function label(x, y, words, anchor, more = {}) {
+  const text = svg("text", { x, y, "text-anchor": anchor, ...more });
+  setText(text, words);
+  return text;
+}
+
+export function nice(most) {
+  const power = 10 ** Math.floor(Math.log10(most));
+  return [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => one >= most) || most;
+}

@@ -1,0 +1,265 @@
+"""Who may use the page: one-time keys, browsers that have used one, and tokens for scripts.
+
+Law: a secret is shown once, to whom it was made for. Kept is its hash, in a file that only its
+owner can read; secrets are compared by their hashes, each in constant time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from stoker.api.paths import Home, make_private
+from stoker.errors import Failed, NotFound, UsageError
+from stoker.quantities import label, quoted
+
+KEY_LASTS_MS = 10 * 60 * 1000
+BROWSER_LASTS_MS = 30 * 24 * 3600 * 1000
+MOST_TOKENS = 1_000
+MOST_BROWSERS = 100
+TOKEN_MARK = "stoker_"
+_SECRET_BYTES = 32
+_ID_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
+
+Kind = Literal["key", "browser", "token"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What one secret allows. `hash` is of the secret, `second` of the one a page keeps itself."""
+
+    id: str
+    kind: Kind
+    name: str
+    hash: str
+    read_only: bool
+    created_at_ms: int
+    expires_at_ms: int | None = None
+    second: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """The two secrets of a browser: one for its cookie, one for the page's own storage.
+
+    A cookie goes to every port of a host, so that another user's server on this machine may see
+    it; what a page keeps stays with its own origin. Only both together are good for anything.
+    """
+
+    cookie: str
+    page: str
+    read_only: bool
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def hashed(secret: str) -> str:
+    """What is kept of a secret. It is random and long, so a fast hash will do."""
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
+
+
+@dataclass(slots=True)
+class Access:
+    """The file of grants of one home."""
+
+    home: Home
+    now_ms: Callable[[], int] = _now_ms
+    _seen: tuple[int, int, int] | None = None
+    _grants: list[Grant] = field(default_factory=list)
+
+    @property
+    def path(self) -> str:
+        """Where the grants are kept."""
+        return os.path.join(self.home.root, "page-access.json")
+
+    # ------------------------------------------------------------------ making and taking away
+
+    def new_key(self, *, read_only: bool = False) -> str:
+        """A secret that lets one browser in, once, within the next minutes."""
+        secret = _secret()
+        self._add("key", "one-time address", secret, read_only, KEY_LASTS_MS)
+        return secret
+
+    def new_token(self, name: str, *, read_only: bool, lasts_ms: int | None) -> tuple[str, Grant]:
+        """A token for a script, and what is kept of it."""
+        name = label(name)
+        secret = TOKEN_MARK + _secret()
+        if len([g for g in self.grants() if g.kind == "token"]) >= MOST_TOKENS:
+            raise Failed(f"there are {MOST_TOKENS} tokens already", "revoke some")
+        if any(g.kind == "token" and g.name == name for g in self.grants()):
+            raise UsageError(f"there is a token {quoted(name)} already", "choose another name")
+        return secret, self._add("token", name, secret, read_only, lasts_ms)
+
+    def revoke(self, words: list[str]) -> list[Grant]:
+        """Take grants away, by id or by a token's name."""
+        with self._changing() as grants:
+            gone = [g for g in grants if g.id in words or (g.kind == "token" and g.name in words)]
+            for word in words:
+                if not any(word in (g.id, g.name) for g in gone):
+                    raise NotFound(f"there is no token {quoted(word)}", "see `stoker token ls`")
+            grants[:] = [g for g in grants if g not in gone]
+        return gone
+
+    def revoke_all(self) -> list[Grant]:
+        """Take all away: every script and every browser has to ask again."""
+        with self._changing() as grants:
+            gone = list(grants)
+            grants.clear()
+        return gone
+
+    # ------------------------------------------------------------------ asking
+
+    def grants(self) -> list[Grant]:
+        """Those that have not expired. The file is read again only when it was changed."""
+        try:
+            status = os.stat(self.path)
+        except FileNotFoundError:
+            self._seen, self._grants = None, []
+            return []
+        seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if seen != self._seen:
+            self._grants, self._seen = self._read(), seen
+        now = self.now_ms()
+        return [g for g in self._grants if g.expires_at_ms is None or g.expires_at_ms > now]
+
+    def token(self, secret: str) -> Grant | None:
+        """The token with this secret."""
+        return self._find("token", secret)
+
+    def browser(self, cookie: str) -> Grant | None:
+        """The browser with this cookie."""
+        return self._find("browser", cookie)
+
+    def enter(self, secret: str, name: str) -> Entered | None:
+        """Let a browser in, by a one-time key (which is used up) or by a token."""
+        found = self._find("token", secret)
+        cookie, page = _secret(), _secret()
+        with self._changing() as grants:
+            if found is None:
+                found = _same(grants, "key", secret, self.now_ms())
+                if found is None:
+                    return None
+                grants.remove(found)
+            browsers = [g for g in grants if g.kind == "browser"]
+            for oldest in browsers[: max(0, len(browsers) - MOST_BROWSERS + 1)]:
+                grants.remove(oldest)
+            now = self.now_ms()
+            ends = now + BROWSER_LASTS_MS
+            if found.kind == "token" and found.expires_at_ms is not None:
+                ends = min(ends, found.expires_at_ms)
+            grants.append(
+                Grant(
+                    _free_id(grants),
+                    "browser",
+                    name[:100],
+                    hashed(cookie),
+                    found.read_only,
+                    now,
+                    ends,
+                    hashed(page),
+                )
+            )
+        return Entered(cookie, page, found.read_only)
+
+    def leave(self, grant: Grant) -> None:
+        """A browser signs out."""
+        with self._changing() as grants:
+            grants[:] = [g for g in grants if g.id != grant.id]
+
+    # ------------------------------------------------------------------ the file
+
+    def _add(
+        self, kind: Kind, name: str, secret: str, read_only: bool, lasts_ms: int | None
+    ) -> Grant:
+        now = self.now_ms()
+        with self._changing() as grants:
+            grant = Grant(
+                _free_id(grants),
+                kind,
+                name,
+                hashed(secret),
+                read_only,
+                now,
+                None if lasts_ms is None else now + lasts_ms,
+            )
+            grants.append(grant)
+        return grant
+
+    def _find(self, kind: Kind, secret: str) -> Grant | None:
+        return _same(self.grants(), kind, secret, self.now_ms())
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[Grant]]:
+        """The grants, to be changed in place; the file is replaced whole when that is done."""
+        make_private(self.home.root)
+        lock = os.open(self.path + ".lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            now = self.now_ms()
+            grants = [g for g in self._read() if g.expires_at_ms is None or g.expires_at_ms > now]
+            yield grants
+            self._write(grants)
+            self._seen = None
+        finally:
+            os.close(lock)
+
+    def _read(self) -> list[Grant]:
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                content: dict[str, Any] = json.load(file)
+            return [Grant(**fields) for fields in content["grants"]]
+        except FileNotFoundError:
+            return []
+        except (ValueError, KeyError, TypeError) as error:
+            raise Failed(
+                f"{self.path} can't be read: {type(error).__name__}",
+                "remove it; all tokens and browsers then have to be made anew",
+            ) from None
+
+    def _write(self, grants: list[Grant]) -> None:
+        new = self.path + ".new"
+        fd = os.open(new, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(fd, "w", encoding="utf-8") as file:
+            json.dump({"schema": 1, "grants": [asdict(grant) for grant in grants]}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, self.path)
+
+
+def is_pages_own(grant: Grant, page: str) -> bool:
+    """Whether a page's own secret belongs to its browser's cookie."""
+    return bool(grant.second) and hmac.compare_digest(grant.second, hashed(page))
+
+
+def _same(grants: list[Grant], kind: Kind, secret: str, now_ms: int) -> Grant | None:
+    wanted = hashed(secret)
+    found = None
+    for grant in grants:
+        lives = grant.expires_at_ms is None or grant.expires_at_ms > now_ms
+        if hmac.compare_digest(grant.hash, wanted) and grant.kind == kind and lives:
+            found = grant
+    return found
+
+
+def _secret() -> str:
+    import base64
+
+    return base64.urlsafe_b64encode(os.urandom(_SECRET_BYTES)).decode().rstrip("=")
+
+
+def _free_id(grants: list[Grant]) -> str:
+    taken = {grant.id for grant in grants}
+    while True:
+        found = "".join(_ID_LETTERS[byte % len(_ID_LETTERS)] for byte in os.urandom(6))
+        if found not in taken and not found.isdigit():
+            return found

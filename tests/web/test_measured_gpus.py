@@ -1,0 +1,64 @@
+"""GPUs that a driver measures, seen in a browser: the real reader on the stand-in driver."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from fakegpu.build import Built
+from fakegpu.driver import GPU_IS_LOST
+from gpu.conftest import Box
+from web.browser import Tabs
+from web.page_home import PageHome
+
+
+@pytest.fixture
+def box(tmp_path: Path, built: Built) -> Iterator[Box]:
+    found = Box(tmp_path, built, devices=2)
+    try:
+        found.power_on()
+        yield found
+    finally:
+        found.clean_up()
+
+
+def test_cards_show_what_is_measured_and_who_is_on_a_gpu(box: Box, browser: Browser) -> None:
+    page = PageHome(box)
+    tabs = Tabs(browser, page)
+    job = box.train("--peak", "6G", "--seconds", "2000", "--use", "70", name="train", mem_mib=8_000)
+    box.until_gpu("0", ours_mib=6 * 1024)
+    box.driver.set_reading(1, utilisation=83, temperature_c=71, power_w=212.5)
+    tab = tabs.enter()
+    first, second = tab.locator(".gpu").nth(0), tab.locator(".gpu").nth(1)
+    expect(first.locator(".model")).to_have_text("NVIDIA Stand-In 24GB")
+    expect(first.locator(".memory")).to_have_text(
+        re.compile(r"6 GiB ours · 7\.8 GiB reserved · of 23\.5 GiB")
+    )
+    expect(first.locator("li a")).to_have_text(f"{job} train")
+    widths = "(bar) => [...bar.children].map((part) => parseFloat(part.style.width))"
+    ours, others, reserved = first.locator(".membar").evaluate(widths)
+    assert 20 < ours < 30 and others == 0 and 30 < reserved < 40
+    expect(second.locator(".use")).to_have_text(re.compile("83 %71 °C"))
+    expect(first.locator(".spark path.memory-line")).to_have_attribute("d", re.compile("M.*L"))
+    tabs.go(tab, f"#/job/{job}")
+    expect(tab.locator(".facts")).to_contain_text("Peak memory6 GiB")
+    expect(tab.locator(".jobplot path.memory-line")).to_have_attribute("d", re.compile("M.*L"))
+    tabs.go(tab, "#/")
+    stranger = subprocess.Popen(["sleep", "1000"])
+    try:
+        box.driver.add_process(1, stranger.pid, 5_000)
+        expect(second.locator(".badge")).to_have_text("others on it")
+        expect(second.locator(".badge")).to_have_attribute("title", re.compile("sleep 1000"))
+        expect(second.locator("li")).to_have_text("used by others")
+    finally:
+        stranger.kill()
+        stranger.wait()
+    box.driver.fault(0, GPU_IS_LOST)
+    expect(first.locator(".badge.bad")).to_have_text("lost")
+    expect(tab.locator(".row", has_text="train").locator(".c-why")).to_have_text("gpu lost")
+    tabs.close()

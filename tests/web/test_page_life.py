@@ -1,0 +1,208 @@
+"""The page's process: it comes and goes with its daemon, and is brought back when it dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from stoker.errors import Failed, UsageError
+from stoker_home import StokerHome, is_running, kill_and_wait
+from waiting import eventually
+from web.page_home import PageHome
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_served(page: PageHome) -> bool:
+    try:
+        return page.ask("GET", "/api/me").status == 200
+    except OSError:
+        return False
+
+
+def test_stoker_web_prints_an_address_that_lets_one_browser_in(home: StokerHome) -> None:
+    port = free_port()
+    ran = home.cli("web", "--port", str(port), "--no-open")
+    assert ran.code == 0, ran
+    address, key = ran.out.strip().split("#")
+    assert address == f"http://127.0.0.1:{port}/enter" and len(key) > 40
+    assert "once" in ran.err
+    page = PageHome(home, port=port)
+    page.enter(key)
+    again = json.loads(home.stoker("web", "--json"))
+    assert again["url"] == f"http://127.0.0.1:{port}", "a page that is there is found"
+    assert again["pid"] == page.pid()
+    assert home.stoker("web", "status").strip() == page.url
+    assert home.cli("web", "stop").code == 0
+    assert home.cli("web", "status").code == 1 and not is_served(page)
+    assert home.cli("web", "stop").err == "there was no page\n"
+
+
+def test_a_read_only_address_lets_a_browser_look(home: StokerHome) -> None:
+    home.start()
+    page = PageHome(home)
+    address = home.stoker("web", "--read-only").strip()
+    browser = page.enter(address.split("#")[1])
+    assert page.get("/api/me", token=None, headers=browser.headers)["read_only"] is True
+
+
+def test_the_page_ends_with_the_daemon_and_comes_back_with_the_next(home: StokerHome) -> None:
+    home.start()
+    page = PageHome(home, port=free_port())
+    browser, pid = page.enter(), page.pid()
+    home.stoker("daemon", "stop")
+    eventually(lambda: not is_running(pid), "the page ended with its daemon")
+    home.start()
+    eventually(lambda: is_served(page), "the page is back where it was")
+    assert page.get("/api/me", token=None, headers=browser.headers), "and knows its browsers"
+
+
+def test_the_page_of_a_killed_daemon_ends_too(home: StokerHome) -> None:
+    home.start()
+    page = PageHome(home, port=free_port())
+    pid = page.pid()
+    home.kill_daemon()
+    eventually(lambda: not is_running(pid), "the page ended with its daemon")
+    home.start()
+    eventually(lambda: is_served(page), "the page is back")
+
+
+def test_a_page_that_dies_is_brought_back_and_no_job_minds(page: PageHome) -> None:
+    port = free_port()
+    page.start(port=port)
+    job = page.home.submit("sleep", "600")
+    job_pid = page.home.until_pid(job)
+    kill_and_wait(page.pid())
+    eventually(lambda: is_served(page), "the page is back")
+    assert is_running(job_pid)
+    os.kill(page.pid(), signal.SIGTERM)
+    eventually(lambda: is_served(page), "the page is back again")
+
+
+def test_other_settings_move_the_page(page: PageHome) -> None:
+    port = free_port()
+    before = page.pid()
+    page.start(port=port)
+    assert page.port == port and page.pid() != before
+    after = page.pid()
+    page.start()
+    assert page.pid() == after, "the same settings change nothing"
+
+
+def test_a_port_that_is_taken_is_named_and_the_page_stays_where_it_was(page: PageHome) -> None:
+    page.start(port=free_port())
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        with pytest.raises(Failed, match=f"something else listens on 127.0.0.1:{taken}"):
+            page.home.call("page_start", changes={"port": taken})
+    eventually(lambda: is_served(page), "the page is where it was")
+
+
+def test_settings_that_are_none_are_refused(page: PageHome) -> None:
+    page.start(port=free_port())
+    for changes in (
+        {"port": "x"},
+        {"port": 70_000},
+        {"colour": "red"},
+        {"names": [1]},
+        {"host": "127.0.0.1.5"},
+        {"tls_key": "/nowhere"},
+    ):
+        with pytest.raises(UsageError):
+            page.home.call("page_start", changes=changes)
+    nowhere = {"tls_key": "/nowhere", "tls_cert": "/nowhere"}
+    with pytest.raises(Failed):
+        page.home.call("page_start", changes=nowhere)
+    eventually(lambda: is_served(page), "the page is where it was")
+
+
+def test_without_its_libraries_the_page_says_what_to_install(home: StokerHome) -> None:
+    stub = home.root / "stub"
+    stub.mkdir()
+    (stub / "starlette.py").write_text("raise ImportError('not here')\n", encoding="utf-8")
+    env = {"PYTHONPATH": f"{home.env['PYTHONPATH']}:{stub}"}
+    ran = home.cli("web", env=env)
+    assert ran.code == 1
+    assert ran.err == (
+        "stoker: the page needs Starlette and uvicorn; run: pip install 'stoker-gpu[web]'\n"
+    )
+
+
+def test_the_page_speaks_tls_with_a_certificate(home: StokerHome) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl: a certificate can't be made")
+    cert, key = home.root / "cert.pem", home.root / "key.pem"
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert,
+         "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    ran = home.cli(
+        "web", "--port", str(free_port()), "--tls-cert", str(cert), "--tls-key", str(key)
+    )
+    assert ran.code == 0 and ran.out.startswith("https://127.0.0.1:")
+    port = int(ran.out.split(":")[2].split("/")[0])
+    token = home.stoker("token", "create", "x").strip()
+    asked = urllib.request.Request(
+        f"https://localhost:{port}/api/me", headers={"Authorization": f"Bearer {token}"}
+    )
+    context = ssl.create_default_context(cafile=str(cert))
+    with urllib.request.urlopen(asked, timeout=60, context=context) as answer:
+        assert json.load(answer)["read_only"] is False
+
+
+def test_tokens_are_made_listed_and_revoked(home: StokerHome) -> None:
+    made = home.cli("token", "create", "ci", "--read-only", "--lasts", "2h")
+    assert made.out.startswith("stoker_") and "not shown again" in made.err
+    listed = json.loads(home.stoker("token", "ls", "--json"))["tokens"]
+    assert [(one["name"], one["kind"], one["read_only"]) for one in listed] == [
+        ("ci", "token", True)
+    ]
+    assert made.out.strip() not in home.stoker("token", "ls", "--json")
+    assert "ci" in home.stoker("token", "ls")
+    assert home.cli("token", "create", "ci").err == (
+        "stoker: there is a token 'ci' already; choose another name\n"
+    )
+    assert home.cli("token", "revoke", "nobody").code == 3
+    assert home.cli("token", "revoke").code == 2
+    assert home.cli("token", "revoke", "ci").err == "revoked ci\n"
+    assert home.cli("token", "ls").err.startswith("no tokens")
+    home.stoker("token", "create", "a")
+    home.stoker("token", "create", "b")
+    assert home.cli("token", "revoke", "--all").err == "revoked a, b\n"
+    assert not home.daemons(), "no daemon is needed for that"
+
+
+def test_jobs_from_the_page_have_a_clean_environment(page: PageHome) -> None:
+    [job] = page.post("/api/jobs", {"jobs": [{"argv": ["env"], "gpus": 0, "cwd": "~"}]})["ids"]
+    page.home.until_final(job)
+    seen = dict(line.split("=", 1) for line in page.home.log_of(job).splitlines() if "=" in line)
+    assert "PYTHONPATH" not in seen and "PATH" in seen
+    assert Path(seen["PWD"] if "PWD" in seen else page.home.job(job)["cwd"]).is_dir()
+
+
+def test_a_clone_takes_the_environment_of_the_job_it_is_made_of(page: PageHome) -> None:
+    [first] = page.home.submit_all([{"argv": ["env"], "gpus": 0}], env={"ONLY": "here"})
+    order = {"jobs": [{"argv": ["env"], "gpus": 0}], "environment_of": first}
+    [job] = page.post("/api/jobs", order)["ids"]
+    page.home.until_final(job)
+    assert "ONLY=here" in page.home.log_of(job)
+    order["environment_of"] = 99
+    reply = page.ask("POST", "/api/jobs", order)
+    assert reply.status == 404 and reply.message == "there is no job 99"

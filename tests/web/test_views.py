@@ -1,0 +1,310 @@
+"""Each view in a real browser, live, while jobs run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from web.browser import Tabs
+
+
+def row(tab: Page, job_id: int) -> object:
+    return tab.locator(f".rows .row:has(a[href='#/job/{job_id}']):not([hidden])")
+
+
+def states(tab: Page) -> dict[str, str]:
+    """The state of each job in the list, by id."""
+    found: dict[str, str] = tab.evaluate(
+        "() => Object.fromEntries([...document.querySelectorAll('.rows .row:not([hidden])')]"
+        ".map((row) => [row.querySelector('.c-id').textContent,"
+        " row.querySelector('.c-state').textContent]))"
+    )
+    return found
+
+
+def test_now_shows_jobs_on_their_gpus_as_they_come_and_go(tabs: Tabs) -> None:
+    tab = tabs.enter()
+    home = tabs.page.home
+    cards = tab.locator(".gpu")
+    expect(cards).to_have_count(4)
+    expect(tab.locator(".gpu >> text=not measured")).to_have_count(4)
+    expect(tab.locator(".list")).to_contain_text("Nothing has been queued yet.")
+    flag = home.work / "go"
+    wait = f"while [ ! -e {flag} ]; do sleep 0.05; done"
+    [big] = home.submit_all([{"shell": wait, "name": "big one", "gpus": 4}])
+    [small] = home.submit_all([{"argv": ["true"], "name": "small", "priority": 3}])
+    for card in cards.all():
+        expect(card.locator("li a")).to_have_text(f"{big} big one")
+        expect(card.locator(".owner")).to_have_text("tester")
+        expect(card.locator(".time")).to_have_text(re.compile(r"\ds"))
+    waiting = tab.locator(".row", has_text="small")
+    expect(waiting.locator(".c-state")).to_have_text("waiting")
+    expect(waiting.locator(".c-why")).to_have_text("1. needs 1 GPU, 0 of 4 free")
+    expect(tab.locator(".total[data-state=running] b")).to_have_text("1")
+    expect(tab.locator(".size")).to_have_text("2 jobs")
+    flag.touch()
+    expect(waiting.locator(".c-state")).to_have_text("succeeded")
+    expect(tab.locator(".total[data-state=succeeded] b")).to_have_text("2")
+    expect(cards.first.locator("li")).to_have_text("free")
+    assert states(tab) == {str(big): "succeeded", str(small): "succeeded"}
+
+
+def test_expected_starts_are_shown_where_they_can_be_told(tabs: Tabs) -> None:
+    home = tabs.page.home
+    home.submit("sleep", "600", gpus=4, time_limit_ms=3_000_000)
+    home.submit("true", name="next")
+    tab = tabs.enter()
+    expect(tab.locator(".row", has_text="next").locator(".c-when")).to_have_text(
+        re.compile(r"in (49|50)m")
+    )
+
+
+def test_the_list_is_narrowed_sorted_and_given_orders(tabs: Tabs) -> None:
+    home = tabs.page.home
+    home.call("pause")
+    home.submit_all([{"argv": ["true"], "name": f"job-{c}", "group": "g1"} for c in "bca"])
+    home.submit("true", name="other", group="g2")
+    tab = tabs.enter()
+    expect(tab.locator("#notice")).to_have_text("The queue is paused: nothing new starts.")
+    names = tab.locator(".rows .row:not([hidden]) .title")
+    expect(names).to_have_text(["job-b", "job-c", "job-a", "other"])
+    tab.locator(".head .c-name button").click()
+    order = "[...document.querySelectorAll('.rows .row:not([hidden])')]"
+    order += ".sort((a, b) => a.dataset.place - b.dataset.place)"
+    order += ".map((row) => row.querySelector('.title').textContent).join()"
+    tab.wait_for_function(f"() => {order} === 'job-a,job-b,job-c,other'")
+    tab.locator(".head .c-name button").click()
+    tab.wait_for_function(f"() => {order} === 'other,job-c,job-b,job-a'")
+    tab.get_by_label("Filter").fill("job- g1")
+    expect(tab.locator(".size")).to_have_text("3 jobs")
+    tab.get_by_label("Filter").fill("")
+    tab.locator(".row", has_text="other").locator(".group").click()
+    expect(tab.locator(".size")).to_have_text("1 job")
+    tab.get_by_role("button", name="group g2 ✕").click()
+    expect(tab.locator(".size")).to_have_text("4 jobs")
+    for name in ("job-a", "job-b"):
+        tab.locator(".row", has_text=name).locator("input").check()
+    expect(tab.locator(".chosen")).to_contain_text("2 jobs chosen")
+    tab.locator(".chosen >> text=Hold").click()
+    expect(tab.locator(".row", has_text="job-a").locator(".c-state")).to_have_text("held")
+    expect(tab.locator(".row", has_text="job-b").locator(".c-state")).to_have_text("held")
+    expect(tab.locator(".chosen")).to_be_hidden()
+    tab.get_by_role("button", name="Resume the queue").click()
+    expect(tab.locator(".row", has_text="other").locator(".c-state")).to_have_text("succeeded")
+    expect(tab.locator("#notice")).to_be_hidden()
+    tab.get_by_role("button", name="Waiting").click()
+    expect(tab.locator(".size")).to_have_text("2 jobs")
+
+
+def test_a_job_from_the_form_is_seen_to_run_its_log_followed_and_cancelled(tabs: Tabs) -> None:
+    home = tabs.page.home
+    tab = tabs.enter("#/submit")
+    tab.get_by_label("Command").fill(
+        "i=0; while true; do i=$((i+1)); echo line $i of the log; sleep 0.05; done"
+    )
+    tab.get_by_label("Name").fill("counts for ever")
+    tab.get_by_label("Directory").fill(str(home.work))
+    tab.get_by_label("GPUs", exact=False).first.fill("2")
+    tab.get_by_role("button", name="Queue the job").click()
+    tab.get_by_role("link", name="job 1").click()
+    expect(tab.locator(".jobhead .state")).to_have_text("running")
+    expect(tab.locator(".facts")).to_contain_text("2 GPUs")
+    expect(tab.locator(".facts")).to_contain_text(str(home.work))
+    expect(tab.locator(".history")).to_contain_text("started on GPU 0, 1")
+    lines = tab.locator(".log .line")
+    expect(lines.first).to_have_text("line 1 of the log")
+    expect(tab.locator(".log")).to_contain_text("line 40 of the log")
+    at_end = "() => { const b = document.querySelector('.log');"
+    at_end += " return b.scrollHeight - b.scrollTop - b.clientHeight < 40; }"
+    tab.wait_for_function(at_end)
+    tab.get_by_role("button", name="Cancel").click()
+    expect(tab.locator("dialog h2")).to_have_text("Stop job 1?")
+    tab.locator("dialog").get_by_role("button", name="Back").click()
+    expect(tab.locator(".jobhead .state")).to_have_text("running")
+    tab.keyboard.press("c")
+    tab.locator("dialog").get_by_role("button", name="Stop").click()
+    expect(tab.locator(".jobhead .state")).to_have_text("cancelled")
+    assert home.job(1)["state"] == "cancelled" and home.job(1)["cwd"] == str(home.work)
+
+
+def test_many_lines_become_as_many_jobs(tabs: Tabs) -> None:
+    tab = tabs.enter("#/submit/lines")
+    tab.get_by_label("Commands, one a line").fill("echo one\n# not this\n\n  echo two  \nexit 3\n")
+    expect(tab.locator("form")).to_contain_text("3 jobs")
+    tab.get_by_label("Group").fill("lines")
+    tab.get_by_role("button", name="Queue the lines").click()
+    expect(tab.locator(".done")).to_have_text("3 jobs queued: 1 to 3.")
+    jobs = tabs.page.home.until_final(1, 2, 3)
+    assert [job["command"] for job in jobs] == ["echo one", "echo two", "exit 3"]
+    assert {job["group"] for job in jobs} == {"lines"}
+
+
+def test_a_job_is_held_released_edited_retried_and_cloned(tabs: Tabs) -> None:
+    tabs.expects_refusals = True
+    home = tabs.page.home
+    home.call("pause")
+    [job] = home.submit_all(
+        [{"argv": ["sh", "-c", "echo $MARK; exit 2"], "name": "try"}], env={"MARK": "kept"}
+    )
+    tab = tabs.enter(f"#/job/{job}")
+    state = tab.locator(".jobhead .state")
+    expect(tab.locator(".jobhead .why")).to_contain_text("the queue is paused")
+    tab.get_by_role("button", name="Hold").click()
+    expect(state).to_have_text("held")
+    tab.get_by_role("button", name="Release").click()
+    expect(state).to_have_text("waiting")
+    tab.get_by_title("Sooner").click()
+    expect(tab.locator(".facts")).to_contain_text("Priority-1")
+    tab.get_by_role("button", name="Edit").click()
+    dialog = tab.locator("dialog")
+    dialog.get_by_label("Name").fill("edited")
+    dialog.get_by_label("GPUs").fill("9")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.locator(".error")).to_contain_text("only 4")
+    dialog.get_by_label("GPUs").fill("2")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_have_count(0)
+    expect(tab.locator("h1 bdi")).to_have_text("edited")
+    expect(tab.locator(".facts")).to_contain_text("2 GPUs")
+    home.call("resume")
+    expect(state).to_have_text("failed")
+    expect(tab.locator(".jobhead .why")).to_have_text("exit code 2")
+    tab.get_by_role("button", name="Retry").click()
+    expect(tab.locator(".history")).to_contain_text("attempt 2 failed: exit code 2")
+    tab.get_by_role("link", name="Clone").click()
+    expect(tab.get_by_label("Command")).to_have_value("sh -c 'echo $MARK; exit 2'")
+    tab.get_by_role("button", name="Queue the job").click()
+    tab.get_by_role("link", name=f"job {job + 1}").click()
+    expect(tab.locator(".log")).to_contain_text("kept")
+    assert home.job(job + 1)["argv"] == ["sh", "-c", "echo $MARK; exit 2"]
+
+
+def test_the_timeline_has_a_bar_a_job_and_the_plan_ahead(tabs: Tabs) -> None:
+    home = tabs.page.home
+    home.submit("sleep", "600", name="long", gpus=2, time_limit_ms=600_000)
+    home.submit("sleep", "600", name="other", gpus=2, time_limit_ms=900_000)
+    home.submit("true", name="to come", gpus=3, time_limit_ms=60_000)
+    tab = tabs.enter("#/timeline")
+    expect(tab.locator(".lane")).to_have_count(4)
+    expect(tab.locator(".lane[aria-label='GPU 0'] .tbar[data-state=running]")).to_have_count(1)
+    expect(tab.locator(".tbar.ahead")).to_have_count(3)
+    tab.locator(".tbar[data-state=running]").first.hover()
+    expect(tab.locator("#tip")).to_contain_text("long")
+    tab.locator(".tbar.ahead").first.focus()
+    expect(tab.locator("#tip")).to_contain_text("expected to start in 1")
+    ran = home.submit("true", name="quick", gpus=0)
+    home.until_final(ran)
+    quick = tab.locator(".lane[aria-label='no GPU'] .tbar[data-state=succeeded]")
+    expect(quick).to_have_count(1)
+    tab.get_by_role("button", name="24 h").click()
+    quick.focus()
+    tab.keyboard.press("Enter")
+    expect(tab.locator("h1")).to_contain_text("quick")
+
+
+def test_a_sweep_is_previewed_submitted_and_looked_at(tabs: Tabs, tmp_path: Path) -> None:
+    home = tabs.page.home
+    tabs.expects_refusals = True  # While one types, it is not right yet.
+    tab = tabs.enter("#/submit/sweep")
+    tab.get_by_label("Parameters, one a line").fill("lr=0.1,0.01,0.001\nbs=16,32")
+    tab.get_by_label("Command").fill("test {lr} != 0.01 -o {bs} = 16")
+    preview = tab.locator(".preview")
+    expect(preview).to_contain_text("6 points")
+    expect(preview).to_contain_text("test 0.001 != 0.01 -o 32 = 16")
+    tab.get_by_label("Only where").fill("lr < nothing")
+    expect(preview.locator(".error")).to_contain_text("nothing")
+    tab.get_by_label("Only where").fill("")
+    expect(preview).to_contain_text("6 points")
+    tab.get_by_label("Name", exact=True).fill("try it")
+    tab.get_by_role("button", name="Queue the sweep").click()
+    expect(tab.locator(".done")).to_contain_text("6 points: 6 queued.")
+    tab.get_by_role("link", name="To the sweep").click()
+    expect(tab.locator("h1")).to_have_text("try it")
+    expect(tab.locator(".points tbody tr")).to_have_count(6)
+    expect(tab.locator("section", has_text="6 points").first).to_contain_text(
+        "6 points: 1 failed, 5 succeeded"
+    )
+    expect(tab.locator(".lines-across path")).to_have_count(6)
+    expect(tab.locator(".heat tr")).to_have_count(3)
+    tab.get_by_label("Colour", exact=True).select_option("good")
+    expect(tab.locator(".heat")).to_contain_text("0 %")
+    tab.locator("th button", has_text="lr").click()
+    expect(tab.locator(".points tbody tr").first).to_contain_text("0.001")
+    tab.locator("th button", has_text="lr").click()
+    expect(tab.locator(".points tbody tr").first).to_contain_text("0.1")
+    tab.get_by_label("Filter the points").fill("bs=32 failed")
+    expect(tab.locator(".points tbody tr")).to_have_count(1)
+    with tab.expect_download() as coming:
+        tab.get_by_role("button", name="CSV").click()
+    saved = tmp_path / "sweep.csv"
+    coming.value.save_as(saved)
+    [head, line] = saved.read_text(encoding="utf-8").splitlines()
+    assert head == "id,state,lr,bs,run_time_s,gpus,exit_code,signal"
+    assert re.fullmatch(r"\d,failed,0.01,32,[0-9.]+,\d,1,", line)
+    tab.get_by_role("link", name="Sweeps", exact=True).click()
+    expect(tab.locator("tbody tr")).to_contain_text("1 failed, 5 succeeded")
+    tab.locator("tbody a").click()
+    tab.locator(".points tbody a").first.click()
+    expect(tab.locator(".facts")).to_contain_text("Parameters")
+    tabs.go(tab, "#/submit/sweep")
+    tab.get_by_role("button", name="Queue the sweep").click()
+    expect(tab.locator(".done")).to_contain_text("1 queued, 5 succeeded before")
+    assert home.call("sweeps")["sweeps"][0]["points"] == 6
+
+
+def test_gpus_are_added_drained_resumed_and_removed(tabs: Tabs) -> None:
+    tab = tabs.enter("#/submit/gpus")
+    tab.get_by_label("GPUs to add").fill("4:80G, 5")
+    tab.get_by_role("button", name="Add").click()
+    expect(tab.locator("tbody tr")).to_have_count(6)
+    expect(tab.locator("tbody tr", has_text="GPU 4")).to_contain_text("80 GiB")
+    tab.locator("tbody tr", has_text="GPU 5").get_by_role("button", name="Remove").click()
+    tab.locator("dialog").get_by_role("button", name="Remove").click()
+    expect(tab.locator("tbody tr")).to_have_count(5)
+    tab.get_by_label("GPUs to add").fill("nonsense:x")
+    tabs.expects_refusals = True
+    tab.get_by_role("button", name="Add").click()
+    expect(tab.locator("form .error")).to_contain_text("'x' is not an amount of memory. Write")
+    tabs.go(tab, "#/")
+    card = tab.locator(".gpu", has_text="GPU 0")
+    card.get_by_role("button", name="Drain").click()
+    expect(card.locator(".badge")).to_have_text("drained")
+    expect(card.locator("li")).to_have_text("drained: takes nothing new")
+    card.get_by_role("button", name="Resume").click()
+    expect(card.locator(".badge")).to_have_count(0)
+
+
+def test_errors_appear_where_they_were_caused_with_what_to_do(tabs: Tabs) -> None:
+    tabs.expects_refusals = True
+    tab = tabs.enter("#/submit")
+    tab.get_by_role("button", name="Queue the job").click()
+    expect(tab.locator("form .error")).to_contain_text("There is no command")
+    tab.get_by_label("Command").fill("true")
+    tab.get_by_label("GPUs", exact=False).first.fill("99")
+    tab.get_by_role("button", name="Queue the job").click()
+    expect(tab.locator("form .error .what")).to_contain_text("The job needs 99 GPUs")
+    expect(tab.locator("form .error .hint")).to_contain_text("Ask for fewer")
+    tab.get_by_label("GPUs", exact=False).first.fill("1")
+    tab.get_by_label("Directory").fill("/no/such/place")
+    tab.get_by_role("button", name="Queue the job").click()
+    expect(tab.locator("form .error")).to_contain_text("There is no directory '/no/such/place'")
+    tabs.go(tab, "#/job/77")
+    expect(tab.locator(".empty")).to_have_text("There is no job 77.")
+    tabs.go(tab, "#/nowhere")
+    expect(tab.locator("main")).to_contain_text("There is nothing here.")
+
+
+@pytest.mark.parametrize("read_only", [True])
+def test_who_may_only_look_sees_no_buttons_that_order(tabs: Tabs, read_only: bool) -> None:
+    tabs.page.home.submit("true", name="seen", hold=True)
+    tab = tabs.enter(read_only=read_only)
+    expect(tab.locator(".row", has_text="seen")).to_be_visible()
+    expect(tab.get_by_role("button", name="Drain")).to_have_count(0)
+    expect(tab.get_by_role("button", name="Pause the queue")).to_have_count(0)
+    expect(tab.locator(".rows input:visible")).to_have_count(0)
+    tabs.go(tab, "#/job/1")
+    expect(tab.locator("h1")).to_contain_text("seen")
+    expect(tab.get_by_role("button", name="Cancel")).to_have_count(0)
