@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.top.feed import in_steps
 from stoker.top.filter_line import Wanted, wanted
 from stoker.top.frame import key_lines, list_title, listed, summary
 from stoker.top.gpu_rows import gpu_lines, memory_bar, memory_words, spark
@@ -94,6 +95,17 @@ def test_a_spark_line_ends_with_now_and_leaves_gaps() -> None:
     assert plain(spark([0, None, 100, 250, -3], 6, BLOCKS)) == " ▁ ██▁"
     assert plain(spark([], 3, BLOCKS)) == "   "
     assert plain(spark(range(100), 2, LETTERS)) == "##"
+
+
+def test_use_over_time_is_drawn_in_steps_that_begin_at_fixed_moments() -> None:
+    now = 1_000_000_000
+    assert in_steps([], [], now) == [None] * 60
+    at_ms = [now - 25_000, now - 21_000, now - 9_000, now - 1]
+    # Two within one step, none in the next, then two steps with one each.
+    assert in_steps(at_ms, [10, 30, None, 80], now)[-4:] == [20, 20, 80, 80]
+    assert in_steps([now - 500_000], [50], now)[-60:].count(50) == 7, "a long gap stays a gap"
+    later = in_steps(at_ms, [10, 30, None, 80], now + 9_999)
+    assert later == in_steps(at_ms, [10, 30, None, 80], now)
 
 
 def test_many_gpus_stand_beside_each_other_and_the_rest_is_counted() -> None:

@@ -79,6 +79,7 @@ class Browsing:
 
         def found(rows: list[dict[str, Any]]) -> None:
             more = len(rows) > request.limit
+            self._name_gpus(rows)
             connection.answer(attempts=rows[: request.limit], more=more, now_ms=now_ms)
 
         self._read(
@@ -100,7 +101,7 @@ class Browsing:
                     {
                         "id": start.job_id,
                         "name": names.get(start.job_id),
-                        "gpus": list(start.gpus),
+                        "gpus": state.shown_gpus(start.gpus),
                         "starts_at_ms": start.starts_at_ms,
                         "ends_at_ms": start.ends_at_ms,
                     }
@@ -122,11 +123,21 @@ class Browsing:
 
     def sweep_points(self, request: msg.SweepPoints, connection: Connection) -> None:
         """See api.messages.SweepPoints."""
+
+        def found(sweep: dict[str, Any]) -> None:
+            self._name_gpus(sweep["points"])
+            connection.answer(**sweep)
+
         self._read(
             lambda: self.browser.sweep(request.sweep, request.offset, request.limit),
-            lambda found: connection.answer(**found),
+            found,
             connection,
         )
+
+    def _name_gpus(self, rows: list[dict[str, Any]]) -> None:
+        """GPUs by the names that people know them by."""
+        for row in rows:
+            row["gpus"] = self.rounds.state.shown_gpus(row["gpus"])
 
     # ------------------------------------------------------------------ reading
 
@@ -158,6 +169,7 @@ class Browsing:
         reasons = Reasons(state, self.rounds.engine.starts_nothing)
         for row in rows:
             row["reason"], row["reason_kind"] = _reason(row, state, reasons)
+            row["gpus"] = state.shown_gpus(row["gpus"])
             del row["cause"], row["detail"]
         return rows
 

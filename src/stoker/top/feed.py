@@ -16,8 +16,13 @@ from typing import Any
 
 from stoker.api.client import Client
 from stoker.api.paths import Home
+from stoker.cli.jobtext import now_ms
 from stoker.errors import StokerError, Unavailable, Unreachable, UsageError
 
+# Use over time is drawn in steps of this length, the last ten minutes of it.
+_STEP_MS = 10_000
+_STEPS = 60
+_MOST_GAP_STEPS = 6
 _EVERY_MS = 250  # how often changes are told at most
 _HISTORY_S = 2.0
 _RETRY_S = 0.25
@@ -217,9 +222,37 @@ class Feed(threading.Thread):
 
 
 def histories(client: Client) -> dict[str, Sequence[float | None]]:
-    """The use of each GPU over time."""
-    found = client.call("gpu_history")["histories"]
-    return {gpu: item.get("use_percent") or () for gpu, item in found.items()}
+    """The use of each GPU over time, in steps of the same length, the latest last."""
+    now = now_ms()
+    since = max(0, now - (_STEPS + _MOST_GAP_STEPS) * _STEP_MS)
+    found = client.call("gpu_history", since_ms=since)["histories"]
+    return {
+        gpu: in_steps(item.get("at_ms") or (), item.get("use_percent") or (), now)
+        for gpu, item in found.items()
+    }
+
+
+def in_steps(
+    at_ms: Sequence[int], values: Sequence[float | None], until_ms: int
+) -> list[float | None]:
+    """The mean of each step; a short gap goes on with what was before it.
+
+    Steps begin at fixed moments, so that what is drawn moves on and does not flicker.
+    """
+    last = until_ms // _STEP_MS
+    steps: dict[int, list[float]] = {}
+    for moment, value in zip(at_ms, values, strict=False):
+        if value is not None:
+            steps.setdefault(moment // _STEP_MS, []).append(value)
+    found: list[float | None] = []
+    known: float | None = None
+    known_at = 0
+    for step in range(last - _STEPS - _MOST_GAP_STEPS, last + 1):
+        here = steps.get(step)
+        if here:
+            known, known_at = sum(here) / len(here), step
+        found.append(known if step - known_at <= _MOST_GAP_STEPS else None)
+    return found[-_STEPS:]
 
 
 def names_on(

@@ -145,7 +145,7 @@ def _standing(gpu: Gpu) -> tuple[str, str]:
     if gpu.get("stale"):
         return "stale", "red"
     state = str(gpu["state"])
-    if state == "free" and gpu.get("foreign"):
+    if state == "foreign" or (state == "free" and gpu.get("foreign")):
         return "in use", "magenta"
     return state, _STATE_STYLES.get(state, "")
 
