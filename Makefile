@@ -24,6 +24,8 @@ test: lint $(PEERS)/.ready  ## set up what the tests need, check style and types
 		|| echo "make test: the tests on the stand-in NVIDIA driver are skipped" >&2
 	@for shell in zsh fish; do scripts/system-package $$shell $$shell \
 		|| echo "make test: completion is not tried in $$shell" >&2; done
+	@scripts/system-package tmux tmux \
+		|| echo "make test: the live view is not tried in tmux" >&2
 	@echo "pytest, $(WORKERS) workers"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(PYTEST_ARGS)
 

@@ -20,7 +20,7 @@ import stoker
 ROOT = Path(stoker.__file__).parent
 
 ADAPTERS = {"store", "executors", "inventory"}
-FRONT_ENDS = {"cli", "library", "compat", "web"}
+FRONT_ENDS = {"cli", "library", "compat", "web", "top"}
 
 # What front ends share: the words of the house, and what is read before anything is asked of it.
 TO_FRONT_ENDS = {"api", "core.model", "errors", "quantities", "sweep", "batch", "__version__"}
@@ -51,7 +51,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "__version__",
         *ADAPTERS,
     },
-    "cli": TO_FRONT_ENDS | {"web.tokens"},  # the keys to the page are made on the command line
+    # The keys to the page are made on the command line, and the live view is one of its verbs.
+    "cli": TO_FRONT_ENDS | {"web.tokens", "top"},
+    "top": TO_FRONT_ENDS | {"cli"},  # it speaks of jobs in the command line's words
     "library": TO_FRONT_ENDS,
     "web": TO_FRONT_ENDS,
     "compat": TO_FRONT_ENDS | {"cli"},  # thin translations into what the command line does
@@ -79,8 +81,8 @@ THIRD_PARTY: dict[str, set[str]] = {
     "pynvml": {"inventory.nvml"},
     "amdsmi": {"inventory.amd"},
     "psutil": {"executors"},
-    "rich": {"cli"},
-    "textual": {"cli"},
+    "rich": {"top"},
+    "textual": {"top"},
     "starlette": {"web"},
     "uvicorn": {"web"},
     "optuna": {"sweep"},
@@ -178,6 +180,13 @@ def test_front_ends_know_nothing_behind_the_api() -> None:
     behind = {"daemon", "engine", "ports", "sim", "core.state", "core.plan", *ADAPTERS}
     for part in FRONT_ENDS:
         assert not MAY_IMPORT[part] & behind
+
+
+def test_only_its_own_verb_knows_the_live_view() -> None:
+    knowing = {
+        m.name for m in by_part("cli") if any(is_covered(n, {"top"}) for n in own_imports(m))
+    }
+    assert knowing == {"cli.top"}
 
 
 @pytest.mark.parametrize("module", by_part("core"), ids=ids)

@@ -36,6 +36,10 @@ class LogFile:
         self._position = start_of_last_lines(self._fd, size, lines)
         return self._position
 
+    def backlog_bytes(self) -> int:
+        """How much has been written that was not read yet."""
+        return max(0, os.fstat(self._fd).st_size - self._position)
+
     def new_pieces(self) -> Iterator[bytes]:
         """What was written since the last call, up to where the file ends now."""
         status = os.fstat(self._fd)

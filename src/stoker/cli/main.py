@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Verbs in the order in which help shows them. A verb's table is in the module of its name, which
 # is imported only when the verb is used.
 VERBS = (
-    "status", "add", "run", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait",
+    "status", "top", "add", "run", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait",
     "cancel", "retry", "hold", "release", "edit", "rm", "pause", "resume",
     "gpus", "profiles", "config", "daemon", "web", "token", "completion", "help",
 )  # fmt: skip

@@ -72,17 +72,21 @@ def width_of(text: str) -> int:
     return width
 
 
-def clipped(text: str, width: int) -> str:
-    """Text cut to a width, with a mark that shows the cut."""
+def clipped(text: str, width: int, mark: str = "") -> str:
+    """Text cut to a width, with a mark (one column wide) that shows the cut."""
     if width_of(text) <= width:
         return text
     if width <= 1:
         return text[:width] if text.isascii() else ""
-    mark = "…" if _speaks_unicode() else "~"
     kept = text[: width - 1]
     while width_of(kept) > width - 1:
         kept = kept[:-1]
-    return kept + mark
+    return kept + (mark or cut_mark())
+
+
+def cut_mark() -> str:
+    """What stands where text was cut, as far as the output can show it."""
+    return "…" if _speaks_unicode() else "~"
 
 
 def _speaks_unicode() -> bool:

@@ -134,6 +134,11 @@ class Browsing:
             connection,
         )
 
+    def _name_gpus(self, rows: list[dict[str, Any]]) -> None:
+        """GPUs by the names that people know them by."""
+        for row in rows:
+            row["gpus"] = self.rounds.state.shown_gpus(row["gpus"])
+
     # ------------------------------------------------------------------ reading
 
     def _read(
@@ -158,12 +163,6 @@ class Browsing:
                 connection.fail(Failed("something went wrong inside the daemon", "see its log"))
 
         asked.add_done_callback(done)
-
-    def _name_gpus(self, rows: list[dict[str, Any]]) -> None:
-        """GPUs by the names that people call them by."""
-        state = self.rounds.state
-        for row in rows:
-            row["gpus"] = state.shown_gpus(row["gpus"])
 
     def _with_reasons(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         state = self.rounds.state

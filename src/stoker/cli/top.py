@@ -1,0 +1,64 @@
+"""`stoker top`: GPUs and jobs, live; `--once` prints one picture."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from stoker.cli.options import Option, Verb
+from stoker.cli.terminal import has_terminal, say
+from stoker.errors import Failed, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from stoker.cli.options import Args
+
+
+def top(args: Args) -> int:
+    """Show the live view, or one picture of it."""
+    if args["once"]:
+        return _once()
+    if not has_terminal() or not has_terminal(sys.stdin):
+        raise UsageError("there is no terminal to draw on", "`stoker top --once` prints a picture")
+    if os.environ.get("TERM", "dumb") == "dumb":
+        say("stoker: nothing can be drawn on this terminal (TERM=dumb); this is one picture")
+        return _once()
+    from importlib.util import find_spec
+
+    if find_spec("textual") is None:
+        raise Failed(
+            "the live view needs Textual, which is not installed",
+            "install stoker-gpu[top], or use `stoker top --once`",
+        )
+    from stoker.top.live import run
+
+    return run()
+
+
+def _once() -> int:
+    from stoker.api.client import Client
+    from stoker.cli.terminal import out, wants_colour
+    from stoker.top.once import picture_text, size
+
+    columns, rows = size()
+    with Client() as client:
+        out(picture_text(client, columns, rows, colours=wants_colour()))
+    return 0
+
+
+VERB = Verb(
+    "top",
+    "GPUs and jobs live in the terminal, with logs, and keys to act on jobs",
+    run=top,
+    options=(Option("once", "print one picture and end"),),
+    examples=(
+        ("stoker top", "watch; ? shows the keys, q quits"),
+        ("stoker top --once", "one picture, for a pipe or a log"),
+        ("watch -n 10 stoker top --once", "on a terminal that can show nothing better"),
+    ),
+    notes=(
+        "The live view needs Textual, an extra: install stoker-gpu[top]. --once does not.",
+        "A picture is as large as the terminal or, into a pipe, 80 columns by 24 lines; COLUMNS "
+        "and LINES say otherwise. NO_COLOR is respected.",
+    ),
+)

@@ -1,0 +1,509 @@
+"""The live view: GPUs on top, jobs below, a pane for a log or a job, keys at the bottom.
+
+It uses the terminal's own colours, so that it looks right on a dark and on a light one, and none
+at all with NO_COLOR. Nothing here waits for the daemon or for a disk: threads do, and tell.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from stoker.api.client import Client
+from stoker.api.paths import Home
+from stoker.cli.jobtext import title
+from stoker.errors import StokerError
+from stoker.top import orders
+from stoker.top.confirmation import Confirmation, Pages
+from stoker.top.feed import Feed, Picture
+from stoker.top.filter_line import FilterLine, wanted
+from stoker.top.frame import key_lines, list_title, listed, summary
+from stoker.top.gpu_rows import gpu_lines
+from stoker.top.help_text import HELP
+from stoker.top.job_table import JobTable
+from stoker.top.log_pane import LogPane
+from stoker.top.log_reader import LogNews
+from stoker.top.paint import Glyphs, Line, fitted, piece
+from stoker.top.rows import Rows, Scroller
+
+_MESSAGE_S = 6.0
+_DETAILS_S = 1.0
+
+
+class Top(App[None]):
+    """`stoker top`."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    Screen { background: ansi_default; color: ansi_default; layout: vertical; }
+    #summary, #title, #pane_title, #filter { height: 1; }
+    #gpus { height: 2; }
+    #jobs { height: 1fr; min-height: 2; }
+    #log, #details { height: 2fr; min-height: 2; }
+    #keys { height: 1; }
+    Confirmation, Pages { align: center middle; background: transparent; }
+    #question, #pages {
+        background: ansi_default; color: ansi_default; border: round ansi_default;
+        padding: 0 1; max-width: 100%; max-height: 100%;
+    }
+    """
+    # All of them are for the app itself, so that keys that arrive together, by a paste or over a
+    # slow line, take effect one after the other.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(keys, action, priority=True)
+        for keys, action in (
+            ("q,ctrl+c,ctrl+q", "quit"),
+            ("question_mark", "help"),
+            ("slash", "filter"),
+            ("j,down", "move(1)"),
+            ("k,up", "move(-1)"),
+            ("pagedown,ctrl+d,ctrl+f", "page(1)"),
+            ("pageup,ctrl+u,ctrl+b", "page(-1)"),
+            ("g,home", "to_start"),
+            ("G,end", "to_end"),
+            ("enter", "details"),
+            ("escape", "step_back"),
+            ("space", "mark"),
+            ("s", "sort"),
+            ("S", "sort_backwards"),
+            ("l", "log"),
+            ("tab", "other_pane"),
+            ("c", "cancel"),
+            ("r", "retry"),
+            ("h", "hold"),
+            ("plus", "sooner"),
+            ("minus", "later"),
+            ("ctrl+l", "redraw"),
+            ("ctrl+z", "suspend_process"),
+        )
+    ]
+
+    class Brought(Message):
+        """The feed has brought a picture, or the news that there is no daemon."""
+
+        def __init__(self, picture: Picture | None, lost: str) -> None:
+            super().__init__()
+            self.picture = picture
+            self.lost = lost
+
+    class LogRead(Message):
+        """The log that is shown has grown."""
+
+        def __init__(self, news: LogNews) -> None:
+            super().__init__()
+            self.news = news
+
+    class Answered(Message):
+        """The daemon has answered, in a thread; `then` is to be called in the view's."""
+
+        def __init__(self, then: Callable[[], None]) -> None:
+            super().__init__()
+            self.then = then
+
+    def __init__(self, home: Home, glyphs: Glyphs, picture: Picture | None = None) -> None:
+        super().__init__(ansi_color=True)
+        self.home = home
+        self.glyphs = glyphs
+        self.picture = picture
+        self.lost = ""
+        self._words: Line = []
+        self._words_until = 0.0
+        self.head = Rows(id="summary")
+        self.gpu_panel = Rows(id="gpus")
+        self.list_title = Rows(id="title")
+        self.pane_title = Rows(id="pane_title")
+        self.foot = Rows(id="keys")
+        self.table = JobTable(glyphs, id="jobs")
+        self.log_pane = LogPane(home, self._log_read, id="log")
+        self.details_pane = Scroller(id="details", indent=14)
+        self._details_of: int | None = None
+        self._details_at = 0.0
+        self.filter_line = FilterLine(self._filter_typed, self._filter_done, id="filter")
+        self.feed = Feed(home, self.table.view, self._brought, self._is_lost)
+
+    # ------------------------------------------------------------------ the parts
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield self.head
+        yield self.gpu_panel
+        yield self.list_title
+        yield self.table
+        yield self.filter_line
+        yield self.pane_title
+        yield self.log_pane
+        yield self.details_pane
+        yield self.foot
+
+    def on_mount(self) -> None:
+        """Begin to listen."""
+        for part in (self.filter_line, self.log_pane, self.details_pane, self.pane_title):
+            part.display = False
+        self.screen.set_focus(self.table)
+        self.feed.start()
+        if self.picture is not None:
+            self.table.take(self.picture)
+            self._draw()
+        self.set_interval(1.0, self._tick)
+
+    def on_unmount(self) -> None:
+        """Listen no more."""
+        self.feed.stop()
+
+    def on_resize(self) -> None:
+        """Lay out anew."""
+        self.call_after_refresh(self._draw)
+
+    async def on_event(self, event: events.Event) -> None:
+        """While a filter is typed, every key is a letter of it."""
+        is_typed = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
+        if is_typed and self.filter_line.display and len(self.screen_stack) == 1:
+            if isinstance(event, events.Paste):
+                self.filter_line.paste(event.text)
+            elif isinstance(event, events.Key):
+                self.filter_line.press(event)
+            return
+        await super().on_event(event)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A question that is being asked has the keys for itself."""
+        return len(self.screen_stack) == 1
+
+    def _tick(self) -> None:
+        """Times go on though nothing happens."""
+        if self._words and time.monotonic() > self._words_until:
+            self._words = []
+        self._draw()
+        self.table.draw()
+
+    # ------------------------------------------------------------------ what threads bring
+
+    def _brought(self, picture: Picture) -> None:
+        self.post_message(self.Brought(picture, ""))
+
+    def _is_lost(self, words: str) -> None:
+        self.post_message(self.Brought(None, words))
+
+    def _log_read(self, news: LogNews) -> None:
+        self.post_message(self.LogRead(news))
+
+    def on_top_brought(self, message: Brought) -> None:
+        """Show it."""
+        self.lost = message.lost
+        if message.picture is not None:
+            self.picture = message.picture
+            self.table.take(message.picture)
+            self._renew_details()
+        self._draw()
+
+    def on_top_log_read(self, message: LogRead) -> None:
+        """Show it."""
+        self.log_pane.take(message.news)
+        self._draw_pane_title()
+
+    def on_top_answered(self, message: Answered) -> None:
+        """Go on with what was answered."""
+        message.then()
+
+    def on_job_table_looked(self, message: JobTable.Looked) -> None:
+        """Have another part of the list brought."""
+        self.feed.look(message.view)
+
+    def on_job_table_moved(self) -> None:
+        """The pane shows the job under the cursor, whichever that is."""
+        job = self.table.cursor_job
+        if job is not None and self.table.has_focus:
+            if self.log_pane.display:
+                self.log_pane.open(job["id"])
+            elif self.details_pane.display and job["id"] != self._details_of:
+                self._show_details(job["id"])
+        self._draw_list_title()
+
+    # ------------------------------------------------------------------ drawing
+
+    def _draw(self) -> None:
+        columns, rows = self.size
+        picture = self.picture
+        if self.lost:
+            self.head.put([fitted([piece(f" {self.lost} ", "reverse bold")], columns)])
+        elif picture is None:
+            self.head.put([[("stoker", "bold"), ("  asking the daemon ...", "dim")]])
+        else:
+            self.head.put([summary(dict(picture.overview), columns, self.glyphs)])
+        if picture is not None:
+            lines = gpu_lines(
+                picture.gpus,
+                picture.histories,
+                picture.names,
+                columns,
+                max(3, rows * 2 // 5),
+                self.glyphs,
+            )
+            self.gpu_panel.styles.height = len(lines)
+            self.gpu_panel.put(lines)
+        self._draw_list_title()
+        self._draw_pane_title()
+        self._draw_keys()
+
+    def _draw_list_title(self) -> None:
+        view, refused = self.table.view, self.picture.refused if self.picture else ""
+        words = listed(
+            self.table.total,
+            self.filter_line.text.strip(),
+            view.sort,
+            descending=view.descending,
+            marked=len(self.table.marks),
+        )
+        if refused:
+            words = [refused]
+        self.list_title.put([list_title(words, self.size.width, self.glyphs)])
+
+    def _draw_pane_title(self) -> None:
+        words = ""
+        if self.log_pane.display:
+            words = self.log_pane.title
+        elif self.details_pane.display:
+            words = f"job {self._details_of}"
+        if words:
+            line = list_title([words], self.size.width, self.glyphs)
+            self.pane_title.put([line])
+
+    def _draw_keys(self) -> None:
+        columns, rows = self.size
+        lines = key_lines(columns)[: max(1, rows // 10)]
+        if self._words:
+            lines[0] = fitted(self._words, columns)
+        self.foot.styles.height = len(lines)
+        self.foot.put(lines)
+
+    def say(self, words: str, *, wrong: bool = False) -> None:
+        """Tell something for a while, where the keys are."""
+        self._words = [piece(words, "bold red" if wrong else "bold")]
+        self._words_until = time.monotonic() + _MESSAGE_S
+        self._draw_keys()
+
+    @property
+    def message(self) -> str:
+        """What was told last, while it is shown."""
+        return "".join(text for text, _ in self._words)
+
+    # ------------------------------------------------------------------ moving about
+
+    def _reader(self) -> Scroller | None:
+        """The pane, if the keyboard is in it."""
+        for pane in (self.log_pane, self.details_pane):
+            if pane.display and pane.has_focus:
+                return pane
+        return None
+
+    def action_move(self, count: int) -> None:
+        """A row down, or up."""
+        pane = self._reader()
+        if pane is None:
+            self.table.move(count)
+        else:
+            pane.scroll_lines(count)
+            self._draw_pane_title()
+
+    def action_page(self, count: int) -> None:
+        """A page down, or up."""
+        pane = self._reader()
+        if pane is None:
+            self.table.page(count)
+        else:
+            pane.scroll_lines(count * max(1, pane.visible_lines() - 1))
+            self._draw_pane_title()
+
+    def action_to_start(self) -> None:
+        """To the first."""
+        (self._reader() or self.table).to_start()
+        self._draw_pane_title()
+
+    def action_to_end(self) -> None:
+        """To the last; a log is followed from there."""
+        (self._reader() or self.table).to_end()
+        self._draw_pane_title()
+
+    def action_mark(self) -> None:
+        """Mark a job, or read on in the pane."""
+        if self._reader() is None:
+            self.table.mark()
+        else:
+            self.action_page(1)
+
+    def action_other_pane(self) -> None:
+        """The keyboard to the other pane."""
+        pane = self.log_pane if self.log_pane.display else self.details_pane
+        if pane.display and not pane.has_focus:
+            self.screen.set_focus(pane)
+        else:
+            self.screen.set_focus(self.table)
+
+    def action_step_back(self) -> None:
+        """Close what was opened last; else forget the filter, then the marks."""
+        if self.log_pane.display or self.details_pane.display:
+            self._close_pane()
+        elif self.filter_line.text:
+            self.filter_line.set_text("")
+        elif self.table.marks:
+            self.table.unmark_all()
+
+    # ------------------------------------------------------------------ filter, sort, help
+
+    def action_filter(self) -> None:
+        """Type a filter."""
+        self.filter_line.display = True
+
+    def _filter_typed(self, text: str) -> None:
+        """Show what matches, letter by letter."""
+        found = wanted(text)
+        self.table.look_for(found.text, found.states, found.group, found.user)
+        self._draw_list_title()
+
+    def _filter_done(self, kept: bool) -> None:
+        """Back to the list; a filter that was given up is forgotten."""
+        if not kept:
+            self.filter_line.set_text("")
+        self.filter_line.display = False
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self.table.sort_next()
+        self._draw_list_title()
+
+    def action_sort_backwards(self) -> None:
+        """Turn the order round."""
+        self.table.sort_backwards()
+        self._draw_list_title()
+
+    def action_help(self) -> None:
+        """Show what the keys do."""
+        self.push_screen(Pages("keys", HELP))
+
+    def action_redraw(self) -> None:
+        """Draw all of the screen again."""
+        self.screen.refresh(layout=True)
+
+    # ------------------------------------------------------------------ the pane
+
+    def action_log(self) -> None:
+        """Show the log of the job under the cursor, or close it."""
+        if self.log_pane.display:
+            self._close_pane()
+        else:
+            self.table.when_there(self._open_log)
+
+    def _open_log(self, job: dict[str, Any]) -> None:
+        self._close_pane()
+        self.pane_title.display = self.log_pane.display = True
+        self.log_pane.open(job["id"])
+        self.screen.set_focus(self.log_pane)
+        self._draw_pane_title()
+
+    def action_details(self) -> None:
+        """Show all that is known of the job under the cursor."""
+        self.table.when_there(self._open_details)
+
+    def _open_details(self, job: dict[str, Any]) -> None:
+        self._close_pane()
+        self.pane_title.display = self.details_pane.display = True
+        self.screen.set_focus(self.details_pane)
+        self._show_details(job["id"])
+
+    def _close_pane(self) -> None:
+        for part in (self.log_pane, self.details_pane, self.pane_title):
+            part.display = False
+        self.log_pane.close()
+        self._details_of = None
+        self.details_pane.show_all([])
+        self.screen.set_focus(self.table)
+
+    def _show_details(self, job_id: int) -> None:
+        if job_id != self._details_of:
+            self.details_pane.show_all([])
+        self._details_of = job_id
+        self._details_at = time.monotonic()
+        self._draw_pane_title()
+
+        def show(lines: list[Line]) -> None:
+            if self._details_of == job_id:
+                self.details_pane.show_all(lines)
+
+        self._ask(lambda client: orders.details(client, job_id), show)
+
+    def _renew_details(self) -> None:
+        due = time.monotonic() - self._details_at >= _DETAILS_S
+        if self._details_of is not None and due:
+            self._show_details(self._details_of)
+
+    # ------------------------------------------------------------------ orders
+
+    def _ask(self, question: Callable[[Client], Any], then: Callable[[Any], None]) -> None:
+        """Ask the daemon in a thread, and go on here with the answer; an error is told."""
+
+        def in_thread() -> None:
+            try:
+                with Client(self.home, autostart=False) as client:
+                    answer = question(client)
+            except StokerError as error:
+                hint = f"; {error.hint}" if error.hint else ""
+                words = error.message + hint
+                self.post_message(self.Answered(lambda: self.say(words, wrong=True)))
+            else:
+                self.post_message(self.Answered(lambda: then(answer)))
+
+        self.run_worker(in_thread, thread=True, exit_on_error=False)
+
+    def _order(self, choose: Callable[[list[dict[str, Any]]], orders.Order]) -> None:
+        """Give an order to whom it is meant for; which one it is may depend on them."""
+
+        def give(_: dict[str, Any]) -> None:
+            jobs = self.table.targets
+            order = choose(jobs)
+            fitting = [job for job in jobs if job["state"] in order.states]
+            if not fitting:
+                which = title(jobs[0]) if len(jobs) == 1 else "each of these jobs"
+                self.say(f"{which} is {jobs[0]['state']}: {order.only}", wrong=True)
+            elif order.asks is None:
+                self._give(order, fitting)
+            else:
+                question, yes = order.asks(fitting, max(20, self.size.width - 8))
+                self.push_screen(
+                    Confirmation(question, yes),
+                    lambda sure: self._give(order, fitting) if sure else None,
+                )
+
+        self.table.when_there(give)
+
+    def _give(self, order: orders.Order, jobs: list[dict[str, Any]]) -> None:
+        self._ask(lambda client: order.give(client, jobs), self._is_done)
+
+    def _is_done(self, words: str) -> None:
+        self.table.unmark_all()
+        self.say(words)
+
+    def action_cancel(self) -> None:
+        """Stop jobs, once that was confirmed."""
+        self._order(lambda jobs: orders.CANCEL)
+
+    def action_retry(self) -> None:
+        """Queue jobs that have ended again."""
+        self._order(lambda jobs: orders.RETRY)
+
+    def action_hold(self) -> None:
+        """Hold jobs that wait; if all of them are held, release them."""
+        self._order(orders.hold_or_release)
+
+    def action_sooner(self) -> None:
+        """Have jobs go before others."""
+        self._order(lambda jobs: orders.SOONER)
+
+    def action_later(self) -> None:
+        """Have jobs go after others."""
+        self._order(lambda jobs: orders.LATER)

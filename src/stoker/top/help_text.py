@@ -1,0 +1,24 @@
+"""The help of the live view: every key, and what the signs mean."""
+
+from __future__ import annotations
+
+from stoker.top.paint import Line
+
+_KEYS = (
+    ("j k, arrows", "move; PageDown PageUp, g G or Home End"),
+    ("/", "filter: words of id, name, group or command;"),
+    ("", "state:failed group:sweep user:me narrow it further"),
+    ("s  S", "sort by the next column; turn the order round"),
+    ("Enter", "all about the job under the cursor, and why it waits"),
+    ("l", "its log, followed; scroll up to stop, G goes on"),
+    ("Tab", "the keyboard to the list, or to the pane below"),
+    ("Esc", "close the pane, else forget the filter, the marks"),
+    ("Space", "mark jobs: the keys below are for all that are marked"),
+    ("c", "cancel: stop jobs, or take them off the queue (asks)"),
+    ("r", "retry jobs that have ended"),
+    ("h", "hold jobs that wait, release those that are held"),
+    ("+  -", "sooner, later: the priority by one (lower goes first)"),
+    ("q, Ctrl-C", "quit; jobs go on. Ctrl-Z suspends, Ctrl-L draws anew"),
+)
+
+HELP: list[Line] = [[(f"{key:<12}", "bold"), (f"  {words}", "")] for key, words in _KEYS]

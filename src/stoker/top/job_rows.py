@@ -1,0 +1,97 @@
+"""Jobs as lines of text, in columns whose widths depend on the terminal and not on the jobs.
+
+Pure. Widths that followed what happens to be shown would jump with every scroll.
+"""
+
+from __future__ import annotations
+
+from stoker.cli.jobtext import gpus_text, note, time_text
+from stoker.top.paint import cell, fitted, piece
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoker.top.paint import Glyphs, Line
+
+    Job = dict[str, Any]
+
+STATE_STYLES = {
+    "held": "dim",
+    "waiting": "",
+    "running": "green",
+    "stopping": "magenta",
+    "succeeded": "dim",
+    "failed": "bold red",
+    "cancelled": "dim",
+    "skipped": "dim",
+    "lost": "bold red",
+}
+
+
+class JobColumns:
+    """The columns of the list of jobs, for one width of the terminal."""
+
+    def __init__(self, columns: int, largest_id: int) -> None:
+        self._columns = columns
+        self._id = max(4, len(str(largest_id)))
+        self._state = 9
+        self._gpus = 7 if columns >= 70 else 4
+        self._time = 7
+        self._priority = 4 if columns >= 90 else 0
+        rest = columns - 2 - self._id - self._state - self._gpus - self._time - 4
+        rest -= self._priority + 1 if self._priority else 0
+        self._group = min(16, rest // 6) if columns >= 100 else 0
+        rest -= self._group + 1 if self._group else 0
+        self._name = max(0, min(28, rest * 4 // 10)) if rest >= 12 else 0
+        rest -= self._name + 1 if self._name else 0
+        # With room enough the command has a column; else it stands where there is no note.
+        self._command = rest // 2 if rest >= 60 else 0
+        rest -= self._command + 1 if self._command else 0
+        self._rest = max(0, rest)
+
+    def title(self) -> Line:
+        """The names of the columns."""
+        line = [("  ", ""), *cell("ID", self._id, "dim", right=True)]
+        line += [(" ", ""), *cell("STATE", self._state, "dim")]
+        for words, width in (("NAME", self._name), ("GROUP", self._group)):
+            if width:
+                line += [(" ", ""), *cell(words, width, "dim")]
+        if self._priority:
+            line += [(" ", ""), *cell("PRI", self._priority, "dim", right=True)]
+        line += [(" ", ""), *cell("GPUS", self._gpus, "dim")]
+        line += [(" ", ""), *cell("TIME", self._time, "dim", right=True)]
+        if self._command:
+            line += [(" ", ""), *cell("COMMAND", self._command, "dim")]
+        return fitted([*line, (" ", ""), ("NOTE", "dim")], self._columns)
+
+    def line(self, job: Job, now_ms: int, *, marked: bool, glyphs: Glyphs) -> Line:
+        """One job."""
+        state = str(job["state"])
+        style = STATE_STYLES.get(state, "")
+        faint = "dim" if state in ("cancelled", "skipped") else ""
+        line = [(glyphs.mark if marked else " ", "bold"), (" ", "")]
+        line += cell(str(job["id"]), self._id, faint, right=True)
+        line += [(" ", ""), *cell(state, self._state, style)]
+        if self._name:
+            line += [(" ", ""), *cell(job.get("name") or "", self._name, faint or "bold")]
+        if self._group:
+            line += [(" ", ""), *cell(job.get("group") or "", self._group, faint)]
+        if self._priority:
+            priority = job.get("priority") or 0
+            line += [(" ", ""), *cell(str(priority or ""), self._priority, faint, right=True)]
+        line += [(" ", ""), *cell(gpus_text(job), self._gpus, faint), (" ", "")]
+        line += cell(time_text(job, now_ms).replace(" ", ""), self._time, faint, right=True)
+        command, words = job.get("command") or "", note(job)
+        if self._command:
+            line += [(" ", ""), *cell(command, self._command, faint)]
+        line.append((" ", ""))
+        if words or self._command:
+            line.append(piece(words, style if "red" in style else "dim"))
+        else:
+            line.append(piece(command, faint))
+        return fitted(line, self._columns)
+
+    def absent(self) -> Line:
+        """A row that is still on its way."""
+        return fitted([("  ...", "dim")], self._columns)

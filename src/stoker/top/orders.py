@@ -1,0 +1,114 @@
+"""What the keys tell the daemon to do with jobs, and how that is told and asked back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.api.client import Client
+from stoker.cli.jobtext import STATES, now_ms, time_text, title
+from stoker.cli.selection import id_list
+from stoker.cli.show import job_page
+from stoker.cli.terminal import clipped, escaped
+from stoker.quantities import local_moment_text
+from stoker.top.paint import Line, piece
+
+Job = dict[str, Any]
+
+_QUEUED = frozenset(("waiting", "held"))
+_ACTIVE = frozenset(("running", "stopping"))
+_FINAL = frozenset(STATES) - _QUEUED - _ACTIVE
+_MOST_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Order:
+    """One order: for which jobs it makes sense, and how it is given."""
+
+    states: frozenset[str]
+    only: str  # for whom it is, in words
+    give: Callable[[Client, list[Job]], str]  # what was done, in words
+    # What is asked before: the question, for so many columns, and the word for yes.
+    asks: Callable[[list[Job], int], tuple[list[Line], str]] | None = None
+
+
+def _simple(op: str, done: str) -> Callable[[Client, list[Job]], str]:
+    def give(client: Client, jobs: list[Job]) -> str:
+        ids = client.call(op, select={"ids": [str(job["id"]) for job in jobs]})["ids"]
+        return f"{done} {id_list(ids)}" if ids else "there was nothing to do"
+
+    return give
+
+
+def _shifted(by: int, done: str) -> Callable[[Client, list[Job]], str]:
+    """Priorities are relative to what each job has: jobs with the same one are told together."""
+
+    def give(client: Client, jobs: list[Job]) -> str:
+        alike: dict[int, list[str]] = {}
+        for job in jobs:
+            alike.setdefault((job.get("priority") or 0) + by, []).append(str(job["id"]))
+        for priority, ids in alike.items():
+            client.call("edit", select={"ids": ids}, changes={"priority": priority})
+        now = f"priority {next(iter(alike))}" if len(alike) == 1 else "one step"
+        return f"{done}: {id_list([job['id'] for job in jobs])} ({now})"
+
+    return give
+
+
+def cancel_question(jobs: list[Job], columns: int) -> tuple[list[Line], str]:
+    """What is about to be lost, and the word for doing it."""
+    running = sum(1 for job in jobs if job["state"] in _ACTIVE)
+    if len(jobs) == 1:
+        head = f"Stop {title(jobs[0])}?" if running else f"Take {title(jobs[0])} off the queue?"
+    else:
+        head = f"Cancel {len(jobs):,} jobs, of which {running:,} run?"
+    now = now_ms()
+    lines: list[Line] = [[piece(clipped(escaped(head), columns), "bold")]]
+    for job in sorted(jobs, key=lambda job: job["state"] not in _ACTIVE)[:_MOST_NAMED]:
+        words = f"{job['state']} {time_text(job, now)}  {job.get('command') or ''}"
+        if len(jobs) > 1:
+            words = f"{title(job)}  {words}"
+        lines.append([piece(clipped(escaped(words), columns), "dim")])
+    if len(jobs) > _MOST_NAMED:
+        lines.append([piece(f"and {len(jobs) - _MOST_NAMED:,} more", "dim")])
+    return lines, "stop it" if running and len(jobs) == 1 else "cancel"
+
+
+CANCEL = Order(
+    frozenset(("waiting", "held", "running")),
+    "only what has not ended can be cancelled",
+    _simple("cancel", "cancelling"),
+    cancel_question,
+)
+RETRY = Order(_FINAL, "only what has ended can be retried", _simple("retry", "queued again:"))
+HOLD = Order(frozenset(("waiting",)), "only a job that waits can be held", _simple("hold", "held"))
+RELEASE = Order(
+    frozenset(("held",)), "only a job that is held can be released", _simple("release", "released")
+)
+SOONER = Order(_QUEUED, "only a job that waits can be moved", _shifted(-1, "sooner"))
+LATER = Order(_QUEUED, "only a job that waits can be moved", _shifted(1, "later"))
+
+
+def hold_or_release(jobs: list[Job]) -> Order:
+    """The one that makes sense: what is held, all of it, is released."""
+    return RELEASE if all(job["state"] == "held" for job in jobs) else HOLD
+
+
+def details(client: Client, job_id: int) -> list[Line]:
+    """All that is known of a job."""
+    select = {"ids": [str(job_id)]}
+    job = client.call("show", select=select)["jobs"][0]
+    lines: list[Line] = []
+    if job["state"] in _QUEUED:
+        why = client.call("why", select=select)["jobs"][0]
+        words = f"why: {why['text']}"
+        if why.get("starts_at_ms"):
+            now = now_ms()
+            words += f"; should start at {local_moment_text(why['starts_at_ms'], now)}"
+        if why.get("jobs_ahead"):
+            words += f"; {why['jobs_ahead']:,} before it"
+        lines += [[piece(words, "bold")], []]
+    # The page is made of printable text: its only control characters are the ends of its lines.
+    lines += [[piece(text)] for text in job_page(job, colour=False).rstrip("\n").split("\n")]
+    return lines

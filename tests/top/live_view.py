@@ -1,0 +1,116 @@
+"""The live view without a terminal: keys go in by Textual's pilot, lines of text come out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from textual.app import App
+from textual.pilot import Pilot
+
+from stoker.api.paths import Home
+from stoker.top.app import Top
+from stoker.top.confirmation import Confirmation
+from stoker.top.paint import BLOCKS, plain
+from stoker.top.rows import Rows
+from waiting import PATIENCE_S
+
+
+class LiveView:
+    """What somebody at the keyboard can do and see."""
+
+    def __init__(self, app: Top, pilot: Pilot[None]) -> None:
+        self.app = app
+        self._pilot = pilot
+
+    async def press(self, *keys: str) -> None:
+        """Press keys, one after the other."""
+        await self._pilot.press(*keys)
+
+    async def type_at_once(self, text: str) -> None:
+        """Letters that arrive together, as they do by a paste or over a slow line."""
+        from textual import events
+
+        for letter in text:
+            self.app.post_message(events.Key(letter, letter))
+        await self._pilot.pause()
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """Another size of the terminal."""
+        await self._pilot.resize_terminal(columns, rows)
+
+    async def until(self, fact: Callable[[], Any], what: str = "") -> None:
+        """Wait until something has come true."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not fact():
+            assert time.monotonic() < deadline, f"{what}\n" + "\n".join(self.lines)
+            await asyncio.sleep(0.01)
+
+    async def until_text(self, text: str) -> None:
+        """Wait until a text is on the screen."""
+        await self.until(lambda: any(text in line for line in self.lines), f"no {text!r} in")
+
+    async def until_gone(self, text: str) -> None:
+        """Wait until a text is not on the screen any more."""
+        await self.until(lambda: not any(text in line for line in self.lines), f"{text!r} still in")
+
+    async def until_cursor(self, job_id: int) -> None:
+        """Wait until the cursor is on a job."""
+        await self.until(lambda: self.cursor == job_id, f"the cursor is not on {job_id}")
+
+    async def until_ids(self, *ids: int) -> None:
+        """Wait until these jobs are in sight, in this order."""
+        await self.until(lambda: self.ids == list(ids), f"not {ids} in")
+
+    @property
+    def lines(self) -> list[str]:
+        """What is on the screen, from top to bottom."""
+        screen = self.app.screen
+        found = [plain(line) for rows in screen.query(Rows) if rows.display for line in rows.shown]
+        if isinstance(screen, Confirmation):
+            return screen.text
+        if self.app.filter_line.display:
+            found.append(f"filter: {self.app.filter_line.text}")
+        return found
+
+    @property
+    def jobs(self) -> list[str]:
+        """The rows of the list."""
+        return [plain(line) for line in self.app.table.shown[1:]]
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids in the list, as far as it has come."""
+        return [int(row[1:].split()[0]) for row in self.jobs if not row.startswith("  ...")]
+
+    @property
+    def cursor(self) -> int | None:
+        """The id of the job under the cursor, as it is drawn."""
+        for line in self.app.table.shown[1:]:
+            if line and "reverse" in line[0][1] and not plain(line).startswith("  ..."):
+                return int(plain(line)[1:].split()[0])
+        return None
+
+    @property
+    def pane(self) -> list[str]:
+        """The lines of the pane that is open."""
+        panes = (self.app.log_pane, self.app.details_pane)
+        return [plain(line).rstrip() for pane in panes if pane.display for line in pane.shown]
+
+
+def drive(
+    home: Home, scenario: Callable[[LiveView], Awaitable[None]], columns: int = 80, rows: int = 24
+) -> App[None]:
+    """Run the live view on a home, and somebody at its keyboard."""
+    app = Top(home, BLOCKS)
+
+    async def run() -> None:
+        async with app.run_test(size=(columns, rows)) as pilot:
+            await scenario(LiveView(app, pilot))
+
+    asyncio.run(run())
+    app.feed.join(PATIENCE_S)
+    assert not app.feed.is_alive(), "the feed has ended with its view"
+    return app

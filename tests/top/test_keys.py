@@ -1,0 +1,335 @@
+"""Every key of the live view, against a real daemon."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker_home import StokerHome
+from top.live_view import LiveView, drive
+from waiting import eventually
+
+
+@pytest.fixture
+def busy(stoker: StokerHome) -> StokerHome:
+    """Job 1 runs on all GPUs, 2 to 6 wait, 7 has failed."""
+    failed = {"argv": ["sh", "-c", "echo oh no; exit 3"], "name": "broken", "gpus": 0}
+    stoker.submit("sleep", "600", name="runs", gpus=4)
+    waiting = [{"argv": ["sleep", "600"], "name": f"waits-{number}"} for number in range(2, 7)]
+    stoker.submit_all([*waiting, failed])
+    stoker.until_state(1, "running")
+    stoker.until_final(7)
+    return stoker
+
+
+def test_j_and_k_and_the_arrows_move_the_cursor(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until_ids(1, 2, 3, 4, 5, 6, 7)
+        assert view.cursor == 1
+        await view.press("j", "j", "down")
+        assert view.cursor == 4
+        await view.press("k", "up")
+        assert view.cursor == 2
+        await view.press("G")
+        assert view.cursor == 7
+        await view.press("g")
+        assert view.cursor == 1
+        await view.press("end", "pageup", "k")
+        assert view.cursor == 1
+        await view.press("pagedown", "j")
+        assert view.cursor == 7
+
+    drive(busy.home, scenario)
+
+
+def test_the_cursor_stays_with_its_job_when_the_list_moves(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("j", "j", "j")
+        assert view.cursor == 4
+        busy.call("edit", select={"ids": ["6"]}, changes={"priority": -5})
+        await view.until_ids(1, 6, 2, 3, 4, 5, 7)
+        assert view.cursor == 4
+
+    drive(busy.home, scenario)
+
+
+def test_until_it_is_moved_the_cursor_stays_at_the_top(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        busy.submit("sleep", "600", gpus=0)
+        await view.until(lambda: view.ids[:2] == [1, 8])
+        busy.call("cancel", select={"ids": ["1"]})
+        await view.until(lambda: view.ids[0] != 1)
+        assert view.cursor == view.ids[0]
+
+    drive(busy.home, scenario)
+
+
+def test_a_filter_narrows_the_list_letter_by_letter(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("/", "w", "a")
+        await view.until_ids(2, 3, 4, 5, 6)
+        await view.press("i", "t", "s", "-", "4")
+        await view.until_ids(4)
+        await view.press("enter")
+        assert not view.app.filter_line.display
+        await view.until_text("filter: waits-4")
+        await view.press("escape")
+        await view.until(lambda: len(view.ids) == 7)
+
+    drive(busy.home, scenario)
+
+
+def test_letters_that_come_together_with_the_slash_are_no_commands(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("slash")
+        await view.type_at_once("roken-c+qjh")
+        await view.until(lambda: view.app.filter_line.text == "roken-c+qjh")
+        await view.press("ctrl+u")
+        await view.type_at_once("broke")
+        await view.until_ids(7)
+        await view.press("escape")
+        await view.until(lambda: len(view.ids) == 7)
+        assert view.app.is_running and not view.app.message
+
+    drive(busy.home, scenario)
+    assert busy.job(1)["state"] == "running"
+
+
+def test_a_filter_may_name_states_groups_and_users(busy: StokerHome) -> None:
+    busy.submit("sleep", "600", name="x", group="sweep")
+
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 8)
+        for typed, ids in (
+            ("state:fail", [7]),
+            ("state:running,failed", [1, 7]),
+            ("group:sweep", [8]),
+            ("user:tester waits-2", [2]),
+            ("user:nobody", []),
+        ):
+            await view.press("slash")
+            await view.type_at_once(typed)
+            await view.until_ids(*ids)
+            await view.press("escape")
+            await view.until(lambda: len(view.ids) == 8)
+
+    drive(busy.home, scenario)
+
+
+def test_s_sorts_by_the_next_column_and_capital_s_turns_round(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("s")
+        await view.until_text("by id")
+        await view.press("S")
+        await view.until_ids(7, 6, 5, 4, 3, 2, 1)
+        await view.until_text("by id, backwards")
+        await view.press("s")
+        await view.until_text("by name")
+        await view.until_ids(7, 1, 2, 3, 4, 5, 6)
+
+    drive(busy.home, scenario)
+
+
+def test_enter_shows_all_about_a_job_and_escape_closes_it(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("j", "enter")
+        await view.until(lambda: "job 2 (waits-2)" in view.pane)
+        assert any(line.startswith("why: needs 1 GPU, 0 of 4 free") for line in view.pane)
+        await view.press("G")
+        await view.until(lambda: any("waited" in line for line in view.pane))
+        await view.press("tab", "k")  # With the keyboard in the list, the pane goes along.
+        await view.until(lambda: "job 1 (runs)" in view.pane)
+        await view.press("escape")
+        assert view.pane == []
+
+    drive(busy.home, scenario)
+
+
+def test_c_asks_and_only_y_stops_the_job(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        for no in ("n", "escape", "q"):
+            await view.press("c")
+            await view.until_text("Stop job 1 (runs)?")
+            await view.press("enter", "space", no)
+            await view.until_gone("Stop job 1")
+        assert busy.job(1)["state"] == "running"
+        await view.press("c")
+        await view.until_text("y stop it")
+        await view.press("y")
+        await view.until_text("cancelling job 1")
+
+    drive(busy.home, scenario)
+    assert busy.until_final(1)[0]["state"] == "cancelled"
+
+
+def test_a_job_that_waits_is_asked_about_too(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("j", "c")
+        await view.until_text("Take job 2 (waits-2) off the queue?")
+        await view.press("y")
+        await view.until_text("cancelling job 2")
+
+    drive(busy.home, scenario)
+    assert busy.job(2)["state"] == "cancelled"
+
+
+def test_marked_jobs_are_cancelled_together(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("space", "space", "j", "space", "k", "k", "k", "space")
+        await view.until_text("2 marked")  # 1, 2 and 4 were, and 2 is not any more.
+        assert [row[0] for row in view.jobs] == ["●", " ", " ", "●", " ", " ", " "]
+        await view.press("c")
+        await view.until_text("Cancel 2 jobs, of which 1 run?")
+        await view.press("y")
+        await view.until_text("cancelling jobs 1, 4")
+        await view.until_gone("marked")
+
+    drive(busy.home, scenario)
+    assert busy.until_final(1, 4)[1]["state"] == "cancelled"
+    assert busy.job(3)["state"] != "cancelled"
+
+
+def test_escape_forgets_the_filter_and_then_the_marks(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("j", "space", "slash", *"waits-2", "enter")
+        await view.until_ids(2)
+        assert view.jobs[0].startswith("●")
+        await view.press("escape")
+        await view.until(lambda: len(view.ids) == 7)
+        await view.until_text("1 marked")
+        await view.press("escape")
+        await view.until_gone("marked")
+
+    drive(busy.home, scenario)
+
+
+def test_r_queues_a_job_again_that_has_ended(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("G", "r")
+        await view.until_text("queued again: job 7")
+        await view.press("g", "r")
+        await view.until_text("job 1 (runs) is running: only what has ended can be retried")
+
+    drive(busy.home, scenario)
+    eventually(lambda: busy.job(7)["attempt"] == 2, "it has run again")
+
+
+def test_h_holds_and_releases(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("j", "h")
+        await view.until_text("held job 2")
+        assert busy.job(2)["state"] == "held"
+        await view.until_ids(1, 3, 4, 5, 6, 2, 7)
+        assert view.cursor == 2
+        await view.press("h")
+        await view.until_text("released job 2")
+        await view.press("g", "h")
+        await view.until_text("only a job that waits can be held")
+
+    drive(busy.home, scenario)
+    assert busy.job(2)["state"] == "waiting"
+
+
+def test_plus_and_minus_move_a_job_in_the_queue(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("j", "j", "plus")
+        await view.until_text("sooner: job 3 (priority -1)")
+        await view.until_ids(1, 3, 2, 4, 5, 6, 7)
+        await view.press("minus")
+        await view.until_text("later: job 3 (priority 0)")
+        await view.until_ids(1, 2, 3, 4, 5, 6, 7)
+        await view.press("minus")
+        await view.until_ids(1, 2, 4, 5, 6, 3, 7)
+
+    drive(busy.home, scenario)
+    assert busy.job(3)["priority"] == 1
+
+
+def test_what_the_daemon_refuses_is_told(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("j")
+        await view.press("c")
+        await view.until_text("off the queue?")
+        busy.call("cancel", select={"ids": ["2"]})
+        await view.press("y")
+        await view.until_text("job 2 has ended already (cancelled)")
+
+    drive(busy.home, scenario)
+
+
+def test_question_mark_shows_every_key(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("?")
+        await view.until_text("sort by the next column")
+        shown = "\n".join(view.lines)
+        for key in ("q", "/", "j k", "Enter", "Esc", "Space", "s", "l", "c", "r", "h", "+  -"):
+            assert key in shown
+        await view.press("c", "r", "h")  # Nothing but closing is meant by keys here.
+        await view.press("q")
+        await view.until_gone("sort by the next column")
+        assert view.app.is_running
+
+    drive(busy.home, scenario)
+    assert busy.job(1)["state"] == "running"
+
+
+@pytest.mark.parametrize("columns", [80, 120, 200])
+def test_the_keys_are_on_the_screen(stoker: StokerHome, columns: int) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until_text("no jobs")
+        shown = " ".join(view.lines)
+        for key in (
+            "q quit",
+            "? help",
+            "/ filter",
+            "j k move",
+            "Enter job",
+            "Esc back",
+            "Space mark",
+            "s sort",
+            "l log",
+            "c cancel",
+            "r retry",
+            "h hold",
+            "+ - ",
+        ):
+            assert key in shown  # fmt: skip
+
+    drive(stoker.home, scenario, columns)
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+def test_q_and_ctrl_c_quit_and_leave_the_jobs_alone(busy: StokerHome, key: str) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press(key)
+        await view.until(lambda: not view.app.is_running)
+
+    assert drive(busy.home, scenario).return_code == 0
+    assert busy.job(1)["state"] == "running"
+
+
+def test_keys_on_an_empty_list_do_no_harm(stoker: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until_text("no jobs")
+        await view.press(*"jkGgcrhlsS", "plus", "minus", "space", "enter", "escape", "tab")
+        await view.press("pageup", "pagedown", "ctrl+l")
+        stoker.submit("sleep", "600", name="first")
+        await view.until_ids(1)
+        assert view.pane == [] and view.cursor == 1
+
+    drive(stoker.home, scenario)

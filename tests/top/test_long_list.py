@@ -1,0 +1,79 @@
+"""Ten thousand jobs: only what is in sight is asked for, and moving about stays quick."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from stoker.top.feed import View
+from stoker_home import StokerHome
+from top.live_view import LiveView, drive
+
+MANY = 10_000
+
+
+@pytest.fixture
+def crowded(stoker: StokerHome) -> StokerHome:
+    """Very many jobs, none of which starts."""
+    jobs = [{"argv": ["true"], "name": f"job-{number}", "hold": True} for number in range(MANY)]
+    stoker.submit_all(jobs)
+    return stoker
+
+
+def test_a_list_of_ten_thousand_jobs_is_looked_at_through_a_window(crowded: StokerHome) -> None:
+    looked: list[View] = []
+
+    async def scenario(view: LiveView) -> None:
+        look = view.app.feed.look
+
+        def note(wish: View) -> None:
+            looked.append(wish)
+            look(wish)
+
+        view.app.feed.look = note  # type: ignore[method-assign, assignment]
+        await view.until_text("10,000 jobs")
+        await view.press("G")
+        await view.until(lambda: view.cursor == MANY)
+        await view.press("k", "l")
+        await view.until_text(f"log of job {MANY - 1}")
+        await view.press("l", "g")
+        await view.until(lambda: view.cursor == 1)
+        await view.press("slash")
+        await view.type_at_once("job-999")
+        await view.until_text("11 jobs")
+        await view.until(lambda: view.ids == [1000, *range(9991, MANY + 1)])
+
+    drive(crowded.home, scenario)
+    assert looked and all(view.limit < 200 for view in looked)
+
+
+def test_going_far_and_back_shows_each_place_right(crowded: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 14)
+        place = 1
+        for keys, by in ((["pagedown"] * 12, 1), (["pageup"] * 3, -1), (["pagedown"] * 9, 1)):
+            page = view.app.table.rows_in_sight - 1
+            await view.press(*keys)
+            place += by * len(keys) * page
+            await view.until_cursor(place)
+            await view.until(lambda: len(view.ids) == 14)
+            first = view.ids[0]
+            assert first <= place <= first + 13
+            assert view.ids == list(range(first, first + 14))
+
+    drive(crowded.home, scenario)
+
+
+def test_a_key_takes_effect_without_a_wait_for_the_daemon(crowded: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until_text("10,000 jobs")
+        await view.until(lambda: len(view.ids) == view.app.table.rows_in_sight)
+        began = time.perf_counter()
+        for _ in range(200):
+            view.app.action_move(1)
+        took_s = time.perf_counter() - began
+        # Far more than it takes (a millisecond each), far less than a question each would.
+        assert took_s < 5.0
+
+    drive(crowded.home, scenario)
