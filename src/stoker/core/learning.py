@@ -35,7 +35,7 @@ _RUNS_TO_TRUST = 2
 # A reading says something about an end that came no later than this after it.
 _FRESH_MS = 3_000
 _FULL_MIB = 256
-_MARGIN_PAST_PEAK = 0.25  # of the margin, once there is little left to happen
+_MARGIN_PAST_PEAK = 0.1  # of the margin, once there is little left to happen
 _WORTH_A_CHANGE = 0.95  # a reservation is made smaller only by more than this
 
 
@@ -130,16 +130,16 @@ def _wanted_mib(state: State, job: Job, attempt: Attempt) -> int | None:
     if peak is None or need.whole or job.floor_mib == ALONE:
         return None
     profile = state.profiles.get(need.kind or "")
-    if not need.learns:
-        reserved = reserved_mib(state, attempt, job.id)
-        seen = max(peak, 0 if profile is None else profile.max_mib)
-        return need.with_margin(seen) if seen > reserved else None
+    said = need.mem_mib or 0
     if profile is None:
-        return None  # The first of its kind keeps all that it was given until it has settled.
+        # The first of its kind keeps all that it was given until it has settled.
+        return need.with_margin(peak) if said and peak > said else None
     if attempt.settled and _past_peak(profile, attempt, state.now_ms):
-        return need.with_margin(peak, _MARGIN_PAST_PEAK)
+        return max(need.with_margin(peak, _MARGIN_PAST_PEAK), said)
+    if said >= max(profile.max_mib, peak):
+        return None
     # It may still grow as others of its kind did.
-    return max(need.with_margin(max(profile.max_mib, peak)), job.floor_mib or 0)
+    return max(need.with_margin(max(profile.max_mib, peak)), job.floor_mib or 0, said)
 
 
 def _past_peak(profile: Profile, attempt: Attempt, now_ms: int) -> bool:
