@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench screenshots clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 1); echo $$(( n > 4 ? n : 4 )))
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.ready  ## run example jobs on four declared GPUs, shown live
 	@$(BIN)/python demo/demo.py
@@ -26,6 +26,8 @@ test: lint $(PEERS)/.ready  ## set up what the tests need, check style and types
 		|| echo "make test: completion is not tried in $$shell" >&2; done
 	@scripts/system-package tmux tmux \
 		|| echo "make test: the live view is not tried in tmux" >&2
+	@scripts/system-package chromium chromium \
+		|| echo "make test: the page is not tried in a browser" >&2
 	@echo "pytest, $(WORKERS) workers"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(PYTEST_ARGS)
 
@@ -40,6 +42,11 @@ bench: $(VENV)/.ready $(PEERS)/.ready  ## measure Stoker beside a C loop, xargs 
 	@scripts/system-package gcc gcc libc6-dev
 	@$(BIN)/python bench/dispatch.py $(BENCH_ARGS)
 	@$(BIN)/python bench/feed.py $(BENCH_ARGS)
+
+screenshots: $(VENV)/.ready-test  ## make the pictures in docs/images, from a real run
+	@scripts/system-package gcc gcc libc6-dev
+	@scripts/system-package chromium chromium fonts-dejavu-core
+	@$(BIN)/python demo/screenshots.py
 
 clean:  ## remove the virtual environment and whatever else was made here
 	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -37,7 +37,7 @@ def test_cards_show_what_is_measured_and_who_is_on_a_gpu(box: Box, browser: Brow
     first, second = tab.locator(".gpu").nth(0), tab.locator(".gpu").nth(1)
     expect(first.locator(".model")).to_have_text("NVIDIA Stand-In 24GB")
     expect(first.locator(".memory")).to_have_text(
-        re.compile(r"6 GiB ours · 7\.8 GiB reserved · of 23\.5 GiB")
+        re.compile(r"6 GiB ours of 23\.5 GiB · 7\.8 GiB reserved")
     )
     expect(first.locator("li a")).to_have_text(f"{job} train")
     widths = "(bar) => [...bar.children].map((part) => parseFloat(part.style.width))"

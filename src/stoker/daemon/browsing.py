@@ -16,10 +16,11 @@ from stoker.core.reasons import outcome_words, words
 from stoker.core.state import State
 from stoker.daemon.loop import Rounds
 from stoker.daemon.server import Connection
-from stoker.daemon.show import Expect, Reasons
+from stoker.daemon.show import Expect, Reasons, counts
 from stoker.errors import Failed, StokerError, UsageError
 from stoker.quantities import quoted
-from stoker.store.browsing import Browser, Wanted, Window
+from stoker.store.browsing import Browser, Known, Wanted, Window
+from stoker.store.sqlite import SqliteStore
 from stoker.store.views import Views, outcome_of
 
 log = logging.getLogger("stoker.daemon")
@@ -35,6 +36,7 @@ class Browsing:
     """Answers what is read from the record alone, one question after the other."""
 
     rounds: Rounds
+    store: SqliteStore
     views: Views
     browser: Browser
     version: Callable[[], int]
@@ -71,7 +73,8 @@ class Browsing:
             jobs = self._with_reasons(window.rows)
             connection.answer(jobs=jobs, total=window.total, version=version)
 
-        self._read(lambda: self.browser.window(wanted, now_ms), found, connection)
+        known = self._known()
+        self._read(lambda: self.browser.window(wanted, now_ms, known), found, connection)
 
     def attempts(self, request: msg.Attempts, connection: Connection) -> None:
         """See api.messages.Attempts."""
@@ -138,6 +141,17 @@ class Browsing:
         """GPUs by the names that people know them by."""
         for row in rows:
             row["gpus"] = self.rounds.state.shown_gpus(row["gpus"])
+
+    def _known(self) -> Known:
+        state = self.rounds.state
+
+        def began(job_id: int) -> tuple[int, int]:
+            attempt = state.jobs[job_id].active
+            assert attempt is not None
+            started = attempt.started_at_ms
+            return (attempt.placed_at_ms if started is None else started, job_id)
+
+        return Known(counts(state, self.store.finished), sorted(state.active, key=began))
 
     # ------------------------------------------------------------------ reading
 

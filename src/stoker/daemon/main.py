@@ -114,7 +114,11 @@ class Daemon:
             lambda: show.gpus(self.rounds.state, self.telemetry.details()),
         )
         self.browsing = Browsing(
-            self.rounds, views, Browser(Path(home.database)), lambda: self.watchers.version
+            self.rounds,
+            self.store,
+            views,
+            Browser(Path(home.database)),
+            lambda: self.watchers.version,
         )
         self.page = Page(
             values.get(KEPT_AS),

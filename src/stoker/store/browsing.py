@@ -11,9 +11,9 @@ import json
 import shlex
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,21 +26,14 @@ LONGEST_S = 5.0
 _COMMAND_CHARS = 300
 _STEPS_BETWEEN_LOOKS = 100_000  # at the clock: often enough, and not felt
 
-_UNFINISHED = ("INDEXED BY jobs_unfinished", "j.ended_at_ms IS NULL")
-_ENDED = ("INDEXED BY jobs_ended", "j.ended_at_ms IS NOT NULL")
-_ALL = ("", "1")
+_ACTIVE = tuple(sorted(ACTIVE))
+_ENDED = tuple(sorted(FINAL))
 
 _COMMAND = (
     "coalesce(json_extract(j.launch, '$.shell'),"
     " (SELECT group_concat(value, ' ') FROM json_each(j.launch, '$.argv')))"
 )
 _BEGAN = "coalesce(a.started_at_ms, a.placed_at_ms)"
-_STANDING = (
-    "CASE j.state WHEN 'running' THEN 0 WHEN 'stopping' THEN 0 WHEN 'waiting' THEN 1 ELSE 2 END",
-    f"CASE WHEN j.state IN ('running', 'stopping') THEN {_BEGAN} END",
-    "j.priority",
-    "j.id",
-)
 _STATE = (
     "CASE j.state WHEN 'running' THEN 0 WHEN 'stopping' THEN 1 WHEN 'waiting' THEN 2"
     " WHEN 'held' THEN 3 WHEN 'failed' THEN 4 WHEN 'lost' THEN 5 WHEN 'skipped' THEN 6"
@@ -74,6 +67,19 @@ class Wanted:
     offset: int = 0
     limit: int = 100
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether more than states decides which jobs are wanted."""
+        return self.group is not None or self.user is not None or bool(self.text.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the daemon has in memory, so that it need not be read: it saves going through all."""
+
+    counts: Mapping[str, int]  # of jobs by state
+    active: Sequence[int]  # the ids of those that run, the first to start first
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -81,6 +87,16 @@ class Window:
 
     rows: list[dict[str, Any]]
     total: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Jobs that stand together in a list: which states, in which order, found by which index."""
+
+    states: tuple[str, ...] = ()  # all, if none are named
+    order: str = ""
+    index: str = ""
+    scope: str = "1"
 
 
 class Browser:
@@ -103,16 +119,24 @@ class Browser:
 
     # ------------------------------------------------------------------ questions
 
-    def window(self, wanted: Wanted, now_ms: int) -> Window:
-        """A part of the list, with the place of each that waits."""
+    def window(self, wanted: Wanted, now_ms: int, known: Known | None = None) -> Window:
+        """A part of the list, with the place of each that waits.
+
+        What is known already is used where nothing but states narrows the list; it may be a
+        moment older than what is read, and then the next look mends the difference.
+        """
+        if wanted.is_narrow:
+            known = None
         with self._one_moment():
-            ids, total = self._ids(wanted, now_ms)
-            rows = {row["id"]: row for row in self._rows(ids)}
-            waiting = [i for i in ids if i in rows and rows[i]["state"] == "waiting"]
-            places = dict(self._in(self._sql["positions"], waiting))
+            found = self._ids(wanted, now_ms, known)
+            rows = {row["id"]: row for row in self._rows(found.ids)}
+            waiting = [i for i in found.ids if i in rows and rows[i]["state"] == "waiting"]
+            places = found.places
+            if any(job_id not in places for job_id in waiting):
+                places = dict(self._in(self._sql["positions"], waiting))
         for job_id in waiting:
             rows[job_id]["position"] = places.get(job_id)
-        return Window([rows[job_id] for job_id in ids if job_id in rows], total)
+        return Window([rows[job_id] for job_id in found.ids if job_id in rows], found.total)
 
     def attempts_since(self, since_ms: int, limit: int) -> list[dict[str, Any]]:
         """Attempts that ended after a moment or have not ended, the latest first."""
@@ -169,25 +193,49 @@ class Browser:
 
     # ------------------------------------------------------------------ their parts
 
-    def _ids(self, wanted: Wanted, now_ms: int) -> tuple[list[int], int]:
+    def _ids(self, wanted: Wanted, now_ms: int, known: Known | None) -> _Found:
         """The ids of the window, and how many there are in all."""
-        ids: list[int] = []
-        total = 0
+        found = _Found()
         offset, room = wanted.offset, wanted.limit
-        for (index, scope), order in _parts(wanted):
-            where, values = _condition(wanted)
-            where = f"{scope} AND {where}"
-            query = self._sql["browse_count"].format(index=index, where=where)
-            [count] = self._run(query, values).fetchone()
-            total += count
+        for stretch in _stretches(wanted):
+            count = self._count(stretch, wanted, known)
+            found.total += count
             if room and offset < count:
-                query = self._sql["browse_ids"].format(index=index, where=where, order=order)
-                query = query.replace(":now", str(int(now_ms)))
-                found = self._run(query, [*values, room, offset]).fetchall()
-                ids += [row[0] for row in found]
-                room -= len(found)
+                ids = self._of_stretch(stretch, wanted, now_ms, known, room, offset)
+                if known and stretch.states == ("waiting",) and not wanted.descending:
+                    found.places |= {i: place for place, i in enumerate(ids, offset + 1)}
+                found.ids += ids
+                room -= len(ids)
             offset = max(0, offset - count)
-        return ids, total
+        return found
+
+    def _count(self, stretch: _Stretch, wanted: Wanted, known: Known | None) -> int:
+        if known is not None:
+            states = stretch.states or wanted.states or list(known.counts)
+            return sum(known.counts.get(state, 0) for state in states)
+        where, values = _condition(wanted, stretch)
+        query = self._sql["browse_count"].format(index=stretch.index, where=where)
+        count: int = self._run(query, values).fetchone()[0]
+        return count
+
+    def _of_stretch(
+        self,
+        stretch: _Stretch,
+        wanted: Wanted,
+        now_ms: int,
+        known: Known | None,
+        room: int,
+        offset: int,
+    ) -> list[int]:
+        if known is not None and stretch.states == _ACTIVE:
+            active = list(known.active)[:: -1 if wanted.descending else 1]
+            return active[offset : offset + room]
+        where, values = _condition(wanted, stretch)
+        query = self._sql["browse_ids"].format(
+            index=stretch.index, where=where, order=stretch.order
+        )
+        query = query.replace(":now", str(int(now_ms)))
+        return [row[0] for row in self._run(query, [*values, room, offset])]
 
     def _rows(self, job_ids: Sequence[int]) -> Iterator[dict[str, Any]]:
         names = (
@@ -238,29 +286,52 @@ class Browser:
         return time.monotonic() > self._until
 
 
-def _parts(wanted: Wanted) -> list[tuple[tuple[str, str], str]]:
+@dataclass(slots=True)
+class _Found:
+    ids: list[int] = field(default_factory=list)
+    total: int = 0
+    places: dict[int, int] = field(default_factory=dict)
+
+
+def _stretches(wanted: Wanted) -> list[_Stretch]:
     """The stretches of which the list is made, each with its order."""
     direction = "DESC" if wanted.descending else "ASC"
     if wanted.sort != "standing":
         key = _SORTS[wanted.sort]
         if wanted.sort == "id":
-            return [(_ALL, f"j.id {direction}")]
-        return [(_ALL, f"{key} IS NULL, {key} {direction}, j.id {direction}")]
+            return [_Stretch(order=f"j.id {direction}")]
+        return [_Stretch(order=f"{key} IS NULL, {key} {direction}, j.id {direction}")]
+    queue = f"j.priority {direction}, j.id {direction}"
     # The index of what has ended gives its order, so that a long past costs nothing.
     other = "ASC" if wanted.descending else "DESC"
-    ended = f"j.ended_at_ms {other}, j.state {other}, j.id {other}"
-    parts = [
-        (_UNFINISHED, ", ".join(f"{key} {direction}" for key in _STANDING)),
-        (_ENDED, ended),
+    unfinished = ("INDEXED BY jobs_unfinished", "j.ended_at_ms IS NULL")
+    stretches = [
+        _Stretch(_ACTIVE, f"{_BEGAN} {direction}, j.id {direction}", *unfinished),
+        _Stretch(("waiting",), queue, *unfinished),
+        _Stretch(("held",), queue, *unfinished),
+        _Stretch(
+            _ENDED,
+            f"j.ended_at_ms {other}, j.state {other}, j.id {other}",
+            "INDEXED BY jobs_ended",
+            "j.ended_at_ms IS NOT NULL",
+        ),
     ]
-    return parts[::-1] if wanted.descending else parts
-
-
-def _condition(wanted: Wanted) -> tuple[str, list[Any]]:
-    conditions, values = ["1"], list[Any]()
     if wanted.states:
-        conditions.append(f"j.state IN ({','.join('?' * len(wanted.states))})")
-        values += wanted.states
+        # A stretch of which only a part is wanted is looked through; it is no longer known whole.
+        stretches = [
+            replace(one, states=tuple(state for state in one.states if state in wanted.states))
+            for one in stretches
+        ]
+        stretches = [one for one in stretches if one.states]
+    return stretches[::-1] if wanted.descending else stretches
+
+
+def _condition(wanted: Wanted, stretch: _Stretch) -> tuple[str, list[Any]]:
+    conditions, values = [stretch.scope], list[Any]()
+    states = stretch.states or wanted.states
+    if states and states != _ENDED:
+        conditions.append(f"j.state IN ({','.join('?' * len(states))})")
+        values += states
     if wanted.group is not None:
         conditions.append('j."group" = ?')
         values.append(wanted.group)

@@ -125,7 +125,8 @@ def _lines(fd: int, start: int, end: int, size: int, most_bytes: int) -> dict[st
     lines: list[Line] = []
     position = start
     partial = False
-    while position < end and position - start < most_bytes:
+    shown = 0  # A line that is long, and shown short, does not count for more than a block.
+    while position < end and shown < most_bytes:
         block = os.pread(fd, min(BLOCK_BYTES, end - position), position)
         if not block:
             break
@@ -133,6 +134,7 @@ def _lines(fd: int, start: int, end: int, size: int, most_bytes: int) -> dict[st
         for line in whole:
             lines.append({"at": position, "text": _shown(line)})
             position += len(line) + 1
+            shown += len(line) + 1
         if whole:
             continue
         # A line longer than a block, or the last one, which has no end yet.
@@ -145,6 +147,7 @@ def _lines(fd: int, start: int, end: int, size: int, most_bytes: int) -> dict[st
         lines.append({"at": position, "text": _long_line(fd, position, line_end)})
         partial = not is_whole and line_end >= size
         position = line_end + is_whole
+        shown += BLOCK_BYTES
     return {"start": start, "end": position, "size": size, "lines": lines, "partial": partial}
 
 

@@ -71,6 +71,11 @@ listen((change) => {
   view?.hear?.(change);
 });
 
+// A tab that nobody saw has not looked either.
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) view?.hear?.({ changed: [], many: true, link: false });
+});
+
 // ---- light and dark
 
 const THEMES = { auto: "light", light: "dark", dark: "auto" };

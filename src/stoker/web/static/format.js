@@ -11,6 +11,11 @@ export function duration(ms) {
   return `${Math.floor(hours / 24)}d ${hours % 24}h`;
 }
 
+// For times that are compared: with a tenth where that is a difference.
+export function fineDuration(ms) {
+  return ms < 100_000 ? `${(ms / 1000).toFixed(1)}s` : duration(ms);
+}
+
 export function gib(mib) {
   if (mib === null || mib === undefined) return "";
   return mib >= 1024 ? `${trim(mib / 1024)} GiB` : `${Math.round(mib)} MiB`;
@@ -53,7 +58,7 @@ export function dayText(ms) {
 export function fromNow(ms, nowMs) {
   if (ms === null || ms === undefined) return "";
   const left = ms - nowMs;
-  return left <= 1500 ? "any moment" : `in ${duration(left)}`;
+  return left <= 1500 ? "soon" : `in ${duration(left)}`;
 }
 
 export function count(number, word) {

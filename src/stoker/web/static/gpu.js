@@ -102,13 +102,14 @@ function heatOf(gpu) {
 }
 
 function memoryText(gpu) {
-  const parts = [];
-  if (typeof gpu.ours_mib === "number") parts.push(`${gib(gpu.ours_mib)} ours`);
-  if (gpu.others_mib > 0) parts.push(`${gib(gpu.others_mib)} others`);
-  if (gpu.reserved_mib > 0) parts.push(`${gib(gpu.reserved_mib)} reserved`);
-  else if (gpu.share_used > 0 && gpu.share_used < 1) parts.push(`${Math.round(gpu.share_used * 100)} % shared out`);
-  else if (gpu.jobs.length && gpu.state === "busy") parts.push("taken whole");
-  if (gpu.memory_mib) parts.push(`of ${gib(gpu.memory_mib)}`);
+  const used = [];
+  if (typeof gpu.ours_mib === "number") used.push(`${gib(gpu.ours_mib)} ours`);
+  if (gpu.others_mib > 0) used.push(`${gib(gpu.others_mib)} others`);
+  const whole = gpu.memory_mib ? gib(gpu.memory_mib) : "";
+  const parts = used.length ? [used.join(", ") + (whole ? ` of ${whole}` : "")] : whole ? [whole] : [];
+  if (gpu.share_used >= 1 && gpu.jobs.length === 1 && gpu.state === "busy") parts.push("taken whole");
+  else if (gpu.reserved_mib > 0) parts.push(`${gib(gpu.reserved_mib)} reserved`);
+  else if (gpu.share_used > 0) parts.push(`${Math.round(gpu.share_used * 100)} % shared out`);
   return parts.join(" · ") || "memory not known";
 }
 

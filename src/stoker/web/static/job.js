@@ -33,8 +33,9 @@ export function jobView(id) {
   const parts = h("div", { class: "stack", hidden: true },
     h("div", { class: "two" },
       h("section", { class: "card pad" }, h("h2", {}, "Command"), command, facts),
-      h("section", { class: "card pad" }, h("h2", {}, "What became of it"), history, attempts)),
-    h("section", { class: "card pad" }, h("h2", {}, "GPU memory and use"), plot.element),
+      h("div", { class: "stack" },
+        h("section", { class: "card pad" }, h("h2", {}, "What became of it"), history, attempts),
+        h("section", { class: "card pad" }, h("h2", {}, "GPU memory and use"), plot.element))),
     log.element);
   const missing = h("p", { class: "empty" }, "…");
   const element = h("div", { class: "stack job" },

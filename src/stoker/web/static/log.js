@@ -126,6 +126,16 @@ export class LogPane {
     this.style = PLAIN;
     this.start = answer.start;
     this.#append(answer);
+    await this.#fill();
+  }
+
+  // What was loaded may be too little to fill the pane, and then nobody could scroll for more.
+  async #fill() {
+    for (let tries = 0; tries < 20 && this.start > 0 && this.box.scrollHeight <= this.box.clientHeight + NEAR_PX; tries += 1) {
+      const before = this.start;
+      await this.#earlier();
+      if (this.start === before || this.closed) return;
+    }
   }
 
   #append(answer) {

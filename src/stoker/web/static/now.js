@@ -304,7 +304,7 @@ function changeRow(row, job, starts, setGroup) {
   setText(cells.need, need(job.need));
   setText(cells.gpus, FINAL.has(job.state) || job.started_at_ms ? job.gpus.join(", ") : "");
   const place = job.position ? `${job.position}. ` : "";
-  const how = FINAL.has(job.state) ? job.reason || exitText(job) : job.reason || "";
+  const how = job.reason || (FINAL.has(job.state) && job.state !== "succeeded" ? exitText(job) : "");
   setText(cells.why, place + how);
   cells.why.title = how;
   setText(cells.when, when(job, starts, at));

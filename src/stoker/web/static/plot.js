@@ -29,7 +29,7 @@ export class Sparkline {
     this.memory = svg("path", { class: "memory-line" });
     this.picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
       svg("line", { class: "axis", x1: 0, x2: WIDTH, y1: HEIGHT - 0.5, y2: HEIGHT - 0.5 }), this.memory, this.use);
-    this.element = h("div", { class: "spark" }, this.picture);
+    this.element = h("div", { class: "spark", title: "The last minutes: use (green) and memory (blue)" }, this.picture);
   }
 
   show(history, memoryMib) {
@@ -52,14 +52,15 @@ export class Sparkline {
   }
 }
 
-const PLOT = { width: 640, height: 180, left: 56, right: 48, top: 10, bottom: 22 };
+const PLOT = { height: 180, left: 60, right: 48, top: 10, bottom: 22 };
 
 // Memory and use of a job over its time, with axes.
 export class JobPlot {
   constructor() {
     this.words = h("p", { class: "dim" }, "Not measured: nothing tells what this job uses.");
-    this.picture = svg("svg", { viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, role: "img", "aria-label": "GPU memory and use over time" });
-    this.element = h("div", { class: "jobplot" }, this.words, this.picture);
+    this.picture = svg("svg", { role: "img", "aria-label": "GPU memory and use over time" });
+    this.key = h("p", { class: "key" }, h("span", { class: "of-memory" }, "memory"), " ", h("span", { class: "of-use" }, "use"));
+    this.element = h("div", { class: "jobplot" }, this.words, this.key, this.picture);
     this.picture.addEventListener("pointermove", (event) => this.#point(event));
     this.picture.addEventListener("pointerleave", hideTip);
   }
@@ -68,10 +69,13 @@ export class JobPlot {
     const at = history?.at_ms || [];
     const some = at.length > 1;
     setHidden(this.words, some);
+    setHidden(this.key, !some);
     this.picture.toggleAttribute("hidden", !some);
     this.history = some ? history : null;
     if (!some) return;
-    const { width, height, left, right, top, bottom } = PLOT;
+    const { height, left, right, top, bottom } = PLOT;
+    const width = Math.max(280, this.element.clientWidth);
+    this.picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const from = at[0];
     const span = Math.max(1, at[at.length - 1] - from);
     const memory = history.mem_mib || [];
@@ -95,14 +99,14 @@ export class JobPlot {
     this.picture.replaceChildren(...marks,
       svg("path", { class: "use-line", d: path(xs, use, gap) }),
       svg("path", { class: "memory-line", d: path(xs, mem, gap) }));
-    this.scale = { from, span, left, inner: width - left - right };
+    this.scale = { from, span, left, width, inner: width - left - right };
   }
 
   #point(event) {
     if (!this.history) return;
     const box = this.picture.getBoundingClientRect();
-    const { from, span, left, inner } = this.scale;
-    const x = ((event.clientX - box.left) / box.width) * PLOT.width;
+    const { from, span, left, width, inner } = this.scale;
+    const x = ((event.clientX - box.left) / box.width) * width;
     const ms = from + ((x - left) / inner) * span;
     const at = this.history.at_ms;
     let place = at.findIndex((one) => one >= ms);

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
 import { serverNow } from "./feed.js";
-import { count, duration, exitText, moment, STATES } from "./format.js";
+import { count, exitText, fineDuration, moment, STATES } from "./format.js";
 import { heatMap, parallel } from "./sweepplots.js";
 
 const MOST_POINTS = 20_000;
@@ -218,7 +218,7 @@ export function sweepView(name) {
       const state = cells[1].firstChild;
       setData(state, "state", point.state);
       setText(state, point.state);
-      setText(cells[cells.length - 3], ran(point) === null ? "" : duration(ran(point)));
+      setText(cells[cells.length - 3], ran(point) === null ? "" : fineDuration(ran(point)));
       setText(cells[cells.length - 2], point.gpus.join(", "));
       setText(cells[cells.length - 1], exitText(point).replace("exit ", ""));
     });

@@ -1,7 +1,7 @@
 // Pictures of a sweep: parallel coordinates, and a heat map of two parameters.
 
 import { clear, h, hideTip, showTip, svg } from "./dom.js";
-import { count, duration } from "./format.js";
+import { count, duration, fineDuration } from "./format.js";
 import { label } from "./plot.js";
 
 const SIZE = { width: 640, height: 300, top: 26, bottom: 22, side: 46 };
@@ -117,7 +117,7 @@ export function heatMap(box, points, across, down, measure, ran) {
     const times = own.filter((point) => point.ended_at_ms && ran(point) !== null).map(ran);
     return times.length ? times.reduce((sum, one) => sum + one, 0) / times.length : null;
   };
-  const words = (value) => (value === null ? "nothing yet" : measure === "time" ? duration(value) : measure === "good" ? `${Math.round(value * 100)} %` : String(value));
+  const words = (value) => (value === null ? "nothing yet" : measure === "time" ? fineDuration(value) : measure === "good" ? `${Math.round(value * 100)} %` : String(value));
   const known = [...cells.values()].map(measured).filter((value) => value !== null);
   const [low, high] = measure === "good" ? [0, 1] : [Math.min(...known), Math.max(...known)];
   const table = h("table", { class: "heat" });

@@ -59,7 +59,7 @@ export function timelineView() {
     const at = serverNow();
     const bars = [
       ...data.attempts.map((one) => ({ ...one, from: one.started_at_ms, to: one.ended_at_ms ?? at, ahead: false })),
-      ...data.ahead.map((one) => ({ ...one, from: one.starts_at_ms, to: one.ends_at_ms, ahead: true, state: "waiting" })),
+      ...data.ahead.map((one) => ({ ...one, from: Math.max(at, one.starts_at_ms), to: one.ends_at_ms && Math.max(at + 1000, one.ends_at_ms), ahead: true, state: "waiting" })),
     ];
     setHidden(empty, bars.length > 0);
     setHidden(chart, bars.length === 0);

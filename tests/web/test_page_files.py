@@ -1,0 +1,62 @@
+"""The page's own files: in the wheel, without inline code, and without anybody else's address."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import stoker.web
+
+ROOT = Path(__file__).parents[2]
+STATIC = Path(stoker.web.__file__).parent / "static"
+FILES = sorted(path for path in STATIC.iterdir() if path.is_file())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_file_of_the_page_keeps_to_its_policy(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    addresses = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"'`)]*", text))
+    assert addresses <= {"http://www.w3.org/2000/svg"}, "nobody else is asked for anything"
+    if path.suffix == ".html":
+        assert not re.search(r"<script(?![^>]*\bsrc=)", text), "no script within the page"
+        assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", text)
+    if path.suffix == ".js":
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function"
+            r"|setAttribute\(\"style\"|createContextualFragment|DOMParser|srcdoc",
+            text,
+        ), "text becomes text, never markup or code"
+    if path.suffix == ".css":
+        assert "@import" not in text and "url(" not in text
+
+
+def test_every_module_that_is_imported_is_there() -> None:
+    names = {path.name for path in FILES}
+    for path in FILES:
+        if path.suffix == ".js":
+            wanted = set(re.findall(r"from \"\./([\w.]+)\"", path.read_text(encoding="utf-8")))
+            assert wanted <= names, path.name
+
+
+def test_the_wheel_has_the_pages_files(tmp_path: Path) -> None:
+    # Beside the sources, where a build would leave its traces.
+    source = tmp_path / "source"
+    leave_out = shutil.ignore_patterns("*.egg-info", "__pycache__")
+    shutil.copytree(ROOT / "src", source / "src", ignore=leave_out)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check",
+         "--no-deps", "--wheel-dir", tmp_path, source],
+        check=True, capture_output=True, timeout=300,
+    )  # fmt: skip
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        held = {Path(name).name for name in archive.namelist() if "/web/static/" in name}
+    assert held == {path.name for path in FILES}
