@@ -523,9 +523,13 @@ class CoreMachine(RuleBasedStateMachine):
                 continue
             if attempt.stop is not None:
                 force = self.now >= attempt.stop.at_ms + job.terms.grace_ms
-                expected.append(cmd.Terminate(job.id, attempt.number, force))
+                executor = job.terms.executor
+                expected.append(cmd.Terminate(job.id, attempt.number, force, executor))
                 continue
-            if attempt.started_at_ms is None and not attempt.place:
+            if job.terms.executor:
+                if attempt.started_at_ms is None and not attempt.place:
+                    expected.append(self._hand_over(job))
+            elif attempt.started_at_ms is None:
                 kind = cmd.StartAttached if job.terms.attached else cmd.Start
                 expected.append(kind(job.id, attempt.number, attempt.gpus, job.terms.grace_ms))
             if attempt.warning is Warning.DUE:
@@ -534,3 +538,19 @@ class CoreMachine(RuleBasedStateMachine):
         orders = cmd.orders(self.state)
         assert len(orders) == len(expected)
         assert set(orders) == set(expected)
+
+    def _hand_over(self, job: Job) -> cmd.HandOver:
+        after = tuple(
+            cmd.Awaited(r.job_id, self.state.jobs[r.job_id].attempt, r.must_succeed)
+            for r in job.requires or ()
+        )
+        return cmd.HandOver(
+            job.id,
+            job.attempt,
+            "slurm",
+            job.need,
+            job.terms,
+            job.priority,
+            job.not_before_ms,
+            after,
+        )
