@@ -279,10 +279,15 @@ def _at_cluster(at: AtCluster, now_ms: int) -> str:
         # What has no words of its own here is the administrators' word, or a newer version's.
         said = _CLUSTER_WORDS.get(at.reason) or f"waits at the cluster: {at.reason}"
         text = f"{said} (job {at.id})"
-    if at.unheard_since_ms is not None:
-        ago = _duration(max(0, now_ms - at.unheard_since_ms))
-        text += f"; the cluster has not answered for {ago}"
-    return text
+    unheard = unheard_words(at, now_ms)
+    return text if unheard is None else f"{text}; {unheard}"
+
+
+def unheard_words(at: AtCluster, now_ms: int) -> str | None:
+    """For how long the cluster has not answered, if it does not."""
+    if at.unheard_since_ms is None:
+        return None
+    return f"the cluster has not answered for {_duration(max(0, now_ms - at.unheard_since_ms))}"
 
 
 def _duration(ms: int) -> str:

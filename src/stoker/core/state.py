@@ -105,6 +105,7 @@ class Change:
     touched: dict[int, None] = field(default_factory=dict)
     placed: list[int] = field(default_factory=list)  # touched, and given GPUs
     started: dict[int, None] = field(default_factory=dict)  # only this changed in their attempt
+    begun: list[int] = field(default_factory=list)  # touched, and started by a cluster
     retried: list[int] = field(default_factory=list)  # touched, and final before
     ended: list[Ended] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
@@ -654,13 +655,17 @@ class State:
 
     def _attempt_started(self, e: ev.AttemptStarted) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
-        if job.state is S.SUBMITTED:
-            self._move(job, S.RUNNING)
         attempt.started_at_ms = e.at_ms
         attempt.pid = e.pid
-        attempt.place = e.place or attempt.place
         self.to_start.pop(job.id, None)
-        self.change.started[job.id] = None
+        if job.terms.executor:
+            attempt.place = e.place or attempt.place
+            self.change.begun.append(job.id)
+            self.change.touched[job.id] = None
+        else:
+            self.change.started[job.id] = None
+        if job.state is S.SUBMITTED:
+            self._move(job, S.RUNNING)
         self._set_attempt_timers(job)
         self._settle_dependents(job)
 

@@ -57,6 +57,14 @@ class Router:
         moments = [executor.next_wakeup_ms() for executor in self._executors.values()]
         return min((moment for moment in moments if moment is not None), default=None)
 
+    def owners(self, pids: Iterable[int]) -> dict[int, int]:
+        """See ports.Executor."""
+        found: dict[int, int] = {}
+        asked_for = list(pids)
+        for executor in self._executors.values():
+            found |= executor.owners(asked_for)
+        return found
+
 
 def _executor_of(command: cmd.Command) -> str:
     match command:

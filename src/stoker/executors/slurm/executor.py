@@ -13,7 +13,9 @@ from pathlib import Path
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Job, Launch
+from stoker.executors.slurm.calls import client_environment
 from stoker.executors.slurm.cases import Key, Standing
+from stoker.executors.slurm.check import Check, checks
 from stoker.executors.slurm.files import Files
 from stoker.executors.slurm.options import ClusterConfig
 from stoker.executors.slurm.worker import Adopted, Worker
@@ -79,6 +81,11 @@ class SlurmExecutor:
     def standing(self, job_id: int, attempt: int) -> Standing | None:
         """What the cluster last said of an attempt."""
         return None if self._worker is None else self._worker.standings.get((job_id, attempt))
+
+    def check(self, config: ClusterConfig, shared: Path | None) -> list[Check]:
+        """Try the cluster. This waits for its answers, so call it from another thread."""
+        directory = str(self._attempts.parent if shared is None else shared)
+        return list(checks(client_environment(self._env), config, directory))
 
     # ------------------------------------------------------------------ the port
 
@@ -162,6 +169,10 @@ class SlurmExecutor:
             return None
         lazy = kinds <= {ev.AttemptAccepted, ev.AttemptStarted}
         return self._now_ms + (_MAY_WAIT_MS if lazy else 0)
+
+    def owners(self, pids: Iterable[int]) -> dict[int, int]:
+        """See ports.Executor: processes of the cluster are on other machines."""
+        return {}
 
     # ------------------------------------------------------------------ the thread
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from stoker.core.commands import HandOver
 from stoker.core.model import Launch
 from stoker.executors.attempt_dir import attempt_dir_text, make_attempt_dir
-from stoker.executors.environment import command_line, environment
+from stoker.executors.environment import MARKER, command_line, marker
 
 _WITHDRAWN = "withdrawn"
 
@@ -83,12 +83,17 @@ class Files:
         return directory
 
     def _order(self, order: HandOver, launch: Launch, instance: str) -> bytes:
-        key = (order.job_id, order.attempt)
-        env = environment(launch, *key, (), instance)
         # Which GPUs they are is known only on the node.
-        for name in ("CUDA_VISIBLE_DEVICES", "STOKER_GPUS"):
-            del env[name]
-        words = command_line(launch, (), env, gpu_arg=False)
+        env = {
+            **launch.env,
+            **launch.extra_env,
+            "PWD": launch.cwd,
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            "STOKER_JOB_ID": str(order.job_id),
+            "STOKER_ATTEMPT": str(order.attempt),
+            MARKER: marker(instance, order.job_id, order.attempt),
+        }
+        words = command_line(launch, (), gpu_arg=False)
         required = [
             self.directory((other.job_id, other.attempt))
             for other in order.after
