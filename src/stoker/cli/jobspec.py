@@ -95,7 +95,7 @@ JOB_OPTIONS = (
     Option("executor", "what runs the job: local or slurm; as `config set executor` says unless "
            "told", "NAME", _executor, choices=("local", "slurm")),
     Option("slurm", "more options for sbatch, as one word; implies --on-cluster", '"OPTIONS"',
-           _slurm_words),
+           _slurm_words, dashes=True),
 )  # fmt: skip
 
 COMMAND_NOTE = (

@@ -33,6 +33,7 @@ class Option:
     __slots__ = (
         "choices",
         "convert",
+        "dashes",
         "files",
         "help",
         "key",
@@ -55,6 +56,7 @@ class Option:
         many: bool = False,
         choices: tuple[str, ...] = (),
         files: str = "",
+        dashes: bool = False,
     ) -> None:
         self.name = name
         self.key = name.replace("-", "_")
@@ -66,6 +68,7 @@ class Option:
         self.many = many  # takes all words up to the next option, as a list
         self.choices = choices  # for shell completion
         self.files = files  # "file" or "dir": what a shell should offer
+        self.dashes = dashes  # its value may begin with --: it is options of another program
 
     @property
     def takes_value(self) -> bool:
@@ -234,7 +237,7 @@ def _take_short(
 
 
 def _next_value(flag: str, option: Option, queue: list[str]) -> str:
-    if not queue or queue[-1].startswith("--"):
+    if not queue or (queue[-1].startswith("--") and (not option.dashes or queue[-1] == "--")):
         found = f" (a value that begins with -- is written {flag}=...)" if queue else ""
         raise UsageError(f"{flag} needs a value{found}", f"write {flag} {option.metavar}")
     return queue.pop()

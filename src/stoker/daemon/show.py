@@ -136,7 +136,7 @@ class Shower:
             "slurm": launch.get("cluster_options") or [],
             "not_before_ms": row["not_before_ms"],
             "submitted_at_ms": row["submitted_at_ms"],
-            "started_at_ms": _started(row),
+            "started_at_ms": _started(row, bool(terms.executor)),
             "ended_at_ms": row["ended_at_ms"],
             "log": log,
             "err_log": err_log,
@@ -190,7 +190,7 @@ class Shower:
             "peak_mib": row["peak_mib"],
             "cluster": _cluster(row["place"]),
             "placed_at_ms": row["placed_at_ms"],
-            "started_at_ms": _started(row),
+            "started_at_ms": _started(row, job["executor"] != "local"),
             "ended_at_ms": row["ended_at_ms"],
             "dir": attempt_dir_text(self._root, job["id"], number),
             "log": log,
@@ -362,13 +362,14 @@ def display_command(launch: dict[str, Any]) -> str:
     return shell if shell is not None else shlex.join(launch["argv"])
 
 
-def _started(row: dict[str, Any]) -> int | None:
+def _started(row: dict[str, Any], elsewhere: bool) -> int | None:
     if row.get("attempt", 1) == 0 or row["placed_at_ms"] is None:
         return None
     if row["state"] in QUEUED or row["state"] == JobState.SUBMITTED:
         return None
-    started: int = row["started_at_ms"] or row["placed_at_ms"]
-    return started
+    started: int | None = row["started_at_ms"]
+    # Here it starts as soon as it is placed; a cluster takes its time, or never starts it.
+    return started if elsewhere or started is not None else row["placed_at_ms"]
 
 
 def _signal_spec(terms: Terms) -> str | None:

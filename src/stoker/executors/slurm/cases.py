@@ -40,6 +40,7 @@ class Case:
     seen: Seen | None = None
     seen_asked_at: float = 0.0
     final_since: float | None = None
+    launched_at: float | None = None  # when Slurm first said that it runs
     missing_since: float | None = None
     missing_polls: int = 0
     started: Started | None = None

@@ -19,7 +19,7 @@ from stoker.executors.slurm.facts import (
     nodes_from_text,
 )
 from stoker.executors.slurm.options import ClusterConfig
-from stoker.executors.slurm.squeue import Unreadable, jobs_from_json, submitted_id
+from stoker.executors.slurm.squeue import NoAnswer, Unreadable, jobs_from_json, submitted_id
 from stoker.executors.slurm.submitting import user_name
 
 _COMMANDS = ("sbatch", "squeue", "scancel", "sinfo", "scontrol")
@@ -85,7 +85,7 @@ def _states(env: Mapping[str, str]) -> Check:
         if isinstance(ran, str):
             raise Unreadable(ran)
         jobs_from_json(ran, "")
-    except (Unreadable, ValueError) as error:
+    except (Unreadable, NoAnswer, ValueError) as error:
         return Check("states", None, f"squeue gives no JSON, so its text is read ({error})")
     return Check("states", True, "squeue gives JSON")
 

@@ -30,7 +30,7 @@ class ClusterFacts:
     version: str = ""
     most_tasks: int = 1000  # of one array
     accounting: bool = False
-    kill_wait_s: int = 30
+    launch_s: int = 10  # how long a node may take to begin with a job
 
     @property
     def gpus(self) -> int:
@@ -113,7 +113,7 @@ def facts_from_config(text: str, nodes: tuple[Nodes, ...]) -> ClusterFacts:
         values.get("slurm_version", ""),
         max(1, min(1000, largest - 1)),
         storage.endswith("slurmdbd"),
-        _first_number(values.get("killwait", ""), 30),
+        _first_number(values.get("batchstarttimeout", ""), 10),
     )
 
 

@@ -15,6 +15,7 @@ A second start that finds `start` gives way, whatever the controller of the clus
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -25,6 +26,10 @@ from stoker.executors.attempt_dir import attempt_dir_text, make_attempt_dir
 from stoker.executors.environment import MARKER, command_line, marker
 
 _WITHDRAWN = "withdrawn"
+_OF_MEMORY = re.compile(
+    rb"^slurmstepd[^\n]*(exceeded [^\n]*memory limit|oom.kill|out.of.memory)",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +203,16 @@ def withdraw(directory: str) -> bool:
 def was_told_to_stop(directory: str) -> bool:
     """True if the cluster wanted it to end."""
     return os.path.exists(f"{directory}/told")
+
+
+def took_too_much_memory(directory: str) -> bool:
+    """True if Slurm's own last words in the log are that it was killed for its memory."""
+    try:
+        with open(f"{directory}/log", "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 4000))
+            return _OF_MEMORY.search(file.read()) is not None
+    except OSError:
+        return False
 
 
 def read_refusal(directory: str) -> tuple[str, str] | None:

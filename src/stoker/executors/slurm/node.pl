@@ -9,6 +9,8 @@ use strict;
 use warnings;
 
 my $GIVES_WAY = 75;
+my $CAN_NOT_BEGIN = 78;
+$SIG{__DIE__} = sub { print STDERR @_; exit $CAN_NOT_BEGIN };
 
 my ($batch) = @ARGV;
 my $index = $ENV{SLURM_ARRAY_TASK_ID} // 0;

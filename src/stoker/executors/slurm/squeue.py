@@ -61,6 +61,10 @@ class Unreadable(Exception):
     """The text is not what it should be."""
 
 
+class NoAnswer(Exception):
+    """The controller was not reached: that no jobs are named means nothing."""
+
+
 class _Job(msgspec.Struct):
     """The fields that are looked at; all others are skipped while decoding."""
 
@@ -79,6 +83,7 @@ class _Job(msgspec.Struct):
 
 class _Answer(msgspec.Struct):
     jobs: list[_Job]
+    errors: list[Any] = []
 
 
 _decoder = msgspec.json.Decoder(_Answer)
@@ -90,6 +95,9 @@ def jobs_from_json(body: bytes, prefix: str) -> list[Seen]:
         answer = _decoder.decode(body)
     except msgspec.DecodeError as error:
         raise Unreadable(str(error)) from None
+    if answer.errors:
+        # With JSON the command says that all is well even if it could not ask anybody.
+        raise NoAnswer(_text(_first_text(answer.errors[0])))
     found: list[Seen] = []
     for job in answer.jobs:
         comment = _text(job.comment)
@@ -202,6 +210,12 @@ def _number(value: Any) -> int | None:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _first_text(error: Any) -> Any:
+    if isinstance(error, dict):
+        return error.get("error") or error.get("description") or str(error)
+    return str(error)
 
 
 def _state(value: Any) -> str:

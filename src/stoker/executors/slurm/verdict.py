@@ -4,11 +4,12 @@ The files of the attempt are the truth; Slurm's word says why, or stands in wher
 
 | `exit` | Slurm says            | meaning                                                       |
 |--------|-----------------------|---------------------------------------------------------------|
-| yes    | (not asked)           | it ended so, if nobody told it to end                         |
+| yes    | (not asked)           | it ended so, if nobody told it to end and no signal did it    |
 | yes    | TIMEOUT, CANCELLED, … | it was told to end, and this is why                           |
 | yes    | nothing at all        | it was told to end, and the cluster has lost its record       |
 | no     | it is over            | after a while for the files to appear: as Slurm says          |
 | no     | it waits, but began   | the cluster took it back: tried again, as another attempt     |
+| no     | it runs, never began  | after a while: its node never launched it: tried again        |
 | no     | nothing, it began     | after a long while: nobody knows                              |
 | no     | nothing, never began  | the cluster lost it: tried again, once no start is possible   |
 """
@@ -24,6 +25,7 @@ from stoker.executors.slurm.squeue import Seen
 
 Key = tuple[int, int]
 
+_COULD_NOT_BEGIN = (Exit(code=126), Exit(code=127), Exit(code=78))
 _HOPELESS = ("launch failed", "launch_failed", "launchfailed")
 
 
@@ -36,6 +38,7 @@ class Found:
     started: Started | None = None
     refusal: tuple[str, str] | None = None
     told_to_stop: bool = False
+    took_too_much_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class Heard:
     since_the_start: bool = False  # it was asked after the start was noticed
     settled: bool = False  # it has said so for long enough for the files to be there
     missing: bool = False  # it has answered for long enough without naming it
+    overdue: bool = False  # it has said for long enough that it runs for it to have begun
 
 
 def ending(key: Key, now_ms: int, found: Found, heard: Heard, stopping: bool) -> ev.Fact | None:
@@ -72,7 +76,7 @@ def ending(key: Key, now_ms: int, found: Found, heard: Heard, stopping: bool) ->
     if not heard.settled:
         return None
     if began:
-        return _by_state(key, now_ms, seen, seen.exit)
+        return _by_state(key, now_ms, seen, seen.exit, found.took_too_much_memory)
     return _never_began(key, now_ms, seen)
 
 
@@ -80,7 +84,7 @@ def _after_exit(key: Key, at_ms: int, found: Found, heard: Heard, stopping: bool
     """Its exit is known; whether it was the job's own or the cluster's doing may still be open."""
     how, seen = found.exit, heard.seen
     assert how is not None
-    if stopping or (not found.told_to_stop and how.signal != 9):
+    if stopping or not (found.told_to_stop or _may_be_a_signal(how)):
         return ev.AttemptExited(at_ms, *key, how)
     if seen is None:
         if not heard.missing:
@@ -90,10 +94,18 @@ def _after_exit(key: Key, at_ms: int, found: Found, heard: Heard, stopping: bool
             return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
         return ev.AttemptExited(at_ms, *key, how)
     if not seen.live:
-        return _by_state(key, at_ms, seen, how)
+        return _by_state(key, at_ms, seen, how, found.took_too_much_memory)
     if seen.state == "PENDING":
         return _taken_back(key, at_ms, found, heard)
     return ev.AttemptExited(at_ms, *key, how) if heard.settled else None
+
+
+def _may_be_a_signal(how: Exit) -> bool:
+    """The job may have died of the cluster's signal before its wrapper had heard of it.
+
+    A shell says of a child that was ended by a signal that its exit code is above 128.
+    """
+    return how.signal is not None or (how.code or 0) > 128
 
 
 def _taken_back(key: Key, at_ms: int, found: Found, heard: Heard) -> ev.Fact | None:
@@ -101,6 +113,9 @@ def _taken_back(key: Key, at_ms: int, found: Found, heard: Heard) -> ev.Fact | N
     seen, started = heard.seen, found.started
     assert seen is not None
     if seen.state != "PENDING":
+        if started is None and heard.overdue:
+            why = f"the cluster says that it runs, but it never began ({seen.node})"
+            return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
         return None
     if started is None:
         if any(words in seen.reason.lower() for words in _HOPELESS):
@@ -112,8 +127,11 @@ def _taken_back(key: Key, at_ms: int, found: Found, heard: Heard) -> ev.Fact | N
     return None
 
 
-def _by_state(key: Key, at_ms: int, seen: Seen, how: Exit | None) -> ev.Fact:
-    match seen.state:
+def _by_state(
+    key: Key, at_ms: int, seen: Seen, how: Exit | None, too_much_memory: bool = False
+) -> ev.Fact:
+    # Without cgroups Slurm calls it a failure like any other, and says why only in the log.
+    match "OUT_OF_MEMORY" if too_much_memory and seen.state == "FAILED" else seen.state:
         case "TIMEOUT":
             return ev.AttemptCutShort(at_ms, *key, Cause.TIME_LIMIT, how)
         case "OUT_OF_MEMORY":
@@ -138,13 +156,23 @@ def _never_began(key: Key, at_ms: int, seen: Seen) -> ev.Fact:
     if seen.state == "CANCELLED" and "dependency" in seen.reason.lower():
         why = "what it waited for did not succeed at the cluster"
         return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
-    if seen.state in ("COMPLETED", "FAILED"):
-        how = seen.exit
-        code = "" if how is None or how.code is None else f", exit code {how.code}"
+    if seen.state == "CANCELLED" and seen.node:
+        # Its node would not launch it, as happens if the id was another job's there; whoever calls
+        # off a job that waits does so before it has a node.
+        why = f"the cluster ended it before it began ({seen.node})"
+        return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
+    if seen.state == "FAILED" and (
+        seen.reason not in ("NonZeroExitCode", "None", "") or seen.exit in _COULD_NOT_BEGIN
+    ):
         # The script of a batch begins with the program that is to run it.
-        hint = "; is perl on its nodes?" if how == Exit(code=127) else ""
-        why = f"the cluster could not start it ({seen.reason or seen.state}{code}{hint})"
+        hint = "; is perl on its nodes?" if seen.exit == Exit(code=127) else ""
+        why = f"the cluster could not start it ({seen.reason or seen.state}{hint})"
         return ev.AttemptNotStarted(at_ms, *key, why)
+    if seen.state in ("COMPLETED", "FAILED"):
+        # After a crash of its controller, Slurm may take the end of one job for that of another
+        # which was given the same id.
+        why = "the cluster says that it has ended, but it never began"
+        return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
     return _by_state(key, at_ms, seen, None)
 
 

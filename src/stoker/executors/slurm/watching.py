@@ -46,7 +46,10 @@ class Watcher:
         return [*common, "--noheader", "-O", TEXT_FORMAT]
 
     def take(self, answer: Answer, now: float) -> bool:
-        """Read the answer; False if there is nothing to be learned from it."""
+        """Read the answer; False if there is nothing to be learned from it.
+
+        Raises NoAnswer if the answer is that the controller was not reached.
+        """
         pause_s = max(self._every_s, answer.took_s * _AT_MOST_A_PART)
         self._every_s = min(_EVERY_S[1], self._every_s * _SLOWER)
         self.due_at = now + pause_s

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from stoker.core import events as ev
 from stoker.core.commands import HandOver
-from stoker.core.model import Cause, Launch
+from stoker.core.model import Cause, Exit, Launch
 from stoker.executors.attempt_dir import exit_written_at_ms, read_exit
 from stoker.executors.slurm import files as on_disk
 from stoker.executors.slurm.calls import Answer, Call, client_environment, in_words
@@ -32,7 +32,7 @@ from stoker.executors.slurm.facts import (
 )
 from stoker.executors.slurm.files import Files, Started
 from stoker.executors.slurm.options import ClusterConfig
-from stoker.executors.slurm.squeue import Seen, submitted_id
+from stoker.executors.slurm.squeue import NoAnswer, Seen, submitted_id
 from stoker.executors.slurm.submitting import Submission, Submitter
 from stoker.executors.slurm.verdict import Found, Heard, ending
 from stoker.executors.slurm.watching import Watcher
@@ -289,10 +289,9 @@ class Worker(threading.Thread):
     def _hear(self, name: str, call: Call, answer: Answer) -> None:
         now = time.monotonic()
         if answer.silent:
-            self._not_heard(now, answer)
-        else:
-            self._trouble_s, self._trouble = 0.0, ""
-            self._watcher.heard(self._clock())
+            self._not_heard(now, answer.error)
+        elif name != "ask":  # Whether that was an answer is seen only when it is read.
+            self._is_heard()
         match name:
             case "facts":
                 self._hear_facts(call, answer, now)
@@ -304,12 +303,16 @@ class Worker(threading.Thread):
                 self._canceller.answered(answer, now)
                 self._watcher.soon()
 
-    def _not_heard(self, now: float, answer: Answer) -> None:
+    def _is_heard(self) -> None:
+        self._trouble_s, self._trouble = 0.0, ""
+        self._watcher.heard(self._clock())
+
+    def _not_heard(self, now: float, error: str) -> None:
         first, most = _TRIES_AGAIN_S
         if not self._trouble_s:
-            log.warning("the cluster does not answer: %s", in_words(answer.error))
+            log.warning("the cluster does not answer: %s", in_words(error))
         self._trouble_s = min(most, max(first, self._trouble_s * 2))
-        self._trouble = f"the cluster does not answer: {in_words(answer.error)}"
+        self._trouble = f"the cluster does not answer: {in_words(error)}"
         self._try_again_at = now + self._trouble_s
         self._watcher.not_heard(self._clock())
 
@@ -396,8 +399,13 @@ class Worker(threading.Thread):
     # ------------------------------------------------------------------ watching
 
     def _hear_states(self, answer: Answer, now: float) -> None:
-        if not self._watcher.take(answer, now):
+        try:
+            if not self._watcher.take(answer, now):
+                return
+        except NoAnswer as silence:
+            self._not_heard(now, str(silence))
             return
+        self._is_heard()
         by_place = self._watcher.by_place
         for case in list(self._cases.values()):
             self._compare(case, by_place.get((case.batch, case.index), []), now)
@@ -429,6 +437,7 @@ class Worker(threading.Thread):
         if last is None or (last.state, last.reason) != (chosen.state, chosen.reason):
             self._watcher.changed()
         case.final_since = None if chosen.live else case.final_since or now
+        case.launched_at = (case.launched_at or now) if chosen.state == "RUNNING" else None
         case.seen, case.seen_asked_at = chosen, asked_at
 
     def _sweep(self, now: float) -> None:
@@ -484,12 +493,17 @@ class Worker(threading.Thread):
                 case.started,
                 on_disk.read_refusal(case.directory),
                 on_disk.was_told_to_stop(case.directory),
+                _was_killed(how, case.seen) and on_disk.took_too_much_memory(case.directory),
             )
         fact = ending(case.key, self._clock(), found, self._heard(case, now), case.stopping)
         if fact is not None:
             # It must not begin after it was said to be over.
-            if case.started is not None or on_disk.withdraw(case.directory):
-                self._over(case, fact)
+            if case.started is None:
+                if not on_disk.withdraw(case.directory):
+                    return
+                if case.seen is not None and case.seen.live:
+                    self._canceller.withdraw(case.seen, now)
+            self._over(case, fact)
         elif case.stopping:
             self._stop(case, now)
 
@@ -518,7 +532,12 @@ class Worker(threading.Thread):
             case.started is not None and case.seen_asked_at > case.started_noticed_at,
             settled,
             missing,
+            case.launched_at is not None and now - case.launched_at >= self._launches_within_s(),
         )
+
+    def _launches_within_s(self) -> float:
+        """Slurm itself gives a job up after a while; its prologs may take up to that long."""
+        return 3.0 * (self._facts or ClusterFacts()).launch_s + _LOST_AFTER_S
 
     # ------------------------------------------------------------------ stopping
 
@@ -568,6 +587,13 @@ def _slurm_id(case: Case) -> str | None:
     if case.started is not None and not case.started.withdrawn:
         return case.started.slurm_id
     return None if case.seen is None else case.seen.id
+
+
+def _was_killed(how: Exit | None, seen: Seen | None) -> bool:
+    """True if only SIGKILL, or Slurm's word for an end, can tell what happened."""
+    if how is None:
+        return seen is not None and not seen.live
+    return how in (Exit(signal=9), Exit(code=137))
 
 
 def _is_wanted(case: Case, seen: Seen) -> bool:
