@@ -212,7 +212,9 @@ def _check_together(fields: dict[str, Any]) -> None:
                 )
     if fields.get("exclusive") and "share" in fields:
         raise UsageError("a share of a GPU can't be exclusive", "write --gpus 1 --exclusive")
-    if fields.get("on") and (fields.get("gpus") or 1) > len(fields["on"]):
+    # A cluster is told a type of GPU and not which ones.
+    numbered = all(name.isdigit() for name in fields.get("on") or ())
+    if fields.get("on") and numbered and (fields.get("gpus") or 1) > len(fields["on"]):
         raise UsageError(
             f"--gpus {fields['gpus']} can't be had on the {len(fields['on'])} named with --on",
             "name more GPUs, or ask for fewer",

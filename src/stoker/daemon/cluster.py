@@ -54,6 +54,11 @@ def check_cluster_job(need: Need, options: list[str]) -> None:
     check_options(options)
     if need.prefer:
         raise UsageError("--prefer means GPUs of this machine", "name a type with --on a100")
+    if need.learns:
+        raise UsageError(
+            "memory is learned on the GPUs of this machine",
+            "leave out --mem auto: the cluster gives whole GPUs",
+        )
     if len(need.on) > 1:
         raise UsageError(
             "the cluster can be told one type of GPU", "write e.g. --on a100, or leave it out"

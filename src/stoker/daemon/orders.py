@@ -259,7 +259,7 @@ def edit(select: Select, changes: dict[str, Any], views: Views, store: SqliteSto
                 )
             terms = _edited_terms(job.terms, asked, changes)
             launch = _edited_launch(store.launch(job_id), asked, changes)
-            need = _edited_need(job.need, launch.kind, asked, changes)
+            need = _edited_need(job.need, launch.kind, asked, changes, bool(terms.executor))
             if terms.executor:
                 check_cluster_job(need, list(launch.cluster_options))
             else:
@@ -281,7 +281,9 @@ def edit(select: Select, changes: dict[str, Any], views: Views, store: SqliteSto
     return wish
 
 
-def _edited_need(need: Need, kind: str, asked: JobRequest, changes: dict[str, Any]) -> Need:
+def _edited_need(
+    need: Need, kind: str, asked: JobRequest, changes: dict[str, Any], elsewhere: bool
+) -> Need:
     """The old need with what was asked for on top, checked as one request."""
     old = sub.need_fields(need)
     if changes.get("mem_mib") is not None:
@@ -296,7 +298,8 @@ def _edited_need(need: Need, kind: str, asked: JobRequest, changes: dict[str, An
         old["cpus"] = None  # The default for jobs with and without GPUs is not the same.
     new = {name: changes.get(name, value) for name, value in old.items()}
     # It says all that it needs, so nothing is left to what is usual.
-    return sub.need_of(msgspec.convert(new, JobRequest), kind, sub.Defaults(grace_ms=0))
+    request, defaults = msgspec.convert(new, JobRequest), sub.Defaults(grace_ms=0)
+    return sub.need_of(request, kind, defaults, elsewhere)
 
 
 def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> Terms:

@@ -150,7 +150,7 @@ class _Maker:
         argv = tuple(job.argv)
         kind = kind_of(argv, job.shell) if job.kind is None else label(job.kind)
         terms = self._terms_of(job)
-        need = need_of(job, kind, self.defaults)
+        need = need_of(job, kind, self.defaults, bool(terms.executor))
         if terms.executor:
             check_cluster_job(need, job.slurm)
             self.warnings += self.cluster.warnings(need)
@@ -247,8 +247,11 @@ def check_output(path: str | None, option: str) -> None:
         )
 
 
-def need_of(job: JobRequest, kind: str, defaults: Defaults) -> Need:
-    """The need that a request states, for a job of that kind."""
+def need_of(job: JobRequest, kind: str, defaults: Defaults, elsewhere: bool = False) -> Need:
+    """The need that a request states, for a job of that kind.
+
+    Elsewhere (on a cluster) `on` names a type of GPU, and not which ones.
+    """
     if job.share is not None and job.gpus not in (None, 1):
         raise UsageError("a share is of one GPU", "use either --gpus 0.5 or --gpus 2")
     gpus = 1 if job.gpus is None else job.gpus
@@ -259,7 +262,7 @@ def need_of(job: JobRequest, kind: str, defaults: Defaults) -> Need:
             "a job without GPUs can't ask for GPU memory or particular GPUs",
             "leave out --gpus 0, or --mem, --on, --prefer and --exclusive",
         )
-    if job.on and len(set(job.on)) < gpus:
+    if job.on and len(set(job.on)) < gpus and not elsewhere:
         raise UsageError(
             f"--on names {plural(len(set(job.on)), 'GPU')}, but the job needs {gpus}",
             "name more of them, or ask for fewer",
@@ -268,7 +271,8 @@ def need_of(job: JobRequest, kind: str, defaults: Defaults) -> Need:
     cpus = (1 if gpus == 0 else 0) if job.cpus is None else job.cpus
     share = None if job.share is None else max(1, round(job.share * 1000))
     if job.mem_mib is None and job.mem is None and share is None and defaults.mem_auto:
-        learns = gpus > 0 and not job.exclusive
+        # What is learned is learned on the GPUs of this machine.
+        learns = gpus > 0 and not job.exclusive and not elsewhere
     else:
         learns = job.mem == "auto" and not job.exclusive
     return Need(
