@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from stoker.core import events as ev
 from stoker.core.check import check
 from stoker.core.model import (
-    ACTIVE,
     QUEUED,
     Cause,
     Exit,
@@ -40,6 +39,7 @@ TERMS = (
     Terms(retries=2),
     Terms(time_limit_ms=5_000, grace_ms=700, signal=10, signal_before_ms=2_000),
     Terms(attached=True),
+    Terms(retries=1, executor="slurm"),
 )
 GROUPS = (None, "sweep", "Größe, \U0001f525")
 
@@ -90,7 +90,12 @@ class History:
                 not_before_ms=state.now_ms + b * 100 if b % 4 == 0 else None,
                 requires=requires,
                 held=b % 5 == 0,
-                launch=Launch(("echo", str(a)), env={"A": str(b % 3)}, name=f"job {a}"),
+                launch=Launch(
+                    ("echo", str(a)),
+                    env={"A": str(b % 3)},
+                    name=f"job {a}",
+                    cluster_options=("--partition=long",) if a % 4 == 0 else (),
+                ),
             )
         )
         if a % 2:
@@ -145,8 +150,23 @@ class History:
             pid = None if b % 3 == 0 else b + 2
             self.state.apply(ev.AttemptStarted(self.state.now_ms, job.id, job.attempt, pid))
 
+    def _cluster(self, a: int, b: int) -> None:
+        job = self._one(a, lambda job: job.state is JobState.SUBMITTED)
+        if job is None:
+            self.state.apply(ev.ClusterLimited(self.state.now_ms, a % 5))
+            return
+        now, key = self.state.now_ms, (job.id, job.attempt)
+        happenings: tuple[ev.Event, ...] = (
+            ev.AttemptAccepted(now, *key, f"{b}_{a}"),
+            ev.AttemptStarted(now, *key, None, f"{b}_{a} n1"),
+            ev.AttemptEvicted(now, *key, Cause.REQUEUED, "the cluster lost it"),
+            ev.AttemptCutShort(now, *key, Cause.CANCELLED, None, "by scancel"),
+            ev.AttemptNotStarted(now, *key, "no such partition"),
+        )
+        self.state.apply(happenings[b % len(happenings)])
+
     def _end(self, a: int, b: int) -> None:
-        job = self._one(a, lambda job: job.state in ACTIVE)
+        job = self._one(a, lambda job: job.state in (JobState.RUNNING, JobState.STOPPING))
         if job is None:
             return
         now, key = self.state.now_ms, (job.id, job.attempt)
@@ -228,10 +248,10 @@ class History:
     _OPERATIONS = (
         _submit, _submit, _submit, _plan, _plan, _start, _start, _end, _end, _time, _gpu, _gpu,
         _hold, _release, _edit, _cancel, _warned, _retry, _remove, _remove_all, _queue, _limit,
-        _count_cpus, _clock,
+        _count_cpus, _clock, _cluster, _cluster,
     )  # fmt: skip
 
 
 HISTORIES = st.lists(
-    st.tuples(st.integers(0, 23), st.integers(0, 99), st.integers(0, 99)), max_size=60
+    st.tuples(st.integers(0, 25), st.integers(0, 99), st.integers(0, 99)), max_size=60
 )

@@ -96,7 +96,9 @@ class CoreMachine(RuleBasedStateMachine):
     def _is_final(self, job: Job, ended_as: JobState) -> None:
         self.last[job.id] = job
         mine = self.known[job.id]
-        assert (ended_as is JobState.SKIPPED) == mine.doomed, f"job {job.id} is {ended_as}"
+        if ended_as is not JobState.CANCELLED or not job.terms.executor:
+            # A job that is a cluster's may be cancelled while it is being withdrawn from there.
+            assert (ended_as is JobState.SKIPPED) == mine.doomed, f"job {job.id} is {ended_as}"
         mine.doomed = False
         for other in self.known.values():
             must = other.unmet.get(job.id)
@@ -248,9 +250,15 @@ class CoreMachine(RuleBasedStateMachine):
             assert job.group not in paused_groups, "planning placed something of a paused group"
             assert self._group_has_room(job), "more of a group run than may"
             assert set(placement.gpus) <= usable, "a drained GPU got something new"
-            assert len(set(placement.gpus)) == len(placement.gpus) == job.need.gpus
-            assert not job.need.on or set(placement.gpus) <= set(job.need.on)
-            assert not job.requires, "it was placed before what it requires has ended"
+            if job.terms.executor:
+                assert not placement.gpus, "a cluster has its own GPUs"
+                assert self.state.at_cluster < self.state.at_cluster_most
+                for required in (self.state.jobs[r.job_id] for r in job.requires or ()):
+                    assert required.active is not None and required.active.place
+            else:
+                assert len(set(placement.gpus)) == len(placement.gpus) == job.need.gpus
+                assert not job.need.on or set(placement.gpus) <= set(job.need.on)
+                assert not job.requires, "it was placed before what it requires has ended"
             assert key not in self.given, "an attempt was given out twice"
             self.given[key] = placement.gpus
             self.state.apply(ev.AttemptPlaced(self.now, *key, placement.gpus))
@@ -284,13 +292,45 @@ class CoreMachine(RuleBasedStateMachine):
         attempt = job.active.number
         self.happens(ev.AttemptNotStarted(self.now, job.id, attempt, "no such command", cause))
 
-    @precondition(lambda self: self.in_states(*ACTIVE))
+    def _at_cluster(self) -> list[Job]:
+        return [job for job in self.in_states(*ACTIVE) if job.terms.executor]
+
+    @precondition(lambda self: self._at_cluster())
+    @rule(number=picks, starts=st.booleans())
+    def cluster_takes_or_starts(self, number: int, starts: bool) -> None:
+        job = self.pick(self._at_cluster(), number)
+        assert job.active is not None
+        attempt = job.active.number
+        if starts and job.active.started_at_ms is None:
+            self.happens(ev.AttemptStarted(self.now, job.id, attempt, None, f"8{job.id} n1"))
+        elif not job.active.place:
+            self.happens(ev.AttemptAccepted(self.now, job.id, attempt, f"8{job.id}"))
+
+    @precondition(lambda self: self._at_cluster())
+    @rule(
+        number=picks,
+        cause=st.sampled_from((Cause.PREEMPTED, Cause.CANCELLED, Cause.NODE_MEMORY)),
+    )
+    def cluster_ends_it(self, number: int, cause: Cause) -> None:
+        job = self.pick(self._at_cluster(), number)
+        assert job.active is not None
+        key = (job.id, job.active.number)
+        if cause is Cause.PREEMPTED:
+            self.happens(ev.AttemptEvicted(self.now, *key, cause, "others come first"))
+        elif job.state is not JobState.SUBMITTED or cause is Cause.CANCELLED:
+            self.happens(ev.AttemptCutShort(self.now, *key, cause, None))
+
+    @rule(most=st.sampled_from((0, 1, 2, 1000)))
+    def limit_cluster(self, most: int) -> None:
+        self.happens(ev.ClusterLimited(self.now, most))
+
+    @precondition(lambda self: self.in_states(JobState.RUNNING, JobState.STOPPING))
     @rule(
         number=picks,
         how=st.sampled_from((Exit(code=0), Exit(code=0), Exit(code=3), Exit(signal=9), None)),
     )
     def ends(self, number: int, how: Exit | None) -> None:
-        job = self.pick(self.in_states(*ACTIVE), number)
+        job = self.pick(self.in_states(JobState.RUNNING, JobState.STOPPING), number)
         assert job.active is not None
         attempt = job.active.number
         if how is None:
@@ -432,9 +472,10 @@ class CoreMachine(RuleBasedStateMachine):
     def a_job_waits_for_exactly_what_it_requires(self) -> None:
         for job in self.state.jobs.values():
             known = self.known[job.id]
-            assert not known.doomed, f"job {job.id} can never start, and was not skipped"
+            withdrawn = job.terms.executor and job.state is JobState.STOPPING
+            assert not known.doomed or withdrawn, f"job {job.id} can never start, is not skipped"
             assert {r.job_id: r.must_succeed for r in job.requires or ()} == known.unmet
-            if job.state in ACTIVE:
+            if job.state in ACTIVE and not job.terms.executor:
                 assert not known.unmet
 
     @invariant()
@@ -482,9 +523,13 @@ class CoreMachine(RuleBasedStateMachine):
                 continue
             if attempt.stop is not None:
                 force = self.now >= attempt.stop.at_ms + job.terms.grace_ms
-                expected.append(cmd.Terminate(job.id, attempt.number, force))
+                executor = job.terms.executor
+                expected.append(cmd.Terminate(job.id, attempt.number, force, executor))
                 continue
-            if attempt.started_at_ms is None:
+            if job.terms.executor:
+                if attempt.started_at_ms is None and not attempt.place:
+                    expected.append(self._hand_over(job))
+            elif attempt.started_at_ms is None:
                 kind = cmd.StartAttached if job.terms.attached else cmd.Start
                 expected.append(kind(job.id, attempt.number, attempt.gpus, job.terms.grace_ms))
             if attempt.warning is Warning.DUE:
@@ -493,3 +538,19 @@ class CoreMachine(RuleBasedStateMachine):
         orders = cmd.orders(self.state)
         assert len(orders) == len(expected)
         assert set(orders) == set(expected)
+
+    def _hand_over(self, job: Job) -> cmd.HandOver:
+        after = tuple(
+            cmd.Awaited(r.job_id, self.state.jobs[r.job_id].attempt, r.must_succeed)
+            for r in job.requires or ()
+        )
+        return cmd.HandOver(
+            job.id,
+            job.attempt,
+            "slurm",
+            job.need,
+            job.terms,
+            job.priority,
+            job.not_before_ms,
+            after,
+        )

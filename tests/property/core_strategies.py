@@ -36,7 +36,7 @@ needs = st.sampled_from(
         Need(1, cpus=99),
     )
 )
-terms = st.builds(
+terms_here = st.builds(
     Terms,
     time_limit_ms=st.sampled_from((None, None, 1, 2_000, 30_000)),
     grace_ms=st.sampled_from((0, 500)),
@@ -45,6 +45,14 @@ terms = st.builds(
     retries=st.sampled_from((0, 0, 1, 3)),
     attached=st.booleans(),
 )
+terms_at_cluster = st.builds(
+    Terms,
+    time_limit_ms=st.sampled_from((None, 2_000)),
+    grace_ms=st.sampled_from((0, 500)),
+    retries=st.sampled_from((0, 1)),
+    executor=st.just("slurm"),
+)
+terms = st.one_of(terms_here, terms_here, terms_at_cluster)
 groups = st.sampled_from((None, None, "a", "b"))
 some_groups = st.sampled_from(("a", "b"))
 priorities = st.sampled_from((0, 0, 0, -2, 3))

@@ -91,6 +91,7 @@ class Scene:
         signal_before_s: float = 0,
         retries: int = 0,
         attached: bool = False,
+        on_cluster: bool = False,
         priority: int = 0,
         group: str | None = None,
         after: Iterable[int] = (),
@@ -106,6 +107,7 @@ class Scene:
             round(signal_before_s * 1000),
             retries,
             attached,
+            "slurm" if on_cluster else "",
         )
         requires = [Requirement(i, True) for i in after]
         requires += [Requirement(i, False) for i in after_any]
@@ -166,6 +168,22 @@ class Scene:
         for job_id in job_ids:
             number = self.attempt(job_id).number
             self.apply(ev.AttemptStarted(self.now, job_id, number, 1000 + job_id))
+
+    def accepted(self, *job_ids: int) -> None:
+        """The cluster has taken these jobs."""
+        for job_id in job_ids:
+            number = self.attempt(job_id).number
+            self.apply(ev.AttemptAccepted(self.now, job_id, number, f"9{job_id}"))
+
+    def evicted(self, job_id: int, cause: Cause = Cause.PREEMPTED) -> None:
+        """The cluster took the job's place away."""
+        number = self.attempt(job_id).number
+        self.apply(ev.AttemptEvicted(self.now, job_id, number, cause, "another had priority"))
+
+    def cut_short(self, job_id: int, cause: Cause) -> None:
+        """The cluster ended the job."""
+        number = self.attempt(job_id).number
+        self.apply(ev.AttemptCutShort(self.now, job_id, number, cause, Exit(signal=9)))
 
     def exited(self, job_id: int, code: int = 0) -> None:
         """The process of a job ended."""

@@ -42,6 +42,13 @@ GPU = ev.GpuAdded(NOW, "0", 1024)
 PLACED = (GPU, submitted(1), ev.AttemptPlaced(NOW, 1, 1, ("0",)))
 STARTED = (*PLACED, ev.AttemptStarted(NOW, 1, 1, 4711))
 STOPPED = (*STARTED, ev.StopRequested(NOW, 1, 1, Cause.TIME_LIMIT))
+ON_CLUSTER = Terms(retries=1, executor="slurm")
+HANDED_OVER = (
+    ev.JobSubmitted(NOW, 1, Need(2), ON_CLUSTER, 0, "a"),
+    ev.AttemptPlaced(NOW, 1, 1, ()),
+)
+ACCEPTED = (*HANDED_OVER, ev.AttemptAccepted(NOW, 1, 1, "77_3"))
+AT_CLUSTER = (*ACCEPTED, ev.AttemptStarted(NOW, 1, 1, None, "77_3 n1"))
 CANCELLED = (submitted(1), ev.JobCancelled(NOW, 1))
 PROFILE = Profile("train", 3, 700, 650.5, 12.25, 2_000, 40, 1, NOW)
 # A job whose memory is learned, beside another GPU that is larger.
@@ -74,6 +81,20 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     (STARTED, ev.AttemptExited(NOW, 1, 1, Exit(code=1))),
     ((*STARTED, submitted(2, after=1)), ev.AttemptExited(NOW, 1, 1, Exit(code=0))),
     ((*STARTED, ev.GpuRemoved(NOW, "0")), ev.AttemptExited(NOW, 1, 1, Exit(code=0))),
+    (HANDED_OVER[:1], HANDED_OVER[1]),
+    (HANDED_OVER, ACCEPTED[-1]),
+    (
+        (
+            *HANDED_OVER,
+            ev.JobSubmitted(NOW, 2, Need(), ON_CLUSTER, requires=(Requirement(1, True),)),
+        ),
+        ACCEPTED[-1],
+    ),
+    (ACCEPTED, AT_CLUSTER[-1]),
+    (ACCEPTED, ev.AttemptEvicted(NOW, 1, 1, Cause.REQUEUED, "lost")),
+    (AT_CLUSTER, ev.AttemptEvicted(NOW, 1, 1, Cause.NODE_FAILED, "node n1 failed")),
+    (AT_CLUSTER, ev.AttemptCutShort(NOW, 1, 1, Cause.TIME_LIMIT, None)),
+    ((), ev.ClusterLimited(NOW, 7)),
     (STARTED, ev.AttemptVanished(NOW, 1, 1, "power cut")),
     (STARTED, ev.StopRequested(NOW, 1, 1, Cause.CANCELLED)),
     (STOPPED, ev.StopRequested(NOW, 1, 1, Cause.CANCELLED)),

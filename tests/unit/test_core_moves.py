@@ -90,6 +90,52 @@ def terminal_gone_before_the_start(scene: Scene) -> int:
     return job
 
 
+def with_the_cluster(scene: Scene, retries: int = 0) -> int:
+    job = scene.submit(on_cluster=True, retries=retries)
+    scene.plan()
+    scene.accepted(job)
+    return job
+
+
+def started_by_the_cluster(scene: Scene) -> int:
+    job = with_the_cluster(scene)
+    scene.started(job)
+    return job
+
+
+def refused_by_the_cluster(scene: Scene) -> int:
+    job = with_the_cluster(scene)
+    scene.not_started(job)
+    return job
+
+
+def with_the_cluster_then_cancelled(scene: Scene) -> int:
+    job = with_the_cluster(scene)
+    scene.cancel(job)
+    return job
+
+
+def called_off_at_the_cluster(scene: Scene) -> int:
+    job = with_the_cluster(scene)
+    scene.cut_short(job, Cause.CANCELLED)
+    return job
+
+
+def with_the_cluster_then_evicted(scene: Scene) -> int:
+    job = with_the_cluster(scene)
+    scene.evicted(job)
+    return job
+
+
+def with_the_cluster_then_not_wanted(scene: Scene) -> int:
+    first = started_by_the_cluster(scene)
+    job = scene.submit(on_cluster=True, after=[first])
+    scene.plan()
+    scene.exited(first, 1)
+    scene.not_started(job)
+    return job
+
+
 def stopping_then_ended(cause: Cause, retries: int = 0) -> Callable[[Scene], int]:
     def happens(scene: Scene) -> int:
         job = stopping(scene, cause, retries)
@@ -104,9 +150,15 @@ REACHED: dict[tuple[JobState, JobState], Callable[[Scene], int]] = {
     (S.HELD, S.CANCELLED): held_then_cancelled,
     (S.HELD, S.SKIPPED): lambda scene: skipped(scene, is_held=True),
     (S.WAITING, S.HELD): waiting_then_held,
+    (S.WAITING, S.SUBMITTED): lambda scene: with_the_cluster(scene),
     (S.WAITING, S.RUNNING): running,
     (S.WAITING, S.CANCELLED): waiting_then_cancelled,
     (S.WAITING, S.SKIPPED): lambda scene: skipped(scene, is_held=False),
+    (S.SUBMITTED, S.RUNNING): started_by_the_cluster,
+    (S.SUBMITTED, S.STOPPING): with_the_cluster_then_cancelled,
+    (S.SUBMITTED, S.FAILED): refused_by_the_cluster,
+    (S.SUBMITTED, S.CANCELLED): called_off_at_the_cluster,
+    (S.SUBMITTED, S.WAITING): with_the_cluster_then_evicted,
     (S.RUNNING, S.STOPPING): stopping,
     (S.RUNNING, S.SUCCEEDED): running_then_ended(0),
     (S.RUNNING, S.FAILED): running_then_ended(1),
@@ -115,6 +167,7 @@ REACHED: dict[tuple[JobState, JobState], Callable[[Scene], int]] = {
     (S.RUNNING, S.WAITING): running_then_ended(1, retries=1),
     (S.STOPPING, S.CANCELLED): stopping_then_ended(Cause.CANCELLED),
     (S.STOPPING, S.FAILED): stopping_then_ended(Cause.TIME_LIMIT),
+    (S.STOPPING, S.SKIPPED): with_the_cluster_then_not_wanted,
     (S.STOPPING, S.WAITING): stopping_then_ended(Cause.TIME_LIMIT, retries=1),
 }
 
@@ -148,7 +201,13 @@ def test_a_legal_move_is_made(
 )
 def test_any_other_move_is_a_bug_and_raises(move: tuple[JobState, JobState]) -> None:
     scene = Scene(2)
-    way_there = {S.HELD: held, S.WAITING: waiting, S.RUNNING: running, S.STOPPING: stopping}
+    way_there: dict[JobState, Callable[[Scene], int]] = {
+        S.HELD: held,
+        S.WAITING: waiting,
+        S.SUBMITTED: with_the_cluster,
+        S.RUNNING: running,
+        S.STOPPING: stopping,
+    }
     job = scene.job(way_there[move[0]](scene))
     assert job.state is move[0]
     with pytest.raises(AssertionError, match=f"job {job.id}: {move[0]} -> {move[1]}"):

@@ -196,6 +196,20 @@ IN_WORDS: list[tuple[why.Reason, str]] = [
         "the daemon is draining: it starts nothing more; the next one will",
     ),
     (why.GroupIsFull("a", 1), "group a runs at most 1 job at a time"),
+    (why.ClusterIsFull(10), "10 jobs may be with the cluster at a time (`slurm.jobs`)"),
+    (why.AtCluster("", "", None), "is being handed over to the cluster"),
+    (
+        why.AtCluster("", "the cluster takes no more jobs now", None),
+        "the cluster takes no more jobs now",
+    ),
+    (
+        why.AtCluster("812_3", "Resources", None),
+        "waits at the cluster for resources (job 812_3)",
+    ),
+    (
+        why.AtCluster("812", "QOSGrpGRES", -61_000),
+        "waits at the cluster: QOSGrpGRES (job 812); the cluster has not answered for 1m 01s",
+    ),
     (why.GroupIsFull("a", 2), "group a runs at most 2 jobs at a time"),
     (why.WaitsForTime(60_000, False), "starts in 1m 00s"),
     (why.WaitsForTime(1, False), "starts in 1s"),
@@ -285,6 +299,16 @@ ENDINGS: list[tuple[Outcome, str | None]] = [
     ),
     (Outcome(JobState.FAILED, Cause.OUT_OF_MEMORY, Exit(code=1)), "out of memory"),
     (Outcome(JobState.FAILED, Cause.GPU_LOST, Exit(signal=15)), "gpu lost"),
+    (
+        Outcome(JobState.SKIPPED, Cause.REQUIREMENT, None, "4"),
+        "job 4, which it needs, did not succeed",
+    ),
+    (Outcome(JobState.CANCELLED, Cause.CANCELLED, None, "by scancel"), "by scancel"),
+    (Outcome(JobState.FAILED, Cause.NODE_MEMORY, Exit(signal=9)), "out of memory on its node"),
+    (Outcome(JobState.FAILED, Cause.PREEMPTED, None, "preempted on n1"), "preempted on n1"),
+    (Outcome(JobState.FAILED, Cause.NODE_FAILED), "node failed"),
+    (Outcome(JobState.FAILED, Cause.REQUEUED, None, "taken back"), "taken back"),
+    (Outcome(JobState.FAILED, Cause.CLUSTER, None, "DEADLINE"), "DEADLINE"),
     (Outcome(JobState.LOST, Cause.NO_TRACE, None, "power cut"), "power cut"),
     (Outcome(JobState.LOST, Cause.NO_TRACE), "no process and no exit code was left"),
 ]

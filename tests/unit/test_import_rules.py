@@ -75,7 +75,7 @@ HARMLESS = {
 
 # Every library that is not Python's own, and the only places that may know it.
 THIRD_PARTY: dict[str, set[str]] = {
-    "msgspec": {"api.messages", "daemon", "store", "web"},
+    "msgspec": {"api.messages", "daemon", "store", "web", "executors.slurm"},
     "yaml": {"sweep.yamltext", "batch.documents"},
     "cloudpickle": {"library.pickling", "library.worker"},
     "pynvml": {"inventory.nvml"},

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from stoker.core import events as ev
 from stoker.core.check import check
-from stoker.core.model import JobState
+from stoker.core.model import JobState, Need, Terms
 from stoker.errors import Failed
 from stoker.store import database
 from stoker.store.database import APPLICATION_ID
@@ -113,6 +114,26 @@ def test_a_database_of_an_older_schema_is_upgraded_with_its_rows_intact(tmp_path
     row = Views(store.connection).rows([3])[0]
     assert (row["state"], row["exit_code"], row["name"]) == ("failed", 9, "old")
     assert store.finished == {"failed": 1}
+    store.close()
+
+
+def test_an_upgraded_database_takes_jobs_that_are_with_a_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "stoker.db"
+    database_of_schema_1(path)
+    store = SqliteStore(path)
+    state = store.load(1_700_000_010_000)
+    state.apply(ev.JobSubmitted(state.now_ms, 12, Need(), Terms(executor="slurm")))
+    state.apply(ev.AttemptPlaced(state.now_ms, 12, 1, ()))
+    state.apply(ev.AttemptAccepted(state.now_ms, 12, 1, "77_3"))
+    store.commit(state, state.take_change())
+    assert store.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    store.close()
+    store = SqliteStore(path)
+    job = store.load(1_700_000_010_000).jobs[12]
+    assert job.state is JobState.SUBMITTED and job.active is not None
+    assert job.active.place == "77_3"
+    with pytest.raises(sqlite3.IntegrityError):
+        store.connection.execute("UPDATE jobs SET state = 'elsewhere' WHERE id = 12")
     store.close()
 
 

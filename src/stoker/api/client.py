@@ -44,6 +44,7 @@ class Client:
         self.autostart = autostart
         self._socket: _socket.socket | None = None
         self._received = b""
+        self._warned: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -158,6 +159,10 @@ class Client:
             raise self._unreachable("the daemon's answer can't be understood")
         if not answer.get("ok"):
             raise from_wire(answer.get("error") or {})
+        for text in answer.get("warnings", ()):
+            if text not in self._warned:  # Once is enough for a thousand jobs.
+                self._warned.add(text)
+                os.write(2, f"stoker: {text}\n".encode())
         return answer
 
     def has_line(self) -> bool:

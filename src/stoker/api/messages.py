@@ -68,6 +68,8 @@ class JobRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     err: str | None = None
     gpu_arg: bool = False
     hold: bool = False
+    executor: Literal["local", "slurm"] | None = None  # else as the settings say
+    slurm: Annotated[list[str], Meta(max_length=200)] = []  # options that sbatch gets as they are
     params: dict[str, Any] = {}  # of the point of a sweep that the job is
     point: Annotated[str, Meta(max_length=100)] | None = None  # names that point: see Points
 
@@ -228,6 +230,10 @@ class Retry(Request, tag="retry"):
     """Queue finished jobs again. Answer: `ids`."""
 
     select: Select
+
+
+class ClusterCheck(Request, tag="cluster_check"):
+    """Try the cluster. Answer: `checks`, each `name`, `ok` (true, false or null) and `text`."""
 
 
 class Hold(Request, tag="hold"):
@@ -417,6 +423,6 @@ AnyRequest = (
     Submit | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | Show | Why
     | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit | Pause | Resume
     | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles | ProfilesForget | GpuAdd | GpuRemove
-    | GpuDrain | GpuResume | ConfigGet | ConfigSet | Status | PageStart | PageStop | PageStatus
-    | Hello | Shutdown | Attach | AttachStarted
+    | GpuDrain | GpuResume | ClusterCheck | ConfigGet | ConfigSet | Status | PageStart | PageStop
+    | PageStatus | Hello | Shutdown | Attach | AttachStarted
 )  # fmt: skip

@@ -95,7 +95,8 @@ VERB = Verb(
         ),
         Verb(
             "config set", "change a setting, at once",
-            run=set_, positionals=(_NAME, Positional("VALUE", "its new value")), options=(JSON,),
+            run=set_, options=(JSON,),
+            positionals=(_NAME, Positional("VALUE", "its new value", dashes=True)),
             examples=(("stoker config set gpus 0,1,2,3", "declare four GPUs"),
                       ("stoker config set gpus 0-3:24G", "and how much memory each has")),
         ),

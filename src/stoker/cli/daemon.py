@@ -94,7 +94,7 @@ def _stop(pid: int, mode: str) -> int:
 
 def _running(client: Client) -> int:
     counts = client.call("status", limit=1)["counts"]
-    return int(counts.get("running", 0)) + int(counts.get("stopping", 0))
+    return sum(int(counts.get(state, 0)) for state in ("submitted", "running", "stopping"))
 
 
 def _tell_drain(client: Client, told: int) -> int:

@@ -57,6 +57,7 @@ def _editable(option: Option) -> Option:
         option.metavar,
         _or_none(option.convert),
         files=option.files,
+        dashes=option.dashes,
     )
 
 

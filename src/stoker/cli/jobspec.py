@@ -38,6 +38,23 @@ def _moment(text: str) -> int:
     return quantities.moment_ms(text, time.time_ns() // 1_000_000)
 
 
+def _executor(text: str) -> str:
+    if text not in ("local", "slurm"):
+        raise UsageError(f"there is no executor {quantities.quoted(text)}", "write local or slurm")
+    return text
+
+
+def _slurm_words(text: str) -> list[str]:
+    import shlex
+
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise UsageError(
+            f"{quantities.quoted(text)} has a quote that does not end", "close it"
+        ) from None
+
+
 JOB_OPTIONS = (
     Option("gpus", "how many GPUs: 1 unless told, 0 for none, 0.5 for a share of one", "N",
            quantities.gpu_need),
@@ -74,6 +91,11 @@ JOB_OPTIONS = (
     Option("err", "write the errors to this file, apart from the output", "FILE", files="file"),
     Option("gpu-arg", "append `--gpu 0 1` (the ids of the job's GPUs) to the command"),
     Option("hold", "queue the job held: it waits for `stoker release`"),
+    Option("on-cluster", "let the Slurm cluster run the job, wherever and whenever it sees fit"),
+    Option("executor", "what runs the job: local or slurm; as `config set executor` says unless "
+           "told", "NAME", _executor, choices=("local", "slurm")),
+    Option("slurm", "more options for sbatch, as one word; implies --on-cluster", '"OPTIONS"',
+           _slurm_words, dashes=True),
 )  # fmt: skip
 
 COMMAND_NOTE = (
@@ -107,8 +129,10 @@ def fields_from(args: Args, *, editing: bool = False) -> dict[str, Any]:
         "cwd",
         "out",
         "err",
+        "executor",
+        "slurm",
     ):
-        if args[key] is not None:
+        if args.get(key) is not None:
             fields[key] = args[key]
     for key, wire_key in (
         ("mem_margin", "margin"),
@@ -123,6 +147,10 @@ def fields_from(args: Args, *, editing: bool = False) -> dict[str, Any]:
     for flag in ("exclusive", "gpu_arg", "hold"):
         if args.get(flag):
             fields[flag] = True
+    if args.get("on_cluster"):
+        if fields.get("executor", "slurm") != "slurm":
+            raise UsageError("--on-cluster and --executor local exclude each other", "give one")
+        fields["executor"] = "slurm"
     if args["signal"] is not None:
         fields["signal"], fields["signal_before_ms"] = args["signal"]
     if args["env"]:
@@ -184,7 +212,9 @@ def _check_together(fields: dict[str, Any]) -> None:
                 )
     if fields.get("exclusive") and "share" in fields:
         raise UsageError("a share of a GPU can't be exclusive", "write --gpus 1 --exclusive")
-    if fields.get("on") and (fields.get("gpus") or 1) > len(fields["on"]):
+    # A cluster is told a type of GPU and not which ones.
+    numbered = all(name.isdigit() for name in fields.get("on") or ())
+    if fields.get("on") and numbered and (fields.get("gpus") or 1) > len(fields["on"]):
         raise UsageError(
             f"--gpus {fields['gpus']} can't be had on the {len(fields['on'])} named with --on",
             "name more GPUs, or ask for fewer",
@@ -206,7 +236,7 @@ def submission(args: Args) -> dict[str, Any]:
     here = current_directory()
     cwd = settle_paths(fields, here)
     environment = submitted_environment()
-    if "argv" in fields:
+    if "argv" in fields and not is_for_cluster(fields):
         path = {**environment, **fields.get("env", {})}.get("PATH")
         require_program(fields["argv"][0], cwd, path)
     return {
@@ -302,6 +332,11 @@ def user_name() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return str(os.getuid())
+
+
+def is_for_cluster(fields: dict[str, Any]) -> bool:
+    """Whether a request says that the job is the cluster's, whose nodes may have other programs."""
+    return fields.get("executor") == "slurm" or "slurm" in fields
 
 
 def find_program(word: str, cwd: str, path: str | None) -> str | None:

@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     Job = dict[str, Any]
 
 STATES = (
-    "held", "waiting", "running", "stopping",
+    "held", "waiting", "submitted", "running", "stopping",
     "succeeded", "failed", "cancelled", "skipped", "lost",
 )  # fmt: skip
-FINAL_STATES = frozenset(STATES[4:])
+FINAL_STATES = frozenset(STATES[5:])
 
 STATE_COLOURS = {
     "held": "blue",
     "waiting": "yellow",
+    "submitted": "cyan",
     "running": "green",
     "stopping": "magenta",
     "succeeded": "",
@@ -98,7 +99,7 @@ def gpus_text(job: Job) -> str:
 def time_text(job: Job, now: int) -> str:
     """How long a job has run, or ran; how long it has waited, if it never started."""
     started, ended = job.get("started_at_ms"), job.get("ended_at_ms")
-    if job["state"] in ("waiting", "held"):
+    if job["state"] in ("waiting", "held", "submitted"):
         started, ended = job.get("submitted_at_ms"), None
     if started is None:
         return ""

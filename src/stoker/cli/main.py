@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 VERBS = (
     "status", "top", "add", "run", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait",
     "cancel", "retry", "hold", "release", "edit", "rm", "pause", "resume",
-    "gpus", "profiles", "config", "daemon", "web", "token", "completion", "help",
+    "gpus", "profiles", "cluster", "config", "daemon", "web", "token", "completion", "help",
 )  # fmt: skip
 
 INTERRUPTED = 130

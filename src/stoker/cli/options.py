@@ -33,6 +33,7 @@ class Option:
     __slots__ = (
         "choices",
         "convert",
+        "dashes",
         "files",
         "help",
         "key",
@@ -55,6 +56,7 @@ class Option:
         many: bool = False,
         choices: tuple[str, ...] = (),
         files: str = "",
+        dashes: bool = False,
     ) -> None:
         self.name = name
         self.key = name.replace("-", "_")
@@ -66,6 +68,7 @@ class Option:
         self.many = many  # takes all words up to the next option, as a list
         self.choices = choices  # for shell completion
         self.files = files  # "file" or "dir": what a shell should offer
+        self.dashes = dashes  # its value may begin with --: it is options of another program
 
     @property
     def takes_value(self) -> bool:
@@ -76,7 +79,7 @@ class Option:
 class Positional:
     """The words of a verb that are not options."""
 
-    __slots__ = ("choices", "convert", "help", "key", "many", "metavar", "optional")
+    __slots__ = ("choices", "convert", "dashes", "help", "key", "many", "metavar", "optional")
 
     def __init__(
         self,
@@ -87,8 +90,10 @@ class Positional:
         many: bool = False,
         optional: bool = False,
         choices: tuple[str, ...] = (),
+        dashes: bool = False,
     ) -> None:
         self.metavar = metavar
+        self.dashes = dashes  # it may begin with --, as options of another program do
         self.key = metavar.lower()
         self.help = help
         self.convert = convert
@@ -185,9 +190,9 @@ def parse(verb: Verb, words: list[str]) -> Args | None:
             break
         if word in ("-h", "--help"):
             return None
-        if word.startswith("--"):
+        if word.startswith("--") and not _is_loose(verb, by_flag, word, len(loose)):
             _take_long(verb, by_flag, word, queue, args)
-        elif word.startswith("-") and len(word) > 1:
+        elif word.startswith("-") and len(word) > 1 and not word.startswith("--"):
             _take_short(verb, by_flag, word, queue, args)
         else:
             loose.append(word)
@@ -195,6 +200,12 @@ def parse(verb: Verb, words: list[str]) -> Args | None:
     if verb.command == "required" and not args["command"]:
         raise UsageError("no command was given", f"put it after --, e.g. {verb.examples[0][0]}")
     return args
+
+
+def _is_loose(verb: Verb, by_flag: dict[str, Option], word: str, place: int) -> bool:
+    """Whether a word is the value of a positional although it looks like an option."""
+    known = word.partition("=")[0] in by_flag
+    return not known and place < len(verb.positionals) and verb.positionals[place].dashes
 
 
 def _take_long(
@@ -234,7 +245,7 @@ def _take_short(
 
 
 def _next_value(flag: str, option: Option, queue: list[str]) -> str:
-    if not queue or queue[-1].startswith("--"):
+    if not queue or (queue[-1].startswith("--") and (not option.dashes or queue[-1] == "--")):
         found = f" (a value that begins with -- is written {flag}=...)" if queue else ""
         raise UsageError(f"{flag} needs a value{found}", f"write {flag} {option.metavar}")
     return queue.pop()

@@ -7,12 +7,12 @@ import time
 
 from stoker.api.client import Client, ConnectionLost, NoAnswerYet
 from stoker.cli.attached import AttachedProcess, CouldNotStart
-from stoker.cli.jobspec import COMMAND_NOTE, JOB_OPTIONS, submission, submit
+from stoker.cli.jobspec import COMMAND_NOTE, JOB_OPTIONS, is_for_cluster, submission, submit
 from stoker.cli.options import Verb
 from stoker.cli.reconnect import Reconnection
 from stoker.cli.terminal import say
 from stoker.cli.wait import exit_code
-from stoker.errors import StokerError, Unavailable
+from stoker.errors import StokerError, Unavailable, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +44,11 @@ def leave_on_signal(number: int, frame: FrameType | None) -> None:
 def run(args: Args) -> int:
     """Queue a job and run it in this terminal once it is its turn."""
     request = submission(args)
+    if is_for_cluster(request["jobs"][0]):
+        raise UsageError(
+            "a job in this terminal can't run on the cluster",
+            "use `stoker add --on-cluster`, and `stoker logs -f`",
+        )
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, leave_on_signal)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from stoker.cli.jobtext import Job
     from stoker.cli.options import Args
 
+_NOT_BEGUN = ("waiting", "held", "submitted")
+
 
 def show(args: Args) -> int:
     """Show jobs."""
@@ -61,6 +63,7 @@ def job_page(job: Job, colour: bool) -> str:
         ("directory", escaped(job["cwd"])),
         ("needs", escaped(need_text(job.get("need") or {}))),
         ("GPUs", escaped(gpus_text(job)) if job.get("gpus") else ""),
+        ("cluster", escaped(_cluster(job))),
         ("group", escaped(job.get("group") or "")),
         ("user", escaped(job.get("user") or "")),
         ("priority", str(job["priority"]) if job.get("priority") else ""),
@@ -74,7 +77,7 @@ def job_page(job: Job, colour: bool) -> str:
         ("submitted", _moment(job.get("submitted_at_ms"), now)),
         ("started", _moment(job.get("started_at_ms"), now)),
         ("ended", _moment(job.get("ended_at_ms"), now)),
-        ("waited" if job["state"] in ("waiting", "held") else "ran", time_text(job, now)),
+        ("waited" if job["state"] in _NOT_BEGUN else "ran", time_text(job, now)),
         ("exit code", "" if job.get("exit_code") is None else str(job["exit_code"])),
         ("log", escaped(job.get("log") or "")),
         ("error log", escaped(job.get("err_log") or "")),
@@ -114,6 +117,19 @@ def _attempts(attempts: list[Job], now: int) -> str:
         for attempt in attempts
     ]
     return table(columns, rows, indent="    ")
+
+
+def _cluster(job: Job) -> str:
+    """Where a job of the cluster is, and what its user told the cluster."""
+    if job.get("executor", "local") == "local":
+        return ""
+    there = job.get("cluster") or {}
+    parts = [job["executor"]]
+    if there.get("id"):
+        parts.append(f"job {there['id']}" + (f" on {there['node']}" if there.get("node") else ""))
+    if job.get("slurm"):
+        parts.append(" ".join(job["slurm"]))
+    return ", ".join(parts)
 
 
 def _ids(ids: list[int] | None) -> str:

@@ -54,7 +54,14 @@ def no_gpus(why: str | None) -> str:
 
 def _summary(answer: dict[str, Any], colour: bool) -> str:
     counts = answer["counts"]
-    states = ("running", "stopping", "waiting", "held", *sorted(FINAL_STATES, key=STATES.index))
+    states = (
+        "running",
+        "submitted",
+        "stopping",
+        "waiting",
+        "held",
+        *sorted(FINAL_STATES, key=STATES.index),
+    )
     words = [f"{counts[state]} {state}" for state in states if counts.get(state)]
     line = ", ".join(words) if words else "no jobs"
     cpus = answer.get("cpus") or {}

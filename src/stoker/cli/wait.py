@@ -67,7 +67,7 @@ def _settled(client: Client, select: dict[str, Any]) -> dict[str, Any]:
     if set(select) == {"ids"} and "last" not in select["ids"]:
         return select
     if select.get("all"):
-        states = ["held", "waiting", "running", "stopping"]
+        states = ["held", "waiting", "submitted", "running", "stopping"]
         jobs = client.call("list", states=states, all=True)["jobs"]
     else:
         # `list` would narrow ids down by name and group, where an order means all that are named.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.core.fit import fits_beside, held_reservation
-from stoker.core.model import ACTIVE, FINAL, JobState
+from stoker.core.model import ACTIVE, FINAL, Job, JobState
 from stoker.core.state import State
 
 
@@ -25,8 +25,14 @@ def _check_jobs(state: State) -> None:
             stopping = job.active.stop is not None
             assert stopping == (job.state is JobState.STOPPING), f"job {job.id}: {job}"
             assert stopping == (job.id in state.stopping)
-            started = job.active.started_at_ms is not None
-            assert started == (job.id not in state.to_start)
+            begun = job.active.started_at_ms is not None or bool(job.active.place)
+            assert begun == (job.id not in state.to_start)
+            if not job.terms.executor:
+                assert job.state is not JobState.SUBMITTED and not job.active.place
+            elif not stopping:
+                started = job.active.started_at_ms is not None
+                assert started == (job.state is JobState.RUNNING), f"job {job.id}: {job}"
+                assert not job.active.gpus
 
 
 def _check_gpus(state: State) -> None:
@@ -50,7 +56,9 @@ def _grew(state: State, job_id: int) -> bool:
 
 def _check_counts(state: State) -> None:
     assert state.held_count == sum(j.state is JobState.HELD for j in state.jobs.values())
-    assert state.cpus_used == sum(state.jobs[i].need.cpus for i in state.active)
+    here = [i for i in state.active if not state.jobs[i].terms.executor]
+    assert state.cpus_used == sum(state.jobs[i].need.cpus for i in here)
+    assert state.at_cluster == len(state.active) - len(here)
     for group in state.groups.values():
         running = sum(1 for i in state.active if state.jobs[i].group == group.name)
         assert group.running == running, f"group {group.name}: {group.running} is not {running}"
@@ -59,10 +67,21 @@ def _check_counts(state: State) -> None:
 def _check_ready(state: State) -> None:
     ready = 0
     for job in state.jobs.values():
-        moment = max(job.not_before_ms or 0, job.backoff_until_ms or 0)
+        moment = job.backoff_until_ms or 0
+        if not job.terms.executor:  # A cluster is told the time, and waits for it itself.
+            moment = max(job.not_before_ms or 0, moment)
+        unmet = [r for r in job.requires or () if not _cluster_can_await(state, job, r.job_id)]
         if state.ready.has(job):
             ready += 1
-            assert job.state is JobState.WAITING and not job.requires, f"job {job.id}: {job}"
-        elif job.state is JobState.WAITING and not job.requires:
+            assert job.state is JobState.WAITING and not unmet, f"job {job.id}: {job}"
+        elif job.state is JobState.WAITING and not unmet:
             assert moment > state.now_ms, f"job {job.id} could be ready and is not: {job}"
     assert state.ready.count == ready
+
+
+def _cluster_can_await(state: State, job: Job, required_id: int) -> bool:
+    """True if both are the cluster's, which has the other one and was not told to stop it."""
+    other = state.jobs.get(required_id)
+    if other is None or not job.terms.executor or other.terms.executor != job.terms.executor:
+        return False
+    return other.active is not None and bool(other.active.place) and other.active.stop is None

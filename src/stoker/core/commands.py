@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stoker.core.model import Job, Need, Requirement, Terms
 from stoker.core.state import State
 
 
@@ -35,12 +36,36 @@ class StartAttached:
 
 
 @dataclass(frozen=True, slots=True)
+class Awaited:
+    """An attempt at the same cluster that must have ended (or succeeded) first."""
+
+    job_id: int
+    attempt: int
+    must_succeed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Let a cluster run the attempt, wherever and whenever it sees fit."""
+
+    job_id: int
+    attempt: int
+    executor: str
+    need: Need
+    terms: Terms
+    priority: int
+    not_before_ms: int | None
+    after: tuple[Awaited, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Terminate:
     """Ask all processes of the attempt to end; with `force`, end them."""
 
     job_id: int
     attempt: int
     force: bool
+    executor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +77,7 @@ class Warn:
     signal: int
 
 
-Command = Start | StartAttached | Terminate | Warn
+Command = Start | StartAttached | HandOver | Terminate | Warn
 
 
 def orders(state: State) -> list[Command]:
@@ -62,7 +87,9 @@ def orders(state: State) -> list[Command]:
         job = state.jobs[job_id]
         attempt = job.active
         assert attempt is not None
-        if attempt.stop is None:
+        if attempt.stop is None and job.terms.executor:
+            commands.append(_hand_over(state, job, attempt.number))
+        elif attempt.stop is None:
             kind = StartAttached if job.terms.attached else Start
             gpus = [state.gpus[gpu_id] for gpu_id in attempt.gpus]
             commands.append(
@@ -83,5 +110,25 @@ def orders(state: State) -> list[Command]:
         job = state.jobs[job_id]
         assert job.active is not None
         force = state.now_ms >= state.kill_ms(job)
-        commands.append(Terminate(job_id, job.active.number, force))
+        commands.append(Terminate(job_id, job.active.number, force, job.terms.executor))
     return commands
+
+
+def _hand_over(state: State, job: Job, attempt: int) -> HandOver:
+    return HandOver(
+        job.id,
+        attempt,
+        job.terms.executor,
+        job.need,
+        job.terms,
+        job.priority,
+        job.not_before_ms,
+        tuple(_awaited(state, requirement) for requirement in job.requires or ()),
+    )
+
+
+def _awaited(state: State, requirement: Requirement) -> Awaited:
+    """A requirement of a job that is handed over is with the cluster, or was when it was placed."""
+    return Awaited(
+        requirement.job_id, state.jobs[requirement.job_id].attempt, requirement.must_succeed
+    )

@@ -129,6 +129,16 @@ class AttemptPlaced:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptAccepted:
+    """The cluster has taken it, and calls it `place`; it has not begun."""
+
+    at_ms: int
+    job_id: int
+    attempt: int
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptStarted:
     """Its process runs."""
 
@@ -136,6 +146,7 @@ class AttemptStarted:
     job_id: int
     attempt: int
     pid: int | None
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +170,29 @@ class AttemptExited:
     exit: Exit
     out_of_memory: bool = False  # its output says that a GPU's memory was not enough
     gpu_lost: bool = False  # a GPU of its own was lost under it
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptCutShort:
+    """The cluster ended it: at its time limit, for its memory, or by order of somebody else."""
+
+    at_ms: int
+    job_id: int
+    attempt: int
+    cause: Cause
+    exit: Exit | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEvicted:
+    """The cluster took its place away, by no fault of its own: it is to be tried again."""
+
+    at_ms: int
+    job_id: int
+    attempt: int
+    cause: Cause
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +351,14 @@ class CpusCounted:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterLimited:
+    """At most so many jobs are with a cluster at a time."""
+
+    at_ms: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClockShifted:
     """The wall clock was set: `at_ms` is the new time, `by_ms` what it jumped.
 
@@ -334,7 +376,16 @@ class TimePassed:
     at_ms: int
 
 
-Fact = AttemptStarted | AttemptNotStarted | AttemptExited | AttemptVanished | WarningSent
+Fact = (
+    AttemptAccepted
+    | AttemptStarted
+    | AttemptNotStarted
+    | AttemptExited
+    | AttemptCutShort
+    | AttemptEvicted
+    | AttemptVanished
+    | WarningSent
+)
 
 Event = (
     JobSubmitted
@@ -347,9 +398,12 @@ Event = (
     | JobSkipped
     | JobsRemoved
     | AttemptPlaced
+    | AttemptAccepted
     | AttemptStarted
     | AttemptNotStarted
     | AttemptExited
+    | AttemptCutShort
+    | AttemptEvicted
     | AttemptVanished
     | StopRequested
     | WarningDue
@@ -367,6 +421,7 @@ Event = (
     | ProfileLearned
     | ProfilesForgotten
     | CpusCounted
+    | ClusterLimited
     | ClockShifted
     | TimePassed
 )

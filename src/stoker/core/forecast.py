@@ -65,6 +65,7 @@ class _Future:
             next_job_id=state.next_job_id,
             paused=False,
             cpus=state.cpus,
+            at_cluster_most=state.at_cluster_most,
         )
         self._ends: list[tuple[int, int, int]] = []
         for job_id in self._state.active:

@@ -23,6 +23,7 @@ class JobState(StrEnum):
 
     HELD = "held"
     WAITING = "waiting"
+    SUBMITTED = "submitted"
     RUNNING = "running"
     STOPPING = "stopping"
     SUCCEEDED = "succeeded"
@@ -33,7 +34,7 @@ class JobState(StrEnum):
 
 
 QUEUED = frozenset({JobState.HELD, JobState.WAITING})
-ACTIVE = frozenset({JobState.RUNNING, JobState.STOPPING})
+ACTIVE = frozenset({JobState.SUBMITTED, JobState.RUNNING, JobState.STOPPING})
 FINAL = frozenset(
     {
         JobState.SUCCEEDED,
@@ -100,6 +101,7 @@ class Terms:
     signal_before_ms: int = 0
     retries: int = 0
     attached: bool = False  # runs in its user's terminal, started by the client
+    executor: str = ""  # what runs it: this machine, or the cluster of that name
 
     @property
     def longest_ms(self) -> int | None:
@@ -134,6 +136,11 @@ class Cause(StrEnum):
     REQUIREMENT = "requirement"
     OUT_OF_MEMORY = "out of memory"  # of a GPU
     GPU_LOST = "gpu lost"
+    NODE_MEMORY = "node memory"  # more than the cluster lets it have, of its node
+    PREEMPTED = "preempted"  # the cluster gave its place to another job
+    NODE_FAILED = "node failed"
+    REQUEUED = "requeued"  # the cluster took it back, or lost it
+    CLUSTER = "cluster"  # the cluster ended it, for a reason of its own
     NO_TRACE = "no trace"  # no process and no exit code: a power cut, or its keeper was killed
 
 
@@ -180,6 +187,7 @@ class Launch:
     kind: str = ""  # jobs of the same kind take about as long, and as much
     params: Mapping[str, object] = field(default_factory=dict)  # of the point that it is
     point: str | None = None  # names that point, so that it is known again
+    cluster_options: tuple[str, ...] = ()  # passed on to the cluster as they are
 
 
 @dataclass(slots=True)
@@ -207,6 +215,7 @@ class Attempt:
     placed_at_ms: int
     started_at_ms: int | None = None
     pid: int | None = None
+    place: str = ""  # what a cluster calls it, and the node on which it runs
     stop: Stop | None = None
     warning: Warning = Warning.NONE
     # Reserved on each of its GPUs. None: what the need says, or all of it where that was not known;

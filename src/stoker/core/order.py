@@ -1,7 +1,8 @@
 """Who is next: the jobs that could start now, indexed so that planning never looks at all of them.
 
-Jobs with the same need, group and longest time form a class: if its first job can't start, none of
-it can. So planning costs what the number of classes costs, however many jobs wait in each.
+Jobs with the same need, group, longest time and executor form a class: if its first job can't
+start, none of it can. So planning costs what the number of classes costs, however many jobs wait in
+each.
 A class that can't start whatever else ends (its group is paused or full, no GPUs are enough) is
 parked until that has changed, so that it costs nothing and hides nobody behind it.
 Heaps are pruned lazily: an entry is only a hint, `Job` says whether it still holds.
@@ -16,7 +17,7 @@ from heapq import heappop, heappush
 from stoker.core.model import Job, Need
 
 Order = tuple[int, int]
-ClassKey = tuple[Need, str | None, int | None, int | None]
+ClassKey = tuple[Need, str | None, int | None, int | None, str]
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +28,7 @@ class JobClass:
     group: str | None
     longest_ms: int | None
     floor_mib: int | None
+    executor: str
     number: int  # breaks ties in heaps, so that classes are never compared
     heap: list[Order] = field(default_factory=list)
     count: int = 0  # of the jobs in it; each of them knows that it is
@@ -46,6 +48,7 @@ class ReadyQueue:
         self._made = 0
         self._gpu_line: Line = []
         self._cpu_line: Line = []
+        self._cluster_line: Line = []
         self._parked: dict[str | None, list[JobClass]] = {}
         self.count = 0
 
@@ -53,7 +56,8 @@ class ReadyQueue:
         """Put a job in line."""
         if job.in_class is not None:
             return
-        key = (job.need, job.group, job.terms.longest_ms, job.floor_mib)
+        terms = job.terms
+        key = (job.need, job.group, terms.longest_ms, job.floor_mib, terms.executor)
         cls = self._classes.get(key)
         if cls is None:
             self._made += 1
@@ -77,7 +81,8 @@ class ReadyQueue:
         if not cls.count:
             # The class is dropped, so that needs which nobody has any more cost nothing; its
             # entry in the line is seen to be stale by its missing heap.
-            del self._classes[cls.need, cls.group, cls.longest_ms, cls.floor_mib]
+            key = (cls.need, cls.group, cls.longest_ms, cls.floor_mib, cls.executor)
+            del self._classes[key]
             cls.heap.clear()
 
     def has(self, job: Job) -> bool:
@@ -100,7 +105,13 @@ class ReadyQueue:
 
     def pop_class(self, gpu: bool) -> JobClass | None:
         """Take the class whose head is first out of its line; give it back with `put_back`."""
-        line = self._gpu_line if gpu else self._cpu_line
+        return self._pop(self._gpu_line if gpu else self._cpu_line)
+
+    def pop_cluster_class(self) -> JobClass | None:
+        """The same for jobs that are a cluster's."""
+        return self._pop(self._cluster_line)
+
+    def _pop(self, line: Line) -> JobClass | None:
         while line:
             order, _, cls = heappop(line)
             if cls.in_line_as != order:
@@ -141,4 +152,6 @@ class ReadyQueue:
         heappush(self._line_of(cls), (order, cls.number, cls))
 
     def _line_of(self, cls: JobClass) -> Line:
+        if cls.executor:
+            return self._cluster_line
         return self._gpu_line if cls.need.gpus else self._cpu_line

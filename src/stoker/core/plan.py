@@ -110,6 +110,7 @@ class Scan:
         """The jobs to start, in order."""
         if self.state.paused:
             return
+        yield from self._handovers()
         with self._lines() as lines:
             while True:
                 gpu_room = self._gpu_has_room()
@@ -153,6 +154,22 @@ class Scan:
                 if spot is None:
                     break
                 yield from self._start(job, spot)
+
+    def _handovers(self) -> Iterator[Placement]:
+        """The jobs of a cluster: it decides where and when, so none of them waits for another."""
+        ready = self.state.ready
+        while self.state.at_cluster < self.state.at_cluster_most:
+            cls = ready.pop_cluster_class()
+            if cls is None:
+                return
+            job = ready.head(cls)
+            assert job is not None
+            if self._group_blocks(job) is not None:
+                ready.park(cls, job.group)
+                continue
+            yield Placement(job.id, ())
+            assert job.active is not None, f"job {job.id} was yielded and not placed"
+            ready.put_back(cls)
 
     def place(self, job: Job, empty_only: bool = False) -> Spot | None:
         """Where the job may start now; None if it can't."""
@@ -340,7 +357,11 @@ class Scan:
     def _cpus_free_at(self, wanted: int) -> int | None:
         free = self.state.cpus - self.state.cpus_used
         ends = sorted(
-            ((self._ends_at(i), self.state.jobs[i].need.cpus) for i in self.state.active),
+            (
+                (self._ends_at(i), self.state.jobs[i].need.cpus)
+                for i in self.state.active
+                if not self.state.jobs[i].terms.executor
+            ),
             key=lambda item: (item[0] is None, item[0] or 0),
         )
         when: int | None = self.state.now_ms
@@ -450,11 +471,13 @@ def reason_for(state: State, job: Job) -> why.Reason:
     """Why a queued job does not run, worked out for this job alone."""
     if job.state is JobState.HELD:
         return why.IsHeld()
-    if job.requires:
+    if job.requires and not state.ready.has(job):
         must = any(r.must_succeed for r in job.requires)
         return why.WaitsForJobs(tuple(r.job_id for r in job.requires), must)
     if job.backoff_until_ms is not None and job.backoff_until_ms > state.now_ms:
         return why.WaitsForTime(job.backoff_until_ms, after_failure=True)
+    if job.terms.executor:
+        return _handover_reason(state, job)
     if job.not_before_ms is not None and job.not_before_ms > state.now_ms:
         return why.WaitsForTime(job.not_before_ms, after_failure=False)
     impossible = can_never_start(state, state.need_of(job))
@@ -467,6 +490,18 @@ def reason_for(state: State, job: Job) -> why.Reason:
     if blocked is not None:
         return blocked
     return _room_reason(scan, job)
+
+
+def _handover_reason(state: State, job: Job) -> why.Reason:
+    """Why a job that is a cluster's has not been handed over."""
+    if state.paused:
+        return why.QueueIsPaused(None)
+    blocked = Scan(state)._group_blocks(job)
+    if blocked is not None:
+        return blocked
+    if state.at_cluster >= state.at_cluster_most:
+        return why.ClusterIsFull(state.at_cluster_most)
+    return why.IsNext()
 
 
 def can_never_start(state: State, need: Need) -> why.CanNeverStart | why.NeedsCpus | None:

@@ -126,6 +126,26 @@ class CanNeverStart:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterIsFull:
+    """As many jobs are with the cluster as may."""
+
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtCluster:
+    """It was handed over, and the cluster has not started it; `reason` is the cluster's own word.
+
+    `id` is empty until the cluster has taken it. If the cluster does not answer, `unheard_since_ms`
+    is the moment as of which the rest was true.
+    """
+
+    id: str
+    reason: str
+    unheard_since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class IsNext:
     """Nothing stands in its way: it starts with the next turn."""
 
@@ -145,6 +165,8 @@ Reason = (
     | NeedsCpus
     | HeldBack
     | CanNeverStart
+    | ClusterIsFull
+    | AtCluster
     | IsNext
 )
 
@@ -212,6 +234,10 @@ def words(reason: Reason, now_ms: int) -> str:
                 f"needs {plural(wanted, 'GPU')}, and only {could} could ever fit it{drain}; "
                 "add or resume a GPU, or edit the job"
             )
+        case ClusterIsFull(most=most):
+            return f"{plural(most, 'job')} may be with the cluster at a time (`slurm.jobs`)"
+        case AtCluster():
+            return _at_cluster(reason, now_ms)
         case IsNext():
             return "starts next"
 
@@ -230,6 +256,38 @@ def _memory_words(reason: NeedsMemory) -> str:
 
 def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+_CLUSTER_WORDS = {
+    "None": "is next at the cluster",
+    "Priority": "waits at the cluster: others have priority",
+    "Resources": "waits at the cluster for resources",
+    "Dependency": "waits at the cluster for the jobs that it requires",
+    "BeginTime": "waits at the cluster for its time",
+    "JobHeldUser": "is held at the cluster by its user",
+    "JobHeldAdmin": "is held at the cluster by an administrator",
+    "PartitionDown": "waits at the cluster: the partition is down",
+    "PartitionTimeLimit": "waits at the cluster: its time limit is more than the partition allows",
+    "ReqNodeNotAvail": "waits at the cluster: the nodes it needs are not available",
+}
+
+
+def _at_cluster(at: AtCluster, now_ms: int) -> str:
+    if not at.id:
+        text = at.reason or "is being handed over to the cluster"
+    else:
+        # What has no words of its own here is the administrators' word, or a newer version's.
+        said = _CLUSTER_WORDS.get(at.reason) or f"waits at the cluster: {at.reason}"
+        text = f"{said} (job {at.id})"
+    unheard = unheard_words(at, now_ms)
+    return text if unheard is None else f"{text}; {unheard}"
+
+
+def unheard_words(at: AtCluster, now_ms: int) -> str | None:
+    """For how long the cluster has not answered, if it does not."""
+    if at.unheard_since_ms is None:
+        return None
+    return f"the cluster has not answered for {_duration(max(0, now_ms - at.unheard_since_ms))}"
 
 
 def _duration(ms: int) -> str:
@@ -254,15 +312,20 @@ def outcome_words(outcome: Outcome) -> str | None:
             return f"exit code {how.code}" if how.signal is None else _signal(how.signal)
         case Cause.TIME_LIMIT:
             return "time limit"
+        case Cause.NODE_MEMORY:
+            return "out of memory on its node"
+        case Cause.PREEMPTED | Cause.NODE_FAILED | Cause.REQUEUED | Cause.CLUSTER:
+            return outcome.detail or str(outcome.cause)
         case Cause.NOT_STARTED:
             return f"could not start: {outcome.detail}"
         case Cause.CANCELLED:
-            return None
+            return outcome.detail or None
         case Cause.TERMINAL_GONE:
             return "its terminal was gone"
         case Cause.REQUIREMENT:
             job_id, _, state = outcome.detail.partition(" ")
-            return f"job {job_id}, which it needs, ended as {state}"
+            ended = f"ended as {state}" if state else "did not succeed"
+            return f"job {job_id}, which it needs, {ended}"
         case Cause.OUT_OF_MEMORY:
             return "out of memory"
         case Cause.GPU_LOST:

@@ -44,9 +44,15 @@ LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
         (S.HELD, S.CANCELLED),
         (S.HELD, S.SKIPPED),
         (S.WAITING, S.HELD),
+        (S.WAITING, S.SUBMITTED),
         (S.WAITING, S.RUNNING),
         (S.WAITING, S.CANCELLED),
         (S.WAITING, S.SKIPPED),
+        (S.SUBMITTED, S.RUNNING),
+        (S.SUBMITTED, S.STOPPING),
+        (S.SUBMITTED, S.FAILED),
+        (S.SUBMITTED, S.CANCELLED),
+        (S.SUBMITTED, S.WAITING),
         (S.RUNNING, S.STOPPING),
         (S.RUNNING, S.SUCCEEDED),
         (S.RUNNING, S.FAILED),
@@ -55,6 +61,7 @@ LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
         (S.RUNNING, S.WAITING),
         (S.STOPPING, S.CANCELLED),
         (S.STOPPING, S.FAILED),
+        (S.STOPPING, S.SKIPPED),
         (S.STOPPING, S.WAITING),
     }
 )
@@ -98,13 +105,14 @@ class Change:
     touched: dict[int, None] = field(default_factory=dict)
     placed: list[int] = field(default_factory=list)  # touched, and given GPUs
     started: dict[int, None] = field(default_factory=dict)  # only this changed in their attempt
+    begun: list[int] = field(default_factory=list)  # touched, and started by a cluster
     retried: list[int] = field(default_factory=list)  # touched, and final before
     ended: list[Ended] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
     gpus: bool = False
     groups: set[str] = field(default_factory=set)
     profiles: set[str] = field(default_factory=set)  # learned or forgotten
-    settings: bool = False  # paused, cpus
+    settings: bool = False  # paused, cpus, how many may be with a cluster
 
     def __bool__(self) -> bool:
         return bool(
@@ -131,6 +139,8 @@ class State:
         self.paused = False
         self.cpus = 1
         self.cpus_used = 0
+        self.at_cluster = 0  # how many active jobs are a cluster's
+        self.at_cluster_most = 1000
         self.held_count = 0
         self.jobs: dict[int, Job] = {}
         self.gpus: dict[str, Gpu] = {}
@@ -159,10 +169,12 @@ class State:
         next_job_id: int,
         paused: bool,
         cpus: int,
+        at_cluster_most: int,
     ) -> State:
         """The state as the store has it, with every index built anew."""
         state = cls(now_ms)
         state.next_job_id, state.paused, state.cpus = next_job_id, paused, cpus
+        state.at_cluster_most = at_cluster_most
         state.gpus = {g.id: g for g in sorted(gpus, key=lambda g: natural(g.shown_as))}
         state.groups = {g.name: g for g in groups}
         state.profiles = {p.kind: p for p in profiles}
@@ -204,7 +216,7 @@ class State:
         if job is None:
             return False
         if kind == Timer.READY:
-            waits = job.state is S.WAITING and not job.requires and not self.ready.has(job)
+            waits = job.state is S.WAITING and not self.ready.has(job) and not self._awaits(job)
             return waits and _ready_ms(job) == moment
         attempt = job.active
         if attempt is None or attempt.number != number:
@@ -218,10 +230,10 @@ class State:
         return self.deadline_ms(job) == moment
 
     def deadline_ms(self, job: Job) -> int | None:
-        """When the active attempt reaches its time limit."""
+        """When the active attempt reaches its time limit; a cluster sees to that itself."""
         assert job.active is not None
         limit = job.terms.time_limit_ms
-        if limit is None:
+        if limit is None or job.terms.executor:
             return None
         started = job.active.started_at_ms
         return (job.active.placed_at_ms if started is None else started) + limit
@@ -276,9 +288,15 @@ class State:
         seen: set[int] = set()
         for job_id, requirement, ended_as in doomed:
             job = self.jobs.get(job_id)
-            if job is not None and job.active is None and job_id not in seen:
-                seen.add(job_id)
+            if job is None or job_id in seen:
+                continue
+            seen.add(job_id)
+            if job.active is None:
                 skips.append(ev.JobSkipped(self.now_ms, job_id, requirement, ended_as))
+            else:
+                # A cluster has it already, and was told to let it wait for the other one.
+                number = job.active.number
+                skips.append(ev.StopRequested(self.now_ms, job_id, number, Cause.REQUIREMENT))
         return skips
 
     def group_of(self, name: str) -> Group:
@@ -373,7 +391,7 @@ class State:
             self._settle(job)
             return
         self._occupy(job, attempt)
-        if attempt.started_at_ms is None:
+        if attempt.started_at_ms is None and not attempt.place:
             self.to_start[job.id] = None
         if attempt.stop is not None:
             self.stopping[job.id] = None
@@ -383,13 +401,35 @@ class State:
 
     def _settle(self, job: Job) -> None:
         """Put a waiting job in line if nothing but room is missing, else set its timer."""
-        if job.state is not S.WAITING or job.requires:
+        if job.state is not S.WAITING or self._awaits(job):
             return
         moment = _ready_ms(job)
         if moment > self.now_ms:
             heappush(self._timers, (moment, job.id, 0, Timer.READY))
         else:
             self.ready.add(job)
+
+    def _awaits(self, job: Job) -> bool:
+        """True if the job has to stay here until another one has ended.
+
+        Of its own jobs a cluster can be told that one is to wait for another.
+        """
+        return any(not self._cluster_can_await(job, r.job_id) for r in job.requires or ())
+
+    def _cluster_can_await(self, job: Job, required_id: int) -> bool:
+        other = self.jobs.get(required_id)
+        if other is None or not job.terms.executor or job.terms.executor != other.terms.executor:
+            return False
+        attempt = other.active
+        return attempt is not None and bool(attempt.place) and attempt.stop is None
+
+    def _settle_dependents(self, job: Job) -> None:
+        """The cluster has got a job, or has it no longer: others may have to wait elsewhere."""
+        for dependent_id in self._dependents.get(job.id, ()) if job.terms.executor else ():
+            dependent = self.jobs.get(dependent_id)
+            if dependent is not None and dependent.active is None:
+                self.ready.discard(dependent)
+                self._settle(dependent)
 
     def _set_attempt_timers(self, job: Job) -> None:
         attempt = job.active
@@ -413,7 +453,10 @@ class State:
         for gpu_id in attempt.gpus:
             gpu = self.gpus[gpu_id]
             gpu.held_by[job.id] = held_reservation(job.need, attempt, gpu)
-        self.cpus_used += job.need.cpus
+        if job.terms.executor:
+            self.at_cluster += 1
+        else:
+            self.cpus_used += job.need.cpus
         if job.group is not None:
             self.group_of(job.group).running += 1
 
@@ -425,7 +468,10 @@ class State:
             if gpu.removing and not gpu.held_by and not gpu.maker:
                 del self.gpus[gpu_id]
                 self._gpus_changed()
-        self.cpus_used -= job.need.cpus
+        if job.terms.executor:
+            self.at_cluster -= 1
+        else:
+            self.cpus_used -= job.need.cpus
         if job.group is not None:
             self.group_of(job.group).running -= 1
             self.ready.unpark(job.group)
@@ -503,10 +549,17 @@ class State:
         if not may_retry:
             self._finish(job, attempt, outcome, at_ms)
             return
-        self._move(job, S.WAITING)
         job.failures += 1
-        job.backoff_until_ms = self.now_ms + backoff_ms(job.failures)
+        self._queue_again(job, attempt, outcome, at_ms, job.failures)
+
+    def _queue_again(
+        self, job: Job, attempt: Attempt, outcome: Outcome, at_ms: int, times: int
+    ) -> None:
+        """Another attempt follows, the later the more often it went wrong."""
+        self._move(job, S.WAITING)
+        job.backoff_until_ms = self.now_ms + backoff_ms(times)
         self.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
+        self._settle_dependents(job)
         self._settle(job)
 
     def _learn(self, profile: Profile | None) -> None:
@@ -583,7 +636,7 @@ class State:
     def _attempt_placed(self, e: ev.AttemptPlaced) -> None:
         job = self._queued(e.job_id)
         assert e.attempt == job.attempt + 1, f"job {e.job_id}: attempt {e.attempt}"
-        self._move(job, S.RUNNING)
+        self._move(job, S.SUBMITTED if job.terms.executor else S.RUNNING)
         job.attempt = e.attempt
         job.backoff_until_ms = None
         job.active = Attempt(e.attempt, e.gpus, e.at_ms, mem_mib=e.mem_mib)
@@ -592,26 +645,42 @@ class State:
         self.to_start[job.id] = None
         self._set_attempt_timers(job)
 
+    def _attempt_accepted(self, e: ev.AttemptAccepted) -> None:
+        job, attempt = self._current(e.job_id, e.attempt)
+        assert job.terms.executor, f"job {job.id} is not a cluster's"
+        attempt.place = e.place
+        self.to_start.pop(job.id, None)
+        self.change.touched[job.id] = None
+        self._settle_dependents(job)
+
     def _attempt_started(self, e: ev.AttemptStarted) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
         attempt.started_at_ms = e.at_ms
         attempt.pid = e.pid
         self.to_start.pop(job.id, None)
-        self.change.started[job.id] = None
+        if job.terms.executor:
+            attempt.place = e.place or attempt.place
+            self.change.begun.append(job.id)
+            self.change.touched[job.id] = None
+        else:
+            self.change.started[job.id] = None
+        if job.state is S.SUBMITTED:
+            self._move(job, S.RUNNING)
         self._set_attempt_timers(job)
+        self._settle_dependents(job)
 
     def _attempt_not_started(self, e: ev.AttemptNotStarted) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
         outcome = Outcome(S.FAILED, e.cause, detail=e.why)
-        if attempt.stop is not None and attempt.stop.cause is Cause.CANCELLED:
-            outcome = Outcome(S.CANCELLED, Cause.CANCELLED)
+        if attempt.stop is not None and attempt.stop.cause is not Cause.TIME_LIMIT:
+            outcome = judged(job, attempt.stop, None)
         elif e.cause is Cause.TERMINAL_GONE:
             outcome = Outcome(S.CANCELLED, e.cause, detail=e.why)
         self._end_attempt(job, attempt, outcome, e.at_ms)
 
     def _attempt_exited(self, e: ev.AttemptExited) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
-        outcome = judged(attempt.stop, e.exit)
+        outcome = judged(job, attempt.stop, e.exit)
         if outcome.cause is Cause.EXIT and outcome.state is S.FAILED:
             if e.gpu_lost:
                 outcome = replace(outcome, cause=Cause.GPU_LOST)
@@ -619,18 +688,38 @@ class State:
                 outcome = replace(outcome, cause=Cause.OUT_OF_MEMORY)
         self._end_attempt(job, attempt, outcome, e.at_ms)
 
+    def _attempt_cut_short(self, e: ev.AttemptCutShort) -> None:
+        job, attempt = self._current(e.job_id, e.attempt)
+        if attempt.stop is not None:
+            outcome = judged(job, attempt.stop, e.exit)
+        else:
+            state = S.CANCELLED if e.cause is Cause.CANCELLED else S.FAILED
+            outcome = Outcome(state, e.cause, e.exit, e.why)
+        self._end_attempt(job, attempt, outcome, e.at_ms)
+
+    def _attempt_evicted(self, e: ev.AttemptEvicted) -> None:
+        job, attempt = self._current(e.job_id, e.attempt)
+        if attempt.stop is not None:
+            self._end_attempt(job, attempt, judged(job, attempt.stop, None), e.at_ms)
+            return
+        self._vacate(job, attempt)
+        job.active = None
+        outcome = Outcome(S.FAILED, e.cause, detail=e.why)
+        # It is not the job's fault, so it does not count against its retries.
+        self._queue_again(job, attempt, outcome, e.at_ms, job.attempt - job.failures)
+
     def _attempt_vanished(self, e: ev.AttemptVanished) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
         outcome = Outcome(S.LOST, Cause.NO_TRACE, detail=e.why)
         if attempt.stop is not None:
             # It was being stopped and it is gone: that is what was asked for.
-            outcome = judged(attempt.stop, None)
+            outcome = judged(job, attempt.stop, None)
         self._end_attempt(job, attempt, outcome, e.at_ms)
 
     def _stop_requested(self, e: ev.StopRequested) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
         if attempt.stop is not None:
-            # A user's wish counts for more than a time limit: no retry follows it.
+            # A user's wish counts for more than a time limit or a requirement: no retry follows.
             if e.cause is Cause.CANCELLED:
                 attempt.stop.cause = e.cause
                 self.change.touched[job.id] = None
@@ -640,6 +729,7 @@ class State:
         self.stopping[job.id] = None
         self.to_warn.pop(job.id, None)
         self._set_attempt_timers(job)
+        self._settle_dependents(job)
 
     def _warning_due(self, e: ev.WarningDue) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
@@ -753,6 +843,10 @@ class State:
         self.cpus = e.cpus
         self.change.settings = True
 
+    def _cluster_limited(self, e: ev.ClusterLimited) -> None:
+        self.at_cluster_most = e.most
+        self.change.settings = True
+
     def _clock_shifted(self, e: ev.ClockShifted) -> None:
         self.now_ms = e.at_ms
         for job_id in self.active:
@@ -787,11 +881,16 @@ class State:
 
 
 def _ready_ms(job: Job) -> int:
+    if job.terms.executor:  # A cluster is told the time, and waits for it itself.
+        return job.backoff_until_ms or 0
     return max(job.not_before_ms or 0, job.backoff_until_ms or 0)
 
 
-def judged(stop: Stop | None, how: Exit | None) -> Outcome:
+def judged(job: Job, stop: Stop | None, how: Exit | None) -> Outcome:
     """What an ended attempt amounts to. The exit code is never invented: it may be unknown."""
+    if stop is not None and stop.cause is Cause.REQUIREMENT:
+        unmet = [r.job_id for r in job.requires or () if r.must_succeed]
+        return Outcome(S.SKIPPED, stop.cause, how, str(unmet[0]) if unmet else "")
     if stop is not None:
         failed = stop.cause in (Cause.TIME_LIMIT, Cause.GPU_LOST)
         state = S.FAILED if failed else S.CANCELLED
@@ -811,9 +910,12 @@ _APPLY: dict[type[Any], Callable[[State, Any], None]] = {
     ev.JobSkipped: State._job_skipped,
     ev.JobsRemoved: State._jobs_removed,
     ev.AttemptPlaced: State._attempt_placed,
+    ev.AttemptAccepted: State._attempt_accepted,
     ev.AttemptStarted: State._attempt_started,
     ev.AttemptNotStarted: State._attempt_not_started,
     ev.AttemptExited: State._attempt_exited,
+    ev.AttemptCutShort: State._attempt_cut_short,
+    ev.AttemptEvicted: State._attempt_evicted,
     ev.AttemptVanished: State._attempt_vanished,
     ev.StopRequested: State._stop_requested,
     ev.WarningDue: State._warning_due,
@@ -831,6 +933,7 @@ _APPLY: dict[type[Any], Callable[[State, Any], None]] = {
     ev.ProfileLearned: State._profile_learned,
     ev.ProfilesForgotten: State._profiles_forgotten,
     ev.CpusCounted: State._cpus_counted,
+    ev.ClusterLimited: State._cluster_limited,
     ev.ClockShifted: State._clock_shifted,
     ev.TimePassed: State._time_passed,
 }

@@ -34,7 +34,8 @@ class Followers:
         for ended in change.ended:
             if ended.attempt is not None or ended.job_is_final:
                 self._pass_on(ended.job.group, _ended_line(ended))
-        for job_id in change.placed:
+        here = [i for i in change.placed if i in state.jobs and not state.jobs[i].terms.executor]
+        for job_id in (*here, *change.begun):
             job = state.jobs.get(job_id)
             if job is not None and job.active is not None:
                 line = {

@@ -13,7 +13,9 @@ from typing import Any, assert_never
 
 from stoker import __version__
 from stoker.api import messages as msg
+from stoker.core import events as ev
 from stoker.core.model import FINAL, JobState
+from stoker.core.state import State
 from stoker.daemon import devices, orders, settings, show
 from stoker.daemon.browsing import Browsing
 from stoker.daemon.followers import Followers
@@ -27,6 +29,7 @@ from stoker.daemon.terminals import Terminals
 from stoker.daemon.watchers import Watchers
 from stoker.engine import Answer, Decided, Wish
 from stoker.errors import Failed, NotFound, StokerError, Unavailable, UsageError
+from stoker.executors.slurm.executor import SlurmExecutor
 from stoker.inventory.auto import AutoInventory
 from stoker.ports import StoreFailed
 from stoker.quantities import declared_gpus_text, gpu_ids, quoted
@@ -48,6 +51,7 @@ class Handlers:
     views: Views
     inventory: AutoInventory
     telemetry: Telemetry
+    slurm: SlurmExecutor
     terminals: Terminals
     followers: Followers
     browsing: Browsing
@@ -81,10 +85,7 @@ class Handlers:
         views = self.views
         match request:
             case msg.Submit():
-                if request.env_of is not None:
-                    request.env = self._environment_of(request.env_of)
-                defaults = settings.defaults_of(self.store.settings())
-                self._ask(submission(request, views, defaults), connection, "ids")
+                self._submit(request, connection)
             case msg.Cancel(select=select):
                 self._ask(orders.cancel(select, views), connection, "ids")
             case msg.Retry(select=select):
@@ -160,6 +161,8 @@ class Handlers:
                 connection.answer(**self.page.status())
             case msg.Hello():
                 connection.answer(**self._hello())
+            case msg.ClusterCheck():
+                self._later(self._check_cluster(), connection)
             case msg.ConfigGet(name=name):
                 connection.answer(settings=self._settings(name))
             case msg.ConfigSet():
@@ -175,12 +178,26 @@ class Handlers:
             case _:
                 assert_never(request)
 
-    def _ask(self, wish: Wish, connection: Connection, key: str | None = None) -> None:
+    def _submit(self, request: msg.Submit, connection: Connection) -> None:
+        if request.env_of is not None:
+            request.env = self._environment_of(request.env_of)
+        values = self.store.settings()
+        warnings: list[str] = []
+        wish = submission(
+            request,
+            self.views,
+            settings.defaults_of(values),
+            settings.cluster_rules_of(values),
+            warnings.append,
+        )
+        self._ask(wish, connection, "ids", **({"warnings": warnings} if warnings else {}))
+
+    def _ask(self, wish: Wish, connection: Connection, key: str | None = None, **more: Any) -> None:
         def reply(answer: Answer) -> None:
             if answer.error is not None:
                 connection.fail(answer.error)
             else:
-                connection.answer(**({key: answer.value} if key is not None else {}))
+                connection.answer(**({key: answer.value} if key is not None else {}), **more)
 
         self.rounds.ask(wish, reply)
 
@@ -215,7 +232,9 @@ class Handlers:
     # ------------------------------------------------------------------ questions
 
     def _shower(self) -> show.Shower:
-        return show.Shower(self.views, self.attempts, self.rounds.engine.starts_nothing)
+        return show.Shower(
+            self.views, self.attempts, self.rounds.engine.starts_nothing, self.slurm.standing
+        )
 
     def _gpus(self) -> list[dict[str, Any]]:
         return show.gpus(self.rounds.state, self.telemetry.details())
@@ -317,6 +336,12 @@ class Handlers:
         watcher = self.rounds.watch(ids, done)
         connection.on_close.append(lambda: self.rounds.unwatch(watcher))
 
+    async def _check_cluster(self) -> dict[str, Any]:
+        """Try the cluster in a thread of its own: a controller that is down takes its time."""
+        rules = settings.cluster_rules_of(self.store.settings())
+        checks = await asyncio.to_thread(self.slurm.check, rules.config, rules.shared)
+        return {"checks": [one.as_data() for one in checks]}
+
     # ------------------------------------------------------------------ settings
 
     def _settings(self, name: str | None) -> list[dict[str, str]]:
@@ -362,8 +387,14 @@ class Handlers:
         self.store.set_setting(setting.name, value)
         self.take_settings()
         answer = setting.default if value is None else value
+        most = int(answer) if setting is settings.SLURM_JOBS else None
+
+        def wish(state: State) -> Decided:
+            events = [] if most is None else [ev.ClusterLimited(state.now_ms, most)]
+            return Decided(events, answer)
+
         # The answer comes after a turn in which the new value counts.
-        self._ask(lambda state: Decided([], answer), connection, "value")
+        self._ask(wish, connection, "value")
 
     def take_settings(self) -> None:
         """Let what its user has set take effect."""
@@ -372,6 +403,8 @@ class Handlers:
         self.inventory.set_foreign(settings.value_of(settings.FOREIGN, values))
         self.inventory.set_interval(settings.poll_s_of(values))
         self.rounds.engine.habits = settings.habits_of(values)
+        rules = settings.cluster_rules_of(values)
+        self.slurm.configure(rules.config, rules.shared)
 
     def _no_setting(self, name: str) -> NotFound:
         known = ", ".join([settings.GPUS, *settings.BY_NAME])

@@ -43,6 +43,9 @@ from stoker.executors.keeper import ledger_path
 from stoker.executors.ledger import LedgerWriter
 from stoker.executors.local import Grant, LocalExecutor
 from stoker.executors.processes import stat_of
+from stoker.executors.router import Router
+from stoker.executors.slurm.executor import NAME as CLUSTER
+from stoker.executors.slurm.executor import SlurmExecutor
 from stoker.inventory.auto import AutoInventory
 from stoker.learn.output import last_bytes, says_out_of_memory
 from stoker.ports import StoreFailed
@@ -94,9 +97,10 @@ class Daemon:
             values["instance"],
             self._grant,
         )
+        self.slurm = SlurmExecutor(attempts, values["instance"], self.clock.now_ms)
         engine = Engine(
             self.store,
-            self.executor,
+            Router({"": self.executor, CLUSTER: self.slurm}),
             self.inventory,
             self.clock,
             says_out_of_memory=self._says_out_of_memory,
@@ -131,6 +135,7 @@ class Daemon:
             views,
             self.inventory,
             self.telemetry,
+            self.slurm,
             self.terminals,
             self.followers,
             self.browsing,
@@ -176,6 +181,7 @@ class Daemon:
             lambda: Connection(self.handlers), sock=listener, backlog=_BACKLOG
         )
         loop.add_reader(self.executor.fileno(), self.rounds.wake)
+        loop.add_reader(self.slurm.fileno(), self.rounds.wake)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.shut_down, "leave")
         state = self.rounds.state
@@ -248,6 +254,7 @@ class Daemon:
         self.inventory.stop()
         self.telemetry.save()
         self.executor.close()
+        self.slurm.close()
         self.page.close()
         self.browsing.close()
         self.store.close()

@@ -28,9 +28,11 @@ from stoker.core.model import (
 )
 from stoker.core.state import State
 from stoker.daemon import submission as sub
+from stoker.daemon.cluster import check_cluster_job
 from stoker.daemon.selecting import selected
 from stoker.engine import Decided, Wish
 from stoker.errors import Failed, NotFound, StokerError, UsageError
+from stoker.executors.slurm.executor import NAME as CLUSTER
 from stoker.learn.kind import kind_of
 from stoker.quantities import label, quoted
 from stoker.store.sqlite import SqliteStore
@@ -124,7 +126,8 @@ def retry(select: Select, views: Views) -> Wish:
                 raise Failed(
                     f"job {row['id']} ran in a terminal", "start it there again: `stoker run`"
                 )
-            sub.refuse_if_impossible(state, row["need"], set(state.gpus))
+            if not row["terms"].executor:
+                sub.refuse_if_impossible(state, row["need"], set(state.gpus))
             requires = _requirements_again(state, views, row, back)
             back.add(row["id"])
             events.append(
@@ -217,7 +220,7 @@ _EDITABLE = frozenset(
         "argv", "shell", "name", "group", "cwd", "env", "gpus", "share", "mem_mib", "mem", "margin",
         "kind", "exclusive", "on", "prefer", "cpus", "max_per_gpu", "priority", "time_limit_ms",
         "grace_ms", "signal", "signal_before_ms", "retries", "not_before_ms", "out", "err",
-        "gpu_arg",
+        "gpu_arg", "executor", "slurm",
     }
 )  # fmt: skip
 
@@ -254,15 +257,19 @@ def edit(select: Select, changes: dict[str, Any], views: Views, store: SqliteSto
                     f"job {job_id} is {_state_of(job_id, state, views)}",
                     "only a job that waits or is held can be edited",
                 )
+            terms = _edited_terms(job.terms, asked, changes)
             launch = _edited_launch(store.launch(job_id), asked, changes)
-            need = _edited_need(job.need, launch.kind, asked, changes)
-            sub.refuse_if_impossible(state, need, set(state.gpus))
+            need = _edited_need(job.need, launch.kind, asked, changes, bool(terms.executor))
+            if terms.executor:
+                check_cluster_job(need, list(launch.cluster_options))
+            else:
+                sub.refuse_if_impossible(state, need, set(state.gpus))
             events.append(
                 ev.JobEdited(
                     state.now_ms,
                     job_id,
                     need,
-                    _edited_terms(job.terms, asked, changes),
+                    terms,
                     asked.priority if "priority" in changes else job.priority,
                     asked.group if "group" in changes else job.group,
                     asked.not_before_ms if "not_before_ms" in changes else job.not_before_ms,
@@ -274,7 +281,9 @@ def edit(select: Select, changes: dict[str, Any], views: Views, store: SqliteSto
     return wish
 
 
-def _edited_need(need: Need, kind: str, asked: JobRequest, changes: dict[str, Any]) -> Need:
+def _edited_need(
+    need: Need, kind: str, asked: JobRequest, changes: dict[str, Any], elsewhere: bool
+) -> Need:
     """The old need with what was asked for on top, checked as one request."""
     old = sub.need_fields(need)
     if changes.get("mem_mib") is not None:
@@ -289,7 +298,8 @@ def _edited_need(need: Need, kind: str, asked: JobRequest, changes: dict[str, An
         old["cpus"] = None  # The default for jobs with and without GPUs is not the same.
     new = {name: changes.get(name, value) for name, value in old.items()}
     # It says all that it needs, so nothing is left to what is usual.
-    return sub.need_of(msgspec.convert(new, JobRequest), kind, sub.Defaults(grace_ms=0))
+    request, defaults = msgspec.convert(new, JobRequest), sub.Defaults(grace_ms=0)
+    return sub.need_of(request, kind, defaults, elsewhere)
 
 
 def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> Terms:
@@ -301,11 +311,15 @@ def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> T
         grace_ms=grace,
         retries=asked.retries if "retries" in changes else terms.retries,
     )
+    if asked.executor is not None:
+        if asked.executor == CLUSTER and terms.attached:
+            raise UsageError("a job in a terminal can't run on the cluster", "")
+        edited = replace(edited, executor=CLUSTER if asked.executor == CLUSTER else "")
     if "signal" in changes and asked.signal is None:
         edited = replace(edited, signal=None, signal_before_ms=0)
     elif asked.signal is not None:
         asked.time_limit_ms = limit
-        new = sub.terms_of(asked, grace, terms.attached)
+        new = sub.terms_of(asked, grace, terms.attached, edited.executor)
         edited = replace(edited, signal=new.signal, signal_before_ms=new.signal_before_ms)
     return edited
 
@@ -320,6 +334,8 @@ def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -
     for name in ("name", "cwd", "out", "err", "gpu_arg"):
         if name in changes:
             launch = replace(launch, **{name: getattr(asked, name)})
+    if "slurm" in changes:
+        launch = replace(launch, cluster_options=tuple(asked.slurm))
     if asked.env:
         launch = replace(launch, extra_env={**launch.extra_env, **asked.env})
     return launch

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from stoker.core.learning import Habits
+from stoker.daemon.cluster import ClusterRules
 from stoker.daemon.submission import Defaults
 from stoker.errors import UsageError
+from stoker.executors.slurm.executor import NAME as CLUSTER
+from stoker.executors.slurm.options import ClusterConfig, check_options
 from stoker.quantities import (
     duration_ms,
     memory_margin,
+    memory_mib,
+    memory_text,
     positive_duration_ms,
     quoted,
     whole_number,
@@ -56,6 +64,50 @@ def _positive(text: str) -> str:
     return text.strip()
 
 
+def _directory(text: str) -> str:
+    if not text:
+        return ""
+    path = os.path.abspath(os.path.expanduser(text))
+    if not os.path.isdir(path):
+        raise UsageError(f"there is no directory {quoted(path)}", "create it first")
+    return path
+
+
+def _word(text: str) -> str:
+    if any(letter.isspace() or not letter.isprintable() for letter in text):
+        raise UsageError(f"{quoted(text)} is not one word", "write e.g. gpu or long,short")
+    return text
+
+
+def _options(text: str) -> str:
+    check_options(split_options(text))
+    return text.strip()
+
+
+def split_options(text: str) -> list[str]:
+    """The words of options as a shell would see them."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{quoted(text)} can't be split into words: {error}", "") from None
+
+
+def _gpu_memory(text: str) -> str:
+    pairs = gpu_memory_of(text)
+    return ",".join(f"{name}:{memory_text(mib)}" for name, mib in pairs)
+
+
+def gpu_memory_of(text: str) -> tuple[tuple[str, int], ...]:
+    """From `a100:80G,v100:32G`: the features of nodes, and the memory of their GPUs."""
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, colon, size = part.rpartition(":")
+        if not colon or not _word(name):
+            raise UsageError(f"{quoted(part)} is not FEATURE:SIZE", "write e.g. a100:80G,v100:32G")
+        found.append((name, memory_mib(size)))
+    return tuple(found)
+
+
 GPUS = "gpus"
 CPUS = Setting(
     "cpus", "auto", "CPU slots that jobs may use together; auto: as many as there are CPUs", _cpus
@@ -93,9 +145,57 @@ DRIVER = Setting(
     _one_of("auto", "off"),
 )
 
+EXECUTOR = Setting(
+    "executor",
+    "local",
+    "what runs jobs that name nothing else: local or slurm",
+    _one_of("local", "slurm"),
+)
+SLURM_DIR = Setting(
+    "slurm.dir",
+    "",
+    "a directory that the cluster's nodes see too; the state directory unless told",
+    _directory,
+)
+SLURM_PARTITION = Setting("slurm.partition", "", "the partition of jobs on the cluster", _word)
+SLURM_ACCOUNT = Setting("slurm.account", "", "the account of jobs on the cluster", _word)
+SLURM_QOS = Setting("slurm.qos", "", "the quality of service of jobs on the cluster", _word)
+SLURM_OPTIONS = Setting(
+    "slurm.options", "", "more options of sbatch, for all jobs on the cluster", _options
+)
+SLURM_GPU_MEMORY = Setting(
+    "slurm.gpu-memory",
+    "",
+    "features of nodes and the memory of their GPUs, for --mem, e.g. a100:80G,v100:32G",
+    _gpu_memory,
+)
+SLURM_JOBS = Setting(
+    "slurm.jobs",
+    "1000",
+    "how many jobs may be with the cluster at a time",
+    lambda text: str(whole_number(text, 0, 1_000_000, "number of jobs")),
+)
+
 BY_NAME: dict[str, Setting] = {
     setting.name: setting
-    for setting in (CPUS, GRACE, MEM, MEM_MARGIN, SETTLE, FOREIGN, POLL, DRIVER)
+    for setting in (
+        CPUS,
+        GRACE,
+        MEM,
+        MEM_MARGIN,
+        SETTLE,
+        FOREIGN,
+        POLL,
+        DRIVER,
+        EXECUTOR,
+        SLURM_DIR,
+        SLURM_PARTITION,
+        SLURM_ACCOUNT,
+        SLURM_QOS,
+        SLURM_OPTIONS,
+        SLURM_GPU_MEMORY,
+        SLURM_JOBS,
+    )
 }
 
 
@@ -127,3 +227,17 @@ def habits_of(values: Mapping[str, str]) -> Habits:
 def poll_s_of(values: Mapping[str, str]) -> float:
     """How often to read GPUs."""
     return duration_ms(value_of(POLL, values)) / 1000
+
+
+def cluster_rules_of(values: Mapping[str, str]) -> ClusterRules:
+    """What was set for jobs of a cluster."""
+    directory = value_of(SLURM_DIR, values)
+    config = ClusterConfig(
+        value_of(SLURM_PARTITION, values),
+        value_of(SLURM_ACCOUNT, values),
+        value_of(SLURM_QOS, values),
+        tuple(split_options(value_of(SLURM_OPTIONS, values))),
+        gpu_memory_of(value_of(SLURM_GPU_MEMORY, values)),
+    )
+    by_default = value_of(EXECUTOR, values) == CLUSTER
+    return ClusterRules(by_default, config, Path(directory) if directory else None)

@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from stoker.core.forecast import expected_start_ms
 from stoker.core.model import ACTIVE, ALONE, QUEUED, Gpu, Job, JobState, Need, Terms
 from stoker.core.plan import reason_for
-from stoker.core.reasons import DaemonIsEnding, Reason, as_data, gib, outcome_words, words
+from stoker.core.reasons import (
+    AtCluster,
+    DaemonIsEnding,
+    Reason,
+    as_data,
+    gib,
+    outcome_words,
+    unheard_words,
+    words,
+)
 from stoker.core.state import State
+from stoker.daemon.cluster import at_cluster
 from stoker.daemon.submission import need_fields
 from stoker.executors.attempt_dir import attempt_dir_text, log_found
+from stoker.executors.slurm.cases import Standing
 from stoker.store.views import Views, outcome_of
 
 
 class Shower:
     """Turns rows and state into what is shown."""
 
-    def __init__(self, views: Views, attempts: Path, draining: bool) -> None:
+    def __init__(
+        self,
+        views: Views,
+        attempts: Path,
+        draining: bool,
+        standing: Callable[[int, int], Standing | None],
+    ) -> None:
         self._views = views
+        self._standing = standing
         self._draining = draining
         self._root = str(attempts)
 
@@ -64,6 +82,12 @@ class Shower:
                 answer["jobs_ahead"] = _jobs_ahead(state, job)
                 if job.state is JobState.WAITING and not self._draining:
                     answer["starts_at_ms"] = expected_start_ms(state, job.id, expect)
+            elif job is not None and job.state is JobState.SUBMITTED:
+                reason = self._at_cluster(job)
+                answer["reason"] = as_data(reason)
+                answer["text"] = words(reason, state.now_ms)
+            elif job is not None and job.terms.executor:
+                answer["text"] = self._running_there(job, state.now_ms)
             elif job is not None:
                 where = f" on GPU {', '.join(view['gpus'])}" if view["gpus"] else ""
                 if view["reserved_mib"] is not None:
@@ -84,7 +108,7 @@ class Shower:
             "id": row["id"],
             "name": row["name"],
             "state": row["state"],
-            "reason": self._reason(row, job, reasons),
+            "reason": self._reason(row, job, reasons, state.now_ms),
             "exit_code": row["exit_code"],
             "signal": row["signal"],
             "gpus": state.shown_gpus(row["gpus"] or []),
@@ -107,9 +131,12 @@ class Shower:
             "signal_spec": _signal_spec(terms),
             "retries": terms.retries,
             "attached": terms.attached,
+            "executor": terms.executor or "local",
+            "cluster": _cluster(row["place"]),
+            "slurm": launch.get("cluster_options") or [],
             "not_before_ms": row["not_before_ms"],
             "submitted_at_ms": row["submitted_at_ms"],
-            "started_at_ms": _started(row),
+            "started_at_ms": _started(row, bool(terms.executor)),
             "ended_at_ms": row["ended_at_ms"],
             "log": log,
             "err_log": err_log,
@@ -117,13 +144,33 @@ class Shower:
             "point": row["point"],
         }
 
-    def _reason(self, row: dict[str, Any], job: Job | None, reasons: Reasons) -> str | None:
+    def _reason(
+        self, row: dict[str, Any], job: Job | None, reasons: Reasons, now_ms: int
+    ) -> str | None:
         outcome = outcome_of(row)
         if outcome is not None:
             return outcome_words(outcome)
-        if job is not None and job.state in QUEUED:
+        if job is None or (job.state not in QUEUED and not job.terms.executor):
+            return None
+        if job.state in QUEUED:
             return reasons.text(job)
-        return None
+        if job.state is JobState.SUBMITTED:
+            return words(self._at_cluster(job), now_ms)
+        return unheard_words(self._at_cluster(job), now_ms)
+
+    def _at_cluster(self, job: Job) -> AtCluster:
+        attempt = job.active
+        assert attempt is not None
+        return at_cluster(self._standing(job.id, attempt.number), attempt.place)
+
+    def _running_there(self, job: Job, now_ms: int) -> str:
+        attempt = job.active
+        assert attempt is not None
+        slurm_id, _, node = attempt.place.partition(" ")
+        there = f" on {node}" if node else " at the cluster"
+        known_as = f" (job {slurm_id})" if slurm_id else ""
+        unheard = unheard_words(self._at_cluster(job), now_ms)
+        return f"it is {job.state}{there}{known_as}" + (f"; {unheard}" if unheard else "")
 
     def _attempt(
         self, row: dict[str, Any], job: dict[str, Any], launch: dict[str, Any], state: State
@@ -141,8 +188,9 @@ class Shower:
             "pid": row["pid"],
             "reserved_mib": _reserved(row),
             "peak_mib": row["peak_mib"],
+            "cluster": _cluster(row["place"]),
             "placed_at_ms": row["placed_at_ms"],
-            "started_at_ms": _started(row),
+            "started_at_ms": _started(row, job["executor"] != "local"),
             "ended_at_ms": row["ended_at_ms"],
             "dir": attempt_dir_text(self._root, job["id"], number),
             "log": log,
@@ -300,19 +348,28 @@ def _peak(job: Job) -> int | None:
     return None if job.active is None else job.active.peak_mib
 
 
+def _cluster(place: str | None) -> dict[str, str | None] | None:
+    """What the cluster calls an attempt, and the node that it runs (or ran) on."""
+    if not place:
+        return None
+    slurm_id, _, node = place.partition(" ")
+    return {"id": slurm_id, "node": node or None}
+
+
 def display_command(launch: dict[str, Any]) -> str:
     """The command as a person would type it."""
     shell = launch["shell"]
     return shell if shell is not None else shlex.join(launch["argv"])
 
 
-def _started(row: dict[str, Any]) -> int | None:
+def _started(row: dict[str, Any], elsewhere: bool) -> int | None:
     if row.get("attempt", 1) == 0 or row["placed_at_ms"] is None:
         return None
-    if row["state"] in QUEUED:
+    if row["state"] in QUEUED or row["state"] == JobState.SUBMITTED:
         return None
-    started: int = row["started_at_ms"] or row["placed_at_ms"]
-    return started
+    started: int | None = row["started_at_ms"]
+    # Here it starts as soon as it is placed; a cluster takes its time, or never starts it.
+    return started if elsewhere or started is not None else row["placed_at_ms"]
 
 
 def _signal_spec(terms: Terms) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from stoker.core.model import DEFAULT_MARGIN, FINAL, JobState, Launch, Need, Req
 from stoker.core.plan import can_never_start
 from stoker.core.reasons import CanNeverStart, gib, plural
 from stoker.core.state import State
+from stoker.daemon.cluster import ClusterRules, check_cluster_job
 from stoker.engine import Decided, Wish
 from stoker.errors import NotFound, UsageError
 from stoker.learn.kind import kind_of
@@ -27,8 +28,14 @@ MOST_COMMAND_BYTES = 1024 * 1024
 _OF_AN_ATTEMPT = ("STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID")
 
 
-def submission(request: Submit, views: Views, defaults: Defaults) -> Wish:
-    """The wish to queue what was asked for."""
+def submission(
+    request: Submit,
+    views: Views,
+    defaults: Defaults,
+    cluster: ClusterRules,
+    warn: Callable[[str], None],
+) -> Wish:
+    """The wish to queue what was asked for; `warn` is told what a cluster can't be asked for."""
     if not request.jobs:
         raise UsageError("no job was given", "name a command after --")
     if request.attached and len(request.jobs) != 1:
@@ -39,8 +46,11 @@ def submission(request: Submit, views: Views, defaults: Defaults) -> Wish:
         request.user,
         request.attached,
         defaults,
+        cluster,
     )
     drafts = [maker.draft(job) for job in request.jobs]
+    for text in dict.fromkeys(maker.warnings):
+        warn(text)
 
     def wish(state: State) -> Decided:
         if request.token is not None:
@@ -53,7 +63,7 @@ def submission(request: Submit, views: Views, defaults: Defaults) -> Wish:
         first_id = state.next_job_id
         statuses: dict[int, str | None] = {}
         for place, draft in enumerate(drafts):
-            if draft.need not in checked:
+            if not draft.terms.executor and draft.need not in checked:
                 refuse_if_impossible(state, draft.need, known)
                 checked.add(draft.need)
             job_id = first_id + place
@@ -119,6 +129,8 @@ class _Maker:
     user: str
     attached: bool
     defaults: Defaults
+    cluster: ClusterRules
+    warnings: list[str] = field(default_factory=list)
     _needs: dict[Need, Need] = field(default_factory=dict)
     _terms: dict[Terms, Terms] = field(default_factory=dict)
     _labels: dict[str, str] = field(default_factory=dict)
@@ -137,7 +149,11 @@ class _Maker:
         check_output(job.err, "--err")
         argv = tuple(job.argv)
         kind = kind_of(argv, job.shell) if job.kind is None else label(job.kind)
-        need, terms = need_of(job, kind, self.defaults), self._terms_of(job)
+        terms = self._terms_of(job)
+        need = need_of(job, kind, self.defaults, bool(terms.executor))
+        if terms.executor:
+            check_cluster_job(need, job.slurm)
+            self.warnings += self.cluster.warnings(need)
         launch = Launch(
             argv,
             job.shell,
@@ -153,6 +169,7 @@ class _Maker:
             kind,
             job.params,
             job.point,
+            tuple(job.slurm),
         )
         return Draft(
             self._needs.setdefault(need, need),
@@ -166,7 +183,8 @@ class _Maker:
 
     def _terms_of(self, job: JobRequest) -> Terms:
         grace_ms = self.defaults.grace_ms if job.grace_ms is None else job.grace_ms
-        return terms_of(job, grace_ms, self.attached)
+        executor = self.cluster.executor_of(job, self.attached)
+        return terms_of(job, grace_ms, self.attached, executor)
 
     def _label(self, text: str | None) -> str | None:
         if text is None:
@@ -229,8 +247,11 @@ def check_output(path: str | None, option: str) -> None:
         )
 
 
-def need_of(job: JobRequest, kind: str, defaults: Defaults) -> Need:
-    """The need that a request states, for a job of that kind."""
+def need_of(job: JobRequest, kind: str, defaults: Defaults, elsewhere: bool = False) -> Need:
+    """The need that a request states, for a job of that kind.
+
+    Elsewhere (on a cluster) `on` names a type of GPU, and not which ones.
+    """
     if job.share is not None and job.gpus not in (None, 1):
         raise UsageError("a share is of one GPU", "use either --gpus 0.5 or --gpus 2")
     gpus = 1 if job.gpus is None else job.gpus
@@ -241,7 +262,7 @@ def need_of(job: JobRequest, kind: str, defaults: Defaults) -> Need:
             "a job without GPUs can't ask for GPU memory or particular GPUs",
             "leave out --gpus 0, or --mem, --on, --prefer and --exclusive",
         )
-    if job.on and len(set(job.on)) < gpus:
+    if job.on and len(set(job.on)) < gpus and not elsewhere:
         raise UsageError(
             f"--on names {plural(len(set(job.on)), 'GPU')}, but the job needs {gpus}",
             "name more of them, or ask for fewer",
@@ -250,7 +271,8 @@ def need_of(job: JobRequest, kind: str, defaults: Defaults) -> Need:
     cpus = (1 if gpus == 0 else 0) if job.cpus is None else job.cpus
     share = None if job.share is None else max(1, round(job.share * 1000))
     if job.mem_mib is None and job.mem is None and share is None and defaults.mem_auto:
-        learns = gpus > 0 and not job.exclusive
+        # What is learned is learned on the GPUs of this machine.
+        learns = gpus > 0 and not job.exclusive and not elsewhere
     else:
         learns = job.mem == "auto" and not job.exclusive
     return Need(
@@ -283,14 +305,15 @@ def need_fields(need: Need) -> dict[str, Any]:
     }
 
 
-def terms_of(job: JobRequest, grace_ms: int, attached: bool) -> Terms:
+def terms_of(job: JobRequest, grace_ms: int, attached: bool, executor: str) -> Terms:
     """The terms that a request states."""
     number = None
     if job.signal is not None:
         if job.time_limit_ms is None:
             raise UsageError("--signal needs a time limit to come before", "add --time-limit")
         number = int(signal.Signals[f"SIG{signal_name(job.signal)}"])
-    return Terms(job.time_limit_ms, grace_ms, number, job.signal_before_ms, job.retries, attached)
+    before_ms = job.signal_before_ms
+    return Terms(job.time_limit_ms, grace_ms, number, before_ms, job.retries, attached, executor)
 
 
 def _required(ids: list[str], must_succeed: bool) -> tuple[Requirement, ...]:
@@ -338,7 +361,8 @@ def _declared_by_naming(state: State, drafts: list[Draft]) -> list[ev.GpuAdded]:
     """Where the user has declared no GPU, those that jobs name with --on declare themselves."""
     if any(gpu.declared for gpu in state.gpus.values()):
         return []
-    named = dict.fromkeys(gpu for draft in drafts for gpu in draft.need.on)
+    here = [draft for draft in drafts if not draft.terms.executor]
+    named = dict.fromkeys(gpu for draft in here for gpu in draft.need.on)
     new = [g for g in named if g not in state.gpus or state.gpus[g].removing]
     return [ev.GpuAdded(state.now_ms, gpu, None, declared=False) for gpu in new]
 

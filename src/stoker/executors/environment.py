@@ -61,13 +61,14 @@ class Encoder:
         return self._encoded | own
 
 
-def command_line(launch: Launch, gpus: Sequence[str]) -> list[str]:
+def command_line(launch: Launch, gpus: Sequence[str], *, gpu_arg: bool = True) -> list[str]:
     """The words to run: the user's own, or the login shell with the user's string."""
+    gpu_arg = gpu_arg and launch.gpu_arg
     if launch.shell is None:
-        extra = ["--gpu", *gpus] if launch.gpu_arg else []
+        extra = ["--gpu", *gpus] if gpu_arg else []
         return [*launch.argv, *extra]
     text = launch.shell
-    if launch.gpu_arg:
+    if gpu_arg:
         text = " ".join((text, "--gpu", *gpus))
     return [login_shell(variable(launch, "SHELL") or ""), "-c", text]
 

@@ -368,7 +368,7 @@ class LocalExecutor:
         roots = {running.process.pid: key[0] for key, running in self._running.items()}
         return self._ownership.owners(pids, roots)
 
-    def _tell(self, fact: ev.Fact) -> None:
+    def _tell(self, fact: ev.AttemptStarted | ev.WarningSent | Ending) -> None:
         key = (fact.job_id, fact.attempt)
         if isinstance(fact, ev.AttemptStarted):
             self._begun.setdefault(key, fact)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -161,6 +162,22 @@ def _flag(name: str, value: Any) -> Fields:
     return {name: True} if value else {}
 
 
+def _on_cluster(name: str, value: Any) -> Fields:
+    return {"executor": "slurm"} if value else {}
+
+
+def _executor(name: str, value: Any) -> Fields:
+    if value not in ("local", "slurm"):
+        raise UsageError(f"there is no executor {value!r}", 'write "local" or "slurm"')
+    return {"executor": value}
+
+
+def _slurm(name: str, value: Any) -> Fields:
+    """Options for sbatch: as one text, or as a list of words."""
+    words = shlex.split(value) if isinstance(value, str) else [str(word) for word in value]
+    return {"slurm": words}
+
+
 def _params(name: str, value: Any) -> Fields:
     return {"params": {str(key): _plain(item) for key, item in dict(value).items()}}
 
@@ -204,6 +221,9 @@ _CONVERTERS: dict[str, Callable[[str, Any], Fields]] = {
     "err": _path,
     "gpu_arg": _flag,
     "hold": _flag,
+    "on_cluster": _on_cluster,
+    "executor": _executor,
+    "slurm": _slurm,
     "params": _params,
 }
 

@@ -29,6 +29,7 @@ def of_job(job: Job) -> Hashable:
             attempt.placed_at_ms,
             attempt.started_at_ms,
             attempt.pid,
+            attempt.place,
             None if stop is None else (stop.cause, stop.at_ms),
             attempt.warning,
             attempt.mem_mib,
@@ -77,6 +78,7 @@ def of_state(state: State) -> Hashable:
     )
     return (
         (state.now_ms, state.next_job_id, state.paused, state.cpus, state.cpus_used),
+        (state.at_cluster, state.at_cluster_most),
         frozenset(of_job(job) for job in state.jobs.values()),
         gpus,
         groups,

@@ -22,6 +22,7 @@ class MemoryStore:
         self._next_job_id = 1
         self._paused = False
         self._cpus = 1
+        self._at_cluster_most = 1000
 
     def load(self, now_ms: int) -> State:
         """See ports.Store."""
@@ -34,6 +35,7 @@ class MemoryStore:
             next_job_id=self._next_job_id,
             paused=self._paused,
             cpus=self._cpus,
+            at_cluster_most=self._at_cluster_most,
         )
 
     def commit(self, state: State, change: Change) -> None:
@@ -71,6 +73,7 @@ class MemoryStore:
                 self._profiles.pop(kind, None)
         if change.settings:
             self._paused, self._cpus = state.paused, state.cpus
+            self._at_cluster_most = state.at_cluster_most
         self._next_job_id = state.next_job_id
 
     def launch(self, job_id: int) -> Launch:

@@ -113,6 +113,7 @@ class SqliteStore:
             next_job_id=next_job_id,
             paused=settings.get("paused") == "1",
             cpus=int(settings.get("counted_cpus", "1")),
+            at_cluster_most=int(settings.get("at_cluster_most", "1000")),
         )
 
     def launch(self, job_id: int) -> Launch:
@@ -130,6 +131,7 @@ class SqliteStore:
         body, name, user, kind, requires, params, point, environment = row
         fields = msgspec.json.decode(body)
         fields["argv"] = tuple(fields["argv"])
+        fields["cluster_options"] = tuple(fields.get("cluster_options", ()))
         return Launch(
             env=self._environment(environment),
             name=name,
@@ -276,6 +278,8 @@ class SqliteStore:
         if change.settings:
             cursor.execute(sql["set_setting"], ("paused", "1" if state.paused else "0"))
             cursor.execute(sql["set_setting"], ("counted_cpus", str(state.cpus)))
+            most = str(state.at_cluster_most)
+            cursor.execute(sql["set_setting"], ("at_cluster_most", most))
 
     def _write_jobs(self, cursor: sqlite3.Cursor, state: State, change: Change) -> None:
         """Bring the jobs that are not final, and their active attempts, up to date."""
@@ -404,6 +408,7 @@ def _launch_body(launch: Launch) -> str:
         "out": launch.out,
         "err": launch.err,
         "gpu_arg": launch.gpu_arg,
+        "cluster_options": launch.cluster_options,
     }
     return msgspec.json.encode(fields).decode()
 
@@ -433,11 +438,10 @@ def _moved_row(job: Job) -> tuple[Any, ...]:
 
 
 def _attempt(row: tuple[Any, ...]) -> Attempt:
-    _, number, gpus, placed, started, pid, stop_cause, stop_at, warning, mem, peak = row
+    _, number, gpus, placed, started, pid, place, stop_cause, stop_at, warning, mem, peak = row
     stop = Stop(Cause(stop_cause), stop_at) if stop_cause is not None else None
-    return Attempt(
-        number, tuple(json.loads(gpus)), placed, started, pid, stop, Warning(warning), mem, peak
-    )
+    where, told = tuple(json.loads(gpus)), Warning(warning)
+    return Attempt(number, where, placed, started, pid, place or "", stop, told, mem, peak)
 
 
 def _gpu(row: tuple[Any, ...]) -> Gpu:
@@ -459,6 +463,7 @@ def _attempt_row(job_id: int, attempt: Attempt) -> tuple[Any, ...]:
         attempt.placed_at_ms,
         attempt.started_at_ms,
         attempt.pid,
+        attempt.place or None,
         stop.cause._value_ if stop is not None else None,
         stop.at_ms if stop is not None else None,
         attempt.warning._value_,

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.batch.entries import Complaints, Entry, Value
 from stoker.batch.order import Circle, batches, behind_what_they_need
-from stoker.cli.jobspec import JOB_OPTIONS, fields_from, require_program, settle_paths
+from stoker.cli.jobspec import (
+    JOB_OPTIONS,
+    fields_from,
+    is_for_cluster,
+    require_program,
+    settle_paths,
+)
 from stoker.cli.options import Option, plain
 from stoker.errors import UsageError
 from stoker.quantities import job_ids, quoted
@@ -110,7 +116,8 @@ class Translator:
         if "argv" in fields:
             path = {**self.environment, **fields.get("env", {})}.get("PATH")
             fields["argv"][0] = os.path.expanduser(fields["argv"][0])
-            require_program(fields["argv"][0], cwd, path)
+            if not is_for_cluster(fields):
+                require_program(fields["argv"][0], cwd, path)
         fields.setdefault("group", self.group)
         if entry.params:
             fields["params"] = dict(entry.params)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 MOST_UNDER_WAY = 50_000  # lines are left in the input while so many are not over
 _MOST_IN_A_MESSAGE = 2000
 _MOST_BYTES_IN_A_MESSAGE = 4_000_000
-_UNFINISHED = frozenset(("held", "waiting", "running", "stopping"))
+_UNFINISHED = frozenset(("held", "waiting", "submitted", "running", "stopping"))
 
 
 class Stage(IntEnum):
@@ -98,6 +98,7 @@ class Feed:
         self._ready: deque[Line] = deque()  # to be queued
         self._jobs: dict[int, Line] = {}  # queued and not over, by job id
         self._unsure: list[Line] = []  # their events may have been lost
+        self._not_held: list[Line] = []  # they have started, or wait at a cluster
         self._to_release: list[Line] = []  # an interrupted feed has left them held
         self._heeded = 0  # interrupts
         self._in_a_hurry = False  # the user does not wait for what is being stopped
@@ -238,10 +239,14 @@ class Feed:
         if self._unsure:
             self._ask_about_the_unsure()
         elif self.stage is Stage.STOPPING:
-            self._order_for(("waiting", "held", "running"), "cancel")
+            self._order_for(("waiting", "held", "submitted", "running"), "cancel")
         elif self.stage is Stage.WINDING_DOWN:
             # A job that is held can't start any more: those that started meanwhile are let be.
-            if not self._order_for(("held",), "cancel"):
+            # One that waits at a cluster can't be held, and is called off there.
+            if self._not_held:
+                lines, self._not_held = self._not_held, []
+                self._ask_about(lines, self._note_submitted)
+            elif not self._order_for(("held", "submitted"), "cancel"):
                 self._order_for(("waiting",), "hold")
         elif self._unchecked:
             self._ask_about_the_unchecked()
@@ -267,8 +272,11 @@ class Feed:
                     if job_id in self._jobs:
                         self._jobs[job_id].state = "held"
                         self._jobs[job_id].asked = ""
+                self._not_held = [line for line in lines if line.state == "waiting"]
 
         def failed(error: StokerError) -> None:
+            if op == "hold":
+                self._not_held = [line for line in lines if line.state == "waiting"]
             # They are over, which we will hear, or are already. But if one of them is not known
             # any more, the others were not told either.
             if isinstance(error, NotFound):
@@ -332,6 +340,10 @@ class Feed:
         fields = {"points": [line.point for line in lines]}
         self._talk.give(Order("points", fields, then, failed, repeatable=True))
 
+    def _note_submitted(self, line: Line, job_id: int, state: str) -> None:
+        if state == "submitted" and line.state == "waiting":
+            line.state = state
+
     def _ask_about_the_unchecked(self) -> None:
         count = min(len(self._unchecked), _MOST_IN_A_MESSAGE)
         self._ask_about([self._unchecked.popleft() for _ in range(count)], self._check)
@@ -345,7 +357,7 @@ class Feed:
             line.rerun = state == "stopping"
             if state == "held":
                 self._to_release.append(line)
-            elif state != "waiting":
+            elif state not in ("waiting", "submitted"):
                 self._start(line, [])
         else:
             self._ready.append(line)
@@ -358,7 +370,7 @@ class Feed:
         """What the events would have told, had they been heard."""
         if line.job_id not in self._jobs or job_id not in (line.job_id, 0):
             return
-        if state in ("waiting", "held"):
+        if state in ("waiting", "held", "submitted"):
             if line.state == "running":
                 self._wait_again(line)
             if state == "held" and self.stage >= Stage.WINDING_DOWN:

@@ -12,6 +12,7 @@ from stoker.api.client import Client
 from stoker.api.jsonline import dumps
 from stoker.cli.jobspec import (
     command_fields,
+    is_for_cluster,
     require_program,
     settle_paths,
     settle_requirements,
@@ -173,6 +174,8 @@ def _job_name(point: Point, varied: Sequence[str]) -> str:
 def _require_programs(
     jobs: Sequence[dict[str, Any]], request: dict[str, Any], base: dict[str, Any]
 ) -> None:
+    if is_for_cluster(base):
+        return
     path = {**request["env"], **base.get("env", {})}.get("PATH")
     for program in dict.fromkeys(job["argv"][0] for job in jobs if "argv" in job):
         require_program(program, request["cwd"], path)

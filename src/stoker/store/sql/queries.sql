@@ -47,11 +47,11 @@ WHERE ended_at_ms IS NULL
 ORDER BY id;
 
 -- name: active_attempts
-SELECT a.job_id, a.number, a.gpus, a.placed_at_ms, a.started_at_ms, a.pid, a.stop_cause,
-       a.stop_at_ms, a.warning, a.mem_mib, a.peak_mib
+SELECT a.job_id, a.number, a.gpus, a.placed_at_ms, a.started_at_ms, a.pid, a.place,
+       a.stop_cause, a.stop_at_ms, a.warning, a.mem_mib, a.peak_mib
 FROM jobs AS j INDEXED BY jobs_unfinished
 JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
-WHERE j.ended_at_ms IS NULL AND j.state IN ('running', 'stopping');
+WHERE j.ended_at_ms IS NULL AND j.state IN ('submitted', 'running', 'stopping');
 
 -- name: gpus
 SELECT id, memory_mib, declared, drained, removing, label, maker FROM gpus;
@@ -126,27 +126,27 @@ SET state = ?, attempt = ?, failures = ?, ended_at_ms = ?, cause = ?, exit_code 
 WHERE id = ?;
 
 -- name: put_attempt
-INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, stop_cause,
-                      stop_at_ms, warning, mem_mib, peak_mib)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, place,
+                      stop_cause, stop_at_ms, warning, mem_mib, peak_mib)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id, number) DO UPDATE
 SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
-    pid = excluded.pid, stop_cause = excluded.stop_cause, stop_at_ms = excluded.stop_at_ms,
-    warning = excluded.warning, mem_mib = excluded.mem_mib, peak_mib = excluded.peak_mib;
+    pid = excluded.pid, place = excluded.place, stop_cause = excluded.stop_cause,
+    stop_at_ms = excluded.stop_at_ms, warning = excluded.warning, mem_mib = excluded.mem_mib, peak_mib = excluded.peak_mib;
 
 -- name: start_attempt
 UPDATE attempts SET started_at_ms = ?, pid = ? WHERE job_id = ? AND number = ?;
 
 -- name: end_attempt
 -- An attempt may be placed and end within one turn, so its row may not be there yet.
-INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, stop_cause,
-                      stop_at_ms, warning, mem_mib, peak_mib, ended_at_ms, state, cause,
+INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, place,
+                      stop_cause, stop_at_ms, warning, mem_mib, peak_mib, ended_at_ms, state, cause,
                       exit_code, signal, detail)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id, number) DO UPDATE
 SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
-    pid = excluded.pid, stop_cause = excluded.stop_cause, stop_at_ms = excluded.stop_at_ms,
-    warning = excluded.warning, mem_mib = excluded.mem_mib, peak_mib = excluded.peak_mib,
+    pid = excluded.pid, place = excluded.place, stop_cause = excluded.stop_cause,
+    stop_at_ms = excluded.stop_at_ms, warning = excluded.warning, mem_mib = excluded.mem_mib, peak_mib = excluded.peak_mib,
     ended_at_ms = excluded.ended_at_ms, state = excluded.state,
     cause = excluded.cause, exit_code = excluded.exit_code, signal = excluded.signal,
     detail = excluded.detail;
@@ -189,7 +189,7 @@ SELECT j.id, j.state, j.priority, n.body AS need, t.body AS terms, j."group", j.
        j.submitted_at_ms, j.not_before_ms, j.backoff_until_ms, j.attempt, j.failures, j.requires,
        j.launch, j.ended_at_ms, j.cause, j.exit_code, j.signal, j.detail, j.kind,
        j.params, j.point,
-       a.gpus, a.placed_at_ms, a.started_at_ms, a.pid, a.mem_mib, a.peak_mib
+       a.gpus, a.placed_at_ms, a.started_at_ms, a.pid, a.place, a.mem_mib, a.peak_mib
 FROM jobs AS j
 JOIN needs AS n ON n.id = j.need
 JOIN terms AS t ON t.id = j.terms

@@ -1,0 +1,57 @@
+"""`stoker cluster`: what of the Slurm cluster works, and what is missing."""
+
+from __future__ import annotations
+
+from stoker.api.client import Client
+from stoker.cli.options import JSON, Verb
+from stoker.cli.terminal import Cell, Column, out, say, table
+from stoker.errors import Failed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from stoker.cli.options import Args
+
+_WORDS = {True: ("ok", "green"), False: ("missing", "red"), None: ("note", "yellow")}
+
+
+def check(args: Args) -> int:
+    """Try the cluster, and say what was found."""
+    with Client() as client:
+        checks = client.call("cluster_check")["checks"]
+    if args["json"]:
+        from stoker.api.jsonline import dumps
+
+        out(dumps({"schema": 1, "checks": checks}) + "\n")
+    else:
+        columns = (Column("CHECK"), Column("RESULT"), Column("WHAT WAS FOUND", least=40))
+        rows = [
+            (Cell(one["name"], "bold"), Cell(*_WORDS[one["ok"]]), Cell(one["text"]))
+            for one in checks
+        ]
+        out(table(columns, rows))
+    missing = [one["name"] for one in checks if one["ok"] is False]
+    if missing:
+        raise Failed(f"something is missing: {', '.join(missing)}", "see docs/cluster.md")
+    say("jobs can run there: stoker add --on-cluster -- ...")
+    return 0
+
+
+_CHECK = Verb(
+    "cluster check",
+    "try the Slurm cluster: commands, GPUs, shares, accounting, the shared directory",
+    run=check,
+    options=(JSON,),
+    examples=(("stoker cluster check", "what works, and what is missing"),),
+    notes=(
+        "A small job is sent through the cluster, which writes a file into the shared directory. "
+        "Exit code: 0 if jobs can run there, 1 if something is missing.",
+    ),
+)
+
+VERB = Verb(
+    "cluster",
+    "the Slurm cluster: what works there, and what is missing",
+    verbs=(_CHECK,),
+    default="check",
+    examples=(("stoker cluster check", "what works, and what is missing"),),
+)

@@ -1,0 +1,73 @@
+"""One port before several executors: each order goes to the one that runs the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from stoker.core import commands as cmd
+from stoker.core import events as ev
+from stoker.core.model import Job, Launch
+from stoker.ports import Executor
+
+
+class Router:
+    """See ports.Executor. Executors are known by the names that jobs have for them."""
+
+    def __init__(self, executors: Mapping[str, Executor]) -> None:
+        assert "" in executors, "this machine is an executor too"
+        self._executors = dict(executors)
+        self._told_by: dict[int, str] = {}  # the identity of each fact that is not settled
+
+    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
+        """See ports.Executor."""
+        jobs = list(active)
+        for name, executor in self._executors.items():
+            executor.adopt([job for job in jobs if job.terms.executor == name], now_ms)
+
+    def carry_out(
+        self,
+        commands: Sequence[cmd.Command],
+        launch_of: Callable[[int], Launch],
+        now_ms: int,
+    ) -> None:
+        """See ports.Executor."""
+        orders: dict[str, list[cmd.Command]] = {name: [] for name in self._executors}
+        for command in commands:
+            orders[_executor_of(command)].append(command)
+        for name, own in orders.items():
+            self._executors[name].carry_out(own, launch_of, now_ms)
+
+    def observe(self, now_ms: int) -> list[ev.Fact]:
+        """See ports.Executor."""
+        facts: list[ev.Fact] = []
+        self._told_by.clear()
+        for name, executor in self._executors.items():
+            told = executor.observe(now_ms)
+            self._told_by.update((id(fact), name) for fact in told)
+            facts += told
+        return facts
+
+    def settled(self, facts: Sequence[ev.Fact]) -> None:
+        """See ports.Executor."""
+        for name, executor in self._executors.items():
+            executor.settled([fact for fact in facts if self._told_by.get(id(fact)) == name])
+
+    def next_wakeup_ms(self) -> int | None:
+        """See ports.Executor."""
+        moments = [executor.next_wakeup_ms() for executor in self._executors.values()]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def owners(self, pids: Iterable[int]) -> dict[int, int]:
+        """See ports.Executor."""
+        found: dict[int, int] = {}
+        asked_for = list(pids)
+        for executor in self._executors.values():
+            found |= executor.owners(asked_for)
+        return found
+
+
+def _executor_of(command: cmd.Command) -> str:
+    match command:
+        case cmd.HandOver(executor=executor) | cmd.Terminate(executor=executor):
+            return executor
+    return ""

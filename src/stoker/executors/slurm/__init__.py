@@ -1,0 +1,1 @@
+"""Attempts as jobs of a Slurm cluster, by Slurm's own commands."""

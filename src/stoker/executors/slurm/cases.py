@@ -1,0 +1,63 @@
+"""Each attempt that is the cluster's business: where it stands on its way there and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from stoker.core.commands import HandOver
+from stoker.core.model import Launch
+from stoker.executors.slurm.files import Started
+from stoker.executors.slurm.squeue import Seen
+
+Key = tuple[int, int]
+
+
+class Phase(Enum):
+    """How far it has come."""
+
+    UNSURE = "it may have been submitted: it is to be looked for"
+    NEW = "it was not submitted, and has not been ordered yet"
+    ORDERED = "it is to be submitted"
+    SUBMITTING = "it is being submitted"
+    TAKEN = "the cluster has it"
+
+
+@dataclass(slots=True)
+class Case:
+    """One attempt. Moments are of the monotonic clock."""
+
+    key: Key
+    directory: str
+    phase: Phase
+    order: HandOver | None = None
+    launch: Launch | None = None
+    batch: str = ""
+    index: int = 0
+    label: str = ""  # the name of the Slurm job
+    unsure_since: float = 0.0
+    taken_at: float = 0.0
+    seen: Seen | None = None
+    seen_asked_at: float = 0.0
+    final_since: float | None = None
+    launched_at: float | None = None  # when Slurm first said that it runs
+    missing_since: float | None = None
+    missing_polls: int = 0
+    started: Started | None = None
+    started_noticed_at: float = 0.0
+    exit_noticed_at: float | None = None
+    stopping: bool = False
+    force: bool = False
+    asked_to_stop_at: float | None = None
+    ended_at_cluster_at: float | None = None  # when it was last cancelled by force
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is shown of an attempt: Slurm's own words, and since when it has not been heard."""
+
+    id: str
+    state: str
+    reason: str
+    node: str
+    unheard_since_ms: int | None

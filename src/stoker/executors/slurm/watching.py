@@ -1,0 +1,102 @@
+"""Asking Slurm for the states of all our jobs at once, the more seldom the less changes."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from stoker.executors.slurm.calls import Answer
+from stoker.executors.slurm.squeue import (
+    TEXT_FORMAT,
+    Seen,
+    Unreadable,
+    jobs_from_json,
+    jobs_from_text,
+)
+from stoker.executors.slurm.submitting import user_name
+
+log = logging.getLogger("stoker.slurm")
+
+_EVERY_S = (0.5, 30.0)
+_SLOWER = 1.5
+_AT_MOST_A_PART = 10  # of the time goes into asking: large clusters take long to answer
+
+
+class Watcher:
+    """What Slurm last said, and when it is to be asked again."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+        self._json = True
+        self._every_s = _EVERY_S[0]
+        self._user = user_name()
+        self.due_at = 0.0
+        self.asked_at = 0.0
+        self.never_asked = True
+        self.by_place: dict[tuple[str, int], list[Seen]] = {}  # (batch, index)
+        self.unheard_since_ms: int | None = None
+        self._last_heard_ms: int | None = None
+
+    def words(self, now: float) -> list[str]:
+        """The call that asks for all of our jobs."""
+        self.asked_at = now
+        common = ["squeue", f"--user={self._user}", "--states=all"]
+        if self._json:
+            return [*common, "--json"]
+        return [*common, "--noheader", "-O", TEXT_FORMAT]
+
+    def take(self, answer: Answer, now: float) -> bool:
+        """Read the answer; False if there is nothing to be learned from it.
+
+        Raises NoAnswer if the answer is that the controller was not reached.
+        """
+        pause_s = max(self._every_s, answer.took_s * _AT_MOST_A_PART)
+        self._every_s = min(_EVERY_S[1], self._every_s * _SLOWER)
+        self.due_at = now + pause_s
+        if answer.silent:
+            return False
+        try:
+            if not answer.ok:
+                raise Unreadable(answer.error)
+            read = jobs_from_json if self._json else jobs_from_text
+            jobs = read(answer.out, self._token)
+        except (Unreadable, ValueError) as error:
+            if self._json:
+                # Older versions have no JSON, and a build may lack it.
+                log.info("squeue gives no JSON (%s); asking for text", error)
+                self._json, self.due_at = False, now
+            else:
+                log.warning("what squeue says can't be read: %s", error)
+            return False
+        self.never_asked = False
+        self.by_place = {}
+        for job in jobs:
+            batch = job.comment.removeprefix(self._token)
+            self.by_place.setdefault((batch, job.index or 0), []).append(job)
+        return True
+
+    def soon(self) -> None:
+        """Something was done that shows in the next answer."""
+        self._every_s = _EVERY_S[0]
+        self.due_at = min(self.due_at, time.monotonic() + _EVERY_S[0])
+
+    def changed(self) -> None:
+        """Something has happened, so more may: ask at a brisk pace for a while."""
+        self._every_s = min(self._every_s, 1.0)
+        self.due_at = min(self.due_at, time.monotonic() + self._every_s)
+
+    def heard(self, now_ms: int) -> None:
+        """The controller has answered."""
+        self._last_heard_ms, self.unheard_since_ms = now_ms, None
+
+    def not_heard(self, now_ms: int) -> None:
+        """It has not."""
+        if self.unheard_since_ms is None:
+            self.unheard_since_ms = self._last_heard_ms or now_ms
+
+    def just_taken(self, slurm_id: str, name: str, batch: str) -> Seen:
+        """A job as it is at the moment at which Slurm has taken it."""
+        array_id, _, task = slurm_id.partition("_")
+        comment = f"{self._token}{batch}"
+        place = int(task) if task else None
+        return Seen(slurm_id, int(array_id), place, "PENDING", "None", None, 0, "", name, comment)

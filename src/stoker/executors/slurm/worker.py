@@ -1,0 +1,607 @@
+"""The thread that deals with the cluster, so that no turn of the engine ever waits for it.
+
+Law: nothing is concluded from silence. While the controller does not answer, the files of the
+attempts are looked at all the same; what Slurm last said stands, marked with its age.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import selectors
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from stoker.core import events as ev
+from stoker.core.commands import HandOver
+from stoker.core.model import Cause, Exit, Launch
+from stoker.executors.attempt_dir import exit_written_at_ms, read_exit
+from stoker.executors.slurm import files as on_disk
+from stoker.executors.slurm.calls import Answer, Call, client_environment, in_words
+from stoker.executors.slurm.cancelling import Canceller
+from stoker.executors.slurm.cases import Case, Key, Phase, Standing
+from stoker.executors.slurm.facts import (
+    SINFO_FORMAT,
+    ClusterFacts,
+    facts_from_config,
+    nodes_from_text,
+)
+from stoker.executors.slurm.files import Files, Started
+from stoker.executors.slurm.options import ClusterConfig
+from stoker.executors.slurm.squeue import NoAnswer, Seen, submitted_id
+from stoker.executors.slurm.submitting import Submission, Submitter
+from stoker.executors.slurm.verdict import Found, Heard, ending
+from stoker.executors.slurm.watching import Watcher
+
+log = logging.getLogger("stoker.slurm")
+
+_CALL_TAKES_AT_MOST_S = 40.0
+_GATHERS_S = 0.03  # orders of one moment share a submission
+_FACTS_LAST_S = 600.0
+_LOOKS_AT_FILES_S = (0.2, 2.0)
+_FILES_SETTLE_S = 2.0
+_LOST_AFTER_S = 5.0
+_VANISHED_AFTER_S = 30.0
+_EXIT_WITHOUT_WORD_S = 60.0
+_TRIES_AGAIN_S = (1.0, 30.0)
+
+Message = Callable[["Worker"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """An attempt of an earlier daemon, as the record has it."""
+
+    key: Key
+    place: str
+    started: bool
+    stopping: bool
+
+
+class Worker(threading.Thread):
+    """Owns all cases. Others talk to it by `post`, and hear from it by `told` and `standings`."""
+
+    def __init__(
+        self,
+        files: Files,
+        instance: str,
+        lock_path: str,
+        clock: Callable[[], int],
+        told: Callable[[list[ev.Fact]], None],
+        env: dict[str, str],
+    ) -> None:
+        super().__init__(name="stoker-slurm", daemon=True)
+        self.files = files
+        self.config = ClusterConfig()
+        self.standings: dict[Key, Standing] = {}
+        self._env = client_environment(env)
+        self._clock = clock
+        self._tell = told
+        self._submitter = Submitter(files, instance)
+        self._watcher = Watcher(self._submitter.token)
+        self._canceller = Canceller()
+        self._cases: dict[Key, Case] = {}
+        self._news: list[ev.Fact] = []
+        self._facts: ClusterFacts | None = None
+        self._facts_at = 0.0
+        self._submission: Submission | None = None
+        self._calls: dict[str, Call] = {}
+        self._nodes_text = ""
+        self._try_again_at = 0.0
+        self._trouble_s = 0.0
+        self._trouble = ""  # why nothing can be handed over at the moment
+        self._submit_at = 0.0
+        self._not_now_s = 0.0
+        self._ordered_at: float | None = None
+        self._look_at = 0.0
+        self._look_every_s = _LOOKS_AT_FILES_S[0]
+        self._inbox: deque[Message] = deque()
+        self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._ends = False
+        self._lock_path = lock_path
+        self._lock: int | None = None
+
+    # ------------------------------------------------------------------ from other threads
+
+    def post(self, message: Message) -> None:
+        """Let the thread do something."""
+        self._inbox.append(message)
+        try:
+            os.write(self._wake_write, b"x")
+        except BlockingIOError:
+            pass  # It has been woken often enough.
+
+    def end(self) -> None:
+        """Stop the thread; what is under way at the cluster goes on."""
+
+        def leave(worker: Worker) -> None:
+            worker._ends = True
+
+        self.post(leave)
+        self.join(5.0)
+
+    # ------------------------------------------------------------------ messages
+
+    def use(self, config: ClusterConfig, files: Files) -> None:
+        """Take what was set anew."""
+        self.config, self.files, self._submitter.files = config, files, files
+
+    def adopt(self, attempts: Iterable[Adopted]) -> None:
+        """All attempts of an earlier daemon at once: what is not among them is nobody's."""
+        now = time.monotonic()
+        for one in attempts:
+            directory = self.files.directory(one.key)
+            submitted = on_disk.submitted_as(directory)
+            case = Case(one.key, directory, Phase.UNSURE if submitted else Phase.NEW)
+            case.stopping, case.unsure_since = one.stopping, now
+            if submitted is not None:
+                case.batch, case.index, case.label = submitted
+            begun = on_disk.read_start(directory) or on_disk.read_refusal(directory)
+            if one.place or one.started or begun:
+                case.phase, case.taken_at = Phase.TAKEN, now
+            if one.started and begun is None:
+                # Somebody has deleted its files; that it began is on record all the same.
+                slurm_id, _, node = one.place.partition(" ")
+                case.started = Started(node or "-", slurm_id, 0, (), 0)
+            self._cases[one.key] = case
+        self._watcher.soon()
+        self._look_soon()
+
+    def order(self, order: HandOver, launch: Launch) -> None:
+        """An attempt is to be submitted, unless it was."""
+        key = (order.job_id, order.attempt)
+        case = self._cases.get(key)
+        if case is None:
+            case = self._cases[key] = Case(key, self.files.directory(key), Phase.NEW)
+        case.order, case.launch = order, launch
+        if case.phase is Phase.NEW:
+            case.phase = Phase.ORDERED
+            if self._ordered_at is None:
+                self._ordered_at = time.monotonic()
+
+    def stop(self, key: Key, force: bool) -> None:
+        """An attempt is to end."""
+        case = self._cases.get(key)
+        if case is None:
+            # It was neither ordered nor adopted, so no start of it can come.
+            self._news.append(_not_started(self._clock(), key))
+            return
+        case.stopping, case.force = True, case.force or force
+        self._look_soon()
+
+    # ------------------------------------------------------------------ the loop
+
+    def run(self) -> None:
+        """The thread itself."""
+        while not self._ends:
+            try:
+                self._step()
+            except Exception:
+                # A bug of ours, or a file system that fails: the next round may fare better.
+                log.exception("dealing with the cluster failed")
+                time.sleep(1.0)
+        for call in self._calls.values():
+            call.close()
+        if self._lock is not None:
+            os.close(self._lock)
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    def _step(self) -> None:
+        self._wait()
+        while self._inbox:
+            self._inbox.popleft()(self)
+        if not self._has_lock():
+            return
+        for name, call in list(self._calls.items()):
+            answer = call.answer()
+            if answer is not None:
+                del self._calls[name]
+                self._hear(name, call, answer)
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at_files(now)
+        self._start_calls(time.monotonic())
+        self._publish()
+
+    def _wait(self) -> None:
+        now = time.monotonic()
+        moments = [call.deadline for call in self._calls.values()]
+        if self._lock is None:
+            moments.append(now + 0.1)
+        elif self._cases:
+            moments.append(self._look_at)
+        moments += [moment for moment in self._due(now) if moment is not None]
+        timeout = max(0.0, min(moments) - now) if moments else None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._wake_read, selectors.EVENT_READ)
+            for call in self._calls.values():
+                if call.fileno() >= 0:
+                    selector.register(call.fileno(), selectors.EVENT_READ)
+                else:
+                    timeout = 0.0
+            if not self._inbox:
+                selector.select(timeout)
+        try:
+            while os.read(self._wake_read, 4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _has_lock(self) -> bool:
+        """A submission of a daemon that died may still be on its way: it holds the lock too."""
+        if self._lock is not None:
+            return True
+        fd = os.open(self._lock_path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return False
+        self._lock = fd
+        return True
+
+    # ------------------------------------------------------------------ calls
+
+    def _due(self, now: float) -> Iterable[float | None]:
+        """The moments at which a call is to be started."""
+        if "submit" not in self._calls and "facts" not in self._calls and self._ordered():
+            gathered = (self._ordered_at or now) + _GATHERS_S
+            yield max(self._try_again_at, self._submit_at, gathered)
+        if "ask" not in self._calls and self._wants_to_ask():
+            yield max(self._try_again_at, self._watcher.due_at)
+        if "cancel" not in self._calls:
+            due = self._canceller.due_at()
+            yield None if due is None else max(self._try_again_at, due)
+
+    def _ordered(self) -> list[Case]:
+        return [case for case in self._cases.values() if case.phase is Phase.ORDERED]
+
+    def _wants_to_ask(self) -> bool:
+        asked_for = (Phase.TAKEN, Phase.UNSURE)
+        return self._watcher.never_asked or any(
+            case.phase in asked_for for case in self._cases.values()
+        )
+
+    def _start_calls(self, now: float) -> None:
+        if now < self._try_again_at:
+            return
+        ordered = self._ordered()
+        if ordered and "submit" not in self._calls and "facts" not in self._calls:
+            if self._facts is None or now > self._facts_at + _FACTS_LAST_S:
+                self._call("facts", ["sinfo", "--noheader", "-o", SINFO_FORMAT])
+            elif now >= max(self._submit_at, (self._ordered_at or now) + _GATHERS_S):
+                self._submit(ordered, self._facts)
+        if "ask" not in self._calls and self._wants_to_ask() and now >= self._watcher.due_at:
+            self._call("ask", self._watcher.words(now))
+        if "cancel" not in self._calls:
+            words = self._canceller.next_words(now)
+            if words is not None:
+                self._call("cancel", words)
+
+    def _call(self, name: str, words: list[str], keeps_open: int | None = None) -> None:
+        self._calls[name] = Call(words, self._env, _CALL_TAKES_AT_MOST_S, keeps_open)
+
+    def _hear(self, name: str, call: Call, answer: Answer) -> None:
+        now = time.monotonic()
+        if answer.silent:
+            self._not_heard(now, answer.error)
+        elif name != "ask":  # Whether that was an answer is seen only when it is read.
+            self._is_heard()
+        match name:
+            case "facts":
+                self._hear_facts(call, answer, now)
+            case "submit":
+                self._hear_submission(answer, now)
+            case "ask":
+                self._hear_states(answer, now)
+            case "cancel":
+                self._canceller.answered(answer, now)
+                self._watcher.soon()
+
+    def _is_heard(self) -> None:
+        self._trouble_s, self._trouble = 0.0, ""
+        self._watcher.heard(self._clock())
+
+    def _not_heard(self, now: float, error: str) -> None:
+        first, most = _TRIES_AGAIN_S
+        if not self._trouble_s:
+            log.warning("the cluster does not answer: %s", in_words(error))
+        self._trouble_s = min(most, max(first, self._trouble_s * 2))
+        self._trouble = f"the cluster does not answer: {in_words(error)}"
+        self._try_again_at = now + self._trouble_s
+        self._watcher.not_heard(self._clock())
+
+    def _hear_facts(self, call: Call, answer: Answer, now: float) -> None:
+        if not answer.ok:
+            if not answer.silent:
+                # A site may keep its users from asking; Slurm's defaults will do.
+                self._facts, self._facts_at = self._facts or ClusterFacts(), now
+            return
+        text = answer.out.decode(errors="replace")
+        if call.words[0] == "sinfo":
+            self._nodes_text = text
+            self._call("facts", ["scontrol", "show", "config"])
+            return
+        self._facts = facts_from_config(text, nodes_from_text(self._nodes_text))
+        self._facts_at = now
+
+    # ------------------------------------------------------------------ submitting
+
+    def _submit(self, ordered: list[Case], facts: ClusterFacts) -> None:
+        stopped = [case for case in ordered if case.stopping]
+        for case in stopped:
+            self._over(case, _not_started(self._clock(), case.key))
+        ordered = [case for case in ordered if not case.stopping]
+        submission, refused = self._submitter.next_submission(
+            ordered, facts, self.config, self._id_of, self._clock()
+        )
+        for case, why in refused:
+            self._over(case, ev.AttemptNotStarted(self._clock(), *case.key, why))
+        if submission is None:
+            self._ordered_at = None
+            return
+        for case in submission.cases:
+            case.phase = Phase.SUBMITTING
+        self._submission = submission
+        self._call("submit", list(submission.words), keeps_open=self._lock)
+
+    def _id_of(self, job_id: int, attempt: int) -> str | None:
+        case = self._cases.get((job_id, attempt))
+        return None if case is None else _slurm_id(case)
+
+    def _hear_submission(self, answer: Answer, now: float) -> None:
+        submission, self._submission = self._submission, None
+        assert submission is not None
+        array_id = submitted_id(answer.out.decode(errors="replace")) if answer.ok else None
+        self._ordered_at = now if self._ordered() else None
+        self._watcher.soon()
+        if array_id is not None:
+            self._not_now_s = 0.0
+            many = len(submission.cases) > 1
+            for case in submission.cases:
+                self._taken(case, f"{array_id}_{case.index}" if many else str(array_id), now)
+            return
+        if answer.silent or answer.ok:
+            # Whether it was taken is not known, so it is looked for before it is tried again.
+            for case in submission.cases:
+                case.phase, case.unsure_since = Phase.UNSURE, now
+            return
+        if answer.not_now:
+            first, most = _TRIES_AGAIN_S
+            self._not_now_s = min(most, max(first, self._not_now_s * 2))
+            self._submit_at = now + self._not_now_s
+            self._trouble = f"the cluster takes no more now: {in_words(answer.error)}"
+            for case in submission.cases:
+                case.phase = Phase.ORDERED
+            self._ordered_at = now
+            return
+        why = in_words(answer.error) or "the cluster refused it"
+        for case in submission.cases:
+            if "dependency" in why.lower() and case.order is not None and case.order.after:
+                fact: ev.Fact = ev.AttemptEvicted(self._clock(), *case.key, Cause.REQUEUED, why)
+            else:
+                fact = ev.AttemptNotStarted(self._clock(), *case.key, why)
+            self._over(case, fact)
+
+    def _taken(self, case: Case, slurm_id: str, now: float) -> None:
+        case.phase, case.taken_at = Phase.TAKEN, now
+        case.order = case.launch = None
+        self._news.append(ev.AttemptAccepted(self._clock(), *case.key, slurm_id))
+        # Until Slurm is asked, this stands for its word.
+        case.seen = self._watcher.just_taken(slurm_id, case.label, case.batch)
+        self._look_soon()
+
+    # ------------------------------------------------------------------ watching
+
+    def _hear_states(self, answer: Answer, now: float) -> None:
+        try:
+            if not self._watcher.take(answer, now):
+                return
+        except NoAnswer as silence:
+            self._not_heard(now, str(silence))
+            return
+        self._is_heard()
+        by_place = self._watcher.by_place
+        for case in list(self._cases.values()):
+            self._compare(case, by_place.get((case.batch, case.index), []), now)
+        self._sweep(now)
+        self._look_soon()
+
+    def _compare(self, case: Case, seen: list[Seen], now: float) -> None:
+        asked_at = self._watcher.asked_at
+        if case.phase is Phase.UNSURE and asked_at >= case.unsure_since:
+            if seen:
+                self._taken(case, seen[0].id, now)
+            else:
+                # Nobody has it. The order is at hand, or will be given again.
+                case.phase = Phase.ORDERED if case.order is not None else Phase.NEW
+                self._ordered_at = self._ordered_at or now
+                return
+        if case.phase is not Phase.TAKEN or asked_at < case.taken_at:
+            return
+        # Should it have been submitted twice, the one that has started counts.
+        started = case.started.slurm_id if case.started is not None else ""
+        chosen = next((one for one in seen if one.id == started), seen[0] if seen else None)
+        if chosen is None:
+            case.missing_polls += 1
+            case.missing_since = case.missing_since or now
+            case.seen = None
+            return
+        case.missing_since, case.missing_polls = None, 0
+        last = case.seen
+        if last is None or (last.state, last.reason) != (chosen.state, chosen.reason):
+            self._watcher.changed()
+        case.final_since = None if chosen.live else case.final_since or now
+        case.launched_at = (case.launched_at or now) if chosen.state == "RUNNING" else None
+        case.seen, case.seen_asked_at = chosen, asked_at
+
+    def _sweep(self, now: float) -> None:
+        """Cancel what waits at the cluster for nobody, and forget the batches that are over."""
+        known = {(case.batch, case.index): case for case in self._cases.values() if case.batch}
+        for place, seen in self._watcher.by_place.items():
+            case = known.get(place)
+            for one in seen:
+                if one.state == "PENDING" and (case is None or not _is_wanted(case, one)):
+                    self._canceller.withdraw(one, now)
+        live = {batch for batch, _ in self._watcher.by_place} | {batch for batch, _ in known}
+        for batch in self.files.batches():
+            if batch not in live:
+                self.files.forget_batch(batch)
+
+    # ------------------------------------------------------------------ files
+
+    def _look_soon(self) -> None:
+        self._look_every_s = _LOOKS_AT_FILES_S[0]
+        self._look_at = min(self._look_at, time.monotonic())
+
+    def _look_at_files(self, now: float) -> None:
+        before = len(self._news)
+        for case in list(self._cases.values()):
+            if case.phase is Phase.TAKEN:
+                self._look(case, now)
+            elif case.stopping and case.phase in (Phase.NEW, Phase.ORDERED):
+                self._over(case, _not_started(self._clock(), case.key))
+        if len(self._news) > before:
+            self._look_every_s = _LOOKS_AT_FILES_S[0]
+            self._watcher.changed()
+        else:
+            self._look_every_s = min(_LOOKS_AT_FILES_S[1], self._look_every_s * 1.3)
+        self._look_at = now + self._look_every_s
+
+    def _look(self, case: Case, now: float) -> None:
+        waits = case.seen is not None and case.seen.state == "PENDING"
+        if case.seen is not None and not case.seen.live:
+            on_disk.refresh(case.directory)
+        if case.started is None:
+            case.started = on_disk.read_start(case.directory)
+            if case.started is not None:
+                self._began(case, now)
+        found = Found(started=case.started)
+        if case.started is not None or not waits:
+            how = read_exit(case.directory)
+            if how is not None and case.exit_noticed_at is None:
+                case.exit_noticed_at = now
+                self._watcher.changed()
+            found = Found(
+                how,
+                exit_written_at_ms(case.directory) if how is not None else None,
+                case.started,
+                on_disk.read_refusal(case.directory),
+                on_disk.was_told_to_stop(case.directory),
+                _was_killed(how, case.seen) and on_disk.took_too_much_memory(case.directory),
+            )
+        fact = ending(case.key, self._clock(), found, self._heard(case, now), case.stopping)
+        if fact is not None:
+            # It must not begin after it was said to be over.
+            if case.started is None:
+                if not on_disk.withdraw(case.directory):
+                    return
+                if case.seen is not None and case.seen.live:
+                    self._canceller.withdraw(case.seen, now)
+            self._over(case, fact)
+        elif case.stopping:
+            self._stop(case, now)
+
+    def _began(self, case: Case, now: float) -> None:
+        started = case.started
+        assert started is not None
+        case.started_noticed_at = now
+        if started.withdrawn:
+            return
+        place = f"{started.slurm_id} {started.node}"
+        at_ms = min(started.at_ms, self._clock())
+        self._news.append(ev.AttemptStarted(at_ms, *case.key, None, place))
+
+    def _heard(self, case: Case, now: float) -> Heard:
+        patience = _LOST_AFTER_S if case.started is None else _VANISHED_AFTER_S
+        if case.exit_noticed_at is not None:
+            patience = _LOST_AFTER_S
+        missing = case.missing_since is not None and (
+            case.missing_polls >= 2 and now - case.missing_since >= patience
+        )
+        settled = case.final_since is not None and now - case.final_since >= _FILES_SETTLE_S
+        if case.exit_noticed_at is not None and now - case.exit_noticed_at > _EXIT_WITHOUT_WORD_S:
+            settled = True
+        return Heard(
+            case.seen,
+            case.started is not None and case.seen_asked_at > case.started_noticed_at,
+            settled,
+            missing,
+            case.launched_at is not None and now - case.launched_at >= self._launches_within_s(),
+        )
+
+    def _launches_within_s(self) -> float:
+        """Slurm itself gives a job up after a while; its prologs may take up to that long."""
+        return 3.0 * (self._facts or ClusterFacts()).launch_s + _LOST_AFTER_S
+
+    # ------------------------------------------------------------------ stopping
+
+    def _stop(self, case: Case, now: float) -> None:
+        """See to it that an attempt ends which the cluster has."""
+        if case.started is None and on_disk.withdraw(case.directory):
+            # Whatever the controller does, or whether it answers at all: it can't start any more.
+            if case.seen is not None:
+                self._canceller.withdraw(case.seen, now)
+            self._over(case, _not_started(self._clock(), case.key))
+            return
+        slurm_id = _slurm_id(case)
+        if slurm_id is None:
+            return
+        if case.asked_to_stop_at is None:
+            case.asked_to_stop_at = now
+            self._canceller.ask_to_stop(case.label, slurm_id, now)
+        elif case.force and (
+            case.ended_at_cluster_at is None or now - case.ended_at_cluster_at > 5.0
+        ):
+            case.ended_at_cluster_at = now
+            self._canceller.end(case.label, slurm_id, now)
+
+    # ------------------------------------------------------------------ what others hear
+
+    def _over(self, case: Case, fact: ev.Fact) -> None:
+        del self._cases[case.key]
+        self._news.append(fact)
+
+    def _publish(self) -> None:
+        unheard_ms = self._watcher.unheard_since_ms
+        self.standings = {
+            case.key: self._standing(case, unheard_ms) for case in self._cases.values()
+        }
+        if self._news:
+            news, self._news = self._news, []
+            self._tell(news)
+
+    def _standing(self, case: Case, unheard_ms: int | None) -> Standing:
+        if case.seen is None:
+            return Standing(_slurm_id(case) or "", "", self._trouble, "", unheard_ms)
+        seen = case.seen
+        return Standing(seen.id, seen.state, seen.reason, seen.node, unheard_ms)
+
+
+def _slurm_id(case: Case) -> str | None:
+    if case.started is not None and not case.started.withdrawn:
+        return case.started.slurm_id
+    return None if case.seen is None else case.seen.id
+
+
+def _was_killed(how: Exit | None, seen: Seen | None) -> bool:
+    """True if only SIGKILL, or Slurm's word for an end, can tell what happened."""
+    if how is None:
+        return seen is not None and not seen.live
+    return how in (Exit(signal=9), Exit(code=137))
+
+
+def _is_wanted(case: Case, seen: Seen) -> bool:
+    """False for a job that was submitted a second time, or whose attempt is to end."""
+    if case.started is None:
+        return not case.stopping
+    return case.started.slurm_id == seen.id
+
+
+def _not_started(now_ms: int, key: Key) -> ev.AttemptNotStarted:
+    return ev.AttemptNotStarted(now_ms, *key, "stopped before it started")

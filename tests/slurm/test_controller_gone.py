@@ -1,0 +1,106 @@
+"""The controller dies, freezes, forgets: nothing is declared failed, and it heals by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from slurm.cluster import Cluster
+from stoker_home import StokerHome, lines_of
+from waiting import eventually
+
+
+def ran(folder: Path) -> Counter[str]:
+    """How often each job wrote its line."""
+    return Counter(line for path in folder.iterdir() for line in lines_of(path))
+
+
+def test_jobs_are_shown_as_last_known_while_the_controller_does_not_answer(
+    there: StokerHome, cluster: Cluster, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    running = there.add("--on-cluster", "--", f"until [ -e {go} ]; do sleep 0.1; done; exit 3")
+    waiting = there.add("--on-cluster", "--at", "+1h", "--", "true")
+    there.until_state(running, "running")
+    there.until_state(waiting, "submitted")
+    cluster.kill_controller()
+    # It takes Slurm's commands several seconds to give up.
+    eventually(lambda: "has not answered" in str(there.job(waiting)["reason"]), "it is marked")
+    assert there.job(running)["state"] == "running"
+    assert there.job(waiting)["state"] == "submitted"
+    assert "the cluster has not answered for" in there.stoker("why", str(running))
+    # How a job ends is known from its own files all the same, and a new one waits its turn.
+    new = there.add("--on-cluster", "--", "true")
+    go.touch()
+    (job,) = there.until_final(running)
+    assert (job["state"], job["exit_code"]) == ("failed", 3)
+    assert there.job(new)["state"] == "submitted"
+    cluster.start_controller()
+    assert there.until_final(new)[0]["state"] == "succeeded"
+    eventually(lambda: "not answered" not in str(there.job(waiting)["reason"]), "it has healed")
+    assert there.job(waiting)["state"] == "submitted"
+
+
+def test_a_job_that_waits_is_cancelled_although_the_controller_is_dead(
+    there: StokerHome, cluster: Cluster, tmp_path: Path
+) -> None:
+    job_id = there.add("--on-cluster", "--at", "+1h", "--", f"touch {tmp_path}/ran")
+    there.until_state(job_id, "submitted")
+    eventually(cluster.jobs, "Slurm has it")
+    cluster.kill_controller()
+    there.stoker("cancel", str(job_id))
+    assert there.until_final(job_id)[0]["state"] == "cancelled"
+    cluster.start_controller()
+    eventually(lambda: not cluster.jobs(), "it is taken from the cluster when that is back")
+
+
+def test_a_controller_that_hangs_delays_no_job_of_this_machine(
+    there: StokerHome, cluster: Cluster
+) -> None:
+    there.call("config_set", name="gpus", value="0")
+    cluster.stop_controller()
+    try:
+        remote = there.add("--on-cluster", "--", "true")
+        for _ in range(5):
+            assert there.until_final(there.submit("true"))[0]["state"] == "succeeded"
+        assert there.job(remote)["state"] == "submitted"
+    finally:
+        cluster.continue_controller()
+    assert there.until_final(remote)[0]["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("wait_until", ["taken", "some have run"])
+def test_a_controller_killed_in_the_middle_loses_and_doubles_nothing(
+    there: StokerHome, cluster: Cluster, tmp_path: Path, wait_until: str
+) -> None:
+    """It saves its state every few seconds only, so it forgets what it has acknowledged."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    jobs = [
+        {
+            "shell": f"sleep 0.2; echo {number} >> {marks}/$STOKER_JOB_ID; exit {number % 3}",
+            "executor": "slurm",
+            "gpus": 1,
+        }
+        for number in range(40)
+    ]
+    ids = there.submit_all(jobs)
+    if wait_until == "taken":
+        eventually(lambda: all(there.jobs()[i]["cluster"] for i in ids), "Slurm has taken them")
+    else:
+        eventually(lambda: sum(ran(marks).values()) >= 8, "some have run")
+    cluster.kill_controller()
+    cluster.start_controller()
+
+    def over() -> bool:
+        # A node on which an id was another job's is drained by Slurm until somebody resumes it.
+        cluster.resume_nodes()
+        jobs = there.jobs()
+        return all(jobs[job_id]["ended_at_ms"] for job_id in ids)
+
+    eventually(over, "all have ended", 120)
+    for number, job in enumerate(there.until_final(*ids)):
+        assert job["exit_code"] == number % 3, f"{job['id']}: {job['state']}, {job['reason']}"
+    assert ran(marks) == Counter({str(number): 1 for number in range(40)})
