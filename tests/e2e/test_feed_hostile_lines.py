@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from feed_process import FeedProcess, until_lines
+from peak_memory import ended_with_peak
 from stoker_home import StokerHome, all_gone, pid_in
 from waiting import eventually
 
@@ -21,10 +22,9 @@ def test_a_line_that_prints_a_hundred_megabytes_is_only_another_line(stoker: Sto
     flood = "head -c 100000000 /dev/zero | tr '\\0' 'x'; echo; echo the end; exit 1"
     (stoker.work / "c.txt").write_text(f"{flood}\ntrue\n")
     with FeedProcess(stoker, "--on", "0", "c.txt") as feed:
-        _, status, usage = os.wait4(feed.process.pid, 0)
-        feed.process.returncode = os.waitstatus_to_exitcode(status)
+        feed.process.returncode, peak = ended_with_peak(feed.process.pid)
     assert feed.process.returncode == 1
-    assert usage.ru_maxrss * 1024 < 80 * MIB
+    assert peak < 80 * MIB
     assert "  the end\n" in feed.err
     assert len(feed.err) < 5000
     assert os.path.getsize(stoker.job(1)["log"]) > 100_000_000
@@ -91,10 +91,9 @@ def test_ten_thousand_lines_run_once_each_in_a_feed_that_stays_small(
     lines = [f"echo {number} >> ran.txt" for number in range(count)]
     (in_memory.work / "c.txt").write_text("\n".join(lines))
     with FeedProcess(in_memory, "--on", "0-3", "c.txt") as feed:
-        _, status, usage = os.wait4(feed.process.pid, 0)
-        feed.process.returncode = os.waitstatus_to_exitcode(status)
+        feed.process.returncode, peak = ended_with_peak(feed.process.pid)
     assert feed.process.returncode == 0, feed.err[-2000:]
-    assert usage.ru_maxrss * 1024 < 120 * MIB
+    assert peak < 120 * MIB
     numbers = sorted(map(int, (in_memory.work / "ran.txt").read_text().split()))
     assert numbers == list(range(count))
     assert f"{count} succeeded, 0 failed" in feed.err[-200:]
