@@ -107,6 +107,33 @@ def test_a_child_that_had_ended_but_was_not_reaped_is_written_down(tmp_path: Pat
     kept.until_gone()
 
 
+def test_an_exit_that_is_seen_before_the_daemons_own_is_written_down_too(tmp_path: Path) -> None:
+    # The children of a process are handed on with its last thread, a moment before its parent is
+    # told that it is dead. Here both have ended, and the job is the elder.
+    script = """
+import os, sys
+from pathlib import Path
+from stoker.executors.keeper import Keeper, ledger_path
+from stoker.executors.ledger import LedgerWriter
+from stoker.executors.processes import stat_of
+root = Path(sys.argv[1])
+me = stat_of(os.getpid()).id
+ledger = LedgerWriter(ledger_path(root / "ledgers", me), me)
+ledger.intend((1, 1))
+job = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 7"], os.environ, setsid=True)
+ledger.record((1, 1), stat_of(job).id)
+daemon = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 0"], os.environ)
+for pid in (job, daemon):
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+Keeper(root / "attempts", root / "ledgers").keep(daemon)
+"""
+    for name in ("attempts", "ledgers"):
+        (tmp_path / name).mkdir()
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": SRC}
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], env=env, check=True, timeout=60)
+    assert read_exit(str(tmp_path / "attempts" / "0000" / "1.1")) == Exit(code=7)
+
+
 def test_a_child_of_the_last_intent_is_found_though_its_pid_was_not_noted(tmp_path: Path) -> None:
     go = tmp_path / "go"
     wait = f"while ! [ -e {go} ]; do sleep 0.02; done; exit 8"

@@ -50,14 +50,14 @@ class Keeper:
 
     def keep(self, daemon: int) -> int:
         """Wait for the daemon, then for its children; returns the daemon's exit status."""
-        status = 0
+        status: int | None = None
         while True:
             try:
                 seen = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
             except ChildProcessError:
-                return status
+                return status or 0
             assert seen is not None
-            if seen.si_pid == daemon:
+            if seen.si_pid == daemon or (status is None and _is_dying(daemon)):
                 status = os.waitpid(daemon, 0)[1]
                 try:
                     self._settle()
@@ -113,6 +113,16 @@ class Keeper:
                 writer.withdraw()
         writer.settle()
         writer.close()
+
+
+def _is_dying(daemon: int) -> bool:
+    """True if the daemon's main thread has ended, and with it, or in a moment, all of it.
+
+    Its children become ours with its last thread, before we can wait for it: whoever is seen then
+    is not a stranger, and must not be let go before the ledger says who he is.
+    """
+    stat = stat_of(daemon)
+    return stat is None or stat.state in "ZX"
 
 
 def _let_children_leave() -> None:
