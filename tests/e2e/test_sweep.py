@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shlex
+import time
 from pathlib import Path
 from typing import Any
 
@@ -481,3 +482,27 @@ def test_a_random_file_without_an_end_is_refused(stoker: StokerHome) -> None:
     ran = stoker.cli("sweep", "-f", "s.toml", "--", "true", "x")
     assert (ran.code, ran.out) == (2, "")
     assert "run_cap" in ran.err
+
+
+def test_long_sweeps_are_shown_in_less_time_than_it_takes_to_queue_them(sweeps: Sweeps) -> None:
+    sweeps.stoker.call("pause")
+    began = time.monotonic()
+    sweeps.queue("a=range(200)", "b=range(100)", "--name", "long", "--", "true")
+    queueing_s = time.monotonic() - began
+    began = time.monotonic()
+    shown = sweeps.stoker.cli("sweep", "show", "long")
+    listed = sweeps.stoker.cli("sweep", "ls")
+    showing_s = time.monotonic() - began
+    assert len(shown.out.splitlines()) == 20_001
+    assert shown.out.splitlines()[-1].split() == ["20000", "waiting", "199", "99"]
+    assert shown.err == "20000 points: 20000 waiting\n"
+    assert listed.out.splitlines()[1].split()[:6] == [
+        "long",
+        "20000",
+        "20000",
+        "waiting",
+        "a,",
+        "b",
+    ]
+    # It was half as long again, when each point was asked for with all that is known of it.
+    assert showing_s < queueing_s

@@ -162,7 +162,7 @@ class Sweeps(Request, tag="sweeps"):
     """Answer: `sweeps`, the newest first.
 
     Each `sweep` (the name, which is a group), `points`, `counts` by state (of the latest job of
-    each point), `last_id`, `submitted_at_ms`.
+    each point), `varied` (as in SweepPoints), `last_id`, `submitted_at_ms`.
     """
 
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
@@ -179,6 +179,20 @@ class SweepPoints(Request, tag="sweep_points"):
     sweep: Annotated[str, Meta(max_length=1000)]
     offset: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
     limit: Annotated[int, Meta(ge=0, le=100_000)] = 1_000
+
+
+class SweepTable(Request, tag="sweep_table"):
+    """All points of a sweep at once, column by column: what SweepPoints tells of very many.
+
+    Answer: `total`, `counts`, `varied`; `columns`: `id`, `state`, `gpus`, `exit_code`, `signal`,
+    `started_at_ms`, `ended_at_ms`, each a list of `total` values; `params`: the same of each
+    parameter that varies, with `absent`: {name: rows in which it is not there at all}. With
+    `in_full` there are also `attempt`, `submitted_at_ms`, `command`, `reason`, `log` and `params`
+    (all of them) among the columns.
+    """
+
+    sweep: Annotated[str, Meta(max_length=1000)]
+    in_full: bool = False
 
 
 class Show(Request, tag="show"):
@@ -420,9 +434,9 @@ class AttachStarted(Request, tag="attach_started"):
 
 
 AnyRequest = (
-    Submit | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | Show | Why
-    | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit | Pause | Resume
-    | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles | ProfilesForget | GpuAdd | GpuRemove
-    | GpuDrain | GpuResume | ClusterCheck | ConfigGet | ConfigSet | Status | PageStart | PageStop
-    | PageStatus | Hello | Shutdown | Attach | AttachStarted
+    Submit | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
+    | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
+    | Pause | Resume | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles | ProfilesForget
+    | GpuAdd | GpuRemove | GpuDrain | GpuResume | ClusterCheck | ConfigGet | ConfigSet | Status
+    | PageStart | PageStop | PageStatus | Hello | Shutdown | Attach | AttachStarted
 )  # fmt: skip

@@ -136,6 +136,8 @@ class Handlers:
                 self.browsing.forecast(request, connection)
             case msg.Sweeps():
                 self.browsing.sweeps(request, connection)
+            case msg.SweepTable():
+                self.browsing.sweep_table(request, str(self.attempts), connection)
             case msg.SweepPoints():
                 self.browsing.sweep_points(request, connection)
             case msg.Show(select=select):

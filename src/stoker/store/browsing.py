@@ -20,6 +20,7 @@ from typing import Any
 
 from stoker.core.model import ACTIVE, FINAL
 from stoker.errors import Unavailable
+from stoker.store import sweep_table
 from stoker.store.named_sql import queries
 
 LONGEST_S = 5.0
@@ -159,13 +160,11 @@ class Browser:
         found = []
         with self._one_moment():
             for name, last_id in self._run(self._sql["sweep_names"], (limit,)).fetchall():
-                counts = dict(self._run(self._sql["sweep_counts"], (name,)).fetchall())
                 [last] = self._rows([last_id])
                 found.append(
                     {
                         "sweep": name,
-                        "points": sum(counts.values()),
-                        "counts": counts,
+                        **sweep_table.outline(self._run(self._sql["sweep_states"], (name,))),
                         "last_id": last_id,
                         "submitted_at_ms": last["submitted_at_ms"],
                     }
@@ -190,6 +189,13 @@ class Browser:
             key for key, many, values in parameters if values > 1 or many < total or total == 1
         ]
         return {"points": points, "total": total, "counts": counts, "varied": varied}
+
+    def sweep_table(self, name: str, *, in_full: bool) -> dict[str, Any]:
+        """All points of a sweep, column by column; see api.messages.SweepTable."""
+        more = ", j.attempt, j.submitted_at_ms, j.launch, j.cause, j.detail" if in_full else ""
+        with self._one_moment():
+            query = self._sql["sweep_jobs"].format(more=more)
+            return sweep_table.table(self._run(query, (name,)), in_full=in_full)
 
     # ------------------------------------------------------------------ their parts
 
