@@ -77,6 +77,10 @@ class JobRequest(Struct, forbid_unknown_fields=True, kw_only=True):
 class Submit(Request, tag="submit"):
     """Queue jobs, all or none. Answer: `ids`.
 
+    With `seen`, which has the latest job of each point as Points has told it, a job is left out if
+    its point has another one by now, or one that is not final: whoever else queues the same points
+    at the same moment does not queue them twice. `ids` are then those of the others.
+
     A submission that was cut off can be repeated with its token: if it was taken, the answer is
     what it was the first time, and nothing is queued twice.
     """
@@ -87,6 +91,7 @@ class Submit(Request, tag="submit"):
     user: str = ""
     env_of: JobId | None = None  # the environment of that job is taken instead of `env`
     token: Annotated[str, Meta(max_length=100)] | None = None  # the same one when it is repeated
+    seen: dict[str, JobId] | None = None
     attached: bool = False  # the client runs the (single) job in its own terminal: see Attach
 
 

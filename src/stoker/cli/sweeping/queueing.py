@@ -203,9 +203,13 @@ def _queue(client: Client, plan: _Plan, args: Args) -> _Queued:
         # Before the first job is queued, so that there are never more.
         client.call("limit_group", group=plan.name, max_running=args["max_running"])
     for some in _parts(jobs):
-        # A submission that is cut off is repeated with the same token, and taken once.
+        # A submission that is cut off is repeated with the same token, and taken once. Points that
+        # somebody else has queued since they were looked at are left out.
         token = os.urandom(16).hex()
-        queued.ids += client.call("submit", **plan.request, jobs=some, token=token)["ids"]
+        seen = {job["point"]: found[job["point"]]["id"] for job in some if job["point"] in found}
+        ids = client.call("submit", **plan.request, jobs=some, seen=seen, token=token)["ids"]
+        queued.ids += ids
+        queued.unfinished += len(some) - len(ids)
     return queued
 
 
