@@ -24,7 +24,7 @@ ANSWER_TIMEOUT_S = 120.0
 _MOST_REPEATS = 5
 _SAFE_TO_REPEAT = frozenset((
     "list", "browse", "attempts", "forecast", "sweeps", "sweep_points", "sweep_table",
-    "show", "why", "status", "gpus", "config_get", "hello", "wait",
+    "groups", "show", "why", "status", "gpus", "config_get", "hello", "wait",
 ))  # fmt: skip
 
 

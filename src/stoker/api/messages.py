@@ -292,11 +292,22 @@ class Resume(Request, tag="resume"):
     group: str | None = None
 
 
+class Groups(Request, tag="groups"):
+    """Answer: `groups`, the newest last: each `group`, `paused`, `max_running`, `counts` by state.
+
+    Those without jobs are told of only if they are paused or limited.
+    """
+
+
 class LimitGroup(Request, tag="limit_group"):
-    """At most so many of a group's jobs run at a time; null lifts the limit."""
+    """At most so many of a group's jobs run at a time; null lifts the limit.
+
+    With `known_only`, a group that nobody has named before is refused.
+    """
 
     group: str
     max_running: Annotated[int, Meta(ge=1, le=1_000_000)] | None
+    known_only: bool = False
 
 
 class Gpus(Request, tag="gpus"):
@@ -441,7 +452,8 @@ class AttachStarted(Request, tag="attach_started"):
 AnyRequest = (
     Submit | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
     | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
-    | Pause | Resume | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles | ProfilesForget
-    | GpuAdd | GpuRemove | GpuDrain | GpuResume | ClusterCheck | ConfigGet | ConfigSet | Status
-    | PageStart | PageStop | PageStatus | Hello | Shutdown | Attach | AttachStarted
+    | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles
+    | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | ClusterCheck | ConfigGet
+    | ConfigSet | Status | PageStart | PageStop | PageStatus | Hello | Shutdown | Attach
+    | AttachStarted
 )  # fmt: skip

@@ -117,6 +117,28 @@ class Browsing:
         ids = [start.job_id for start in starts]
         self._read(lambda: self.browser.names(ids), found, connection)
 
+    def groups(self, connection: Connection) -> None:
+        """See api.messages.Groups."""
+
+        def found(counts: dict[str, dict[str, int]]) -> None:
+            known = self.rounds.state.groups
+            bare = [g for g in known.values() if g.name not in counts]
+            names = [g.name for g in bare if g.paused or g.max_running is not None]
+            answer = []
+            for name in [*names, *counts]:
+                group = known.get(name)
+                answer.append(
+                    {
+                        "group": name,
+                        "paused": group is not None and group.paused,
+                        "max_running": None if group is None else group.max_running,
+                        "counts": counts.get(name, {}),
+                    }
+                )
+            connection.answer(groups=answer)
+
+        self._read(self.browser.groups, found, connection)
+
     def sweeps(self, request: msg.Sweeps, connection: Connection) -> None:
         """See api.messages.Sweeps."""
         self._read(

@@ -103,8 +103,11 @@ class Handlers:
                 self._ask(orders.pause(group, views), connection)
             case msg.Resume(group=group):
                 self._ask(orders.resume(group, views), connection)
-            case msg.LimitGroup(group=group, max_running=most):
-                self._ask(orders.limit_group(group, most), connection)
+            case msg.Groups():
+                self.browsing.groups(connection)
+            case msg.LimitGroup(group=group, max_running=most, known_only=known_only):
+                wish = orders.limit_group(group, most, known_only=known_only)
+                self._ask(wish, connection)
             case msg.GpuAdd(gpus=gpus):
                 self._ask(devices.add(gpus), connection, "gpus")
             case msg.GpuRemove(gpus=gpus):

@@ -199,6 +199,11 @@ class Client:
         """Undo `pause`."""
         self.call("resume", group=group)
 
+    def groups(self) -> list[dict[str, Any]]:
+        """The groups, the newest last: `group`, `paused`, `max_running`, `counts` by state."""
+        found: list[dict[str, Any]] = self.call("groups")["groups"]
+        return found
+
     def limit_group(self, group: str, max_running: int | None) -> None:
         """Let at most so many of a group's jobs run at a time; None lifts the limit."""
         self.call("limit_group", group=group, max_running=max_running)

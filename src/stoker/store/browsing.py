@@ -155,6 +155,16 @@ class Browser:
         with self._one_moment():
             return {row["id"]: row["name"] for row in self._rows(job_ids)}
 
+    def groups(self) -> dict[str, dict[str, int]]:
+        """How many jobs of each group are in each state; the group with the newest job last."""
+        latest: dict[str, int] = {}
+        counts: dict[str, dict[str, int]] = {}
+        with self._one_moment():
+            for name, state, count, last_id in self._run(self._sql["group_counts"], ()):
+                counts.setdefault(name, {})[state] = count
+                latest[name] = max(last_id, latest.get(name, 0))
+        return {name: counts[name] for name in sorted(counts, key=latest.__getitem__)}
+
     def sweeps(self, limit: int) -> list[dict[str, Any]]:
         """The sweeps, the newest first, with the states of their points."""
         found = []

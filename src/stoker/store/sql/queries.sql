@@ -333,3 +333,9 @@ SELECT j.point, j.params, j.state
 FROM jobs AS j INDEXED BY jobs_grouped
 WHERE j."group" = ? AND j.point GLOB 'sweep:*'
 ORDER BY j.id;
+
+-- name: group_counts
+SELECT "group", state, count(*), max(id)
+FROM jobs INDEXED BY jobs_grouped
+WHERE "group" IS NOT NULL
+GROUP BY "group", state;
