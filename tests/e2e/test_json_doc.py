@@ -36,6 +36,8 @@ def names(value: Any) -> Iterator[str]:
         "show 1-2",
         "why 2",
         "wait 1",
+        "groups",
+        "groups limit g 3",
         "gpus",
         "config",
         "config get grace",
@@ -48,7 +50,7 @@ def names(value: Any) -> Iterator[str]:
 )
 def test_every_field_that_is_printed_is_documented(stoker: StokerHome, command: str) -> None:
     assert stoker.cli("run", "--gpus", "0", "--", "true").code == 0
-    assert stoker.cli("add", "--at", "+1h", "--", "true").code == 0
+    assert stoker.cli("add", "--at", "+1h", "--group", "g", "--", "true").code == 0
     printed = json.loads(stoker.cli(*command.split(), "--json").out)
     assert printed["schema"] == 1
     unknown = {

@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import shlex
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 from stoker.cli.sweep import VERB
 from stoker.sweep.identity import PREFIX
 from stoker_home import StokerHome, lines_of
-from waiting import eventually
+from waiting import PATIENCE_S, eventually
 
 # A stand-in for a training script: it records what it was given and the GPU that it saw.
 TRAIN = """\
@@ -481,3 +483,73 @@ def test_a_random_file_without_an_end_is_refused(stoker: StokerHome) -> None:
     ran = stoker.cli("sweep", "-f", "s.toml", "--", "true", "x")
     assert (ran.code, ran.out) == (2, "")
     assert "run_cap" in ran.err
+
+
+def test_long_sweeps_are_shown_in_less_time_than_it_takes_to_queue_them(sweeps: Sweeps) -> None:
+    sweeps.stoker.call("pause")
+    began = time.monotonic()
+    sweeps.queue("a=range(200)", "b=range(100)", "--name", "long", "--", "true")
+    queueing_s = time.monotonic() - began
+    began = time.monotonic()
+    shown = sweeps.stoker.cli("sweep", "show", "long")
+    listed = sweeps.stoker.cli("sweep", "ls")
+    showing_s = time.monotonic() - began
+    assert len(shown.out.splitlines()) == 20_001
+    assert shown.out.splitlines()[-1].split() == ["20000", "waiting", "199", "99"]
+    assert shown.err == "20000 points: 20000 waiting\n"
+    assert listed.out.splitlines()[1].split()[:6] == [
+        "long",
+        "20000",
+        "20000",
+        "waiting",
+        "a,",
+        "b",
+    ]
+    # It was half as long again, when each point was asked for with all that is known of it.
+    assert showing_s < queueing_s
+
+
+def test_two_sweeps_at_the_same_moment_queue_each_point_once(sweeps: Sweeps) -> None:
+    words = ("x=range(300)", "--name", "twice", "--", "true")
+    sweeps.stoker.call("pause")
+    both = [sweeps.stoker.popen("sweep", *words, stderr=subprocess.PIPE) for _ in range(4)]
+    said = [process.communicate(timeout=PATIENCE_S)[1].decode() for process in both]
+    assert [process.returncode for process in both] == [0] * 4, said
+    jobs = sweeps.stoker.call("list", all=True)["jobs"]
+    points = [job["point"] for job in jobs]
+    assert len(points) == len(set(points)) == 300
+    queued = [int(text.split(": ")[1].split(" queued")[0]) for text in said]
+    assert sum(queued) == 300, said
+
+
+def request(stoker: StokerHome, *points: str, **fields: Any) -> dict[str, Any]:
+    """A submission of points."""
+    jobs = [{"argv": ["true"], "point": point, "gpus": 0} for point in points]
+    order = {"jobs": jobs, "cwd": str(stoker.work), "env": stoker.env}
+    return order | fields
+
+
+def test_points_that_got_a_job_since_they_were_looked_at_are_left_out(stoker: StokerHome) -> None:
+    a, b, c = "sweep:a", "sweep:b", "sweep:c"
+    assert stoker.call("submit", **request(stoker, a, b, seen={}))["ids"] == [1, 2]
+    stoker.until_final(1, 2)
+    # Whoever has seen them may have them again; who has not seen them may not.
+    assert stoker.call("submit", **request(stoker, a, b, c, seen={b: 2}))["ids"] == [3, 4]
+    stoker.until_final(3, 4)
+    assert [job["point"] for job in stoker.jobs().values()] == [a, b, b, c]
+    assert stoker.call("submit", **request(stoker, b, seen={b: 2}))["ids"] == []
+    # One that was retried is seen, and runs all the same.
+    held = stoker.submit("true", point="sweep:d", hold=True)
+    assert stoker.call("submit", **request(stoker, "sweep:d", seen={"sweep:d": held}))["ids"] == []
+    # Without a word of what was seen, everything is queued.
+    assert stoker.call("submit", **request(stoker, a, a))["ids"] == [6, 7]
+    # Within one submission, too, a point is queued once.
+    assert stoker.call("submit", **request(stoker, "sweep:e", "sweep:e", seen={}))["ids"] == [8]
+
+
+def test_a_submission_of_points_that_is_repeated_with_its_token_has_the_same_answer(
+    stoker: StokerHome,
+) -> None:
+    order = request(stoker, "sweep:a", "sweep:b", seen={}, token="once")
+    assert stoker.call("submit", **order)["ids"] == [1, 2]
+    assert stoker.call("submit", **order)["ids"] == [1, 2]

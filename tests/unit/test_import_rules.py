@@ -54,7 +54,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The keys to the page are made on the command line, and the live view is one of its verbs.
     "cli": TO_FRONT_ENDS | {"web.tokens", "top"},
     "top": TO_FRONT_ENDS | {"cli"},  # it speaks of jobs in the command line's words
-    "library": TO_FRONT_ENDS,
+    # What the command line does with many jobs at once is done for Python too.
+    "library": TO_FRONT_ENDS
+    | {"cli.batch", "cli.batching", "cli.feeding.lines", "cli.options", "cli.sweeping"},
     "web": TO_FRONT_ENDS,
     "compat": TO_FRONT_ENDS | {"cli"},  # thin translations into what the command line does
     "__init__": {"library"},

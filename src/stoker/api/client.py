@@ -23,8 +23,8 @@ ANSWER_TIMEOUT_S = 120.0
 # These only ask, so that they may be asked again if the daemon goes away before it has answered.
 _MOST_REPEATS = 5
 _SAFE_TO_REPEAT = frozenset((
-    "list", "browse", "attempts", "forecast", "sweeps", "sweep_points", "show", "why", "status",
-    "gpus", "config_get", "hello", "wait",
+    "list", "browse", "attempts", "forecast", "sweeps", "sweep_points", "sweep_table",
+    "groups", "show", "why", "status", "gpus", "config_get", "hello", "wait",
 ))  # fmt: skip
 
 

@@ -77,6 +77,10 @@ class JobRequest(Struct, forbid_unknown_fields=True, kw_only=True):
 class Submit(Request, tag="submit"):
     """Queue jobs, all or none. Answer: `ids`.
 
+    With `seen`, which has the latest job of each point as Points has told it, a job is left out if
+    its point has another one by now, or one that is not final: whoever else queues the same points
+    at the same moment does not queue them twice. `ids` are then those of the others.
+
     A submission that was cut off can be repeated with its token: if it was taken, the answer is
     what it was the first time, and nothing is queued twice.
     """
@@ -87,6 +91,7 @@ class Submit(Request, tag="submit"):
     user: str = ""
     env_of: JobId | None = None  # the environment of that job is taken instead of `env`
     token: Annotated[str, Meta(max_length=100)] | None = None  # the same one when it is repeated
+    seen: dict[str, JobId] | None = None
     attached: bool = False  # the client runs the (single) job in its own terminal: see Attach
 
 
@@ -162,7 +167,7 @@ class Sweeps(Request, tag="sweeps"):
     """Answer: `sweeps`, the newest first.
 
     Each `sweep` (the name, which is a group), `points`, `counts` by state (of the latest job of
-    each point), `last_id`, `submitted_at_ms`.
+    each point), `varied` (as in SweepPoints), `last_id`, `submitted_at_ms`.
     """
 
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
@@ -179,6 +184,20 @@ class SweepPoints(Request, tag="sweep_points"):
     sweep: Annotated[str, Meta(max_length=1000)]
     offset: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
     limit: Annotated[int, Meta(ge=0, le=100_000)] = 1_000
+
+
+class SweepTable(Request, tag="sweep_table"):
+    """All points of a sweep at once, column by column: what SweepPoints tells of very many.
+
+    Answer: `total`, `counts`, `varied`; `columns`: `id`, `state`, `gpus`, `exit_code`, `signal`,
+    `started_at_ms`, `ended_at_ms`, each a list of `total` values; `params`: the same of each
+    parameter that varies, with `absent`: {name: rows in which it is not there at all}. With
+    `in_full` there are also `attempt`, `submitted_at_ms`, `command`, `reason`, `log` and `params`
+    (all of them) among the columns.
+    """
+
+    sweep: Annotated[str, Meta(max_length=1000)]
+    in_full: bool = False
 
 
 class Show(Request, tag="show"):
@@ -273,11 +292,22 @@ class Resume(Request, tag="resume"):
     group: str | None = None
 
 
+class Groups(Request, tag="groups"):
+    """Answer: `groups`, the newest last: each `group`, `paused`, `max_running`, `counts` by state.
+
+    Those without jobs are told of only if they are paused or limited.
+    """
+
+
 class LimitGroup(Request, tag="limit_group"):
-    """At most so many of a group's jobs run at a time; null lifts the limit."""
+    """At most so many of a group's jobs run at a time; null lifts the limit.
+
+    With `known_only`, a group that nobody has named before is refused.
+    """
 
     group: str
     max_running: Annotated[int, Meta(ge=1, le=1_000_000)] | None
+    known_only: bool = False
 
 
 class Gpus(Request, tag="gpus"):
@@ -420,9 +450,10 @@ class AttachStarted(Request, tag="attach_started"):
 
 
 AnyRequest = (
-    Submit | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | Show | Why
-    | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit | Pause | Resume
-    | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles | ProfilesForget | GpuAdd | GpuRemove
-    | GpuDrain | GpuResume | ClusterCheck | ConfigGet | ConfigSet | Status | PageStart | PageStop
-    | PageStatus | Hello | Shutdown | Attach | AttachStarted
+    Submit | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
+    | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
+    | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles
+    | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | ClusterCheck | ConfigGet
+    | ConfigSet | Status | PageStart | PageStop | PageStatus | Hello | Shutdown | Attach
+    | AttachStarted
 )  # fmt: skip

@@ -47,10 +47,10 @@ def batch(args: Args) -> int:
     """Queue the jobs of a file, and wait for them unless told not to."""
     path = _path(args)
     source = os.path.basename(path)
-    entries, size = _entries(path, source, args)
+    entries, size = read_entries(path, source, args)
     if not entries:
         raise UsageError(f"{source} has no jobs in it", "write a row for each")
-    group = args["group"] or _new_group(source)
+    group = args["group"] or new_group(source)
     environment = submitted_environment()
     here = current_directory()
     jobs = _planned(args, source, entries, size, (here, environment, group))
@@ -72,7 +72,7 @@ def _path(args: Args) -> str:
 # ---------------------------------------------------------------------- reading
 
 
-def _entries(path: str, source: str, args: Args) -> tuple[list[Entry], int | None]:
+def read_entries(path: str, source: str, args: Args) -> tuple[list[Entry], int | None]:
     """What the file says, and the size of its batches if it is worked off in batches."""
     from stoker.batch.csv_file import decoded
 
@@ -130,7 +130,8 @@ def _is_file(directory: str, name: str) -> bool:
     return os.path.isfile(path)
 
 
-def _new_group(source: str) -> str:
+def new_group(source: str) -> str:
+    """A group for the jobs of a file, which no other has."""
     stem = "".join(c for c in os.path.splitext(source)[0] if c.isprintable())[:100]
     return f"{stem or 'batch'}-{os.urandom(3).hex()}"
 
@@ -169,7 +170,7 @@ def _queue_and_follow(
 
     with Client() as client:
         client.connect()
-        _number(client, jobs)
+        number(client, jobs)
         if args["no_wait"]:
             return _print_ids(args, queue(client, jobs, source, common), group)
         with Following(list(dict.fromkeys(job.fields["group"] for job in jobs))) as following:
@@ -192,7 +193,7 @@ def _queue_and_follow(
     return int(any(job["state"] != "succeeded" for job in ended))
 
 
-def _number(client: Client, jobs: list[PlannedJob]) -> None:
+def number(client: Client, jobs: list[PlannedJob]) -> None:
     """Give `--id=N` to the commands that take it."""
     from stoker.cli.batching.queueing import take_numbers
 

@@ -16,7 +16,7 @@ SECTIONS = (
     ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
     (
         "The queue and the machine",
-        ("status", "top", "pause", "resume", "gpus", "profiles", "config", "daemon"),
+        ("status", "top", "pause", "resume", "groups", "gpus", "profiles", "config", "daemon"),
     ),
     ("The page", ("web", "token")),
     ("Help", ("help", "completion")),

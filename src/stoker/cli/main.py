@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # is imported only when the verb is used.
 VERBS = (
     "status", "top", "add", "run", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait",
-    "cancel", "retry", "hold", "release", "edit", "rm", "pause", "resume",
+    "cancel", "retry", "hold", "release", "edit", "rm", "pause", "resume", "groups",
     "gpus", "profiles", "cluster", "config", "daemon", "web", "token", "completion", "help",
 )  # fmt: skip
 

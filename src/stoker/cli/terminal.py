@@ -151,21 +151,61 @@ class Cell:
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, indent: str = "") -> str:
     """Aligned columns that fit the terminal; columns that are empty in every row are left out."""
-    shown = [i for i in range(len(columns)) if any(row[i].text for row in rows)]
+    cells = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    texts = [[cell.text for cell in column] for column in cells]
+    colours = [[cell.colour for cell in column] for column in cells]
+    return table_of_columns(columns, texts, colours, indent=indent)
+
+
+def table_of_columns(
+    columns: Sequence[Column],
+    texts: Sequence[list[str]],
+    colours: Sequence[list[str] | None],
+    *,
+    indent: str = "",
+) -> str:
+    """The same of whole columns, in which the text is printable: quick, however long they are."""
+    shown = [i for i in range(len(columns)) if any(texts[i])]
     width = terminal_width()
     colour = wants_colour()
+    plain = {i: "".join(texts[i]).isascii() for i in shown}
     widths = {
-        i: max(len(columns[i].title), *(width_of(row[i].text) for row in rows)) for i in shown
+        i: max(len(columns[i].title), *map(len if plain[i] else width_of, texts[i])) for i in shown
     }
     if width is not None:
         _shrink(columns, widths, width - len(indent) - 2 * (len(shown) - 1))
-    lines = [
-        painted(
-            _line([Cell(columns[i].title) for i in shown], columns, widths, False), "dim", colour
-        )
-    ]
-    lines += [_line([row[i] for i in shown], columns, widths, colour) for row in rows]
-    return "".join(f"{indent}{line}\n" for line in lines)
+    titles = [_laid_out([columns[i].title], columns[i], widths[i], True)[0] for i in shown]
+    lines = [painted("  ".join(titles).rstrip(), "dim", colour)]
+    laid_out = []
+    for i in shown:
+        column = _laid_out(texts[i], columns[i], widths[i], plain[i])
+        paints = colours[i]
+        if colour and paints is not None and any(paints):
+            column = [_painted(*one) for one in zip(column, paints, strict=True)]
+        laid_out.append(column)
+    lines += [line.rstrip() for line in map("  ".join, zip(*laid_out, strict=True))]
+    return "".join([f"{indent}{line}\n" for line in lines])
+
+
+def _laid_out(texts: list[str], column: Column, width: int, plain: bool) -> list[str]:
+    """Texts cut or filled to a width; `plain` ones have letters of one column each."""
+    if plain:
+        cut = [text if len(text) <= width else clipped(text, width) for text in texts]
+        return [text.rjust(width) for text in cut] if column.right else [
+            text.ljust(width) for text in cut
+        ]  # fmt: skip
+    found = []
+    for text in texts:
+        kept = clipped(text, width)
+        space = " " * (width - width_of(kept))
+        found.append(space + kept if column.right else kept + space)
+    return found
+
+
+def _painted(text: str, colour: str) -> str:
+    """The text in a colour, the space around it in none."""
+    bare = text.strip(" ")
+    return text.replace(bare, painted(bare, colour, True), 1) if colour and bare else text
 
 
 def _shrink(columns: Sequence[Column], widths: dict[int, int], available: int) -> None:
@@ -186,16 +226,3 @@ def _shrink(columns: Sequence[Column], widths: dict[int, int], available: int) -
             cut = min(excess, widths[widest] - floor)
             widths[widest] -= cut
             excess -= cut
-
-
-def _line(
-    cells: Sequence[Cell], columns: Sequence[Column], widths: dict[int, int], colour: bool
-) -> str:
-    parts = []
-    for position, (i, cell) in enumerate(zip(widths, cells, strict=True)):
-        text = clipped(cell.text, widths[i])
-        space = " " * (widths[i] - width_of(text))
-        last = position == len(cells) - 1
-        shown = painted(text, cell.colour, colour)
-        parts.append(space + shown if columns[i].right else shown if last else shown + space)
-    return "  ".join(parts).rstrip()

@@ -14,6 +14,7 @@ from stoker.core.forecast import expected_starts
 from stoker.core.model import QUEUED, JobState
 from stoker.core.reasons import outcome_words, words
 from stoker.core.state import State
+from stoker.daemon import sweep_tables
 from stoker.daemon.loop import Rounds
 from stoker.daemon.server import Connection
 from stoker.daemon.show import Expect, Reasons, counts
@@ -116,6 +117,28 @@ class Browsing:
         ids = [start.job_id for start in starts]
         self._read(lambda: self.browser.names(ids), found, connection)
 
+    def groups(self, connection: Connection) -> None:
+        """See api.messages.Groups."""
+
+        def found(counts: dict[str, dict[str, int]]) -> None:
+            known = self.rounds.state.groups
+            bare = [g for g in known.values() if g.name not in counts]
+            names = [g.name for g in bare if g.paused or g.max_running is not None]
+            answer = []
+            for name in [*names, *counts]:
+                group = known.get(name)
+                answer.append(
+                    {
+                        "group": name,
+                        "paused": group is not None and group.paused,
+                        "max_running": None if group is None else group.max_running,
+                        "counts": counts.get(name, {}),
+                    }
+                )
+            connection.answer(groups=answer)
+
+        self._read(self.browser.groups, found, connection)
+
     def sweeps(self, request: msg.Sweeps, connection: Connection) -> None:
         """See api.messages.Sweeps."""
         self._read(
@@ -141,6 +164,27 @@ class Browsing:
         """GPUs by the names that people know them by."""
         for row in rows:
             row["gpus"] = self.rounds.state.shown_gpus(row["gpus"])
+
+    def sweep_table(
+        self, request: msg.SweepTable, attempts_root: str, connection: Connection
+    ) -> None:
+        """See api.messages.SweepTable."""
+
+        def read() -> dict[str, Any]:
+            table = self.browser.sweep_table(request.sweep, in_full=request.in_full)
+            if request.in_full:
+                sweep_tables.with_launches(table["columns"], attempts_root)
+            return table
+
+        def found(table: dict[str, Any]) -> None:
+            state, engine = self.rounds.state, self.rounds.engine
+            columns = table["columns"]
+            sweep_tables.with_names_of_gpus(columns, state)
+            if request.in_full:
+                sweep_tables.with_reasons(columns, state, starts_nothing=engine.starts_nothing)
+            connection.answer(**table)
+
+        self._read(read, found, connection)
 
     def _known(self) -> Known:
         state = self.rounds.state

@@ -103,8 +103,11 @@ class Handlers:
                 self._ask(orders.pause(group, views), connection)
             case msg.Resume(group=group):
                 self._ask(orders.resume(group, views), connection)
-            case msg.LimitGroup(group=group, max_running=most):
-                self._ask(orders.limit_group(group, most), connection)
+            case msg.Groups():
+                self.browsing.groups(connection)
+            case msg.LimitGroup(group=group, max_running=most, known_only=known_only):
+                wish = orders.limit_group(group, most, known_only=known_only)
+                self._ask(wish, connection)
             case msg.GpuAdd(gpus=gpus):
                 self._ask(devices.add(gpus), connection, "gpus")
             case msg.GpuRemove(gpus=gpus):
@@ -136,6 +139,8 @@ class Handlers:
                 self.browsing.forecast(request, connection)
             case msg.Sweeps():
                 self.browsing.sweeps(request, connection)
+            case msg.SweepTable():
+                self.browsing.sweep_table(request, str(self.attempts), connection)
             case msg.SweepPoints():
                 self.browsing.sweep_points(request, connection)
             case msg.Show(select=select):

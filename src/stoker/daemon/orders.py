@@ -202,10 +202,16 @@ def resume(group: str | None, views: Views) -> Wish:
     return wish
 
 
-def limit_group(group: str, max_running: int | None) -> Wish:
+def limit_group(group: str, max_running: int | None, *, known_only: bool) -> Wish:
     """Let at most so many of a group run at a time."""
     name = label(group)
-    return lambda state: Decided([ev.GroupLimited(state.now_ms, name, max_running)])
+
+    def wish(state: State) -> Decided:
+        if known_only:
+            _check_group(name, state)
+        return Decided([ev.GroupLimited(state.now_ms, name, max_running)])
+
+    return wish
 
 
 def _check_group(group: str | None, state: State) -> None:

@@ -200,10 +200,8 @@ class Shower:
     def _logs(
         self, launch: dict[str, Any], job_id: int, attempt: int
     ) -> tuple[str | None, str | None]:
-        if attempt == 0:
-            return None, None
-        log = launch.get("out") or log_found(self._root, job_id, attempt)
-        return log, launch.get("err")
+        log = log_of(launch, self._root, job_id, attempt)
+        return log, None if log is None else launch.get("err")
 
 
 def endings(views: Views, job_ids: Iterable[int]) -> list[dict[str, Any]]:
@@ -354,6 +352,13 @@ def _cluster(place: str | None) -> dict[str, str | None] | None:
         return None
     slurm_id, _, node = place.partition(" ")
     return {"id": slurm_id, "node": node or None}
+
+
+def log_of(launch: dict[str, Any], root: str, job_id: int, attempt: int) -> str | None:
+    """Where an attempt's output is; None if there was no attempt yet."""
+    if attempt == 0:
+        return None
+    return launch.get("out") or log_found(root, job_id, attempt)
 
 
 def display_command(launch: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +48,7 @@ def submission(
         defaults,
         cluster,
     )
-    drafts = [maker.draft(job) for job in request.jobs]
+    asked = [maker.draft(job) for job in request.jobs]
     for text in dict.fromkeys(maker.warnings):
         warn(text)
 
@@ -57,6 +57,7 @@ def submission(
             taken = views.submission(request.token)
             if taken is not None:
                 return Decided([], taken)
+        drafts = asked if request.seen is None else _untaken(asked, request.seen, state, views)
         events: list[ev.Event] = list(_declared_by_naming(state, drafts))
         known = set(state.gpus) | {e.gpu for e in events if isinstance(e, ev.GpuAdded)}
         checked: set[Need] = set()
@@ -355,6 +356,28 @@ def _standing_of(
             unmet.append(requirement)
             skip = [ev.JobSkipped(state.now_ms, own_id, required, JobState(ended_as))]
     return tuple(unmet), skip
+
+
+def _untaken(
+    drafts: Sequence[Draft], seen: Mapping[str, int], state: State, views: Views
+) -> list[Draft]:
+    """The drafts whose points have got no job since they were looked at; each point once.
+
+    A point that somebody queues in this very turn is in no record yet.
+    """
+    points = [draft.launch.point for draft in drafts if draft.launch.point is not None]
+    latest = {point: job_id for point, (job_id, _) in views.at_points(points).items()}
+    this_turn = {e.launch.point for e in state.change.submitted if e.launch is not None}
+    found = []
+    for draft in drafts:
+        point = draft.launch.point
+        if point is not None:
+            job_id = latest.get(point)
+            if point in this_turn or job_id != seen.get(point) or job_id in state.jobs:
+                continue
+            this_turn.add(point)
+        found.append(draft)
+    return found
 
 
 def _declared_by_naming(state: State, drafts: list[Draft]) -> list[ev.GpuAdded]:

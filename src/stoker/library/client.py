@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from stoker.api.client import Client as Connection
 from stoker.api.client import ConnectionLost, NoAnswerYet
@@ -20,6 +20,9 @@ from stoker.core.model import FINAL
 from stoker.errors import Unavailable, Unreachable, UsageError
 from stoker.library.channel import whole_answers
 from stoker.library.options import Fields, job_fields, surroundings
+
+if TYPE_CHECKING:
+    from stoker.library.many import QueuedBatch, QueuedSweep
 
 Job = dict[str, Any]
 
@@ -84,6 +87,96 @@ class Client:
         except KeyboardInterrupt:
             self.cancel(job_id)
             raise
+
+    # --- queueing many ---
+
+    def sweep(
+        self,
+        command: str | Sequence[str] | None = None,
+        params: Mapping[str | tuple[str, ...], Any] | None = None,
+        *,
+        file: str | os.PathLike[str] | None = None,
+        samples: int | None = None,
+        seed: int = 0,
+        shuffle: bool = False,
+        where: str | Sequence[str] = (),
+        repeat: Mapping[str, int] | None = None,
+        style: str = "flags",
+        rerun: str | None = None,
+        max_running: int | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> QueuedSweep:
+        """Queue a parameter space, a job a point, as `stoker sweep` does.
+
+        Values are a list, a range, text as on the command line ("loguniform(1e-6,1e-2)"), or a
+        dictionary as in a sweep file; a tuple of names has a list of tuples, which go together.
+        The answer has the sweep's `name` (the group of its jobs) and the `ids` that were queued.
+        """
+        from stoker.library import many
+
+        wish = many.SweepWish(
+            command, params or {}, file, samples, seed, shuffle, where, repeat, style, rerun,
+            max_running, name, options,
+        )  # fmt: skip
+        with self._lock, whole_answers(self._connection):
+            return many.sweep(self._connection, wish)
+
+    def sweeps(self) -> list[dict[str, Any]]:
+        """The sweeps, the newest first: `sweep`, `points`, `counts` by state, `varied`."""
+        found: list[dict[str, Any]] = self.call("sweeps", limit=100_000)["sweeps"]
+        return found
+
+    def sweep_points(self, sweep: str) -> list[Job]:
+        """What came of a sweep: the latest job of each point, with its `params`."""
+        columns = self.call("sweep_table", sweep=sweep, in_full=True)["columns"]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def feed(
+        self,
+        lines: str | os.PathLike[str] | Iterable[str],
+        *,
+        group: str | None = None,
+        **options: Any,
+    ) -> list[Job]:
+        """Queue a command a line and return when the last has ended, as `stoker feed` does.
+
+        Text, a path or a list is looked at as a whole before anything is queued; of an iterator
+        each line is queued as it comes. Ctrl-C cancels what has not ended.
+        """
+        from stoker.library import many
+
+        group = group or f"feed-{os.urandom(4).hex()}"
+        ids: list[int] = []
+        try:
+            for some in many.commands(lines):
+                jobs = [{"command": text, "group": group, **options} for text in some]
+                ids += self.add_many(jobs)
+            return self.wait(ids) if ids else []
+        except KeyboardInterrupt:
+            if ids:
+                self.cancel(group=group)
+            raise
+
+    def batch(
+        self,
+        source: str | os.PathLike[str] | Iterable[Mapping[str, Any]],
+        *,
+        num: int | None = None,
+        header: int | None = 0,
+        template: str | None = None,
+        **options: Any,
+    ) -> QueuedBatch:
+        """Queue all jobs of a file or of rows, or none, as `stoker batch --no-wait` does.
+
+        A row is a dictionary with a `command` and options, as in a file of JSON lines; options
+        given here are for those rows that do not say otherwise. `num` works them off in batches.
+        """
+        from stoker.library import many
+
+        reading = {"header": None if header == 0 else (header,), "template": template}
+        with self._lock, whole_answers(self._connection):
+            return many.batch(self._connection, source, num, reading, options)
 
     # --- looking ---
 
@@ -198,6 +291,11 @@ class Client:
     def resume(self, group: str | None = None) -> None:
         """Undo `pause`."""
         self.call("resume", group=group)
+
+    def groups(self) -> list[dict[str, Any]]:
+        """The groups, the newest last: `group`, `paused`, `max_running`, `counts` by state."""
+        found: list[dict[str, Any]] = self.call("groups")["groups"]
+        return found
 
     def limit_group(self, group: str, max_running: int | None) -> None:
         """Let at most so many of a group's jobs run at a time; None lifts the limit."""

@@ -20,6 +20,7 @@ from typing import Any
 
 from stoker.core.model import ACTIVE, FINAL
 from stoker.errors import Unavailable
+from stoker.store import sweep_table
 from stoker.store.named_sql import queries
 
 LONGEST_S = 5.0
@@ -154,18 +155,26 @@ class Browser:
         with self._one_moment():
             return {row["id"]: row["name"] for row in self._rows(job_ids)}
 
+    def groups(self) -> dict[str, dict[str, int]]:
+        """How many jobs of each group are in each state; the group with the newest job last."""
+        latest: dict[str, int] = {}
+        counts: dict[str, dict[str, int]] = {}
+        with self._one_moment():
+            for name, state, count, last_id in self._run(self._sql["group_counts"], ()):
+                counts.setdefault(name, {})[state] = count
+                latest[name] = max(last_id, latest.get(name, 0))
+        return {name: counts[name] for name in sorted(counts, key=latest.__getitem__)}
+
     def sweeps(self, limit: int) -> list[dict[str, Any]]:
         """The sweeps, the newest first, with the states of their points."""
         found = []
         with self._one_moment():
             for name, last_id in self._run(self._sql["sweep_names"], (limit,)).fetchall():
-                counts = dict(self._run(self._sql["sweep_counts"], (name,)).fetchall())
                 [last] = self._rows([last_id])
                 found.append(
                     {
                         "sweep": name,
-                        "points": sum(counts.values()),
-                        "counts": counts,
+                        **sweep_table.outline(self._run(self._sql["sweep_states"], (name,))),
                         "last_id": last_id,
                         "submitted_at_ms": last["submitted_at_ms"],
                     }
@@ -190,6 +199,13 @@ class Browser:
             key for key, many, values in parameters if values > 1 or many < total or total == 1
         ]
         return {"points": points, "total": total, "counts": counts, "varied": varied}
+
+    def sweep_table(self, name: str, *, in_full: bool) -> dict[str, Any]:
+        """All points of a sweep, column by column; see api.messages.SweepTable."""
+        more = ", j.attempt, j.submitted_at_ms, j.launch, j.cause, j.detail" if in_full else ""
+        with self._one_moment():
+            query = self._sql["sweep_jobs"].format(more=more)
+            return sweep_table.table(self._run(query, (name,)), in_full=in_full)
 
     # ------------------------------------------------------------------ their parts
 

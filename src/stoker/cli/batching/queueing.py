@@ -87,7 +87,7 @@ def _queue_in_parts(client: Client, jobs: list[PlannedJob], common: dict[str, An
         released = [i for i, job in zip(ids, jobs, strict=True) if not job.fields.get("hold")]
         _release(client, released)
     except BaseException:
-        _take_back(ids)
+        _take_back(client, ids)
         raise
     return ids
 
@@ -120,15 +120,16 @@ def _release(client: Client, ids: list[int]) -> None:
             pass  # The daemon had done it before it went away.
 
 
-def _take_back(ids: list[int]) -> None:
+def _take_back(client: Client, ids: list[int]) -> None:
     """None of them has run: they are held."""
     if not ids:
         return
     select = {"ids": ranges(ids)}
     try:
-        with Client(autostart=False) as client:
-            client.call("cancel", select=select)
-            client.call("remove", select=select)
+        # On a connection of its own: an answer may still be under way on the other.
+        with Client(client.home, autostart=False) as fresh:
+            fresh.call("cancel", select=select)
+            fresh.call("remove", select=select)
     except StokerError:
         pass
 

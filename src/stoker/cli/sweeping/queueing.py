@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from stoker.api.client import Client
@@ -25,7 +25,7 @@ from stoker.quantities import MAX_LABEL_CHARS
 from stoker.sweep import identity, notation, sweepfile
 from stoker.sweep.axes import Axis
 from stoker.sweep.points import Choosing, Repeat, Space, chosen
-from stoker.sweep.template import Template, Text
+from stoker.sweep.template import Style, Template, Text
 from stoker.sweep.values import Point, parameter_name
 
 if TYPE_CHECKING:
@@ -42,13 +42,26 @@ def sweep(args: Args) -> int:
         _show_plan(plan, args["json"])
         return 0
     with Client() as client:
-        queued = _queue(client, plan, args)
+        queued = queue(client, plan, args["rerun"], args["max_running"])
     _tell(plan, queued, args["json"])
     return 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Wish:
+    """A sweep as it was asked for, by whichever front end."""
+
+    space: Space
+    choosing: Choosing
+    words: Sequence[str]  # the command: one for the shell, or several
+    style: Style
+    name: str | None
+    request: dict[str, Any]  # a submission with one job: what all points share
+    files: dict[str, str]  # out and err, with places for parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
     """A sweep that is fine as far as can be told without the daemon."""
 
     name: str
@@ -59,7 +72,7 @@ class _Plan:
 
 
 @dataclass(slots=True)
-class _Queued:
+class Queued:
     """What became of the points."""
 
     ids: list[int] = field(default_factory=list)
@@ -71,58 +84,76 @@ class _Queued:
 # ---------------------------------------------------------------------- what is to be queued
 
 
-def _planned(args: Args) -> _Plan:
+def _planned(args: Args) -> Plan:
     file = sweepfile.read(args["file"], os.environ) if args["file"] is not None else None
     space = Space(_axes(args, file), Repeat(*args["repeat"]) if args["repeat"] else None)
+    asked = Choosing(args["samples"], None, args["shuffle"], args["seed"] or 0, args["where"])
+    made = plan(
+        Wish(
+            space,
+            choosing(file, asked, args["file"]),
+            args["command"] or (file.command if file is not None else ()),
+            args["style"] or "flags",
+            args["name"] or (file.name if file is not None else None),
+            _request(args),
+            {key: args[key] for key in ("out", "err") if args[key] is not None},
+        )
+    )  # fmt: skip
+    if file is not None and file.without_effect:
+        say(f"stoker: no effect here: {', '.join(file.without_effect)}")
+    return made
+
+
+def plan(wish: Wish) -> Plan:
+    """The points and their jobs; UsageError for what makes no sense."""
+    space = wish.space
     if not space.names:
         raise UsageError("no parameter was given", "write e.g. lr=0.1,0.01 before the --")
     if space.repeat is not None:
         parameter_name(space.repeat.name)
-    choosing = _choosing(args, file)
-    words = args["command"] or (file.command if file is not None else ())
-    if not words:
+    if not wish.words:
         raise UsageError("no command was given", "put it after --, e.g. -- python train.py")
-    command_fields(list(words))
-    template = Template(words, space.names, args["style"] or "flags")
-    request = _request(args)
+    command_fields(list(wish.words))
+    template = Template(wish.words, space.names, wish.style)
+    request = dict(wish.request)
     cwd: str = request["cwd"]
-    name = args["name"] or (file.name if file is not None else None)
-    name = name or identity.sweep_name(template.key, cwd, space.names)
-    points = chosen(space, choosing)
+    name = wish.name or identity.sweep_name(template.key, cwd, space.names)
+    points = chosen(space, wish.choosing)
     base = {**request.pop("jobs")[0], "group": name}
-    names, jobs = _jobs(args, space, points, template, base, cwd)
+    names, jobs = _jobs(wish, points, template, base, cwd)
     _require_programs(jobs, request, base)
-    if file is not None and file.without_effect:
-        say(f"stoker: no effect here: {', '.join(file.without_effect)}")
-    wanted = choosing.samples
+    wanted = wish.choosing.samples
     if wanted is not None and space.repeat is not None:
         wanted *= space.repeat.count
-    return _Plan(name, request, names, jobs, wanted)
+    return Plan(name, request, names, jobs, wanted)
 
 
 def _axes(args: Args, file: sweepfile.SweepFile | None) -> tuple[Axis, ...]:
     """The file's parameters, then those of the command line, which replace the file's."""
     typed = [notation.parsed(word) for word in args["space"]]
     typed += [notation.of_words(words) for words in args["parameter"]]
-    replaced = {name for axis in typed for name in axis.names}
-    kept = [axis for axis in (file.axes if file else ()) if not replaced & set(axis.names)]
-    return (*kept, *typed)
+    return replaced(file, typed)
 
 
-def _choosing(args: Args, file: sweepfile.SweepFile | None) -> Choosing:
-    samples: int | None = args["samples"]
-    most = None
-    if file is not None:
-        if not file.at_random:
-            most = file.run_cap
-        elif samples is None:
-            samples = file.run_cap
-            if samples is None:
-                raise UsageError(
-                    f"{args['file']}: the method random has no end",
-                    "write run_cap: 40 there, or --samples 40 here",
-                )
-    return Choosing(samples, most, args["shuffle"], args["seed"] or 0, args["where"])
+def replaced(file: sweepfile.SweepFile | None, named: Sequence[Axis]) -> tuple[Axis, ...]:
+    """The parameters of a file, but for those that are named beside it."""
+    names = {name for axis in named for name in axis.names}
+    kept = [axis for axis in (file.axes if file else ()) if not names & set(axis.names)]
+    return (*kept, *named)
+
+
+def choosing(file: sweepfile.SweepFile | None, asked: Choosing, source: str) -> Choosing:
+    """Which points are taken: what a file says of that, under what is asked for."""
+    if file is None:
+        return asked
+    if not file.at_random:
+        return replace(asked, most=file.run_cap)
+    if asked.samples is None and file.run_cap is None:
+        raise UsageError(
+            f"{source}: the method random has no end",
+            "write run_cap: 40 there, or --samples 40 here",
+        )
+    return asked if asked.samples is not None else replace(asked, samples=file.run_cap)
 
 
 def _request(args: Args) -> dict[str, Any]:
@@ -134,14 +165,10 @@ def _request(args: Args) -> dict[str, Any]:
 
 
 def _jobs(
-    args: Args,
-    space: Space,
-    points: Sequence[Point],
-    template: Template,
-    base: dict[str, Any],
-    cwd: str,
+    wish: Wish, points: Sequence[Point], template: Template, base: dict[str, Any], cwd: str
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    files = {key: Text(args[key], space.names) for key in ("out", "err") if args[key] is not None}
+    space = wish.space
+    files = {key: Text(text, space.names) for key, text in wish.files.items()}
     for key, text in files.items():
         if text.is_fixed and len(points) > 1:
             raise UsageError(
@@ -184,32 +211,37 @@ def _require_programs(
 # ---------------------------------------------------------------------- queueing
 
 
-def _queue(client: Client, plan: _Plan, args: Args) -> _Queued:
+def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None) -> Queued:
+    """Queue the points that have no job yet, or are to have another."""
     found: dict[str, dict[str, Any]] = {}
     for part in _parts(plan.points):
         found |= client.call("points", points=part)["points"]
-    queued = _Queued()
+    queued = Queued()
     jobs = [
         job
         for point, job in zip(plan.points, plan.jobs, strict=True)
-        if _is_wanted(found.get(point, {}).get("state"), args["rerun"], queued)
+        if _is_wanted(found.get(point, {}).get("state"), rerun, queued)
     ]
     if jobs:
         settle_requirements(client, jobs[0])
         for key in ("after", "after_any"):
             for job in jobs[1:] if key in jobs[0] else ():
                 job[key] = jobs[0][key]
-    if args["max_running"] is not None:
+    if max_running is not None:
         # Before the first job is queued, so that there are never more.
-        client.call("limit_group", group=plan.name, max_running=args["max_running"])
+        client.call("limit_group", group=plan.name, max_running=max_running)
     for some in _parts(jobs):
-        # A submission that is cut off is repeated with the same token, and taken once.
+        # A submission that is cut off is repeated with the same token, and taken once. Points that
+        # somebody else has queued since they were looked at are left out.
         token = os.urandom(16).hex()
-        queued.ids += client.call("submit", **plan.request, jobs=some, token=token)["ids"]
+        seen = {job["point"]: found[job["point"]]["id"] for job in some if job["point"] in found}
+        ids = client.call("submit", **plan.request, jobs=some, seen=seen, token=token)["ids"]
+        queued.ids += ids
+        queued.unfinished += len(some) - len(ids)
     return queued
 
 
-def _is_wanted(state: str | None, rerun: str | None, queued: _Queued) -> bool:
+def _is_wanted(state: str | None, rerun: str | None, queued: Queued) -> bool:
     """Whether a point is queued, by the state of its latest job (None: it has none)."""
     if state is not None and state not in FINAL_STATES:
         queued.unfinished += 1
@@ -239,12 +271,12 @@ def _command(job: dict[str, Any]) -> str:
     return escaped(job["shell"]) if "shell" in job else escaped(shlex.join(job["argv"]))
 
 
-def _warn_of_few(plan: _Plan) -> None:
+def _warn_of_few(plan: Plan) -> None:
     if plan.asked_for is not None and len(plan.points) < plan.asked_for:
         say(f"stoker: there are only {_counted(len(plan.points))}, not {plan.asked_for}")
 
 
-def _show_plan(plan: _Plan, as_json: bool) -> None:
+def _show_plan(plan: Plan, as_json: bool) -> None:
     first = plan.jobs[:_SHOWN_IN_A_DRY_RUN]
     _warn_of_few(plan)
     if as_json:
@@ -260,7 +292,7 @@ def _show_plan(plan: _Plan, as_json: bool) -> None:
         say(f"and {more} more")
 
 
-def _tell(plan: _Plan, queued: _Queued, as_json: bool) -> None:
+def _tell(plan: Plan, queued: Queued, as_json: bool) -> None:
     _warn_of_few(plan)
     if as_json:
         answer = {

@@ -1,15 +1,18 @@
-"""What came of sweeps: `stoker sweep show` and `stoker sweep ls`."""
+"""What came of sweeps: `stoker sweep show` and `stoker sweep ls`.
+
+Sweeps may have very many points, so they come and are laid out column by column.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stoker.api.client import Client
 from stoker.api.jsonline import dumps
 from stoker.cli.jobtext import STATE_COLOURS, STATES, iso_times, now_ms
-from stoker.cli.terminal import Cell, Column, out, say, table
+from stoker.cli.terminal import Cell, Column, escaped, out, say, table, table_of_columns
 from stoker.errors import NotFound, UsageError
 from stoker.quantities import duration_text, local_moment_text, quoted
 from stoker.sweep.identity import PREFIX
@@ -17,10 +20,7 @@ from stoker.sweep.identity import PREFIX
 if TYPE_CHECKING:
     from stoker.cli.options import Args
 
-Job = dict[str, Any]
-
-# How many of the newest jobs are looked at for the newest sweep, further and further back.
-_LOOKING_BACK = (100, 10_000, 1_000_000)
+Sweep = dict[str, Any]
 
 
 def show(args: Args) -> int:
@@ -29,162 +29,134 @@ def show(args: Args) -> int:
         raise UsageError("--csv and --json can't both be had", "choose one")
     with Client() as client:
         name = _named(client, args["id"])
-        jobs = client.call("list", select={"group": name}, all=True)["jobs"]
-    rows = latest_by_point(jobs)
-    if not rows:
+        sweep = client.call("sweep_table", sweep=name, in_full=args["json"])
+    if not sweep["total"]:
         raise NotFound(f"there is no sweep {quoted(name)}", "see `stoker sweep ls`")
     if args["json"]:
-        out(dumps(_as_json(name, rows)) + "\n")
+        out(dumps(_as_json(name, sweep)) + "\n")
     elif args["csv"]:
-        out(_as_csv(rows))
+        out(_as_csv(sweep))
     else:
-        out(_as_table(rows))
-        say(_summary(rows))
+        out(_as_table(sweep))
+        say(_summary(sweep))
     return 0
 
 
 def _named(client: Client, word: str) -> str:
     """The name of the sweep that is meant by a name, by the id of one of its jobs, or by `last`."""
     if word == "last":
-        for limit in _LOOKING_BACK:
-            jobs = client.call("list", all=True, limit=limit)["jobs"]
-            newest = next((job for job in reversed(jobs) if _is_point(job)), None)
-            if newest is not None:
-                return str(newest["group"])
-            if len(jobs) < limit:
-                break
-        raise NotFound("there is no sweep yet", "`stoker sweep` queues one")
+        newest = client.call("sweeps", limit=1)["sweeps"]
+        if not newest:
+            raise NotFound("there is no sweep yet", "`stoker sweep` queues one")
+        return str(newest[0]["sweep"])
     if word.isascii() and word.isdigit():
         [job] = client.call("show", select={"ids": [word]})["jobs"]
-        if not _is_point(job):
+        if not job["group"] or not (job["point"] or "").startswith(PREFIX):
             raise NotFound(f"job {word} is not of a sweep", "see `stoker sweep ls`")
         return str(job["group"])
     return word
 
 
-def _is_point(job: Job) -> bool:
-    return bool(job["group"]) and (job["point"] or "").startswith(PREFIX)
-
-
-def latest_by_point(jobs: Iterable[Job]) -> list[Job]:
-    """The latest job of each point, in the order in which the points were first queued."""
-    rows: dict[str, Job] = {}
-    for job in sorted(jobs, key=lambda job: int(job["id"])):
-        if _is_point(job):
-            rows[job["point"]] = job
-    return list(rows.values())
-
-
-def varied(rows: Sequence[Job]) -> list[str]:
-    """The parameters that differ between points; all of them if there is but one point."""
-    values: dict[str, set[str]] = {}
-    for row in rows:
-        for name, value in row["params"].items():
-            values.setdefault(name, set()).add(json.dumps(value, sort_keys=True))
-    if len(rows) == 1:
-        return list(values)
-    everywhere = {name: all(name in row["params"] for row in rows) for name in values}
-    return [name for name, seen in values.items() if len(seen) > 1 or not everywhere[name]]
-
-
-def run_time_ms(job: Job, now: int) -> int | None:
-    """How long a point's job has run, or ran."""
-    started: int | None = job["started_at_ms"]
-    ended: int | None = job["ended_at_ms"]
-    if started is None:
-        return None
-    return max(0, (now if ended is None else ended) - started)
+def _run_times_ms(columns: dict[str, list[Any]]) -> list[int | None]:
+    """How long each point's job has run, or ran."""
+    now = now_ms()
+    return [
+        None if began is None else max(0, (now if ended is None else ended) - began)
+        for began, ended in zip(columns["started_at_ms"], columns["ended_at_ms"], strict=True)
+    ]
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    return str(value) if type(value) is int else json.dumps(value, ensure_ascii=False)
+
+
+def _texts(sweep: Sweep, name: str) -> list[str]:
+    """The values of a parameter as text; nothing where a point does not have it."""
+    texts = [_text(value) for value in sweep["params"][name]]
+    for row in sweep["absent"].get(name, ()):
+        texts[row] = ""
+    return texts
 
 
 # ---------------------------------------------------------------------- one sweep
 
 
-def _as_table(rows: Sequence[Job]) -> str:
-    names = varied(rows)
-    columns = [Column("ID", right=True), Column("STATE")]
-    columns += [Column(name, least=6) for name in names]
-    columns += [Column("TIME", right=True), Column("GPUS", least=4), Column("EXIT", right=True)]
-    now = now_ms()
-    cells = []
-    for job in rows:
-        ran = run_time_ms(job, now)
-        cells.append(
-            [
-                Cell(str(job["id"])),
-                Cell(job["state"], STATE_COLOURS.get(job["state"], "")),
-                *(Cell(_text(job["params"][n]) if n in job["params"] else "") for n in names),
-                Cell("" if ran is None else duration_text(ran)),
-                Cell(",".join(job["gpus"])),
-                Cell(_exit(job)),
-            ]
-        )
-    return table(columns, cells)
+def _as_table(sweep: Sweep) -> str:
+    names, columns = sweep["varied"], sweep["columns"]
+    titles = [Column("ID", right=True), Column("STATE")]
+    titles += [Column(escaped(name), least=6) for name in names]
+    titles += [Column("TIME", right=True), Column("GPUS", least=4), Column("EXIT", right=True)]
+    texts = [
+        [str(job_id) for job_id in columns["id"]],
+        columns["state"],
+        *([escaped(text) for text in _texts(sweep, name)] for name in names),
+        ["" if ran is None else duration_text(ran) for ran in _run_times_ms(columns)],
+        [",".join(gpus) for gpus in columns["gpus"]],
+        [_exit(*how) for how in zip(columns["exit_code"], columns["signal"], strict=True)],
+    ]
+    colours: list[list[str] | None] = [None] * len(titles)
+    colours[1] = [STATE_COLOURS.get(state, "") for state in columns["state"]]
+    return table_of_columns(titles, texts, colours)
 
 
-def _exit(job: Job) -> str:
-    if job["signal"]:
-        return f"signal {job['signal']}"
-    return "" if job["exit_code"] is None else str(job["exit_code"])
+def _exit(code: int | None, signal: int | None) -> str:
+    if signal:
+        return f"signal {signal}"
+    return "" if code is None else str(code)
 
 
-def _counts(rows: Iterable[Job]) -> dict[str, int]:
-    found = dict.fromkeys(STATES, 0)
-    for row in rows:
-        found[row["state"]] += 1
-    return {state: count for state, count in found.items() if count}
+def _counts(counts: dict[str, int]) -> dict[str, int]:
+    """Counts in the order in which states follow each other."""
+    return {state: counts[state] for state in STATES if counts.get(state)}
 
 
-def _summary(rows: Sequence[Job]) -> str:
-    counts = ", ".join(f"{count} {state}" for state, count in _counts(rows).items())
-    return f"{len(rows)} point{'' if len(rows) == 1 else 's'}: {counts}"
+def _summary(sweep: Sweep) -> str:
+    counts = ", ".join(f"{count} {state}" for state, count in _counts(sweep["counts"]).items())
+    return f"{sweep['total']} point{'' if sweep['total'] == 1 else 's'}: {counts}"
 
 
-def _as_csv(rows: Sequence[Job]) -> str:
+def _as_csv(sweep: Sweep) -> str:
     import csv
     import io
 
-    names = varied(rows)
+    names, columns = sweep["varied"], sweep["columns"]
     own = ("id", "state", "run_time_s", "gpus", "exit_code", "signal")
     titles = [f"param_{name}" if name in own else name for name in names]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*own[:2], *titles, *own[2:]])
-    now = now_ms()
-    for job in rows:
-        ran = run_time_ms(job, now)
-        params = job["params"]
-        writer.writerow(
-            [
-                job["id"],
-                job["state"],
-                *(_text(params[name]) if name in params else "" for name in names),
-                "" if ran is None else f"{ran / 1000:.3f}",
-                ",".join(job["gpus"]),
-                "" if job["exit_code"] is None else job["exit_code"],
-                job["signal"] or "",
-            ]
+    writer.writerows(
+        zip(
+            columns["id"],
+            columns["state"],
+            *(_texts(sweep, name) for name in names),
+            ["" if ran is None else f"{ran / 1000:.3f}" for ran in _run_times_ms(columns)],
+            [",".join(gpus) for gpus in columns["gpus"]],
+            ["" if code is None else code for code in columns["exit_code"]],
+            [number or "" for number in columns["signal"]],
+            strict=True,
         )
+    )
     return text.getvalue()
 
 
-def _as_json(name: str, rows: Sequence[Job]) -> dict[str, Any]:
-    now = now_ms()
-    points = []
-    for job in rows:
-        ran = run_time_ms(job, now)
-        kept = ("id", "state", "params", "gpus", "exit_code", "signal", "reason", "command",
-                "attempt", "submitted_at_ms", "started_at_ms", "ended_at_ms", "log")  # fmt: skip
-        point = iso_times({key: job[key] for key in kept})
-        points.append(point | {"run_time_s": None if ran is None else ran / 1000})
+def _as_json(name: str, sweep: Sweep) -> dict[str, Any]:
+    columns = sweep["columns"]
+    kept = ("id", "state", "params", "gpus", "exit_code", "signal", "reason", "command",
+            "attempt", "submitted_at_ms", "started_at_ms", "ended_at_ms", "log")  # fmt: skip
+    rows = zip(*(columns[key] for key in kept), strict=True)
+    points = [
+        iso_times(dict(zip(kept, row, strict=True)))
+        | {"run_time_s": None if ran is None else ran / 1000}
+        for row, ran in zip(rows, _run_times_ms(columns), strict=True)
+    ]
     return {
         "schema": 1,
         "sweep": name,
-        "counts": _counts(rows),
-        "varied": varied(rows),
+        "counts": _counts(sweep["counts"]),
+        "varied": sweep["varied"],
         "points": points,
     }
 
@@ -193,29 +165,28 @@ def _as_json(name: str, rows: Sequence[Job]) -> dict[str, Any]:
 
 
 def ls(args: Args) -> int:
-    """List all sweeps."""
+    """List all sweeps, the newest last."""
     with Client() as client:
-        jobs = client.call("list", all=True)["jobs"]
-    groups: dict[str, list[Job]] = {}
-    for job in jobs:
-        if _is_point(job):
-            groups.setdefault(job["group"], []).append(job)
-    sweeps = {name: latest_by_point(members) for name, members in groups.items()}
-    in_order = sorted(sweeps.items(), key=lambda item: int(item[1][-1]["id"]))
+        sweeps = client.call("sweeps", limit=100_000)["sweeps"][::-1]
     if args["json"]:
         listed = [
-            {"sweep": name, "points": len(rows), "counts": _counts(rows), "varied": varied(rows)}
-            for name, rows in in_order
+            {
+                "sweep": sweep["sweep"],
+                "points": sweep["points"],
+                "counts": _counts(sweep["counts"]),
+                "varied": sweep["varied"],
+            }
+            for sweep in sweeps
         ]
         out(dumps({"schema": 1, "sweeps": listed}) + "\n")
-    elif not in_order:
+    elif not sweeps:
         say("no sweeps")
     else:
-        out(_sweeps_table(in_order))
+        out(_sweeps_table(sweeps))
     return 0
 
 
-def _sweeps_table(sweeps: Sequence[tuple[str, list[Job]]]) -> str:
+def _sweeps_table(sweeps: Sequence[Sweep]) -> str:
     columns = (
         Column("SWEEP", least=8),
         Column("POINTS", right=True),
@@ -225,15 +196,16 @@ def _sweeps_table(sweeps: Sequence[tuple[str, list[Job]]]) -> str:
     )
     now = now_ms()
     cells = []
-    for name, rows in sweeps:
-        states = ", ".join(f"{count} {state}" for state, count in _counts(rows).items())
+    for sweep in sweeps:
+        counts = _counts(sweep["counts"])
+        states = ", ".join(f"{count} {state}" for state, count in counts.items())
         cells.append(
             (
-                Cell(name, "bold"),
-                Cell(str(len(rows))),
-                Cell(states, "red" if "failed" in states or "lost" in states else ""),
-                Cell(", ".join(varied(rows))),
-                Cell(local_moment_text(rows[-1]["submitted_at_ms"], now)),
+                Cell(sweep["sweep"], "bold"),
+                Cell(str(sweep["points"])),
+                Cell(states, "red" if "failed" in counts or "lost" in counts else ""),
+                Cell(", ".join(sweep["varied"])),
+                Cell(local_moment_text(sweep["submitted_at_ms"], now)),
             )
         )
     return table(columns, cells)

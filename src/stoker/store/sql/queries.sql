@@ -317,3 +317,25 @@ FROM (SELECT max(id) AS id FROM jobs INDEXED BY jobs_grouped
 JOIN jobs AS j ON j.id = latest.id, json_each(j.params) AS p
 GROUP BY p.key
 ORDER BY min(p.id);
+
+-- name: sweep_jobs
+-- Every job of a sweep that is one of its points, in the order in which they were queued.
+SELECT j.point, j.params, j.id, j.state, j.exit_code, j.signal, j.ended_at_ms, a.gpus,
+       coalesce(a.started_at_ms, a.placed_at_ms){more}
+FROM jobs AS j INDEXED BY jobs_grouped
+LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
+WHERE j."group" = ? AND j.point GLOB 'sweep:*'
+ORDER BY j.id;
+
+-- name: sweep_states
+-- The same, with what an overview needs.
+SELECT j.point, j.params, j.state
+FROM jobs AS j INDEXED BY jobs_grouped
+WHERE j."group" = ? AND j.point GLOB 'sweep:*'
+ORDER BY j.id;
+
+-- name: group_counts
+SELECT "group", state, count(*), max(id)
+FROM jobs INDEXED BY jobs_grouped
+WHERE "group" IS NOT NULL
+GROUP BY "group", state;

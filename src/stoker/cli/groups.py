@@ -1,0 +1,119 @@
+"""`stoker groups`: what groups there are, and how many of each may run at a time."""
+
+from __future__ import annotations
+
+from stoker import quantities
+from stoker.api.client import Client
+from stoker.cli.jobtext import STATES
+from stoker.cli.options import JSON, Positional, Verb
+from stoker.cli.terminal import Cell, Column, out, say, table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoker.cli.options import Args
+
+_MOST = 1_000_000
+
+
+def list_groups(args: Args) -> int:
+    """List the groups, the newest last."""
+    with Client() as client:
+        groups = client.call("groups")["groups"]
+    for group in groups:
+        counts = group["counts"]
+        group["counts"] = {state: counts[state] for state in STATES if counts.get(state)}
+    if args["json"]:
+        from stoker.api.jsonline import dumps
+
+        out(dumps({"schema": 1, "groups": groups}) + "\n")
+    elif groups:
+        out(_table(groups))
+    else:
+        say("no groups")
+    return 0
+
+
+def _table(groups: list[dict[str, Any]]) -> str:
+    columns = (
+        Column("GROUP", least=12),
+        Column("LIMIT", right=True),
+        Column("STATES", least=20),
+        Column(""),
+    )
+    rows = []
+    for group in groups:
+        counts = group["counts"]
+        states = ", ".join(f"{count} {state}" for state, count in counts.items())
+        limit = group["max_running"]
+        rows.append(
+            (
+                Cell(group["group"], "bold"),
+                Cell("" if limit is None else str(limit)),
+                Cell(states, "red" if "failed" in counts or "lost" in counts else ""),
+                Cell("paused" if group["paused"] else "", "red"),
+            )
+        )
+    return table(columns, rows)
+
+
+def _limit_of(text: str) -> int | str:
+    """A number, or "none"."""
+    return "none" if text == "none" else quantities.whole_number(text, 1, _MOST)
+
+
+def limit_group(args: Args) -> int:
+    """Let at most so many of a group run, or as many as there is room for."""
+    group = args["group"]
+    most = None if args["n"] == "none" else args["n"]
+    with Client() as client:
+        client.call("limit_group", group=group, max_running=most, known_only=True)
+    if args["json"]:
+        from stoker.api.jsonline import dumps
+
+        out(dumps({"schema": 1, "group": group, "max_running": most}) + "\n")
+    elif most is None:
+        say(f"no limit for group {group} any more")
+    else:
+        say(f"at most {most} of group {group} run at a time")
+    return 0
+
+
+_LIST = Verb(
+    "groups list",
+    "list the groups, with their jobs by state and their limits",
+    run=list_groups,
+    options=(JSON,),
+    examples=(("stoker groups", "all groups, the newest last"),),
+)
+_LIMIT = Verb(
+    "groups limit",
+    "let at most so many of a group's jobs run at a time",
+    run=limit_group,
+    positionals=(
+        Positional("GROUP", "the group; a sweep's name is one", quantities.label),
+        Positional("N", "a number, or none for no limit", _limit_of, choices=("none",)),
+    ),
+    options=(JSON,),
+    examples=(
+        ("stoker groups limit lr-search 8", "at most eight of the sweep lr-search"),
+        ("stoker groups limit lr-search none", "as many as there is room for"),
+    ),
+    notes=("What runs already goes on, even if it is more than the new limit.",),
+)
+
+VERB = Verb(
+    "groups",
+    "list groups; limit how many jobs of one run at a time",
+    verbs=(_LIST, _LIMIT),
+    default="list",
+    examples=(
+        ("stoker groups", "list them"),
+        ("stoker groups limit lr-search none", "lift the limit of a sweep"),
+    ),
+    notes=(
+        "Jobs belong to a group by --group; those of a sweep or a feed have one of their own. "
+        "`stoker pause --group` and `stoker cancel --group` act on all of one.",
+    ),
+)

@@ -1,0 +1,295 @@
+"""Many jobs at once from Python: sweeps, feeds and batches, as the command line has them.
+
+Thin translations: what is asked for becomes what `stoker sweep`, `feed` and `batch` are told, and
+the same code queues it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.api.client import Client as Connection
+from stoker.batch.entries import Entry, Value
+from stoker.cli.batching import queueing as batch_queueing
+from stoker.cli.batching.translate import OPTIONS, Translator
+from stoker.cli.feeding.lines import Command, LineReader, Refusal
+from stoker.cli.sweeping import queueing as sweep_queueing
+from stoker.errors import UsageError
+from stoker.library.options import job_fields, surroundings
+from stoker.quantities import quoted
+from stoker.sweep import axes, notation, sweepfile
+from stoker.sweep.axes import Axis
+from stoker.sweep.filevalues import axes_from
+from stoker.sweep.points import Choosing, Repeat, Space
+from stoker.sweep.template import STYLES, Style
+from stoker.sweep.values import from_data, parameter_name
+
+_AT_A_TIME = 1_000
+_RERUNS = (None, "failed", "all")
+
+
+# --- sweeps ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedSweep:
+    """A sweep that was queued: its jobs are the group of its name."""
+
+    name: str
+    ids: list[int]  # the jobs that were queued now
+    count: int  # of its points
+    succeeded_before: int
+    unfinished: int  # points whose job is queued or running already
+
+
+@dataclass(frozen=True, slots=True)
+class SweepWish:
+    """What `Client.sweep` was asked for."""
+
+    command: str | Sequence[str] | None
+    params: Mapping[str | tuple[str, ...], Any]
+    file: str | os.PathLike[str] | None
+    samples: int | None
+    seed: int
+    shuffle: bool
+    where: str | Sequence[str]
+    repeat: Mapping[str, int] | None
+    style: str
+    rerun: str | None
+    max_running: int | None
+    name: str | None
+    options: Mapping[str, Any]
+
+
+def sweep(connection: Connection, wish: SweepWish) -> QueuedSweep:
+    """Queue a parameter space, a job a point."""
+    if wish.rerun not in _RERUNS:
+        raise UsageError(f"rerun: {quoted(str(wish.rerun))} is not known", "failed or all")
+    plan = _plan(wish)
+    queued = sweep_queueing.queue(connection, plan, wish.rerun, wish.max_running)
+    return QueuedSweep(plan.name, queued.ids, len(plan.points), queued.done, queued.unfinished)
+
+
+def points(wish: SweepWish) -> list[dict[str, Any]]:
+    """The parameters of each point; nothing is queued."""
+    return [job["params"] for job in _plan(wish).jobs]
+
+
+def _plan(wish: SweepWish) -> sweep_queueing.Plan:
+    source = "" if wish.file is None else os.fspath(wish.file)
+    file = None if wish.file is None else sweepfile.read(source, os.environ)
+    named = [_axis(name, values) for name, values in wish.params.items()]
+    where = [wish.where] if isinstance(wish.where, str) else list(wish.where)
+    asked = Choosing(wish.samples, None, wish.shuffle, wish.seed, where)
+    options = dict(wish.options)
+    files = {key: os.fspath(options.pop(key)) for key in ("out", "err") if options.get(key)}
+    job = job_fields(options)
+    request = surroundings() | {"jobs": [job]}
+    request["cwd"] = job.get("cwd", request["cwd"])
+    return sweep_queueing.plan(
+        sweep_queueing.Wish(
+            Space(sweep_queueing.replaced(file, named), _repeat(wish.repeat)),
+            sweep_queueing.choosing(file, asked, source),
+            _words(wish.command) or (file.command if file is not None else ()),
+            _style(wish.style),
+            wish.name or (file.name if file is not None else None),
+            request,
+            files,
+        )
+    )
+
+
+def _axis(name: str | tuple[str, ...], values: Any) -> Axis:
+    """The axis that some Python values describe; text is read as on the command line."""
+    if isinstance(name, tuple):
+        names = [parameter_name(one) for one in name]
+        rows = [tuple(from_data(one) for one in row) for row in values]
+        if any(len(row) != len(names) for row in rows):
+            raise UsageError(
+                f"{', '.join(names)}: each row must have {len(names)} values", "one for each name"
+            )
+        return axes.listed(names, rows)
+    if isinstance(values, str):
+        return notation.parsed(f"{name}={values}")
+    if isinstance(values, Mapping):
+        [axis] = axes_from({name: values})
+        return axis
+    several = values if isinstance(values, Iterable) else [values]
+    return axes.listed((parameter_name(name),), [(from_data(_plain(one)),) for one in several])
+
+
+def _plain(value: Any) -> Any:
+    """A number of another library's as Python's own."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) and not isinstance(value, str | bytes) else value
+
+
+def _repeat(repeat: Mapping[str, int] | None) -> Repeat | None:
+    if repeat is None:
+        return None
+    if len(repeat) != 1:
+        raise UsageError("repeat has one name and a count", 'write e.g. repeat={"seed": 3}')
+    [(name, count)] = repeat.items()
+    if not isinstance(count, int) or count < 1:
+        raise UsageError(f"repeat: {count} is not a count", 'write e.g. repeat={"seed": 3}')
+    return Repeat(name, count)
+
+
+def _style(style: str) -> Style:
+    for known in STYLES:
+        if style == known:
+            return known
+    raise UsageError(f"style: {quoted(style)} is not known", " or ".join(STYLES))
+
+
+def _words(command: str | Sequence[str] | None) -> list[str]:
+    """A command as a sweep takes it: one word is for the shell, several are run as they are."""
+    if command is None or isinstance(command, str):
+        return [command] if command else []
+    words = [os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in command]
+    if len(words) == 1:
+        import shlex
+
+        return [shlex.quote(words[0])]
+    return words
+
+
+# --- feeds ----------------------------------------------------------------------------------------
+
+
+def commands(lines: str | os.PathLike[str] | Iterable[str]) -> Iterator[list[str]]:
+    """Commands as they can be queued together; of what is known beforehand all are looked at first.
+
+    A string is text with a command a line, a path a file of such; of anything else each item is a
+    line (or several), and is queued as it comes.
+    """
+    if isinstance(lines, os.PathLike):
+        try:
+            with open(lines, "rb") as file:
+                whole = [file.read()]
+        except OSError as error:
+            raise UsageError(f"can't read {lines}: {error.strerror}", "check its name") from None
+    elif isinstance(lines, str):
+        whole = [lines.encode()]
+    elif isinstance(lines, Sequence):
+        whole = [_line(line) for line in lines]
+    else:
+        yield from _as_they_come(lines)
+        return
+    reader = LineReader()
+    found = [_good(item) for piece in whole for item in reader.feed(piece)]
+    found += [_good(item) for item in reader.finish()]
+    for start in range(0, len(found), _AT_A_TIME):
+        yield found[start : start + _AT_A_TIME]
+
+
+def _as_they_come(lines: Iterable[str]) -> Iterator[list[str]]:
+    reader = LineReader()
+    for line in lines:
+        found = [_good(item) for item in reader.feed(_line(line))]
+        if found:
+            yield found
+    found = [_good(item) for item in reader.finish()]
+    if found:
+        yield found
+
+
+def _line(line: str) -> bytes:
+    if not isinstance(line, str):
+        raise UsageError(f"a line is text, not {type(line).__name__}", "give a command a line")
+    return line.removesuffix("\n").encode() + b"\n"
+
+
+def _good(item: Command | Refusal) -> str:
+    if isinstance(item, Refusal):
+        raise UsageError(f"line {item.number}: {item.what}", item.hint)
+    return item.text
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedBatch:
+    """The jobs of a file, or of rows, in the order in which they were queued."""
+
+    group: str
+    ids: list[int]
+
+
+def batch(
+    connection: Connection,
+    source: str | os.PathLike[str] | Iterable[Mapping[str, Any]],
+    number: int | None,
+    reading: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> QueuedBatch:
+    """Queue all jobs of a file or of rows, or none of them."""
+    from stoker.cli import batch as verb
+    from stoker.cli.options import parse
+
+    args = parse(verb.VERB, [])
+    assert args is not None
+    args |= {key: value for key, value in reading.items() if value is not None}
+    if isinstance(source, str | os.PathLike):
+        path = os.fspath(source)
+        name = os.path.basename(path)
+        args["num"] = number
+        entries, size = verb.read_entries(path, name, args)
+    else:
+        name, size = "rows", number
+        entries = _entries(source)
+    if not entries:
+        raise UsageError(f"{name} has no jobs in it", "give a row for each")
+    shared = surroundings()
+    texts = {key: _text(key, value) for key, value in options.items() if value is not None}
+    group = str(texts.pop("group", "")) or verb.new_group(name)
+    entries = [_with(entry, texts) for entry in entries]
+    translator = Translator(name, args, shared["cwd"], shared["env"], group)
+    jobs = translator.planned(entries, size)
+    verb.number(connection, jobs)
+    return QueuedBatch(group, batch_queueing.queue(connection, jobs, name, shared))
+
+
+def _entries(rows: Iterable[Mapping[str, Any]]) -> list[Entry]:
+    """Rows are read as those of a file of JSON lines are; numbers in errors count them from 1."""
+    from stoker.batch.documents import json_lines
+
+    texts = []
+    for number, row in enumerate(rows, 1):
+        try:
+            texts.append(json.dumps(dict(row), default=_json_form))
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"rows, line {number}: {error}", "give plain values") from None
+    return json_lines("\n".join(texts), "rows")
+
+
+def _json_form(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    plain = _plain(value)
+    if plain is value:
+        raise TypeError(f"{type(value).__name__} has no text form")
+    return plain
+
+
+def _with(entry: Entry, texts: Mapping[str, Value]) -> Entry:
+    """The entry with what all of them have, unless it says otherwise itself."""
+    return Entry(entry.line, entry.command, {**texts, **entry.values}, entry.params, entry.numbered)
+
+
+def _text(key: str, value: Any) -> Value:
+    """An option as a file would say it."""
+    if key not in OPTIONS:
+        job_fields({key: value})  # It knows how to complain.
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return {str(name): str(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [str(one) for one in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
