@@ -57,8 +57,8 @@ def test_a_sweep_from_python_and_one_from_the_command_line_know_each_other(
 
 def test_a_sweep_takes_what_the_command_line_takes(client: Client, library: StokerHome) -> None:
     drawn = client.sweep(
-        ["true", "x"], {"wd": "loguniform(1e-6,1e-2)", "n": {"min": 1, "max": 9}}, samples=5, seed=3,
-        where="n > 1", repeat={"seed": 2}, hold=True, max_running=2,
+        ["true", "x"], {"wd": "loguniform(1e-6,1e-2)", "n": {"min": 1, "max": 9}},
+        samples=5, seed=3, where="n > 1", repeat={"seed": 2}, hold=True, max_running=2,
     )  # fmt: skip
     assert drawn.count == len(drawn.ids) == 10
     first = client.show(drawn.ids[0])[0]
