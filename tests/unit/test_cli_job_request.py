@@ -67,7 +67,8 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "--after-any", "9", "--time-limit", "2h", "--grace", "0", "--signal", "SIGUSR1@2m",
         "--retries", "3", "--at", "2099-12-01T08:00Z", "--cwd", work,
         "--env", "A=1", "--env", "B=x=y",
-        "--out", "out.txt", "--err", "/tmp/err.txt", "--gpu-arg", "--hold", "--", "true", "x",
+        "--out", "out.txt", "--err", "/tmp/err.txt", "--gpu-arg", "--hold",
+        "--on-cluster", "--slurm", "--qos=high -p 'a b'", "--", "true", "x",
     )  # fmt: skip
     assert fields == {
         "gpus": 2, "mem_mib": 1536, "exclusive": True, "on": ["0", "1", "2", "3"],
@@ -79,6 +80,7 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "not_before_ms": moment_ms("2099-12-01T08:00Z", 0), "cwd": work,
         "env": {"A": "1", "B": "x=y"}, "out": f"{work}/out.txt", "err": "/tmp/err.txt",
         "gpu_arg": True, "hold": True, "argv": ["true", "x"],
+        "executor": "slurm", "slurm": ["--qos=high", "-p", "a b"],
     }  # fmt: skip
     unused = {"shell", "share", "mem", "params", "point"}
     assert set(fields) == {field.name for field in msgspec.structs.fields(JobRequest)} - unused

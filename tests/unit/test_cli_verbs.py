@@ -451,7 +451,7 @@ def test_wait_settles_which_jobs_are_meant_before_it_waits(desk: Desk) -> None:
         "wait": {"jobs": [job(3, "succeeded")]},
     }
     desk.stoker(script, "wait", "--all")
-    assert desk.requests[0]["states"] == ["held", "waiting", "running", "stopping"]
+    assert desk.requests[0]["states"] == ["held", "waiting", "submitted", "running", "stopping"]
     assert desk.requests[1]["select"] == {"ids": ["3-4", "9"]}
     desk.stoker(script, "wait", "last")
     assert desk.requests[0]["select"] == {"ids": ["last"]}

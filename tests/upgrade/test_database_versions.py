@@ -117,9 +117,22 @@ def test_a_database_of_an_older_schema_is_upgraded_with_its_rows_intact(tmp_path
     store.close()
 
 
-def test_an_upgraded_database_takes_jobs_that_are_with_a_cluster(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["as it is written now", "as it was written first"])
+def test_an_upgraded_database_takes_jobs_that_are_with_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
     path = tmp_path / "stoker.db"
-    database_of_schema_1(path)
+    if form == "as it was written first":
+        now = schema_steps()
+        start, end = now[0].index("    CHECK (CASE"), now[0].index("END),") + len("END),")
+        states = ", ".join(f"'{state}'" for state in JobState if state != JobState.SUBMITTED)
+        first = f"    CHECK (state IN ({states})),"
+        old = [now[0][:start] + first + now[0][end:], *now[1:]]
+        with monkeypatch.context() as patch:
+            patch.setattr("upgrade.test_database_versions.schema_steps", lambda: old)
+            database_of_schema_1(path)
+    else:
+        database_of_schema_1(path)
     store = SqliteStore(path)
     state = store.load(1_700_000_010_000)
     state.apply(ev.JobSubmitted(state.now_ms, 12, Need(), Terms(executor="slurm")))

@@ -103,7 +103,7 @@ class Shower:
         job = state.jobs.get(row["id"])
         requires = row["requires"] or []
         attempt = row["attempt"]
-        log, err_log = self._logs(launch, row["id"], attempt)
+        log, err_log = self._logs(launch, row["id"], attempt, bool(terms.executor))
         return {
             "id": row["id"],
             "name": row["name"],
@@ -177,7 +177,7 @@ class Shower:
     ) -> dict[str, Any]:
         outcome = outcome_of(row)
         number = row["number"]
-        log, err_log = self._logs(launch, job["id"], number)
+        log, err_log = self._logs(launch, job["id"], number, job["executor"] != "local")
         return {
             "attempt": number,
             "state": row["state"] or job["state"],
@@ -198,9 +198,9 @@ class Shower:
         }
 
     def _logs(
-        self, launch: dict[str, Any], job_id: int, attempt: int
+        self, launch: dict[str, Any], job_id: int, attempt: int, elsewhere: bool
     ) -> tuple[str | None, str | None]:
-        log = log_of(launch, self._root, job_id, attempt)
+        log = log_of(launch, self._root, job_id, attempt, elsewhere)
         return log, None if log is None else launch.get("err")
 
 
@@ -354,11 +354,17 @@ def _cluster(place: str | None) -> dict[str, str | None] | None:
     return {"id": slurm_id, "node": node or None}
 
 
-def log_of(launch: dict[str, Any], root: str, job_id: int, attempt: int) -> str | None:
+def log_of(
+    launch: dict[str, Any], root: str, job_id: int, attempt: int, elsewhere: bool = False
+) -> str | None:
     """Where an attempt's output is; None if there was no attempt yet."""
     if attempt == 0:
         return None
-    return launch.get("out") or log_found(root, job_id, attempt)
+    if launch.get("out"):
+        return str(launch["out"])
+    if elsewhere:  # The node makes it, in the attempt's own directory.
+        return f"{attempt_dir_text(root, job_id, attempt)}/log"
+    return log_found(root, job_id, attempt)
 
 
 def display_command(launch: dict[str, Any]) -> str:

@@ -47,7 +47,10 @@ def delete_files(root: str, job_id: int, attempt: int) -> None:
         os.unlink(log_text(root, job_id, attempt))
     except OSError:
         pass
-    shutil.rmtree(attempt_dir_text(root, job_id, attempt), ignore_errors=True)
+    directory = attempt_dir_text(root, job_id, attempt)
+    shutil.rmtree(os.path.realpath(directory), ignore_errors=True)
+    if os.path.islink(directory):  # Its files were where a cluster's nodes see them too.
+        os.unlink(directory)
 
 
 def make_attempt_dir(path: str) -> bool:

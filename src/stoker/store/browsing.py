@@ -36,7 +36,8 @@ _COMMAND = (
 )
 _BEGAN = "coalesce(a.started_at_ms, a.placed_at_ms)"
 _STATE = (
-    "CASE j.state WHEN 'running' THEN 0 WHEN 'stopping' THEN 1 WHEN 'waiting' THEN 2"
+    "CASE j.state WHEN 'running' THEN 0 WHEN 'stopping' THEN 1 WHEN 'submitted' THEN 2"
+    " WHEN 'waiting' THEN 2"
     " WHEN 'held' THEN 3 WHEN 'failed' THEN 4 WHEN 'lost' THEN 5 WHEN 'skipped' THEN 6"
     " WHEN 'cancelled' THEN 7 ELSE 8 END"
 )
@@ -48,9 +49,9 @@ _SORTS = {
     "group": 'j."group" COLLATE NOCASE',
     "priority": "j.priority",
     "user": "j.user",
-    "started": f"CASE WHEN j.state NOT IN ('waiting', 'held') THEN {_BEGAN} END",
+    "started": f"CASE WHEN j.state NOT IN ('waiting', 'submitted', 'held') THEN {_BEGAN} END",
     "ended": "j.ended_at_ms",
-    "time": f"CASE WHEN j.state NOT IN ('waiting', 'held') THEN"
+    "time": f"CASE WHEN j.state NOT IN ('waiting', 'submitted', 'held') THEN"
     f" coalesce(j.ended_at_ms, :now) - {_BEGAN} END",
 }
 

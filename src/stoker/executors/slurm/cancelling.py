@@ -38,10 +38,18 @@ class Canceller:
     _wanted: dict[tuple[Order, str], dict[str, float]] = field(default_factory=dict)
     _last: dict[tuple[Order, str, str], float] = field(default_factory=dict)
     _under_way: _Call | None = None
+    unconfirmed: dict[str, float] = field(default_factory=dict)  # withdrawn, and when
 
     def withdraw(self, seen: Seen, now: float) -> None:
         """Cancel a job that waits."""
+        self.unconfirmed.setdefault(seen.id, now)
         self._want(Order.WITHDRAW, seen.name, seen.id, now)
+
+    def confirm(self, live: set[str], asked_at: float) -> None:
+        """Slurm was asked at that moment, and these are there: all others are gone."""
+        for slurm_id, ordered_at in list(self.unconfirmed.items()):
+            if slurm_id not in live and asked_at >= ordered_at:
+                del self.unconfirmed[slurm_id]
 
     def ask_to_stop(self, name: str, slurm_id: str, now: float) -> None:
         """SIGTERM to all processes of a job that runs."""

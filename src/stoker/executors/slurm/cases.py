@@ -46,10 +46,18 @@ class Case:
     started: Started | None = None
     started_noticed_at: float = 0.0
     exit_noticed_at: float | None = None
+    asked_the_accounting: bool = False
     stopping: bool = False
     force: bool = False
     asked_to_stop_at: float | None = None
     ended_at_cluster_at: float | None = None  # when it was last cancelled by force
+
+
+def slurm_id_of(case: Case) -> str | None:
+    """What Slurm calls it: as it said itself where it runs, else as Slurm last said."""
+    if case.started is not None and not case.started.withdrawn:
+        return case.started.slurm_id
+    return None if case.seen is None else case.seen.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,11 +127,12 @@ class Accounted:
     """How a job ended by the word of the accounting."""
 
     id: str
+    name: str
     state: str
     exit: Exit | None
 
 
-SACCT_FIELDS = "JobID,State,ExitCode"
+SACCT_FIELDS = "JobID,JobName,State,ExitCode"
 
 
 def accounted_from_text(text: str) -> list[Accounted]:
@@ -139,12 +140,12 @@ def accounted_from_text(text: str) -> list[Accounted]:
     found: list[Accounted] = []
     for line in text.splitlines():
         parts = line.split("|")
-        if len(parts) != 3 or not parts[1]:
+        if len(parts) != 4 or not parts[2]:
             continue
-        code, _, number = parts[2].partition(":")
+        code, _, number = parts[3].partition(":")
         how = None
         if code.isdecimal() and number.isdecimal():
             how = Exit(signal=int(number)) if int(number) else Exit(code=int(code))
         # "CANCELLED by 1000"
-        found.append(Accounted(parts[0], parts[1].split()[0], how))
+        found.append(Accounted(parts[0], parts[1], parts[2].split()[0], how))
     return found

@@ -71,6 +71,10 @@ def ending(key: Key, now_ms: int, found: Found, heard: Heard, stopping: bool) ->
             why = "the cluster knows nothing of it any more, and it left no exit code"
             return ev.AttemptVanished(now_ms, *key, why)
         return ev.AttemptEvicted(now_ms, *key, Cause.REQUEUED, "the cluster lost it")
+    if seen.live and found.started is not None and found.started.withdrawn and not stopping:
+        # An earlier daemon had given it up, and was killed before that was on record.
+        why = "it was withdrawn from the cluster"
+        return ev.AttemptEvicted(now_ms, *key, Cause.REQUEUED, why)
     if seen.live:
         return _taken_back(key, now_ms, found, heard)
     if not heard.settled:

@@ -6,6 +6,7 @@ import logging
 import time
 
 from stoker.executors.slurm.calls import Answer
+from stoker.executors.slurm.facts import Accounted
 from stoker.executors.slurm.squeue import (
     TEXT_FORMAT,
     Seen,
@@ -100,3 +101,12 @@ class Watcher:
         comment = f"{self._token}{batch}"
         place = int(task) if task else None
         return Seen(slurm_id, int(array_id), place, "PENDING", "None", None, 0, "", name, comment)
+
+    def accounted(self, told: Accounted, batch: str) -> Seen:
+        """A job that is over, by the word of the accounting."""
+        array_id, _, task = told.id.partition("_")
+        place = int(task) if task else None
+        comment = f"{self._token}{batch}"
+        return Seen(
+            told.id, int(array_id), place, told.state, "", told.exit, 0, "", told.name, comment
+        )

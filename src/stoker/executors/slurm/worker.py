@@ -18,15 +18,17 @@ from dataclasses import dataclass
 
 from stoker.core import events as ev
 from stoker.core.commands import HandOver
-from stoker.core.model import Cause, Exit, Launch
-from stoker.executors.attempt_dir import exit_written_at_ms, read_exit
+from stoker.core.model import Cause, Launch
 from stoker.executors.slurm import files as on_disk
+from stoker.executors.slurm.attending import Attendant, not_started
 from stoker.executors.slurm.calls import Answer, Call, client_environment, in_words
 from stoker.executors.slurm.cancelling import Canceller
-from stoker.executors.slurm.cases import Case, Key, Phase, Standing
+from stoker.executors.slurm.cases import Case, Key, Phase, Standing, slurm_id_of
 from stoker.executors.slurm.facts import (
+    SACCT_FIELDS,
     SINFO_FORMAT,
     ClusterFacts,
+    accounted_from_text,
     facts_from_config,
     nodes_from_text,
 )
@@ -34,7 +36,6 @@ from stoker.executors.slurm.files import Files, Started
 from stoker.executors.slurm.options import ClusterConfig
 from stoker.executors.slurm.squeue import NoAnswer, Seen, submitted_id
 from stoker.executors.slurm.submitting import Submission, Submitter
-from stoker.executors.slurm.verdict import Found, Heard, ending
 from stoker.executors.slurm.watching import Watcher
 
 log = logging.getLogger("stoker.slurm")
@@ -43,10 +44,6 @@ _CALL_TAKES_AT_MOST_S = 40.0
 _GATHERS_S = 0.03  # orders of one moment share a submission
 _FACTS_LAST_S = 600.0
 _LOOKS_AT_FILES_S = (0.2, 2.0)
-_FILES_SETTLE_S = 2.0
-_LOST_AFTER_S = 5.0
-_VANISHED_AFTER_S = 30.0
-_EXIT_WITHOUT_WORD_S = 60.0
 _TRIES_AGAIN_S = (1.0, 30.0)
 
 Message = Callable[["Worker"], None]
@@ -84,6 +81,9 @@ class Worker(threading.Thread):
         self._submitter = Submitter(files, instance)
         self._watcher = Watcher(self._submitter.token)
         self._canceller = Canceller()
+        self._attendant = Attendant(
+            self._canceller, self._watcher, clock, lambda fact: self._news.append(fact), self._over
+        )
         self._cases: dict[Key, Case] = {}
         self._news: list[ev.Fact] = []
         self._facts: ClusterFacts | None = None
@@ -168,7 +168,7 @@ class Worker(threading.Thread):
         case = self._cases.get(key)
         if case is None:
             # It was neither ordered nor adopted, so no start of it can come.
-            self._news.append(_not_started(self._clock(), key))
+            self._news.append(not_started(self._clock(), key))
             return
         case.stopping, case.force = True, case.force or force
         self._look_soon()
@@ -249,11 +249,15 @@ class Worker(threading.Thread):
 
     def _due(self, now: float) -> Iterable[float | None]:
         """The moments at which a call is to be started."""
+        if self._facts is None and self._cases and "facts" not in self._calls:
+            yield self._try_again_at
         if "submit" not in self._calls and "facts" not in self._calls and self._ordered():
             gathered = (self._ordered_at or now) + _GATHERS_S
             yield max(self._try_again_at, self._submit_at, gathered)
         if "ask" not in self._calls and self._wants_to_ask():
             yield max(self._try_again_at, self._watcher.due_at)
+        if "account" not in self._calls and self._attendant.to_account:
+            yield self._try_again_at
         if "cancel" not in self._calls:
             due = self._canceller.due_at()
             yield None if due is None else max(self._try_again_at, due)
@@ -262,22 +266,26 @@ class Worker(threading.Thread):
         return [case for case in self._cases.values() if case.phase is Phase.ORDERED]
 
     def _wants_to_ask(self) -> bool:
+        if self._watcher.never_asked or self._canceller.unconfirmed:
+            return True
         asked_for = (Phase.TAKEN, Phase.UNSURE)
-        return self._watcher.never_asked or any(
-            case.phase in asked_for for case in self._cases.values()
-        )
+        return any(case.phase in asked_for for case in self._cases.values())
 
     def _start_calls(self, now: float) -> None:
         if now < self._try_again_at:
             return
         ordered = self._ordered()
-        if ordered and "submit" not in self._calls and "facts" not in self._calls:
-            if self._facts is None or now > self._facts_at + _FACTS_LAST_S:
-                self._call("facts", ["sinfo", "--noheader", "-o", SINFO_FORMAT])
-            elif now >= max(self._submit_at, (self._ordered_at or now) + _GATHERS_S):
-                self._submit(ordered, self._facts)
+        stale = self._facts is None or (ordered and now > self._facts_at + _FACTS_LAST_S)
+        if stale and self._cases and "facts" not in self._calls:
+            self._call("facts", ["sinfo", "--noheader", "-o", SINFO_FORMAT])
+        gathered = now >= max(self._submit_at, (self._ordered_at or now) + _GATHERS_S)
+        free = "submit" not in self._calls and "facts" not in self._calls
+        if ordered and gathered and free and self._facts is not None:
+            self._submit(ordered, self._facts)
         if "ask" not in self._calls and self._wants_to_ask() and now >= self._watcher.due_at:
             self._call("ask", self._watcher.words(now))
+        if "account" not in self._calls and self._attendant.to_account:
+            self._ask_accounting(self._attendant.to_account)
         if "cancel" not in self._calls:
             words = self._canceller.next_words(now)
             if words is not None:
@@ -299,6 +307,8 @@ class Worker(threading.Thread):
                 self._hear_submission(answer, now)
             case "ask":
                 self._hear_states(answer, now)
+            case "account":
+                self._hear_accounting(answer, now)
             case "cancel":
                 self._canceller.answered(answer, now)
                 self._watcher.soon()
@@ -329,13 +339,14 @@ class Worker(threading.Thread):
             return
         self._facts = facts_from_config(text, nodes_from_text(self._nodes_text))
         self._facts_at = now
+        self._attendant.facts = self._facts
 
     # ------------------------------------------------------------------ submitting
 
     def _submit(self, ordered: list[Case], facts: ClusterFacts) -> None:
         stopped = [case for case in ordered if case.stopping]
         for case in stopped:
-            self._over(case, _not_started(self._clock(), case.key))
+            self._over(case, not_started(self._clock(), case.key))
         ordered = [case for case in ordered if not case.stopping]
         submission, refused = self._submitter.next_submission(
             ordered, facts, self.config, self._id_of, self._clock()
@@ -352,7 +363,7 @@ class Worker(threading.Thread):
 
     def _id_of(self, job_id: int, attempt: int) -> str | None:
         case = self._cases.get((job_id, attempt))
-        return None if case is None else _slurm_id(case)
+        return None if case is None else slurm_id_of(case)
 
     def _hear_submission(self, answer: Answer, now: float) -> None:
         submission, self._submission = self._submission, None
@@ -428,6 +439,8 @@ class Worker(threading.Thread):
         started = case.started.slurm_id if case.started is not None else ""
         chosen = next((one for one in seen if one.id == started), seen[0] if seen else None)
         if chosen is None:
+            if case.asked_the_accounting:
+                return  # What that said stands.
             case.missing_polls += 1
             case.missing_since = case.missing_since or now
             case.seen = None
@@ -443,6 +456,8 @@ class Worker(threading.Thread):
     def _sweep(self, now: float) -> None:
         """Cancel what waits at the cluster for nobody, and forget the batches that are over."""
         known = {(case.batch, case.index): case for case in self._cases.values() if case.batch}
+        live_ids = {one.id for seen in self._watcher.by_place.values() for one in seen if one.live}
+        self._canceller.confirm(live_ids, self._watcher.asked_at)
         for place, seen in self._watcher.by_place.items():
             case = known.get(place)
             for one in seen:
@@ -452,6 +467,25 @@ class Worker(threading.Thread):
         for batch in self.files.batches():
             if batch not in live:
                 self.files.forget_batch(batch)
+
+    def _ask_accounting(self, cases: list[Case]) -> None:
+        ids = ",".join(filter(None, map(slurm_id_of, cases)))
+        fixed = ["sacct", "--noheader", "--parsable2", "--allocations", f"--format={SACCT_FIELDS}"]
+        self._call("account", [*fixed, f"--jobs={ids}"])
+
+    def _hear_accounting(self, answer: Answer, now: float) -> None:
+        if answer.silent:
+            return
+        cases, self._attendant.to_account = self._attendant.to_account, []
+        told = accounted_from_text(answer.out.decode(errors="replace")) if answer.ok else []
+        for case in cases:
+            case.asked_the_accounting = True
+            for one in told:
+                # The name tells it from another job that had the same id.
+                if one.id == slurm_id_of(case) and one.name == case.label:
+                    case.seen = self._watcher.accounted(one, case.batch)
+                    case.final_since = now
+        self._look_soon()
 
     # ------------------------------------------------------------------ files
 
@@ -463,103 +497,15 @@ class Worker(threading.Thread):
         before = len(self._news)
         for case in list(self._cases.values()):
             if case.phase is Phase.TAKEN:
-                self._look(case, now)
+                self._attendant.look(case, now)
             elif case.stopping and case.phase in (Phase.NEW, Phase.ORDERED):
-                self._over(case, _not_started(self._clock(), case.key))
+                self._over(case, not_started(self._clock(), case.key))
         if len(self._news) > before:
             self._look_every_s = _LOOKS_AT_FILES_S[0]
             self._watcher.changed()
         else:
             self._look_every_s = min(_LOOKS_AT_FILES_S[1], self._look_every_s * 1.3)
         self._look_at = now + self._look_every_s
-
-    def _look(self, case: Case, now: float) -> None:
-        waits = case.seen is not None and case.seen.state == "PENDING"
-        if case.seen is not None and not case.seen.live:
-            on_disk.refresh(case.directory)
-        if case.started is None:
-            case.started = on_disk.read_start(case.directory)
-            if case.started is not None:
-                self._began(case, now)
-        found = Found(started=case.started)
-        if case.started is not None or not waits:
-            how = read_exit(case.directory)
-            if how is not None and case.exit_noticed_at is None:
-                case.exit_noticed_at = now
-                self._watcher.changed()
-            found = Found(
-                how,
-                exit_written_at_ms(case.directory) if how is not None else None,
-                case.started,
-                on_disk.read_refusal(case.directory),
-                on_disk.was_told_to_stop(case.directory),
-                _was_killed(how, case.seen) and on_disk.took_too_much_memory(case.directory),
-            )
-        fact = ending(case.key, self._clock(), found, self._heard(case, now), case.stopping)
-        if fact is not None:
-            # It must not begin after it was said to be over.
-            if case.started is None:
-                if not on_disk.withdraw(case.directory):
-                    return
-                if case.seen is not None and case.seen.live:
-                    self._canceller.withdraw(case.seen, now)
-            self._over(case, fact)
-        elif case.stopping:
-            self._stop(case, now)
-
-    def _began(self, case: Case, now: float) -> None:
-        started = case.started
-        assert started is not None
-        case.started_noticed_at = now
-        if started.withdrawn:
-            return
-        place = f"{started.slurm_id} {started.node}"
-        at_ms = min(started.at_ms, self._clock())
-        self._news.append(ev.AttemptStarted(at_ms, *case.key, None, place))
-
-    def _heard(self, case: Case, now: float) -> Heard:
-        patience = _LOST_AFTER_S if case.started is None else _VANISHED_AFTER_S
-        if case.exit_noticed_at is not None:
-            patience = _LOST_AFTER_S
-        missing = case.missing_since is not None and (
-            case.missing_polls >= 2 and now - case.missing_since >= patience
-        )
-        settled = case.final_since is not None and now - case.final_since >= _FILES_SETTLE_S
-        if case.exit_noticed_at is not None and now - case.exit_noticed_at > _EXIT_WITHOUT_WORD_S:
-            settled = True
-        return Heard(
-            case.seen,
-            case.started is not None and case.seen_asked_at > case.started_noticed_at,
-            settled,
-            missing,
-            case.launched_at is not None and now - case.launched_at >= self._launches_within_s(),
-        )
-
-    def _launches_within_s(self) -> float:
-        """Slurm itself gives a job up after a while; its prologs may take up to that long."""
-        return 3.0 * (self._facts or ClusterFacts()).launch_s + _LOST_AFTER_S
-
-    # ------------------------------------------------------------------ stopping
-
-    def _stop(self, case: Case, now: float) -> None:
-        """See to it that an attempt ends which the cluster has."""
-        if case.started is None and on_disk.withdraw(case.directory):
-            # Whatever the controller does, or whether it answers at all: it can't start any more.
-            if case.seen is not None:
-                self._canceller.withdraw(case.seen, now)
-            self._over(case, _not_started(self._clock(), case.key))
-            return
-        slurm_id = _slurm_id(case)
-        if slurm_id is None:
-            return
-        if case.asked_to_stop_at is None:
-            case.asked_to_stop_at = now
-            self._canceller.ask_to_stop(case.label, slurm_id, now)
-        elif case.force and (
-            case.ended_at_cluster_at is None or now - case.ended_at_cluster_at > 5.0
-        ):
-            case.ended_at_cluster_at = now
-            self._canceller.end(case.label, slurm_id, now)
 
     # ------------------------------------------------------------------ what others hear
 
@@ -578,22 +524,9 @@ class Worker(threading.Thread):
 
     def _standing(self, case: Case, unheard_ms: int | None) -> Standing:
         if case.seen is None:
-            return Standing(_slurm_id(case) or "", "", self._trouble, "", unheard_ms)
+            return Standing(slurm_id_of(case) or "", "", self._trouble, "", unheard_ms)
         seen = case.seen
         return Standing(seen.id, seen.state, seen.reason, seen.node, unheard_ms)
-
-
-def _slurm_id(case: Case) -> str | None:
-    if case.started is not None and not case.started.withdrawn:
-        return case.started.slurm_id
-    return None if case.seen is None else case.seen.id
-
-
-def _was_killed(how: Exit | None, seen: Seen | None) -> bool:
-    """True if only SIGKILL, or Slurm's word for an end, can tell what happened."""
-    if how is None:
-        return seen is not None and not seen.live
-    return how in (Exit(signal=9), Exit(code=137))
 
 
 def _is_wanted(case: Case, seen: Seen) -> bool:
@@ -601,7 +534,3 @@ def _is_wanted(case: Case, seen: Seen) -> bool:
     if case.started is None:
         return not case.stopping
     return case.started.slurm_id == seen.id
-
-
-def _not_started(now_ms: int, key: Key) -> ev.AttemptNotStarted:
-    return ev.AttemptNotStarted(now_ms, *key, "stopped before it started")

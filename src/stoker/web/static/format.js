@@ -102,4 +102,4 @@ export function durationMs(text) {
 }
 
 export const FINAL = new Set(["succeeded", "failed", "cancelled", "skipped", "lost"]);
-export const STATES = ["running", "stopping", "waiting", "held", "failed", "lost", "succeeded", "cancelled", "skipped"];
+export const STATES = ["running", "stopping", "submitted", "waiting", "held", "failed", "lost", "succeeded", "cancelled", "skipped"];

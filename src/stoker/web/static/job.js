@@ -86,7 +86,7 @@ export function jobView(id) {
 
   function whyText(reason) {
     if (FINAL.has(job.state)) return job.reason || (job.state === "succeeded" ? "" : exitText(job));
-    if (!["waiting", "held"].includes(job.state)) return "";
+    if (!["waiting", "held", "submitted"].includes(job.state)) return "";
     const soon = reason.starts_at_ms ? `; expected to start ${fromNow(reason.starts_at_ms, serverNow())}` : "";
     const ahead = reason.jobs_ahead ? `; ${count(reason.jobs_ahead, "job")} before it` : "";
     return reason.text + ahead + soon;
