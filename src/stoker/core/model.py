@@ -8,7 +8,7 @@ that a million alike jobs share one. `Job`, `Attempt` and `Gpu` are mutable, and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -50,8 +50,15 @@ DEFAULT_MARGIN = (10, 512)  # percent, MiB
 MOST_OOM_RETRIES = 3
 
 
+class _HashKept:
+    """Remembers its hash: it is looked up for every job that comes."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+
 @dataclass(frozen=True, slots=True)
-class Need:
+class Need(_HashKept):
     """What a job asks for: so many GPUs (or a share of one), memory on each, CPU slots."""
 
     gpus: int = 1
@@ -72,6 +79,10 @@ class Need:
         assert self.share_milli is None or (
             self.gpus == 1 and 0 < self.share_milli < WHOLE_SHARE_MILLI
         )
+        object.__setattr__(self, "_hash", hash(astuple(self)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def whole(self) -> bool:

@@ -58,6 +58,8 @@ log = logging.getLogger("stoker.daemon")
 _WAIT_FOR_DRIVER_S = 5.0
 _TOKENS_KEPT_MS = 24 * 3600 * 1000
 _REMOVALS_AT_A_TIME = 200
+# Little that we make is garbage in a circle, and a submission makes a million things that stay.
+_COLLECTOR = (50_000, 50, 50)
 _BACKLOG = 512  # clients that may knock at the same moment
 
 
@@ -200,6 +202,7 @@ class Daemon:
         # What is loaded stays: the collector need not look at a long queue again and again.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*_COLLECTOR)
         log.info("ready: version %s, pid %d, %d jobs", __version__, os.getpid(), len(state.jobs))
         ready()
         self.page.come_back()

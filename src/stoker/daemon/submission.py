@@ -58,19 +58,22 @@ def submission(
             if taken is not None:
                 return Decided([], taken)
         drafts = asked if request.seen is None else _untaken(asked, request.seen, state, views)
-        events: list[ev.Event] = list(_declared_by_naming(state, drafts))
+        here = {id(d.need): d.need for d in drafts if not d.terms.executor}
+        needs = list(here.values())  # Alike jobs share one.
+        events: list[ev.Event] = list(_declared_by_naming(state, needs))
         known = set(state.gpus) | {e.gpu for e in events if isinstance(e, ev.GpuAdded)}
-        checked: set[Need] = set()
+        for need in needs:
+            refuse_if_impossible(state, need, known)
         first_id = state.next_job_id
         statuses: dict[int, str | None] = {}
-        for place, draft in enumerate(drafts):
-            if not draft.terms.executor and draft.need not in checked:
-                refuse_if_impossible(state, draft.need, known)
-                checked.add(draft.need)
-            job_id = first_id + place
-            unmet, skip = _standing_of(state, views, draft.requires, first_id, job_id, statuses)
-            events.append(draft.event(state.now_ms, job_id, unmet))
-            events += skip
+        for job_id, draft in enumerate(drafts, start=first_id):
+            requires = draft.launch.requires
+            if requires:
+                unmet, skip = _standing_of(state, views, requires, first_id, job_id, statuses)
+                events.append(draft.event(state.now_ms, job_id, unmet))
+                events += skip
+            else:
+                events.append(draft.event(state.now_ms, job_id, ()))
         ids = list(range(first_id, first_id + len(drafts)))
         if request.token is not None:
             events.append(ev.SubmissionTaken(state.now_ms, request.token, tuple(ids)))
@@ -88,7 +91,7 @@ class Defaults:
     margin: tuple[int, int] = DEFAULT_MARGIN
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Draft:
     """A job that is fine by itself; whether it fits the GPUs is for the state to say."""
 
@@ -99,11 +102,6 @@ class Draft:
     group: str | None
     not_before_ms: int | None
     held: bool
-
-    @property
-    def requires(self) -> tuple[Requirement, ...]:
-        """The jobs that must have ended first."""
-        return self.launch.requires
 
     def event(self, at_ms: int, job_id: int, unmet: tuple[Requirement, ...]) -> ev.JobSubmitted:
         """The fact that it was submitted."""
@@ -132,8 +130,8 @@ class _Maker:
     defaults: Defaults
     cluster: ClusterRules
     warnings: list[str] = field(default_factory=list)
-    _needs: dict[Need, Need] = field(default_factory=dict)
-    _terms: dict[Terms, Terms] = field(default_factory=dict)
+    _needs: dict[tuple[Any, ...], Need] = field(default_factory=dict)  # by what was said
+    _terms: dict[tuple[Any, ...], Terms] = field(default_factory=dict)
     _labels: dict[str, str] = field(default_factory=dict)
     _directories: set[str] = field(default_factory=set)
 
@@ -143,18 +141,24 @@ class _Maker:
     def draft(self, job: JobRequest) -> Draft:
         """The job, checked by itself."""
         check_command(job.argv, job.shell)
-        check_environment(job.env)
+        if job.env:
+            check_environment(job.env)
         cwd = self.cwd if job.cwd is None else job.cwd
-        self._check_directory(cwd)
+        if cwd not in self._directories:
+            check_directory(cwd)
+            self._directories.add(cwd)
         check_output(job.out, "--out")
         check_output(job.err, "--err")
         argv = tuple(job.argv)
         kind = kind_of(argv, job.shell) if job.kind is None else label(job.kind)
         terms = self._terms_of(job)
-        need = need_of(job, kind, self.defaults, bool(terms.executor))
+        need = self._need_of(job, kind, bool(terms.executor))
         if terms.executor:
             check_cluster_job(need, job.slurm)
             self.warnings += self.cluster.warnings(need)
+        requires: tuple[Requirement, ...] = ()
+        if job.after or job.after_any:
+            requires = (*_required(job.after, True), *_required(job.after_any, False))
         launch = Launch(
             argv,
             job.shell,
@@ -166,15 +170,15 @@ class _Maker:
             job.out,
             job.err,
             job.gpu_arg,
-            (*_required(job.after, True), *_required(job.after_any, False)),
+            requires,
             kind,
             job.params,
             job.point,
             tuple(job.slurm),
         )
         return Draft(
-            self._needs.setdefault(need, need),
-            self._terms.setdefault(terms, terms),
+            need,
+            terms,
             launch,
             job.priority,
             self._label(job.group),
@@ -182,10 +186,43 @@ class _Maker:
             job.hold,
         )
 
+    def _need_of(self, job: JobRequest, kind: str, elsewhere: bool) -> Need:
+        said = (
+            elsewhere,
+            job.gpus,
+            job.share,
+            job.mem,
+            job.mem_mib,
+            job.margin,
+            job.exclusive,
+            tuple(job.on),
+            tuple(job.prefer),
+            job.cpus,
+            job.max_per_gpu,
+        )
+        # Where memory counts, the need is that of a kind.
+        memory = job.mem is not None or job.mem_mib is not None or self.defaults.mem_auto
+        key = (*said, kind) if memory else said
+        known = self._needs.get(key)
+        if known is None:
+            known = self._needs[key] = need_of(job, kind, self.defaults, elsewhere)
+        return known
+
     def _terms_of(self, job: JobRequest) -> Terms:
-        grace_ms = self.defaults.grace_ms if job.grace_ms is None else job.grace_ms
         executor = self.cluster.executor_of(job, self.attached)
-        return terms_of(job, grace_ms, self.attached, executor)
+        said = (
+            job.time_limit_ms,
+            job.grace_ms,
+            job.signal,
+            job.signal_before_ms,
+            job.retries,
+            executor,
+        )
+        known = self._terms.get(said)
+        if known is None:
+            grace_ms = self.defaults.grace_ms if job.grace_ms is None else job.grace_ms
+            known = self._terms[said] = terms_of(job, grace_ms, self.attached, executor)
+        return known
 
     def _label(self, text: str | None) -> str | None:
         if text is None:
@@ -194,11 +231,6 @@ class _Maker:
         if known is None:
             known = self._labels[text] = label(text)
         return known
-
-    def _check_directory(self, path: str) -> None:
-        if path not in self._directories:
-            check_directory(path)
-            self._directories.add(path)
 
 
 # ---------------------------------------------------------------------- what is checked
@@ -209,13 +241,16 @@ def check_command(argv: list[str], shell: str | None) -> None:
     words = argv if shell is None else [shell]
     if bool(argv) == (shell is not None) or not words[0].strip():
         raise UsageError("no command was given", "put it after --, e.g. -- python train.py")
-    sizes = [len(word.encode()) for word in words]
-    if max(sizes) > MOST_WORD_BYTES or sum(sizes) > MOST_COMMAND_BYTES:
-        raise UsageError(
-            "the command is too long for the system to run",
-            "put it into a script and queue that",
-        )
-    if any("\0" in word for word in words):
+    text = "".join(words)
+    # A character has at most four bytes, so most commands need no closer look.
+    if len(text) > MOST_WORD_BYTES // 4:
+        sizes = [len(word.encode()) for word in words]
+        if max(sizes) > MOST_WORD_BYTES or sum(sizes) > MOST_COMMAND_BYTES:
+            raise UsageError(
+                "the command is too long for the system to run",
+                "put it into a script and queue that",
+            )
+    if "\0" in text:
         raise UsageError("the command has a NUL character in it", "leave it out")
 
 
@@ -380,12 +415,11 @@ def _untaken(
     return found
 
 
-def _declared_by_naming(state: State, drafts: list[Draft]) -> list[ev.GpuAdded]:
+def _declared_by_naming(state: State, needs: list[Need]) -> list[ev.GpuAdded]:
     """Where the user has declared no GPU, those that jobs name with --on declare themselves."""
     if any(gpu.declared for gpu in state.gpus.values()):
         return []
-    here = [draft for draft in drafts if not draft.terms.executor]
-    named = dict.fromkeys(gpu for draft in here for gpu in draft.need.on)
+    named = dict.fromkeys(gpu for need in needs for gpu in need.on)
     new = [g for g in named if g not in state.gpus or state.gpus[g].removing]
     return [ev.GpuAdded(state.now_ms, gpu, None, declared=False) for gpu in new]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 MOST_CHARS = 500
+_NUMBERS_BEGIN = frozenset(".0123456789iInN")
 
 
 def kind_of(argv: tuple[str, ...], shell: str | None) -> str:
@@ -36,6 +37,9 @@ def _kind_of_words(words: tuple[str, ...]) -> str:
 
 
 def _is_number(word: str) -> bool:
+    # Most words are none, and an exception costs more than all the rest.
+    if word.lstrip("+-")[:1] not in _NUMBERS_BEGIN:
+        return False
     try:
         float(word)
     except ValueError:

@@ -42,6 +42,7 @@ from stoker.store.database import open_database
 from stoker.store.named_sql import queries
 from stoker.store.views import need_from
 
+_NO_LAUNCH = Launch()
 _LAUNCHES_KEPT = 64  # Jobs that start one after the other are often alike.
 # Rows are made with `_value_`, which is `value` without the call that this is in an Enum.
 _STATES = {state.value: state for state in JobState}
@@ -56,7 +57,6 @@ class SqliteStore:
         self._needs: dict[Need, int] = {}
         self._terms: dict[Terms, int] = {}
         self._environments: dict[bytes, int] = {}  # by digest
-        self._environments_seen: dict[int, int] = {}  # by object, within one commit
         self._last_environment: tuple[int, dict[str, str]] = (0, {})
         self._launches: dict[tuple[Any, ...], Launch] = {}
         self.finished: dict[str, int] = {}  # how many final jobs, by state
@@ -212,7 +212,6 @@ class SqliteStore:
         """See ports.Store."""
         cursor = self.connection.cursor()
         try:
-            self._environments_seen.clear()
             cursor.execute("BEGIN IMMEDIATE")
             self._write(cursor, state, change)
             cursor.execute("COMMIT")
@@ -233,7 +232,7 @@ class SqliteStore:
     def _write(self, cursor: sqlite3.Cursor, state: State, change: Change) -> None:
         sql = self._sql
         if change.submitted:
-            cursor.executemany(sql["add_job"], [self._job_row(cursor, e) for e in change.submitted])
+            cursor.executemany(sql["add_job"], self._job_rows(cursor, change.submitted))
         for taken in change.submissions:
             ids = json.dumps(taken.job_ids)
             cursor.execute(sql["add_submission"], (taken.token, taken.at_ms, ids))
@@ -324,27 +323,42 @@ class SqliteStore:
 
     # ------------------------------------------------------------------ rows
 
-    def _job_row(self, cursor: sqlite3.Cursor, e: JobSubmitted) -> tuple[Any, ...]:
-        launch = e.launch or Launch()
-        return (
-            e.job_id,
-            JobState.HELD.value if e.held else JobState.WAITING.value,
-            e.priority,
-            self._need_id(cursor, e.need),
-            self._terms_id(cursor, e.terms),
-            e.group,
-            launch.name,
-            launch.user,
-            e.at_ms,
-            e.not_before_ms,
-            _requirements_body(e.requires),
-            _requirements_body(launch.requires),
-            _launch_body(launch),
-            self._environment_id(cursor, launch.env),
-            launch.kind,
-            msgspec.json.encode(launch.params).decode() if launch.params else None,
-            launch.point,
-        )
+    def _job_rows(
+        self, cursor: sqlite3.Cursor, submitted: Sequence[JobSubmitted]
+    ) -> list[tuple[Any, ...]]:
+        """The rows of new jobs; what they share is looked for once, by the object that it is."""
+        numbers: dict[int, int] = {}
+        rows = []
+        for e in submitted:
+            launch, need, terms = e.launch or _NO_LAUNCH, e.need, e.terms
+            if id(need) not in numbers:
+                numbers[id(need)] = self._need_id(cursor, need)
+            if id(terms) not in numbers:
+                numbers[id(terms)] = self._terms_id(cursor, terms)
+            if id(launch.env) not in numbers:
+                numbers[id(launch.env)] = self._environment_id(cursor, launch.env)
+            rows.append(
+                (
+                    e.job_id,
+                    "held" if e.held else "waiting",
+                    e.priority,
+                    numbers[id(need)],
+                    numbers[id(terms)],
+                    e.group,
+                    launch.name,
+                    launch.user,
+                    e.at_ms,
+                    e.not_before_ms,
+                    _requirements_body(e.requires),
+                    _requirements_body(launch.requires),
+                    _launch_body(launch),
+                    numbers[id(launch.env)],
+                    launch.kind,
+                    msgspec.json.encode(launch.params).decode() if launch.params else None,
+                    launch.point,
+                )
+            )
+        return rows
 
     def _said_row(self, cursor: sqlite3.Cursor, job: Job) -> tuple[Any, ...]:
         return (
@@ -375,9 +389,6 @@ class SqliteStore:
         return cursor.lastrowid
 
     def _environment_id(self, cursor: sqlite3.Cursor, env: Mapping[str, str]) -> int:
-        seen = self._environments_seen.get(id(env))
-        if seen is not None:
-            return seen
         body = _sorted_json(dict(env)).encode()
         digest = hashlib.sha256(body).digest()
         known = self._environments.get(digest)
@@ -390,7 +401,6 @@ class SqliteStore:
             else:
                 known = int(row[0])
             self._environments[digest] = known
-        self._environments_seen[id(env)] = known
         return known
 
 
