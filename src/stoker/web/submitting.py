@@ -202,8 +202,11 @@ async def queue_sweep(link: Link, order: SweepOrder, plan: Planned) -> Queued:
         await link.call("limit_group", group=plan.name, max_running=order.max_running)
     request = {"cwd": plan.cwd, "env": environment(), "user": user_name()}
     for part in _parts(jobs):
-        answer = await link.call("submit", **request, jobs=part, token=os.urandom(16).hex())
-        queued.ids += answer["ids"]
+        seen = {job["point"]: found[job["point"]]["id"] for job in part if job["point"] in found}
+        token = os.urandom(16).hex()
+        ids = (await link.call("submit", **request, jobs=part, seen=seen, token=token))["ids"]
+        queued.ids += ids
+        queued.unfinished += len(part) - len(ids)  # Somebody else was quicker.
     return queued
 
 
