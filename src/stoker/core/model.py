@@ -80,7 +80,8 @@ class Need(_HashKept):
         assert self.share_milli is None or (
             self.gpus == 1 and 0 < self.share_milli < WHOLE_SHARE_MILLI
         )
-        object.__setattr__(self, "_hash", hash(astuple(self)))
+        # For lookups alone: nothing is decided, or kept, by a number that each process makes anew.
+        object.__setattr__(self, "_hash", astuple(self).__hash__())
 
     def __hash__(self) -> int:
         return self._hash

@@ -53,9 +53,8 @@ class Keeper:
     def keep(self, daemon: int) -> int:
         """Wait for the daemon, then for its children; returns the daemon's exit status."""
         status: int | None = None
-        alone = False
         while True:
-            if alone and not self._jobs_are_left():
+            if status is not None and not self._jobs_are_left():
                 end_mps(Path(self._attempts).parent)
             try:
                 seen = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
@@ -64,7 +63,6 @@ class Keeper:
             assert seen is not None
             if seen.si_pid == daemon or (status is None and _is_dying(daemon)):
                 status = os.waitpid(daemon, 0)[1]
-                alone = True
                 try:
                     self._settle()
                 except OSError:
