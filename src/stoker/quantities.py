@@ -109,6 +109,11 @@ def job_memory(text: str) -> int | str:
     return word if word in ("auto", "whole") else memory_mib(text)
 
 
+def percentage(text: str) -> int:
+    """ "50" or "50%": a whole number from 0 to 100."""
+    return whole_number(text.strip().removesuffix("%"), 0, 100, "percentage")
+
+
 def memory_margin(text: str) -> tuple[int, int]:
     """ "15%" is 15 % and at least 512 MiB over what was seen; "2G" is exactly that much."""
     text = text.strip()

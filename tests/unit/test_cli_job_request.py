@@ -66,7 +66,7 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "--group", "sweep", "--after", "3-5,last",
         "--after-any", "9", "--time-limit", "2h", "--grace", "0", "--signal", "SIGUSR1@2m",
         "--retries", "3", "--at", "2099-12-01T08:00Z", "--cwd", work,
-        "--env", "A=1", "--env", "B=x=y",
+        "--env", "A=1", "--env", "B=x=y", "--mps", "--thread_percentage", "30%",
         "--out", "out.txt", "--err", "/tmp/err.txt", "--gpu-arg", "--hold",
         "--on-cluster", "--slurm", "--qos=high -p 'a b'", "--", "true", "x",
     )  # fmt: skip
@@ -79,7 +79,7 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "signal": "USR1", "signal_before_ms": 120_000, "retries": 3,
         "not_before_ms": moment_ms("2099-12-01T08:00Z", 0), "cwd": work,
         "env": {"A": "1", "B": "x=y"}, "out": f"{work}/out.txt", "err": "/tmp/err.txt",
-        "gpu_arg": True, "hold": True, "argv": ["true", "x"],
+        "gpu_arg": True, "hold": True, "mps": True, "thread_percentage": 30, "argv": ["true", "x"],
         "executor": "slurm", "slurm": ["--qos=high", "-p", "a b"],
     }  # fmt: skip
     unused = {"shell", "share", "mem", "params", "point"}

@@ -309,6 +309,7 @@ ENDINGS: list[tuple[Outcome, str | None]] = [
     (Outcome(JobState.FAILED, Cause.NODE_FAILED), "node failed"),
     (Outcome(JobState.FAILED, Cause.REQUEUED, None, "taken back"), "taken back"),
     (Outcome(JobState.FAILED, Cause.CLUSTER, None, "DEADLINE"), "DEADLINE"),
+    (Outcome(JobState.FAILED, Cause.MPS_FAULT, Exit(code=1)), "mps server fault"),
     (Outcome(JobState.LOST, Cause.NO_TRACE, None, "power cut"), "power cut"),
     (Outcome(JobState.LOST, Cause.NO_TRACE), "no process and no exit code was left"),
 ]

@@ -55,6 +55,8 @@ class JobRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     prefer: list[str] = []
     cpus: Count | None = None
     max_per_gpu: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    mps: bool | None = None  # share its GPU through MPS; else as is usual here
+    thread_percentage: Annotated[int, Meta(ge=0, le=100)] | None = None  # under MPS
     priority: Priority = 0
     after: list[str] = []  # ids, all of which must succeed
     after_any: list[str] = []  # ids, all of which must have ended

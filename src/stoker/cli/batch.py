@@ -39,10 +39,6 @@ def _num(text: str) -> int:
     return quantities.whole_number(text, 1, 1_000_000, "size of a batch")
 
 
-def _percentage(text: str) -> int:
-    return quantities.whole_number(text.removesuffix("%"), 0, 100, "percentage")
-
-
 def batch(args: Args) -> int:
     """Queue the jobs of a file, and wait for them unless told not to."""
     path = _path(args)
@@ -148,18 +144,7 @@ def _planned(
 ) -> list[PlannedJob]:
     from stoker.cli.batching.translate import Translator
 
-    defaults = dict(args)
-    defaults["env"] = [*args["env"], *_mps(args)]
-    return Translator(source, defaults, *common).planned(entries, size)
-
-
-def _mps(args: Args) -> list[tuple[str, str]]:
-    """What a job is told of MPS, by its environment."""
-    told = [("STOKER_MPS", "1")] if args["mps"] else []
-    percentage = args["thread_percentage"]
-    if percentage is not None:
-        told.append(("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", str(percentage)))
-    return told
+    return Translator(source, dict(args), *common).planned(entries, size)
 
 
 def _queue_and_follow(
@@ -236,9 +221,6 @@ VERB = Verb(
         Option("header", "the CSV's row with the names of the columns, from 0; None if it has none",
                "ROW", lambda text: (_header(text),)),
         Option("template", "the command of every row, with {column} where a cell goes", "TEXT"),
-        Option("mps", "tell the jobs that NVIDIA MPS is to be used (STOKER_MPS=1)"),
-        Option("thread_percentage", "the share of a GPU's threads a process may use under MPS",
-               "0-100", _percentage),
         Option("no-wait", "only queue the jobs, and print their ids"),
         *(option for option in JOB_OPTIONS if option.key not in _OF_ONE_JOB),
         JSON,
@@ -260,7 +242,5 @@ VERB = Verb(
         "A bad row is named by its line, and nothing is queued unless all are good.",
         "It waits for the end of all jobs; the exit code is 1 if any did not succeed. Ctrl-C "
         "stops the waiting, not the jobs.",
-        "--mps and --thread_percentage are passed on to the jobs by their environment; the MPS "
-        "daemon itself (nvidia-cuda-mps-control -d) is yours to start.",
     ),
 )  # fmt: skip

@@ -24,6 +24,7 @@ _CLEARED: dict[str, dict[str, Any]] = {
     "prefer": {"prefer": []},
     "cpus": {"cpus": None},
     "max_per_gpu": {"max_per_gpu": None},
+    "thread_percentage": {"thread_percentage": None},
     "name": {"name": None},
     "group": {"group": None},
     "time_limit": {"time_limit_ms": None},

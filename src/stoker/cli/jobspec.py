@@ -67,6 +67,10 @@ JOB_OPTIONS = (
     Option("exclusive", "share the GPUs with no other job"),
     Option("on", "only on these GPUs", "0,1", quantities.gpu_ids),
     Option("prefer", "rather on these GPUs, in this order", "3,2", quantities.gpu_ids),
+    Option("mps", "share the GPU with other jobs through NVIDIA MPS"),
+    Option("no-mps", "without MPS, whatever the setting mps says"),
+    Option("thread-percentage", "with --mps, the part of the GPU's threads that it may use",
+           "0-100", quantities.percentage),
     Option("cpus", "how many CPU slots to take", "N", _count),
     Option("max-per-gpu", "let at most so many jobs be on its GPU; by itself, a share of 1/N", "N",
            _jobs_per_gpu),
@@ -126,6 +130,7 @@ def fields_from(args: Args, *, editing: bool = False) -> dict[str, Any]:
         "after",
         "after_any",
         "retries",
+        "thread_percentage",
         "cwd",
         "out",
         "err",
@@ -151,6 +156,10 @@ def fields_from(args: Args, *, editing: bool = False) -> dict[str, Any]:
         if fields.get("executor", "slurm") != "slurm":
             raise UsageError("--on-cluster and --executor local exclude each other", "give one")
         fields["executor"] = "slurm"
+    if args.get("mps") and args.get("no_mps"):
+        raise UsageError("--mps and --no-mps exclude each other", "give one of them")
+    if args.get("mps") or args.get("no_mps"):
+        fields["mps"] = bool(args["mps"])
     if args["signal"] is not None:
         fields["signal"], fields["signal_before_ms"] = args["signal"]
     if args["env"]:

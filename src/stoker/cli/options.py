@@ -212,7 +212,8 @@ def _take_long(
     verb: Verb, by_flag: dict[str, Option], word: str, queue: list[str], args: Args
 ) -> None:
     flag, equals, value = word.partition("=")
-    option = by_flag.get(flag)
+    # Some of the older tools write their options with underscores.
+    option = by_flag.get(flag) or by_flag.get(flag.replace("_", "-"))
     if option is None:
         raise _unknown(f"unknown option {quoted(flag)}", flag, by_flag, verb)
     if not option.takes_value:

@@ -74,6 +74,7 @@ def job_page(job: Job, colour: bool) -> str:
         ("grace", _duration(job.get("grace_ms"))),
         ("signal", escaped(str(job.get("signal_spec") or ""))),
         ("retries", str(job["retries"]) if job.get("retries") else ""),
+        ("MPS", _mps(job)),
         ("submitted", _moment(job.get("submitted_at_ms"), now)),
         ("started", _moment(job.get("started_at_ms"), now)),
         ("ended", _moment(job.get("ended_at_ms"), now)),
@@ -130,6 +131,13 @@ def _cluster(job: Job) -> str:
     if job.get("slurm"):
         parts.append(" ".join(job["slurm"]))
     return ", ".join(parts)
+
+
+def _mps(job: Job) -> str:
+    if not job.get("mps"):
+        return ""
+    threads = job.get("thread_percentage")
+    return "yes" if threads is None else f"{threads} % of the GPU's threads"
 
 
 def _ids(ids: list[int] | None) -> str:

@@ -7,8 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stoker.core.learning import pinned_mib
 from stoker.core.model import Job, Need, Requirement, Terms
 from stoker.core.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Mps:
+    """Let the attempt share its GPU through MPS, with so much of it at most."""
+
+    thread_percentage: int | None = None
+    limit_mib: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +30,7 @@ class Start:
     grace_ms: int
     labels: tuple[str, ...] = ()  # how people call these GPUs
     maker: str = ""  # of the GPUs, if a driver shows them
+    mps: Mps | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,7 @@ class StartAttached:
     grace_ms: int
     labels: tuple[str, ...] = ()  # how people call these GPUs
     maker: str = ""  # of the GPUs, if a driver shows them
+    mps: Mps | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,14 @@ class Warn:
 Command = Start | StartAttached | HandOver | Terminate | Warn
 
 
+def _mps(state: State, job: Job) -> Mps | None:
+    attempt = job.active
+    assert attempt is not None
+    if not job.terms.mps or not attempt.gpus or state.gpus[attempt.gpus[0]].maker == "amd":
+        return None
+    return Mps(job.terms.thread_percentage, pinned_mib(state, job, attempt))
+
+
 def orders(state: State) -> list[Command]:
     """Everything that is still to be done outside, as the state has it now."""
     commands: list[Command] = []
@@ -100,6 +119,7 @@ def orders(state: State) -> list[Command]:
                     job.terms.grace_ms,
                     tuple([gpu.shown_as for gpu in gpus]) if gpus and gpus[0].label else (),
                     gpus[0].maker if gpus else "",
+                    _mps(state, job),
                 )
             )
     for job_id in state.to_warn:

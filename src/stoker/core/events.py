@@ -169,6 +169,7 @@ class AttemptExited:
     attempt: int
     exit: Exit
     out_of_memory: bool = False  # its output says that a GPU's memory was not enough
+    mps_fault: bool = False  # the MPS server that it shared with others failed
     gpu_lost: bool = False  # a GPU of its own was lost under it
 
 

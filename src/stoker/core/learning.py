@@ -248,6 +248,23 @@ def gpus_were_full(state: State, attempt: Attempt) -> bool:
     return False
 
 
+def pinned_mib(state: State, job: Job, attempt: Attempt) -> int | None:
+    """The most that MPS is to let an attempt have of its GPU; None for no limit.
+
+    A limit is for the whole life of a process, and a reservation is not. What a kind needs is
+    trusted so far only when some of its runs were seen to their end: before that a late peak, for
+    which there may be room, would be held against all of them.
+    """
+    held = state.gpus[attempt.gpus[0]].held_by[job.id]
+    if held.whole or not held.mem_mib:
+        return None
+    if job.need.kind is not None:
+        profile = state.profiles.get(job.need.kind)
+        if profile is None or profile.count < _RUNS_TO_TRUST:
+            return None
+    return held.mem_mib
+
+
 @dataclass(frozen=True, slots=True)
 class AfterOom:
     """What the next attempt of a job that ran out of memory gets, and what its kind teaches."""
@@ -266,6 +283,8 @@ def after_out_of_memory(state: State, job: Job, attempt: Attempt) -> AfterOom | 
         return None
     largest = state.largest_mib(job.need)
     had_all = all(len(gpu.held_by) == 1 and not gpu.others for gpu in gpus)
+    if job.terms.mps and pinned_mib(state, job, attempt) is not None:
+        had_all = False  # MPS kept it from what was free.
     if had_all and min(gpu.memory_mib or 0 for gpu in gpus) >= largest:
         return None
     reserved = reserved_mib(state, attempt, job.id)

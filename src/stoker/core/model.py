@@ -48,6 +48,7 @@ FINAL = frozenset(
 WHOLE_SHARE_MILLI = 1000
 DEFAULT_MARGIN = (10, 512)  # percent, MiB
 MOST_OOM_RETRIES = 3
+MOST_MPS_RETRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,8 @@ class Terms:
     retries: int = 0
     attached: bool = False  # runs in its user's terminal, started by the client
     executor: str = ""  # what runs it: this machine, or the cluster of that name
+    mps: bool = False  # shares its GPU with others through NVIDIA's MPS
+    thread_percentage: int | None = None  # of the GPU's threads, under MPS
 
     @property
     def longest_ms(self) -> int | None:
@@ -141,6 +144,7 @@ class Cause(StrEnum):
     NODE_FAILED = "node failed"
     REQUEUED = "requeued"  # the cluster took it back, or lost it
     CLUSTER = "cluster"  # the cluster ended it, for a reason of its own
+    MPS_FAULT = "mps server fault"  # it was taken down by a neighbour, or with it
     NO_TRACE = "no trace"  # no process and no exit code: a power cut, or its keeper was killed
 
 
@@ -244,6 +248,7 @@ class Job:
     active: Attempt | None = None
     ooms: int = 0  # attempts that ran out of GPU memory, and are not counted as failures
     floor_mib: int | None = None  # reserve at least this, since less was not enough; ALONE: all
+    mps_faults: int = 0  # attempts that an MPS server took with it, and are not counted as failures
     in_class: JobClass | None = field(default=None, init=False, repr=False, compare=False)
 
     @property

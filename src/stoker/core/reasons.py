@@ -330,6 +330,8 @@ def outcome_words(outcome: Outcome) -> str | None:
             return "out of memory"
         case Cause.GPU_LOST:
             return "gpu lost"
+        case Cause.MPS_FAULT:
+            return "mps server fault"
         case Cause.NO_TRACE:
             return outcome.detail or "no process and no exit code was left"
 

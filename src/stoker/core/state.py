@@ -20,6 +20,7 @@ from stoker.core.learning import after_out_of_memory, after_run
 from stoker.core.model import (
     ALONE,
     FINAL,
+    MOST_MPS_RETRIES,
     Attempt,
     Cause,
     Exit,
@@ -545,6 +546,14 @@ class State:
         if outcome.cause is Cause.OUT_OF_MEMORY:
             self._finish(job, attempt, outcome, at_ms)
             return
+        if outcome.cause is Cause.MPS_FAULT and job.mps_faults < MOST_MPS_RETRIES:
+            # Most likely a neighbour's fault. One that takes its server down again and again is
+            # not let do so for ever.
+            self._move(job, S.WAITING)
+            job.mps_faults += 1
+            self.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
+            self._settle(job)
+            return
         may_retry = outcome.state in (S.FAILED, S.LOST) and job.failures < job.terms.retries
         if not may_retry:
             self._finish(job, attempt, outcome, at_ms)
@@ -684,6 +693,8 @@ class State:
         if outcome.cause is Cause.EXIT and outcome.state is S.FAILED:
             if e.gpu_lost:
                 outcome = replace(outcome, cause=Cause.GPU_LOST)
+            elif e.mps_fault:
+                outcome = replace(outcome, cause=Cause.MPS_FAULT)
             elif e.out_of_memory:
                 outcome = replace(outcome, cause=Cause.OUT_OF_MEMORY)
         self._end_attempt(job, attempt, outcome, e.at_ms)

@@ -42,6 +42,8 @@ from stoker.executors.attempt_dir import delete_files, log_found
 from stoker.executors.keeper import ledger_path
 from stoker.executors.ledger import LedgerWriter
 from stoker.executors.local import Grant, LocalExecutor
+from stoker.executors.mps import MpsServers
+from stoker.executors.mps_clients import MpsClients
 from stoker.executors.processes import stat_of
 from stoker.executors.router import Router
 from stoker.executors.slurm.executor import NAME as CLUSTER
@@ -96,6 +98,7 @@ class Daemon:
             LedgerWriter(ledger_path(ledgers, parent.id), parent.id),
             values["instance"],
             self._grant,
+            MpsClients(MpsServers(Path(home.root, "mps"), values["instance"])),
         )
         self.slurm = SlurmExecutor(attempts, values["instance"], self.clock.now_ms)
         engine = Engine(

@@ -29,9 +29,11 @@ from stoker.core.model import (
 from stoker.core.state import State
 from stoker.daemon import submission as sub
 from stoker.daemon.cluster import check_cluster_job
+from stoker.daemon.mps_terms import mps_terms
 from stoker.daemon.selecting import selected
 from stoker.engine import Decided, Wish
 from stoker.errors import Failed, NotFound, StokerError, UsageError
+from stoker.executors.mps_control import find_control
 from stoker.executors.slurm.executor import NAME as CLUSTER
 from stoker.learn.kind import kind_of
 from stoker.quantities import label, quoted
@@ -226,7 +228,7 @@ _EDITABLE = frozenset(
         "argv", "shell", "name", "group", "cwd", "env", "gpus", "share", "mem_mib", "mem", "margin",
         "kind", "exclusive", "on", "prefer", "cpus", "max_per_gpu", "priority", "time_limit_ms",
         "grace_ms", "signal", "signal_before_ms", "retries", "not_before_ms", "out", "err",
-        "gpu_arg", "executor", "slurm",
+        "gpu_arg", "executor", "slurm", "mps", "thread_percentage",
     }
 )  # fmt: skip
 
@@ -266,6 +268,7 @@ def edit(select: Select, changes: dict[str, Any], views: Views, store: SqliteSto
             terms = _edited_terms(job.terms, asked, changes)
             launch = _edited_launch(store.launch(job_id), asked, changes)
             need = _edited_need(job.need, launch.kind, asked, changes, bool(terms.executor))
+            terms = _edited_mps(terms, need, asked, changes)
             if terms.executor:
                 check_cluster_job(need, list(launch.cluster_options))
             else:
@@ -328,6 +331,20 @@ def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> T
         new = sub.terms_of(asked, grace, terms.attached, edited.executor)
         edited = replace(edited, signal=new.signal, signal_before_ms=new.signal_before_ms)
     return edited
+
+
+def _edited_mps(terms: Terms, need: Need, asked: JobRequest, changes: dict[str, Any]) -> Terms:
+    wanted = terms.mps if asked.mps is None else asked.mps
+    threads = terms.thread_percentage if wanted or not terms.mps else None
+    if "thread_percentage" in changes:
+        threads = asked.thread_percentage
+    if not wanted and threads is None:
+        return replace(terms, mps=False, thread_percentage=None)
+    if terms.executor:
+        raise sub.no_mps_there()
+    known = terms.mps or find_control() is not None
+    mps, threads = mps_terms(wanted, threads, need.gpus, False, lambda: known)
+    return replace(terms, mps=mps, thread_percentage=threads)
 
 
 def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -> Launch:

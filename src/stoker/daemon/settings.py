@@ -137,6 +137,12 @@ FOREIGN = Setting(
     "beside them), ignore",
     _one_of("avoid", "wait", "ignore"),
 )
+MPS = Setting(
+    "mps",
+    "off",
+    "on: jobs on one GPU share it through NVIDIA MPS unless they say --no-mps",
+    _one_of("on", "off"),
+)
 POLL = Setting("poll", "1s", "how often GPUs on which something runs are read", _positive)
 DRIVER = Setting(
     "driver",
@@ -185,6 +191,7 @@ BY_NAME: dict[str, Setting] = {
         MEM_MARGIN,
         SETTLE,
         FOREIGN,
+        MPS,
         POLL,
         DRIVER,
         EXECUTOR,
@@ -216,6 +223,7 @@ def defaults_of(values: Mapping[str, str]) -> Defaults:
         duration_ms(value_of(GRACE, values)),
         value_of(MEM, values) == "auto",
         memory_margin(value_of(MEM_MARGIN, values)),
+        value_of(MPS, values) == "on",
     )
 
 

@@ -134,6 +134,8 @@ class Shower:
             "executor": terms.executor or "local",
             "cluster": _cluster(row["place"]),
             "slurm": launch.get("cluster_options") or [],
+            "mps": terms.mps,
+            "thread_percentage": terms.thread_percentage,
             "not_before_ms": row["not_before_ms"],
             "submitted_at_ms": row["submitted_at_ms"],
             "started_at_ms": _started(row, bool(terms.executor)),

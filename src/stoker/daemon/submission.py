@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stoker.api.messages import JobRequest, Submit
@@ -15,8 +15,11 @@ from stoker.core.plan import can_never_start
 from stoker.core.reasons import CanNeverStart, gib, plural
 from stoker.core.state import State
 from stoker.daemon.cluster import ClusterRules, check_cluster_job
+from stoker.daemon.mps_terms import mps_terms, refuse_mps_without_nvidia
 from stoker.engine import Decided, Wish
 from stoker.errors import NotFound, UsageError
+from stoker.executors.environment import MPS_MARKER
+from stoker.executors.mps_control import find_control
 from stoker.learn.kind import kind_of
 from stoker.quantities import label, quoted, signal_name
 from stoker.store.views import Views
@@ -25,7 +28,16 @@ from stoker.store.views import Views
 MOST_WORD_BYTES = 128 * 1024 - 1
 MOST_COMMAND_BYTES = 1024 * 1024
 # Variables that say which attempt a process belongs to are never handed on to another job.
-_OF_AN_ATTEMPT = ("STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID")
+_OF_AN_ATTEMPT = frozenset(
+    {"STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID", MPS_MARKER}
+)
+# Nor are those that an attempt under MPS was given.
+_OF_A_CLIENT = _OF_AN_ATTEMPT | {
+    "CUDA_MPS_PIPE_DIRECTORY",
+    "CUDA_MPS_LOG_DIRECTORY",
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+}
 
 
 def submission(
@@ -40,9 +52,10 @@ def submission(
         raise UsageError("no job was given", "name a command after --")
     if request.attached and len(request.jobs) != 1:
         raise UsageError("only one job can run in a terminal", "use `stoker add` for several")
+    dropped = _OF_A_CLIENT if MPS_MARKER in request.env else _OF_AN_ATTEMPT
     maker = _Maker(
         request.cwd,
-        {k: v for k, v in request.env.items() if k not in _OF_AN_ATTEMPT},
+        {k: v for k, v in request.env.items() if k not in dropped},
         request.user,
         request.attached,
         defaults,
@@ -67,6 +80,8 @@ def submission(
             if not draft.terms.executor and draft.need not in checked:
                 refuse_if_impossible(state, draft.need, known)
                 checked.add(draft.need)
+            if draft.terms.mps:
+                refuse_mps_without_nvidia(state)
             job_id = first_id + place
             unmet, skip = _standing_of(state, views, draft.requires, first_id, job_id, statuses)
             events.append(draft.event(state.now_ms, job_id, unmet))
@@ -86,6 +101,7 @@ class Defaults:
     grace_ms: int
     mem_auto: bool = False
     margin: tuple[int, int] = DEFAULT_MARGIN
+    mps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +152,7 @@ class _Maker:
     _terms: dict[Terms, Terms] = field(default_factory=dict)
     _labels: dict[str, str] = field(default_factory=dict)
     _directories: set[str] = field(default_factory=set)
+    _mps_is_there: bool = False
 
     def __post_init__(self) -> None:
         check_environment(self.env)
@@ -155,6 +172,7 @@ class _Maker:
         if terms.executor:
             check_cluster_job(need, job.slurm)
             self.warnings += self.cluster.warnings(need)
+        terms = self._with_mps(terms, job, need)
         launch = Launch(
             argv,
             job.shell,
@@ -186,6 +204,19 @@ class _Maker:
         grace_ms = self.defaults.grace_ms if job.grace_ms is None else job.grace_ms
         executor = self.cluster.executor_of(job, self.attached)
         return terms_of(job, grace_ms, self.attached, executor)
+
+    def _with_mps(self, terms: Terms, job: JobRequest, need: Need) -> Terms:
+        usual = self.defaults.mps and not terms.executor
+        if job.mps is None and job.thread_percentage is None and not usual:
+            return terms
+        if terms.executor and job.mps:
+            raise no_mps_there()
+        mps, threads = mps_terms(job.mps, job.thread_percentage, need.gpus, usual, self._has_mps)
+        return replace(terms, mps=mps, thread_percentage=threads)
+
+    def _has_mps(self) -> bool:
+        self._mps_is_there = self._mps_is_there or find_control() is not None
+        return self._mps_is_there
 
     def _label(self, text: str | None) -> str | None:
         if text is None:
@@ -444,6 +475,11 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
         f"the job needs {plural(need.gpus, 'GPU')}, but there {_only(impossible.could_fit)}",
         "ask for fewer, or declare more with `stoker gpus add`",
     )
+
+
+def no_mps_there() -> UsageError:
+    """Against --mps for a job on a cluster."""
+    return UsageError("MPS on a cluster's nodes is not ours to start", "leave out --mps")
 
 
 def _only(count: int) -> str:

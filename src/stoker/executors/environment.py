@@ -11,6 +11,9 @@ from stoker.core.model import Launch
 
 MARKER = "STOKER_ATTEMPT_ID"
 EncodedEnv = dict[bytes, bytes]
+# What runs for MPS, and is no job, has this with the name of our instance. A job that uses MPS has
+# it too, as 1: what is submitted from there is not to have what was its own.
+MPS_MARKER = "STOKER_MPS"
 
 
 def marker(instance: str, job_id: int, attempt: int) -> str:

@@ -9,6 +9,7 @@ So no wrapper is needed around each job, and no exit code is lost.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import signal
 import sys
@@ -16,14 +17,15 @@ import time
 from pathlib import Path
 
 from stoker.executors.attempt_dir import attempt_dir_text, exit_of_status, write_exit
-from stoker.executors.environment import MARKER
+from stoker.executors.environment import MARKER, MPS_MARKER
 from stoker.executors.ledger import Key, LedgerWriter, read_ledger
-from stoker.executors.processes import ProcessId, children_of_this_process, stat_of
+from stoker.executors.processes import ProcessId, children_of_this_process, is_alive, stat_of
 
 _PR_SET_CHILD_SUBREAPER = 36
 _RETRY_WRITE_S = 1.0
 _LEAVES_WITHIN_S = 5.0
 _LOOK_AGAIN_S = 0.005
+_MPS_AGAIN_S = 5.0
 
 
 def become_subreaper() -> None:
@@ -52,6 +54,8 @@ class Keeper:
         """Wait for the daemon, then for its children; returns the daemon's exit status."""
         status: int | None = None
         while True:
+            if status is not None and not self._jobs_are_left():
+                end_mps(Path(self._attempts).parent)
             try:
                 seen = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
             except ChildProcessError:
@@ -71,6 +75,9 @@ class Keeper:
             if key is not None and not self._write(key, seen):
                 continue
             os.waitpid(seen.si_pid, 0)
+
+    def _jobs_are_left(self) -> bool:
+        return any(is_alive(process) for process in self._known)
 
     def _write(self, key: Key, seen: os.waitid_result) -> bool:
         if not os.path.isdir(self._attempts):
@@ -141,14 +148,49 @@ def _let_children_leave() -> None:
 
 
 def _is_of_another(pid: int, key: Key) -> bool:
-    """True if the process has the marker of another attempt: a daemon of a job's own making."""
+    """True if the process has the marker of another attempt: a daemon of a job's own making.
+
+    Or if it is MPS's, which is no attempt.
+    """
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             variables = file.read().split(b"\0")
     except OSError:
         return False
     name, mine = f"{MARKER}=".encode(), f":{key[0]}.{key[1]}".encode()
-    return any(one.startswith(name) and not one.endswith(mine) for one in variables)
+    markers = [one for one in variables if one.startswith(name)]
+    if not markers and any(one.startswith(f"{MPS_MARKER}=".encode()) for one in variables):
+        return True
+    return any(not one.endswith(mine) for one in markers)
+
+
+def end_mps(home: Path) -> None:
+    """End the MPS servers that no program uses any more, unless a daemon sees to them.
+
+    Called when the last job of a daemon that is gone has ended.
+    """
+    root = home / "mps"
+    while root.is_dir() and any(root.iterdir()) and not _a_daemon_runs(home):
+        from stoker.executors.mps_control import Control
+
+        ended = [control.end() for control in Control.found_in(root)]
+        if all(ended):
+            return
+        time.sleep(_MPS_AGAIN_S)
+
+
+def _a_daemon_runs(home: Path) -> bool:
+    try:
+        fd = os.open(home / "daemon.lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def main() -> None:

@@ -37,6 +37,8 @@ from stoker.executors.environment import (
     variable,
 )
 from stoker.executors.ledger import Key, LedgerWriter
+from stoker.executors.mps import CantStart, NotYet
+from stoker.executors.mps_clients import Client, MpsClients
 from stoker.executors.ownership import Ownership
 from stoker.executors.processes import (
     ProcessId,
@@ -48,6 +50,7 @@ from stoker.executors.processes import (
     stat_of,
     ticks_since_boot,
 )
+from stoker.executors.running import Running
 from stoker.executors.spawn import CouldNotStart, Spawner, output_of
 
 _LOOK_AGAIN_MS = 30
@@ -70,24 +73,6 @@ class Grant:
     env: dict[str, str]
 
 
-@dataclass(slots=True)
-class Running:
-    """An attempt with a process, or with processes that its main process left behind."""
-
-    key: Key
-    process: ProcessId
-    pidfd: int
-    ours: bool  # we are its parent; else its keeper or its client is
-    own_session: bool
-    grace_ms: int
-    exit: Exit | None = None  # set when the main process has ended
-    main_gone: bool = False
-    ended_unseen: bool = False  # before we were there
-    asked_to_stop: bool = False
-    asked: frozenset[ProcessId] = frozenset()  # those that got their SIGTERM
-    leftovers_kill_ms: int | None = None
-
-
 class LocalExecutor:
     """See ports.Executor. `fileno` becomes readable when there may be something to observe."""
 
@@ -98,6 +83,7 @@ class LocalExecutor:
         ledger: LedgerWriter,
         instance: str,
         grant: Callable[[Grant], None],
+        mps: MpsClients | None = None,
     ) -> None:
         self._root = str(attempts)
         self._past = past
@@ -108,6 +94,9 @@ class LocalExecutor:
         self._ownership = Ownership(instance)
         self._encoder = Encoder()
         self._epoll = select.epoll()
+        self._mps = mps
+        if mps is not None:
+            self._epoll.register(mps.fileno(), select.EPOLLIN)
         self._running: dict[Key, Running] = {}
         self._by_fd: dict[int, Running] = {}
         self._again_at: dict[Key, int] = {}  # when to look at some of them again
@@ -123,6 +112,8 @@ class LocalExecutor:
 
     def close(self) -> None:
         """Watch nothing any more; the processes go on."""
+        if self._mps is not None:
+            self._mps.close(self._clients())
         for pidfd in self._by_fd:
             os.close(pidfd)
         self._epoll.close()
@@ -146,15 +137,23 @@ class LocalExecutor:
                 case Living(process=process):
                     if not started:
                         self._tell(ev.AttemptStarted(at_ms, *key, process.pid))
-                    self._watch(key, process, False, not job.terms.attached, job.terms.grace_ms)
+                    own_session = not job.terms.attached
+                    client = self._adopted_client(job)
+                    self._watch(key, process, False, own_session, job.terms.grace_ms, client)
                 case Gone(exit=None, why=why):
                     self._tell(ev.AttemptVanished(now_ms, *key, why))
                 case Gone(exit=Exit() as how, at_ms=ended_at_ms):
-                    self._tell(ev.AttemptExited(min(ended_at_ms or now_ms, now_ms), *key, how))
+                    client = self._adopted_client(job)
+                    self._exited(key, how, client, min(ended_at_ms or now_ms, now_ms))
                 case NeverStarted():
                     if started:
                         why = "no trace of it was left"
                         self._tell(ev.AttemptVanished(now_ms, *key, why))
+
+    def _adopted_client(self, job: Job) -> Client | None:
+        if self._mps is None:
+            return None
+        return self._mps.adopted(job)
 
     def _left_behind(self, job: Job, found: Gone, process: ProcessId) -> bool:
         """Watch what the main process of an attempt left behind, if there is anything.
@@ -174,6 +173,7 @@ class LocalExecutor:
             main_gone=True,
             ended_unseen=True,
             asked_to_stop=attempt.stop is not None,
+            mps=self._adopted_client(job),
         )
         if not self._left(running):
             return False
@@ -191,6 +191,8 @@ class LocalExecutor:
     ) -> None:
         """See ports.Executor."""
         self._now_ms = now_ms
+        if self._mps is not None:
+            self._mps.begin_turn()
         for command in commands:
             key = (command.job_id, command.attempt)
             match command:
@@ -204,14 +206,26 @@ class LocalExecutor:
                     self._terminate(key, force)
                 case cmd.Warn(signal=number):
                     self._warn(key, number)
+        if self._mps is not None:
+            self._mps.end_turn(self._clients(), now_ms)
+
+    def _clients(self) -> list[Client | None]:
+        return [running.mps for running in self._running.values()]
 
     def _is_known(self, key: Key) -> bool:
-        return key in self._running or key in self._over_with
+        if key in self._running or key in self._over_with:
+            return True
+        return self._mps is not None and self._mps.is_examining(key)
 
     def _start(self, command: cmd.Start, launch: Launch) -> None:
         key = (command.job_id, command.attempt)
         try:
             own = additions(launch, command, self._instance)
+            client = None
+            if command.mps is not None:
+                client = self._client(command, own)
+                if client is None:
+                    return
             env = self._encoder.encoded(launch.env, own)
             words = command_line(launch, command.labels or command.gpus)
             output = output_of(launch, log_text(self._root, *key), command.attempt)
@@ -227,7 +241,24 @@ class LocalExecutor:
         process = identify_child(pid, ticks_before)
         self._ledger.record(key, process)
         self._tell(ev.AttemptStarted(self._now_ms, *key, pid))
-        self._watch(key, process, ours=True, own_session=True, grace_ms=command.grace_ms)
+        self._watch(key, process, True, True, command.grace_ms, client)
+
+    def _client(self, command: cmd.Start | cmd.StartAttached, env: dict[str, str]) -> Client | None:
+        """The attempt as a client of MPS; None if it can't start yet, or (told here) at all."""
+        if self._mps is None:
+            found: Client | NotYet | CantStart = CantStart("there is none")
+        else:
+            found = self._mps.come(command, env, self._clients())
+        if isinstance(found, CantStart):
+            gpu = (command.labels or command.gpus)[0]
+            why = f"MPS can't be started on GPU {gpu}: {found.why}"
+            fact = ev.AttemptNotStarted(self._now_ms, command.job_id, command.attempt, why)
+            self._tell(fact)
+        return found if isinstance(found, Client) else None
+
+    def _taken(self, key: Key) -> Client | None:
+        """What a user's terminal was told of MPS, if it was."""
+        return None if self._mps is None else self._mps.taken(key)
 
     def _withdraw(self) -> None:
         try:
@@ -239,8 +270,15 @@ class LocalExecutor:
         key = (command.job_id, command.attempt)
         directory = attempt_dir_text(self._root, *key)
         env = environment(launch, command, self._instance)
+        client = None
+        if command.mps is not None:
+            client = self._client(command, env)
+            if client is None:
+                return
         try:
             make_attempt_dir(directory)
+            if client is not None and self._mps is not None:
+                self._mps.offer(key, client)
         except OSError as error:
             why = os.strerror(error.errno or 0)
             self._tell(ev.AttemptNotStarted(self._now_ms, *key, why))
@@ -249,7 +287,7 @@ class LocalExecutor:
         if process is not None:
             # Its client has started it, and could not tell us.
             self._tell(ev.AttemptStarted(self._now_ms, *key, process.pid))
-            self._watch(key, process, ours=False, own_session=False, grace_ms=command.grace_ms)
+            self._watch(key, process, False, False, command.grace_ms, self._taken(key))
             return
         argv = command_line(launch, command.labels or command.gpus)
         self._grant(Grant(*key, directory, argv, launch.cwd, env))
@@ -264,7 +302,7 @@ class LocalExecutor:
         if process is None or process.pid != pid:
             return False
         self._tell(ev.AttemptStarted(self._now_ms, *key, pid))
-        self._watch(key, process, ours=False, own_session=False, grace_ms=grace_ms)
+        self._watch(key, process, False, False, grace_ms, self._taken(key))
         return True
 
     def attached_client_gone(self, key: Key) -> None:
@@ -274,26 +312,42 @@ class LocalExecutor:
         found = members(f"{MARKER}={self._marker(key)}".encode(), (), None)
         if found:
             self._tell(ev.AttemptStarted(self._now_ms, *key, found[0].pid))
-            self._watch(key, found[0], ours=False, own_session=False, grace_ms=0)
+            self._watch(key, found[0], False, False, 0, self._taken(key))
         else:
             self.attached_failed(key, "its terminal was gone", Cause.TERMINAL_GONE)
 
     def attached_failed(self, key: Key, why: str, cause: Cause) -> None:
         """A client could not start the attempt, or is gone."""
+        self._taken(key)
         if not self._is_known(key):
             self._tell(ev.AttemptNotStarted(self._now_ms, *key, why, cause))
 
     def _terminate(self, key: Key, force: bool) -> None:
         running = self._running.get(key)
         if running is None:
+            self._taken(key)
             if not self._is_known(key):
                 self._tell(ev.AttemptNotStarted(self._now_ms, *key, "stopped before it started"))
             return
+        running.asked_to_stop = True
+        if not self._may_signal(running, force):
+            return  # The order comes again, and we are woken when it can be carried out.
         if force:
             self._signal_all(running, signal.SIGKILL)
-        elif not running.asked_to_stop:
+        elif not running.signalled:
+            running.signalled = True
             self._ask_to_end(running, self._members(running))
-        running.asked_to_stop = True
+
+    def _may_signal(self, running: Running, force: bool) -> bool:
+        """True unless it has GPU work under MPS that is to be ended first.
+
+        What a neighbour of one that is killed in the middle of its work loses is not ours to lose.
+        """
+        if running.mps is None or self._mps is None:
+            return True
+        return self._mps.may_signal(
+            running.mps, force, lambda: [process.pid for process in self._members(running)]
+        )
 
     def _warn(self, key: Key, number: int) -> None:
         running = self._running.get(key)
@@ -332,11 +386,20 @@ class LocalExecutor:
         """See ports.Executor."""
         self._now_ms = now_ms
         for fd, _ in self._epoll.poll(0):
-            self._main_ended(self._by_fd[fd])
+            if fd in self._by_fd:
+                self._main_ended(self._by_fd[fd])
+            else:
+                self._hear_of_mps()
         if self._again_at:
             for key in [key for key, moment in self._again_at.items() if moment <= now_ms]:
                 self._look(self._running[key])
         return [*self._begun.values(), *self._warned.values(), *self._over_with.values()]
+
+    def _hear_of_mps(self) -> None:
+        assert self._mps is not None
+        self._mps.heard()
+        for fact in self._mps.examined():
+            self._tell(fact)
 
     def settled(self, facts: Sequence[ev.Fact]) -> None:
         """See ports.Executor."""
@@ -361,6 +424,9 @@ class LocalExecutor:
         moments = list(self._again_at.values())
         if self._begun:
             moments.append(self._now_ms + _STARTED_MAY_WAIT_MS)
+        mps_ms = self._mps.next_wakeup_ms() if self._mps is not None else None
+        if mps_ms is not None:
+            moments.append(mps_ms)
         return min(moments, default=None)
 
     def owners(self, pids: Iterable[int]) -> dict[int, int]:
@@ -378,7 +444,13 @@ class LocalExecutor:
             self._over_with.setdefault(key, fact)
 
     def _watch(
-        self, key: Key, process: ProcessId, ours: bool, own_session: bool, grace_ms: int
+        self,
+        key: Key,
+        process: ProcessId,
+        ours: bool,
+        own_session: bool,
+        grace_ms: int,
+        client: Client | None = None,
     ) -> None:
         try:
             pidfd = os.pidfd_open(process.pid)
@@ -389,11 +461,11 @@ class LocalExecutor:
             # It ended between the look and now, and its parent has reaped it.
             how = read_exit(attempt_dir_text(self._root, *key))
             if how is not None:
-                self._tell(ev.AttemptExited(self._now_ms, *key, how))
+                self._exited(key, how, client, self._now_ms)
             else:
                 self._tell(ev.AttemptVanished(self._now_ms, *key, "it left no exit code"))
             return
-        running = Running(key, process, pidfd, ours, own_session, grace_ms)
+        running = Running(key, process, pidfd, ours, own_session, grace_ms, mps=client)
         self._running[key] = running
         self._by_fd[pidfd] = running
         self._epoll.register(pidfd, select.EPOLLIN)
@@ -462,11 +534,12 @@ class LocalExecutor:
         if not left:
             self._over(running)
             return
-        self._ask_to_end(running, left)
+        if self._may_signal(running, force=False):
+            self._ask_to_end(running, left)
         if not running.asked_to_stop:
             if running.leftovers_kill_ms is None:
                 running.leftovers_kill_ms = self._now_ms + running.grace_ms
-            elif self._now_ms >= running.leftovers_kill_ms:
+            elif self._now_ms >= running.leftovers_kill_ms and self._may_signal(running, True):
                 for process in left:
                     send(process, signal.SIGKILL)
         self._look_again(running, _LOOK_AGAIN_MS)
@@ -491,10 +564,18 @@ class LocalExecutor:
             del self._by_fd[running.pidfd]
             os.close(running.pidfd)
         if running.exit is not None:
-            self._tell(ev.AttemptExited(self._now_ms, *running.key, running.exit))
+            client = None if running.asked_to_stop else running.mps
+            self._exited(running.key, running.exit, client, self._now_ms)
         else:
             why = "its parent was killed, so nobody saw its exit code"
             self._tell(ev.AttemptVanished(self._now_ms, *running.key, why))
+
+    def _exited(self, key: Key, how: Exit, client: Client | None, at_ms: int) -> None:
+        """Tell how an attempt ended, at once or when it is known whether its MPS server failed."""
+        if client is None or how.ok or self._mps is None:
+            self._tell(ev.AttemptExited(at_ms, *key, how))
+        else:
+            self._mps.examine(key, how, client, at_ms)
 
     def _marker(self, key: Key) -> str:
         return marker(self._instance, *key)

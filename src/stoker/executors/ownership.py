@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from stoker.executors.environment import MARKER
+from stoker.executors.environment import MARKER, MPS_MARKER
 from stoker.executors.processes import ProcessId, Stat, stat_of
 from stoker.ports import OURS, VANISHED
 
-MPS_MARKER = "STOKER_MPS"
 _DEEPEST = 100
 _REMEMBERED = 10_000
 

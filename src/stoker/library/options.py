@@ -203,6 +203,8 @@ _CONVERTERS: dict[str, Callable[[str, Any], Fields]] = {
     "exclusive": _flag,
     "on": _gpu_ids,
     "prefer": _gpu_ids,
+    "mps": lambda name, value: {"mps": bool(value)},
+    "thread_percentage": _whole(0, 100),
     "max_per_gpu": _whole(1, 10_000),
     "cpus": _whole(0, 1_000_000),
     "priority": _whole(-1_000_000_000, 1_000_000_000),

@@ -49,6 +49,7 @@ def of_job(job: Job) -> Hashable:
         running,
         job.ooms,
         job.floor_mib,
+        job.mps_faults,
     )
 
 

@@ -97,6 +97,7 @@ class SqliteStore:
                 attempts.get(row[0]),
                 row[11],
                 row[12],
+                row[13],
             )
             for row in run(sql["unfinished_jobs"])
         )
@@ -433,6 +434,7 @@ def _moved_row(job: Job) -> tuple[Any, ...]:
         unmet,
         job.ooms,
         job.floor_mib,
+        job.mps_faults,
         job.id,
     )
 

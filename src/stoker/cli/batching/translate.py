@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 OPTIONS = {option.key: option for option in JOB_OPTIONS}
 _TRUE = frozenset(("yes", "true", "on", "1", "y", "t"))
 _FALSE = frozenset(("no", "false", "off", "0", "n", "f", ""))
+_OPPOSITES = {"mps": "no_mps", "no_mps": "mps"}
 _REQUIREMENTS = ("after", "after_any")
 
 
@@ -101,6 +102,8 @@ class Translator:
                     args[key] = option.convert(plain(_single(option, value)))
                 else:
                     args[key] = _flag(value)
+                    if key in _OPPOSITES:  # What the file says goes before the command line.
+                        args[_OPPOSITES[key]] = not args[key]
             except UsageError as error:
                 raise UsageError(f"{option.name}: {error.message}", error.hint) from None
         return PlannedJob(entry, self._fields(entry, args)), waits_for

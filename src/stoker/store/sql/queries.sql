@@ -41,7 +41,7 @@ SELECT coalesce(max(id), 0) + 1 FROM jobs;
 -- name: unfinished_jobs
 -- What planning has to know of every job that is not final.
 SELECT id, state, priority, need, terms, "group", not_before_ms, backoff_until_ms, attempt,
-       failures, unmet, ooms, floor_mib
+       failures, unmet, ooms, floor_mib, mps_faults
 FROM jobs INDEXED BY jobs_unfinished
 WHERE ended_at_ms IS NULL
 ORDER BY id;
@@ -106,7 +106,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 -- Where a job stands that is not final. Only what changes by itself: no index hangs on it.
 UPDATE jobs
 SET state = ?, backoff_until_ms = ?, attempt = ?, failures = ?, unmet = ?, ooms = ?,
-    floor_mib = ?
+    floor_mib = ?, mps_faults = ?
 WHERE id = ?;
 
 -- name: say_job_anew
