@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fakegpu.build import Built
 from stoker_home import StokerHome, lines_of
 
 # A training file that supports `epochs` and `id`, and records what it saw.
@@ -117,7 +118,11 @@ def test_the_header_is_in_the_row_that_is_named_or_there_is_none(
     assert [line.split("--epochs=")[1].split()[0] for line in lab.lines("start")] == ["8"]
 
 
-def test_mps_and_its_thread_percentage_are_passed_on_to_the_tasks(lab: Lab) -> None:
+def test_mps_is_used_with_its_thread_percentage(lab: Lab, built: Built) -> None:
+    # The daemon looks for the control program on its own PATH.
+    lab.stoker.stoker("daemon", "stop")
+    lab.stoker.env["PATH"] = f"{built.bin_dir}:{lab.stoker.env['PATH']}"
+    lab.stoker.stoker("daemon", "start")
     (lab.stoker.work / "commands.csv").write_text(HEADER + row())
     lab.run("--csv", "commands.csv", "--num", "20", "--header", "0", "--mps",
             "--thread_percentage", "50")  # fmt: skip
