@@ -39,6 +39,10 @@ def _num(text: str) -> int:
     return quantities.whole_number(text, 1, 1_000_000, "size of a batch")
 
 
+def _epochs(text: str) -> int:
+    return quantities.whole_number(text, 0, 1_000_000, "number of epochs")
+
+
 def batch(args: Args) -> int:
     """Queue the jobs of a file, and wait for them unless told not to."""
     path = _path(args)
@@ -51,7 +55,37 @@ def batch(args: Args) -> int:
     here = current_directory()
     jobs = _planned(args, source, entries, size, (here, environment, group))
     common = {"cwd": here, "env": environment, "user": user_name()}
-    return _queue_and_follow(args, source, jobs, common, group)
+    with Client() as client:
+        client.connect()
+        jobs, short = _profiled(client, args, source, jobs, here)
+        number(client, jobs)
+        return _queue_and_follow(client, args, source, jobs, short, common, group)
+
+
+def _profiled(
+    client: Client, args: Args, source: str, jobs: list[PlannedJob], here: str
+) -> tuple[list[PlannedJob], int]:
+    """The jobs behind the short runs that come first, and how many of these there are."""
+    from stoker.cli.batching.profiling import USUAL_EPOCHS, with_profiling
+
+    epochs = args["profile_epochs"]
+    if epochs is None and jobs[0].entry.numbered:
+        epochs = USUAL_EPOCHS
+    if not epochs:
+        return jobs, 0
+    if not any(gpu["uuid"] for gpu in client.call("gpus")["gpus"]):
+        if args["profile_epochs"]:
+            say("stoker: no driver tells what jobs use, so none is run first to learn it")
+        return jobs, 0
+    known = {profile["kind"] for profile in client.call("profiles")["profiles"]}
+    try:
+        jobs, short = with_profiling(jobs, epochs, known, here)
+    except UsageError as error:
+        raise UsageError(f"{source}, {error.message}", error.hint) from None
+    if short:
+        kinds = "1 kind of jobs runs" if short == 1 else f"{short} kinds of jobs run"
+        say(f"stoker: {kinds} for {epochs} epochs first, to learn what memory is needed")
+    return jobs, short
 
 
 def _path(args: Args) -> str:
@@ -148,31 +182,35 @@ def _planned(
 
 
 def _queue_and_follow(
-    args: Args, source: str, jobs: list[PlannedJob], common: dict[str, Any], group: str
+    client: Client,
+    args: Args,
+    source: str,
+    jobs: list[PlannedJob],
+    short: int,
+    common: dict[str, Any],
+    group: str,
 ) -> int:
+    """Queue the jobs, of which some are short runs that are not told of, and see them through."""
     from stoker.cli.batching.following import Following
     from stoker.cli.batching.queueing import queue
 
-    with Client() as client:
-        client.connect()
-        number(client, jobs)
-        if args["no_wait"]:
-            return _print_ids(args, queue(client, jobs, source, common), group)
-        with Following(list(dict.fromkeys(job.fields["group"] for job in jobs))) as following:
-            try:
-                ids = queue(client, jobs, source, common)
-                client.close()
-                say(f"stoker: {len(ids)} jobs are queued, in the group {group}")
-                ended = following.to_the_end(ids, [job.title for job in jobs])
-            except KeyboardInterrupt:
-                say(
-                    f"stoker: what is queued goes on; `stoker wait --group {group}` waits for it "
-                    f"again, `stoker cancel --group {group}` stops it"
-                )
-                return INTERRUPTED
+    if args["no_wait"]:
+        return _print_ids(args, queue(client, jobs, source, common)[short:], group)
+    with Following(list(dict.fromkeys(job.fields["group"] for job in jobs))) as following:
+        try:
+            ids = queue(client, jobs, source, common)[short:]
+            client.close()
+            say(f"stoker: {len(ids)} jobs are queued, in the group {group}")
+            ended = following.to_the_end(ids, [job.title for job in jobs[short:]])
+        except KeyboardInterrupt:
+            say(
+                f"stoker: what is queued goes on; `stoker wait --group {group}` waits for it "
+                f"again, `stoker cancel --group {group}` stops it"
+            )
+            return INTERRUPTED
     following.summary(group)
     if args["json"]:
-        lines = [job.entry.line for job in jobs]
+        lines = [job.entry.line for job in jobs[short:]]
         told = [{**job, "line": line} for job, line in zip(ended, lines, strict=True)]
         _print_json(group, ids, told)
     return int(any(job["state"] != "succeeded" for job in ended))
@@ -221,6 +259,8 @@ VERB = Verb(
         Option("header", "the CSV's row with the names of the columns, from 0; None if it has none",
                "ROW", lambda text: (_header(text),)),
         Option("template", "the command of every row, with {column} where a cell goes", "TEXT"),
+        Option("profile-epochs", "run each kind of jobs for so many epochs first, to learn what "
+               "memory it needs; 2 for a CSV with Epochs, 0 for not at all", "N", _epochs),
         Option("no-wait", "only queue the jobs, and print their ids"),
         *(option for option in JOB_OPTIONS if option.key not in _OF_ONE_JOB),
         JSON,
@@ -240,6 +280,10 @@ VERB = Verb(
         "after (ids, or names in the same file). The options given here are for all jobs; what "
         "the file says of one goes first. Other columns are kept as the job's parameters.",
         "A bad row is named by its line, and nothing is queued unless all are good.",
+        "--profile-epochs runs the command of each kind with another number in its --epochs, one "
+        "kind after the other, each with a GPU for itself; jobs whose memory is not said with "
+        "--mem then get as much as was seen. What is known (`stoker profiles`) is not run again. "
+        "GPUs must be read by a driver for it.",
         "It waits for the end of all jobs; the exit code is 1 if any did not succeed. Ctrl-C "
         "stops the waiting, not the jobs.",
     ),

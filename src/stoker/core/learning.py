@@ -258,8 +258,8 @@ def pinned_mib(state: State, job: Job, attempt: Attempt) -> int | None:
     held = state.gpus[attempt.gpus[0]].held_by[job.id]
     if held.whole or not held.mem_mib:
         return None
-    if job.need.kind is not None:
-        profile = state.profiles.get(job.need.kind)
+    if job.need.learns:
+        profile = state.profiles.get(job.need.kind or "")
         if profile is None or profile.count < _RUNS_TO_TRUST:
             return None
     return held.mem_mib
