@@ -1,4 +1,4 @@
-"""`batch --profile-epochs`: each kind runs briefly first, and the rest is packed by what it took."""
+"""`batch --profile-epochs`: each kind runs briefly, and the rest is packed by what it took."""
 
 from __future__ import annotations
 
