@@ -173,9 +173,9 @@ def test_jobs_go_on_when_only_the_drivers_library_no_longer_fits(box: Box) -> No
     job = box.train("--peak", "1G", "--seconds", "2000")
     box.until_gpu("0", ours_mib=1_024)
     box.driver.init_fails(LIB_RM_VERSION_MISMATCH)
-    box.driver.stop()
-    eventually(lambda: "does not match" in box.gpus()["0"]["fault"] or "not loaded"
-               in box.gpus()["0"]["fault"], "the fault is seen")  # fmt: skip
+    box.driver.rule(code=LIB_RM_VERSION_MISMATCH)
+    eventually(lambda: "does not match" in box.gpus()["0"]["fault"], "the fault is seen")
+    assert box.gpus()["0"]["state"] == "drained"
     assert box.job(job)["state"] == "running"
 
 
