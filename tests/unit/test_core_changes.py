@@ -79,6 +79,7 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     (PLACED, ev.AttemptNotStarted(NOW, 1, 1, "no such command")),
     (STARTED, ev.AttemptExited(NOW, 1, 1, Exit(code=0))),
     (STARTED, ev.AttemptExited(NOW, 1, 1, Exit(code=1))),
+    (STARTED, ev.AttemptExited(NOW, 1, 1, Exit(code=1), mps_fault=True)),
     ((*STARTED, submitted(2, after=1)), ev.AttemptExited(NOW, 1, 1, Exit(code=0))),
     ((*STARTED, ev.GpuRemoved(NOW, "0")), ev.AttemptExited(NOW, 1, 1, Exit(code=0))),
     (HANDED_OVER[:1], HANDED_OVER[1]),

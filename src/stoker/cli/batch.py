@@ -57,12 +57,15 @@ def batch(args: Args) -> int:
     common = {"cwd": here, "env": environment, "user": user_name()}
     with Client() as client:
         client.connect()
-        jobs, short = _profiled(client, args, source, jobs, here)
+        jobs, short = profiled(client, args, source, jobs, here)
+        if short:
+            kinds = "1 kind of jobs runs" if short == 1 else f"{short} kinds of jobs run"
+            say(f"stoker: {kinds} briefly first, to learn what memory is needed")
         number(client, jobs)
         return _queue_and_follow(client, args, source, jobs, short, common, group)
 
 
-def _profiled(
+def profiled(
     client: Client, args: Args, source: str, jobs: list[PlannedJob], here: str
 ) -> tuple[list[PlannedJob], int]:
     """The jobs behind the short runs that come first, and how many of these there are."""
@@ -75,17 +78,16 @@ def _profiled(
         return jobs, 0
     if not any(gpu["uuid"] for gpu in client.call("gpus")["gpus"]):
         if args["profile_epochs"]:
-            say("stoker: no driver tells what jobs use, so none is run first to learn it")
+            raise UsageError(
+                "no driver tells what jobs use, so nothing can be learned by running them first",
+                "leave out --profile-epochs, and say their memory with --mem",
+            )
         return jobs, 0
     known = {profile["kind"] for profile in client.call("profiles")["profiles"]}
     try:
-        jobs, short = with_profiling(jobs, epochs, known, here)
+        return with_profiling(jobs, epochs, known, here)
     except UsageError as error:
         raise UsageError(f"{source}, {error.message}", error.hint) from None
-    if short:
-        kinds = "1 kind of jobs runs" if short == 1 else f"{short} kinds of jobs run"
-        say(f"stoker: {kinds} for {epochs} epochs first, to learn what memory is needed")
-    return jobs, short
 
 
 def _path(args: Args) -> str:

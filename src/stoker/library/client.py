@@ -165,16 +165,22 @@ class Client:
         num: int | None = None,
         header: int | None = 0,
         template: str | None = None,
+        profile_epochs: int | None = None,
         **options: Any,
     ) -> QueuedBatch:
         """Queue all jobs of a file or of rows, or none, as `stoker batch --no-wait` does.
 
         A row is a dictionary with a `command` and options, as in a file of JSON lines; options
-        given here are for those rows that do not say otherwise. `num` works them off in batches.
+        given here are for those rows that do not say otherwise. `num` works them off in batches;
+        `profile_epochs` runs each kind of jobs briefly first, to learn what memory it needs.
         """
         from stoker.library import many
 
-        reading = {"header": None if header == 0 else (header,), "template": template}
+        reading = {
+            "header": None if header == 0 else (header,),
+            "template": template,
+            "profile_epochs": profile_epochs,
+        }
         with self._lock, whole_answers(self._connection):
             return many.batch(self._connection, source, num, reading, options)
 

@@ -251,8 +251,9 @@ def batch(
     entries = [_with(entry, texts) for entry in entries]
     translator = Translator(name, args, shared["cwd"], shared["env"], group)
     jobs = translator.planned(entries, size)
+    jobs, short = verb.profiled(connection, args, name, jobs, shared["cwd"])
     verb.number(connection, jobs)
-    return QueuedBatch(group, batch_queueing.queue(connection, jobs, name, shared))
+    return QueuedBatch(group, batch_queueing.queue(connection, jobs, name, shared)[short:])
 
 
 def _entries(rows: Iterable[Mapping[str, Any]]) -> list[Entry]:
