@@ -10,6 +10,7 @@ import pytest
 
 from fakegpu.build import Built
 from stoker_home import StokerHome, lines_of
+from waiting import eventually
 
 # A training file that supports `epochs` and `id`, and records what it saw.
 TRAIN = """\
@@ -130,6 +131,8 @@ def test_mps_is_used_with_its_thread_percentage(lab: Lab, built: Built) -> None:
     with_mps, without = lab.lines("start")
     assert "mps=1 threads=50" in with_mps
     assert "mps= threads= " in without
+    servers = lab.stoker.root / "home" / "mps"
+    eventually(lambda: not list(servers.iterdir()), "the server went with its last task")
 
 
 def test_the_default_tasks_are_those_of_scheduler_files_commands_1_csv(lab: Lab) -> None:
