@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
 
-from stoker_home import StokerHome, lines_of
-from waiting import eventually
+from stoker_home import Ran, StokerHome, lines_of
+from waiting import PATIENCE_S, eventually
 
 BLAH = """\
 import os, sys
@@ -54,6 +60,43 @@ def test_the_server_is_started_on_four_devices_and_jobs_may_be_sent_from_anywher
     assert gpu_of(home, "job4") == gpu_of(home, "job2")
     let_go(home, *(f"job{n}" for n in range(5)))
     home.until_final(*jobs)
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "coming-from-gpupeasy.md").read_text()
+
+
+def test_the_server_and_the_page_are_started_by_the_commands_of_the_description(
+    home: StokerHome,
+) -> None:
+    for name in ("startserver.py", "startgui.py"):
+        found = re.search(rf"^```python\n(# {name}\n.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+        assert found is not None
+        (home.work / name).write_text(found[1])
+    home.env["PATH"] = f"{Path(sys.executable).parent}:{home.env['PATH']}"
+    for _ in range(2):  # A second one finds what the first has started.
+        done = typed(home, "python startserver.py")
+        assert done.code == 0 and str(home.daemon_pid()) in done.out, done
+    assert [gpu["id"] for gpu in home.call("gpus")["gpus"]] == ["0", "1", "2", "3"]
+    home.call("config_set", name="gpus", value="0,1")
+    typed(home, "python startserver.py")
+    assert [gpu["id"] for gpu in home.call("gpus")["gpus"]] == ["0", "1"], "GPUs are left alone"
+    # On another port than the usual one, which may be taken.
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    gui = (home.work / "startgui.py").read_text()
+    (home.work / "startgui.py").write_text(gui.replace("start_gui()", f"start_gui(port={port})"))
+    done = typed(home, "python startgui.py")
+    assert done.code == 0 and done.out.startswith(f"http://127.0.0.1:{port}/enter#"), done
+    with urllib.request.urlopen(done.out.partition("#")[0], timeout=PATIENCE_S) as page:
+        assert page.status == 200
+
+
+def typed(home: StokerHome, line: str) -> Ran:
+    """A command line as a user types it."""
+    done = subprocess.run(
+        ["bash", "-c", line], env=home.env, cwd=home.work, capture_output=True, timeout=PATIENCE_S
+    )
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def test_a_list_of_jobs_in_one_file_is_queued_and_seen_through(stoker: StokerHome) -> None:

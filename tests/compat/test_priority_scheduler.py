@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from fakegpu.build import Built
+from stoker.compat.priority_scheduler import main
 from stoker_home import StokerHome, lines_of
-from waiting import eventually
+from waiting import PATIENCE_S, eventually
 
 # A training file that supports `epochs` and `id`, and records what it saw.
 TRAIN = """\
@@ -143,6 +146,41 @@ def test_the_default_tasks_are_those_of_scheduler_files_commands_1_csv(lab: Lab)
     lab.run()
     assert len(lab.lines("start")) == 1
     assert (files / "commands_1.csv").read_text() == HEADER + row(epochs=6)
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "coming-from-priority-scheduler.md").read_text()
+
+
+def test_its_own_command_lines_run_as_they_are(lab: Lab, built: Built) -> None:
+    work = lab.stoker.work
+    lab.stoker.stoker("daemon", "stop")
+    path = f"{Path(sys.executable).parent}:{built.bin_dir}:{lab.stoker.env['PATH']}"
+    lab.stoker.env |= {"PATH": path, "RECORD": str(lab.record)}
+    lab.stoker.stoker("daemon", "start")
+    script = re.search(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert script is not None
+    (work / "scheduler.py").write_text(script[1])
+    (work / "scheduler_files").mkdir()
+    (work / "scheduler_files" / "commands.csv").write_text(HEADER + row(epochs=3))
+    subprocess.run("cp commands.csv commands_1.csv", shell=True, cwd=work / "scheduler_files")
+    lines = re.findall(r"^\| `(python scheduler.py[^`]*)`", PAGE, re.MULTILINE)
+    assert len(lines) == 4
+    for line in lines:
+        header = "" if "--header None" in line else HEADER
+        (work / "commands.csv").write_text(header + row(epochs=4))
+        done = subprocess.run(["sh", "-c", line], cwd=work, env=lab.stoker.env, timeout=PATIENCE_S)
+        assert done.returncode == 0, line
+    seen = [line.split("gpu=")[1].split(" ", 1)[1] for line in lab.lines("start")]
+    assert ["mps=1 threads=50" in one for one in seen] == ["--mps" in line for line in lines]
+    assert lab.ids() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("words", [["--num"], ["--nope"], ["more"], ["--csv", "missing.csv"]])
+def test_a_bad_command_line_of_its_own_is_one_line_and_nothing_is_queued(
+    words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert len(capfd.readouterr().err.splitlines()) == 1
 
 
 def test_tasks_that_reserve_memory_run_beside_each_other_as_far_as_it_goes(lab: Lab) -> None:

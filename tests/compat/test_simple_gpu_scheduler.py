@@ -78,10 +78,14 @@ def test_the_simple_example_prints_exactly_what_its_readme_shows(shell: StokerHo
     ]
 
 
-def test_its_help_names_its_option(shell: StokerHome) -> None:
+def test_their_help_names_their_options(shell: StokerHome) -> None:
     done = typed(shell, "simple_gpu_scheduler -h")
     assert done.code == 0
     assert "--gpus" in done.out and "simple_gpu_scheduler --gpus 0 1 2" in done.out
+    done = typed(shell, "simple_hypersearch -h")
+    assert done.code == 0
+    for option in ("--sampling-mode", "--n-samples", "--seed", "-p"):
+        assert option in done.out
 
 
 def test_a_hyperparameter_search_is_piped_into_it(shell: StokerHome) -> None:

@@ -79,6 +79,9 @@ class History:
         requires: tuple[Requirement, ...] = ()
         if others and a % 3 == 0:
             requires = (Requirement(others[b % len(others)], must_succeed=bool(a % 2)),)
+        elif others and a % 3 == 1:
+            first = others[b % len(others)]
+            requires = (Requirement(first, must_succeed=False, last_id=max(first, max(others))),)
         state.apply(
             ev.JobSubmitted(
                 state.now_ms,

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from stoker.daemon.requirements import RANGE_FROM
 from stoker_home import StokerHome, lines_of
 from waiting import PATIENCE_S, eventually
 
@@ -127,6 +128,36 @@ def test_jobs_wait_for_the_batch_before_theirs_in_any_kind_of_file(stoker: Stoke
     ran = stoker.cli("batch", "jobs.csv", "--num", "2", "--on", "0")
     assert ran.code == 0, ran
     assert lines_of(stoker.work / "seen.txt") == ["1", "0", "3", "2", "5", "4"]
+
+
+def test_a_batch_of_any_size_waits_for_all_of_the_one_before(stoker: StokerHome) -> None:
+    wide = RANGE_FROM + 19
+    rows = "".join(f"echo {n} >> seen.txt\n" for n in range(3 * wide))
+    written(stoker, "jobs.csv", "command\n" + rows)
+    ran = stoker.cli("batch", "jobs.csv", "--num", str(wide), "--gpus", "0", "--cpus", "0")
+    assert ran.code == 0, ran
+    seen = [int(line) for line in lines_of(stoker.work / "seen.txt")]
+    assert sorted(seen) == list(range(3 * wide))
+    assert [n // wide for n in seen] == [0] * wide + [1] * wide + [2] * wide
+
+
+def test_batches_of_thousands_outlive_the_daemon(stoker: StokerHome) -> None:
+    stoker.call("pause")
+    written(stoker, "jobs.csv", "command\n" + "true\n" * 6_000)
+    ran = stoker.cli("batch", "jobs.csv", "--num", "2500", "--no-wait", "--json")
+    assert ran.code == 0, ran
+    ids = json.loads(ran.out)["ids"]
+    first, second, third = ids[0], ids[2_500], ids[5_000]
+    assert len(ids) == 6_000
+    assert stoker.job(third)["after_any"] == [f"{second}-{third - 1}"]
+    stoker.kill_daemon()
+    stoker.start()
+    stoker.call("cancel", select={"ids": [f"{first + 1}-{second - 1}"]})
+    assert f"waits for job {first} to end" in stoker.stoker("why", str(second))
+    stoker.call("cancel", select={"ids": [str(first)]})
+    assert "paused" in stoker.stoker("why", str(second))
+    assert f"waits for jobs {second}, {second + 1}, " in stoker.stoker("why", str(third))
+    stoker.call("cancel", select={"all": True})
 
 
 def test_ten_thousand_rows_are_queued_with_a_bom_and_windows_line_ends(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,34 @@ def test_futures_and_listed_jobs_are_jobs_too(client: Client) -> None:
     assert client.show(future)[0]["state"] == "held"
     assert client.release(client.ls()) == [future.job_id]
     assert future.result(PATIENCE_S) == "X"
+
+
+def test_the_page_is_started_and_tokens_are_made_and_revoked(client: Client) -> None:
+    assert client.page()["running"] is False
+    address = client.start_page(port=0, read_only=True)
+    assert client.page()["running"] and address.startswith(client.page()["url"] + "/enter#")
+    token = client.create_token("nightly", read_only=True, lasts_s=3600)
+    [kept] = client.tokens()
+    assert (kept["name"], kept["read_only"]) == ("nightly", True) and kept["expires_at_ms"]
+    question = urllib.request.Request(client.page()["url"] + "/api/status")
+    question.add_header("Authorization", f"Bearer {token}")
+    with urllib.request.urlopen(question, timeout=PATIENCE_S) as answer:
+        assert answer.status == 200
+    assert client.revoke_tokens("nightly") == [kept["id"]]
+    assert client.tokens() == []
+    client.create_token("other")
+    assert len(client.revoke_tokens()) == 1
+    assert client.stop_page() and not client.stop_page()
+
+
+def test_what_was_learned_is_asked_for_and_forgotten_and_the_cluster_is_tried(
+    client: Client,
+) -> None:
+    assert client.profiles() == []
+    assert client.forget_profiles() == []
+    with pytest.raises(NotFound):
+        client.forget_profiles("no such kind")
+    assert {"name", "ok", "text"} <= client.check_cluster()[0].keys()
 
 
 def test_the_daemon_is_asked_and_stopped(client: Client, library: StokerHome) -> None:

@@ -56,6 +56,7 @@ class Known:
     """What the machine itself knows of a job."""
 
     unmet: dict[int, bool] = field(default_factory=dict)  # required job: must it succeed
+    span: Requirement | None = None  # a range of jobs that it requires
     doomed: bool = False
     stopped_on: tuple[str, ...] | None = None  # the GPUs that it had when it was told to stop
 
@@ -101,6 +102,7 @@ class CoreMachine(RuleBasedStateMachine):
             assert (ended_as is JobState.SKIPPED) == mine.doomed, f"job {job.id} is {ended_as}"
         mine.doomed = False
         for other in self.known.values():
+            self._span_heard(other, job.id, ended_as)
             must = other.unmet.get(job.id)
             if must is None:
                 continue
@@ -109,6 +111,19 @@ class CoreMachine(RuleBasedStateMachine):
             else:
                 del other.unmet[job.id]
         mine.unmet.clear()
+        mine.span = None
+
+    def _span_heard(self, other: Known, ended_id: int, ended_as: JobState) -> None:
+        if other.span is None or ended_id not in other.span.ids:
+            return
+        if other.span.must_succeed and ended_as is not JobState.SUCCEEDED:
+            other.doomed = True
+        elif not any(i in self.state.jobs for i in other.span.ids):
+            # Another one of them may have ended badly in the very same turn.
+            ended = [self.store.outcomes[i] for i in other.span.ids if i in self.store.outcomes]
+            bad = any(outcome.state is not JobState.SUCCEEDED for outcome in ended)
+            other.doomed = other.doomed or (other.span.must_succeed and bad)
+            other.span = other.span if other.doomed else None
 
     @property
     def now(self) -> int:
@@ -142,7 +157,8 @@ class CoreMachine(RuleBasedStateMachine):
         jobs = list(self.state.jobs.values())
         unmet = {self.pick(jobs, number).id: must for number, must in asked.after if jobs}
         job_id = self.state.next_job_id
-        self.known[job_id] = Known(dict(unmet))
+        span = self._span(asked) if jobs else None
+        self.known[job_id] = Known(dict(unmet), span)
         self.happens(
             ev.JobSubmitted(
                 self.now,
@@ -152,10 +168,28 @@ class CoreMachine(RuleBasedStateMachine):
                 asked.priority,
                 asked.group,
                 None if asked.after_ms is None else self.now + asked.after_ms,
-                tuple(Requirement(required, must) for required, must in unmet.items()),
+                (
+                    *(Requirement(required, must) for required, must in unmet.items()),
+                    *(() if span is None else (span,)),
+                ),
                 asked.held,
             )
         )
+
+    def _span(self, asked: Wanted) -> Requirement | None:
+        """Some of the jobs, from one to another; in between there may be some that have ended."""
+        if asked.span is None:
+            return None
+        number, length, must = asked.span
+        jobs = sorted(self.state.jobs)
+        first = jobs[number % len(jobs)]
+        last = min(jobs[-1], first + length)
+        failed = [
+            i
+            for i in range(first, last + 1)
+            if i in self.store.outcomes and self.store.outcomes[i].state is not JobState.SUCCEEDED
+        ]
+        return Requirement(first, must and not failed, last)
 
     @precondition(lambda self: self.in_states(JobState.WAITING, JobState.HELD))
     @rule(number=picks)
@@ -474,9 +508,12 @@ class CoreMachine(RuleBasedStateMachine):
             known = self.known[job.id]
             withdrawn = job.terms.executor and job.state is JobState.STOPPING
             assert not known.doomed or withdrawn, f"job {job.id} can never start, is not skipped"
-            assert {r.job_id: r.must_succeed for r in job.requires or ()} == known.unmet
+            single = [r for r in job.requires or () if r.last_id is None]
+            assert {r.job_id: r.must_succeed for r in single} == known.unmet
+            spans = [r for r in job.requires or () if r.last_id is not None]
+            assert spans == ([] if known.span is None else [known.span]), f"{job} {known}"
             if job.state in ACTIVE and not job.terms.executor:
-                assert not known.unmet
+                assert not known.unmet and not known.span
 
     @invariant()
     def every_queued_job_has_a_reason(self) -> None:

@@ -70,6 +70,7 @@ class Wanted:
     held: bool
     after_ms: int | None
     after: tuple[tuple[int, bool], ...]
+    span: tuple[int, int, bool] | None  # from which one, how many more, must all succeed
 
 
 wanted = st.builds(
@@ -83,4 +84,5 @@ wanted = st.builds(
     after=st.one_of(
         st.just(()), st.just(()), st.lists(st.tuples(picks, st.booleans()), max_size=2).map(tuple)
     ),
+    span=st.one_of(st.none(), st.none(), st.tuples(picks, st.integers(0, 4), st.booleans())),
 )

@@ -43,7 +43,7 @@ def test_jobs_that_ran_are_lost_or_run_again_and_no_other_job_changes(seed: int)
     for job_id, job in before.items():
         if job.active is not None:
             assert_lost_or_retried(run, job, job.active)
-        elif not {r.job_id for r in job.requires or ()} & ran:
+        elif not {i for r in job.requires or () for i in r.ids} & ran:
             assert after[job_id] == job, "a job that neither ran nor waits for one was changed"
     assert {i: run.store.outcomes[i] for i in outcomes} == outcomes, "what was final stays so"
     run.run()

@@ -98,8 +98,9 @@ class Scene:
         after_any: Iterable[int] = (),
         held: bool = False,
         at_ms: int | None = None,
+        after_all: Iterable[tuple[int, int, bool]] = (),
     ) -> int:
-        """A new job; its id."""
+        """A new job; its id. `after_all`: from, to, and whether all of them must succeed."""
         terms = Terms(
             None if limit_s is None else round(limit_s * 1000),
             round(grace_s * 1000),
@@ -111,6 +112,7 @@ class Scene:
         )
         requires = [Requirement(i, True) for i in after]
         requires += [Requirement(i, False) for i in after_any]
+        requires += [Requirement(first, must, last) for first, last, must in after_all]
         job_id = self.state.next_job_id
         self.apply(
             ev.JobSubmitted(

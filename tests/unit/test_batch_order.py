@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.batch.order import MOST_IN_BATCH, Circle, batches, behind_what_they_need
-from stoker.errors import UsageError
+from stoker.batch.order import Circle, batches, behind_what_they_need
 
 
 def test_fifty_rows_in_batches_of_twenty_are_two_of_twenty_and_one_of_ten() -> None:
@@ -22,19 +21,24 @@ def test_a_low_priority_never_crosses_into_a_later_batch() -> None:
     assert batches([9, 9, 1, 1], 2) == [[0, 1], [2, 3]]
 
 
-def test_batches_that_would_cost_too_much_are_refused_and_one_for_all_is_not() -> None:
-    with pytest.raises(UsageError, match="too large"):
-        batches([0] * 10_000, MOST_IN_BATCH + 1)
-    assert len(batches([0] * 10_000, MOST_IN_BATCH)) == 20
-    assert len(batches([0] * 10_000, 10_000)) == 1
+def test_within_a_batch_a_job_goes_behind_one_that_it_waits_for() -> None:
+    cut = batches([5, 1, 4, 2, 3, 0], 2)
+    assert cut == [[1, 0], [3, 2], [5, 4]]
+    assert behind_what_they_need(cut, {1: [0], 5: [4], 3: [1]}) == [0, 1, 3, 2, 4, 5]
+
+
+def test_a_job_that_waits_for_one_of_a_later_batch_is_in_a_circle() -> None:
+    with pytest.raises(Circle) as caught:
+        behind_what_they_need([[0, 1], [2, 3]], {1: [3]})
+    assert caught.value.place == 1
 
 
 def test_jobs_that_wait_for_each_other_are_a_circle() -> None:
     with pytest.raises(Circle) as caught:
-        behind_what_they_need([0, 1, 2], {1: [2], 2: [1]})
+        behind_what_they_need([[0, 1, 2]], {1: [2], 2: [1]})
     assert caught.value.place == 1
     with pytest.raises(Circle):
-        behind_what_they_need([0], {0: [0]})
+        behind_what_they_need([[0]], {0: [0]})
 
 
 @given(st.data())
@@ -46,12 +50,18 @@ def test_every_job_stands_behind_all_that_it_waits_for(data: st.DataObject) -> N
         for position, place in enumerate(hidden)
     }
     wanted = data.draw(st.permutations(range(count)))
-    ordered = behind_what_they_need(wanted, requires)
+    ordered = behind_what_they_need([wanted], requires)
     assert sorted(ordered) == list(range(count))
     at = {place: position for position, place in enumerate(ordered)}
     assert all(at[other] < at[place] for place, others in requires.items() for other in others)
 
 
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=12), st.integers(1, 12))
+def test_batches_stay_one_after_the_other(priorities: list[int], size: int) -> None:
+    cut = batches(priorities, size)
+    assert behind_what_they_need(cut, {}) == [place for batch in cut for place in batch]
+
+
 @given(st.permutations(range(8)))
 def test_where_nobody_waits_the_wanted_order_stays(wanted: list[int]) -> None:
-    assert behind_what_they_need(wanted, {}) == wanted
+    assert behind_what_they_need([wanted], {}) == wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.core import events as ev
+from stoker.core.check import check
 from stoker.core.model import Cause, JobState, Requirement, Terms
 from stoker.core.reasons import WaitsForJobs, outcome_words
 from unit.core_scene import Scene, whole
@@ -179,3 +180,110 @@ def test_no_gpu_is_held_back_for_a_job_that_waits_for_another() -> None:
     scene.submit(whole(2), after=[first])
     small = scene.submit()
     assert list(scene.plan()) == [small]
+
+
+# ---------------------------------------------------------------------- ranges
+
+
+def test_a_job_that_requires_a_range_starts_after_the_last_of_it() -> None:
+    scene = Scene(4)
+    jobs = [scene.submit() for _ in range(3)]
+    behind = scene.submit(after_all=[(1, 3, False)])
+    assert list(scene.plan()) == jobs
+    scene.started(*jobs)
+    assert scene.why(behind) == WaitsForJobs((1, 2, 3), must_succeed=False)
+    scene.exited(2, 1)
+    scene.cancel(3)
+    assert scene.plan() == {}
+    scene.exited(3, 0)
+    assert scene.why(behind) == WaitsForJobs((1,), must_succeed=False)
+    scene.exited(1)
+    assert list(scene.plan()) == [behind]
+
+
+def test_what_is_behind_a_range_is_written_down_once_and_not_at_each_end() -> None:
+    state = Scene(4).state
+    first, second = range(1, 51), range(51, 101)
+    for job in (*first, *second):
+        requires = (Requirement(1, False, 50),) if job in second else ()
+        state.apply(ev.JobSubmitted(state.now_ms, job, whole(), Terms(), requires=requires))
+    state.take_change()
+    for job in first[:-1]:
+        state.apply(ev.JobCancelled(state.now_ms, job))
+        assert not state.take_change().touched
+    state.apply(ev.JobCancelled(state.now_ms, first[-1]))
+    assert list(state.take_change().touched) == list(second)
+    assert all(not state.jobs[job].requires for job in second)
+
+
+def test_all_behind_a_range_are_skipped_when_one_of_it_did_not_succeed_as_it_must() -> None:
+    scene = Scene(4)
+    for _ in range(3):
+        scene.submit()
+    behind = [scene.submit(after_all=[(1, 3, True)]) for _ in range(2)]
+    either = scene.submit(after_all=[(1, 3, False)])
+    scene.cancel(2)
+    assert [scene.outcomes[job].state for job in behind] == [S.SKIPPED] * 2
+    assert outcome_words(scene.outcomes[behind[0]]) == "job 2, which it needs, ended as cancelled"
+    scene.plan()
+    scene.started(1, 3)
+    scene.exited(1)
+    scene.exited(3)
+    assert list(scene.plan()) == [either]
+
+
+def test_what_is_behind_a_range_is_doomed_once_however_many_of_it_end_badly() -> None:
+    state = Scene(4).state
+    for job in range(1, 101):
+        requires = (Requirement(1, True, 50),) if job > 50 else ()
+        state.apply(ev.JobSubmitted(state.now_ms, job, whole(), Terms(), requires=requires))
+    for job in range(1, 51):
+        state.apply(ev.JobCancelled(state.now_ms, job))
+    assert len(state.doomed) == 50
+    for skip in state.take_doomed():
+        state.apply(skip)
+    assert not state.jobs
+    check(state)
+
+
+def test_a_job_that_was_called_off_hears_no_more_of_its_range() -> None:
+    scene = Scene(4)
+    scene.submit()
+    scene.submit()
+    behind = scene.submit(after_all=[(1, 2, True)])
+    scene.cancel(behind)
+    scene.apply(ev.JobRetried(scene.now, behind, whole(), Terms(), 0, None, (), 0))
+    scene.cancel(1)
+    assert behind in scene.plan()
+
+
+def test_a_retried_job_keeps_what_is_behind_its_range_waiting_once_more() -> None:
+    scene = Scene(4)
+    scene.submit()
+    scene.submit()
+    behind = scene.submit(after_all=[(1, 2, False)])
+    scene.plan()
+    scene.started(1, 2)
+    scene.exited(1, 1)
+    scene.apply(ev.JobRetried(scene.now, 1, whole(), Terms(), 0, None, (), 1))
+    scene.exited(2)
+    assert behind not in scene.plan(), "job 1 runs again"
+    scene.started(1)
+    scene.exited(1)
+    assert list(scene.plan()) == [behind]
+
+
+def test_a_job_may_require_ranges_and_single_jobs_and_be_held_or_cancelled_meanwhile() -> None:
+    scene = Scene(4)
+    for _ in range(4):
+        scene.submit()
+    both = scene.submit(after=[4], after_all=[(1, 2, False), (2, 3, False)], held=True)
+    gone = scene.submit(after_all=[(1, 2, False)])
+    scene.cancel(gone)
+    scene.plan()
+    scene.started(1, 2, 3, 4)
+    for job in (1, 2, 3, 4):
+        scene.exited(job)
+    assert not scene.job(both).requires and scene.job(both).state is S.HELD
+    scene.apply(ev.JobReleased(scene.now, both))
+    assert list(scene.plan()) == [both]

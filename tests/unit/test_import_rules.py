@@ -56,7 +56,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "top": TO_FRONT_ENDS | {"cli"},  # it speaks of jobs in the command line's words
     # What the command line does with many jobs at once is done for Python too.
     "library": TO_FRONT_ENDS
-    | {"cli.batch", "cli.batching", "cli.feeding.lines", "cli.options", "cli.sweeping"},
+    | {"cli.batch", "cli.batching", "cli.feeding.lines", "cli.options", "cli.sweeping"}
+    | {"web.tokens"},
     "web": TO_FRONT_ENDS,
     "compat": TO_FRONT_ENDS | {"cli"},  # thin translations into what the command line does
     "__init__": {"library"},

@@ -58,8 +58,8 @@ class JobRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     mps: bool | None = None  # share its GPU through MPS; else as is usual here
     thread_percentage: Annotated[int, Meta(ge=0, le=100)] | None = None  # under MPS
     priority: Priority = 0
-    after: list[str] = []  # ids, all of which must succeed
-    after_any: list[str] = []  # ids, all of which must have ended
+    after: list[str] = []  # ids or ranges ("3-9"), all of which must succeed
+    after_any: list[str] = []  # ids or ranges, all of which must have ended
     time_limit_ms: Annotated[int, Meta(ge=1, le=10**12)] | None = None
     grace_ms: Millis | None = None
     signal: str | None = None  # e.g. "USR1", sent ...

@@ -9,20 +9,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 
-from stoker.errors import UsageError
-
-# Every job of a batch waits for each one of the batch before, and hears of each of their ends:
-# the daemon's work for one end grows with the square of a batch's size.
-MOST_IN_BATCH = 500
-
 
 def batches(priorities: Sequence[int], size: int) -> list[list[int]]:
     """Places cut into batches of `size` as they come, each sorted by priority, lower first."""
-    if MOST_IN_BATCH < size < len(priorities):
-        raise UsageError(
-            f"batches of {size} are too large",
-            f"use --num {MOST_IN_BATCH} or less, or {len(priorities)} for one batch",
-        )
     found = []
     for first in range(0, len(priorities), size):
         places = range(first, min(first + size, len(priorities)))
@@ -31,11 +20,18 @@ def batches(priorities: Sequence[int], size: int) -> list[list[int]]:
 
 
 def behind_what_they_need(
-    wanted: Sequence[int], requires: Mapping[int, Iterable[int]]
+    cut: Iterable[Sequence[int]], requires: Mapping[int, Iterable[int]]
 ) -> list[int]:
-    """The wanted order, changed only where a job would stand before one that it waits for."""
+    """One batch behind the other; in each, nobody before one that he waits for."""
+    ordered: dict[int, None] = {}
+    for batch in cut:
+        missing = {p: {o for o in requires.get(p, ()) if o not in ordered} for p in batch}
+        ordered |= dict.fromkeys(_sorted(batch, missing))
+    return list(ordered)
+
+
+def _sorted(wanted: Sequence[int], missing: dict[int, set[int]]) -> list[int]:
     rank = {place: position for position, place in enumerate(wanted)}
-    missing = {place: set(requires.get(place, ())) for place in wanted}
     dependents: dict[int, list[int]] = {}
     for place, needed in missing.items():
         for other in needed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.core.fit import fits_beside, held_reservation
-from stoker.core.model import ACTIVE, FINAL, Job, JobState
+from stoker.core.model import ACTIVE, FINAL, Job, JobState, Requirement
 from stoker.core.state import State
 
 
@@ -13,6 +13,7 @@ def check(state: State) -> None:
     _check_gpus(state)
     _check_counts(state)
     _check_ready(state)
+    _check_gates(state)
 
 
 def _check_jobs(state: State) -> None:
@@ -70,7 +71,7 @@ def _check_ready(state: State) -> None:
         moment = job.backoff_until_ms or 0
         if not job.terms.executor:  # A cluster is told the time, and waits for it itself.
             moment = max(job.not_before_ms or 0, moment)
-        unmet = [r for r in job.requires or () if not _cluster_can_await(state, job, r.job_id)]
+        unmet = [r for r in job.requires or () if not _cluster_can_await(state, job, r)]
         if state.ready.has(job):
             ready += 1
             assert job.state is JobState.WAITING and not unmet, f"job {job.id}: {job}"
@@ -79,9 +80,24 @@ def _check_ready(state: State) -> None:
     assert state.ready.count == ready
 
 
-def _cluster_can_await(state: State, job: Job, required_id: int) -> bool:
+def _check_gates(state: State) -> None:
+    behind: dict[Requirement, set[int]] = {}
+    for job in state.jobs.values():
+        for requirement in job.requires or ():
+            if requirement.last_id is not None:
+                behind.setdefault(requirement, set()).add(job.id)
+    for requirement, gate in state.gates:
+        missing = {i for i in requirement.ids if i in state.jobs}
+        assert missing and gate.missing.keys() == missing, f"{requirement}: {gate}"
+        assert gate.behind.keys() == behind.pop(requirement, set()), f"{requirement}: {gate}"
+    assert not behind, f"nothing opens for {behind}"
+
+
+def _cluster_can_await(state: State, job: Job, requirement: Requirement) -> bool:
     """True if both are the cluster's, which has the other one and was not told to stop it."""
-    other = state.jobs.get(required_id)
+    if requirement.last_id is not None:
+        return False
+    other = state.jobs.get(requirement.job_id)
     if other is None or not job.terms.executor or other.terms.executor != job.terms.executor:
         return False
     return other.active is not None and bool(other.active.place) and other.active.stop is None

@@ -175,10 +175,16 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """Another job that must have ended first."""
+    """Another job that must have ended first; or all jobs from one to another."""
 
     job_id: int
     must_succeed: bool
+    last_id: int | None = None
+
+    @property
+    def ids(self) -> range:
+        """All that are meant."""
+        return range(self.job_id, (self.job_id if self.last_id is None else self.last_id) + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ empty one, until its memory is known. Others of its kind wait for that, unless G
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from stoker.core import reasons as why
 from stoker.core.fit import (
@@ -28,7 +29,16 @@ from stoker.core.fit import (
     preference,
     reservation,
 )
-from stoker.core.model import ALONE, WHOLE_SHARE_MILLI, Gpu, Job, JobState, Need, Reservation
+from stoker.core.model import (
+    ALONE,
+    WHOLE_SHARE_MILLI,
+    Gpu,
+    Job,
+    JobState,
+    Need,
+    Requirement,
+    Reservation,
+)
 from stoker.core.order import JobClass
 from stoker.core.state import State
 
@@ -41,6 +51,8 @@ MOST_BLOCKED_CLASSES = 256
 # the second counts when no GPU is free. Beyond that, measured pairs gain little.
 MOST_USE_PERCENT = 125
 MOST_USE_PERCENT_WHEN_FULL = 175
+
+MOST_TOLD = 10  # of the jobs that another waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,13 +479,21 @@ class _Lines:
                 self._ready.put_back(cls)
 
 
+def _missing(state: State, requirement: Requirement) -> Iterable[int]:
+    """The jobs that a requirement is still about; of very many, some."""
+    if requirement.last_id is None:
+        return (requirement.job_id,)
+    return islice(state.gates.missing(requirement), MOST_TOLD)
+
+
 def reason_for(state: State, job: Job) -> why.Reason:
     """Why a queued job does not run, worked out for this job alone."""
     if job.state is JobState.HELD:
         return why.IsHeld()
     if job.requires and not state.ready.has(job):
         must = any(r.must_succeed for r in job.requires)
-        return why.WaitsForJobs(tuple(r.job_id for r in job.requires), must)
+        ids = [i for r in job.requires for i in _missing(state, r)]
+        return why.WaitsForJobs(tuple(ids), must)
     if job.backoff_until_ms is not None and job.backoff_until_ms > state.now_ms:
         return why.WaitsForTime(job.backoff_until_ms, after_failure=True)
     if job.terms.executor:

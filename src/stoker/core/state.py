@@ -16,6 +16,7 @@ from typing import Any
 
 from stoker.core import events as ev
 from stoker.core.fit import could_ever_fit, held_reservation, natural
+from stoker.core.gates import Gate, Gates
 from stoker.core.learning import after_out_of_memory, after_run
 from stoker.core.model import (
     ALONE,
@@ -154,6 +155,7 @@ class State:
         self.stopping: dict[int, None] = {}
         self.doomed: list[tuple[int, int, JobState]] = []
         self.change = Change()
+        self.gates = Gates(self.jobs)
         self._dependents: dict[int, list[int]] = {}
         self._timers: list[tuple[int, int, int, int]] = []  # when, job, attempt, Timer
         self._learned_needs: dict[tuple[Need, int | None], Need] = {}
@@ -182,6 +184,7 @@ class State:
         for job in jobs:
             assert job.state not in FINAL, f"job {job.id} is final and stays in the store"
             state.jobs[job.id] = job
+        for job in state.jobs.values():
             state._index(job)
         return state
 
@@ -383,7 +386,10 @@ class State:
     def _index(self, job: Job) -> None:
         """Enter a job that comes from outside memory into every index."""
         for requirement in job.requires or ():
-            self._dependents.setdefault(requirement.job_id, []).append(job.id)
+            if requirement.last_id is None:
+                self._dependents.setdefault(requirement.job_id, []).append(job.id)
+            else:
+                self.gates.put_behind(job.id, requirement)
         if job.group is not None:
             self.group_of(job.group)
         self.held_count += job.state is S.HELD
@@ -415,10 +421,12 @@ class State:
 
         Of its own jobs a cluster can be told that one is to wait for another.
         """
-        return any(not self._cluster_can_await(job, r.job_id) for r in job.requires or ())
+        return any(not self._cluster_can_await(job, r) for r in job.requires or ())
 
-    def _cluster_can_await(self, job: Job, required_id: int) -> bool:
-        other = self.jobs.get(required_id)
+    def _cluster_can_await(self, job: Job, requirement: Requirement) -> bool:
+        if requirement.last_id is not None:
+            return False  # Too many to name to a cluster.
+        other = self.jobs.get(requirement.job_id)
         if other is None or not job.terms.executor or job.terms.executor != other.terms.executor:
             return False
         attempt = other.active
@@ -508,15 +516,19 @@ class State:
         self.change.touched.pop(job.id, None)
         self.change.started.pop(job.id, None)
         self.change.ended.append(Ended(job, attempt, outcome, at_ms, True))
+        for requirement in job.requires or ():
+            self.gates.leave(job.id, requirement)
         for dependent_id in self._dependents.pop(job.id, ()):
             dependent = self.jobs.get(dependent_id)
             if dependent is not None:
                 self._requirement_ended(dependent, job.id, outcome.state)
+        for requirement, gate in self.gates.ended(job.id):
+            self._gate_moved(requirement, gate, job.id, outcome.state)
 
     def _requirement_ended(self, job: Job, required_id: int, ended_as: JobState) -> None:
         left: list[Requirement] = []
         for requirement in job.requires or ():
-            if requirement.job_id != required_id:
+            if requirement.job_id != required_id or requirement.last_id is not None:
                 left.append(requirement)
             elif requirement.must_succeed and ended_as is not S.SUCCEEDED:
                 left.append(requirement)
@@ -524,6 +536,21 @@ class State:
         job.requires = tuple(left) or None
         self.change.touched[job.id] = None
         self._settle(job)
+
+    def _gate_moved(
+        self, requirement: Requirement, gate: Gate, ended_id: int, ended_as: JobState
+    ) -> None:
+        """One of those for whom a gate is shut has ended: it may have been the last."""
+        if requirement.must_succeed and ended_as is not S.SUCCEEDED:
+            self.doomed += [(job_id, ended_id, ended_as) for job_id in gate.behind]
+            gate.behind.clear()  # They are skipped in this very turn.
+        if gate.missing:
+            return
+        for job_id in gate.behind:
+            job = self.jobs[job_id]
+            job.requires = tuple([r for r in job.requires or () if r != requirement]) or None
+            self.change.touched[job_id] = None
+            self._settle(job)
 
     def _end_attempt(self, job: Job, attempt: Attempt, outcome: Outcome, at_ms: int) -> None:
         next_try = None
@@ -606,6 +633,7 @@ class State:
         self.jobs[job.id] = job
         self.change.touched[job.id] = None
         self.change.retried.append(job.id)
+        self.gates.retried(job.id)
         self._index(job)
 
     def _job_held(self, e: ev.JobHeld) -> None:

@@ -30,6 +30,7 @@ from stoker.core.state import State
 from stoker.daemon import submission as sub
 from stoker.daemon.cluster import check_cluster_job
 from stoker.daemon.mps_terms import mps_terms
+from stoker.daemon.requirements import RequiredJobs
 from stoker.daemon.selecting import selected
 from stoker.engine import Decided, Wish
 from stoker.errors import Failed, NotFound, StokerError, UsageError
@@ -122,7 +123,7 @@ def retry(select: Select, views: Views) -> Wish:
                 "`stoker cancel` stops it; then it can be retried",
             )
         events: list[ev.Event] = []
-        back: set[int] = set()
+        others = RequiredJobs(state, views, set(chosen))
         for row in views.rows(chosen):
             if row["terms"].attached:
                 raise Failed(
@@ -130,8 +131,7 @@ def retry(select: Select, views: Views) -> Wish:
                 )
             if not row["terms"].executor:
                 sub.refuse_if_impossible(state, row["need"], set(state.gpus))
-            requires = _requirements_again(state, views, row, back)
-            back.add(row["id"])
+            requires = _requirements_again(others, row)
             events.append(
                 ev.JobRetried(
                     state.now_ms,
@@ -149,20 +149,18 @@ def retry(select: Select, views: Views) -> Wish:
     return wish
 
 
-def _requirements_again(
-    state: State, views: Views, row: dict[str, Any], back: set[int]
-) -> tuple[Requirement, ...]:
+def _requirements_again(others: RequiredJobs, row: dict[str, Any]) -> tuple[Requirement, ...]:
     unmet = []
-    for required, must_succeed in row["requires"] or ():
-        if required in state.jobs or required in back:
-            unmet.append(Requirement(required, must_succeed))
-            continue
-        rows = views.rows([required])
-        if must_succeed and rows and rows[0]["state"] != JobState.SUCCEEDED:
+    for fields in row["requires"] or ():
+        stand = others.stand(Requirement(*fields))
+        if stand.failed:
+            failed, ended_as = stand.failed
             raise Failed(
-                f"job {row['id']} needs job {required}, which ended as {rows[0]['state']}",
-                f"retry that one too: `stoker retry {required},{row['id']}`",
+                f"job {row['id']} needs job {failed}, which ended as {ended_as}",
+                f"retry that one too: `stoker retry {failed},{row['id']}`",
             )
+        if stand.unfinished:
+            unmet.append(Requirement(*fields))
     return tuple(unmet)
 
 

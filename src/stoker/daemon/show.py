@@ -124,8 +124,8 @@ class Shower:
             "reserved_mib": _reserved(row),
             "peak_mib": row["peak_mib"] if job is None else _peak(job),
             "need": need_fields(need),
-            "after": [job_id for job_id, must in requires if must],
-            "after_any": [job_id for job_id, must in requires if not must],
+            "after": [_required(fields) for fields in requires if fields[1]],
+            "after_any": [_required(fields) for fields in requires if not fields[1]],
             "time_limit_ms": terms.time_limit_ms,
             "grace_ms": terms.grace_ms,
             "signal_spec": _signal_spec(terms),
@@ -367,6 +367,12 @@ def log_of(
     if elsewhere:  # The node makes it, in the attempt's own directory.
         return f"{attempt_dir_text(root, job_id, attempt)}/log"
     return log_found(root, job_id, attempt)
+
+
+def _required(fields: list[Any]) -> int | str:
+    """A job that another requires; "3-5002" for very many that follow each other."""
+    job_id: int = fields[0]
+    return job_id if len(fields) < 3 else f"{job_id}-{fields[2]}"
 
 
 def display_command(launch: dict[str, Any]) -> str:

@@ -10,12 +10,13 @@ from typing import Any
 
 from stoker.api.messages import JobRequest, Submit
 from stoker.core import events as ev
-from stoker.core.model import DEFAULT_MARGIN, FINAL, JobState, Launch, Need, Requirement, Terms
+from stoker.core.model import DEFAULT_MARGIN, Launch, Need, Requirement, Terms
 from stoker.core.plan import can_never_start
 from stoker.core.reasons import CanNeverStart, gib, plural
 from stoker.core.state import State
 from stoker.daemon.cluster import ClusterRules, check_cluster_job
 from stoker.daemon.mps_terms import mps_terms, refuse_mps_without_nvidia
+from stoker.daemon.requirements import RequiredJobs, required
 from stoker.engine import Decided, Wish
 from stoker.errors import NotFound, UsageError
 from stoker.executors.environment import MPS_MARKER
@@ -78,13 +79,13 @@ def submission(
         for need in needs:
             refuse_if_impossible(state, need, known)
         first_id = state.next_job_id
-        statuses: dict[int, str | None] = {}
         if any(draft.terms.mps for draft in drafts):
             refuse_mps_without_nvidia(state)
+        others = RequiredJobs(state, views, range(first_id, first_id + len(drafts)))
         for job_id, draft in enumerate(drafts, start=first_id):
             requires = draft.launch.requires
             if requires:
-                unmet, skip = _standing_of(state, views, requires, first_id, job_id, statuses)
+                unmet, skip = _unmet(state, others, requires, job_id)
                 events.append(draft.event(state.now_ms, job_id, unmet))
                 events += skip
             else:
@@ -175,7 +176,7 @@ class _Maker:
             self.warnings += self.cluster.warnings(need)
         requires: tuple[Requirement, ...] = ()
         if job.after or job.after_any:
-            requires = (*_required(job.after, True), *_required(job.after_any, False))
+            requires = (*required(job.after, True), *required(job.after_any, False))
         terms = self._with_mps(terms, job, need)
         launch = Launch(
             argv,
@@ -383,44 +384,27 @@ def terms_of(job: JobRequest, grace_ms: int, attached: bool, executor: str) -> T
     return Terms(job.time_limit_ms, grace_ms, number, before_ms, job.retries, attached, executor)
 
 
-def _required(ids: list[str], must_succeed: bool) -> tuple[Requirement, ...]:
-    for text in ids:
-        if not text.isdecimal() or len(text) > 18:
-            raise UsageError(f"{quoted(text)} is not a job's id", "write e.g. --after 7,8")
-    return tuple(Requirement(int(text), must_succeed) for text in dict.fromkeys(ids))
-
-
 # ---------------------------------------------------------------------- against the state
 
 
-def _standing_of(
-    state: State,
-    views: Views,
-    requires: tuple[Requirement, ...],
-    first_new_id: int,
-    own_id: int,
-    statuses: dict[int, str | None],
+def _unmet(
+    state: State, others: RequiredJobs, requires: tuple[Requirement, ...], own_id: int
 ) -> tuple[tuple[Requirement, ...], list[ev.Event]]:
     """The requirements that still have to come true, and the skip if one never will.
 
-    A job may require one that comes before it in the same submission.
+    A job may require those that come before it in the same submission.
     """
     unmet: list[Requirement] = []
     skip: list[ev.Event] = []
     for requirement in requires:
-        required = requirement.job_id
-        if required in state.jobs or first_new_id <= required < own_id:
+        stand = others.stand(requirement)
+        unknown = requirement.ids[-1] if requirement.ids[-1] >= own_id else stand.unknown
+        if unknown is not None:
+            raise NotFound(f"there is no job {unknown} to wait for", "see `stoker ls --all`")
+        if stand.unfinished or stand.failed:
             unmet.append(requirement)
-            continue
-        if required not in statuses:
-            rows = views.rows([required])
-            statuses[required] = rows[0]["state"] if rows else None
-        ended_as = statuses[required]
-        if ended_as is None or ended_as not in FINAL:
-            raise NotFound(f"there is no job {required} to wait for", "see `stoker ls --all`")
-        if requirement.must_succeed and ended_as != JobState.SUCCEEDED:
-            unmet.append(requirement)
-            skip = [ev.JobSkipped(state.now_ms, own_id, required, JobState(ended_as))]
+        if stand.failed:
+            skip = [ev.JobSkipped(state.now_ms, own_id, *stand.failed)]
     return tuple(unmet), skip
 
 

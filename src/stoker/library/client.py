@@ -23,6 +23,7 @@ from stoker.library.options import Fields, job_fields, surroundings
 
 if TYPE_CHECKING:
     from stoker.library.many import QueuedBatch, QueuedSweep
+    from stoker.web.tokens import Access, Grant
 
 Job = dict[str, Any]
 
@@ -338,6 +339,61 @@ class Client:
         understood: str = self.call("config_set", name=name, value=text)["value"]
         return understood
 
+    def profiles(self) -> list[dict[str, Any]]:
+        """What was learned of kinds of jobs: `kind`, `count`, `max_mib`, `use_percent`, ..."""
+        found: list[dict[str, Any]] = self.call("profiles")["profiles"]
+        return found
+
+    def forget_profiles(self, *kinds: str) -> list[str]:
+        """Let these kinds be learned anew; all of them if none is named."""
+        gone: list[str] = self.call("profiles_forget", kinds=list(kinds), all=not kinds)["kinds"]
+        return gone
+
+    def check_cluster(self) -> list[dict[str, Any]]:
+        """Try the Slurm cluster: what was found, each with `name`, `ok` and `text`."""
+        found: list[dict[str, Any]] = self.call("cluster_check")["checks"]
+        return found
+
+    # --- the page ---
+
+    def start_page(self, *, read_only: bool = False, **settings: Any) -> str:
+        """Serve the page (host=, port=, ...); an address that lets one browser in, once."""
+        page = self.call("page_start", changes=settings)
+        return f"{page['url']}/enter#{self._access().new_key(read_only=read_only)}"
+
+    def stop_page(self) -> bool:
+        """End the page; False if there was none."""
+        stopped: bool = self.call("page_stop")["stopped"]
+        return stopped
+
+    def page(self) -> dict[str, Any]:
+        """Whether the page is `running`, and its `url`, `pid` and `settings`."""
+        return self.call("page_status")
+
+    def create_token(
+        self, name: str, *, read_only: bool = False, lasts_s: float | None = None
+    ) -> str:
+        """A token with which scripts may use the page's HTTP api; it is told only now."""
+        lasts_ms = None if lasts_s is None else round(lasts_s * 1000)
+        return self._access().new_token(name, read_only=read_only, lasts_ms=lasts_ms)[0]
+
+    def tokens(self) -> list[dict[str, Any]]:
+        """The tokens, and the browsers that were let in."""
+        return [_described(grant) for grant in self._access().grants() if grant.kind != "key"]
+
+    def revoke_tokens(self, *names_or_ids: str) -> list[str]:
+        """Make these good for nothing at once, all of them if none is named; their ids."""
+        access = self._access()
+        gone = access.revoke(list(names_or_ids)) if names_or_ids else access.revoke_all()
+        return [grant.id for grant in gone if grant.kind != "key"]
+
+    def _access(self) -> Access:
+        from stoker.web.tokens import Access
+
+        return Access(self._connection.home)
+
+    # --- the daemon ---
+
     def daemon(self) -> dict[str, Any]:
         """What the daemon says of itself: pid, version, socket, home, uptime_s."""
         return self.call("hello")
@@ -440,6 +496,11 @@ def _jobs(answer: dict[str, Any]) -> list[Job]:
 def _ids(answer: dict[str, Any]) -> list[int]:
     ids: list[int] = answer.get("ids", [])
     return ids
+
+
+def _described(grant: Grant) -> dict[str, Any]:
+    fields = ("id", "kind", "name", "read_only", "created_at_ms", "expires_at_ms")
+    return {field: getattr(grant, field) for field in fields}
 
 
 def _texts(items: Iterable[object]) -> list[str]:

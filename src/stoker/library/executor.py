@@ -165,10 +165,15 @@ class Executor(StandardExecutor):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
+        # Ctrl-C does not reach the jobs, which are in sessions of their own.
         if kind is not None and not issubclass(kind, Exception):
-            # Ctrl-C does not reach the jobs, which are in sessions of their own.
             self._cancel(list(self._futures))
-        self.shutdown(wait=True)
+        try:
+            self.shutdown(wait=True)
+        except KeyboardInterrupt:  # It comes here if all that the block had left was to wait.
+            self._cancel(list(self._futures))
+            self.shutdown(wait=True)
+            raise
         return None
 
 

@@ -35,7 +35,8 @@ class Wanted:
     behaviours: tuple[Behaviour, ...]
     priority: int
     group: str | None
-    requires: tuple[tuple[int, bool], ...]  # jobs before it, by how far back
+    # Jobs before it, by how far back, and whether they must succeed; of a range, the last too.
+    requires: tuple[tuple[int, bool, int | None], ...]
     held: bool
     at_after_ms: int | None  # of --at, so long after its submission
     cancel_after_ms: int | None
@@ -50,9 +51,12 @@ def wanted(random: Random, place: int) -> Wanted:
     if retries and random.random() < 0.5:
         behaviours = (behaviour, Behaviour(random.randrange(1, 5_000), Exit(code=0)))
     fails = not behaviour.exit.ok or behaviour.cannot_start is not None
-    requires: tuple[tuple[int, bool], ...] = ()
+    requires: tuple[tuple[int, bool, int | None], ...] = ()
     if place > 5 and random.random() < 0.2:
-        requires = ((random.randrange(1, 6), random.random() < 0.6),)
+        back, must = random.randrange(1, 6), random.random() < 0.6
+        # Every other one waits for all from there up to a later one.
+        through = (back + 1) // 2 if place % 2 else None
+        requires = ((back, must, through),)
     return Wanted(
         need=_need(random),
         terms=Terms(
@@ -130,13 +134,17 @@ def submit(job_id: int, asked: Wanted) -> Ask:
         now_ms = state.now_ms
         requires: list[Requirement] = []
         skips: list[ev.Event] = []
-        for back, must in asked.requires:
-            required = job_id - back
-            as_what = ended_as(record, state, required)
-            if as_what is None or (must and as_what is not JobState.SUCCEEDED):
-                requires.append(Requirement(required, must))
-                if as_what is not None:
-                    skips.append(ev.JobSkipped(now_ms, job_id, required, as_what))
+        for back, must, through in asked.requires:
+            last_id = None if through is None else job_id - through
+            requirement = Requirement(job_id - back, must, last_id)
+            standing = {i: ended_as(record, state, i) for i in requirement.ids}
+            bad = [i for i, s in standing.items() if s not in (None, JobState.SUCCEEDED)]
+            if None in standing.values() or (must and bad):
+                requires.append(requirement)
+            if must and bad:
+                as_what = standing[bad[0]]
+                assert as_what is not None
+                skips = [ev.JobSkipped(now_ms, job_id, bad[0], as_what)]
         submitted = ev.JobSubmitted(
             now_ms,
             job_id,
@@ -166,6 +174,8 @@ def retry(job_id: int, asked: Wanted) -> Ask:
             for ended in state.change.ended
             if ended.job.id == job_id and ended.attempt is not None
         ]
+        if max(attempts, default=0) > asked.terms.retries + 1:
+            return Decided([])  # It had its tries and one more, so it was granted before.
         retried = ev.JobRetried(
             state.now_ms,
             job_id,

@@ -427,11 +427,20 @@ def _launch_body(launch: Launch) -> str:
 def _requirements(body: str | None) -> tuple[Requirement, ...]:
     if not body:
         return ()
-    return tuple(Requirement(job_id, must) for job_id, must in json.loads(body))
+    return tuple(Requirement(*fields) for fields in json.loads(body))
 
 
 def _requirements_body(requires: tuple[Requirement, ...]) -> str | None:
-    return json.dumps([(r.job_id, r.must_succeed) for r in requires]) if requires else None
+    if not requires:
+        return None
+    return json.dumps(
+        [
+            (r.job_id, r.must_succeed)
+            if r.last_id is None
+            else (r.job_id, r.must_succeed, r.last_id)
+            for r in requires
+        ]
+    )
 
 
 def _moved_row(job: Job) -> tuple[Any, ...]:

@@ -98,6 +98,11 @@ class Views:
         """The ids from first to last that exist."""
         return self._ids("ids_between", first, last)
 
+    def states_between(self, first: int, last: int) -> dict[int, str]:
+        """The states of the jobs from first to last that exist."""
+        rows = self._connection.execute(self._sql["states_between"], (first, last))
+        return dict(rows.fetchall())
+
     def last_id(self) -> int | None:
         """The id of the job that was submitted last."""
         found: int | None = self._connection.execute(self._sql["last_id"]).fetchone()[0]

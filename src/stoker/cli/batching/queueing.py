@@ -28,7 +28,7 @@ def queue(client: Client, jobs: list[PlannedJob], source: str, common: dict[str,
     """Queue the jobs; their ids, in the same order."""
     for job in jobs:
         settle_requirements(client, job.fields)
-    if any(job.after or job.after_any for job in jobs):
+    if any(job.after or job.after_any or job.behind for job in jobs):
         _check(client, jobs, source, common)
         return _queue_in_parts(client, jobs, common)
     try:
@@ -95,13 +95,20 @@ def _queue_in_parts(client: Client, jobs: list[PlannedJob], common: dict[str, An
 def _next_part(jobs: list[PlannedJob], ids: list[int]) -> list[dict[str, Any]]:
     """As many jobs as wait only for jobs that have their ids already."""
     part: list[dict[str, Any]] = []
+    stretches: dict[range, list[str]] = {}
     for job in jobs[len(ids) :]:
         if any(place >= len(ids) for place in (*job.after, *job.after_any)):
+            break
+        if job.behind is not None and job.behind.stop > len(ids):
             break
         fields = job.fields | {"hold": True}
         for key, places in (("after", job.after), ("after_any", job.after_any)):
             if places:
                 fields[key] = [*fields.get(key, ()), *(str(ids[place]) for place in places)]
+        if job.behind is not None:
+            if job.behind not in stretches:
+                stretches[job.behind] = ranges(ids[job.behind.start : job.behind.stop])
+            fields["after_any"] = [*fields.get("after_any", ()), *stretches[job.behind]]
         part.append(fields)
     assert part, "a job stands behind all that it waits for"
     return part

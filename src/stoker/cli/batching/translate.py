@@ -38,6 +38,7 @@ class PlannedJob:
     fields: dict[str, Any]
     after: list[int] = field(default_factory=list)
     after_any: list[int] = field(default_factory=list)
+    behind: range | None = None  # the batch before, all of which must have ended
 
     @property
     def title(self) -> str:
@@ -129,18 +130,12 @@ class Translator:
     # ------------------------------------------------------------------ their order
 
     def _in_order(self, jobs: list[PlannedJob], batch_size: int | None) -> list[PlannedJob]:
+        cut = [list(range(len(jobs)))]
         if batch_size is not None:
-            priorities = [job.fields.get("priority", 0) for job in jobs]
-            cut = batches(priorities, batch_size)
-            for before, batch in pairwise(cut):
-                for place in batch:
-                    jobs[place].after_any = list(dict.fromkeys([*jobs[place].after_any, *before]))
-            wanted = [place for batch in cut for place in batch]
-        else:
-            wanted = list(range(len(jobs)))
+            cut = batches([job.fields.get("priority", 0) for job in jobs], batch_size)
         requires = {p: {*job.after, *job.after_any} for p, job in enumerate(jobs)}
         try:
-            ordered = behind_what_they_need(wanted, requires)
+            ordered = behind_what_they_need(cut, requires)
         except Circle as circle:
             complaints = Complaints(self.source)
             complaints.add(
@@ -153,6 +148,11 @@ class Translator:
         for job in jobs:
             job.after = [now_at[place] for place in job.after]
             job.after_any = [now_at[place] for place in job.after_any]
+        begins = 0
+        for before, batch in pairwise(cut):
+            for place in batch:
+                jobs[place].behind = range(begins, begins + len(before))
+            begins += len(before)
         return [jobs[place] for place in ordered]
 
 

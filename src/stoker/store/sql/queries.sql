@@ -217,6 +217,9 @@ SELECT max(id) FROM jobs;
 -- name: ids_between
 SELECT id FROM jobs WHERE id BETWEEN ? AND ? ORDER BY id;
 
+-- name: states_between
+SELECT id, state FROM jobs WHERE id BETWEEN ? AND ?;
+
 -- name: kinds_of_unfinished
 SELECT id, kind FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL;
 

@@ -259,7 +259,7 @@ function needText(need) {
 }
 
 function links(ids) {
-  return ids.slice(0, 12).flatMap((one, place) => [place ? ", " : "", h("a", { href: `#/job/${one}` }, String(one))]).concat(ids.length > 12 ? ["…"] : []);
+  return ids.slice(0, 12).flatMap((one, place) => [place ? ", " : "", typeof one === "string" ? one : h("a", { href: `#/job/${one}` }, String(one))]).concat(ids.length > 12 ? ["…"] : []);
 }
 
 function params(values) {

@@ -1,0 +1,61 @@
+"""`python scheduler.py` of the priority-based scheduler: its options as those of `stoker batch`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+from stoker.cli.main import main as stoker
+from stoker.cli.terminal import say
+from stoker.errors import UsageError
+
+_NO = ("", "0", "false", "no", "off")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, "see -h")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="scheduler.py",
+        description="Runs the tasks of a CSV with the columns Directory, Executable, Filename, "
+        "Epochs and Priority, in batches.",
+    )
+    parser.add_argument("-c", "--csv", help="the CSV; scheduler_files/commands_1.csv unless told")
+    parser.add_argument(
+        "-n", "--num", help="how many tasks are taken in a single go; 20 unless told"
+    )
+    parser.add_argument(
+        "--header", help="the header's row, from 0, which it is unless told; or None"
+    )
+    parser.add_argument(
+        "-m", "--mps", nargs="?", const="True", default="False", help="whether to use NVIDIA MPS"
+    )
+    parser.add_argument(
+        "--thread_percentage", "--threads_percentage", metavar="PERCENT",
+        help="with MPS: the part of the GPU's threads that a task may use",
+    )  # fmt: skip
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command line and give its exit code: 1 if any task did not succeed."""
+    try:
+        args = _parser().parse_args(argv)
+    except UsageError as error:
+        say(f"scheduler: {error.message}; {error.hint}")
+        return error.exit_code
+    words = ["batch"]
+    for option in ("csv", "num", "header"):
+        value = getattr(args, option)
+        if value is not None:
+            words += [f"--{option}", value]
+    if args.mps.lower() not in _NO:
+        words.append("--mps")
+        if args.thread_percentage is not None:
+            words += ["--thread_percentage", args.thread_percentage]
+    return stoker(words)
