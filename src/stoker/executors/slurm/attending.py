@@ -15,7 +15,7 @@ from stoker.executors.slurm.cancelling import Canceller
 from stoker.executors.slurm.cases import Case, Key, slurm_id_of
 from stoker.executors.slurm.facts import ClusterFacts
 from stoker.executors.slurm.squeue import Seen
-from stoker.executors.slurm.verdict import Found, Heard, ending
+from stoker.executors.slurm.verdict import Found, Heard, ending, may_be_a_signal
 from stoker.executors.slurm.watching import Watcher
 
 _FILES_SETTLE_S = 2.0
@@ -67,15 +67,17 @@ class Attendant:
         if case.started is None and waits:
             return Found()
         how = read_exit(case.directory)
+        told = on_disk.was_told_to_stop(case.directory)
         if how is not None and case.exit_noticed_at is None:
             case.exit_noticed_at = now
-            self._watcher.changed()
+            if told or may_be_a_signal(how):
+                self._watcher.soon()  # Only Slurm knows why.
         return Found(
             how,
             exit_written_at_ms(case.directory) if how is not None else None,
             case.started,
             on_disk.read_refusal(case.directory),
-            on_disk.was_told_to_stop(case.directory),
+            told,
             _was_killed(how, case.seen) and on_disk.took_too_much_memory(case.directory),
         )
 

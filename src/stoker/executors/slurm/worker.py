@@ -44,6 +44,7 @@ _CALL_TAKES_AT_MOST_S = 40.0
 _GATHERS_S = 0.03  # orders of one moment share a submission
 _FACTS_LAST_S = 600.0
 _LOOKS_AT_FILES_S = (0.2, 2.0)
+_LOOKS_A_PART = 20  # of the time at most goes into that
 _TRIES_AGAIN_S = (1.0, 30.0)
 
 Message = Callable[["Worker"], None]
@@ -446,9 +447,6 @@ class Worker(threading.Thread):
             case.seen = None
             return
         case.missing_since, case.missing_polls = None, 0
-        last = case.seen
-        if last is None or (last.state, last.reason) != (chosen.state, chosen.reason):
-            self._watcher.changed()
         case.final_since = None if chosen.live else case.final_since or now
         case.launched_at = (case.launched_at or now) if chosen.state == "RUNNING" else None
         case.seen, case.seen_asked_at = chosen, asked_at
@@ -500,12 +498,13 @@ class Worker(threading.Thread):
                 self._attendant.look(case, now)
             elif case.stopping and case.phase in (Phase.NEW, Phase.ORDERED):
                 self._over(case, not_started(self._clock(), case.key))
+        least_s, most_s = _LOOKS_AT_FILES_S
         if len(self._news) > before:
-            self._look_every_s = _LOOKS_AT_FILES_S[0]
-            self._watcher.changed()
+            self._look_every_s = least_s
         else:
-            self._look_every_s = min(_LOOKS_AT_FILES_S[1], self._look_every_s * 1.3)
-        self._look_at = now + self._look_every_s
+            self._look_every_s = min(most_s, self._look_every_s * 1.3)
+        took_s = time.monotonic() - now
+        self._look_at = now + max(self._look_every_s, _LOOKS_A_PART * took_s)
 
     # ------------------------------------------------------------------ what others hear
 
