@@ -124,8 +124,7 @@ class Attendant:
             # It must not begin after it was said to be over.
             if not on_disk.withdraw(case.directory):
                 return
-            if case.seen is not None and case.seen.live:
-                self._canceller.withdraw(case.seen, now)
+            self._withdraw(case, now)
         self._over(case, fact)
 
     def _stop(self, case: Case, now: float) -> None:
@@ -133,8 +132,7 @@ class Attendant:
         never_began = case.started is None or case.started.withdrawn
         if never_began and on_disk.withdraw(case.directory):
             # Whatever the controller does, or whether it answers at all: it can't start any more.
-            if case.seen is not None and case.seen.live:
-                self._canceller.withdraw(case.seen, now)
+            self._withdraw(case, now)
             self._over(case, not_started(self._clock(), case.key))
             return
         slurm_id = slurm_id_of(case)
@@ -142,10 +140,16 @@ class Attendant:
             return
         if case.asked_to_stop_at is None:
             case.asked_to_stop_at = now
-            self._canceller.ask_to_stop(case.label, slurm_id, now)
+            self._canceller.ask_to_stop(case.label, slurm_id, case.seen, now)
         elif case.force and now - (case.ended_at_cluster_at or 0.0) > _ENDS_AGAIN_S:
             case.ended_at_cluster_at = now
-            self._canceller.end(case.label, slurm_id, now)
+            self._canceller.end(case.label, slurm_id, case.seen, now)
+
+    def _withdraw(self, case: Case, now: float) -> None:
+        """What can't start any more need not wait at the cluster."""
+        if case.seen is not None and case.seen.live:
+            self._canceller.withdraw(case.seen, now)
+            self._watcher.soon()
 
 
 def not_started(now_ms: int, key: Key) -> ev.AttemptNotStarted:

@@ -86,6 +86,7 @@ class Worker(threading.Thread):
             self._canceller, self._watcher, clock, lambda fact: self._news.append(fact), self._over
         )
         self._cases: dict[Key, Case] = {}
+        self._ended: set[Key] = set()  # told, and perhaps not on record yet
         self._news: list[ev.Fact] = []
         self._facts: ClusterFacts | None = None
         self._facts_at = 0.0
@@ -155,6 +156,8 @@ class Worker(threading.Thread):
     def order(self, order: HandOver, launch: Launch) -> None:
         """An attempt is to be submitted, unless it was."""
         key = (order.job_id, order.attempt)
+        if key in self._ended:
+            return  # The order and the news of its end have crossed.
         case = self._cases.get(key)
         if case is None:
             case = self._cases[key] = Case(key, self.files.directory(key), Phase.NEW)
@@ -166,13 +169,20 @@ class Worker(threading.Thread):
 
     def stop(self, key: Key, force: bool) -> None:
         """An attempt is to end."""
+        if key in self._ended:
+            return
         case = self._cases.get(key)
         if case is None:
             # It was neither ordered nor adopted, so no start of it can come.
+            self._ended.add(key)
             self._news.append(not_started(self._clock(), key))
             return
         case.stopping, case.force = True, case.force or force
         self._look_soon()
+
+    def forget(self, keys: Iterable[Key]) -> None:
+        """The ends of these attempts are on record: nobody will speak of them again."""
+        self._ended.difference_update(keys)
 
     # ------------------------------------------------------------------ the loop
 
@@ -456,11 +466,15 @@ class Worker(threading.Thread):
         known = {(case.batch, case.index): case for case in self._cases.values() if case.batch}
         live_ids = {one.id for seen in self._watcher.by_place.values() for one in seen if one.live}
         self._canceller.confirm(live_ids, self._watcher.asked_at)
+        wanted: list[Seen] = []
+        unwanted: list[Seen] = []
         for place, seen in self._watcher.by_place.items():
             case = known.get(place)
             for one in seen:
-                if one.state == "PENDING" and (case is None or not _is_wanted(case, one)):
-                    self._canceller.withdraw(one, now)
+                if one.state == "PENDING":
+                    is_wanted = case is not None and _is_wanted(case, one)
+                    (wanted if is_wanted else unwanted).append(one)
+        self._canceller.sift(unwanted, wanted, now)
         live = {batch for batch, _ in self._watcher.by_place} | {batch for batch, _ in known}
         for batch in self.files.batches():
             if batch not in live:
@@ -510,6 +524,7 @@ class Worker(threading.Thread):
 
     def _over(self, case: Case, fact: ev.Fact) -> None:
         del self._cases[case.key]
+        self._ended.add(case.key)
         self._news.append(fact)
 
     def _publish(self) -> None:
