@@ -276,7 +276,17 @@ PartitionName=short Nodes=ALL MaxTime=5 DefaultTime=1 PriorityTier=1 State=UP
             f"Name=shard Count={4 * self.gpus}\n",
             encoding="utf-8",
         )
-        (self.base / "etc" / "cgroup.conf").write_text("CgroupAutomount=no\n", encoding="utf-8")
+        # Older versions only want to be told not to mount them, newer ones not to look for them.
+        cgroups = "CgroupAutomount=no" if _version() < (23, 2) else "CgroupPlugin=disabled"
+        (self.base / "etc" / "cgroup.conf").write_text(f"{cgroups}\n", encoding="utf-8")
+
+
+def _version() -> tuple[int, ...]:
+    """From e.g. `slurm-wlm 22.05.8`."""
+    program = _where("slurmctld")
+    assert program is not None, "slurmctld is not installed"
+    said = subprocess.run([program, "-V"], capture_output=True, check=True).stdout.decode()
+    return tuple(int(part) for part in said.split()[1].split("."))
 
 
 def _user() -> str:
