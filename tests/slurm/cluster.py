@@ -95,6 +95,8 @@ class Cluster:
         controller = self._processes.get("slurmctld")
         if controller is None or controller.poll() is not None:
             return
+        if not self.command("squeue", "--noheader", check=False):
+            return
         self.command("scancel", f"--user={os.getuid()}", check=False)
         try:
             eventually(lambda: not self.command("squeue", "--noheader"), "no job is left", 15)
@@ -108,8 +110,9 @@ class Cluster:
             self.start_controller()
             eventually(lambda: self.command("sinfo", "-h", check=False), "the controller answers")
         self._end_jobs()
-        self.resume_nodes()
-        self.until_idle()
+        if not self._is_idle():
+            self.resume_nodes()
+            self.until_idle()
 
     def resume_nodes(self) -> None:
         """As an administrator does with nodes that Slurm has drained, or that were set down."""
@@ -118,12 +121,12 @@ class Cluster:
 
     def until_idle(self) -> None:
         """Wait until every node can take jobs and has none."""
+        eventually(self._is_idle, "all nodes are idle", _STARTS_WITHIN_S)
 
-        def idle() -> bool:
-            text = self.command("sinfo", "-h", "-N", "-t", "idle", "-o", "%N", check=False)
-            return set(text.split()) >= set(self.nodes)
-
-        eventually(idle, "all nodes are idle", _STARTS_WITHIN_S)
+    def _is_idle(self) -> bool:
+        # For `sinfo -t idle` a node that is drained is idle too.
+        lines = self.command("sinfo", "-h", "-N", "-o", "%N %T", check=False).splitlines()
+        return set(lines) == {f"{node} idle" for node in self.nodes}
 
     def start_controller(self) -> None:
         """Start the controller, anew or again."""
