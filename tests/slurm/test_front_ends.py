@@ -11,6 +11,7 @@ from pathlib import Path
 from slurm.cluster import Cluster
 from stoker_home import StokerHome
 from waiting import PATIENCE_S, eventually
+from web.page_home import PageHome
 
 LIBRARY = """
 import os, stoker
@@ -150,6 +151,17 @@ def test_the_library_sends_calls_and_commands_there(there: StokerHome, tmp_path:
     call, command = map(int, done.stdout.split())
     assert there.job(call)["executor"] == "slurm"
     assert there.until_final(command)[0]["exit_code"] == 4
+
+
+def test_the_page_sends_jobs_there_and_shows_what_they_print(there: StokerHome) -> None:
+    page = PageHome(there)
+    order = {"jobs": [{"shell": "echo from a node; exit 5", "executor": "slurm"}]}
+    (job_id,) = page.post("/api/jobs", order)["ids"]
+    there.until_final(job_id)
+    shown = page.get(f"/api/jobs/{job_id}")["job"]
+    assert (shown["executor"], shown["exit_code"]) == ("slurm", 5) and shown["cluster"]["node"]
+    log = page.get(f"/api/jobs/{job_id}/log")
+    assert [line["text"] for line in log["lines"]] == ["from a node"]
 
 
 def test_a_job_that_waits_here_can_be_moved_there_and_back(there: StokerHome) -> None:
