@@ -16,7 +16,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from stoker_home import kill_and_wait, processes_with
+from stoker_home import processes_with
 from waiting import eventually
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue", "scancel", "sinfo", "scontrol")
@@ -145,28 +145,6 @@ class Cluster:
     def continue_controller(self) -> None:
         """The opposite."""
         os.kill(self._processes["slurmctld"].pid, signal.SIGCONT)
-
-    def kill_node(self, node: str) -> None:
-        """As if a machine lost its power: its daemon, its steps and its jobs are gone at once."""
-        process = self._processes.pop(node)
-        spool = f"{self.base}/spool/{node}".encode()
-        mark = f"SLURMD_NODENAME={node}".encode()
-        process.kill()
-        process.wait()
-        for pid in processes_with(mark):
-            kill_and_wait(pid)
-        for name in os.listdir("/proc"):
-            if name.isdecimal():
-                try:
-                    words = Path("/proc", name, "cmdline").read_bytes()
-                except OSError:
-                    continue
-                if b"slurmstepd" in words and (spool in words or node.encode() in words):
-                    kill_and_wait(int(name))
-
-    def start_node(self, node: str) -> None:
-        """A node is there again."""
-        self._run("slurmd", "-D", "-f", str(self.conf), "-N", node, name=node)
 
     # ------------------------------------------------------------------ commands
 
