@@ -6,13 +6,14 @@ The files are looked at whether the controller answers or not.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from stoker.core import events as ev
 from stoker.core.model import Exit
 from stoker.executors.attempt_dir import exit_written_at_ms, read_exit
 from stoker.executors.slurm import files as on_disk
 from stoker.executors.slurm.cancelling import Canceller
-from stoker.executors.slurm.cases import Case, Key, slurm_id_of
+from stoker.executors.slurm.cases import Case, Key, last_id_of, slurm_id_of
 from stoker.executors.slurm.facts import ClusterFacts
 from stoker.executors.slurm.squeue import Seen
 from stoker.executors.slurm.verdict import Found, Heard, ending, may_be_a_signal
@@ -49,7 +50,7 @@ class Attendant:
         found = self._found(case, now)
         heard = self._heard(case, now)
         fact = ending(case.key, self._clock(), found, heard, case.stopping)
-        if isinstance(fact, ev.AttemptVanished) and self._may_be_accounted(case):
+        if fact is not None and self._is_to_be_accounted(case, found, heard):
             return
         if fact is not None:
             self._end(case, fact, now)
@@ -109,9 +110,14 @@ class Attendant:
             case.launched_at is not None and now - case.launched_at >= launches_within_s,
         )
 
-    def _may_be_accounted(self, case: Case) -> bool:
-        """Where there is accounting, it is asked once before an end is said to be unknown."""
-        if not self.facts.accounting or case.asked_the_accounting or case.seen is not None:
+    def _is_to_be_accounted(self, case: Case, found: Found, heard: Heard) -> bool:
+        """Where there is accounting, it is asked once before silence is taken for an answer."""
+        if not (heard.missing and self.facts.accounting and last_id_of(case)):
+            return False
+        without = replace(heard, missing=False)
+        if case.asked_the_accounting or ending(
+            case.key, self._clock(), found, without, case.stopping
+        ):
             return False
         if case not in self.to_account:
             self.to_account.append(case)

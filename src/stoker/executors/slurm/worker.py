@@ -23,7 +23,7 @@ from stoker.executors.slurm import files as on_disk
 from stoker.executors.slurm.attending import Attendant, not_started
 from stoker.executors.slurm.calls import Answer, Call, client_environment, in_words
 from stoker.executors.slurm.cancelling import Canceller
-from stoker.executors.slurm.cases import Case, Key, Phase, Standing, slurm_id_of
+from stoker.executors.slurm.cases import Case, Key, Phase, Standing, last_id_of, slurm_id_of
 from stoker.executors.slurm.facts import (
     SACCT_FIELDS,
     SINFO_FORMAT,
@@ -34,7 +34,7 @@ from stoker.executors.slurm.facts import (
 )
 from stoker.executors.slurm.files import Files, Started
 from stoker.executors.slurm.options import ClusterConfig
-from stoker.executors.slurm.squeue import NoAnswer, Seen, submitted_id
+from stoker.executors.slurm.squeue import FINAL, NoAnswer, Seen, submitted_id
 from stoker.executors.slurm.submitting import Submission, Submitter
 from stoker.executors.slurm.watching import Watcher
 
@@ -93,6 +93,8 @@ class Worker(threading.Thread):
         self._submission: Submission | None = None
         self._calls: dict[str, Call] = {}
         self._nodes_text = ""
+        self._accounting: list[Case] = []  # what the accounting is being asked about
+        self._account_at = 0.0
         self._try_again_at = 0.0
         self._trouble_s = 0.0
         self._trouble = ""  # why nothing can be handed over at the moment
@@ -143,11 +145,11 @@ class Worker(threading.Thread):
             if submitted is not None:
                 case.batch, case.index, case.label = submitted
             begun = on_disk.read_start(directory) or on_disk.read_refusal(directory)
+            slurm_id, _, node = one.place.partition(" ")
             if one.place or one.started or begun:
-                case.phase, case.taken_at = Phase.TAKEN, now
+                case.phase, case.taken_at, case.taken_as = Phase.TAKEN, now, slurm_id
             if one.started and begun is None:
                 # Somebody has deleted its files; that it began is on record all the same.
-                slurm_id, _, node = one.place.partition(" ")
                 case.started = Started(node or "-", slurm_id, 0, (), 0)
             self._cases[one.key] = case
         self._watcher.soon()
@@ -268,7 +270,7 @@ class Worker(threading.Thread):
         if "ask" not in self._calls and self._wants_to_ask():
             yield max(self._try_again_at, self._watcher.due_at)
         if "account" not in self._calls and self._attendant.to_account:
-            yield self._try_again_at
+            yield max(self._try_again_at, self._account_at)
         if "cancel" not in self._calls:
             due = self._canceller.due_at()
             yield None if due is None else max(self._try_again_at, due)
@@ -295,8 +297,8 @@ class Worker(threading.Thread):
             self._submit(ordered, self._facts)
         if "ask" not in self._calls and self._wants_to_ask() and now >= self._watcher.due_at:
             self._call("ask", self._watcher.words(now))
-        if "account" not in self._calls and self._attendant.to_account:
-            self._ask_accounting(self._attendant.to_account)
+        if "account" not in self._calls and self._attendant.to_account and now >= self._account_at:
+            self._ask_accounting()
         if "cancel" not in self._calls:
             words = self._canceller.next_words(now)
             if words is not None:
@@ -307,6 +309,9 @@ class Worker(threading.Thread):
 
     def _hear(self, name: str, call: Call, answer: Answer) -> None:
         now = time.monotonic()
+        if name == "account":
+            # That is another daemon's word: nothing else has to wait for it.
+            return self._hear_accounting(answer, now)
         if answer.silent:
             self._not_heard(now, answer.error)
         elif name != "ask":  # Whether that was an answer is seen only when it is read.
@@ -318,8 +323,6 @@ class Worker(threading.Thread):
                 self._hear_submission(answer, now)
             case "ask":
                 self._hear_states(answer, now)
-            case "account":
-                self._hear_accounting(answer, now)
             case "cancel":
                 self._canceller.answered(answer, now)
                 self._watcher.soon()
@@ -411,7 +414,7 @@ class Worker(threading.Thread):
             self._over(case, fact)
 
     def _taken(self, case: Case, slurm_id: str, now: float) -> None:
-        case.phase, case.taken_at = Phase.TAKEN, now
+        case.phase, case.taken_at, case.taken_as = Phase.TAKEN, now, slurm_id
         case.order = case.launch = None
         self._news.append(ev.AttemptAccepted(self._clock(), *case.key, slurm_id))
         # Until Slurm is asked, this stands for its word.
@@ -480,21 +483,28 @@ class Worker(threading.Thread):
             if batch not in live:
                 self.files.forget_batch(batch)
 
-    def _ask_accounting(self, cases: list[Case]) -> None:
-        ids = ",".join(filter(None, map(slurm_id_of, cases)))
+    def _ask_accounting(self) -> None:
+        wanted, self._attendant.to_account = self._attendant.to_account, []
+        cases = [one for one in wanted if one.key in self._cases and not one.asked_the_accounting]
+        if not cases:
+            return
+        self._accounting = cases
+        ids = ",".join(map(last_id_of, cases))
         fixed = ["sacct", "--noheader", "--parsable2", "--allocations", f"--format={SACCT_FIELDS}"]
         self._call("account", [*fixed, f"--jobs={ids}"])
 
     def _hear_accounting(self, answer: Answer, now: float) -> None:
+        cases, self._accounting = self._accounting, []
         if answer.silent:
+            # Whoever still wants to know comes again.
+            self._account_at = now + _TRIES_AGAIN_S[1]
             return
-        cases, self._attendant.to_account = self._attendant.to_account, []
         told = accounted_from_text(answer.out.decode(errors="replace")) if answer.ok else []
         for case in cases:
             case.asked_the_accounting = True
             for one in told:
                 # The name tells it from another job that had the same id.
-                if one.id == slurm_id_of(case) and one.name == case.label:
+                if one.id == last_id_of(case) and one.name == case.label and one.state in FINAL:
                     case.seen = self._watcher.accounted(one, case.batch)
                     case.final_since = now
         self._look_soon()
