@@ -113,7 +113,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="jobs on a Slurm cluster")
     parser.add_argument("--jobs", type=int, default=500, help="how many (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="how often (%(default)s)")
-    results = HERE / "results" / "on_slurm.json"
+    results = HERE / "results" / "slurm.json"
     parser.add_argument("--results", type=Path, default=results, help="where to keep the numbers")
     args = parser.parse_args()
     if missing_programs():
