@@ -8,6 +8,8 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+# What a whole cluster on one machine takes; see tests/slurm/cluster.py.
+SLURM := slurmctld slurmd slurm-client munge
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Many tests wait for processes rather than compute, so there are more workers than small
 # machines have cores.
@@ -28,6 +30,8 @@ test: lint $(PEERS)/.ready  ## set up what the tests need, check style and types
 		|| echo "make test: the live view is not tried in tmux" >&2
 	@scripts/system-package chromium chromium \
 		|| echo "make test: the page is not tried in a browser" >&2
+	@scripts/system-package slurmctld $(SLURM) \
+		|| echo "make test: nothing is tried on a Slurm cluster" >&2
 	@echo "pytest, $(WORKERS) workers"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(PYTEST_ARGS)
 
@@ -42,6 +46,8 @@ bench: $(VENV)/.ready $(PEERS)/.ready  ## measure Stoker beside a C loop, xargs 
 	@scripts/system-package gcc gcc libc6-dev
 	@$(BIN)/python bench/dispatch.py $(BENCH_ARGS)
 	@$(BIN)/python bench/feed.py $(BENCH_ARGS)
+	@scripts/system-package slurmctld $(SLURM)
+	@$(BIN)/python bench/on_slurm.py
 
 screenshots: $(VENV)/.ready-test  ## make the pictures in docs/images, from a real run
 	@scripts/system-package gcc gcc libc6-dev

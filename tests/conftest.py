@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from fakegpu.build import Built, build, has_compiler
+from slurm.cluster import Cluster, missing_programs
 from stoker_home import StokerHome, processes_with
 from waiting import eventually
 
@@ -42,6 +43,28 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
         assert not os.environ.get("CI"), "the tests on the stand-in driver need a C compiler"
         pytest.skip("no C compiler: the stand-in NVIDIA driver can't be built")
     return build(tmp_path_factory.getbasetemp().parent / "fakegpu")
+
+
+@pytest.fixture(scope="session")
+def running_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes with four GPUs each; started once, by the first test of a worker to want it."""
+    missing = missing_programs()
+    if missing:
+        assert not os.environ.get("CI"), f"the tests on Slurm need {', '.join(missing)}"
+        pytest.skip(f"Slurm is not installed here ({', '.join(missing)})")
+    cluster = Cluster(tmp_path_factory.mktemp("slurm"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def cluster(running_cluster: Cluster) -> Cluster:
+    """The same, as good as new for each test."""
+    running_cluster.reset()
+    return running_cluster
 
 
 @pytest.fixture(scope="session", autouse=True)

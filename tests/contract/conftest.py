@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from contract.executor_benches import Bench, LocalBench, SimBench
+from contract.executor_benches import Bench, LocalBench, SimBench, SlurmBench
+from slurm.cluster import Cluster
 from stoker_home import processes_with
 from waiting import eventually
 
@@ -45,9 +46,22 @@ def _end_all(mark: bytes) -> None:
     eventually(gone, "no process is left")
 
 
-@pytest.fixture(params=["local", "simulated"])
+@pytest.fixture
+def slurm(cluster: Cluster, tmp_path: Path) -> Iterator[SlurmBench]:
+    """A SlurmExecutor on a real cluster."""
+    bench = SlurmBench(tmp_path, cluster)
+    try:
+        yield bench
+    finally:
+        bench.close()
+
+
+@pytest.fixture(params=["local", "simulated", "slurm"])
 def bench(request: pytest.FixtureRequest) -> Bench:
     """Each executor in turn."""
+    if request.param == "slurm":
+        at_cluster: SlurmBench = request.getfixturevalue("slurm")
+        return at_cluster
     if request.param == "local":
         made: LocalBench = request.getfixturevalue("local")
         return made

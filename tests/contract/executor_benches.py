@@ -1,13 +1,15 @@
-"""Two executors behind one small set of wishes: real processes here, simulated ones there."""
+"""Executors behind one small set of wishes: real processes, a real cluster, simulated ones."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 from uuid import uuid4
 
+from slurm.cluster import Cluster
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Attempt, Cause, Exit, Job, JobState, Launch, Need, Stop, Terms
@@ -16,6 +18,7 @@ from stoker.executors.keeper import ledger_path
 from stoker.executors.ledger import LedgerWriter
 from stoker.executors.local import Grant, LocalExecutor
 from stoker.executors.processes import stat_of
+from stoker.executors.slurm.executor import SlurmExecutor
 from stoker.ports import Executor, SeenGpu
 from stoker.sim.faults import CrashingExecutor, Steps
 from stoker.sim.world import NEVER_MS, Behaviour, VirtualClock, World
@@ -71,6 +74,18 @@ def active_job(
     return Job(job_id, Need(), terms, state=state, attempt=1, active=attempt)
 
 
+def words_of(behaviour: str) -> tuple[str, ...]:
+    """A command that behaves so."""
+    loop = "while :; do sleep 0.05; done"
+    return {
+        EXITS_7: ("sh", "-c", "exit 7"),
+        KILLS_ITSELF: ("sh", "-c", "kill -9 $$"),
+        RUNS_ON: ("sleep", "600"),
+        IGNORES: ("sh", "-c", f"trap '' TERM; echo ready; {loop}"),
+        MISSING: ("no-such-program-anywhere",),
+    }[behaviour]
+
+
 class LocalBench:
     """Real processes, children of this one; put together as the daemon does it."""
 
@@ -97,15 +112,7 @@ class LocalBench:
         )
 
     def has(self, job_id: int, behaviour: str) -> None:
-        loop = "while :; do sleep 0.05; done"
-        words = {
-            EXITS_7: ("sh", "-c", "exit 7"),
-            KILLS_ITSELF: ("sh", "-c", "kill -9 $$"),
-            RUNS_ON: ("sleep", "600"),
-            IGNORES: ("sh", "-c", f"trap '' TERM; echo ready; {loop}"),
-            MISSING: ("no-such-program-anywhere",),
-        }[behaviour]
-        self.runs(job_id, *words)
+        self.runs(job_id, *words_of(behaviour))
 
     def runs(self, job_id: int, *argv: str, **fields: object) -> None:
         """The job's command in full."""
@@ -148,6 +155,67 @@ class LocalBench:
     def close(self) -> None:
         self.executor.close()
         self.ledger.close()
+
+
+class SlurmBench:
+    """Jobs of a real cluster; an order to start becomes one to hand over."""
+
+    def __init__(self, root: Path, cluster: Cluster) -> None:
+        self.root = root
+        self._env = {"PATH": os.environ["PATH"], "SLURM_CONF": str(cluster.conf)}
+        self._instance = uuid4().hex
+        self._attempts = root / "attempts"
+        self._attempts.mkdir(mode=0o700)
+        self.launches: dict[int, Launch] = {}
+        self.now_ms = 1_000_000
+        self.executor = self._make()
+
+    def _make(self) -> SlurmExecutor:
+        return SlurmExecutor(self._attempts, self._instance, lambda: self.now_ms, self._env)
+
+    def has(self, job_id: int, behaviour: str) -> None:
+        argv = words_of(behaviour)
+        env = {"PATH": os.environ["PATH"]}
+        self.launches[job_id] = Launch(argv, cwd=str(self.root), env=env)
+
+    def log(self, job_id: int) -> str:
+        try:
+            return (self._attempts / "0000" / f"{job_id}.1" / "log").read_text()
+        except FileNotFoundError:
+            return ""
+
+    def order(self, *commands: cmd.Command) -> None:
+        orders = [_handed_over(command) for command in commands]
+        self.executor.carry_out(orders, self.launches.__getitem__, self.now_ms)
+
+    def until(self, kind: type[F], job_id: int) -> F:
+        def there() -> F | None:
+            for fact in self.executor.observe(self.now_ms):
+                if isinstance(fact, kind) and fact.job_id == job_id:
+                    return fact
+            return None
+
+        found = eventually(there, f"{kind.__name__} of job {job_id}")
+        assert found is not None
+        return found
+
+    def started_again(self, *active: Job) -> None:
+        self.executor.close()
+        self.executor = self._make()
+        for job in active:
+            job.terms = replace(job.terms, executor="slurm")
+        self.executor.adopt(active, self.now_ms)
+
+    def close(self) -> None:
+        self.executor.close()
+
+
+def _handed_over(command: cmd.Command) -> cmd.Command:
+    if not isinstance(command, cmd.Start):
+        return command
+    terms = Terms(grace_ms=command.grace_ms, executor="slurm")
+    key = (command.job_id, command.attempt)
+    return cmd.HandOver(*key, "slurm", Need(0), terms, 0, None, ())
 
 
 class SimBench:

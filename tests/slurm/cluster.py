@@ -16,7 +16,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from stoker_home import kill_and_wait, processes_with
+from stoker_home import processes_with
 from waiting import eventually
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue", "scancel", "sinfo", "scontrol")
@@ -95,6 +95,8 @@ class Cluster:
         controller = self._processes.get("slurmctld")
         if controller is None or controller.poll() is not None:
             return
+        if not self.command("squeue", "--noheader", check=False):
+            return
         self.command("scancel", f"--user={os.getuid()}", check=False)
         try:
             eventually(lambda: not self.command("squeue", "--noheader"), "no job is left", 15)
@@ -108,8 +110,9 @@ class Cluster:
             self.start_controller()
             eventually(lambda: self.command("sinfo", "-h", check=False), "the controller answers")
         self._end_jobs()
-        self.resume_nodes()
-        self.until_idle()
+        if not self._is_idle():
+            self.resume_nodes()
+            self.until_idle()
 
     def resume_nodes(self) -> None:
         """As an administrator does with nodes that Slurm has drained, or that were set down."""
@@ -118,12 +121,12 @@ class Cluster:
 
     def until_idle(self) -> None:
         """Wait until every node can take jobs and has none."""
+        eventually(self._is_idle, "all nodes are idle", _STARTS_WITHIN_S)
 
-        def idle() -> bool:
-            text = self.command("sinfo", "-h", "-N", "-t", "idle", "-o", "%N", check=False)
-            return set(text.split()) >= set(self.nodes)
-
-        eventually(idle, "all nodes are idle", _STARTS_WITHIN_S)
+    def _is_idle(self) -> bool:
+        # For `sinfo -t idle` a node that is drained is idle too.
+        lines = self.command("sinfo", "-h", "-N", "-o", "%N %T", check=False).splitlines()
+        return set(lines) == {f"{node} idle" for node in self.nodes}
 
     def start_controller(self) -> None:
         """Start the controller, anew or again."""
@@ -142,28 +145,6 @@ class Cluster:
     def continue_controller(self) -> None:
         """The opposite."""
         os.kill(self._processes["slurmctld"].pid, signal.SIGCONT)
-
-    def kill_node(self, node: str) -> None:
-        """As if a machine lost its power: its daemon, its steps and its jobs are gone at once."""
-        process = self._processes.pop(node)
-        spool = f"{self.base}/spool/{node}".encode()
-        mark = f"SLURMD_NODENAME={node}".encode()
-        process.kill()
-        process.wait()
-        for pid in processes_with(mark):
-            kill_and_wait(pid)
-        for name in os.listdir("/proc"):
-            if name.isdecimal():
-                try:
-                    words = Path("/proc", name, "cmdline").read_bytes()
-                except OSError:
-                    continue
-                if b"slurmstepd" in words and (spool in words or node.encode() in words):
-                    kill_and_wait(int(name))
-
-    def start_node(self, node: str) -> None:
-        """A node is there again."""
-        self._run("slurmd", "-D", "-f", str(self.conf), "-N", node, name=node)
 
     # ------------------------------------------------------------------ commands
 
@@ -276,7 +257,17 @@ PartitionName=short Nodes=ALL MaxTime=5 DefaultTime=1 PriorityTier=1 State=UP
             f"Name=shard Count={4 * self.gpus}\n",
             encoding="utf-8",
         )
-        (self.base / "etc" / "cgroup.conf").write_text("CgroupAutomount=no\n", encoding="utf-8")
+        # Older versions only want to be told not to mount them, newer ones not to look for them.
+        cgroups = "CgroupAutomount=no" if _version() < (23, 2) else "CgroupPlugin=disabled"
+        (self.base / "etc" / "cgroup.conf").write_text(f"{cgroups}\n", encoding="utf-8")
+
+
+def _version() -> tuple[int, ...]:
+    """From e.g. `slurm-wlm 22.05.8`."""
+    program = _where("slurmctld")
+    assert program is not None, "slurmctld is not installed"
+    said = subprocess.run([program, "-V"], capture_output=True, check=True).stdout.decode()
+    return tuple(int(part) for part in said.split()[1].split("."))
 
 
 def _user() -> str:

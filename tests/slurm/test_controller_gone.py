@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from slurm.cluster import Cluster
 from stoker_home import StokerHome, lines_of
-from waiting import eventually
+from waiting import PATIENCE_S, eventually
 
 
 def ran(folder: Path) -> Counter[str]:
@@ -26,6 +27,7 @@ def test_jobs_are_shown_as_last_known_while_the_controller_does_not_answer(
     there.until_state(running, "running")
     there.until_state(waiting, "submitted")
     cluster.kill_controller()
+    check = there.popen("cluster", "check", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     # It takes Slurm's commands several seconds to give up.
     eventually(lambda: "has not answered" in str(there.job(waiting)["reason"]), "it is marked")
     assert there.job(running)["state"] == "running"
@@ -37,6 +39,9 @@ def test_jobs_are_shown_as_last_known_while_the_controller_does_not_answer(
     (job,) = there.until_final(running)
     assert (job["state"], job["exit_code"]) == ("failed", 3)
     assert there.job(new)["state"] == "submitted"
+    out, err = check.communicate(timeout=PATIENCE_S)
+    assert check.returncode == 1 and b"it does not answer" in out
+    assert b"something is missing: controller" in err
     cluster.start_controller()
     assert there.until_final(new)[0]["state"] == "succeeded"
     eventually(lambda: "not answered" not in str(there.job(waiting)["reason"]), "it has healed")

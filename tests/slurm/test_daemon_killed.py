@@ -6,8 +6,6 @@ import random
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from slurm.cluster import Cluster
 from slurm.test_controller_gone import ran
 from stoker.api.launch import start_daemon
@@ -15,10 +13,6 @@ from stoker_home import StokerHome, kill_and_wait
 from waiting import eventually
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="open: once in a while one of the hundred is taken for a double and called off",
-)
 def test_a_hundred_submissions_survive_a_daemon_that_is_killed_again_and_again(
     there: StokerHome, cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -29,6 +29,24 @@ def test_five_hundred_jobs_go_as_arrays_and_each_comes_to_its_own_end(
     assert len({jobs[i]["cluster"]["id"].partition("_")[0] for i in ids}) <= 3
 
 
+def test_some_of_an_array_are_cancelled_and_the_others_go_on_waiting(
+    there: StokerHome, cluster: Cluster
+) -> None:
+    """Slurm's own command, told a name and some tasks that wait, would cancel all that wait."""
+    cluster.command("scontrol", "update", "nodename=n[1-3]", "state=drain", "reason=test")
+    ids = there.submit_all([{"shell": "true", "executor": "slurm"} for _ in range(12)])
+    eventually(lambda: len(cluster.jobs()) == 12, "Slurm has them")
+    gone, kept = ids[3:5] + ids[8:9], ids[:3] + ids[5:8] + ids[9:]
+    there.stoker("cancel", *map(str, gone))
+    there.until_final(*gone)
+    expected = {known_as(there, job_id) for job_id in kept}
+    eventually(lambda: len(cluster.jobs()) <= len(kept), "Slurm has heard of it")
+    assert {line.split()[0] for line in cluster.jobs()} == expected
+    assert {there.job(job_id)["state"] for job_id in kept} == {"submitted"}
+    there.stoker("cancel", *map(str, kept))
+    eventually(lambda: not cluster.jobs(), "the rest go too")
+
+
 def test_what_waits_for_another_job_waits_at_the_cluster(
     there: StokerHome, cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.core.model import FINAL, JobState
 from stoker.top.feed import in_steps
 from stoker.top.filter_line import Wanted, wanted
 from stoker.top.frame import key_lines, list_title, listed, summary
 from stoker.top.gpu_rows import gpu_lines, memory_bar, memory_words, spark
 from stoker.top.job_rows import JobColumns
+from stoker.top.orders import CANCEL, RETRY
 from stoker.top.paint import BLOCKS, LETTERS, fitted, plain, pointed_at, printed, width, wrapped
 from unit.scripted_daemon import job
 
@@ -198,6 +200,14 @@ def test_colours_can_be_left_out_and_no_meaning_goes_with_them() -> None:
     assert printed(line, colours=False) == "stoker 1 failed"
     assert printed(line, colours=True) == "\x1b[1mstoker\x1b[0m\x1b[31m 1 failed\x1b[0m"
     assert {style for _, style in pointed_at(line)} == {"bold reverse", "reverse"}
+
+
+def test_every_state_is_counted_and_has_its_orders() -> None:
+    states = {state.value for state in JobState}
+    line = plain(summary({"counts": dict.fromkeys(states, 3)}, 500, BLOCKS))
+    assert sorted(line.rstrip().split("  ")[1:]) == sorted(f"3 {state}" for state in states)
+    ended = {state.value for state in FINAL}
+    assert CANCEL.states == states - ended - {"stopping"} and RETRY.states == ended
 
 
 def test_the_summary_names_what_there_is() -> None:

@@ -73,6 +73,14 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
+def test_the_script_is_good_by_the_strictest_rules(node: Node) -> None:
+    node.order("true")
+    done = subprocess.run(
+        ["perl", "-Mstrict", "-Mwarnings=FATAL,all", "-c", node.script], capture_output=True
+    )
+    assert done.returncode == 0 and b"syntax OK" in done.stderr, done.stderr.decode()
+
+
 @pytest.mark.parametrize(
     ("command", "how", "status"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stoker.core.commands import Awaited, HandOver
@@ -122,8 +124,11 @@ def test_memory_is_a_constraint_on_nodes_whose_gpus_have_it() -> None:
     assert said(Need(1, mem_mib=40_000), config=config)[1] == "--constraint=a100|h100"
     with pytest.raises(Refused, match=r"the largest at the cluster have 80\.0 GiB"):
         said(Need(1, mem_mib=100_000), config=config)
-    assert warnings_for(1, 8_192, config) == []
-    assert "1 whole GPU of any size" in warnings_for(1, 8_192, ClusterConfig())[0]
+    need = Need(1, mem_mib=8_192)
+    assert warnings_for(need, config) == []
+    assert "gets 1 whole GPU of any size" in warnings_for(need, ClusterConfig())[0]
+    part = replace(need, share_milli=500)
+    assert "gets its part of a GPU of any size" in warnings_for(part, ClusterConfig())[0]
 
 
 @pytest.mark.parametrize(

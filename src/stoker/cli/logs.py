@@ -176,7 +176,7 @@ class _Follower:
         self._printer.flush()
 
     def _tell_reason(self) -> None:
-        if not self._told_reason and self._job["state"] in ("waiting", "held"):
+        if not self._told_reason and self._job["state"] in ("waiting", "held", "submitted"):
             self._told_reason = True
             words = outcome(self._job)
             say(

@@ -15,6 +15,7 @@ from stoker.core.model import QUEUED, JobState
 from stoker.core.reasons import outcome_words, words
 from stoker.core.state import State
 from stoker.daemon import sweep_tables
+from stoker.daemon.cluster import StandingOf, at_cluster
 from stoker.daemon.loop import Rounds
 from stoker.daemon.server import Connection
 from stoker.daemon.show import Expect, Reasons, counts
@@ -41,6 +42,7 @@ class Browsing:
     views: Views
     browser: Browser
     version: Callable[[], int]
+    standing: StandingOf
     _thread: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="stoker-browse")
     )
@@ -181,7 +183,8 @@ class Browsing:
             columns = table["columns"]
             sweep_tables.with_names_of_gpus(columns, state)
             if request.in_full:
-                sweep_tables.with_reasons(columns, state, starts_nothing=engine.starts_nothing)
+                reasons = Reasons(state, engine.starts_nothing)
+                sweep_tables.with_reasons(columns, state, reasons, self.standing)
             connection.answer(**table)
 
         self._read(read, found, connection)
@@ -227,18 +230,20 @@ class Browsing:
         self._name_gpus(rows)
         reasons = Reasons(state, self.rounds.engine.starts_nothing)
         for row in rows:
-            row["reason"], row["reason_kind"] = _reason(row, state, reasons)
+            row["reason"], row["reason_kind"] = _reason(row, state, reasons, self.standing)
             del row["cause"], row["detail"]
         return rows
 
 
-def _reason(row: dict[str, Any], state: State, reasons: Reasons) -> tuple[str | None, str | None]:
+def _reason(
+    row: dict[str, Any], state: State, reasons: Reasons, standing: StandingOf
+) -> tuple[str | None, str | None]:
     """Why a job stands where it does: in words, and the kind of reason."""
     outcome = outcome_of(row)
     if outcome is not None:
         return outcome_words(outcome), outcome.cause.value
     job = state.jobs.get(row["id"])
-    if job is None or job.state not in QUEUED:
+    if job is None or job.state not in (*QUEUED, JobState.SUBMITTED):
         return None, None
-    reason = reasons.of(job)
+    reason = reasons.of(job) if job.state in QUEUED else at_cluster(job, standing)
     return words(reason, state.now_ms), type(reason).__name__

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.api.messages import JobRequest
-from stoker.core.model import Need
+from stoker.core.model import Job, Need
 from stoker.core.reasons import AtCluster
 from stoker.errors import UsageError
 from stoker.executors.slurm.cases import Standing
@@ -41,7 +42,7 @@ class ClusterRules:
 
     def warnings(self, need: Need) -> list[str]:
         """What the cluster can't be told of a need."""
-        return warnings_for(need.gpus, need.mem_mib, self.config)
+        return warnings_for(need, self.config)
 
 
 def check_cluster_job(need: Need, options: list[str]) -> None:
@@ -71,8 +72,13 @@ def check_cluster_job(need: Need, options: list[str]) -> None:
         )
 
 
-def at_cluster(standing: Standing | None, place: str) -> AtCluster:
+StandingOf = Callable[[int, int], Standing | None]  # by job and attempt
+
+
+def at_cluster(job: Job, standing_of: StandingOf) -> AtCluster:
     """Why a job that was handed over does not run yet."""
+    assert job.active is not None
+    standing, place = standing_of(job.id, job.active.number), job.active.place
     if standing is None:
         return AtCluster(place.partition(" ")[0], "None" if place else "", None)
     return AtCluster(standing.id, standing.reason, standing.unheard_since_ms)

@@ -128,6 +128,7 @@ class Daemon:
             views,
             Browser(Path(home.database)),
             lambda: self.watchers.version,
+            self.slurm.standing,
         )
         self.page = Page(
             values.get(KEPT_AS),

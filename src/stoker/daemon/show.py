@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from stoker.core.forecast import expected_start_ms
 from stoker.core.model import ACTIVE, ALONE, QUEUED, Gpu, Job, JobState, Need, Terms
 from stoker.core.plan import reason_for
 from stoker.core.reasons import (
-    AtCluster,
     DaemonIsEnding,
     Reason,
     as_data,
@@ -22,10 +21,9 @@ from stoker.core.reasons import (
     words,
 )
 from stoker.core.state import State
-from stoker.daemon.cluster import at_cluster
+from stoker.daemon.cluster import StandingOf, at_cluster
 from stoker.daemon.submission import need_fields
 from stoker.executors.attempt_dir import attempt_dir_text, log_found
-from stoker.executors.slurm.cases import Standing
 from stoker.store.views import Views, outcome_of
 
 
@@ -37,7 +35,7 @@ class Shower:
         views: Views,
         attempts: Path,
         draining: bool,
-        standing: Callable[[int, int], Standing | None],
+        standing: StandingOf,
     ) -> None:
         self._views = views
         self._standing = standing
@@ -83,7 +81,7 @@ class Shower:
                 if job.state is JobState.WAITING and not self._draining:
                     answer["starts_at_ms"] = expected_start_ms(state, job.id, expect)
             elif job is not None and job.state is JobState.SUBMITTED:
-                reason = self._at_cluster(job)
+                reason = at_cluster(job, self._standing)
                 answer["reason"] = as_data(reason)
                 answer["text"] = words(reason, state.now_ms)
             elif job is not None and job.terms.executor:
@@ -157,13 +155,8 @@ class Shower:
         if job.state in QUEUED:
             return reasons.text(job)
         if job.state is JobState.SUBMITTED:
-            return words(self._at_cluster(job), now_ms)
-        return unheard_words(self._at_cluster(job), now_ms)
-
-    def _at_cluster(self, job: Job) -> AtCluster:
-        attempt = job.active
-        assert attempt is not None
-        return at_cluster(self._standing(job.id, attempt.number), attempt.place)
+            return words(at_cluster(job, self._standing), now_ms)
+        return unheard_words(at_cluster(job, self._standing), now_ms)
 
     def _running_there(self, job: Job, now_ms: int) -> str:
         attempt = job.active
@@ -171,7 +164,7 @@ class Shower:
         slurm_id, _, node = attempt.place.partition(" ")
         there = f" on {node}" if node else " at the cluster"
         known_as = f" (job {slurm_id})" if slurm_id else ""
-        unheard = unheard_words(self._at_cluster(job), now_ms)
+        unheard = unheard_words(at_cluster(job, self._standing), now_ms)
         return f"it is {job.state}{there}{known_as}" + (f"; {unheard}" if unheard else "")
 
     def _attempt(

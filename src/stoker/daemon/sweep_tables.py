@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from stoker.core.model import QUEUED
+from stoker.core.model import QUEUED, JobState
 from stoker.core.reasons import outcome_words, words
 from stoker.core.state import State
+from stoker.daemon.cluster import StandingOf, at_cluster
 from stoker.daemon.show import Reasons, display_command, log_of
 from stoker.store.views import outcome_of
 
@@ -37,23 +38,31 @@ def with_names_of_gpus(columns: Columns, state: State) -> None:
     columns["gpus"] = shown
 
 
-def with_reasons(columns: Columns, state: State, *, starts_nothing: bool) -> None:
+def with_reasons(columns: Columns, state: State, reasons: Reasons, standing: StandingOf) -> None:
     """Why each job stands where it does."""
-    reasons = Reasons(state, starts_nothing)
     causes, details = columns.pop("cause"), columns.pop("detail")
     names = ("state", "exit_code", "signal", "ended_at_ms")
     rows = zip(*(columns[name] for name in names), causes, details, strict=True)
     columns["reason"] = [
-        _reason(job_id, dict(zip((*names, "cause", "detail"), row, strict=True)), state, reasons)
+        _reason(
+            job_id,
+            dict(zip((*names, "cause", "detail"), row, strict=True)),
+            state,
+            reasons,
+            standing,
+        )
         for job_id, row in zip(columns["id"], rows, strict=True)
     ]
 
 
-def _reason(job_id: int, row: dict[str, Any], state: State, reasons: Reasons) -> str | None:
+def _reason(
+    job_id: int, row: dict[str, Any], state: State, reasons: Reasons, standing: StandingOf
+) -> str | None:
     outcome = outcome_of(row)
     if outcome is not None:
         return outcome_words(outcome)
     job = state.jobs.get(job_id)
-    if job is None or job.state not in QUEUED:
+    if job is None or job.state not in (*QUEUED, JobState.SUBMITTED):
         return None
-    return words(reasons.of(job), state.now_ms)
+    reason = reasons.of(job) if job.state in QUEUED else at_cluster(job, standing)
+    return words(reason, state.now_ms)

@@ -194,7 +194,7 @@ class Browser:
         for point in points:
             point["params"] = json.loads(point["params"]) if point["params"] else {}
             point["gpus"] = _list(point["gpus"])
-            if point["state"] in ("waiting", "held"):
+            if point["state"] in ("waiting", "held", "submitted"):
                 point["started_at_ms"] = None
         varied = [
             key for key, many, values in parameters if values > 1 or many < total or total == 1

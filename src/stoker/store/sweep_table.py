@@ -36,7 +36,7 @@ def table(rows: Iterable[Sequence[Any]], *, in_full: bool) -> dict[str, Any]:
     columns = dict(zip(_ALL if in_full else _BRIEF, map(list, found), strict=False))
     columns["gpus"] = _lists(columns["gpus"])
     columns["started_at_ms"] = [
-        None if state in ("waiting", "held") else began
+        None if state in ("waiting", "held", "submitted") else began
         for state, began in zip(columns["state"], columns["started_at_ms"], strict=True)
     ]
     if in_full:

@@ -5,7 +5,7 @@ Pure, and shared by the live view and by `stoker top --once`.
 
 from __future__ import annotations
 
-from stoker.cli.jobtext import STATES
+from stoker.cli.jobtext import FINAL_STATES, STATES
 from stoker.top.paint import fitted, piece, width
 
 TYPE_CHECKING = False
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from stoker.top.paint import Glyphs, Line
 
-_ORDER = ("running", "stopping", "waiting", "held", *STATES[4:])
+_ORDER = (
+    "running", "stopping", "submitted", "waiting", "held",
+    *sorted(FINAL_STATES, key=STATES.index),
+)  # fmt: skip
 _STYLES = {"running": "green", "stopping": "magenta", "failed": "red", "lost": "red"}
 
 # What each key does, in one word; the help says more.

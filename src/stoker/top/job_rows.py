@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 STATE_STYLES = {
     "held": "dim",
     "waiting": "",
+    "submitted": "cyan",
     "running": "green",
     "stopping": "magenta",
     "succeeded": "dim",

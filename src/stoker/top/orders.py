@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.api.client import Client
-from stoker.cli.jobtext import STATES, now_ms, time_text, title
+from stoker.cli.jobtext import FINAL_STATES, now_ms, time_text, title
 from stoker.cli.selection import id_list
 from stoker.cli.show import job_page
 from stoker.cli.terminal import clipped, escaped
@@ -18,7 +18,6 @@ Job = dict[str, Any]
 
 _QUEUED = frozenset(("waiting", "held"))
 _ACTIVE = frozenset(("running", "stopping"))
-_FINAL = frozenset(STATES) - _QUEUED - _ACTIVE
 _MOST_NAMED = 8
 
 
@@ -76,12 +75,12 @@ def cancel_question(jobs: list[Job], columns: int) -> tuple[list[Line], str]:
 
 
 CANCEL = Order(
-    frozenset(("waiting", "held", "running")),
+    frozenset(("waiting", "held", "submitted", "running")),
     "only what has not ended can be cancelled",
     _simple("cancel", "cancelling"),
     cancel_question,
 )
-RETRY = Order(_FINAL, "only what has ended can be retried", _simple("retry", "queued again:"))
+RETRY = Order(FINAL_STATES, "only what has ended can be retried", _simple("retry", "queued again:"))
 HOLD = Order(frozenset(("waiting",)), "only a job that waits can be held", _simple("hold", "held"))
 RELEASE = Order(
     frozenset(("held",)), "only a job that is held can be released", _simple("release", "released")
@@ -100,7 +99,7 @@ def details(client: Client, job_id: int) -> list[Line]:
     select = {"ids": [str(job_id)]}
     job = client.call("show", select=select)["jobs"][0]
     lines: list[Line] = []
-    if job["state"] in _QUEUED:
+    if job["state"] in _QUEUED or job["state"] == "submitted":
         why = client.call("why", select=select)["jobs"][0]
         words = f"why: {why['text']}"
         if why.get("starts_at_ms"):

@@ -6,16 +6,17 @@ The files are looked at whether the controller answers or not.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from stoker.core import events as ev
 from stoker.core.model import Exit
 from stoker.executors.attempt_dir import exit_written_at_ms, read_exit
 from stoker.executors.slurm import files as on_disk
 from stoker.executors.slurm.cancelling import Canceller
-from stoker.executors.slurm.cases import Case, Key, slurm_id_of
+from stoker.executors.slurm.cases import Case, Key, last_id_of, slurm_id_of
 from stoker.executors.slurm.facts import ClusterFacts
 from stoker.executors.slurm.squeue import Seen
-from stoker.executors.slurm.verdict import Found, Heard, ending
+from stoker.executors.slurm.verdict import Found, Heard, ending, may_be_a_signal
 from stoker.executors.slurm.watching import Watcher
 
 _FILES_SETTLE_S = 2.0
@@ -49,7 +50,7 @@ class Attendant:
         found = self._found(case, now)
         heard = self._heard(case, now)
         fact = ending(case.key, self._clock(), found, heard, case.stopping)
-        if isinstance(fact, ev.AttemptVanished) and self._may_be_accounted(case):
+        if fact is not None and self._is_to_be_accounted(case, found, heard):
             return
         if fact is not None:
             self._end(case, fact, now)
@@ -67,15 +68,17 @@ class Attendant:
         if case.started is None and waits:
             return Found()
         how = read_exit(case.directory)
+        told = on_disk.was_told_to_stop(case.directory)
         if how is not None and case.exit_noticed_at is None:
             case.exit_noticed_at = now
-            self._watcher.changed()
+            if told or may_be_a_signal(how):
+                self._watcher.soon()  # Only Slurm knows why.
         return Found(
             how,
             exit_written_at_ms(case.directory) if how is not None else None,
             case.started,
             on_disk.read_refusal(case.directory),
-            on_disk.was_told_to_stop(case.directory),
+            told,
             _was_killed(how, case.seen) and on_disk.took_too_much_memory(case.directory),
         )
 
@@ -107,9 +110,14 @@ class Attendant:
             case.launched_at is not None and now - case.launched_at >= launches_within_s,
         )
 
-    def _may_be_accounted(self, case: Case) -> bool:
-        """Where there is accounting, it is asked once before an end is said to be unknown."""
-        if not self.facts.accounting or case.asked_the_accounting or case.seen is not None:
+    def _is_to_be_accounted(self, case: Case, found: Found, heard: Heard) -> bool:
+        """Where there is accounting, it is asked once before silence is taken for an answer."""
+        if not (heard.missing and self.facts.accounting and last_id_of(case)):
+            return False
+        without = replace(heard, missing=False)
+        if case.asked_the_accounting or ending(
+            case.key, self._clock(), found, without, case.stopping
+        ):
             return False
         if case not in self.to_account:
             self.to_account.append(case)
@@ -122,8 +130,7 @@ class Attendant:
             # It must not begin after it was said to be over.
             if not on_disk.withdraw(case.directory):
                 return
-            if case.seen is not None and case.seen.live:
-                self._canceller.withdraw(case.seen, now)
+            self._withdraw(case, now)
         self._over(case, fact)
 
     def _stop(self, case: Case, now: float) -> None:
@@ -131,8 +138,7 @@ class Attendant:
         never_began = case.started is None or case.started.withdrawn
         if never_began and on_disk.withdraw(case.directory):
             # Whatever the controller does, or whether it answers at all: it can't start any more.
-            if case.seen is not None and case.seen.live:
-                self._canceller.withdraw(case.seen, now)
+            self._withdraw(case, now)
             self._over(case, not_started(self._clock(), case.key))
             return
         slurm_id = slurm_id_of(case)
@@ -140,10 +146,16 @@ class Attendant:
             return
         if case.asked_to_stop_at is None:
             case.asked_to_stop_at = now
-            self._canceller.ask_to_stop(case.label, slurm_id, now)
+            self._canceller.ask_to_stop(case.label, slurm_id, case.seen, now)
         elif case.force and now - (case.ended_at_cluster_at or 0.0) > _ENDS_AGAIN_S:
             case.ended_at_cluster_at = now
-            self._canceller.end(case.label, slurm_id, now)
+            self._canceller.end(case.label, slurm_id, case.seen, now)
+
+    def _withdraw(self, case: Case, now: float) -> None:
+        """What can't start any more need not wait at the cluster."""
+        if case.seen is not None and case.seen.live:
+            self._canceller.withdraw(case.seen, now)
+            self._watcher.soon()
 
 
 def not_started(now_ms: int, key: Key) -> ev.AttemptNotStarted:

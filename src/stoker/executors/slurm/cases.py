@@ -37,6 +37,7 @@ class Case:
     label: str = ""  # the name of the Slurm job
     unsure_since: float = 0.0
     taken_at: float = 0.0
+    taken_as: str = ""  # what Slurm called it when it took it
     seen: Seen | None = None
     seen_asked_at: float = 0.0
     final_since: float | None = None
@@ -58,6 +59,11 @@ def slurm_id_of(case: Case) -> str | None:
     if case.started is not None and not case.started.withdrawn:
         return case.started.slurm_id
     return None if case.seen is None else case.seen.id
+
+
+def last_id_of(case: Case) -> str:
+    """The same, or what Slurm called it before it forgot it; that may be another job's by now."""
+    return slurm_id_of(case) or case.taken_as
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,7 @@ class SlurmExecutor:
 
     def settled(self, facts: Sequence[ev.Fact]) -> None:
         """See ports.Executor."""
+        ended: list[Key] = []
         with self._lock:
             for fact in facts:
                 key = (fact.job_id, fact.attempt)
@@ -160,6 +161,9 @@ class SlurmExecutor:
                     if isinstance(fact, _ENDINGS):
                         self._ordered.discard(key)
                         self._stopped.pop(key, None)
+                        ended.append(key)
+        if ended:
+            self._thread().post(lambda worker: worker.forget(ended))
 
     def next_wakeup_ms(self) -> int | None:
         """See ports.Executor. That the cluster has taken or started something can wait a moment."""

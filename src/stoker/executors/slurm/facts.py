@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from stoker.core.model import Exit
+from stoker.executors.slurm.squeue import exit_of_pair
 
 SINFO_FORMAT = "%D|%G|%f"
 
@@ -142,10 +143,6 @@ def accounted_from_text(text: str) -> list[Accounted]:
         parts = line.split("|")
         if len(parts) != 4 or not parts[2]:
             continue
-        code, _, number = parts[3].partition(":")
-        how = None
-        if code.isdecimal() and number.isdecimal():
-            how = Exit(signal=int(number)) if int(number) else Exit(code=int(code))
-        # "CANCELLED by 1000"
-        found.append(Accounted(parts[0], parts[1], parts[2].split()[0], how))
+        state = parts[2].split()[0]  # of e.g. "CANCELLED by 1000"
+        found.append(Accounted(parts[0], parts[1], state, exit_of_pair(parts[3])))
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from stoker.core.commands import HandOver
+from stoker.core.model import Need
 from stoker.core.reasons import gib, plural
 from stoker.errors import UsageError
 from stoker.executors.slurm.facts import ClusterFacts
@@ -151,11 +152,13 @@ def _dependency(order: HandOver, id_of: Callable[[int, int], str | None]) -> str
     return f"--dependency={','.join(parts)}" if parts else ""
 
 
-def warnings_for(gpus: int, mem_mib: int | None, config: ClusterConfig) -> list[str]:
+def warnings_for(need: Need, config: ClusterConfig) -> list[str]:
     """What a job asks for and the cluster can't be told, in words for its user."""
-    if mem_mib is None or config.gpu_memory:
+    if need.mem_mib is None or config.gpu_memory:
         return []
+    shared = need.share_milli is not None
+    gets = "its part of a GPU" if shared else plural(need.gpus, "whole GPU")
     return [
-        f"the cluster can't be told of {gib(mem_mib)} of GPU memory, so the job gets "
-        f"{plural(gpus, 'whole GPU')} of any size; see slurm.gpu-memory"
+        f"the cluster can't be told of {gib(need.mem_mib)} of GPU memory, so the job gets "
+        f"{gets} of any size; see slurm.gpu-memory"
     ]

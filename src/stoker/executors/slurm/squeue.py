@@ -22,12 +22,13 @@ FIELDS = (
 TEXT_FORMAT = ",".join(f"{field}:|" for field in FIELDS)
 """For `squeue -O`, where there is no JSON; the reason may have any text in it, so it is last."""
 
-LIVE = frozenset(
+FINAL = frozenset(
     {
-        "PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING",
-        "RESIZING", "STOPPED",
+        "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL",
+        "DEADLINE", "OUT_OF_MEMORY",
     }
 )  # fmt: skip
+"""How a job may have ended; a word that is not known is no end."""
 # Flags that newer versions list beside the state proper, and older ones say instead of it.
 _FLAGS = (
     "LAUNCH_FAILED", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REQUEUE_FED", "RESV_DEL_HOLD",
@@ -54,7 +55,7 @@ class Seen:
     @property
     def live(self) -> bool:
         """True if it has not ended, as far as Slurm knows."""
-        return self.state in LIVE
+        return self.state not in FINAL
 
 
 class Unreadable(Exception):
@@ -140,7 +141,7 @@ def jobs_from_text(body: bytes, prefix: str) -> list[Seen]:
             int(task) if is_task else None,
             _state(state),
             reason.rstrip("|"),
-            _exit(int(code) if code.isdecimal() else None),
+            _exit(int(code)) if code.isdecimal() else exit_of_pair(code),
             int(restarts) if restarts.isdecimal() else 0,
             "" if node == "(null)" else node,
             name,
@@ -191,6 +192,14 @@ def submitted_id(text: str) -> int | None:
     lines = text.strip().splitlines()
     word = lines[-1].partition(";")[0].strip() if lines else ""
     return int(word) if word.isdecimal() else None
+
+
+def exit_of_pair(text: str) -> Exit | None:
+    """From `3:0`, an exit code, or `0:9`, a signal."""
+    code, _, number = text.partition(":")
+    if not (code.isdecimal() and number.isdecimal()):
+        return None
+    return Exit(signal=int(number)) if int(number) else Exit(code=int(code))
 
 
 # ---------------------------------------------------------------------- shapes

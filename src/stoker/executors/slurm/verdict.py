@@ -88,7 +88,7 @@ def _after_exit(key: Key, at_ms: int, found: Found, heard: Heard, stopping: bool
     """Its exit is known; whether it was the job's own or the cluster's doing may still be open."""
     how, seen = found.exit, heard.seen
     assert how is not None
-    if stopping or not (found.told_to_stop or _may_be_a_signal(how)):
+    if stopping or not (found.told_to_stop or may_be_a_signal(how)):
         return ev.AttemptExited(at_ms, *key, how)
     if seen is None:
         if not heard.missing:
@@ -104,7 +104,7 @@ def _after_exit(key: Key, at_ms: int, found: Found, heard: Heard, stopping: bool
     return ev.AttemptExited(at_ms, *key, how) if heard.settled else None
 
 
-def _may_be_a_signal(how: Exit) -> bool:
+def may_be_a_signal(how: Exit) -> bool:
     """The job may have died of the cluster's signal before its wrapper had heard of it.
 
     A shell says of a child that was ended by a signal that its exit code is above 128.

@@ -81,11 +81,6 @@ class Watcher:
         self._every_s = _EVERY_S[0]
         self.due_at = min(self.due_at, time.monotonic() + _EVERY_S[0])
 
-    def changed(self) -> None:
-        """Something has happened, so more may: ask at a brisk pace for a while."""
-        self._every_s = min(self._every_s, 1.0)
-        self.due_at = min(self.due_at, time.monotonic() + self._every_s)
-
     def heard(self, now_ms: int) -> None:
         """The controller has answered."""
         self._last_heard_ms, self.unheard_since_ms = now_ms, None

@@ -23,7 +23,7 @@ from stoker.executors.slurm import files as on_disk
 from stoker.executors.slurm.attending import Attendant, not_started
 from stoker.executors.slurm.calls import Answer, Call, client_environment, in_words
 from stoker.executors.slurm.cancelling import Canceller
-from stoker.executors.slurm.cases import Case, Key, Phase, Standing, slurm_id_of
+from stoker.executors.slurm.cases import Case, Key, Phase, Standing, last_id_of, slurm_id_of
 from stoker.executors.slurm.facts import (
     SACCT_FIELDS,
     SINFO_FORMAT,
@@ -34,7 +34,7 @@ from stoker.executors.slurm.facts import (
 )
 from stoker.executors.slurm.files import Files, Started
 from stoker.executors.slurm.options import ClusterConfig
-from stoker.executors.slurm.squeue import NoAnswer, Seen, submitted_id
+from stoker.executors.slurm.squeue import FINAL, NoAnswer, Seen, submitted_id
 from stoker.executors.slurm.submitting import Submission, Submitter
 from stoker.executors.slurm.watching import Watcher
 
@@ -44,6 +44,7 @@ _CALL_TAKES_AT_MOST_S = 40.0
 _GATHERS_S = 0.03  # orders of one moment share a submission
 _FACTS_LAST_S = 600.0
 _LOOKS_AT_FILES_S = (0.2, 2.0)
+_LOOKS_A_PART = 20  # of the time at most goes into that
 _TRIES_AGAIN_S = (1.0, 30.0)
 
 Message = Callable[["Worker"], None]
@@ -85,12 +86,15 @@ class Worker(threading.Thread):
             self._canceller, self._watcher, clock, lambda fact: self._news.append(fact), self._over
         )
         self._cases: dict[Key, Case] = {}
+        self._ended: set[Key] = set()  # told, and perhaps not on record yet
         self._news: list[ev.Fact] = []
         self._facts: ClusterFacts | None = None
         self._facts_at = 0.0
         self._submission: Submission | None = None
         self._calls: dict[str, Call] = {}
         self._nodes_text = ""
+        self._accounting: list[Case] = []  # what the accounting is being asked about
+        self._account_at = 0.0
         self._try_again_at = 0.0
         self._trouble_s = 0.0
         self._trouble = ""  # why nothing can be handed over at the moment
@@ -141,11 +145,11 @@ class Worker(threading.Thread):
             if submitted is not None:
                 case.batch, case.index, case.label = submitted
             begun = on_disk.read_start(directory) or on_disk.read_refusal(directory)
+            slurm_id, _, node = one.place.partition(" ")
             if one.place or one.started or begun:
-                case.phase, case.taken_at = Phase.TAKEN, now
+                case.phase, case.taken_at, case.taken_as = Phase.TAKEN, now, slurm_id
             if one.started and begun is None:
                 # Somebody has deleted its files; that it began is on record all the same.
-                slurm_id, _, node = one.place.partition(" ")
                 case.started = Started(node or "-", slurm_id, 0, (), 0)
             self._cases[one.key] = case
         self._watcher.soon()
@@ -154,6 +158,8 @@ class Worker(threading.Thread):
     def order(self, order: HandOver, launch: Launch) -> None:
         """An attempt is to be submitted, unless it was."""
         key = (order.job_id, order.attempt)
+        if key in self._ended:
+            return  # The order and the news of its end have crossed.
         case = self._cases.get(key)
         if case is None:
             case = self._cases[key] = Case(key, self.files.directory(key), Phase.NEW)
@@ -165,13 +171,20 @@ class Worker(threading.Thread):
 
     def stop(self, key: Key, force: bool) -> None:
         """An attempt is to end."""
+        if key in self._ended:
+            return
         case = self._cases.get(key)
         if case is None:
             # It was neither ordered nor adopted, so no start of it can come.
+            self._ended.add(key)
             self._news.append(not_started(self._clock(), key))
             return
         case.stopping, case.force = True, case.force or force
         self._look_soon()
+
+    def forget(self, keys: Iterable[Key]) -> None:
+        """The ends of these attempts are on record: nobody will speak of them again."""
+        self._ended.difference_update(keys)
 
     # ------------------------------------------------------------------ the loop
 
@@ -257,7 +270,7 @@ class Worker(threading.Thread):
         if "ask" not in self._calls and self._wants_to_ask():
             yield max(self._try_again_at, self._watcher.due_at)
         if "account" not in self._calls and self._attendant.to_account:
-            yield self._try_again_at
+            yield max(self._try_again_at, self._account_at)
         if "cancel" not in self._calls:
             due = self._canceller.due_at()
             yield None if due is None else max(self._try_again_at, due)
@@ -284,8 +297,8 @@ class Worker(threading.Thread):
             self._submit(ordered, self._facts)
         if "ask" not in self._calls and self._wants_to_ask() and now >= self._watcher.due_at:
             self._call("ask", self._watcher.words(now))
-        if "account" not in self._calls and self._attendant.to_account:
-            self._ask_accounting(self._attendant.to_account)
+        if "account" not in self._calls and self._attendant.to_account and now >= self._account_at:
+            self._ask_accounting()
         if "cancel" not in self._calls:
             words = self._canceller.next_words(now)
             if words is not None:
@@ -296,6 +309,9 @@ class Worker(threading.Thread):
 
     def _hear(self, name: str, call: Call, answer: Answer) -> None:
         now = time.monotonic()
+        if name == "account":
+            # That is another daemon's word: nothing else has to wait for it.
+            return self._hear_accounting(answer, now)
         if answer.silent:
             self._not_heard(now, answer.error)
         elif name != "ask":  # Whether that was an answer is seen only when it is read.
@@ -307,8 +323,6 @@ class Worker(threading.Thread):
                 self._hear_submission(answer, now)
             case "ask":
                 self._hear_states(answer, now)
-            case "account":
-                self._hear_accounting(answer, now)
             case "cancel":
                 self._canceller.answered(answer, now)
                 self._watcher.soon()
@@ -400,7 +414,7 @@ class Worker(threading.Thread):
             self._over(case, fact)
 
     def _taken(self, case: Case, slurm_id: str, now: float) -> None:
-        case.phase, case.taken_at = Phase.TAKEN, now
+        case.phase, case.taken_at, case.taken_as = Phase.TAKEN, now, slurm_id
         case.order = case.launch = None
         self._news.append(ev.AttemptAccepted(self._clock(), *case.key, slurm_id))
         # Until Slurm is asked, this stands for its word.
@@ -446,9 +460,6 @@ class Worker(threading.Thread):
             case.seen = None
             return
         case.missing_since, case.missing_polls = None, 0
-        last = case.seen
-        if last is None or (last.state, last.reason) != (chosen.state, chosen.reason):
-            self._watcher.changed()
         case.final_since = None if chosen.live else case.final_since or now
         case.launched_at = (case.launched_at or now) if chosen.state == "RUNNING" else None
         case.seen, case.seen_asked_at = chosen, asked_at
@@ -458,31 +469,42 @@ class Worker(threading.Thread):
         known = {(case.batch, case.index): case for case in self._cases.values() if case.batch}
         live_ids = {one.id for seen in self._watcher.by_place.values() for one in seen if one.live}
         self._canceller.confirm(live_ids, self._watcher.asked_at)
+        wanted: list[Seen] = []
+        unwanted: list[Seen] = []
         for place, seen in self._watcher.by_place.items():
             case = known.get(place)
             for one in seen:
-                if one.state == "PENDING" and (case is None or not _is_wanted(case, one)):
-                    self._canceller.withdraw(one, now)
+                if one.state == "PENDING":
+                    is_wanted = case is not None and _is_wanted(case, one)
+                    (wanted if is_wanted else unwanted).append(one)
+        self._canceller.sift(unwanted, wanted, now)
         live = {batch for batch, _ in self._watcher.by_place} | {batch for batch, _ in known}
         for batch in self.files.batches():
             if batch not in live:
                 self.files.forget_batch(batch)
 
-    def _ask_accounting(self, cases: list[Case]) -> None:
-        ids = ",".join(filter(None, map(slurm_id_of, cases)))
+    def _ask_accounting(self) -> None:
+        wanted, self._attendant.to_account = self._attendant.to_account, []
+        cases = [one for one in wanted if one.key in self._cases and not one.asked_the_accounting]
+        if not cases:
+            return
+        self._accounting = cases
+        ids = ",".join(map(last_id_of, cases))
         fixed = ["sacct", "--noheader", "--parsable2", "--allocations", f"--format={SACCT_FIELDS}"]
         self._call("account", [*fixed, f"--jobs={ids}"])
 
     def _hear_accounting(self, answer: Answer, now: float) -> None:
+        cases, self._accounting = self._accounting, []
         if answer.silent:
+            # Whoever still wants to know comes again.
+            self._account_at = now + _TRIES_AGAIN_S[1]
             return
-        cases, self._attendant.to_account = self._attendant.to_account, []
         told = accounted_from_text(answer.out.decode(errors="replace")) if answer.ok else []
         for case in cases:
             case.asked_the_accounting = True
             for one in told:
                 # The name tells it from another job that had the same id.
-                if one.id == slurm_id_of(case) and one.name == case.label:
+                if one.id == last_id_of(case) and one.name == case.label and one.state in FINAL:
                     case.seen = self._watcher.accounted(one, case.batch)
                     case.final_since = now
         self._look_soon()
@@ -500,17 +522,19 @@ class Worker(threading.Thread):
                 self._attendant.look(case, now)
             elif case.stopping and case.phase in (Phase.NEW, Phase.ORDERED):
                 self._over(case, not_started(self._clock(), case.key))
+        least_s, most_s = _LOOKS_AT_FILES_S
         if len(self._news) > before:
-            self._look_every_s = _LOOKS_AT_FILES_S[0]
-            self._watcher.changed()
+            self._look_every_s = least_s
         else:
-            self._look_every_s = min(_LOOKS_AT_FILES_S[1], self._look_every_s * 1.3)
-        self._look_at = now + self._look_every_s
+            self._look_every_s = min(most_s, self._look_every_s * 1.3)
+        took_s = time.monotonic() - now
+        self._look_at = now + max(self._look_every_s, _LOOKS_A_PART * took_s)
 
     # ------------------------------------------------------------------ what others hear
 
     def _over(self, case: Case, fact: ev.Fact) -> None:
         del self._cases[case.key]
+        self._ended.add(case.key)
         self._news.append(fact)
 
     def _publish(self) -> None:

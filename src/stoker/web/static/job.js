@@ -92,6 +92,11 @@ export function jobView(id) {
     return reason.text + ahead + soon;
   }
 
+  function clusterText(known) {
+    if (!known) return "Slurm";
+    return `Slurm, job ${known.id}${known.node ? ` on ${known.node}` : ""}`;
+  }
+
   function fact(name, ...value) {
     return [name, value];
   }
@@ -107,6 +112,7 @@ export function jobView(id) {
       fact("Priority", h("span", { class: "num" }, String(job.priority)), editable ? h("span", { class: "write steps" }, " ", later, sooner) : ""),
       job.group ? fact("Group", h("bdi", {}, job.group), job.point ? h("a", { href: `#/sweep/${encodeURIComponent(job.group)}` }, " sweep") : "") : null,
       fact("User", job.user),
+      job.executor === "local" ? null : fact("Cluster", clusterText(job.cluster)),
       Object.keys(job.params || {}).length ? fact("Parameters", params(job.params)) : null,
       job.after.length ? fact("After", ...links(job.after), " succeeded") : null,
       job.after_any.length ? fact("After", ...links(job.after_any), " ended") : null,

@@ -37,6 +37,16 @@ function remembered(form, name, attributes, tag = "input") {
   return input;
 }
 
+const PLACES = [["", "as the settings say"], ["local", "on this machine"], ["slurm", "on the Slurm cluster"]];
+
+function place(form) {
+  const key = `${form}.executor`;
+  const choice = h("select", { name: "executor" }, ...PLACES.map(([value, words]) => h("option", { value }, words)));
+  choice.value = kept.get(key) ?? "";
+  choice.addEventListener("input", () => kept.set(key, choice.value));
+  return choice;
+}
+
 class Wrong extends Error {
   constructor(message, hint) {
     super(message);
@@ -59,6 +69,7 @@ function needFields(form) {
     priority: remembered(form, "priority", { placeholder: "0" }),
     limit: remembered(form, "limit", { placeholder: "none" }),
     retries: remembered(form, "retries", { placeholder: "0", inputMode: "numeric" }),
+    executor: place(form),
   };
   const element = h("fieldset", { class: "fields" }, h("legend", {}, "What it needs"),
     field("GPUs", inputs.gpus, "2, a part such as 0.5, or 0"),
@@ -67,7 +78,8 @@ function needFields(form) {
     field("Only on GPUs", inputs.on, "0,1"),
     field("Priority", inputs.priority, "lower goes first"),
     field("Time limit", inputs.limit, "2h"),
-    field("Retries", inputs.retries));
+    field("Retries", inputs.retries),
+    field("Runs", inputs.executor));
   const read = () => {
     const job = {};
     const gpus = inputs.gpus.value.trim();
@@ -86,6 +98,7 @@ function needFields(form) {
     if (inputs.on.value.trim()) job.on = inputs.on.value.split(/[\s,]+/).filter(Boolean);
     if (inputs.priority.value.trim()) job.priority = number(inputs.priority.value.trim(), "Priority");
     if (inputs.retries.value.trim()) job.retries = number(inputs.retries.value.trim(), "Retries");
+    if (inputs.executor.value) job.executor = inputs.executor.value;
     const limit = inputs.limit.value.trim();
     if (limit) {
       job.time_limit_ms = durationMs(limit);
@@ -196,6 +209,7 @@ function jobForm(query, me) {
       fill(needs.inputs.priority, job.priority ? String(job.priority) : "");
       fill(needs.inputs.limit, job.time_limit_ms ? `${job.time_limit_ms / 1000}s` : "");
       fill(needs.inputs.retries, job.retries ? String(job.retries) : "");
+      fill(needs.inputs.executor, job.executor);
     } catch (error) {
       setText(note, `${error.message}. ${error.hint}`);
     }
