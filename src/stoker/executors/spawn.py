@@ -13,6 +13,7 @@ import signal
 from dataclasses import dataclass
 
 from stoker.core.model import Launch
+from stoker.executors.attempt_dir import make_folder
 from stoker.executors.environment import EncodedEnv
 
 _MOST_CACHED_PROGRAMS = 1000
@@ -144,7 +145,7 @@ def _open_log(path: str, opened: list[int]) -> int:
             fd = os.open(path, _OUTPUT | os.O_TRUNC, 0o600)
         except FileNotFoundError:
             # The first job in its folder.
-            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            make_folder(os.path.dirname(path))
             fd = os.open(path, _OUTPUT | os.O_TRUNC, 0o600)
     except OSError as error:
         raise CouldNotStart(f"{path}: {os.strerror(error.errno or 0)}") from None
