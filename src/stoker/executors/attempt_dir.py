@@ -15,6 +15,7 @@ import os
 import secrets
 import shutil
 import struct
+from functools import lru_cache
 from pathlib import Path
 
 from stoker.core.model import Exit
@@ -158,6 +159,7 @@ def _read(path: str, name: str) -> list[str]:
     return text.split() if text.endswith("\n") else []
 
 
+@lru_cache(maxsize=512)
 def exit_of_status(code: int, status: int) -> Exit:
     """The Exit in the terms of waitid: `si_code` and `si_status`."""
     return Exit(code=status) if code == os.CLD_EXITED else Exit(signal=status)
