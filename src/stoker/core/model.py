@@ -33,6 +33,9 @@ class JobState(StrEnum):
     LOST = "lost"
 
 
+# To ask an Enum for a member takes a while; these are for what is asked of every job.
+HELD, WAITING, SUBMITTED, RUNNING, STOPPING, SUCCEEDED, FAILED, CANCELLED, SKIPPED, LOST = JobState
+
 QUEUED = frozenset({JobState.HELD, JobState.WAITING})
 ACTIVE = frozenset({JobState.SUBMITTED, JobState.RUNNING, JobState.STOPPING})
 FINAL = frozenset(

@@ -19,8 +19,18 @@ from stoker.core.fit import could_ever_fit, held_reservation, natural
 from stoker.core.learning import after_out_of_memory, after_run
 from stoker.core.model import (
     ALONE,
+    CANCELLED,
+    FAILED,
     FINAL,
+    HELD,
+    LOST,
     MOST_MPS_RETRIES,
+    RUNNING,
+    SKIPPED,
+    STOPPING,
+    SUBMITTED,
+    SUCCEEDED,
+    WAITING,
     Attempt,
     Cause,
     Exit,
@@ -37,33 +47,31 @@ from stoker.core.model import (
 )
 from stoker.core.order import ReadyQueue
 
-S = JobState
-
 LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
     {
-        (S.HELD, S.WAITING),
-        (S.HELD, S.CANCELLED),
-        (S.HELD, S.SKIPPED),
-        (S.WAITING, S.HELD),
-        (S.WAITING, S.SUBMITTED),
-        (S.WAITING, S.RUNNING),
-        (S.WAITING, S.CANCELLED),
-        (S.WAITING, S.SKIPPED),
-        (S.SUBMITTED, S.RUNNING),
-        (S.SUBMITTED, S.STOPPING),
-        (S.SUBMITTED, S.FAILED),
-        (S.SUBMITTED, S.CANCELLED),
-        (S.SUBMITTED, S.WAITING),
-        (S.RUNNING, S.STOPPING),
-        (S.RUNNING, S.SUCCEEDED),
-        (S.RUNNING, S.FAILED),
-        (S.RUNNING, S.CANCELLED),
-        (S.RUNNING, S.LOST),
-        (S.RUNNING, S.WAITING),
-        (S.STOPPING, S.CANCELLED),
-        (S.STOPPING, S.FAILED),
-        (S.STOPPING, S.SKIPPED),
-        (S.STOPPING, S.WAITING),
+        (HELD, WAITING),
+        (HELD, CANCELLED),
+        (HELD, SKIPPED),
+        (WAITING, HELD),
+        (WAITING, SUBMITTED),
+        (WAITING, RUNNING),
+        (WAITING, CANCELLED),
+        (WAITING, SKIPPED),
+        (SUBMITTED, RUNNING),
+        (SUBMITTED, STOPPING),
+        (SUBMITTED, FAILED),
+        (SUBMITTED, CANCELLED),
+        (SUBMITTED, WAITING),
+        (RUNNING, STOPPING),
+        (RUNNING, SUCCEEDED),
+        (RUNNING, FAILED),
+        (RUNNING, CANCELLED),
+        (RUNNING, LOST),
+        (RUNNING, WAITING),
+        (STOPPING, CANCELLED),
+        (STOPPING, FAILED),
+        (STOPPING, SKIPPED),
+        (STOPPING, WAITING),
     }
 )
 
@@ -217,7 +225,7 @@ class State:
         if job is None:
             return False
         if kind == Timer.READY:
-            waits = job.state is S.WAITING and not self.ready.has(job) and not self._awaits(job)
+            waits = job.state is WAITING and not self.ready.has(job) and not self._awaits(job)
             return waits and _ready_ms(job) == moment
         attempt = job.active
         if attempt is None or attempt.number != number:
@@ -284,6 +292,8 @@ class State:
 
     def take_doomed(self) -> list[ev.Event]:
         """The jobs whose requirement can no longer come true, as events still to be applied."""
+        if not self.doomed:
+            return []
         doomed, self.doomed = self.doomed, []
         skips: list[ev.Event] = []
         seen: set[int] = set()
@@ -386,7 +396,7 @@ class State:
             self._dependents.setdefault(requirement.job_id, []).append(job.id)
         if job.group is not None:
             self.group_of(job.group)
-        self.held_count += job.state is S.HELD
+        self.held_count += job.state is HELD
         attempt = job.active
         if attempt is None:
             self._settle(job)
@@ -402,7 +412,7 @@ class State:
 
     def _settle(self, job: Job) -> None:
         """Put a waiting job in line if nothing but room is missing, else set its timer."""
-        if job.state is not S.WAITING or self._awaits(job):
+        if job.state is not WAITING or self._awaits(job):
             return
         moment = _ready_ms(job)
         if moment > self.now_ms:
@@ -482,9 +492,9 @@ class State:
 
     def _move(self, job: Job, target: JobState) -> None:
         assert (job.state, target) in LEGAL, f"job {job.id}: {job.state} -> {target}"
-        if job.state is S.WAITING:
+        if job.state is WAITING:
             self.ready.discard(job)
-        self.held_count += (target is S.HELD) - (job.state is S.HELD)
+        self.held_count += (target is HELD) - (job.state is HELD)
         job.state = target
         self.change.touched[job.id] = None
 
@@ -518,7 +528,7 @@ class State:
         for requirement in job.requires or ():
             if requirement.job_id != required_id:
                 left.append(requirement)
-            elif requirement.must_succeed and ended_as is not S.SUCCEEDED:
+            elif requirement.must_succeed and ended_as is not SUCCEEDED:
                 left.append(requirement)
                 self.doomed.append((job.id, required_id, ended_as))
         job.requires = tuple(left) or None
@@ -526,17 +536,21 @@ class State:
         self._settle(job)
 
     def _end_attempt(self, job: Job, attempt: Attempt, outcome: Outcome, at_ms: int) -> None:
+        succeeded = outcome.state is SUCCEEDED
         next_try = None
-        if outcome.cause is Cause.OUT_OF_MEMORY:
+        if not succeeded and outcome.cause is Cause.OUT_OF_MEMORY:
             next_try = after_out_of_memory(self, job, attempt)
-        elif outcome.state is S.SUCCEEDED or attempt.settled:
+        elif succeeded or attempt.settled:
             self._learn(after_run(self.profiles.get(job.need.kind or ""), job, attempt, at_ms))
         self._vacate(job, attempt)
         job.active = None
+        if succeeded:
+            self._finish(job, attempt, outcome, at_ms)
+            return
         if next_try is not None:
             # Not its fault, so it costs no retry; and what was wrong is mended, so nothing is
             # gained by waiting.
-            self._move(job, S.WAITING)
+            self._move(job, WAITING)
             job.ooms += 1
             job.floor_mib = next_try.floor_mib
             self._learn(next_try.profile)
@@ -549,12 +563,12 @@ class State:
         if outcome.cause is Cause.MPS_FAULT and job.mps_faults < MOST_MPS_RETRIES:
             # Most likely a neighbour's fault. One that takes its server down again and again is
             # not let do so for ever.
-            self._move(job, S.WAITING)
+            self._move(job, WAITING)
             job.mps_faults += 1
             self.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
             self._settle(job)
             return
-        may_retry = outcome.state in (S.FAILED, S.LOST) and job.failures < job.terms.retries
+        may_retry = outcome.state in (FAILED, LOST) and job.failures < job.terms.retries
         if not may_retry:
             self._finish(job, attempt, outcome, at_ms)
             return
@@ -565,7 +579,7 @@ class State:
         self, job: Job, attempt: Attempt, outcome: Outcome, at_ms: int, times: int
     ) -> None:
         """Another attempt follows, the later the more often it went wrong."""
-        self._move(job, S.WAITING)
+        self._move(job, WAITING)
         job.backoff_until_ms = self.now_ms + backoff_ms(times)
         self.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
         self._settle_dependents(job)
@@ -588,7 +602,7 @@ class State:
             e.terms,
             e.priority,
             e.group,
-            S.HELD if e.held else S.WAITING,
+            HELD if e.held else WAITING,
             e.not_before_ms,
             requires=e.requires or None,
         )
@@ -609,11 +623,11 @@ class State:
         self._index(job)
 
     def _job_held(self, e: ev.JobHeld) -> None:
-        self._move(self._queued(e.job_id), S.HELD)
+        self._move(self._queued(e.job_id), HELD)
 
     def _job_released(self, e: ev.JobReleased) -> None:
         job = self._queued(e.job_id)
-        self._move(job, S.WAITING)
+        self._move(job, WAITING)
         self._settle(job)
 
     def _job_edited(self, e: ev.JobEdited) -> None:
@@ -630,11 +644,11 @@ class State:
         self._settle(job)
 
     def _job_cancelled(self, e: ev.JobCancelled) -> None:
-        self._finish(self._queued(e.job_id), None, Outcome(S.CANCELLED, e.cause), e.at_ms)
+        self._finish(self._queued(e.job_id), None, Outcome(CANCELLED, e.cause), e.at_ms)
 
     def _job_skipped(self, e: ev.JobSkipped) -> None:
         detail = f"{e.requirement} {e.requirement_state}"
-        outcome = Outcome(S.SKIPPED, Cause.REQUIREMENT, detail=detail)
+        outcome = Outcome(SKIPPED, Cause.REQUIREMENT, detail=detail)
         self._finish(self._queued(e.job_id), None, outcome, e.at_ms)
 
     def _jobs_removed(self, e: ev.JobsRemoved) -> None:
@@ -645,7 +659,7 @@ class State:
     def _attempt_placed(self, e: ev.AttemptPlaced) -> None:
         job = self._queued(e.job_id)
         assert e.attempt == job.attempt + 1, f"job {e.job_id}: attempt {e.attempt}"
-        self._move(job, S.SUBMITTED if job.terms.executor else S.RUNNING)
+        self._move(job, SUBMITTED if job.terms.executor else RUNNING)
         job.attempt = e.attempt
         job.backoff_until_ms = None
         job.active = Attempt(e.attempt, e.gpus, e.at_ms, mem_mib=e.mem_mib)
@@ -673,24 +687,24 @@ class State:
             self.change.touched[job.id] = None
         else:
             self.change.started[job.id] = None
-        if job.state is S.SUBMITTED:
-            self._move(job, S.RUNNING)
+        if job.state is SUBMITTED:
+            self._move(job, RUNNING)
         self._set_attempt_timers(job)
         self._settle_dependents(job)
 
     def _attempt_not_started(self, e: ev.AttemptNotStarted) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
-        outcome = Outcome(S.FAILED, e.cause, detail=e.why)
+        outcome = Outcome(FAILED, e.cause, detail=e.why)
         if attempt.stop is not None and attempt.stop.cause is not Cause.TIME_LIMIT:
             outcome = judged(job, attempt.stop, None)
         elif e.cause is Cause.TERMINAL_GONE:
-            outcome = Outcome(S.CANCELLED, e.cause, detail=e.why)
+            outcome = Outcome(CANCELLED, e.cause, detail=e.why)
         self._end_attempt(job, attempt, outcome, e.at_ms)
 
     def _attempt_exited(self, e: ev.AttemptExited) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
         outcome = judged(job, attempt.stop, e.exit)
-        if outcome.cause is Cause.EXIT and outcome.state is S.FAILED:
+        if outcome.state is FAILED and outcome.cause is Cause.EXIT:
             if e.gpu_lost:
                 outcome = replace(outcome, cause=Cause.GPU_LOST)
             elif e.mps_fault:
@@ -704,7 +718,7 @@ class State:
         if attempt.stop is not None:
             outcome = judged(job, attempt.stop, e.exit)
         else:
-            state = S.CANCELLED if e.cause is Cause.CANCELLED else S.FAILED
+            state = CANCELLED if e.cause is Cause.CANCELLED else FAILED
             outcome = Outcome(state, e.cause, e.exit, e.why)
         self._end_attempt(job, attempt, outcome, e.at_ms)
 
@@ -715,13 +729,13 @@ class State:
             return
         self._vacate(job, attempt)
         job.active = None
-        outcome = Outcome(S.FAILED, e.cause, detail=e.why)
+        outcome = Outcome(FAILED, e.cause, detail=e.why)
         # It is not the job's fault, so it does not count against its retries.
         self._queue_again(job, attempt, outcome, e.at_ms, job.attempt - job.failures)
 
     def _attempt_vanished(self, e: ev.AttemptVanished) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
-        outcome = Outcome(S.LOST, Cause.NO_TRACE, detail=e.why)
+        outcome = Outcome(LOST, Cause.NO_TRACE, detail=e.why)
         if attempt.stop is not None:
             # It was being stopped and it is gone: that is what was asked for.
             outcome = judged(job, attempt.stop, None)
@@ -735,7 +749,7 @@ class State:
                 attempt.stop.cause = e.cause
                 self.change.touched[job.id] = None
             return
-        self._move(job, S.STOPPING)
+        self._move(job, STOPPING)
         attempt.stop = Stop(e.cause, e.at_ms)
         self.stopping[job.id] = None
         self.to_warn.pop(job.id, None)
@@ -897,17 +911,20 @@ def _ready_ms(job: Job) -> int:
     return max(job.not_before_ms or 0, job.backoff_until_ms or 0)
 
 
+_DONE = Outcome(SUCCEEDED, Cause.EXIT, Exit(code=0))
+
+
 def judged(job: Job, stop: Stop | None, how: Exit | None) -> Outcome:
     """What an ended attempt amounts to. The exit code is never invented: it may be unknown."""
     if stop is not None and stop.cause is Cause.REQUIREMENT:
         unmet = [r.job_id for r in job.requires or () if r.must_succeed]
-        return Outcome(S.SKIPPED, stop.cause, how, str(unmet[0]) if unmet else "")
+        return Outcome(SKIPPED, stop.cause, how, str(unmet[0]) if unmet else "")
     if stop is not None:
         failed = stop.cause in (Cause.TIME_LIMIT, Cause.GPU_LOST)
-        state = S.FAILED if failed else S.CANCELLED
+        state = FAILED if failed else CANCELLED
         return Outcome(state, stop.cause, how)
     assert how is not None
-    return Outcome(S.SUCCEEDED if how.ok else S.FAILED, Cause.EXIT, how)
+    return _DONE if how.ok else Outcome(FAILED, Cause.EXIT, how)
 
 
 _APPLY: dict[type[Any], Callable[[State, Any], None]] = {
