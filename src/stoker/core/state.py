@@ -436,7 +436,9 @@ class State:
 
     def _settle_dependents(self, job: Job) -> None:
         """The cluster has got a job, or has it no longer: others may have to wait elsewhere."""
-        for dependent_id in self._dependents.get(job.id, ()) if job.terms.executor else ():
+        if not job.terms.executor:
+            return
+        for dependent_id in self._dependents.get(job.id, ()):
             dependent = self.jobs.get(dependent_id)
             if dependent is not None and dependent.active is None:
                 self.ready.discard(dependent)
@@ -472,10 +474,11 @@ class State:
             self.group_of(job.group).running += 1
 
     def _vacate(self, job: Job, attempt: Attempt) -> None:
-        del self.active[job.id]
+        job_id = job.id
+        del self.active[job_id]
         for gpu_id in attempt.gpus:
             gpu = self.gpus[gpu_id]
-            del gpu.held_by[job.id]
+            del gpu.held_by[job_id]
             if gpu.removing and not gpu.held_by and not gpu.maker:
                 del self.gpus[gpu_id]
                 self._gpus_changed()
@@ -486,15 +489,19 @@ class State:
         if job.group is not None:
             self.group_of(job.group).running -= 1
             self.ready.unpark(job.group)
-        self.to_start.pop(job.id, None)
-        self.to_warn.pop(job.id, None)
-        self.stopping.pop(job.id, None)
+        for index in (self.to_start, self.to_warn, self.stopping):
+            if index:
+                index.pop(job_id, None)
 
     def _move(self, job: Job, target: JobState) -> None:
-        assert (job.state, target) in LEGAL, f"job {job.id}: {job.state} -> {target}"
-        if job.state is WAITING:
+        before = job.state
+        assert (before, target) in LEGAL, f"job {job.id}: {before} -> {target}"
+        if before is WAITING:
             self.ready.discard(job)
-        self.held_count += (target is HELD) - (job.state is HELD)
+        elif before is HELD:
+            self.held_count -= 1
+        if target is HELD:
+            self.held_count += 1
         job.state = target
         self.change.touched[job.id] = None
 
@@ -514,14 +521,17 @@ class State:
     def _finish(self, job: Job, attempt: Attempt | None, outcome: Outcome, at_ms: int) -> None:
         """The job is final: it leaves memory, and those that wait for it are told."""
         self._move(job, outcome.state)
-        del self.jobs[job.id]
-        self.change.touched.pop(job.id, None)
-        self.change.started.pop(job.id, None)
-        self.change.ended.append(Ended(job, attempt, outcome, at_ms, True))
-        for dependent_id in self._dependents.pop(job.id, ()):
+        job_id, change = job.id, self.change
+        del self.jobs[job_id]
+        change.touched.pop(job_id, None)
+        change.started.pop(job_id, None)
+        change.ended.append(Ended(job, attempt, outcome, at_ms, True))
+        if job_id not in self._dependents:
+            return
+        for dependent_id in self._dependents.pop(job_id):
             dependent = self.jobs.get(dependent_id)
             if dependent is not None:
-                self._requirement_ended(dependent, job.id, outcome.state)
+                self._requirement_ended(dependent, job_id, outcome.state)
 
     def _requirement_ended(self, job: Job, required_id: int, ended_as: JobState) -> None:
         left: list[Requirement] = []

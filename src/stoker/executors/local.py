@@ -33,7 +33,6 @@ from stoker.executors.environment import (
     command_line,
     environment,
     marker,
-    variable,
 )
 from stoker.executors.ledger import Key, LedgerWriter
 from stoker.executors.mps import CantStart, NotYet
@@ -50,7 +49,7 @@ from stoker.executors.processes import (
     ticks_since_boot,
 )
 from stoker.executors.running import Running
-from stoker.executors.spawn import CouldNotStart, Spawner, output_of
+from stoker.executors.spawn import CouldNotStart, Spawner
 
 _LOOK_AGAIN_MS = 30
 _WRITE_AGAIN_MS = 500
@@ -225,17 +224,18 @@ class LocalExecutor:
     def _start(self, command: cmd.Start, launch: Launch) -> None:
         key = (command.job_id, command.attempt)
         try:
-            client, variables = None, dict[str, str]()
+            client: Client | None = None
+            variables: dict[str, str] = {}
             if command.mps is not None:
                 client = self._client(command, variables)
                 if client is None:
                     return
             env = self._encoder.encoded(launch, command, variables)
             words = command_line(launch, command.labels or command.gpus)
-            output = output_of(launch, log_text(self._root, *key), command.attempt)
+            log = log_text(self._root, *key)
             self._ledger.intend(key)
             ticks_before = ticks_since_boot()
-            pid = self._spawner.spawn(words, launch.cwd, env, variable(launch, "PATH"), output)
+            pid = self._spawner.spawn(words, env, launch, log, command.attempt)
         except (CouldNotStart, OSError, ValueError) as error:
             # ValueError: a path or word that the system's encoding can't express.
             self._withdraw()
