@@ -137,31 +137,30 @@ class Engine:
 
     def _take_in(self, facts: Sequence[ev.Fact]) -> list[ev.Fact]:
         """Apply the facts, and say which: one or the other may have to wait for a reading."""
-        taken = []
+        taken, state = [], self.state
         for fact in facts:
-            if self._must_wait(fact):
+            failed = isinstance(fact, ev.AttemptExited) and not fact.exit.ok
+            if failed and self._must_wait(fact):
                 continue
             taken.append(fact)
-            if not self.state.is_current(fact.job_id, fact.attempt):
+            job = state.jobs.get(fact.job_id)
+            attempt = None if job is None else job.active
+            if job is None or attempt is None or attempt.number != fact.attempt:
                 continue  # It was committed before a crash, or is about an earlier attempt.
-            attempt = self.state.jobs[fact.job_id].active
-            assert attempt is not None
-            if isinstance(fact, ev.AttemptStarted) and attempt.started_at_ms is not None:
+            if attempt.started_at_ms is not None and isinstance(fact, ev.AttemptStarted):
                 continue
             # The clock may have been set since the fact was noted. Whatever its time says, it came
             # true after the attempt was placed, and not later than now.
-            at_ms = min(max(fact.at_ms, attempt.placed_at_ms), self.state.now_ms)
-            if at_ms != fact.at_ms:
+            if not attempt.placed_at_ms <= fact.at_ms <= state.now_ms:
+                at_ms = min(max(fact.at_ms, attempt.placed_at_ms), state.now_ms)
                 fact = replace(fact, at_ms=at_ms)
-            if isinstance(fact, ev.AttemptExited) and attempt.gpus and not fact.exit.ok:
-                fact = self._examined(fact, self.state.jobs[fact.job_id])
+            if failed and attempt.gpus and isinstance(fact, ev.AttemptExited):
+                fact = self._examined(fact, job)
             self._apply(fact)
         return taken
 
     def _must_wait(self, fact: ev.Fact) -> bool:
         """Whether a failure can't be judged yet: a reading may tell that its GPU was lost."""
-        if not isinstance(fact, ev.AttemptExited) or fact.exit.ok:
-            return False
         job = self.state.jobs.get(fact.job_id)
         attempt = None if job is None else job.active
         if attempt is None or attempt.number != fact.attempt or attempt.stop is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stoker.core.frozen import quick_to_make
 from stoker.core.learning import pinned_mib
 from stoker.core.model import Job, Need, Requirement, Terms
 from stoker.core.state import State
@@ -20,7 +21,7 @@ class Mps:
     limit_mib: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@quick_to_make
 class Start:
     """Make the attempt's process, on these GPUs."""
 

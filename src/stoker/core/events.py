@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stoker.core.frozen import quick_to_make
 from stoker.core.model import (
     Cause,
     Exit,
@@ -117,7 +118,7 @@ class JobsRemoved:
     job_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@quick_to_make
 class AttemptPlaced:
     """A new attempt was given its GPUs."""
 
@@ -138,7 +139,7 @@ class AttemptAccepted:
     place: str
 
 
-@dataclass(frozen=True, slots=True)
+@quick_to_make
 class AttemptStarted:
     """Its process runs."""
 
@@ -160,7 +161,7 @@ class AttemptNotStarted:
     cause: Cause = Cause.NOT_STARTED
 
 
-@dataclass(frozen=True, slots=True)
+@quick_to_make
 class AttemptExited:
     """Its last process is gone; `exit` is that of its main process."""
 
@@ -370,7 +371,7 @@ class ClockShifted:
     by_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@quick_to_make
 class TimePassed:
     """It is now this late."""
 

@@ -33,6 +33,9 @@ class JobState(StrEnum):
     LOST = "lost"
 
 
+# To ask an Enum for a member takes a while; these are for what is asked of every job.
+HELD, WAITING, SUBMITTED, RUNNING, STOPPING, SUCCEEDED, FAILED, CANCELLED, SKIPPED, LOST = JobState
+
 QUEUED = frozenset({JobState.HELD, JobState.WAITING})
 ACTIVE = frozenset({JobState.SUBMITTED, JobState.RUNNING, JobState.STOPPING})
 FINAL = frozenset(
@@ -51,15 +54,17 @@ MOST_OOM_RETRIES = 3
 MOST_MPS_RETRIES = 3
 
 
-class _HashKept:
-    """Remembers its hash: it is looked up for every job that comes."""
+class _NeedKept:
+    """What follows from a need and is asked of it for every job that comes."""
 
-    __slots__ = ("_hash",)
+    __slots__ = ("_hash", "any_whole_gpu", "whole")
     _hash: int
+    whole: bool  # each of its GPUs must be its alone
+    any_whole_gpu: bool  # the usual need: one GPU, whichever
 
 
 @dataclass(frozen=True, slots=True)
-class Need(_HashKept):
+class Need(_NeedKept):
     """What a job asks for: so many GPUs (or a share of one), memory on each, CPU slots."""
 
     gpus: int = 1
@@ -82,16 +87,13 @@ class Need(_HashKept):
         )
         # For lookups alone: nothing is decided, or kept, by a number that each process makes anew.
         object.__setattr__(self, "_hash", astuple(self).__hash__())
+        shares = self.share_milli is not None or self.mem_mib is not None or self.kind is not None
+        object.__setattr__(self, "whole", self.exclusive or not shares)
+        usual = self.gpus == 1 and not (shares or self.on or self.prefer)
+        object.__setattr__(self, "any_whole_gpu", usual)
 
     def __hash__(self) -> int:
         return self._hash
-
-    @property
-    def whole(self) -> bool:
-        """True if each of its GPUs must be its alone."""
-        return self.exclusive or (
-            self.share_milli is None and self.mem_mib is None and self.kind is None
-        )
 
     @property
     def learns(self) -> bool:

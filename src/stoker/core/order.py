@@ -126,6 +126,12 @@ class ReadyQueue:
             return cls
         return None
 
+    def is_still_first(self, cls: JobClass) -> bool:
+        """True if a class that was taken out of its line would be the next to be taken again."""
+        head = self.head(cls)
+        line = self._line_of(cls)
+        return head is not None and (not line or head.order < line[0][0])
+
     def put_back(self, cls: JobClass) -> None:
         """Let a class stand in its line again, by its present head."""
         head = self.head(cls)

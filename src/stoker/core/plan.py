@@ -14,9 +14,9 @@ empty one, until its memory is known. Others of its kind wait for that, unless G
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import NamedTuple
 
 from stoker.core import reasons as why
 from stoker.core.fit import (
@@ -55,20 +55,11 @@ MOST_USE_PERCENT_WHEN_FULL = 175
 MOST_TOLD = 10  # of the jobs that another waits for
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """A job that is to start, where, and with how much memory if its need does not say it."""
 
     job_id: int
     gpus: tuple[str, ...]
-    mem_mib: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """Where a job may start, and what it has there if its need does not say it."""
-
-    gpus: list[Gpu]
     mem_mib: int | None = None
 
 
@@ -103,6 +94,14 @@ def _wants(need: Need, gpu: Gpu) -> Reservation:
     return reservation(need, gpu, (gpu.memory_mib or 0) // 2)
 
 
+def _memory_mib(gpu: Gpu) -> int:
+    return gpu.memory_mib or 0
+
+
+def _placed(job: Job, gpus: list[Gpu], mem_mib: int | None = None) -> Placement:
+    return Placement(job.id, tuple([gpu.id for gpu in gpus]), mem_mib)
+
+
 def _size(held: Reservation) -> tuple[bool, int, int]:
     return (held.whole, held.mem_mib, held.share_milli)
 
@@ -117,13 +116,14 @@ class Scan:
     cpus_held: int = 0
     cpus_held_for: int | None = None
     cpus_from_ms: int | None = None
+    roomy: list[Gpu] | None = None  # those that may have room for something
 
     def starts(self) -> Iterator[Placement]:
         """The jobs to start, in order."""
         if self.state.paused:
             return
         yield from self._handovers()
-        with self._lines() as lines:
+        with _Lines(self.state) as lines:
             while True:
                 gpu_room = self._gpu_has_room()
                 cls = lines.next_class(gpu_room)
@@ -138,8 +138,8 @@ class Scan:
                 if need.learns and self.state.scouts(need):
                     lines.wait_for_scout(cls)
                     continue
-                spot = self.place(job)
-                if spot is None:
+                placement = self.place(job)
+                if placement is None:
                     if not self._could_start(need):
                         self.state.ready.park(cls, None)
                         continue
@@ -148,24 +148,24 @@ class Scan:
                         self._hold_back(job)
                     lines.set_aside(cls)
                     continue
-                yield from self._start(job, spot)
-                self.state.ready.put_back(cls)
+                yield placement
+                assert job.active is not None, f"job {job.id} was yielded and not placed"
+                if self.holds:
+                    self._went_ahead(job, placement.gpus)
+                lines.go_on_with(cls)
             yield from self._more_scouts(lines)
-
-    def _start(self, job: Job, spot: Spot) -> Iterator[Placement]:
-        yield Placement(job.id, tuple(gpu.id for gpu in spot.gpus), spot.mem_mib)
-        assert job.active is not None, f"job {job.id} was yielded and not placed"
-        self._went_ahead(job, spot.gpus)
 
     def _more_scouts(self, lines: _Lines) -> Iterator[Placement]:
         """GPUs that nobody else wants are not left idle until a scout has been measured."""
         for cls in lines.waiting_for_scouts:
             while (job := self.state.ready.head(cls)) is not None:
                 blocked = self._group_blocks(job) is not None
-                spot = None if blocked else self.place(job, empty_only=True)
-                if spot is None:
+                placement = None if blocked else self.place(job, empty_only=True)
+                if placement is None:
                     break
-                yield from self._start(job, spot)
+                yield placement
+                assert job.active is not None, f"job {job.id} was yielded and not placed"
+                self._went_ahead(job, placement.gpus)
 
     def _handovers(self) -> Iterator[Placement]:
         """The jobs of a cluster: it decides where and when, so none of them waits for another."""
@@ -183,13 +183,15 @@ class Scan:
             assert job.active is not None, f"job {job.id} was yielded and not placed"
             ready.put_back(cls)
 
-    def place(self, job: Job, empty_only: bool = False) -> Spot | None:
+    def place(self, job: Job, empty_only: bool = False) -> Placement | None:
         """Where the job may start now; None if it can't."""
         need = self.state.need_of(job)
-        if not self._cpus_allow(job):
+        if need.cpus and not self._cpus_allow(job):
             return None
         if need.gpus == 0:
-            return Spot([])
+            return Placement(job.id, ())
+        if need.any_whole_gpu and not self.holds:
+            return self._on_any_whole_gpu(job)
         if need.learns:
             return self._scouting_spot(job, need, empty_only)
         # The cheap question first: in a long queue it is asked of every GPU in every turn.
@@ -208,10 +210,23 @@ class Scan:
         if len(open_gpus) > need.gpus:
             open_gpus = best(need, open_gpus)[: need.gpus]
         if need is job.need:
-            return Spot(open_gpus)
-        return Spot(open_gpus, ALONE if job.floor_mib == ALONE else need.mem_mib)
+            return _placed(job, open_gpus)
+        return _placed(job, open_gpus, ALONE if job.floor_mib == ALONE else need.mem_mib)
 
-    def _scouting_spot(self, job: Job, need: Need, empty_only: bool) -> Spot | None:
+    def _on_any_whole_gpu(self, job: Job) -> Placement | None:
+        """What the rest of `place` comes to for the usual job, for which it is asked most often."""
+        free = [
+            gpu
+            for gpu in self.state.gpus.values()
+            if not gpu.held_by and gpu.usable and not gpu.others
+        ]
+        if not free:
+            return None
+        # They are in the order of their numbers, and of equals this takes the first.
+        gpu = free[0] if len(free) == 1 else min(free, key=_memory_mib)
+        return Placement(job.id, (gpu.id,))
+
+    def _scouting_spot(self, job: Job, need: Need, empty_only: bool) -> Placement | None:
         """All of a GPU, or all that is left of one on which everybody's memory is known."""
         allowed = [
             gpu
@@ -220,7 +235,7 @@ class Scan:
         ]
         empty = [gpu for gpu in allowed if not gpu.held_by and not gpu.others]
         if len(empty) >= need.gpus:
-            return Spot(best(need, empty)[: need.gpus])
+            return _placed(job, best(need, empty)[: need.gpus])
         if empty_only:
             return None
         roomy = [gpu for gpu in allowed if self._has_room_to_scout(need, gpu)]
@@ -228,7 +243,7 @@ class Scan:
             return None
         roomy.sort(key=lambda gpu: (preference(need, gpu), -gpu.room_mib))
         chosen = roomy[: need.gpus]
-        return Spot(chosen, min(gpu.room_mib for gpu in chosen))
+        return _placed(job, chosen, min(gpu.room_mib for gpu in chosen))
 
     def _has_room_to_scout(self, need: Need, gpu: Gpu) -> bool:
         if gpu.memory_mib is None or gpu.room_mib < gpu.memory_mib // 2:
@@ -287,13 +302,13 @@ class Scan:
         if wants_cpus:
             self.cpus_held, self.cpus_held_for, self.cpus_from_ms = need.cpus, job.id, from_ms
 
-    def _went_ahead(self, job: Job, gpus: list[Gpu]) -> None:
+    def _went_ahead(self, job: Job, gpus: tuple[str, ...]) -> None:
         """What goes ahead beside a hold stays there, so the next has less room to do so."""
-        for gpu in gpus:
-            hold = self.holds.get(gpu.id)
+        for gpu_id in gpus:
+            hold = self.holds.get(gpu_id)
             if hold is not None and not self._ends_before(job, hold.from_ms):
-                staying = (*hold.staying, gpu.held_by[job.id])
-                self.holds[gpu.id] = replace(hold, staying=staying)
+                staying = (*hold.staying, self.state.gpus[gpu_id].held_by[job.id])
+                self.holds[gpu_id] = replace(hold, staying=staying)
 
     def _hold_allows(self, job: Job, gpu: Gpu) -> bool:
         hold = self.holds.get(gpu.id)
@@ -304,9 +319,9 @@ class Scan:
 
     def _cpus_allow(self, job: Job) -> bool:
         wanted = job.need.cpus
-        free = self.state.cpus - self.state.cpus_used
         if not wanted:
             return True
+        free = self.state.cpus - self.state.cpus_used
         if wanted > free:
             return False
         if self.cpus_held_for is None or self._ends_before(job, self.cpus_from_ms):
@@ -408,25 +423,16 @@ class Scan:
         return list({gpu.id: gpu for gpu in named.values() if gpu is not None}.values())
 
     def _gpu_has_room(self) -> bool:
-        """True if any GPU could take something more."""
-        for gpu in self.state.gpus.values():
+        """True if any GPU could take something more. There is never more room later in a pass."""
+        if self.roomy is None:
+            self.roomy = list(self.state.gpus.values())
+        while self.roomy:
+            gpu = self.roomy[-1]
             # Whoever has a GPU whole is alone there, so the first holder tells.
-            for holder in gpu.held_by.values():
-                if not holder.whole and gpu.usable:
-                    return True
-                break
-            else:
-                if gpu.usable:
-                    return True
+            if gpu.usable and not (gpu.held_by and next(iter(gpu.held_by.values())).whole):
+                return True
+            self.roomy.pop()
         return False
-
-    @contextmanager
-    def _lines(self) -> Iterator[_Lines]:
-        lines = _Lines(self.state)
-        try:
-            yield lines
-        finally:
-            lines.close()
 
 
 class _Lines:
@@ -438,6 +444,15 @@ class _Lines:
         self.waiting_for_scouts: list[JobClass] = []
         self._blocked = {True: 0, False: 0}
         self._next: dict[bool, JobClass | None] = {True: None, False: None}
+
+    def __enter__(self) -> _Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let every class stand in its line again."""
+        for cls in (*self._aside, *self.waiting_for_scouts, *self._next.values()):
+            if cls is not None:
+                self._ready.put_back(cls)
 
     def next_class(self, gpu_room: bool) -> JobClass | None:
         """The class whose head is first; None if nothing more can start."""
@@ -462,6 +477,14 @@ class _Lines:
                 self._next[is_gpu] = self._ready.pop_class(is_gpu)
         return self._next[is_gpu]
 
+    def go_on_with(self, cls: JobClass) -> None:
+        """A job of this class has started, and more of it may."""
+        is_gpu = bool(cls.need.gpus)
+        if self._next[is_gpu] is None and self._ready.is_still_first(cls):
+            self._next[is_gpu] = cls
+        else:
+            self._ready.put_back(cls)
+
     def set_aside(self, cls: JobClass) -> None:
         """Nothing of this class starts in this pass."""
         self._aside.append(cls)
@@ -471,12 +494,6 @@ class _Lines:
         """Nothing of this class starts in this pass, but where nobody else wants to be."""
         self._blocked[True] += 1
         self.waiting_for_scouts.append(cls)
-
-    def close(self) -> None:
-        """Let every class stand in its line again."""
-        for cls in (*self._aside, *self.waiting_for_scouts, *self._next.values()):
-            if cls is not None:
-                self._ready.put_back(cls)
 
 
 def _missing(state: State, requirement: Requirement) -> Iterable[int]:
@@ -561,7 +578,7 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
             use = state.use_percent(job.need) or 0
             return why.NeedsUse(use, scan._use_on(least), scan._most_use(), least.shown_as)
     # There is room, so somebody before it has a hold on it: see who, in the order of the queue.
-    with scan._lines() as lines:
+    with _Lines(state) as lines:
         while (cls := lines.next_class(True)) is not None:
             head = state.ready.head(cls)
             if head is None or head.order >= job.order:

@@ -20,8 +20,18 @@ from stoker.core.gates import Gate, Gates
 from stoker.core.learning import after_out_of_memory, after_run
 from stoker.core.model import (
     ALONE,
+    CANCELLED,
+    FAILED,
     FINAL,
+    HELD,
+    LOST,
     MOST_MPS_RETRIES,
+    RUNNING,
+    SKIPPED,
+    STOPPING,
+    SUBMITTED,
+    SUCCEEDED,
+    WAITING,
     Attempt,
     Cause,
     Exit,
@@ -38,33 +48,31 @@ from stoker.core.model import (
 )
 from stoker.core.order import ReadyQueue
 
-S = JobState
-
 LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
     {
-        (S.HELD, S.WAITING),
-        (S.HELD, S.CANCELLED),
-        (S.HELD, S.SKIPPED),
-        (S.WAITING, S.HELD),
-        (S.WAITING, S.SUBMITTED),
-        (S.WAITING, S.RUNNING),
-        (S.WAITING, S.CANCELLED),
-        (S.WAITING, S.SKIPPED),
-        (S.SUBMITTED, S.RUNNING),
-        (S.SUBMITTED, S.STOPPING),
-        (S.SUBMITTED, S.FAILED),
-        (S.SUBMITTED, S.CANCELLED),
-        (S.SUBMITTED, S.WAITING),
-        (S.RUNNING, S.STOPPING),
-        (S.RUNNING, S.SUCCEEDED),
-        (S.RUNNING, S.FAILED),
-        (S.RUNNING, S.CANCELLED),
-        (S.RUNNING, S.LOST),
-        (S.RUNNING, S.WAITING),
-        (S.STOPPING, S.CANCELLED),
-        (S.STOPPING, S.FAILED),
-        (S.STOPPING, S.SKIPPED),
-        (S.STOPPING, S.WAITING),
+        (HELD, WAITING),
+        (HELD, CANCELLED),
+        (HELD, SKIPPED),
+        (WAITING, HELD),
+        (WAITING, SUBMITTED),
+        (WAITING, RUNNING),
+        (WAITING, CANCELLED),
+        (WAITING, SKIPPED),
+        (SUBMITTED, RUNNING),
+        (SUBMITTED, STOPPING),
+        (SUBMITTED, FAILED),
+        (SUBMITTED, CANCELLED),
+        (SUBMITTED, WAITING),
+        (RUNNING, STOPPING),
+        (RUNNING, SUCCEEDED),
+        (RUNNING, FAILED),
+        (RUNNING, CANCELLED),
+        (RUNNING, LOST),
+        (RUNNING, WAITING),
+        (STOPPING, CANCELLED),
+        (STOPPING, FAILED),
+        (STOPPING, SKIPPED),
+        (STOPPING, WAITING),
     }
 )
 
@@ -220,7 +228,7 @@ class State:
         if job is None:
             return False
         if kind == Timer.READY:
-            waits = job.state is S.WAITING and not self.ready.has(job) and not self._awaits(job)
+            waits = job.state is WAITING and not self.ready.has(job) and not self._awaits(job)
             return waits and _ready_ms(job) == moment
         attempt = job.active
         if attempt is None or attempt.number != number:
@@ -287,6 +295,8 @@ class State:
 
     def take_doomed(self) -> list[ev.Event]:
         """The jobs whose requirement can no longer come true, as events still to be applied."""
+        if not self.doomed:
+            return []
         doomed, self.doomed = self.doomed, []
         skips: list[ev.Event] = []
         seen: set[int] = set()
@@ -392,7 +402,7 @@ class State:
                 self.gates.put_behind(job.id, requirement)
         if job.group is not None:
             self.group_of(job.group)
-        self.held_count += job.state is S.HELD
+        self.held_count += job.state is HELD
         attempt = job.active
         if attempt is None:
             self._settle(job)
@@ -408,7 +418,7 @@ class State:
 
     def _settle(self, job: Job) -> None:
         """Put a waiting job in line if nothing but room is missing, else set its timer."""
-        if job.state is not S.WAITING or self._awaits(job):
+        if job.state is not WAITING or self._awaits(job):
             return
         moment = _ready_ms(job)
         if moment > self.now_ms:
@@ -434,7 +444,9 @@ class State:
 
     def _settle_dependents(self, job: Job) -> None:
         """The cluster has got a job, or has it no longer: others may have to wait elsewhere."""
-        for dependent_id in self._dependents.get(job.id, ()) if job.terms.executor else ():
+        if not job.terms.executor:
+            return
+        for dependent_id in self._dependents.get(job.id, ()):
             dependent = self.jobs.get(dependent_id)
             if dependent is not None and dependent.active is None:
                 self.ready.discard(dependent)
@@ -470,10 +482,11 @@ class State:
             self.group_of(job.group).running += 1
 
     def _vacate(self, job: Job, attempt: Attempt) -> None:
-        del self.active[job.id]
+        job_id = job.id
+        del self.active[job_id]
         for gpu_id in attempt.gpus:
             gpu = self.gpus[gpu_id]
-            del gpu.held_by[job.id]
+            del gpu.held_by[job_id]
             if gpu.removing and not gpu.held_by and not gpu.maker:
                 del self.gpus[gpu_id]
                 self._gpus_changed()
@@ -484,15 +497,19 @@ class State:
         if job.group is not None:
             self.group_of(job.group).running -= 1
             self.ready.unpark(job.group)
-        self.to_start.pop(job.id, None)
-        self.to_warn.pop(job.id, None)
-        self.stopping.pop(job.id, None)
+        for index in (self.to_start, self.to_warn, self.stopping):
+            if index:
+                index.pop(job_id, None)
 
     def _move(self, job: Job, target: JobState) -> None:
-        assert (job.state, target) in LEGAL, f"job {job.id}: {job.state} -> {target}"
-        if job.state is S.WAITING:
+        before = job.state
+        assert (before, target) in LEGAL, f"job {job.id}: {before} -> {target}"
+        if before is WAITING:
             self.ready.discard(job)
-        self.held_count += (target is S.HELD) - (job.state is S.HELD)
+        elif before is HELD:
+            self.held_count -= 1
+        if target is HELD:
+            self.held_count += 1
         job.state = target
         self.change.touched[job.id] = None
 
@@ -512,25 +529,27 @@ class State:
     def _finish(self, job: Job, attempt: Attempt | None, outcome: Outcome, at_ms: int) -> None:
         """The job is final: it leaves memory, and those that wait for it are told."""
         self._move(job, outcome.state)
-        del self.jobs[job.id]
-        self.change.touched.pop(job.id, None)
-        self.change.started.pop(job.id, None)
-        self.change.ended.append(Ended(job, attempt, outcome, at_ms, True))
+        job_id, change = job.id, self.change
+        del self.jobs[job_id]
+        change.touched.pop(job_id, None)
+        change.started.pop(job_id, None)
+        change.ended.append(Ended(job, attempt, outcome, at_ms, True))
         for requirement in job.requires or ():
-            self.gates.leave(job.id, requirement)
-        for dependent_id in self._dependents.pop(job.id, ()):
-            dependent = self.jobs.get(dependent_id)
-            if dependent is not None:
-                self._requirement_ended(dependent, job.id, outcome.state)
-        for requirement, gate in self.gates.ended(job.id):
-            self._gate_moved(requirement, gate, job.id, outcome.state)
+            self.gates.leave(job_id, requirement)
+        if job_id in self._dependents:
+            for dependent_id in self._dependents.pop(job_id):
+                dependent = self.jobs.get(dependent_id)
+                if dependent is not None:
+                    self._requirement_ended(dependent, job_id, outcome.state)
+        for requirement, gate in self.gates.ended(job_id):
+            self._gate_moved(requirement, gate, job_id, outcome.state)
 
     def _requirement_ended(self, job: Job, required_id: int, ended_as: JobState) -> None:
         left: list[Requirement] = []
         for requirement in job.requires or ():
             if requirement.job_id != required_id or requirement.last_id is not None:
                 left.append(requirement)
-            elif requirement.must_succeed and ended_as is not S.SUCCEEDED:
+            elif requirement.must_succeed and ended_as is not SUCCEEDED:
                 left.append(requirement)
                 self.doomed.append((job.id, required_id, ended_as))
         job.requires = tuple(left) or None
@@ -541,7 +560,7 @@ class State:
         self, requirement: Requirement, gate: Gate, ended_id: int, ended_as: JobState
     ) -> None:
         """One of those for whom a gate is shut has ended: it may have been the last."""
-        if requirement.must_succeed and ended_as is not S.SUCCEEDED:
+        if requirement.must_succeed and ended_as is not SUCCEEDED:
             self.doomed += [(job_id, ended_id, ended_as) for job_id in gate.behind]
             gate.behind.clear()  # They are skipped in this very turn.
         if gate.missing:
@@ -553,17 +572,21 @@ class State:
             self._settle(job)
 
     def _end_attempt(self, job: Job, attempt: Attempt, outcome: Outcome, at_ms: int) -> None:
+        succeeded = outcome.state is SUCCEEDED
         next_try = None
-        if outcome.cause is Cause.OUT_OF_MEMORY:
+        if not succeeded and outcome.cause is Cause.OUT_OF_MEMORY:
             next_try = after_out_of_memory(self, job, attempt)
-        elif outcome.state is S.SUCCEEDED or attempt.settled:
+        elif succeeded or attempt.settled:
             self._learn(after_run(self.profiles.get(job.need.kind or ""), job, attempt, at_ms))
         self._vacate(job, attempt)
         job.active = None
+        if succeeded:
+            self._finish(job, attempt, outcome, at_ms)
+            return
         if next_try is not None:
             # Not its fault, so it costs no retry; and what was wrong is mended, so nothing is
             # gained by waiting.
-            self._move(job, S.WAITING)
+            self._move(job, WAITING)
             job.ooms += 1
             job.floor_mib = next_try.floor_mib
             self._learn(next_try.profile)
@@ -576,12 +599,12 @@ class State:
         if outcome.cause is Cause.MPS_FAULT and job.mps_faults < MOST_MPS_RETRIES:
             # Most likely a neighbour's fault. One that takes its server down again and again is
             # not let do so for ever.
-            self._move(job, S.WAITING)
+            self._move(job, WAITING)
             job.mps_faults += 1
             self.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
             self._settle(job)
             return
-        may_retry = outcome.state in (S.FAILED, S.LOST) and job.failures < job.terms.retries
+        may_retry = outcome.state in (FAILED, LOST) and job.failures < job.terms.retries
         if not may_retry:
             self._finish(job, attempt, outcome, at_ms)
             return
@@ -592,7 +615,7 @@ class State:
         self, job: Job, attempt: Attempt, outcome: Outcome, at_ms: int, times: int
     ) -> None:
         """Another attempt follows, the later the more often it went wrong."""
-        self._move(job, S.WAITING)
+        self._move(job, WAITING)
         job.backoff_until_ms = self.now_ms + backoff_ms(times)
         self.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
         self._settle_dependents(job)
@@ -615,7 +638,7 @@ class State:
             e.terms,
             e.priority,
             e.group,
-            S.HELD if e.held else S.WAITING,
+            HELD if e.held else WAITING,
             e.not_before_ms,
             requires=e.requires or None,
         )
@@ -637,11 +660,11 @@ class State:
         self._index(job)
 
     def _job_held(self, e: ev.JobHeld) -> None:
-        self._move(self._queued(e.job_id), S.HELD)
+        self._move(self._queued(e.job_id), HELD)
 
     def _job_released(self, e: ev.JobReleased) -> None:
         job = self._queued(e.job_id)
-        self._move(job, S.WAITING)
+        self._move(job, WAITING)
         self._settle(job)
 
     def _job_edited(self, e: ev.JobEdited) -> None:
@@ -658,11 +681,11 @@ class State:
         self._settle(job)
 
     def _job_cancelled(self, e: ev.JobCancelled) -> None:
-        self._finish(self._queued(e.job_id), None, Outcome(S.CANCELLED, e.cause), e.at_ms)
+        self._finish(self._queued(e.job_id), None, Outcome(CANCELLED, e.cause), e.at_ms)
 
     def _job_skipped(self, e: ev.JobSkipped) -> None:
         detail = f"{e.requirement} {e.requirement_state}"
-        outcome = Outcome(S.SKIPPED, Cause.REQUIREMENT, detail=detail)
+        outcome = Outcome(SKIPPED, Cause.REQUIREMENT, detail=detail)
         self._finish(self._queued(e.job_id), None, outcome, e.at_ms)
 
     def _jobs_removed(self, e: ev.JobsRemoved) -> None:
@@ -673,7 +696,7 @@ class State:
     def _attempt_placed(self, e: ev.AttemptPlaced) -> None:
         job = self._queued(e.job_id)
         assert e.attempt == job.attempt + 1, f"job {e.job_id}: attempt {e.attempt}"
-        self._move(job, S.SUBMITTED if job.terms.executor else S.RUNNING)
+        self._move(job, SUBMITTED if job.terms.executor else RUNNING)
         job.attempt = e.attempt
         job.backoff_until_ms = None
         job.active = Attempt(e.attempt, e.gpus, e.at_ms, mem_mib=e.mem_mib)
@@ -701,24 +724,24 @@ class State:
             self.change.touched[job.id] = None
         else:
             self.change.started[job.id] = None
-        if job.state is S.SUBMITTED:
-            self._move(job, S.RUNNING)
+        if job.state is SUBMITTED:
+            self._move(job, RUNNING)
         self._set_attempt_timers(job)
         self._settle_dependents(job)
 
     def _attempt_not_started(self, e: ev.AttemptNotStarted) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
-        outcome = Outcome(S.FAILED, e.cause, detail=e.why)
+        outcome = Outcome(FAILED, e.cause, detail=e.why)
         if attempt.stop is not None and attempt.stop.cause is not Cause.TIME_LIMIT:
             outcome = judged(job, attempt.stop, None)
         elif e.cause is Cause.TERMINAL_GONE:
-            outcome = Outcome(S.CANCELLED, e.cause, detail=e.why)
+            outcome = Outcome(CANCELLED, e.cause, detail=e.why)
         self._end_attempt(job, attempt, outcome, e.at_ms)
 
     def _attempt_exited(self, e: ev.AttemptExited) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
         outcome = judged(job, attempt.stop, e.exit)
-        if outcome.cause is Cause.EXIT and outcome.state is S.FAILED:
+        if outcome.state is FAILED and outcome.cause is Cause.EXIT:
             if e.gpu_lost:
                 outcome = replace(outcome, cause=Cause.GPU_LOST)
             elif e.mps_fault:
@@ -732,7 +755,7 @@ class State:
         if attempt.stop is not None:
             outcome = judged(job, attempt.stop, e.exit)
         else:
-            state = S.CANCELLED if e.cause is Cause.CANCELLED else S.FAILED
+            state = CANCELLED if e.cause is Cause.CANCELLED else FAILED
             outcome = Outcome(state, e.cause, e.exit, e.why)
         self._end_attempt(job, attempt, outcome, e.at_ms)
 
@@ -743,13 +766,13 @@ class State:
             return
         self._vacate(job, attempt)
         job.active = None
-        outcome = Outcome(S.FAILED, e.cause, detail=e.why)
+        outcome = Outcome(FAILED, e.cause, detail=e.why)
         # It is not the job's fault, so it does not count against its retries.
         self._queue_again(job, attempt, outcome, e.at_ms, job.attempt - job.failures)
 
     def _attempt_vanished(self, e: ev.AttemptVanished) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
-        outcome = Outcome(S.LOST, Cause.NO_TRACE, detail=e.why)
+        outcome = Outcome(LOST, Cause.NO_TRACE, detail=e.why)
         if attempt.stop is not None:
             # It was being stopped and it is gone: that is what was asked for.
             outcome = judged(job, attempt.stop, None)
@@ -763,7 +786,7 @@ class State:
                 attempt.stop.cause = e.cause
                 self.change.touched[job.id] = None
             return
-        self._move(job, S.STOPPING)
+        self._move(job, STOPPING)
         attempt.stop = Stop(e.cause, e.at_ms)
         self.stopping[job.id] = None
         self.to_warn.pop(job.id, None)
@@ -925,17 +948,20 @@ def _ready_ms(job: Job) -> int:
     return max(job.not_before_ms or 0, job.backoff_until_ms or 0)
 
 
+_DONE = Outcome(SUCCEEDED, Cause.EXIT, Exit(code=0))
+
+
 def judged(job: Job, stop: Stop | None, how: Exit | None) -> Outcome:
     """What an ended attempt amounts to. The exit code is never invented: it may be unknown."""
     if stop is not None and stop.cause is Cause.REQUIREMENT:
         unmet = [r.job_id for r in job.requires or () if r.must_succeed]
-        return Outcome(S.SKIPPED, stop.cause, how, str(unmet[0]) if unmet else "")
+        return Outcome(SKIPPED, stop.cause, how, str(unmet[0]) if unmet else "")
     if stop is not None:
         failed = stop.cause in (Cause.TIME_LIMIT, Cause.GPU_LOST)
-        state = S.FAILED if failed else S.CANCELLED
+        state = FAILED if failed else CANCELLED
         return Outcome(state, stop.cause, how)
     assert how is not None
-    return Outcome(S.SUCCEEDED if how.ok else S.FAILED, Cause.EXIT, how)
+    return _DONE if how.ok else Outcome(FAILED, Cause.EXIT, how)
 
 
 _APPLY: dict[type[Any], Callable[[State, Any], None]] = {

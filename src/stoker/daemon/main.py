@@ -38,7 +38,7 @@ from stoker.daemon.watchers import Watchers
 from stoker.engine import Answer, Decided, Engine
 from stoker.errors import AlreadyRunning, StokerError
 from stoker.executors.adoption import Past
-from stoker.executors.attempt_dir import delete_files, log_found
+from stoker.executors.attempt_dir import delete_files, log_found, spread_folders
 from stoker.executors.keeper import ledger_path
 from stoker.executors.ledger import LedgerWriter
 from stoker.executors.local import Grant, LocalExecutor
@@ -72,6 +72,7 @@ class Daemon:
         self.home = home
         self._lock = take_lock(home.lock)
         make_private(home.attempts)
+        spread_folders(home.attempts)
         ledgers = Path(home.root, "ledgers")
         make_private(str(ledgers))
         self.store = SqliteStore(Path(home.database))

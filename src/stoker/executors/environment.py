@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import pwd
+import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from stoker.core.commands import Start, StartAttached
 from stoker.core.model import Launch
 
 MARKER = "STOKER_ATTEMPT_ID"
 EncodedEnv = dict[bytes, bytes]
+_PLACES_KEPT = 256
+_ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 # What runs for MPS, and is no job, has this with the name of our instance. A job that uses MPS has
 # it too, as 1: what is submitted from there is not to have what was its own.
 MPS_MARKER = "STOKER_MPS"
@@ -38,30 +42,62 @@ def additions(launch: Launch, start: Start | StartAttached, instance: str) -> di
         "PWD": launch.cwd,
         "CUDA_VISIBLE_DEVICES": ids,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "STOKER_JOB_ID": str(start.job_id),
-        "STOKER_ATTEMPT": str(start.attempt),
         "STOKER_GPUS": ",".join(start.labels or start.gpus),
-        MARKER: marker(instance, start.job_id, start.attempt),
+        **_own(start, instance),
     }
     if start.maker == "amd":
         env["ROCR_VISIBLE_DEVICES"] = ids
     return env
 
 
+def _own(start: Start | StartAttached, instance: str) -> dict[str, str]:
+    """What no other attempt has."""
+    return {
+        "STOKER_JOB_ID": str(start.job_id),
+        "STOKER_ATTEMPT": str(start.attempt),
+        MARKER: marker(instance, start.job_id, start.attempt),
+    }
+
+
 class Encoder:
-    """Encodes environments for the system; that of a submission, which many jobs share, once."""
+    """Encodes environments for the system; what many attempts have in common once."""
 
-    def __init__(self) -> None:
-        self._shared: Mapping[str, str] = {}
-        self._encoded: dict[bytes, bytes] = {}
+    def __init__(self, instance: str) -> None:
+        self._instance = instance
+        self._submitted: Mapping[str, str] = {}
+        self._shared: EncodedEnv = {}
+        self._placed: dict[tuple[str, tuple[str, ...], tuple[str, ...], str], EncodedEnv] = {}
 
-    def encoded(self, shared: Mapping[str, str], additions: Mapping[str, str]) -> EncodedEnv:
-        """Both together."""
-        if self._shared is not shared:
-            self._encoded = {os.fsencode(name): os.fsencode(shared[name]) for name in shared}
-            self._shared = shared
-        own = {os.fsencode(name): os.fsencode(additions[name]) for name in additions}
-        return self._encoded | own
+    def encoded(
+        self, launch: Launch, start: Start | StartAttached, more: Mapping[str, str]
+    ) -> EncodedEnv:
+        """What `environment` says, and more."""
+        if self._submitted is not launch.env:
+            self._shared = _encoded(launch.env)
+            self._submitted = launch.env
+            self._placed.clear()
+        if launch.extra_env or more:
+            return (
+                self._shared | _encoded(additions(launch, start, self._instance)) | _encoded(more)
+            )
+        # Those that start one after the other differ by their number and little else.
+        place = (launch.cwd, start.gpus, start.labels, start.maker)
+        base = self._placed.get(place)
+        if base is None:
+            if len(self._placed) >= _PLACES_KEPT:
+                self._placed.clear()
+            base = self._shared | _encoded(additions(launch, start, self._instance))
+            self._placed[place] = base
+        return base | _encoded(_own(start, self._instance))
+
+
+def _encoded(env: Mapping[str, str]) -> EncodedEnv:
+    return {_encoded_name(name): value.encode(_ENCODING, _ERRORS) for name, value in env.items()}
+
+
+@lru_cache(maxsize=4096)
+def _encoded_name(name: str) -> bytes:
+    return name.encode(_ENCODING, _ERRORS)
 
 
 def command_line(launch: Launch, gpus: Sequence[str], *, gpu_arg: bool = True) -> list[str]:

@@ -1,15 +1,17 @@
 """The ledger of a daemon's children: which pid is which attempt, and how it ended.
 
-Lines are only ever appended. An `intent` stands there before its process is made and a `pid` after,
-so at most one intent, the last, has no pid when the daemon is killed: the process, if there is
-one, is then the one unknown child. The keeper, which inherits the children of a dead daemon,
-writes `settled` when it has sorted that out. An `exit` stands there before its zombie is reaped.
+Lines are only ever appended. An `intent` stands there before its process is made and a `pid` before
+the next one is, so at most one intent, the last, has no pid when the daemon is killed: the process,
+if there is one, is then the one unknown child. The keeper, which inherits the children of a dead
+daemon, writes `settled` when it has sorted that out. An `exit` stands there before its zombie is
+reaped.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,31 +54,42 @@ class LedgerWriter:
 
     def intend(self, key: Key) -> None:
         """A process for this attempt is about to be made."""
-        self._pay()
-        self._append(f"intent {key[0]} {key[1]}\n")
+        self._append_after_owed(f"intent {key[0]} {key[1]}\n")
 
     def record(self, key: Key, process: ProcessId) -> None:
         """The process for this attempt has been made."""
+        self.record_soon(key, process)
+        self.pay()
+
+    def record_soon(self, key: Key, process: ProcessId) -> None:
+        """The same, written with the next intent or by `pay`. Until then its intent is open."""
         self._live[key] = process
-        line = f"pid {key[0]} {key[1]} {process.pid} {process.start_time}\n"
-        try:
-            self._append(line)
-        except OSError:
-            # With the disk full the open intent stands for it, and the keeper would find it. No
-            # other process is made before it is written.
-            self._owed.append(line)
+        self._owed.append(f"pid {key[0]} {key[1]} {process.pid} {process.start_time}\n")
+
+    def pay(self) -> None:
+        """Write the pids that are not written yet."""
+        if self._owed:
+            try:
+                self._append_after_owed("")
+            except OSError:
+                # With the disk full the open intent stands for it, and the keeper would find it.
+                # No other process is made before it is written.
+                pass
 
     def ended(self, key: Key, how: Exit, at_ms: int) -> None:
         """The main process of this attempt has ended so, and is about to be reaped."""
-        number = f"exited {how.code}" if how.signal is None else f"signalled {how.signal}"
-        line = f"exit {key[0]} {key[1]} {number} {at_ms}\n"
-        self._append(line)
-        self._ended[key] = line
+        self.all_ended([(key, how)], at_ms)
+
+    def all_ended(self, ends: Sequence[tuple[Key, Exit]], at_ms: int) -> None:
+        """The same of several."""
+        lines = [_exit_line(key, how, at_ms) for key, how in ends]
+        self._append("".join(lines))
+        for (key, _), line in zip(ends, lines, strict=True):
+            self._ended[key] = line
 
     def withdraw(self) -> None:
         """No process was made for the last intent."""
-        self._pay()
-        self._append("none\n")
+        self._append_after_owed("none\n")
 
     def settle(self) -> None:
         """The daemon is dead, and its last intent has been sorted out."""
@@ -93,11 +106,11 @@ class LedgerWriter:
         """Write no more."""
         os.close(self._fd)
 
-    def _pay(self) -> None:
-        """Write the pids for which there was no room."""
-        while self._owed:
-            self._append(self._owed[0])
-            self._owed.pop(0)
+    def _append_after_owed(self, line: str) -> None:
+        if self._owed:
+            line = "".join([*self._owed, line])
+        self._append(line)
+        self._owed.clear()
 
     def _open(self, fresh: bool) -> None:
         flags = os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
@@ -109,9 +122,9 @@ class LedgerWriter:
             keeper = self._keeper or ProcessId(0, 0)
             self._append(f"ledger {boot_id()} {keeper.pid} {keeper.start_time}\n")
 
-    def _append(self, line: str) -> None:
-        """All of the line, or (raising OSError) nothing that counts."""
-        data = line.encode("ascii")
+    def _append(self, lines: str) -> None:
+        """All of the lines; or (raising OSError) some, and nothing of the one after these."""
+        data = lines.encode("ascii")
         if self._torn:
             data = _TORN + data
         written = os.write(self._fd, data)
@@ -131,10 +144,10 @@ class LedgerWriter:
         except OSError:
             return  # With the disk full the long one does as well.
         for key, process in self._live.items():
-            short.record(key, process)
+            short.record_soon(key, process)
         short._owed += self._ended.values()
         try:
-            short._pay()
+            short._append_after_owed("")
         except OSError:
             short.close()
             return
@@ -142,6 +155,11 @@ class LedgerWriter:
         os.close(self._fd)
         self._fd, self._size, self._torn = short._fd, short._size, short._torn
         self._rewrite_at = _REWRITE_AT_BYTES
+
+
+def _exit_line(key: Key, how: Exit, at_ms: int) -> str:
+    number = f"exited {how.code}" if how.signal is None else f"signalled {how.signal}"
+    return f"exit {key[0]} {key[1]} {number} {at_ms}\n"
 
 
 def read_ledger(path: Path) -> Entries:

@@ -30,11 +30,9 @@ from stoker.executors.attempt_dir import (
 from stoker.executors.environment import (
     MARKER,
     Encoder,
-    additions,
     command_line,
     environment,
     marker,
-    variable,
 )
 from stoker.executors.ledger import Key, LedgerWriter
 from stoker.executors.mps import CantStart, NotYet
@@ -51,7 +49,7 @@ from stoker.executors.processes import (
     ticks_since_boot,
 )
 from stoker.executors.running import Running
-from stoker.executors.spawn import CouldNotStart, Spawner, output_of
+from stoker.executors.spawn import CouldNotStart, Spawner
 
 _LOOK_AGAIN_MS = 30
 _WRITE_AGAIN_MS = 500
@@ -92,7 +90,7 @@ class LocalExecutor:
         self._grant = grant
         self._spawner = Spawner()
         self._ownership = Ownership(instance)
-        self._encoder = Encoder()
+        self._encoder = Encoder(instance)
         self._epoll = select.epoll()
         self._mps = mps
         if mps is not None:
@@ -193,21 +191,27 @@ class LocalExecutor:
         self._now_ms = now_ms
         if self._mps is not None:
             self._mps.begin_turn()
-        for command in commands:
-            key = (command.job_id, command.attempt)
-            match command:
-                case cmd.Start():
-                    if not self._is_known(key):
-                        self._start(command, launch_of(command.job_id))
-                case cmd.StartAttached():
-                    if not self._is_known(key):
-                        self._offer(command, launch_of(command.job_id))
-                case cmd.Terminate(force=force):
-                    self._terminate(key, force)
-                case cmd.Warn(signal=number):
-                    self._warn(key, number)
+        try:
+            for command in commands:
+                self._obey(command, launch_of)
+        finally:
+            self._ledger.pay()
         if self._mps is not None:
             self._mps.end_turn(self._clients(), now_ms)
+
+    def _obey(self, command: cmd.Command, launch_of: Callable[[int], Launch]) -> None:
+        key = (command.job_id, command.attempt)
+        match command:
+            case cmd.Start():
+                if not self._is_known(key):
+                    self._start(command, launch_of(command.job_id))
+            case cmd.StartAttached():
+                if not self._is_known(key):
+                    self._offer(command, launch_of(command.job_id))
+            case cmd.Terminate(force=force):
+                self._terminate(key, force)
+            case cmd.Warn(signal=number):
+                self._warn(key, number)
 
     def _clients(self) -> list[Client | None]:
         return [running.mps for running in self._running.values()]
@@ -220,18 +224,18 @@ class LocalExecutor:
     def _start(self, command: cmd.Start, launch: Launch) -> None:
         key = (command.job_id, command.attempt)
         try:
-            own = additions(launch, command, self._instance)
-            client = None
+            client: Client | None = None
+            variables: dict[str, str] = {}
             if command.mps is not None:
-                client = self._client(command, own)
+                client = self._client(command, variables)
                 if client is None:
                     return
-            env = self._encoder.encoded(launch.env, own)
+            env = self._encoder.encoded(launch, command, variables)
             words = command_line(launch, command.labels or command.gpus)
-            output = output_of(launch, log_text(self._root, *key), command.attempt)
+            log = log_text(self._root, *key)
             self._ledger.intend(key)
             ticks_before = ticks_since_boot()
-            pid = self._spawner.spawn(words, launch.cwd, env, variable(launch, "PATH"), output)
+            pid = self._spawner.spawn(words, env, launch, log, command.attempt)
         except (CouldNotStart, OSError, ValueError) as error:
             # ValueError: a path or word that the system's encoding can't express.
             self._withdraw()
@@ -239,7 +243,7 @@ class LocalExecutor:
             self._tell(ev.AttemptNotStarted(self._now_ms, *key, why))
             return
         process = identify_child(pid, ticks_before)
-        self._ledger.record(key, process)
+        self._ledger.record_soon(key, process)
         self._tell(ev.AttemptStarted(self._now_ms, *key, pid))
         self._watch(key, process, True, True, command.grace_ms, client)
 
@@ -385,11 +389,14 @@ class LocalExecutor:
     def observe(self, now_ms: int) -> list[ev.Fact]:
         """See ports.Executor."""
         self._now_ms = now_ms
+        ended = []
         for fd, _ in self._epoll.poll(0):
             if fd in self._by_fd:
-                self._main_ended(self._by_fd[fd])
+                ended.append(self._by_fd[fd])
             else:
                 self._hear_of_mps()
+        if ended:
+            self._mains_ended(ended)
         if self._again_at:
             for key in [key for key, moment in self._again_at.items() if moment <= now_ms]:
                 self._look(self._running[key])
@@ -470,28 +477,35 @@ class LocalExecutor:
         self._by_fd[pidfd] = running
         self._epoll.register(pidfd, select.EPOLLIN)
 
-    def _main_ended(self, running: Running) -> None:
-        """The main process is a zombie, or gone: learn how it ended."""
-        if running.exit is None and not running.main_gone:
-            if running.ours:
-                self._learn_as_parent(running)
-            else:
-                self._learn_from_parent(running)
-        if running.main_gone:
-            self._finish_if_alone(running)
+    def _mains_ended(self, ended: Sequence[Running]) -> None:
+        """These main processes are zombies, or gone: learn how they ended."""
+        to_reap = []
+        for running in ended:
+            if running.exit is None and not running.main_gone:
+                if running.ours:
+                    to_reap.append(running)
+                else:
+                    self._learn_from_parent(running)
+        if to_reap:
+            self._learn_as_parent(to_reap)
+        for running in ended:
+            if running.main_gone:
+                self._finish_if_alone(running)
 
-    def _learn_as_parent(self, running: Running) -> None:
-        seen = os.waitid(os.P_PIDFD, running.pidfd, os.WEXITED | os.WNOWAIT)
-        assert seen is not None
-        how = exit_of_status(seen.si_code, seen.si_status)
+    def _learn_as_parent(self, zombies: Sequence[Running]) -> None:
+        seen = [os.waitid(os.P_PIDFD, z.pidfd, os.WEXITED | os.WNOWAIT) for z in zombies]
+        ends = [exit_of_status(one.si_code, one.si_status) for one in seen if one is not None]
         try:
-            self._ledger.ended(running.key, how, self._now_ms)
+            keys = [zombie.key for zombie in zombies]
+            self._ledger.all_ended(list(zip(keys, ends, strict=True)), self._now_ms)
         except OSError:
-            # The disk is full, say. The zombie keeps the truth until it can be written.
-            self._look_again(running, _WRITE_AGAIN_MS)
+            # The disk is full, say. The zombies keep the truth until it can be written.
+            for zombie in zombies:
+                self._look_again(zombie, _WRITE_AGAIN_MS)
             return
-        os.waitid(os.P_PIDFD, running.pidfd, os.WEXITED)
-        self._main_is_gone(running, how)
+        for zombie, how in zip(zombies, ends, strict=True):
+            os.waitid(os.P_PIDFD, zombie.pidfd, os.WEXITED)
+            self._main_is_gone(zombie, how)
 
     def _learn_from_parent(self, running: Running) -> None:
         """Its keeper or client writes how it ended, then reaps it."""
@@ -521,7 +535,7 @@ class LocalExecutor:
     def _look(self, running: Running) -> None:
         del self._again_at[running.key]
         if running.main_gone or self._ended(running):
-            self._main_ended(running)
+            self._mains_ended([running])
 
     def _finish_if_alone(self, running: Running) -> None:
         """The attempt is over when its last process is gone.

@@ -16,7 +16,7 @@ class Router:
     def __init__(self, executors: Mapping[str, Executor]) -> None:
         assert "" in executors, "this machine is an executor too"
         self._executors = dict(executors)
-        self._told_by: dict[int, str] = {}  # the identity of each fact that is not settled
+        self._told: dict[str, list[ev.Fact]] = {}  # by whom, the facts that are not settled
 
     def adopt(self, active: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""
@@ -40,17 +40,22 @@ class Router:
     def observe(self, now_ms: int) -> list[ev.Fact]:
         """See ports.Executor."""
         facts: list[ev.Fact] = []
-        self._told_by.clear()
+        self._told.clear()
         for name, executor in self._executors.items():
             told = executor.observe(now_ms)
-            self._told_by.update((id(fact), name) for fact in told)
-            facts += told
+            if told:
+                self._told[name] = told
+                facts += told
         return facts
 
     def settled(self, facts: Sequence[ev.Fact]) -> None:
         """See ports.Executor."""
-        for name, executor in self._executors.items():
-            executor.settled([fact for fact in facts if self._told_by.get(id(fact)) == name])
+        if len(facts) < sum(map(len, self._told.values())):
+            ids = {id(fact) for fact in facts}
+            for name, told in self._told.items():
+                self._told[name] = [fact for fact in told if id(fact) in ids]
+        for name, told in self._told.items():
+            self._executors[name].settled(told)
 
     def next_wakeup_ms(self) -> int | None:
         """See ports.Executor."""

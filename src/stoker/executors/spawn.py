@@ -10,10 +10,10 @@ import errno
 import os
 import shutil
 import signal
-from dataclasses import dataclass
 
 from stoker.core.model import Launch
-from stoker.executors.environment import EncodedEnv
+from stoker.executors.attempt_dir import make_folder
+from stoker.executors.environment import EncodedEnv, variable
 
 _MOST_CACHED_PROGRAMS = 1000
 _OUTPUT = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
@@ -21,24 +21,6 @@ _OUTPUT = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
 
 class CouldNotStart(Exception):
     """No process was made; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """Where the attempt's output goes."""
-
-    log: str  # ours, unless `out` is set
-    out: str | None = None  # the user's
-    err: str | None = None  # the user's; None: with the rest
-    append: bool = False
-
-
-def output_of(launch: Launch, log: str, attempt: int) -> Output:
-    """The user's files, or the attempt's log.
-
-    A file that the user names is written anew by the first attempt and gone on with by the next.
-    """
-    return Output(log, launch.out, launch.err, append=attempt > 1)
 
 
 class Spawner:
@@ -62,41 +44,34 @@ class Spawner:
         os.close(self._no_input)
 
     def spawn(
-        self, words: list[str], cwd: str, env: EncodedEnv, search: str | None, output: Output
+        self, words: list[str], env: EncodedEnv, launch: Launch, log: str, attempt: int
     ) -> int:
         """The pid of the new process, which leads its own session.
 
-        `search` is where programs are looked for: the PATH of the job.
+        Its output goes to the log, or to the files that the user named: these are written anew by
+        the first attempt, and gone on with by the next.
         """
         try:
-            os.chdir(cwd)
+            os.chdir(launch.cwd)
         except OSError as error:
-            raise CouldNotStart(f"{cwd}: {os.strerror(error.errno or 0)}") from None
-        try:
-            return self._spawn_here(words, env, search, output)
-        finally:
-            os.fchdir(self._home)
-
-    def _spawn_here(
-        self, words: list[str], env: EncodedEnv, search: str | None, output: Output
-    ) -> int:
+            raise CouldNotStart(f"{launch.cwd}: {os.strerror(error.errno or 0)}") from None
         opened: list[int] = []
         try:
-            if output.out is None:
-                out = _open_log(output.log, opened)
+            if launch.out is None:
+                out = _open_log(log, opened)
             else:
-                out = _open(output.out, output.append, opened)
-            err = out if output.err is None else _open(output.err, output.append, opened)
+                out = _open(launch.out, attempt > 1, opened)
+            err = out if launch.err is None else _open(launch.err, attempt > 1, opened)
             actions = [
                 (os.POSIX_SPAWN_DUP2, self._no_input, 0),
                 (os.POSIX_SPAWN_DUP2, out, 1),
                 (os.POSIX_SPAWN_DUP2, err, 2),
             ]
-            program = self._program(words[0], os.defpath if search is None else search)
-            return self._posix_spawn(program, words, env, actions)
+            return self._posix_spawn(self._program(words[0], launch), words, env, actions)
         finally:
             for fd in opened:
                 os.close(fd)
+            os.fchdir(self._home)
 
     def _posix_spawn(
         self,
@@ -124,9 +99,12 @@ class Spawner:
         except ValueError as error:
             raise CouldNotStart(str(error)) from None
 
-    def _program(self, word: str, search: str) -> str:
+    def _program(self, word: str, launch: Launch) -> str:
         if "/" in word:
             return word
+        search = variable(launch, "PATH")
+        if search is None:
+            search = os.defpath
         known = self._programs.get((word, search))
         if known is None:
             known = shutil.which(word, path=search)
@@ -144,7 +122,7 @@ def _open_log(path: str, opened: list[int]) -> int:
             fd = os.open(path, _OUTPUT | os.O_TRUNC, 0o600)
         except FileNotFoundError:
             # The first job in its folder.
-            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            make_folder(os.path.dirname(path))
             fd = os.open(path, _OUTPUT | os.O_TRUNC, 0o600)
     except OSError as error:
         raise CouldNotStart(f"{path}: {os.strerror(error.errno or 0)}") from None

@@ -12,7 +12,6 @@ import sqlite3
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +20,31 @@ import msgspec
 from stoker.core.events import JobSubmitted
 from stoker.core.model import (
     FINAL,
-    Attempt,
-    Cause,
-    Gpu,
     Group,
     Job,
     JobState,
     Launch,
     Need,
-    Outcome,
     Profile,
-    Requirement,
-    Stop,
     Terms,
-    Warning,
 )
-from stoker.core.state import Change, Ended, State
+from stoker.core.state import Change, State
 from stoker.ports import StoreFailed
 from stoker.store.database import open_database
 from stoker.store.named_sql import queries
+from stoker.store.rows import (
+    attempt_from,
+    ended_rows,
+    gpu_from,
+    requirements_body,
+    requirements_from,
+    standing_rows,
+)
 from stoker.store.views import need_from
 
 _NO_LAUNCH = Launch()
 _LAUNCHES_KEPT = 64  # Jobs that start one after the other are often alike.
+_LAUNCHES_AHEAD = 50
 # Rows are made with `_value_`, which is `value` without the call that this is in an Enum.
 _STATES = {state.value: state for state in JobState}
 
@@ -59,6 +60,8 @@ class SqliteStore:
         self._environments: dict[bytes, int] = {}  # by digest
         self._last_environment: tuple[int, dict[str, str]] = (0, {})
         self._launches: dict[tuple[Any, ...], Launch] = {}
+        self._read_ahead: dict[int, tuple[Any, ...]] = {}  # rows of launches, by job
+        self._last_launch = 0
         self.finished: dict[str, int] = {}  # how many final jobs, by state
 
     def close(self) -> None:
@@ -78,7 +81,7 @@ class SqliteStore:
         self.finished = {
             state: count for state, count in run(sql["count_by_state"]) if state in FINAL
         }
-        attempts = {row[0]: _attempt(row) for row in run(sql["active_attempts"])}
+        attempts = {row[0]: attempt_from(row) for row in run(sql["active_attempts"])}
         groups: dict[str, str] = {}
         jobs = (
             Job(
@@ -93,7 +96,7 @@ class SqliteStore:
                 row[7],
                 row[8],
                 row[9],
-                _requirements(row[10]) or None,
+                requirements_from(row[10]) or None,
                 attempts.get(row[0]),
                 row[11],
                 row[12],
@@ -107,7 +110,7 @@ class SqliteStore:
         )
         return State.restored(
             jobs,
-            [_gpu(row) for row in run(sql["gpus"])],
+            [gpu_from(row) for row in run(sql["gpus"])],
             [Group(name, bool(paused), most) for name, paused, most in run(sql["groups"])],
             [Profile(*row) for row in run(sql["profiles"])],
             now_ms=now_ms,
@@ -119,8 +122,15 @@ class SqliteStore:
 
     def launch(self, job_id: int) -> Launch:
         """See ports.Store."""
-        row = self.connection.execute(self._sql["launch"], (job_id,)).fetchone()
+        row = self._read_ahead.pop(job_id, None)
+        if row is None:
+            # Jobs mostly start in the order of their numbers.
+            last = job_id + (_LAUNCHES_AHEAD if job_id == self._last_launch + 1 else 0)
+            rows = self.connection.execute(self._sql["launches"], (job_id, last))
+            self._read_ahead = {row[0]: row[1:] for row in rows}
+            row = self._read_ahead.pop(job_id, None)
         assert row is not None, f"job {job_id} is not in the store"
+        self._last_launch = job_id
         launch = self._launches.get(row)
         if launch is None:
             if len(self._launches) >= _LAUNCHES_KEPT:
@@ -138,7 +148,7 @@ class SqliteStore:
             name=name,
             user=user,
             kind=kind,
-            requires=_requirements(requires),
+            requires=requirements_from(requires),
             params=msgspec.json.decode(params) if params else {},
             point=point,
             **fields,
@@ -242,12 +252,9 @@ class SqliteStore:
                 body = _launch_body(edit.launch)
                 row = (edit.launch.name, body, edit.launch.kind, edit.job_id)
                 cursor.execute(sql["edit_job"], row)
-        if change.ended:
-            rows = [_ended_attempt_row(e) for e in change.ended if e.attempt is not None]
-            cursor.executemany(sql["end_attempt"], rows)
-            final = [_ended_job_row(e) for e in change.ended if e.job_is_final]
-            cursor.executemany(sql["end_job"], final)
         self._write_jobs(cursor, state, change)
+        if change.edited or change.removed:
+            self._read_ahead.clear()
         if change.removed:
             # The highest id may be among them, and ids are never given twice.
             cursor.execute(sql["set_setting"], ("next_job_id", str(state.next_job_id)))
@@ -282,32 +289,12 @@ class SqliteStore:
             cursor.execute(sql["set_setting"], ("at_cluster_most", most))
 
     def _write_jobs(self, cursor: sqlite3.Cursor, state: State, change: Change) -> None:
-        """Bring the jobs that are not final, and their active attempts, up to date."""
+        """Bring the jobs that have changed, and their attempts, up to date."""
         # What a user once said of a job changes only when he says it anew.
-        anew = {edit.job_id for edit in change.edited}
-        anew.update(change.retried)
-        moved, said, attempts, started = [], [], [], []
-        for job_id in change.touched:
-            job = state.jobs.get(job_id)
-            if job is None:
-                continue
-            moved.append(_moved_row(job))
-            if job_id in anew:
-                said.append(self._said_row(cursor, job))
-            if job.active is not None:
-                attempts.append(_attempt_row(job_id, job.active))
-        for job_id in change.started:
-            if job_id not in change.touched:
-                attempt = state.jobs[job_id].active
-                assert attempt is not None
-                row = (attempt.started_at_ms, attempt.pid, job_id, attempt.number)
-                started.append(row)
-        for query, rows in (
-            ("say_job_anew", said),
-            ("move_job", moved),
-            ("put_attempt", attempts),
-            ("start_attempt", started),
-        ):
+        anew = dict.fromkeys([*(edit.job_id for edit in change.edited), *change.retried])
+        said = [self._said_row(cursor, state.jobs[i]) for i in anew if i in state.jobs]
+        batches = [*ended_rows(change), ("say_job_anew", said), *standing_rows(state, change)]
+        for query, rows in batches:
             if rows:
                 cursor.executemany(self._sql[query], rows)
 
@@ -350,8 +337,8 @@ class SqliteStore:
                     launch.user,
                     e.at_ms,
                     e.not_before_ms,
-                    _requirements_body(e.requires),
-                    _requirements_body(launch.requires),
+                    requirements_body(e.requires),
+                    requirements_body(launch.requires),
                     _launch_body(launch),
                     numbers[id(launch.env)],
                     launch.kind,
@@ -422,94 +409,3 @@ def _launch_body(launch: Launch) -> str:
         "cluster_options": launch.cluster_options,
     }
     return msgspec.json.encode(fields).decode()
-
-
-def _requirements(body: str | None) -> tuple[Requirement, ...]:
-    if not body:
-        return ()
-    return tuple(Requirement(*fields) for fields in json.loads(body))
-
-
-def _requirements_body(requires: tuple[Requirement, ...]) -> str | None:
-    if not requires:
-        return None
-    return json.dumps(
-        [
-            (r.job_id, r.must_succeed)
-            if r.last_id is None
-            else (r.job_id, r.must_succeed, r.last_id)
-            for r in requires
-        ]
-    )
-
-
-def _moved_row(job: Job) -> tuple[Any, ...]:
-    unmet = _requirements_body(job.requires) if job.requires else None
-    return (
-        job.state._value_,
-        job.backoff_until_ms,
-        job.attempt,
-        job.failures,
-        unmet,
-        job.ooms,
-        job.floor_mib,
-        job.mps_faults,
-        job.id,
-    )
-
-
-def _attempt(row: tuple[Any, ...]) -> Attempt:
-    _, number, gpus, placed, started, pid, place, stop_cause, stop_at, warning, mem, peak = row
-    stop = Stop(Cause(stop_cause), stop_at) if stop_cause is not None else None
-    where, told = tuple(json.loads(gpus)), Warning(warning)
-    return Attempt(number, where, placed, started, pid, place or "", stop, told, mem, peak)
-
-
-def _gpu(row: tuple[Any, ...]) -> Gpu:
-    gpu_id, memory_mib, declared, drained, removing, label, maker = row
-    return Gpu(gpu_id, memory_mib, bool(declared), bool(drained), bool(removing), label, maker)
-
-
-@lru_cache(maxsize=1024)
-def _gpus_body(gpus: tuple[str, ...]) -> str:
-    return json.dumps(gpus)
-
-
-def _attempt_row(job_id: int, attempt: Attempt) -> tuple[Any, ...]:
-    stop = attempt.stop
-    return (
-        job_id,
-        attempt.number,
-        _gpus_body(attempt.gpus),
-        attempt.placed_at_ms,
-        attempt.started_at_ms,
-        attempt.pid,
-        attempt.place or None,
-        stop.cause._value_ if stop is not None else None,
-        stop.at_ms if stop is not None else None,
-        attempt.warning._value_,
-        attempt.mem_mib,
-        attempt.peak_mib,
-    )
-
-
-def _ending(outcome: Outcome) -> tuple[Any, ...]:
-    how = outcome.exit
-    return (
-        outcome.cause._value_,
-        how.code if how is not None else None,
-        how.signal if how is not None else None,
-        outcome.detail or None,
-    )
-
-
-def _ended_attempt_row(ended: Ended) -> tuple[Any, ...]:
-    assert ended.attempt is not None
-    row = _attempt_row(ended.job.id, ended.attempt)
-    return (*row, ended.at_ms, ended.outcome.state._value_, *_ending(ended.outcome))
-
-
-def _ended_job_row(ended: Ended) -> tuple[Any, ...]:
-    job, outcome = ended.job, ended.outcome
-    state = outcome.state._value_
-    return (state, job.attempt, job.failures, ended.at_ms, *_ending(outcome), job.id)

@@ -142,6 +142,8 @@ class SlurmExecutor:
     def observe(self, now_ms: int) -> list[ev.Fact]:
         """See ports.Executor."""
         self._now_ms = now_ms
+        if self._worker is None:
+            return []
         try:
             while os.read(self._read, 4096):
                 pass
@@ -167,6 +169,8 @@ class SlurmExecutor:
 
     def next_wakeup_ms(self) -> int | None:
         """See ports.Executor. That the cluster has taken or started something can wait a moment."""
+        if self._worker is None:
+            return None
         with self._lock:
             kinds = {kind for _, kind in self._facts}
         if not kinds:

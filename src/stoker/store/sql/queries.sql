@@ -109,6 +109,13 @@ SET state = ?, backoff_until_ms = ?, attempt = ?, failures = ?, unmet = ?, ooms 
     floor_mib = ?, mps_faults = ?
 WHERE id = ?;
 
+-- name: place_job
+-- The same for one that was given its GPUs and to which nothing out of the usual has happened.
+UPDATE jobs
+SET state = 'running', backoff_until_ms = NULL, attempt = ?, failures = 0, unmet = NULL, ooms = 0,
+    floor_mib = NULL, mps_faults = 0
+WHERE id = ?;
+
 -- name: say_job_anew
 -- What its user says of a job, by an edit or a retry; a retried one loses its former ending.
 UPDATE jobs
@@ -124,6 +131,17 @@ UPDATE jobs
 SET state = ?, attempt = ?, failures = ?, ended_at_ms = ?, cause = ?, exit_code = ?,
     signal = ?, detail = ?
 WHERE id = ?;
+
+-- name: succeed_job
+UPDATE jobs
+SET state = 'succeeded', attempt = ?, failures = ?, ended_at_ms = ?, cause = 'exit', exit_code = 0,
+    signal = NULL, detail = NULL
+WHERE id = ?;
+
+-- name: place_attempt
+-- One that was given its GPUs, and of which nothing else is known yet.
+INSERT INTO attempts (job_id, number, gpus, placed_at_ms) VALUES (?, ?, ?, ?)
+ON CONFLICT (job_id, number) DO UPDATE SET placed_at_ms = excluded.placed_at_ms;
 
 -- name: put_attempt
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, place,
@@ -151,12 +169,19 @@ SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms
     cause = excluded.cause, exit_code = excluded.exit_code, signal = excluded.signal,
     detail = excluded.detail;
 
+-- name: succeed_attempt
+-- One whose row is there, and to which nothing out of the usual has happened.
+UPDATE attempts
+SET placed_at_ms = ?, started_at_ms = ?, pid = ?, ended_at_ms = ?, state = 'succeeded',
+    cause = 'exit', exit_code = 0
+WHERE job_id = ? AND number = ?;
+
 -- name: remove_job
 DELETE FROM jobs WHERE id = ? AND ended_at_ms IS NOT NULL;
 
--- name: launch
-SELECT j.launch, j.name, j.user, j.kind, j.requires, j.params, j.point, j.environment
-FROM jobs AS j WHERE j.id = ?;
+-- name: launches
+SELECT j.id, j.launch, j.name, j.user, j.kind, j.requires, j.params, j.point, j.environment
+FROM jobs AS j WHERE j.id BETWEEN ? AND ?;
 
 -- name: environment
 SELECT body FROM environments WHERE id = ?;

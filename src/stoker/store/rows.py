@@ -1,0 +1,220 @@
+"""Rows of jobs and attempts: what the state knows, as the tables have it, and back.
+
+What most attempts have in common is in the queries themselves: to hand over a value, and more so
+the lack of one, takes the driver as long as to write it.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from stoker.core.model import (
+    RUNNING,
+    SUCCEEDED,
+    Attempt,
+    Cause,
+    Gpu,
+    Job,
+    Outcome,
+    Requirement,
+    Stop,
+    Warning,
+)
+from stoker.core.state import Change, Ended, State
+
+Row = tuple[Any, ...]
+Batches = list[tuple[str, list[Row]]]
+"""Queries by their names, each with the rows that it is run for."""
+
+_NOT_WARNED = Warning.NONE
+
+
+def ended_rows(change: Change) -> Batches:
+    """Attempts and jobs that have ended, most of them with nothing to be told."""
+    if not change.ended:
+        return []
+    placed_now = set(change.placed)
+    succeeded: list[Row] = []
+    succeeded_jobs: list[Row] = []
+    attempts: list[Row] = []
+    jobs: list[Row] = []
+    for ended in change.ended:
+        job, attempt = ended.job, ended.attempt
+        if attempt is not None and job.id not in placed_now and _is_plain_success(ended, attempt):
+            began = (attempt.placed_at_ms, attempt.started_at_ms, attempt.pid)
+            succeeded.append((*began, ended.at_ms, job.id, attempt.number))
+            succeeded_jobs.append((job.attempt, job.failures, ended.at_ms, job.id))
+            continue
+        if attempt is not None:
+            attempts.append(_ended_attempt_row(ended, attempt))
+        if ended.job_is_final:
+            jobs.append(_ended_job_row(ended))
+    return [
+        ("succeed_attempt", succeeded),
+        ("succeed_job", succeeded_jobs),
+        ("end_attempt", attempts),
+        ("end_job", jobs),
+    ]
+
+
+def standing_rows(state: State, change: Change) -> Batches:
+    """Where jobs stand that are not final, and their active attempts."""
+    placed: list[Row] = []
+    placed_attempts: list[Row] = []
+    moved: list[Row] = []
+    attempts: list[Row] = []
+    started: list[Row] = []
+    for job_id in change.touched:
+        job = state.jobs.get(job_id)
+        if job is None:
+            continue
+        attempt = job.active
+        if attempt is not None and _is_just_placed(job, attempt):
+            placed.append((attempt.number, job_id))
+            where = _gpus_body(attempt.gpus)
+            placed_attempts.append((job_id, attempt.number, where, attempt.placed_at_ms))
+            continue
+        moved.append(_moved_row(job))
+        if attempt is not None:
+            attempts.append(_attempt_row(job_id, attempt))
+    for job_id in change.started:
+        if job_id not in change.touched:
+            attempt = state.jobs[job_id].active
+            assert attempt is not None
+            started.append((attempt.started_at_ms, attempt.pid, job_id, attempt.number))
+    return [
+        ("place_job", placed),
+        ("place_attempt", placed_attempts),
+        ("move_job", moved),
+        ("put_attempt", attempts),
+        ("start_attempt", started),
+    ]
+
+
+def requirements_from(body: str | None) -> tuple[Requirement, ...]:
+    """Requirements as they were kept."""
+    if not body:
+        return ()
+    return tuple(Requirement(*fields) for fields in json.loads(body))
+
+
+def requirements_body(requires: tuple[Requirement, ...]) -> str | None:
+    """Requirements as they are kept."""
+    if not requires:
+        return None
+    return json.dumps(
+        [
+            (r.job_id, r.must_succeed)
+            if r.last_id is None
+            else (r.job_id, r.must_succeed, r.last_id)
+            for r in requires
+        ]
+    )
+
+
+def _moved_row(job: Job) -> Row:
+    unmet = requirements_body(job.requires) if job.requires else None
+    return (
+        job.state._value_,
+        job.backoff_until_ms,
+        job.attempt,
+        job.failures,
+        unmet,
+        job.ooms,
+        job.floor_mib,
+        job.mps_faults,
+        job.id,
+    )
+
+
+def attempt_from(row: Row) -> Attempt:
+    """The attempt of a row of `active_attempts`."""
+    _, number, gpus, placed, started, pid, place, stop_cause, stop_at, warning, mem, peak = row
+    stop = Stop(Cause(stop_cause), stop_at) if stop_cause is not None else None
+    where, told = tuple(json.loads(gpus)), Warning(warning)
+    return Attempt(number, where, placed, started, pid, place or "", stop, told, mem, peak)
+
+
+def gpu_from(row: Row) -> Gpu:
+    """The GPU of a row of `gpus`."""
+    gpu_id, memory_mib, declared, drained, removing, label, maker = row
+    return Gpu(gpu_id, memory_mib, bool(declared), bool(drained), bool(removing), label, maker)
+
+
+@lru_cache(maxsize=1024)
+def _gpus_body(gpus: tuple[str, ...]) -> str:
+    return json.dumps(gpus)
+
+
+def _attempt_row(job_id: int, attempt: Attempt) -> Row:
+    stop = attempt.stop
+    return (
+        job_id,
+        attempt.number,
+        _gpus_body(attempt.gpus),
+        attempt.placed_at_ms,
+        attempt.started_at_ms,
+        attempt.pid,
+        attempt.place or None,
+        stop.cause._value_ if stop is not None else None,
+        stop.at_ms if stop is not None else None,
+        attempt.warning._value_,
+        attempt.mem_mib,
+        attempt.peak_mib,
+    )
+
+
+def _is_just_placed(job: Job, attempt: Attempt) -> bool:
+    """True if only what `place_job` and `place_attempt` say is to be said."""
+    return (
+        job.state is RUNNING
+        and attempt.started_at_ms is None
+        and not (job.failures or job.requires or job.ooms or job.mps_faults)
+        and job.floor_mib is None
+        and job.backoff_until_ms is None
+        and _is_plain(attempt)
+    )
+
+
+def _is_plain_success(ended: Ended, attempt: Attempt) -> bool:
+    """True if only what `succeed_attempt` and `succeed_job` say is to be said."""
+    return (
+        ended.outcome.state is SUCCEEDED
+        and ended.job_is_final
+        and not ended.outcome.detail
+        and attempt.started_at_ms is not None
+        and _is_plain(attempt)
+    )
+
+
+def _is_plain(attempt: Attempt) -> bool:
+    return (
+        attempt.stop is None
+        and attempt.mem_mib is None
+        and attempt.peak_mib is None
+        and not attempt.place
+        and attempt.warning is _NOT_WARNED
+    )
+
+
+def _ending(outcome: Outcome) -> Row:
+    how = outcome.exit
+    return (
+        outcome.cause._value_,
+        how.code if how is not None else None,
+        how.signal if how is not None else None,
+        outcome.detail or None,
+    )
+
+
+def _ended_attempt_row(ended: Ended, attempt: Attempt) -> Row:
+    row = _attempt_row(ended.job.id, attempt)
+    return (*row, ended.at_ms, ended.outcome.state._value_, *_ending(ended.outcome))
+
+
+def _ended_job_row(ended: Ended) -> Row:
+    job, outcome = ended.job, ended.outcome
+    state = outcome.state._value_
+    return (state, job.attempt, job.failures, ended.at_ms, *_ending(outcome), job.id)
