@@ -21,7 +21,7 @@ def long_run(peak: str, use: int = 10) -> tuple[str, ...]:
 def test_the_first_of_its_kind_has_a_gpu_for_itself_until_its_peak_has_settled(box: Box) -> None:
     jobs = [box.train(*long_run("5G"), mem="auto") for _ in range(6)]
     box.until_state(jobs[0], "running")
-    # Its siblings come beside it while it runs, as many as fit: 5 GiB and a margin each.
+    # Its siblings come beside it while it runs, as many as fit: 5 GiB each, and one margin.
     for job in jobs:
         box.until_state(job, "running")
     assert {box.job(job)["reserved_mib"] for job in jobs} == {5 * GIB + 512}
@@ -31,7 +31,7 @@ def test_the_first_of_its_kind_has_a_gpu_for_itself_until_its_peak_has_settled(b
     more = [box.train(*long_run("5G"), mem="auto") for _ in range(3)]
     waiting = eventually(lambda: [j for j in more if box.job(j)["state"] == "waiting"], "full")
     text = box.until_why(waiting[0], "learned")
-    assert text.startswith("needs 5.5 GiB (learned from a run that goes on), most room is 1.5 GiB")
+    assert text.startswith("needs 5.5 GiB (learned from a run that goes on), most room is 3.0 GiB")
     assert "5.0G" in box.stoker("profiles")
 
 
@@ -169,7 +169,7 @@ def test_nothing_that_was_measured_is_forgotten_when_the_daemon_dies(box: Box) -
     os.kill(box.daemon_pid(), signal.SIGKILL)
     box.stoker("status")
     assert {box.job(job)["state"] for job in jobs} == {"running"}
-    assert box.gpus()["0"]["reserved_mib"] == 2 * (5 * GIB + 512)
+    assert box.gpus()["0"]["reserved_mib"] == 2 * 5 * GIB + 512  # One margin for both.
     box.until_gpu("0", ours_mib=10 * GIB, foreign=[])
     assert box.until_final(box.submit("true", mem_mib=6 * GIB))[0]["state"] == "succeeded"
 

@@ -10,7 +10,15 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from math import comb
 
-from stoker.core.model import ALONE, WHOLE_SHARE_MILLI, Attempt, Gpu, Need, Reservation
+from stoker.core.model import (
+    ALONE,
+    WHOLE_SHARE_MILLI,
+    Attempt,
+    Gpu,
+    Need,
+    Reservation,
+    together_mib,
+)
 
 _MOST_SETS = 5_000
 
@@ -43,12 +51,19 @@ def reservation(need: Need, gpu: Gpu, mem_mib: int | None = None) -> Reservation
     share = need.share_milli or 0
     if mem is None:
         mem = (gpu.memory_mib or 0) * share // WHOLE_SHARE_MILLI
-    return Reservation(False, share, mem, need.max_per_gpu)
+    spare = need.spare_mib
+    if mem_mib is not None and need.kind is not None and mem != need.mem_mib:
+        spare = need.margin_in(mem)
+    return Reservation(False, share, mem, need.max_per_gpu, spare)
 
 
 def held_reservation(need: Need, attempt: Attempt, gpu: Gpu) -> Reservation:
     """What an attempt has of one of its GPUs."""
-    return reservation(need, gpu, attempt.mem_mib)
+    held = reservation(need, gpu, attempt.mem_mib)
+    if held.spare_mib:
+        # What it uses is no margin any more.
+        held.spare_mib = max(0, min(held.spare_mib, held.mem_mib - (attempt.peak_mib or 0)))
+    return held
 
 
 def fits_beside(new: Reservation, others: Iterable[Reservation], gpu: Gpu) -> bool:
@@ -63,7 +78,7 @@ def fits_beside(new: Reservation, others: Iterable[Reservation], gpu: Gpu) -> bo
         return False
     if new.share_milli + sum(r.share_milli for r in held) > WHOLE_SHARE_MILLI:
         return False
-    return gpu.memory_mib is None or (new.mem_mib + sum(r.mem_mib for r in held) <= gpu.memory_mib)
+    return gpu.memory_mib is None or together_mib((new, *held)) <= gpu.memory_mib
 
 
 def has_room(need: Need, gpu: Gpu) -> bool:
@@ -81,7 +96,8 @@ def others_allow(new: Reservation, gpu: Gpu) -> bool:
         return True
     if new.whole:
         return not reading.others
-    return not reading.closed and new.mem_mib <= gpu.room_mib
+    taken = together_mib((new, *gpu.held_by.values()))
+    return not reading.closed and taken + gpu.others_mib <= (gpu.memory_mib or 0)
 
 
 def best(need: Need, candidates: Sequence[Gpu]) -> list[Gpu]:

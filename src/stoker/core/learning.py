@@ -19,6 +19,7 @@ from stoker.core.model import (
     Gpu,
     Job,
     Profile,
+    together_mib,
 )
 
 if TYPE_CHECKING:
@@ -150,8 +151,10 @@ def _past_peak(profile: Profile, attempt: Attempt, now_ms: int) -> bool:
 
 def _room_for(gpu: Gpu, job_id: int) -> int:
     """What the job could have of a GPU, as the others on it are."""
-    others = sum(r.mem_mib for holder, r in gpu.held_by.items() if holder != job_id)
-    return (gpu.memory_mib or 0) - gpu.others_mib - others
+    others = [held for holder, held in gpu.held_by.items() if holder != job_id]
+    most_spare = max((held.spare_mib for held in others), default=0)
+    shared = min(gpu.held_by[job_id].spare_mib, most_spare)
+    return (gpu.memory_mib or 0) - gpu.others_mib - together_mib(others) + shared
 
 
 def reserved_mib(state: State, attempt: Attempt, job_id: int) -> int:
@@ -218,8 +221,9 @@ def after_run(profile: Profile | None, job: Job, attempt: Attempt, now_ms: int) 
     if kind is None or peak is None:
         return None
     settle_ms = _time_to_peak_ms(attempt)
+    ran_ms = 0 if attempt.started_at_ms is None else max(0, now_ms - attempt.started_at_ms)
     if profile is None:
-        return Profile(kind, 1, peak, float(peak), 0.0, settle_ms, None, 0, now_ms)
+        return Profile(kind, 1, peak, float(peak), 0.0, settle_ms, None, 0, now_ms, ran_ms)
     count = profile.count + 1
     before = profile.mean_mib if profile.count else float(peak)
     mean = before + (peak - before) / count
@@ -231,6 +235,7 @@ def after_run(profile: Profile | None, job: Job, attempt: Attempt, now_ms: int) 
         spread=profile.spread + (peak - before) * (peak - mean),
         settle_ms=max(profile.settle_ms, settle_ms),
         updated_at_ms=now_ms,
+        longest_ms=max(profile.longest_ms, ran_ms),
     )
 
 

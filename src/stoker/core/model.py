@@ -7,7 +7,7 @@ that a million alike jobs share one. `Job`, `Attempt` and `Gpu` are mutable, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -79,6 +79,7 @@ class Need(_NeedKept):
     margin: tuple[int, int] = (
         DEFAULT_MARGIN  # over what was seen: percent, and at least so many MiB
     )
+    spare_mib: int = 0  # of `mem_mib`, what is only a margin: set where memory was learned
 
     def __post_init__(self) -> None:
         assert self.gpus >= 0 and self.cpus >= 0
@@ -104,6 +105,11 @@ class Need(_NeedKept):
         """What to reserve where so much was seen, with so many parts of the margin."""
         percent, least = self.margin
         return mib + round(max(mib * percent / 100, least) * parts)
+
+    def margin_in(self, mib: int) -> int:
+        """How much of what was reserved by `with_margin` is margin."""
+        percent, least = self.margin
+        return min(mib, max(least, mib * percent // (100 + percent)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +298,7 @@ ALONE = -1
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is known of the GPU memory and use of jobs of one kind."""
+    """What is known of jobs of one kind: of the GPU memory, use and time that they take."""
 
     kind: str
     count: int  # of runs that were seen to their end; 0: one is still being watched
@@ -303,6 +309,7 @@ class Profile:
     use_percent: int | None  # of a GPU that it had for itself
     ooms: int
     updated_at_ms: int
+    longest_ms: int = 0  # how long the slowest ran that was seen to its end; 0: none was
 
     @property
     def deviation_mib(self) -> float:
@@ -335,6 +342,21 @@ class Reservation:
     share_milli: int
     mem_mib: int
     max_per_gpu: int | None
+    spare_mib: int = 0  # of `mem_mib`, what it has only in case it grows as none before it
+
+
+def together_mib(reservations: Iterable[Reservation]) -> int:
+    """What reservations on one GPU take together.
+
+    They share one margin, the largest: that one of a kind grows as none before it is rare, and that
+    several on a GPU do so at once is rarer than what their margins would cost all of the time.
+    """
+    firm = spare = 0
+    for held in reservations:
+        firm += held.mem_mib - held.spare_mib
+        if held.spare_mib > spare:
+            spare = held.spare_mib
+    return firm + spare
 
 
 @dataclass(slots=True)
@@ -382,8 +404,8 @@ class Gpu:
 
     @property
     def reserved_mib(self) -> int:
-        """The sum of the reservations."""
-        return sum(r.mem_mib for r in self.held_by.values())
+        """What the reservations take together."""
+        return together_mib(self.held_by.values())
 
     @property
     def share_used_milli(self) -> int:

@@ -80,6 +80,7 @@ class _Room:
     gpu: Gpu
     at_ms: int | None
     in_the_way: int  # how many must go first, if it is unknown when they do
+    expected_ms: int | None  # when these should be gone, by what is known of their kinds
     staying: tuple[Reservation, ...]
 
 
@@ -104,6 +105,12 @@ def _placed(job: Job, gpus: list[Gpu], mem_mib: int | None = None) -> Placement:
 
 def _size(held: Reservation) -> tuple[bool, int, int]:
     return (held.whole, held.mem_mib, held.share_milli)
+
+
+def _late_first(
+    gpu: Gpu, job_id: int, end_ms: int | None
+) -> tuple[bool, int, tuple[bool, int, int]]:
+    return (end_ms is not None, -(end_ms or 0), _size(gpu.held_by[job_id]))
 
 
 @dataclass(slots=True)
@@ -344,12 +351,14 @@ class Scan:
         """
         rooms = [self._room_on(need, gpu) for gpu in gpus]
 
-        def rank(room: _Room) -> tuple[bool, bool, int, int, int, int, tuple[int, int, str]]:
+        def rank(room: _Room) -> tuple[int | tuple[int, int, str], ...]:
             gpu = room.gpu
             return (
                 bool(gpu.others),
                 room.at_ms is None,
                 room.at_ms or 0,
+                room.expected_ms is None,
+                room.expected_ms or 0,
                 room.in_the_way,
                 preference(need, gpu),
                 gpu.memory_mib or 0,
@@ -371,15 +380,19 @@ class Scan:
             when = max(when, end)
             gone.add(job_id)
         else:
-            return _Room(gpu, when, 0, tuple(_without(gpu, gone)))
-        # Nobody knows when. The largest are thought to go first: so as few as can be are in the
-        # way, and what goes ahead beside them never makes them more.
-        held = sorted(gpu.held_by.values(), key=_size)
-        in_the_way = 0
-        while not fits_beside(wants, held, gpu):
-            held.pop()
-            in_the_way += 1
-        return _Room(gpu, None, in_the_way, tuple(held))
+            return _Room(gpu, when, 0, None, tuple(_without(gpu, gone)))
+        # Nobody knows when for sure. Those go first that should, as others of their kind took no
+        # longer; of the rest the largest are thought to, so that few are in the way. What goes
+        # ahead beside those that stay never makes them more.
+        expected = {job_id: self._should_end_at(job_id) for job_id in gpu.held_by}
+        staying = sorted(gpu.held_by, key=lambda job_id: _late_first(gpu, job_id, expected[job_id]))
+        ends: list[int | None] = []
+        while not fits_beside(wants, [gpu.held_by[job_id] for job_id in staying], gpu):
+            ends.append(expected[staying.pop()])
+        known = [end for end in ends if end is not None]
+        expected_ms = max(known) if len(known) == len(ends) else None
+        held = tuple(gpu.held_by[job_id] for job_id in staying)
+        return _Room(gpu, None, len(ends), expected_ms, held)
 
     def _cpus_free_at(self, wanted: int) -> int | None:
         free = self.state.cpus - self.state.cpus_used
@@ -403,6 +416,15 @@ class Scan:
         """When an active attempt is over at the latest."""
         end = self.state.latest_end_ms(self.state.jobs[job_id])
         return None if end is None else max(end, self.state.now_ms + 1)
+
+    def _should_end_at(self, job_id: int) -> int | None:
+        """When an active attempt ends if it takes no longer than any of its kind did."""
+        job = self.state.jobs[job_id]
+        attempt, profile = job.active, self.state.profiles.get(job.need.kind or "")
+        if attempt is None or attempt.started_at_ms is None or profile is None:
+            return None
+        end = attempt.started_at_ms + profile.longest_ms
+        return end if end > self.state.now_ms else None
 
     # ------------------------------------------------------------------ what is in the way
 

@@ -364,7 +364,9 @@ class State:
             mem_mib = max(mem_mib, need.with_margin(profile.max_mib))
         if mem_mib == (need.mem_mib or 0):
             return need
-        return replace(need, mem_mib=min(mem_mib, largest))
+        mem_mib = min(mem_mib, largest)
+        spare_mib = 0 if need.kind is None else need.margin_in(mem_mib)
+        return replace(need, mem_mib=mem_mib, spare_mib=spare_mib)
 
     def _may_use(self, need: Need) -> list[Gpu]:
         anywhere = replace(need, mem_mib=None)
@@ -875,20 +877,24 @@ class State:
             self._learned()
 
     def _memory_seen(self, e: ev.MemorySeen) -> None:
-        _, attempt = self._current(e.job_id, e.attempt)
+        job, attempt = self._current(e.job_id, e.attempt)
         if e.grew or attempt.peak_at_ms is None:
             attempt.peak_at_ms = e.at_ms
         attempt.peak_mib = max(e.peak_mib, attempt.peak_mib or 0)
+        self._hold_anew(job, attempt)
         if e.settled != attempt.settled:
             attempt.settled = e.settled
             self.change.touched[e.job_id] = None
 
-    def _reservation_changed(self, e: ev.ReservationChanged) -> None:
-        job, attempt = self._current(e.job_id, e.attempt)
-        attempt.mem_mib = e.mem_mib
+    def _hold_anew(self, job: Job, attempt: Attempt) -> None:
         for gpu_id in attempt.gpus:
             gpu = self.gpus[gpu_id]
             gpu.held_by[job.id] = held_reservation(job.need, attempt, gpu)
+
+    def _reservation_changed(self, e: ev.ReservationChanged) -> None:
+        job, attempt = self._current(e.job_id, e.attempt)
+        attempt.mem_mib = e.mem_mib
+        self._hold_anew(job, attempt)
         self.change.touched[job.id] = None
 
     def _profile_learned(self, e: ev.ProfileLearned) -> None:

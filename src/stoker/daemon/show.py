@@ -323,6 +323,7 @@ def profiles(state: State) -> list[dict[str, Any]]:
             "mean_mib": round(one.mean_mib),
             "deviation_mib": round(one.deviation_mib),
             "settle_ms": one.settle_ms,
+            "longest_ms": one.longest_ms,
             "use_percent": one.use_percent,
             "out_of_memory": one.ooms,
             "updated_at_ms": one.updated_at_ms,

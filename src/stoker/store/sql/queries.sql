@@ -64,13 +64,15 @@ INSERT INTO gpus (id, memory_mib, declared, drained, removing, label, maker)
 VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: profiles
-SELECT kind, count, max_mib, mean_mib, spread, settle_ms, use_percent, ooms, updated_at_ms
+SELECT kind, count, max_mib, mean_mib, spread, settle_ms, use_percent, ooms, updated_at_ms,
+       longest_ms
 FROM profiles;
 
 -- name: put_profile
 INSERT OR REPLACE INTO profiles
-    (kind, count, max_mib, mean_mib, spread, settle_ms, use_percent, ooms, updated_at_ms)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+    (kind, count, max_mib, mean_mib, spread, settle_ms, use_percent, ooms, updated_at_ms,
+     longest_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: drop_profile
 DELETE FROM profiles WHERE kind = ?;
