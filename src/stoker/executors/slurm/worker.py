@@ -388,7 +388,9 @@ class Worker(threading.Thread):
         if array_id is not None:
             self._not_now_s = 0.0
             many = len(submission.cases) > 1
+            doubtful = self._watcher.counts_back(array_id)
             for case in submission.cases:
+                case.doubtful = doubtful
                 self._taken(case, f"{array_id}_{case.index}" if many else str(array_id), now)
             return
         if answer.silent or answer.ok:
