@@ -57,7 +57,7 @@ def test_the_usual_verbs_mean_what_they_always_mean(there: StokerHome, cluster: 
     assert f"{job_id}" in there.stoker("ls", "--state", "submitted", "--json")
     assert "1 submitted" in there.stoker("status")
     seen = there.cli("top", "--once", env={"COLUMNS": "200"}).out
-    assert "1 submitted" in seen and "waits at the cluster" in seen
+    assert "1 submitted" in seen and "at the cluster" in seen
     refused = there.cli("hold", str(job_id))
     assert refused.code == 1 and "is submitted" in refused.err
     cluster.resume_nodes()

@@ -54,6 +54,15 @@ def test_what_is_withdrawn_waits_for_slurms_word_and_counts_until_it_is_gone() -
     assert not canceller.unconfirmed
 
 
+def test_what_runs_by_slurms_word_alone_is_cancelled_once_it_was_withdrawn() -> None:
+    """A controller that was killed lets jobs run that never began; they would hold their GPUs."""
+    canceller = Canceller()
+    ghost, ending, waits = task(0, "RUNNING"), task(1, "RUNNING"), task(2)
+    canceller.withdraw(ghost, 9.0)
+    canceller.sift([ghost, ending], [waits], 10.0)
+    assert calls(canceller, 10.0) == [["scancel", "--name=a.b", "8_[0]"]]
+
+
 def test_a_job_that_runs_is_ended_only_if_it_runs() -> None:
     canceller = Canceller()
     canceller.ask_to_stop("a.b", "8_3", task(3, "RUNNING"), 10.0)

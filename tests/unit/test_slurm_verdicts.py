@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stoker.core import events as ev
@@ -38,6 +40,16 @@ def told(found: Found, heard: Heard, *, stopping: bool = False) -> ev.Fact | Non
 @pytest.mark.parametrize("heard", [Heard(None), Heard(seen("RUNNING")), Heard(seen("NODE_FAIL"))])
 def test_an_end_of_its_own_is_believed_at_once(how: Exit, heard: Heard) -> None:
     assert told(Found(how, 950_000, BEGAN), heard) == ev.AttemptExited(950_000, *KEY, how)
+
+
+def test_what_is_cancelled_under_an_id_that_was_anothers_is_tried_again() -> None:
+    cancelled = Heard(seen("CANCELLED"), settled=True)
+    doubtful = replace(cancelled, doubtful=True)
+    for found in (Found(TERM, 950_000, BEGAN), Found(started=BEGAN)):
+        assert isinstance(told(found, cancelled), ev.AttemptCutShort)
+        assert isinstance(told(found, doubtful), ev.AttemptEvicted)
+    itself = Found(Exit(code=3), 950_000, BEGAN)
+    assert told(itself, doubtful) == told(itself, cancelled), "its own word counts for more"
 
 
 @pytest.mark.parametrize("how", [TERM, KILL, Exit(code=143)])

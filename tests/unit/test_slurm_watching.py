@@ -10,6 +10,7 @@ from stoker.executors.slurm.calls import Answer
 from stoker.executors.slurm.squeue import NoAnswer
 from stoker.executors.slurm.watching import Watcher
 
+JOB = b'{"jobs": [{"job_id": %d, "comment": "t:b"}]}'
 NOTHING = b'{"jobs": [], "errors": []}'
 
 
@@ -45,6 +46,17 @@ def test_after_something_was_done_it_asks_soon() -> None:
     watcher.soon()
     assert watcher.due_at <= time.monotonic() + 0.5
     assert pauses(watcher, 1) == [0.5]
+
+
+def test_a_controller_that_counts_back_has_forgotten_something() -> None:
+    watcher = Watcher("t:")
+    assert not watcher.counts_back(24)
+    assert watcher.take(answer(JOB % 48), 0.0), "a task of that array has a number of its own"
+    assert watcher.counts_back(24) and watcher.counts_back(30)
+    assert not watcher.counts_back(49)
+    watcher.take(answer(JOB % 5_000_000), 0.0)
+    assert not watcher.counts_back(1), "it has begun anew"
+    assert not watcher.counts_back(2)
 
 
 def test_a_controller_that_is_not_reached_has_not_said_that_there_are_no_jobs() -> None:

@@ -73,3 +73,18 @@ def test_a_stop_that_crosses_the_news_of_the_end_does_not_tell_another(ended: En
     ended.worker.post(lambda worker: worker.stop(KEY, False))
     ended.until_heard()
     assert [type(fact) for fact in ended.ends()] == [ev.AttemptExited]
+
+
+def test_that_an_attempt_was_withdrawn_is_known_from_its_files_whoever_did_it(
+    tmp_path: Path,
+) -> None:
+    files = Files(tmp_path / "attempts", None)
+    files.make_batch("b", ())
+    for index, start in enumerate(("withdrawn 0 - 0 -\n", "n1 1 8_1 0 -\n")):
+        directory = attempt_dir_text(str(tmp_path / "attempts"), 7 + index, 1)
+        make_attempt_dir(directory)
+        Path(directory, "start").write_text(start)
+        Path(files.batch_path("b"), str(index)).symlink_to(directory)
+    assert files.was_withdrawn("b", 0)
+    assert not files.was_withdrawn("b", 1), "that one runs"
+    assert not files.was_withdrawn("b", 2), "nothing is known of that one"

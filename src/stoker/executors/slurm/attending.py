@@ -108,6 +108,7 @@ class Attendant:
             settled,
             missing,
             case.launched_at is not None and now - case.launched_at >= launches_within_s,
+            case.doubtful,
         )
 
     def _is_to_be_accounted(self, case: Case, found: Found, heard: Heard) -> bool:

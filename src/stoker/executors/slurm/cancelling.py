@@ -23,7 +23,7 @@ _MOST_IDS = 500
 class Order(Enum):
     """What is to be done."""
 
-    WITHDRAW = "it waits, as do others of its array, and none of them is wanted any more"
+    WITHDRAW = "it is not wanted any more, nor is any other of its array that waits"
     PICK = "it waits, and is not wanted any more; others of its array are"
     ASK = "all its processes are to end"
     END = "the cluster is to end it"
@@ -42,16 +42,23 @@ class Canceller:
     unconfirmed: dict[str, float] = field(default_factory=dict)  # not wanted, and since when
 
     def withdraw(self, seen: Seen, now: float) -> None:
-        """A job that waits is not wanted any more; `sift` sees to it when Slurm has been asked."""
+        """A job that never began is not wanted any more; `sift` sees to it, after Slurm's word."""
         self.unconfirmed.setdefault(seen.id, now)
 
-    def sift(self, unwanted: Iterable[Seen], wanted: Iterable[Seen], now: float) -> None:
-        """Slurm has just said that these wait: cancel those that are not wanted."""
-        mixed = {(seen.array_id, seen.name) for seen in wanted}
-        for seen in unwanted:
-            self.unconfirmed.setdefault(seen.id, now)
-            is_mixed = (seen.array_id, seen.name) in mixed
-            self._want((Order.PICK if is_mixed else Order.WITHDRAW, seen.name, ""), seen.id, now)
+    def sift(self, nobodys: Iterable[Seen], wanted: Iterable[Seen], now: float) -> None:
+        """Slurm has just said that these are there: cancel what is left of those that are nobody's.
+
+        That is what waits, and what was withdrawn although it runs, if only by Slurm's word. What
+        else runs is coming to its end by itself.
+        """
+        mixed = {(seen.array_id, seen.name) for seen in wanted if seen.state == "PENDING"}
+        for seen in nobodys:
+            waits = seen.state == "PENDING"
+            if waits or seen.id in self.unconfirmed:
+                self.unconfirmed.setdefault(seen.id, now)
+                partly = waits and (seen.array_id, seen.name) in mixed
+                order = Order.PICK if partly else Order.WITHDRAW
+                self._want((order, seen.name, ""), seen.id, now)
 
     def confirm(self, live: set[str], asked_at: float) -> None:
         """Slurm was asked at that moment, and these are there: all others are gone."""

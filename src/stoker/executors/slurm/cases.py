@@ -38,6 +38,7 @@ class Case:
     unsure_since: float = 0.0
     taken_at: float = 0.0
     taken_as: str = ""  # what Slurm called it when it took it
+    doubtful: bool = False  # that may have been another job's before, of which something is left
     seen: Seen | None = None
     seen_asked_at: float = 0.0
     final_since: float | None = None

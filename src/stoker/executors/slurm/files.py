@@ -137,6 +137,11 @@ class Files:
         """Where a submission has its links to attempts."""
         return f"{self._batches}/{batch}"
 
+    def was_withdrawn(self, batch: str, index: int) -> bool:
+        """True if an attempt of a submission can't start any more, and never did."""
+        started = read_start(f"{self._batches}/{batch}/{index}")
+        return started is not None and started.withdrawn
+
     def batches(self) -> list[str]:
         """The submissions that have a directory."""
         try:

@@ -51,6 +51,7 @@ class Seen:
     node: str
     name: str
     comment: str
+    number: int = 0  # among all jobs of the cluster; a task has one of its own once it starts
 
     @property
     def live(self) -> bool:
@@ -117,6 +118,7 @@ def jobs_from_json(body: bytes, prefix: str) -> list[Seen]:
             _text(job.nodes),
             _text(job.name),
             comment,
+            own_id,
         )
         found += _tasks(seen, _text(job.array_task_string) if array_id else "")
     return found
@@ -146,6 +148,7 @@ def jobs_from_text(body: bytes, prefix: str) -> list[Seen]:
             "" if node == "(null)" else node,
             name,
             comment,
+            own_id,
         )
         found += _tasks(seen, task if is_array and not is_task else "")
     return found

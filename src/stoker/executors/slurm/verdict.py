@@ -12,6 +12,7 @@ The files of the attempt are the truth; Slurm's word says why, or stands in wher
 | no     | it runs, never began  | after a while: its node never launched it: tried again        |
 | no     | nothing, it began     | after a long while: nobody knows                              |
 | no     | nothing, never began  | the cluster lost it: tried again, once no start is possible   |
+| either | CANCELLED, doubtful   | perhaps for another's sake: tried again, unless it ended so   |
 """
 
 from __future__ import annotations
@@ -50,10 +51,21 @@ class Heard:
     settled: bool = False  # it has said so for long enough for the files to be there
     missing: bool = False  # it has answered for long enough without naming it
     overdue: bool = False  # it has said for long enough that it runs for it to have begun
+    doubtful: bool = False  # it may end it for another's sake: see Watcher.counts_back
 
 
 def ending(key: Key, now_ms: int, found: Found, heard: Heard, stopping: bool) -> ev.Fact | None:
     """The fact by which the attempt is over; None while it is not."""
+    match _ending(key, now_ms, found, heard, stopping):
+        case ev.AttemptCutShort(at_ms, cause=Cause.CANCELLED) if heard.doubtful and not stopping:
+            # Nobody else may have called it off, and what is run once too often does less harm.
+            why = "the cluster ended it, perhaps for another job that had its id before"
+            return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
+        case fact:
+            return fact
+
+
+def _ending(key: Key, now_ms: int, found: Found, heard: Heard, stopping: bool) -> ev.Fact | None:
     seen = heard.seen
     began = found.started is not None and not found.started.withdrawn
     if found.exit is not None:

@@ -21,6 +21,7 @@ log = logging.getLogger("stoker.slurm")
 _EVERY_S = (0.5, 30.0)
 _SLOWER = 1.5
 _AT_MOST_A_PART = 10  # of the time goes into asking: large clusters take long to answer
+_FORGETS_AT_MOST = 100_000  # jobs; a controller that is further behind has begun anew
 
 
 class Watcher:
@@ -37,6 +38,7 @@ class Watcher:
         self.by_place: dict[tuple[str, int], list[Seen]] = {}  # (batch, index)
         self.unheard_since_ms: int | None = None
         self._last_heard_ms: int | None = None
+        self._largest_number = 0  # of a job of ours
 
     def words(self, now: float) -> list[str]:
         """The call that asks for all of our jobs."""
@@ -72,6 +74,7 @@ class Watcher:
         self.never_asked = False
         self.by_place = {}
         for job in jobs:
+            self._largest_number = max(self._largest_number, job.number)
             batch = job.comment.removeprefix(self._token)
             self.by_place.setdefault((batch, job.index or 0), []).append(job)
         return True
@@ -89,6 +92,18 @@ class Watcher:
         """It has not."""
         if self.unheard_since_ms is None:
             self.unheard_since_ms = self._last_heard_ms or now_ms
+
+    def counts_back(self, number: int) -> bool:
+        """True if Slurm gives a new job a number that was given before: it has forgotten some.
+
+        Their processes may still be there. A node that has one, and is told to start another job
+        of that number, refuses, and has the job cancelled by its number; if that is an array's,
+        all that run of the array are cancelled.
+        """
+        if number > self._largest_number or number < self._largest_number - _FORGETS_AT_MOST:
+            self._largest_number = number
+            return False
+        return True
 
     def just_taken(self, slurm_id: str, name: str, batch: str) -> Seen:
         """A job as it is at the moment at which Slurm has taken it."""

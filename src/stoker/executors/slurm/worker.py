@@ -388,7 +388,9 @@ class Worker(threading.Thread):
         if array_id is not None:
             self._not_now_s = 0.0
             many = len(submission.cases) > 1
+            doubtful = self._watcher.counts_back(array_id)
             for case in submission.cases:
+                case.doubtful = doubtful
                 self._taken(case, f"{array_id}_{case.index}" if many else str(array_id), now)
             return
         if answer.silent or answer.ok:
@@ -470,14 +472,15 @@ class Worker(threading.Thread):
         live_ids = {one.id for seen in self._watcher.by_place.values() for one in seen if one.live}
         self._canceller.confirm(live_ids, self._watcher.asked_at)
         wanted: list[Seen] = []
-        unwanted: list[Seen] = []
+        nobodys: list[Seen] = []
         for place, seen in self._watcher.by_place.items():
             case = known.get(place)
-            for one in seen:
-                if one.state == "PENDING":
-                    is_wanted = case is not None and _is_wanted(case, one)
-                    (wanted if is_wanted else unwanted).append(one)
-        self._canceller.sift(unwanted, wanted, now)
+            for one in filter(lambda one: one.live, seen):
+                is_wanted = case is not None and _is_wanted(case, one)
+                (wanted if is_wanted else nobodys).append(one)
+                if case is None and one.state == "RUNNING" and self.files.was_withdrawn(*place):
+                    self._canceller.withdraw(one, now)
+        self._canceller.sift(nobodys, wanted, now)
         live = {batch for batch, _ in self._watcher.by_place} | {batch for batch, _ in known}
         for batch in self.files.batches():
             if batch not in live:
