@@ -21,6 +21,7 @@ help:  ## show this list
 demo: $(VENV)/.ready  ## run example jobs on four declared GPUs, shown live
 	@$(BIN)/python demo/demo.py
 
+# Thousands of processes are started: compiled once beforehand, each of them starts in half the time.
 test: lint $(PEERS)/.ready  ## set up what the tests need, check style and types, run all tests
 	@scripts/system-package gcc gcc libc6-dev \
 		|| echo "make test: the tests on the stand-in NVIDIA driver are skipped" >&2
@@ -32,8 +33,9 @@ test: lint $(PEERS)/.ready  ## set up what the tests need, check style and types
 		|| echo "make test: the page is not tried in a browser" >&2
 	@scripts/system-package slurmctld $(SLURM) \
 		|| echo "make test: nothing is tried on a Slurm cluster" >&2
+	@$(BIN)/python -m compileall -q src
 	@echo "pytest, $(WORKERS) workers"
-	@$(BIN)/python -m pytest -q -n $(WORKERS) $(PYTEST_ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 lint: $(VENV)/.ready-test  ## check style and types
 	@echo "ruff, mypy"

@@ -7,9 +7,11 @@ import pwd
 import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from stoker.core.commands import Start, StartAttached
-from stoker.core.model import Launch
+if TYPE_CHECKING:  # The keeper wants the markers alone, and is there as long as the daemon is.
+    from stoker.core.commands import Start, StartAttached
+    from stoker.core.model import Launch
 
 MARKER = "STOKER_ATTEMPT_ID"
 EncodedEnv = dict[bytes, bytes]
