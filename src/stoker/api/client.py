@@ -43,7 +43,8 @@ class Client:
         self.home = home or Home.from_environment()
         self.autostart = autostart
         self._socket: _socket.socket | None = None
-        self._received = b""
+        self._received = b""  # the line that has not ended yet
+        self._lines: list[bytes] = []  # those that have, the last first
         self._warned: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -92,6 +93,7 @@ class Client:
                 os.close(directory_fd)
         self._socket = sock
         self._received = b""
+        self._lines.clear()
         return True
 
     def close(self) -> None:
@@ -167,14 +169,15 @@ class Client:
 
     def has_line(self) -> bool:
         """Whether a whole line has arrived already, so that poll would wait in vain."""
-        return b"\n" in self._received
+        return bool(self._lines)
 
     def _line(self, timeout_s: float | None) -> bytes:
         if self._socket is None:
             raise self._lost()
+        if self._lines:
+            return self._lines.pop()
         self._socket.settimeout(timeout_s)
         chunks = [self._received]
-        self._received = b""
         while b"\n" not in chunks[-1]:
             try:
                 chunk = self._socket.recv(262_144)
@@ -190,9 +193,9 @@ class Client:
                 self.close()
                 raise self._lost()
             chunks.append(chunk)
-        last, _, self._received = chunks[-1].partition(b"\n")
-        chunks[-1] = last
-        return b"".join(chunks)
+        *self._lines, self._received = b"".join(chunks).split(b"\n")
+        self._lines.reverse()
+        return self._lines.pop()
 
     # --- what to say when it fails ---
 

@@ -232,10 +232,11 @@ class Wait(Request, tag="wait"):
 class Follow(Request, tag="follow"):
     """Hear of a group's jobs as they start and end, from now on, on this connection.
 
-    First `{"ok": true}`, then lines `{"ok": true, "event": "started", "id", "attempt", "gpus"}`
-    and `{"ok": true, "event": "ended", "id", "attempt", "state", "exit_code", "signal", "reason",
-    "final"}`; with `final` false the job is queued again for another attempt. Further requests on
-    the connection are answered in between.
+    First `{"ok": true}`, then lines `{"ok": true, "event": "started", "id", "attempt", "gpus",
+    "log"}` and `{"ok": true, "event": "ended", "id", "attempt", "state", "exit_code", "signal",
+    "reason", "final"}`; with `final` false the job is queued again for another attempt. `log` is
+    where the output is of a job that runs here and has no file of its own for it (--out). Further
+    requests on the connection are answered in between.
     """
 
     group: str

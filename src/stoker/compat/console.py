@@ -20,7 +20,8 @@ from stoker.errors import StokerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, BinaryIO
 
     from stoker.cli.feeding.tally import Line, Tally
     from stoker.cli.feeding.wishes import Wishes
@@ -49,7 +50,10 @@ class Console:
             known.close()  # A job that is tried again has a new log.
         text = f"Processing command `{line.text}` on gpu {','.join(line.gpus)}\n"
         self._put(1, text.encode(errors="replace"))
-        self._running[line.job_id] = _Output(self._errors.path(line.point) if self._errors else "")
+        output = _Output(self._errors.path(line.point) if self._errors else "")
+        self._running[line.job_id] = output
+        if line.log is not None:
+            output.find(line.log)
 
     def ended(self, line: Line, event: dict[str, Any]) -> None:
         """Show the rest of its output; and why it never started, if it did not."""
@@ -69,12 +73,14 @@ class Console:
         for job_id in over:
             if self._running[job_id].is_found:
                 self._running.pop(job_id).close()
+        self._flush()
         return _LOOK_S if self._running else None
 
     def close(self) -> None:
         """Nothing more will come."""
         for output in self._running.values():
             output.close()
+        self._flush()
         self._client.close()
 
     def _find_logs(self) -> None:
@@ -97,11 +103,17 @@ class Console:
                 self._put(fd, piece)
 
     def _put(self, fd: int, data: bytes) -> None:
+        self._on(fd, lambda stream: stream.write(data))
+
+    def _flush(self) -> None:
+        for fd in (1, 2):
+            self._on(fd, lambda stream: stream.flush())
+
+    def _on(self, fd: int, action: Callable[[BinaryIO], object]) -> None:
         stream = sys.stdout if fd == 1 else sys.stderr
         try:
             if stream is not None:
-                stream.buffer.write(data)
-                stream.buffer.flush()
+                action(stream.buffer)
         except BrokenPipeError:
             # Nobody reads on: the end of the pipe has had enough, as after `| head`.
             if fd == 1 and not self._wishes.interrupts:

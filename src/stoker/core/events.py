@@ -22,7 +22,7 @@ from stoker.core.model import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@quick_to_make
 class JobSubmitted:
     """A user asked for a job. `launch` is carried through to the store and not looked at."""
 

@@ -6,13 +6,13 @@ for every job that adds up, so these few are spared it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
 
-@dataclass_transform(frozen_default=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def quick_to_make(cls: type[T]) -> type[T]:
     """A frozen dataclass with slots, but for what happens to code that is never type-checked."""
     return dataclass(slots=True, unsafe_hash=True)(cls)

@@ -12,6 +12,8 @@ from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from stoker.core.frozen import quick_to_make
+
 if TYPE_CHECKING:
     from stoker.core.order import JobClass
 
@@ -57,10 +59,10 @@ MOST_MPS_RETRIES = 3
 class _NeedKept:
     """What follows from a need and is asked of it for every job that comes."""
 
-    __slots__ = ("_hash", "any_whole_gpu", "whole")
+    __slots__ = ("_hash", "one_whole_gpu", "whole")
     _hash: int
     whole: bool  # each of its GPUs must be its alone
-    any_whole_gpu: bool  # the usual need: one GPU, whichever
+    one_whole_gpu: bool  # the usual need
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,7 @@ class Need(_NeedKept):
         object.__setattr__(self, "_hash", astuple(self).__hash__())
         shares = self.share_milli is not None or self.mem_mib is not None or self.kind is not None
         object.__setattr__(self, "whole", self.exclusive or not shares)
-        usual = self.gpus == 1 and not (shares or self.on or self.prefer)
-        object.__setattr__(self, "any_whole_gpu", usual)
+        object.__setattr__(self, "one_whole_gpu", self.gpus == 1 and not shares)
 
     def __hash__(self) -> int:
         return self._hash
@@ -195,7 +196,7 @@ class Requirement:
         return range(self.job_id, (self.job_id if self.last_id is None else self.last_id) + 1)
 
 
-@dataclass(frozen=True, slots=True)
+@quick_to_make
 class Launch:
     """What is needed to start a job, and to show it; planning never looks at it.
 

@@ -197,8 +197,8 @@ class Scan:
             return None
         if need.gpus == 0:
             return Placement(job.id, ())
-        if need.any_whole_gpu and not self.holds:
-            return self._on_any_whole_gpu(job)
+        if need.one_whole_gpu and not self.holds:
+            return self._on_one_whole_gpu(job, need)
         if need.learns:
             return self._scouting_spot(job, need, empty_only)
         # The cheap question first: in a long queue it is asked of every GPU in every turn.
@@ -220,18 +220,26 @@ class Scan:
             return _placed(job, open_gpus)
         return _placed(job, open_gpus, ALONE if job.floor_mib == ALONE else need.mem_mib)
 
-    def _on_any_whole_gpu(self, job: Job) -> Placement | None:
+    def _on_one_whole_gpu(self, job: Job, need: Need) -> Placement | None:
         """What the rest of `place` comes to for the usual job, for which it is asked most often."""
         free = [
             gpu
             for gpu in self.state.gpus.values()
             if not gpu.held_by and gpu.usable and not gpu.others
         ]
+        if need.on:
+            free = [gpu for gpu in free if gpu.is_one_of(need.on)]
         if not free:
             return None
         # They are in the order of their numbers, and of equals this takes the first.
-        gpu = free[0] if len(free) == 1 else min(free, key=_memory_mib)
-        return Placement(job.id, (gpu.id,))
+        if len(free) == 1:
+            gpu = free[0]
+        elif need.prefer:
+            gpu = min(free, key=lambda one: (preference(need, one), one.memory_mib or 0))
+        else:
+            gpu = min(free, key=_memory_mib)
+        alone = job.floor_mib == ALONE
+        return Placement(job.id, (gpu.id,), ALONE if alone else None)
 
     def _scouting_spot(self, job: Job, need: Need, empty_only: bool) -> Placement | None:
         """All of a GPU, or all that is left of one on which everybody's memory is known."""

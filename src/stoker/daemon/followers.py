@@ -9,6 +9,7 @@ from stoker.core.reasons import outcome_words
 from stoker.core.state import Ended
 from stoker.daemon.loop import Rounds
 from stoker.daemon.server import Connection
+from stoker.executors.attempt_dir import log_text
 
 
 @dataclass(slots=True)
@@ -16,6 +17,7 @@ class Followers:
     """Who follows which group."""
 
     rounds: Rounds
+    attempts: str  # where their logs are
     _by_group: dict[str, list[Connection]] = field(default_factory=dict)
 
     def follow(self, group: str, connection: Connection) -> None:
@@ -30,25 +32,29 @@ class Followers:
         if not self._by_group:
             return
         change, state = self.rounds.engine.committed, self.rounds.state
+        lines: dict[str, list[dict[str, Any]]] = {group: [] for group in self._by_group}
         # Ends come first: within one turn the end of one job makes room for the start of the next.
         for ended in change.ended:
-            if ended.attempt is not None or ended.job_is_final:
-                self._pass_on(ended.job.group, _ended_line(ended))
+            group = ended.job.group or ""
+            if group in lines and (ended.attempt is not None or ended.job_is_final):
+                lines[group].append(_ended_line(ended))
         here = [i for i in change.placed if i in state.jobs and not state.jobs[i].terms.executor]
         for job_id in (*here, *change.begun):
             job = state.jobs.get(job_id)
-            if job is not None and job.active is not None:
+            if job is not None and job.active is not None and (job.group or "") in lines:
                 line = {
                     "event": "started",
                     "id": job_id,
                     "attempt": job.active.number,
                     "gpus": state.shown_gpus(job.active.gpus),
                 }
-                self._pass_on(job.group, line)
-
-    def _pass_on(self, group: str | None, line: dict[str, Any]) -> None:
-        for connection in self._by_group.get(group or "", ()):
-            connection.tell(**line)
+                if not job.terms.executor:
+                    line["log"] = log_text(self.attempts, job_id, job.active.number)
+                lines[job.group or ""].append(line)
+        for group, told in lines.items():
+            if told:
+                for connection in self._by_group[group]:
+                    connection.tell_all(told)
 
     def _forget(self, group: str, connection: Connection) -> None:
         followers = self._by_group.get(group, [])

@@ -115,7 +115,7 @@ class Daemon:
         self.rounds = Rounds(engine, self.clock.now_ms)
         views = Views(self.store.connection)
         self.terminals = Terminals(self.rounds, views, self.executor)
-        self.followers = Followers(self.rounds)
+        self.followers = Followers(self.rounds, home.attempts)
         self.telemetry = Telemetry(self.rounds, self.inventory, self.store)
         self.telemetry.load()
         self.watchers = Watchers(

@@ -118,6 +118,12 @@ class Connection(asyncio.Protocol):
         """A line that is not the end of the matter."""
         self._write({"ok": True, **fields})
 
+    def tell_all(self, lines: list[dict[str, Any]]) -> None:
+        """Several such lines, which arrive together."""
+        if self._transport is not None and not self._transport.is_closing():
+            encoded = [_encoder.encode({"ok": True, **fields}) for fields in lines]
+            self._transport.write(b"\n".join((*encoded, b"")))
+
     def take_more(self) -> None:
         """Let further requests come while this one goes on."""
         self._follows = True

@@ -59,7 +59,7 @@ class SqliteStore:
         self._terms: dict[Terms, int] = {}
         self._environments: dict[bytes, int] = {}  # by digest
         self._last_environment: tuple[int, dict[str, str]] = (0, {})
-        self._launches: dict[tuple[Any, ...], Launch] = {}
+        self._launches: dict[tuple[Any, ...], tuple[Launch, dict[str, Any]]] = {}  # and its fields
         self._read_ahead: dict[int, tuple[Any, ...]] = {}  # rows of launches, by job
         self._last_launch = 0
         self.finished: dict[str, int] = {}  # how many final jobs, by state
@@ -131,28 +131,28 @@ class SqliteStore:
             row = self._read_ahead.pop(job_id, None)
         assert row is not None, f"job {job_id} is not in the store"
         self._last_launch = job_id
-        launch = self._launches.get(row)
-        if launch is None:
+        *alike, params, point = row
+        key = tuple(alike)
+        known = self._launches.get(key)
+        if known is None:
             if len(self._launches) >= _LAUNCHES_KEPT:
                 self._launches.clear()
-            launch = self._launches[row] = self._launch(row)
+            fields = self._launch_fields(*key)
+            known = self._launches[key] = (Launch(**fields), fields)
+        launch, fields = known
+        if params or point:
+            return Launch(**fields, params=_params(params), point=point)
         return launch
 
-    def _launch(self, row: tuple[Any, ...]) -> Launch:
-        body, name, user, kind, requires, params, point, environment = row
-        fields = msgspec.json.decode(body)
+    def _launch_fields(
+        self, body: str, name: str | None, user: str, kind: str, requires: str, environment: int
+    ) -> dict[str, Any]:
+        fields: dict[str, Any] = msgspec.json.decode(body)
         fields["argv"] = tuple(fields["argv"])
         fields["cluster_options"] = tuple(fields.get("cluster_options", ()))
-        return Launch(
-            env=self._environment(environment),
-            name=name,
-            user=user,
-            kind=kind,
-            requires=requirements_from(requires),
-            params=msgspec.json.decode(params) if params else {},
-            point=point,
-            **fields,
-        )
+        fields["env"] = self._environment(environment)
+        fields |= {"name": name, "user": user, "kind": kind}
+        return fields | {"requires": requirements_from(requires)}
 
     def _environment(self, number: int) -> dict[str, str]:
         """The environment that was kept; jobs of a submission start one after the other with it."""
@@ -390,6 +390,11 @@ class SqliteStore:
                 known = int(row[0])
             self._environments[digest] = known
         return known
+
+
+def _params(body: str | None) -> dict[str, Any]:
+    params: dict[str, Any] = msgspec.json.decode(body) if body else {}
+    return params
 
 
 def _sorted_json(value: Mapping[str, Any]) -> str:

@@ -52,6 +52,10 @@ if TYPE_CHECKING:
 MOST_UNDER_WAY = 50_000  # lines are left in the input while so many are not over
 _MOST_IN_A_MESSAGE = 2000
 _MOST_BYTES_IN_A_MESSAGE = 4_000_000
+# While many jobs are under way, what happens within so long is heard together: to be woken for each
+# of them takes more of the machine than some of the jobs do.
+_TOGETHER_S = 0.01
+_MANY = 32
 _UNFINISHED = frozenset(("held", "waiting", "submitted", "running", "stopping"))
 
 
@@ -102,6 +106,7 @@ class Feed:
         self._to_release: list[Line] = []  # an interrupted feed has left them held
         self._heeded = 0  # interrupts
         self._in_a_hurry = False  # the user does not wait for what is being stopped
+        self._heard_at = 0.0
 
     def run(self) -> None:
         """Until the end of the input and the last job, or until told otherwise."""
@@ -115,6 +120,7 @@ class Feed:
                 break
             self._wait(self._view.tick(self.tally))
             self._talk.hear(self._on_event)
+            self._heard_at = time.monotonic()
         self._view.tick(self.tally)
 
     @property
@@ -132,11 +138,14 @@ class Feed:
         """Until there is something to read, hear, heed or show."""
         poll = select.poll()
         poll.register(self._wishes.fd, select.POLLIN)
-        if self._talk.connected:
+        waits = [wait_s for wait_s in (view_s, self._talk.due_s()) if wait_s is not None]
+        pause_s = self._heard_at + _TOGETHER_S - time.monotonic()
+        if self._talk.is_free and len(self._jobs) > _MANY and pause_s > 0:
+            waits.append(pause_s)
+        elif self._talk.connected:
             poll.register(self._talk.client.fileno(), select.POLLIN)
         if self._wants_more():
             poll.register(self._source.fd, select.POLLIN)
-        waits = [wait_s for wait_s in (view_s, self._talk.due_s()) if wait_s is not None]
         ready = dict(poll.poll(None if not waits else min(waits) * 1000 + 1))
         if self._wishes.fd in ready:
             self._wishes.clear()
@@ -390,15 +399,15 @@ class Feed:
             return  # Another job of the group.
         if event["event"] == "started":
             if line.state != "running":
-                self._start(line, event["gpus"])
+                self._start(line, event["gpus"], event.get("log"))
         elif event["final"]:
             self._end(line, event)
         else:
             self._view.ended(line, event)
             self._wait_again(line)
 
-    def _start(self, line: Line, gpus: list[str]) -> None:
-        line.state, line.gpus, line.asked = "running", gpus, ""
+    def _start(self, line: Line, gpus: list[str], log: str | None = None) -> None:
+        line.state, line.gpus, line.log, line.asked = "running", gpus, log, ""
         line.started_at = time.monotonic()
         self.tally.started()
         self._view.started(line)

@@ -58,8 +58,12 @@ class LineReader:
         """The commands that are complete with this piece."""
         *lines, rest = piece.split(b"\n")
         for line in lines:
-            yield from self._line(self._rest + line)
-            self._rest = b""
+            if self._rest or self._parts or self._in_block or not _is_plain(line):
+                yield from self._line(self._rest + line)
+                self._rest = b""
+            else:
+                self._number += 1
+                yield Command(self._number, line.decode())
         # Of a line that is too long already only so much is kept that this stays known.
         self._rest = (self._rest + rest)[: MOST_COMMAND_BYTES + 2]
 
@@ -139,6 +143,17 @@ class LineReader:
 
     def _refusal(self, what: str, hint: str) -> Refusal:
         return Refusal(self._begins_at, what, hint)
+
+
+def _is_plain(raw: bytes) -> bool:
+    """True for a line that is a command as it stands, as most are."""
+    return (
+        raw.isascii()
+        and raw[:1].isalnum()
+        and raw[-1:].isalnum()
+        and len(raw) <= MOST_COMMAND_BYTES
+        and b"\0" not in raw
+    )
 
 
 def _goes_on(raw: bytes) -> bool:

@@ -20,7 +20,7 @@ class Line:
     """One command on its way: read, then queued as a job, then running."""
 
     __slots__ = (
-        "asked", "called_off", "gpus", "job_id", "number", "point", "rerun", "started_at",
+        "asked", "called_off", "gpus", "job_id", "log", "number", "point", "rerun", "started_at",
         "state", "text",
     )  # fmt: skip
 
@@ -31,6 +31,7 @@ class Line:
         self.job_id = 0
         self.state = "read"  # then "waiting", "held" (by the feed itself) or "running"
         self.gpus: list[str] = []
+        self.log: str | None = None  # where its output is, if that is known
         self.started_at: float | None = None
         self.asked = ""  # the order that was last given about it in this state
         self.called_off = False  # by the feed itself

@@ -182,7 +182,7 @@ WHERE job_id = ? AND number = ?;
 DELETE FROM jobs WHERE id = ? AND ended_at_ms IS NOT NULL;
 
 -- name: launches
-SELECT j.id, j.launch, j.name, j.user, j.kind, j.requires, j.params, j.point, j.environment
+SELECT j.id, j.launch, j.name, j.user, j.kind, j.requires, j.environment, j.params, j.point
 FROM jobs AS j WHERE j.id BETWEEN ? AND ?;
 
 -- name: environment
