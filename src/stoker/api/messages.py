@@ -417,7 +417,10 @@ class PageStatus(Request, tag="page_status"):
 
 
 class Hello(Request, tag="hello"):
-    """Answer: `pid`, `version`, `api`, `socket`, `home`, `started_at_ms`, `uptime_s`."""
+    """Answer: `pid`, `version`, `api`, `socket`, `home`, `started_at_ms`, `uptime_s`, `turns`.
+
+    `turns` has `count` and, of the latest thousand, `p50_ms`, `p99_ms` and `most_ms`.
+    """
 
 
 class Shutdown(Request, tag="shutdown"):

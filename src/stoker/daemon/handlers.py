@@ -329,6 +329,7 @@ class Handlers:
             "home": self.home,
             "started_at_ms": self.started_at_ms,
             "uptime_s": round(time.monotonic() - self.started_monotonic, 3),
+            "turns": self.rounds.pace(),
         }
 
     def _wait(self, select: msg.Select, connection: Connection) -> None:
