@@ -153,6 +153,7 @@ def _decoded(row: dict[str, Any]) -> dict[str, Any]:
     row["terms"] = Terms(**json.loads(row["terms"]))
     for name in ("launch", "requires", "gpus", "params"):
         row[name] = json.loads(row[name]) if row[name] else None
+    row["launch"] = {"argv": [], "shell": None, **row["launch"]}
     return row
 
 

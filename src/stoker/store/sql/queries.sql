@@ -97,10 +97,11 @@ INSERT INTO groups (name, paused, max_running) VALUES (?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, max_running = excluded.max_running;
 
 -- name: add_job
-INSERT INTO jobs (id, state, priority, need, terms, "group", name, user, submitted_at_ms,
-                  not_before_ms, unmet, requires, launch, environment, kind, params,
-                  point)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+-- {columns} are those of "group", name, not_before_ms, unmet, requires, params and point in which
+-- there is something, each after a comma, and {values} as many of ", ?".
+INSERT INTO jobs (id, state, priority, need, terms, user, submitted_at_ms, launch, environment,
+                  kind{columns})
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?{values});
 
 -- name: move_job
 -- Where a job stands that is not final. Only what changes by itself: no index hangs on it.
