@@ -57,10 +57,10 @@ def bulk(setting: Setting) -> list[Report]:
 
 
 def _message(instance: Instance, jobs: int, scratch: Path) -> float:
-    """The plain order over the socket."""
-    some = [NO_OP] * jobs
+    """The plain order over the socket: jobs that are all alike."""
+    each: list[dict[str, Any]] = [{}] * jobs
     began = time.perf_counter()
-    instance.call("submit", jobs=some, cwd="/", env={}, user="bench")
+    instance.call("submit", jobs=[NO_OP], each=each, cwd="/", env={}, user="bench")
     return time.perf_counter() - began
 
 
@@ -78,7 +78,8 @@ def _client(instance: Instance, jobs: int, scratch: Path) -> float:
 
 
 def _sweep(instance: Instance, jobs: int, scratch: Path) -> float:
-    words = ["sweep", f"seed=range(0,{jobs},1)", "--", "echo", "--seed", "{seed}"]
+    space = [f"seed=range(0,{jobs // 10},1)", "lr=1,2,3,4,5,6,7,8,9,10"]
+    words = ["sweep", *space, "--", "echo", "--seed", "{seed}", "--lr", "{lr}"]
     return timed(instance.words(*words), env=instance.env)
 
 
@@ -107,6 +108,7 @@ def _feed(instance: Instance, jobs: int, scratch: Path) -> float:
     )
     try:
         while instance.counts().get("waiting", 0) < jobs:
+            assert time.perf_counter() - began < 120, "the feed goes no further"
             assert process.poll() is None, "the feed has ended before its lines were queued"
             time.sleep(0.01)
         return time.perf_counter() - began

@@ -260,11 +260,12 @@ SELECT job_id, attempts FROM removals LIMIT ?;
 DELETE FROM removals WHERE job_id = ?;
 
 -- name: jobs_at_points
--- The latest job of each point; `marks` is as many question marks as there are points.
-SELECT j.point, j.id, j.state
-FROM jobs AS j
-JOIN (SELECT point, max(id) AS id FROM jobs WHERE point IN ({marks}) GROUP BY point) AS latest
-  ON latest.id = j.id;
+-- The latest job of each of these points, which are a JSON list.
+SELECT j.point, max(j.id), j.state
+FROM json_each(?) AS asked
+CROSS JOIN jobs AS j
+  ON substr(j.point, -10, 8) = substr(asked.value, -10, 8) AND j.point = asked.value
+GROUP BY j.point;
 
 -- name: browse_ids
 -- One window of a list; all that is put in is fixed words.
