@@ -8,6 +8,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+BENCH_PEERS := .venv-bench
 # What a whole cluster on one machine takes; see tests/slurm/cluster.py.
 SLURM := slurmctld slurmd slurm-client munge
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -44,12 +45,11 @@ lint: $(VENV)/.ready-test  ## check style and types
 		|| { echo "make lint: not formatted as 'ruff format' does it" >&2; exit 1; }
 	@$(BIN)/mypy --no-error-summary src tests bench demo
 
-bench: $(VENV)/.ready $(PEERS)/.ready  ## measure Stoker beside a C loop, xargs and simple_gpu_scheduler
+bench: $(VENV)/.ready-test $(PEERS)/.ready $(BENCH_PEERS)/.ready  ## measure Stoker beside its peers; ONLY=gap,add and QUICK=1 do less
 	@scripts/system-package gcc gcc libc6-dev
-	@$(BIN)/python bench/dispatch.py $(BENCH_ARGS)
-	@$(BIN)/python bench/feed.py $(BENCH_ARGS)
-	@scripts/system-package slurmctld $(SLURM)
-	@$(BIN)/python bench/on_slurm.py
+	@scripts/system-package slurmctld $(SLURM) \
+		|| echo "make bench: there is no Slurm, and its row is left out" >&2
+	@$(BIN)/python bench/run.py $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick) $(BENCH_ARGS)
 
 screenshots: $(VENV)/.ready-test  ## make the pictures in docs/images, from a real run
 	@scripts/system-package gcc gcc libc6-dev
@@ -57,7 +57,7 @@ screenshots: $(VENV)/.ready-test  ## make the pictures in docs/images, from a re
 	@$(BIN)/python demo/screenshots.py
 
 clean:  ## remove the virtual environment and whatever else was made here
-	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(BENCH_PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info
 
@@ -75,6 +75,10 @@ $(VENV)/.ready-test: pyproject.toml | $(VENV)/bin/python
 $(PEERS)/.ready: scripts/make-peers | $(VENV)/bin/python
 	@echo "installing what Stoker is compared with into $(PEERS)"
 	@scripts/make-peers $(PEERS)
+
+$(BENCH_PEERS)/.ready: scripts/make-bench-peers | $(VENV)/bin/python
+	@echo "installing the peers of the benchmarks into $(BENCH_PEERS)"
+	@scripts/make-bench-peers $(BENCH_PEERS)
 
 $(VENV)/bin/python:
 	@scripts/make-venv $(VENV)

@@ -1,25 +1,23 @@
 """Contenders side by side: the same load, in interleaved rounds, as multiples of the first.
 
 A machine is not equally fast all the time, so each round's time is compared with that round's own
-yardstick, and rounds are interleaved.
+yardstick, and rounds are interleaved. Who comes first in a round changes, so that none always
+runs after the same other one.
 
-The home directories of Stoker's rounds are deleted after the last one: a file system that has just
-deleted thousands of files is busy with that for a while.
+What Stoker leaves on disk is deleted after the last round: a file system that has just deleted
+thousands of files is busy with that for a while.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,8 +26,6 @@ from stoker import __version__
 
 HERE = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
-# The older tools have commands of the same names as ours, so they live in a place of their own.
-PEERS = HERE.parent / ".venv-peers" / "bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +40,32 @@ class Load:
 Contenders = dict[str, Callable[[Load], float]]
 
 
-def timed(words: list[str], text: str | None = None) -> float:
+def timed(
+    words: list[str],
+    text: str | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> float:
     """How many seconds a command takes that reads `text`."""
     began = time.perf_counter()
-    subprocess.run(
-        words,
-        input=text,
-        text=True,
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    return time.perf_counter() - began
-
-
-def run_simple_gpu_scheduler(load: Load) -> float:
-    """simple_gpu_scheduler, which puts `sh -c` before each line itself."""
-    gpus = [str(number) for number in range(load.slots)]
-    return timed([str(PEERS / "simple_gpu_scheduler"), "--gpus", *gpus], "true\n" * load.jobs)
+    with tempfile.TemporaryFile() as complaints:
+        done = subprocess.run(
+            words,
+            input=text,
+            text=True,
+            check=False,
+            env=env,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL if text is None else None,
+            stdout=subprocess.DEVNULL,
+            stderr=complaints,
+        )
+        took = time.perf_counter() - began
+        if done.returncode != 0:
+            complaints.seek(0)
+            said = complaints.read().decode(errors="replace").strip()
+            raise RuntimeError(f"{' '.join(words)}: exit code {done.returncode}: {said[-500:]}")
+    return took
 
 
 def stop_daemon() -> None:
@@ -73,12 +77,19 @@ def stop_daemon() -> None:
 
 def measured(contenders: Contenders, load: Load, rounds: int) -> dict[str, list[float]]:
     """The seconds of each contender in each round."""
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
-    for number in range(1, rounds + 1):
-        for name, run in contenders.items():
-            seconds[name].append(run(load))
-            print(f"round {number}: {name} {seconds[name][-1]:.2f} s", file=sys.stderr)
+    names = list(contenders)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            seconds[name].append(contenders[name](load))
+            print(f"round {number + 1}: {name} {seconds[name][-1]:.3f} s", file=sys.stderr)
     return seconds
+
+
+def ratios(seconds: Mapping[str, list[float]], name: str, over: str) -> list[float]:
+    """One contender's multiples of another, round by round."""
+    return [mine / its for mine, its in zip(seconds[name], seconds[over], strict=True)]
 
 
 def summary(seconds: dict[str, list[float]], jobs: int) -> list[dict[str, Any]]:
@@ -86,16 +97,16 @@ def summary(seconds: dict[str, list[float]], jobs: int) -> list[dict[str, Any]]:
     yardstick = next(iter(seconds))
     rows = []
     for name, times in seconds.items():
-        ratios = [mine / least for mine, least in zip(times, seconds[yardstick], strict=True)]
+        multiples = ratios(seconds, name, yardstick)
         median_s = statistics.median(times)
         rows.append(
             {
                 "name": name,
                 "median_s": round(median_s, 4),
                 "jobs_a_second": round(jobs / median_s),
-                "ratio_median": round(statistics.median(ratios), 3),
-                "ratio_least": round(min(ratios), 3),
-                "ratio_most": round(max(ratios), 3),
+                "ratio_median": round(statistics.median(multiples), 3),
+                "ratio_least": round(min(multiples), 3),
+                "ratio_most": round(max(multiples), 3),
                 "seconds": [round(one, 4) for one in times],
             }
         )
@@ -129,39 +140,3 @@ def machine(scratch: Path) -> dict[str, Any]:
         "file_system": kind.stdout.strip(),
         "load_before": round(os.getloadavg()[0], 2),
     }
-
-
-def run(what: str, contenders: Contenders, results: Path, prepare: Callable[[Path], object]) -> int:
-    """Measure as the command line says, print the table, and keep the numbers."""
-    parser = argparse.ArgumentParser(description=what)
-    parser.add_argument("--jobs", type=int, default=2000, help="how many (%(default)s)")
-    parser.add_argument("--slots", type=int, default=4, help="at once (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="how often (%(default)s)")
-    parser.add_argument(
-        "--results", type=Path, default=results, help="where to keep the numbers as JSON"
-    )
-    args = parser.parse_args()
-    if not os.access(PEERS / "simple_gpu_scheduler", os.X_OK):
-        sys.exit("bench: simple_gpu_scheduler is not there; `make bench` installs it")
-
-    scratch = Path(tempfile.mkdtemp(prefix="stoker-bench-"))
-    try:
-        measured_on = machine(scratch)
-        prepare(scratch)
-        seconds = measured(contenders, Load(args.jobs, args.slots, scratch), args.rounds)
-    finally:
-        shutil.rmtree(scratch)
-    rows = summary(seconds, args.jobs)
-    print(f"{what}: {args.jobs} × `sh -c true`, {args.slots} at once, rounds: {args.rounds}\n")
-    print(table(rows))
-    record = {
-        "schema": 1,
-        "jobs": args.jobs,
-        "slots": args.slots,
-        "rounds": args.rounds,
-        "machine": measured_on,
-        "contenders": rows,
-    }
-    args.results.parent.mkdir(parents=True, exist_ok=True)
-    args.results.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    return 0

@@ -181,6 +181,11 @@ _LAUNCHES = st.builds(
         tuple
     ),
     kind=_TEXT,
+    params=st.dictionaries(
+        _TEXT, st.none() | st.booleans() | st.integers(-9, 9) | _TEXT, max_size=3
+    ),
+    point=st.none() | _TEXT,
+    cluster_options=st.lists(_TEXT, max_size=3).map(tuple),
 )
 
 

@@ -174,7 +174,11 @@ def test_a_home_that_can_not_be_used_is_told_in_one_line(
 def test_ls_asks_for_what_its_filters_say(desk: Desk) -> None:
     answer = {"jobs": [], "total": 0}
     desk.stoker({"list": answer}, "ls")
-    assert desk.asked() == {"op": "list", "select": {}, "all": False}
+    assert desk.asked() == {"op": "list", "select": {}, "all": False, "limit": 100}
+    desk.stoker({"list": answer}, "ls", "--json")
+    assert desk.asked() == {"op": "list", "select": {}, "all": False}, "scripts get everything"
+    desk.stoker({"list": answer}, "ls", "--state", "waiting")
+    assert "limit" not in desk.asked()
     desk.stoker(
         {"list": answer}, "ls", "3-9", "--state", "running,waiting", "--state", "held",
         "--group", "g", "--name", "x*", "--user", "ada", "--all", "--limit", "5",

@@ -33,9 +33,15 @@ def ended(job_id: int, state: str = "succeeded") -> Answer:
             "exit_code": 0, "signal": None, "reason": None}  # fmt: skip
 
 
+def jobs_of(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """The jobs that a submission asks for: what they share, and what each has for itself."""
+    [shared] = request["jobs"]
+    return [shared | own for own in request["each"]]
+
+
 def taken(request: dict[str, Any]) -> list[Answer]:
     """The submission is taken, and every job of it succeeds at once."""
-    ids = [int(job["params"]["line"]) for job in request["jobs"]]
+    ids = [int(job["params"]["line"]) for job in jobs_of(request)]
     return [{"ids": ids}, *(ended(job_id) for job_id in ids)]
 
 
@@ -109,11 +115,11 @@ def test_each_line_goes_to_the_login_shell_with_its_point_and_number(
     code, _, daemon = fed(capsys, home, {"submit": taken}, "--on", "0,1", "--group", "g")
     assert code == 0
     [request] = daemon.sent("submit")
-    assert [job["shell"] for job in request["jobs"]] == ["one", "two"]
-    assert [job["params"]["line"] for job in request["jobs"]] == [1, 2]
-    assert {job["group"] for job in request["jobs"]} == {"g"}
-    assert {tuple(job["on"]) for job in request["jobs"]} == {("0", "1")}
-    assert len({job["point"] for job in request["jobs"]}) == 2
+    assert [job["shell"] for job in jobs_of(request)] == ["one", "two"]
+    assert [job["params"]["line"] for job in jobs_of(request)] == [1, 2]
+    assert {job["group"] for job in jobs_of(request)} == {"g"}
+    assert {tuple(job["on"]) for job in jobs_of(request)} == {("0", "1")}
+    assert len({job["point"] for job in jobs_of(request)}) == 2
     assert daemon.sent("follow") == [{"group": "g"}]
 
 

@@ -76,8 +76,24 @@ class JobRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     point: Annotated[str, Meta(max_length=100)] | None = None  # names that point: see Points
 
 
+class JobOwn(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """What one of many alike jobs has for itself: see Submit. With a command it has no other."""
+
+    argv: tuple[str, ...] = ()
+    shell: str | None = None
+    name: str | None = None
+    priority: Priority | None = None
+    out: str | None = None
+    err: str | None = None
+    params: dict[str, Any] | None = None
+    point: Annotated[str, Meta(max_length=100)] | None = None
+
+
 class Submit(Request, tag="submit"):
     """Queue jobs, all or none. Answer: `ids`.
+
+    With `each`, `jobs` has one: as many jobs are queued as `each` has entries, all of them like
+    that one but for what their entry says. What they share is then said, and looked at, once.
 
     With `seen`, which has the latest job of each point as Points has told it, a job is left out if
     its point has another one by now, or one that is not final: whoever else queues the same points
@@ -94,6 +110,7 @@ class Submit(Request, tag="submit"):
     env_of: JobId | None = None  # the environment of that job is taken instead of `env`
     token: Annotated[str, Meta(max_length=100)] | None = None  # the same one when it is repeated
     seen: dict[str, JobId] | None = None
+    each: list[JobOwn] | None = None
     attached: bool = False  # the client runs the (single) job in its own terminal: see Attach
 
 
@@ -418,7 +435,10 @@ class PageStatus(Request, tag="page_status"):
 
 
 class Hello(Request, tag="hello"):
-    """Answer: `pid`, `version`, `api`, `socket`, `home`, `started_at_ms`, `uptime_s`."""
+    """Answer: `pid`, `version`, `api`, `socket`, `home`, `started_at_ms`, `uptime_s`, `turns`.
+
+    `turns` has `count` and, of the latest thousand, `p50_ms`, `p99_ms` and `most_ms`.
+    """
 
 
 class Shutdown(Request, tag="shutdown"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 from stoker import quantities
@@ -45,6 +46,8 @@ def _epochs(text: str) -> int:
 
 def batch(args: Args) -> int:
     """Queue the jobs of a file, and wait for them unless told not to."""
+    # A long file makes much that stays, and hardly any garbage that would have to be looked for.
+    gc.set_threshold(100_000, 50, 50)
     path = _path(args)
     source = os.path.basename(path)
     entries, size = read_entries(path, source, args)

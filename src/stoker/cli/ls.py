@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from stoker.cli.options import Args
 
 
+SHOWN = 100
+
+
 def _states(text: str) -> list[str]:
     states = [word.strip().lower() for word in text.split(",")]
     for state in states:
@@ -42,8 +45,12 @@ def ls(args: Args) -> int:
         order["states"] = [state for states in args["state"] for state in states]
     if args["user"] is not None:
         order["user"] = args["user"]
+    narrowed = order["select"] or args["state"] or args["user"] is not None or args["all"]
     if args["limit"] is not None:
         order["limit"] = args["limit"]
+    elif not narrowed and not args["json"]:
+        # Nobody reads a hundred thousand lines, and to print them takes seconds.
+        order["limit"] = SHOWN
     with Client() as client:
         answer = client.call("list", **order)
     jobs = answer["jobs"]
@@ -76,7 +83,7 @@ VERB = Verb(
         NAME,
         Option("user", "only this user's jobs", "USER"),
         Option("all", "finished jobs of any age too", short="a"),
-        Option("limit", "at most so many, the newest", "N", _limit),
+        Option("limit", f"at most so many; {SHOWN} if nothing else is asked for", "N", _limit),
         JSON,
     ),
     examples=(

@@ -6,7 +6,8 @@ Facts from outside name their attempt, so that a late one about an earlier attem
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from stoker.core.frozen import quick_to_make
 from stoker.core.model import (
@@ -22,9 +23,11 @@ from stoker.core.model import (
 )
 
 
-@quick_to_make
-class JobSubmitted:
-    """A user asked for a job. `launch` is carried through to the store and not looked at."""
+class JobSubmitted(NamedTuple):
+    """A user asked for a job. `launch` is carried through to the store and not looked at.
+
+    A tuple, since a hundred thousand of them may come at once: see Launch.
+    """
 
     at_ms: int
     job_id: int
@@ -35,7 +38,7 @@ class JobSubmitted:
     not_before_ms: int | None = None
     requires: tuple[Requirement, ...] = ()
     held: bool = False
-    launch: Launch | None = field(default=None, compare=False, repr=False)
+    launch: Launch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class JobEdited:
     priority: int
     group: str | None
     not_before_ms: int | None
-    launch: Launch | None = field(default=None, compare=False, repr=False)
+    launch: Launch | None = None
 
 
 @dataclass(frozen=True, slots=True)

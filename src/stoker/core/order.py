@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from stoker.core.model import Job, Need
+from stoker.core.model import Job, Need, Terms
 
 Order = tuple[int, int]
 ClassKey = tuple[Need, str | None, int | None, int | None, str]
@@ -34,6 +34,7 @@ class JobClass:
     count: int = 0  # of the jobs in it; each of them knows that it is
     in_line_as: Order | None = None  # the order under which it stands in its line
     parked: bool = False  # it stands in no line until what it waits for has changed
+    terms: Terms | None = None  # of the job that came last; those of others may differ
 
 
 Line = list[tuple[Order, int, JobClass]]
@@ -46,6 +47,7 @@ class ReadyQueue:
         self._find = find
         self._classes: dict[ClassKey, JobClass] = {}
         self._made = 0
+        self._last: JobClass | None = None  # that of the job that came last
         self._gpu_line: Line = []
         self._cpu_line: Line = []
         self._cluster_line: Line = []
@@ -56,19 +58,36 @@ class ReadyQueue:
         """Put a job in line."""
         if job.in_class is not None:
             return
-        terms = job.terms
-        key = (job.need, job.group, terms.longest_ms, job.floor_mib, terms.executor)
+        cls = self._class_for(job)
+        job.in_class = cls
+        cls.count += 1
+        self.count += 1
+        order = (job.priority, job.id)
+        heappush(cls.heap, order)
+        if not cls.parked and (cls.in_line_as is None or order < cls.in_line_as):
+            self._line_up(cls, order)
+
+    def _class_for(self, job: Job) -> JobClass:
+        need, group, terms = job.need, job.group, job.terms
+        # Jobs that come together are mostly alike, and share what they have in common.
+        last = self._last
+        if (
+            last is not None
+            and last.count
+            and last.need is need
+            and last.group == group
+            and last.terms is terms
+            and last.floor_mib == job.floor_mib
+        ):
+            return last
+        key = (need, group, terms.longest_ms, job.floor_mib, terms.executor)
         cls = self._classes.get(key)
         if cls is None:
             self._made += 1
             cls = self._classes[key] = JobClass(*key, number=self._made)
-        job.in_class = cls
-        cls.count += 1
-        self.count += 1
-        order = job.order
-        heappush(cls.heap, order)
-        if not cls.parked and (cls.in_line_as is None or order < cls.in_line_as):
-            self._line_up(cls, order)
+        cls.terms = terms
+        self._last = cls
+        return cls
 
     def discard(self, job: Job) -> None:
         """Take a job out of line, if it stands there. Call it before its need or order change."""

@@ -632,21 +632,21 @@ class State:
     # ------------------------------------------------------------------ one method an event
 
     def _job_submitted(self, e: ev.JobSubmitted) -> None:
-        assert e.job_id >= self.next_job_id, f"job id {e.job_id} was given before"
-        self.next_job_id = e.job_id + 1
-        job = Job(
-            e.job_id,
-            e.need,
-            e.terms,
-            e.priority,
-            e.group,
-            HELD if e.held else WAITING,
-            e.not_before_ms,
-            requires=e.requires or None,
-        )
-        self.jobs[job.id] = job
+        _, job_id, need, terms, priority, group, not_before_ms, requires, held, _ = e
+        assert job_id >= self.next_job_id, f"job id {job_id} was given before"
+        self.next_job_id = job_id + 1
+        job = Job(job_id, need, terms, priority, group, WAITING, not_before_ms)
+        self.jobs[job_id] = job
         self.change.submitted.append(e)
-        self._index(job)
+        if held or requires or not_before_ms is not None:
+            job.state = HELD if held else WAITING
+            job.requires = requires or None
+            self._index(job)
+            return
+        # The usual job only wants room, and there may be a hundred thousand of them at once.
+        if group is not None and group not in self.groups:
+            self.group_of(group)
+        self.ready.add(job)
 
     def _submission_taken(self, e: ev.SubmissionTaken) -> None:
         self.change.submissions.append(e)

@@ -284,7 +284,7 @@ class Handlers:
         elif request.all or select.all:
             chosen = set(self.views.matching(Filter()))
         else:
-            return self._usual_ids(request.limit)
+            return self._usual_ids(request.limit, fill_up=True)
         ids = sorted(chosen)
         return (ids[-request.limit :] if request.limit else ids), len(ids)
 
@@ -293,14 +293,18 @@ class Handlers:
         wanted = Filter(request.states, select.group, select.names, request.user)
         return self.views.matching(wanted)
 
-    def _usual_ids(self, limit: int | None) -> tuple[list[int], int]:
-        """What one wants to see: all that is not final, and what ended last."""
+    def _usual_ids(self, limit: int | None, *, fill_up: bool = False) -> tuple[list[int], int]:
+        """What one wants to see: all that is not final, and what ended last.
+
+        Where there is a limit, a quarter of it is for what ended last, or all that is left of it.
+        """
         state = self.rounds.state
         if limit is None:
             everything = set(state.jobs) | set(self.views.last_ended(_FINISHED_SHOWN))
             return sorted(everything), len(everything)
         chosen = dict.fromkeys(list(state.active)[:limit])
-        ended = self.views.last_ended(max(1, limit // 4))
+        left = limit - len(state.jobs) if fill_up else 0
+        ended = self.views.last_ended(max(1, limit // 4, left))
         room = max(0, limit - len(chosen) - len(ended))
         chosen.update(dict.fromkeys(self.views.first_unfinished(room + len(chosen))))
         ids = sorted([*list(chosen)[: limit - len(ended)], *ended])
@@ -329,6 +333,7 @@ class Handlers:
             "home": self.home,
             "started_at_ms": self.started_at_ms,
             "uptime_s": round(time.monotonic() - self.started_monotonic, 3),
+            "turns": self.rounds.pace(),
         }
 
     def _wait(self, select: msg.Select, connection: Connection) -> None:

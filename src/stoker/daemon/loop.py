@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -17,6 +19,7 @@ from stoker.errors import Failed, StokerError
 log = logging.getLogger("stoker.daemon")
 
 _AFTER_TROUBLE_S = 1.0
+_TURNS_REMEMBERED = 1_000
 
 Reply = Callable[[Answer], None]
 
@@ -36,6 +39,8 @@ class Rounds:
     engine: Engine
     now_ms: Callable[[], int]
     after_turn: list[Callable[[], None]] = field(default_factory=list)
+    turns: int = 0
+    _latest_s: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS_REMEMBERED))
     _inbox: list[tuple[Wish, Reply]] = field(default_factory=list)
     _scheduled: bool = False
     _timer: asyncio.TimerHandle | None = None
@@ -78,6 +83,7 @@ class Rounds:
 
     def turn(self) -> None:
         """One turn, its answers, and the alarm for the next."""
+        began = time.perf_counter()
         self._scheduled = False
         asked, self._inbox = self._inbox, []
         trouble = False
@@ -95,6 +101,22 @@ class Rounds:
         for action in self.after_turn:
             action()
         self._set_alarm(trouble or self.engine.failing)
+        self.turns += 1
+        self._latest_s.append(time.perf_counter() - began)
+
+    def pace(self) -> dict[str, float]:
+        """How many turns there were, and how long the latest took, in milliseconds."""
+        ordered = sorted(self._latest_s) or [0.0]
+
+        def below(percent: int) -> float:
+            return round(1000 * ordered[-(-len(ordered) * percent // 100) - 1], 3)
+
+        return {
+            "count": self.turns,
+            "p50_ms": below(50),
+            "p99_ms": below(99),
+            "most_ms": below(100),
+        }
 
     def _tell_watchers(self) -> None:
         for ended in self.engine.committed.ended:

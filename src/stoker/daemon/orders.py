@@ -349,16 +349,16 @@ def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -
     if "argv" in changes or "shell" in changes:
         argv = tuple(asked.argv)
         kind = kind_of(argv, asked.shell)
-        launch = replace(launch, argv=argv, shell=asked.shell, kind=kind)
+        launch = launch._replace(argv=argv, shell=asked.shell, kind=kind)
     if asked.kind is not None:
-        launch = replace(launch, kind=label(asked.kind))
+        launch = launch._replace(kind=label(asked.kind))
     for name in ("name", "cwd", "out", "err", "gpu_arg"):
         if name in changes:
-            launch = replace(launch, **{name: getattr(asked, name)})
+            launch = launch._replace(**{name: getattr(asked, name)})
     if "slurm" in changes:
-        launch = replace(launch, cluster_options=tuple(asked.slurm))
+        launch = launch._replace(cluster_options=tuple(asked.slurm))
     if asked.env:
-        launch = replace(launch, extra_env={**launch.extra_env, **asked.env})
+        launch = launch._replace(extra_env={**launch.extra_env, **asked.env})
     return launch
 
 

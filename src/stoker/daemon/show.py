@@ -371,8 +371,8 @@ def _required(fields: list[Any]) -> int | str:
 
 def display_command(launch: dict[str, Any]) -> str:
     """The command as a person would type it."""
-    shell = launch["shell"]
-    return shell if shell is not None else shlex.join(launch["argv"])
+    shell = launch.get("shell")
+    return shell if shell is not None else shlex.join(launch.get("argv", ()))
 
 
 def _started(row: dict[str, Any], elsewhere: bool) -> int | None:

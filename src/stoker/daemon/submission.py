@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stoker.api.messages import JobRequest, Submit
+from stoker.api.messages import JobOwn, JobRequest, Submit
 from stoker.core import events as ev
 from stoker.core.model import DEFAULT_MARGIN, Launch, Need, Requirement, Terms
 from stoker.core.plan import can_never_start
@@ -40,6 +40,8 @@ _OF_A_CLIENT = _OF_AN_ATTEMPT | {
     "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
 }
 
+_NOTHING_OF_ITS_OWN = JobOwn()
+
 
 def submission(
     request: Submit,
@@ -49,9 +51,11 @@ def submission(
     warn: Callable[[str], None],
 ) -> Wish:
     """The wish to queue what was asked for; `warn` is told what a cluster can't be asked for."""
-    if not request.jobs:
+    if not request.jobs or (request.each is not None and not request.each):
         raise UsageError("no job was given", "name a command after --")
-    if request.attached and len(request.jobs) != 1:
+    if request.each is not None and len(request.jobs) != 1:
+        raise UsageError("`each` varies one job", f"give one instead of {len(request.jobs)}")
+    if request.attached and len(request.each or request.jobs) != 1:
         raise UsageError("only one job can run in a terminal", "use `stoker add` for several")
     dropped = _OF_A_CLIENT if MPS_MARKER in request.env else _OF_AN_ATTEMPT
     maker = _Maker(
@@ -62,7 +66,10 @@ def submission(
         defaults,
         cluster,
     )
-    asked = [maker.draft(job) for job in request.jobs]
+    if request.each is None:
+        asked = [maker.draft(job) for job in request.jobs]
+    else:
+        asked = maker.alike(request.jobs[0], request.each)
     for text in dict.fromkeys(maker.warnings):
         warn(text)
 
@@ -158,7 +165,10 @@ class _Maker:
 
     def draft(self, job: JobRequest) -> Draft:
         """The job, checked by itself."""
-        check_command(job.argv, job.shell)
+        return self.alike(job, (_NOTHING_OF_ITS_OWN,))[0]
+
+    def alike(self, job: JobRequest, each: Sequence[JobOwn]) -> list[Draft]:
+        """Jobs like this one but for what each has for itself; all of them checked."""
         if job.env:
             check_environment(job.env)
         cwd = self.cwd if job.cwd is None else job.cwd
@@ -167,43 +177,63 @@ class _Maker:
             self._directories.add(cwd)
         check_output(job.out, "--out")
         check_output(job.err, "--err")
-        argv = tuple(job.argv)
-        kind = kind_of(argv, job.shell) if job.kind is None else label(job.kind)
         terms = self._terms_of(job)
+        requires: tuple[Requirement, ...] = ()
+        if job.after or job.after_any:
+            requires = (*required(job.after, True), *required(job.after_any, False))
+        name, group, kind = self._label(job.name), self._label(job.group), self._label(job.kind)
+        usual_argv, options = tuple(job.argv), tuple(job.slurm)
+        # What the words of a command say of its need is the same for those of one kind.
+        need_and_terms: dict[str, tuple[Need, Terms]] = {}
+        drafts = []
+        usual_kind = ""
+        for own in each:
+            argv, shell = own.argv, own.shell
+            if argv or shell is not None:
+                check_command(argv, shell)
+                its_kind = kind_of(argv, shell) if kind is None else kind
+            else:
+                argv, shell = usual_argv, job.shell
+                if not usual_kind:
+                    check_command(argv, shell)
+                    usual_kind = kind_of(argv, shell) if kind is None else kind
+                its_kind = usual_kind
+            found = need_and_terms.get(its_kind)
+            if found is None:
+                found = need_and_terms[its_kind] = self._need_and_terms(job, terms, its_kind)
+            need, its_terms = found
+            if own.out is not None or own.err is not None:
+                check_output(own.out, "--out")
+                check_output(own.err, "--err")
+            launch = Launch(
+                argv,
+                shell,
+                cwd,
+                self.env,
+                job.env,
+                name if own.name is None else label(own.name),
+                self.user,
+                job.out if own.out is None else own.out,
+                job.err if own.err is None else own.err,
+                job.gpu_arg,
+                requires,
+                its_kind,
+                job.params if own.params is None else own.params,
+                job.point if own.point is None else own.point,
+                options,
+            )
+            priority = job.priority if own.priority is None else own.priority
+            drafts.append(
+                Draft(need, its_terms, launch, priority, group, job.not_before_ms, job.hold)
+            )
+        return drafts
+
+    def _need_and_terms(self, job: JobRequest, terms: Terms, kind: str) -> tuple[Need, Terms]:
         need = self._need_of(job, kind, bool(terms.executor))
         if terms.executor:
             check_cluster_job(need, job.slurm)
             self.warnings += self.cluster.warnings(need)
-        requires: tuple[Requirement, ...] = ()
-        if job.after or job.after_any:
-            requires = (*required(job.after, True), *required(job.after_any, False))
-        terms = self._with_mps(terms, job, need)
-        launch = Launch(
-            argv,
-            job.shell,
-            cwd,
-            self.env,
-            job.env,
-            self._label(job.name),
-            self.user,
-            job.out,
-            job.err,
-            job.gpu_arg,
-            requires,
-            kind,
-            job.params,
-            job.point,
-            tuple(job.slurm),
-        )
-        return Draft(
-            need,
-            terms,
-            launch,
-            job.priority,
-            self._label(job.group),
-            job.not_before_ms,
-            job.hold,
-        )
+        return need, self._with_mps(terms, job, need)
 
     def _need_of(self, job: JobRequest, kind: str, elsewhere: bool) -> Need:
         said = (
@@ -268,7 +298,7 @@ class _Maker:
 # ---------------------------------------------------------------------- what is checked
 
 
-def check_command(argv: list[str], shell: str | None) -> None:
+def check_command(argv: Sequence[str], shell: str | None) -> None:
     """Refuse what no process could be made of."""
     words = argv if shell is None else [shell]
     if bool(argv) == (shell is not None) or not words[0].strip():

@@ -5,30 +5,24 @@ Runs of one kind are taken to be alike: `train.py --lr 0.1` and `train.py --lr 0
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 MOST_CHARS = 500
 _NUMBERS_BEGIN = frozenset(".0123456789iInN")
 
 
 def kind_of(argv: tuple[str, ...], shell: str | None) -> str:
     """The kind of a command."""
-    return _kind_of_words(tuple(shell.split()) if shell is not None else argv)
-
-
-@lru_cache(maxsize=4096)
-def _kind_of_words(words: tuple[str, ...]) -> str:
-    kept: list[str] = []
+    words = iter(shell.split() if shell is not None else argv)
+    kept = [next(words, "")]
     value_follows = False
-    for place, word in enumerate(words):
-        if place == 0:
-            kept.append(word)
-        elif word.startswith("-") and not _is_number(word):
+    for word in words:
+        # One of these is made for every job that comes: most words are told by how they begin.
+        first = word[:1]
+        if first == "-" and not (word[1:2] in _NUMBERS_BEGIN and _is_number(word)):
             name, has_value, _ = word.partition("=")
             kept.append(name)
             value_follows = not has_value
             continue
-        elif "=" in word:
+        if "=" in word:
             kept.append(word.partition("=")[0] + "=")
         elif not value_follows and not _is_number(word):
             kept.append(word)

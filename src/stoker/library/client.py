@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from stoker.api.alike import in_few_words
 from stoker.api.client import Client as Connection
 from stoker.api.client import ConnectionLost, NoAnswerYet
 from stoker.api.paths import Home
@@ -77,7 +78,8 @@ class Client:
         if not requests:
             return []
         token = os.urandom(16).hex()
-        ids: list[int] = self.call("submit", jobs=requests, token=token, **surroundings())["ids"]
+        order = {**in_few_words(requests), "token": token, **surroundings()}
+        ids: list[int] = self.call("submit", **order)["ids"]
         return ids
 
     def run(self, command: str | Sequence[str], **options: Any) -> int:
@@ -450,18 +452,23 @@ def _wait_for_daemon(connection: Connection, deadline: float | None) -> None:
 
 
 def _request(job: Mapping[str, Any]) -> Fields:
-    options = dict(job)
-    command = options.pop("command", None)
+    command = job.get("command")
     if command is None:
         raise UsageError("no command was given", 'write e.g. {"command": "python train.py"}')
-    return {**_command(command), **job_fields(options)}
+    fields = _command(command)
+    if len(job) > 1:
+        fields |= job_fields({name: value for name, value in job.items() if name != "command"})
+    return fields
 
 
 def _command(command: str | Sequence[str]) -> Fields:
     if isinstance(command, str):
         return {"shell": command}
-    return {"argv": [os.fspath(word) if isinstance(word, os.PathLike) else str(word)
-                     for word in command]}  # fmt: skip
+    return {"argv": [word if type(word) is str else _word(word) for word in command]}
+
+
+def _word(word: object) -> str:
+    return str(os.fspath(word) if isinstance(word, os.PathLike) else word)
 
 
 def _select(jobs: tuple[Any, ...], name: str | None, group: str | None) -> Fields:

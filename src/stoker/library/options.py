@@ -33,7 +33,8 @@ def job_fields(options: Mapping[str, Any], here: str | None = None) -> Fields:
             fields |= convert(name, value)
         except UsageError as error:
             raise UsageError(f"{name}: {error.message}", error.hint) from None
-    _settle_paths(fields, here if here is not None else os.getcwd())
+    if "cwd" in fields or "out" in fields or "err" in fields:
+        _settle_paths(fields, here if here is not None else os.getcwd())
     return fields
 
 

@@ -384,5 +384,6 @@ def _list(body: str | None) -> list[str]:
 def _command(launch: str) -> str:
     """The command as a person would type it, no longer than a list can show."""
     fields = json.loads(launch)
-    text: str = fields["shell"] if fields["shell"] is not None else shlex.join(fields["argv"])
+    shell = fields.get("shell")
+    text: str = shell if shell is not None else shlex.join(fields.get("argv", ()))
     return text if len(text) <= _COMMAND_CHARS else text[: _COMMAND_CHARS - 1] + "…"

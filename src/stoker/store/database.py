@@ -31,6 +31,9 @@ def open_database(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA busy_timeout = 5000")
+        # In KiB, and taken only when needed: a long submission writes its pages once, not again
+        # and again.
+        connection.execute("PRAGMA cache_size = -65536")
         # The header may be older than the write-ahead log, which only SQLite can read.
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         _refuse_newer(path, version)

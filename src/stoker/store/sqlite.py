@@ -45,6 +45,7 @@ from stoker.store.views import need_from
 _NO_LAUNCH = Launch()
 _LAUNCHES_KEPT = 64  # Jobs that start one after the other are often alike.
 _LAUNCHES_AHEAD = 50
+_json = msgspec.json.encode
 # Rows are made with `_value_`, which is `value` without the call that this is in an Enum.
 _STATES = {state.value: state for state in JobState}
 
@@ -148,7 +149,7 @@ class SqliteStore:
         self, body: str, name: str | None, user: str, kind: str, requires: str, environment: int
     ) -> dict[str, Any]:
         fields: dict[str, Any] = msgspec.json.decode(body)
-        fields["argv"] = tuple(fields["argv"])
+        fields["argv"] = tuple(fields.get("argv", ()))
         fields["cluster_options"] = tuple(fields.get("cluster_options", ()))
         fields["env"] = self._environment(environment)
         fields |= {"name": name, "user": user, "kind": kind}
@@ -243,7 +244,7 @@ class SqliteStore:
     def _write(self, cursor: sqlite3.Cursor, state: State, change: Change) -> None:
         sql = self._sql
         if change.submitted:
-            cursor.executemany(sql["add_job"], self._job_rows(cursor, change.submitted))
+            self._add_jobs(cursor, change.submitted)
         for taken in change.submissions:
             ids = json.dumps(taken.job_ids)
             cursor.execute(sql["add_submission"], (taken.token, taken.at_ms, ids))
@@ -311,42 +312,76 @@ class SqliteStore:
 
     # ------------------------------------------------------------------ rows
 
-    def _job_rows(
-        self, cursor: sqlite3.Cursor, submitted: Sequence[JobSubmitted]
-    ) -> list[tuple[Any, ...]]:
-        """The rows of new jobs; what they share is looked for once, by the object that it is."""
+    def _add_jobs(self, cursor: sqlite3.Cursor, submitted: Sequence[JobSubmitted]) -> None:
+        """Write new jobs; what they share is looked for once, by the object that it is.
+
+        Of the columns in which most jobs have nothing, only those are named that have something:
+        to bind a NULL costs more than to bind a number. Jobs that come together are alike in that,
+        so there are few statements for many rows.
+        """
         numbers: dict[int, int] = {}
-        rows = []
+        rows: list[list[Any]] = []
+        shape: list[str] = []
         for e in submitted:
-            launch, need, terms = e.launch or _NO_LAUNCH, e.need, e.terms
-            if id(need) not in numbers:
-                numbers[id(need)] = self._need_id(cursor, need)
-            if id(terms) not in numbers:
-                numbers[id(terms)] = self._terms_id(cursor, terms)
-            if id(launch.env) not in numbers:
-                numbers[id(launch.env)] = self._environment_id(cursor, launch.env)
-            rows.append(
-                (
-                    e.job_id,
-                    "held" if e.held else "waiting",
-                    e.priority,
-                    numbers[id(need)],
-                    numbers[id(terms)],
-                    e.group,
-                    launch.name,
-                    launch.user,
-                    e.at_ms,
-                    e.not_before_ms,
-                    requirements_body(e.requires),
-                    requirements_body(launch.requires),
-                    _launch_body(launch),
-                    numbers[id(launch.env)],
-                    launch.kind,
-                    msgspec.json.encode(launch.params).decode() if launch.params else None,
-                    launch.point,
-                )
-            )
-        return rows
+            at_ms, job_id, need, terms, priority, group, not_before_ms, unmet, held, launch = e
+            if launch is None:
+                launch = _NO_LAUNCH
+            number_of_need = numbers.get(id(need))
+            if number_of_need is None:
+                number_of_need = numbers[id(need)] = self._need_id(cursor, need)
+            number_of_terms = numbers.get(id(terms))
+            if number_of_terms is None:
+                number_of_terms = numbers[id(terms)] = self._terms_id(cursor, terms)
+            environment = numbers.get(id(launch.env))
+            if environment is None:
+                environment = numbers[id(launch.env)] = self._environment_id(cursor, launch.env)
+            row: list[Any] = [
+                job_id,
+                "held" if held else "waiting",
+                priority,
+                number_of_need,
+                number_of_terms,
+                launch.user,
+                at_ms,
+                _launch_body(launch),
+                environment,
+                launch.kind,
+            ]
+            columns = []
+            if group is not None:
+                columns.append('"group"')
+                row.append(group)
+            if launch.name is not None:
+                columns.append("name")
+                row.append(launch.name)
+            if not_before_ms is not None:
+                columns.append("not_before_ms")
+                row.append(not_before_ms)
+            if unmet:
+                columns.append("unmet")
+                row.append(requirements_body(unmet))
+            if launch.requires:
+                columns.append("requires")
+                row.append(requirements_body(launch.requires))
+            if launch.params:
+                columns.append("params")
+                row.append(_json(launch.params).decode())
+            if launch.point is not None:
+                columns.append("point")
+                row.append(launch.point)
+            if columns != shape:
+                self._insert_jobs(cursor, shape, rows)
+                shape, rows = columns, []
+            rows.append(row)
+        self._insert_jobs(cursor, shape, rows)
+
+    def _insert_jobs(
+        self, cursor: sqlite3.Cursor, columns: list[str], rows: list[list[Any]]
+    ) -> None:
+        if rows:
+            more = "".join(f", {name}" for name in columns)
+            query = self._sql["add_job"].format(columns=more, values=", ?" * len(columns))
+            cursor.executemany(query, rows)
 
     def _said_row(self, cursor: sqlite3.Cursor, job: Job) -> tuple[Any, ...]:
         return (
@@ -402,15 +437,20 @@ def _sorted_json(value: Mapping[str, Any]) -> str:
 
 
 def _launch_body(launch: Launch) -> str:
-    """What has no column of its own."""
-    fields = {
-        "argv": launch.argv,
-        "shell": launch.shell,
-        "cwd": launch.cwd,
-        "extra_env": launch.extra_env,
-        "out": launch.out,
-        "err": launch.err,
-        "gpu_arg": launch.gpu_arg,
-        "cluster_options": launch.cluster_options,
-    }
-    return msgspec.json.encode(fields).decode()
+    """What has no column of its own, and is not as it usually is."""
+    fields: dict[str, Any] = {"cwd": launch.cwd}
+    if launch.argv:
+        fields["argv"] = launch.argv
+    if launch.shell is not None:
+        fields["shell"] = launch.shell
+    if launch.extra_env:
+        fields["extra_env"] = launch.extra_env
+    if launch.out is not None:
+        fields["out"] = launch.out
+    if launch.err is not None:
+        fields["err"] = launch.err
+    if launch.gpu_arg:
+        fields["gpu_arg"] = True
+    if launch.cluster_options:
+        fields["cluster_options"] = launch.cluster_options
+    return _json(fields).decode()

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from stoker.core.model import Cause, Exit, JobState, Need, Outcome, Terms
 from stoker.store.named_sql import queries
 
@@ -119,13 +121,9 @@ class Views:
 
     def at_points(self, points: Sequence[str]) -> dict[str, tuple[int, str]]:
         """The id and state of the latest job at each of these points."""
-        found: dict[str, tuple[int, str]] = {}
-        for start in range(0, len(points), _MOST_PARAMETERS):
-            part = points[start : start + _MOST_PARAMETERS]
-            query = self._sql["jobs_at_points"].format(marks=_marks(part))
-            for point, job_id, state in self._connection.execute(query, part):
-                found[point] = (job_id, state)
-        return found
+        asked = (msgspec.json.encode(points).decode(),)
+        rows = self._connection.execute(self._sql["jobs_at_points"], asked)
+        return {point: (job_id, state) for point, job_id, state in rows}
 
     def kinds_of_unfinished(self) -> dict[int, str]:
         """The kind of every job that is not final."""
@@ -153,6 +151,7 @@ def _decoded(row: dict[str, Any]) -> dict[str, Any]:
     row["terms"] = Terms(**json.loads(row["terms"]))
     for name in ("launch", "requires", "gpus", "params"):
         row[name] = json.loads(row[name]) if row[name] else None
+    row["launch"] = {"argv": [], "shell": None, **row["launch"]}
     return row
 
 

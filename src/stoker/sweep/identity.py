@@ -19,13 +19,23 @@ _SWEEP_DIGITS = 6
 
 
 def namer(command: Sequence[str], cwd: str) -> Callable[[Point], str]:
-    """A function that names the points of one command."""
+    """A function that names the points of one command.
+
+    What is hashed is the JSON of a point's values with their names in order. It is put together
+    from the values' own JSON, since a value is that of many points.
+    """
     start = hashlib.sha256(json.dumps([cwd, *command]).encode())
+    names: tuple[str, ...] = ()
+    in_order: list[tuple[str, str]] = []
 
     def name(point: Point) -> str:
+        nonlocal names, in_order
+        if tuple(point) != names:
+            names = tuple(point)
+            in_order = [(name, f"{json.dumps(name)}: ") for name in sorted(names)]
         digest = start.copy()
-        data = {parameter: value.data for parameter, value in point.items()}
-        digest.update(json.dumps(data, sort_keys=True).encode())
+        data = ", ".join([text + point[name].key for name, text in in_order])
+        digest.update(f"{{{data}}}".encode())
         return PREFIX + digest.hexdigest()[:_POINT_DIGITS]
 
     return name

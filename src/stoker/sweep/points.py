@@ -10,6 +10,7 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, product
 
 from stoker.errors import UsageError
 from stoker.sweep.axes import Axis, Drawn, Listed
@@ -155,7 +156,12 @@ def _candidates(space: Space, choosing: Choosing) -> Iterator[Point | None]:
     if size > _MOST_LOOKED_AT and choosing.samples is None and choosing.most is None:
         raise _too_many(size)
     listed = [axis for axis in space.axes if isinstance(axis, Listed)]
-    for place in _shuffled(size, rng) if at_random else range(size):
+    if not at_random:
+        names = tuple(name for axis in listed for name in axis.names)
+        for rows in product(*[axis.rows for axis in listed]):
+            yield dict(zip(names, chain.from_iterable(rows), strict=True))
+        return
+    for place in _shuffled(size, rng):
         yield _at(listed, place)
 
 

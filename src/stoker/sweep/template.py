@@ -173,8 +173,12 @@ class Template:
                 if isinstance(part, _Args):
                     words += _all_arguments(part.macro, point)
                     continue
+                if part.form is None and part.name in point:
+                    words.append(point[part.name].text)
+                    continue
             words.append("".join(_raw(part, point, point_name) for part in parts))
-        words += self._appended_words(point)
+        if self.appended:
+            words += self._appended_words(point)
         return {"argv": words}
 
     # --- one string for the shell ---

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, time
 from typing import TypeAlias
 
@@ -31,11 +31,17 @@ class Value:
 
     data: Data
     text: str
+    _key: str = field(default="", init=False, repr=False, compare=False)
 
     @property
     def key(self) -> str:
-        """Equal for equal values, however they are written; 1, 1.0 and true are three values."""
-        return json.dumps(self.data, sort_keys=True)
+        """Its JSON: equal for equal values, however they are written; 1, 1.0 and true are three."""
+        key = self._key
+        if not key:
+            # A value is that of many points, so it is worth remembering.
+            key = json.dumps(self.data, sort_keys=True)
+            object.__setattr__(self, "_key", key)
+        return key
 
 
 Point: TypeAlias = dict[str, Value]

@@ -10,6 +10,7 @@ import fcntl
 import os
 from typing import Any
 
+from stoker.api.alike import in_few_words
 from stoker.api.client import Client, ConnectionLost
 from stoker.api.paths import Home, make_private
 from stoker.batch.entries import located
@@ -41,7 +42,7 @@ def queue(client: Client, jobs: list[PlannedJob], source: str, common: dict[str,
 def _submit(client: Client, jobs: list[dict[str, Any]], common: dict[str, Any]) -> list[int]:
     # A submission that is cut off is repeated with the same token, and taken once.
     token = os.urandom(16).hex()
-    ids: list[int] = client.call("submit", jobs=jobs, token=token, **common)["ids"]
+    ids: list[int] = client.call("submit", **in_few_words(jobs), token=token, **common)["ids"]
     return ids
 
 

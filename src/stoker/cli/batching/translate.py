@@ -28,6 +28,7 @@ _TRUE = frozenset(("yes", "true", "on", "1", "y", "t"))
 _FALSE = frozenset(("no", "false", "off", "0", "n", "f", ""))
 _OPPOSITES = {"mps": "no_mps", "no_mps": "mps"}
 _REQUIREMENTS = ("after", "after_any")
+_REMEMBERED = 1000
 
 
 @dataclass(slots=True)
@@ -47,6 +48,20 @@ class PlannedJob:
         return f"line {self.entry.line}" + (f" ({name})" if name else "")
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What an entry asks for, its command aside."""
+
+    fields: dict[str, Any]
+    waits_for: dict[str, list[str]]  # names of other entries
+    cwd: str
+    path: str | None
+
+
+def _is_plain(said: tuple[tuple[str, Value], ...]) -> bool:
+    return all(type(value) is str for _, value in said)
+
+
 @dataclass(slots=True)
 class Translator:
     """What all jobs of a file have in common."""
@@ -56,6 +71,8 @@ class Translator:
     here: str
     environment: dict[str, str]
     group: str
+    _asked: dict[tuple[Any, ...], _Asked] = field(default_factory=dict)  # by what entries say
+    _programs: set[tuple[str, str, str | None]] = field(default_factory=set)  # that are there
 
     def planned(self, entries: list[Entry], batch_size: int | None) -> list[PlannedJob]:
         """The jobs in the order in which they are to be queued."""
@@ -87,6 +104,29 @@ class Translator:
 
     def _job(self, entry: Entry) -> tuple[PlannedJob, dict[str, list[str]]]:
         """The request, and the names of other entries that it waits for."""
+        # Most rows of a long file say the same but for their commands.
+        said = tuple(entry.values.items())
+        asked = self._asked.get(said) if _is_plain(said) else None
+        if asked is None:
+            asked = self._understood(entry)
+            if _is_plain(said) and len(self._asked) < _REMEMBERED:
+                self._asked[said] = asked
+        fields = asked.fields | _command(entry.command)
+        if "argv" in fields:
+            program = fields["argv"][0] = os.path.expanduser(fields["argv"][0])
+            if not is_for_cluster(fields):
+                self._require(program, asked.cwd, asked.path)
+        if entry.params:
+            fields["params"] = dict(entry.params)
+        return PlannedJob(entry, fields), asked.waits_for
+
+    def _require(self, program: str, cwd: str, path: str | None) -> None:
+        if (program, cwd, path) not in self._programs:
+            require_program(program, cwd, path)
+            self._programs.add((program, cwd, path))
+
+    def _understood(self, entry: Entry) -> _Asked:
+        """What an entry asks for, whatever its command is."""
         args = dict(self.defaults) | {"name": None, "out": None, "err": None, "command": None}
         args["env"] = list(self.defaults["env"])
         waits_for: dict[str, list[str]] = {key: [] for key in _REQUIREMENTS}
@@ -107,25 +147,16 @@ class Translator:
                         args[_OPPOSITES[key]] = not args[key]
             except UsageError as error:
                 raise UsageError(f"{option.name}: {error.message}", error.hint) from None
-        return PlannedJob(entry, self._fields(entry, args)), waits_for
-
-    def _fields(self, entry: Entry, args: Args) -> dict[str, Any]:
-        fields = fields_from(args) | _command(entry.command)
+        fields = fields_from(args)
         for key in ("cwd", "out", "err"):
             if key in fields:
                 fields[key] = os.path.expanduser(fields[key])
         if "signal" in fields and "time_limit_ms" not in fields:
             raise UsageError("signal is sent before the time limit", "give a time-limit too")
         cwd = settle_paths(fields, self.here)
-        if "argv" in fields:
-            path = {**self.environment, **fields.get("env", {})}.get("PATH")
-            fields["argv"][0] = os.path.expanduser(fields["argv"][0])
-            if not is_for_cluster(fields):
-                require_program(fields["argv"][0], cwd, path)
+        path = {**self.environment, **fields.get("env", {})}.get("PATH")
         fields.setdefault("group", self.group)
-        if entry.params:
-            fields["params"] = dict(entry.params)
-        return fields
+        return _Asked(fields, waits_for, cwd, path)
 
     # ------------------------------------------------------------------ their order
 
@@ -133,6 +164,8 @@ class Translator:
         cut = [list(range(len(jobs)))]
         if batch_size is not None:
             cut = batches([job.fields.get("priority", 0) for job in jobs], batch_size)
+        elif not any(job.after or job.after_any for job in jobs):
+            return jobs
         requires = {p: {*job.after, *job.after_any} for p, job in enumerate(jobs)}
         try:
             ordered = behind_what_they_need(cut, requires)

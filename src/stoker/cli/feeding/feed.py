@@ -49,7 +49,7 @@ if TYPE_CHECKING:
             """Nothing more will come."""
 
 
-MOST_UNDER_WAY = 50_000  # lines are left in the input while so many are not over
+MOST_UNDER_WAY = 200_000  # lines are left in the input while so many are not over
 _MOST_IN_A_MESSAGE = 2000
 _MOST_BYTES_IN_A_MESSAGE = 4_000_000
 # While many jobs are under way, what happens within so long is heard together: to be woken for each
@@ -302,13 +302,13 @@ class Feed:
             line = self._ready.popleft()
             lines.append(line)
             size += len(line.text)
-        jobs = [
-            self._job
-            | self._own(line)
+        run = self._points.run
+        each = [
+            self._own(line)
             | {
                 "shell": line.text,
                 "point": line.point,
-                "params": {"feed": self._points.run, "line": line.number},
+                "params": {"feed": run, "line": line.number},
             }
             for line in lines
         ]
@@ -327,7 +327,7 @@ class Feed:
             self._unchecked.clear()
 
         # A submission that is cut off is repeated with the same token, and taken once.
-        order = self._request | {"jobs": jobs, "token": os.urandom(16).hex()}
+        order = self._request | {"each": each, "token": os.urandom(16).hex()}
         self._talk.give(Order("submit", order, then, failed, repeatable=True))
 
     def _adopt(self, line: Line, job_id: int, state: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 from collections.abc import Iterator, Sequence
@@ -31,12 +32,14 @@ from stoker.sweep.values import Point, parameter_name
 if TYPE_CHECKING:
     from stoker.cli.options import Args
 
-_IN_A_MESSAGE = 5000
+_IN_A_MESSAGE = 20_000
 _SHOWN_IN_A_DRY_RUN = 10
 
 
 def sweep(args: Args) -> int:
     """Queue a sweep's points, or show what they would be."""
+    # All that is made here is needed to the end; to look for garbage would take a fifth of it.
+    gc.disable()
     plan = _planned(args)
     if args["dry_run"]:
         _show_plan(plan, args["json"])
@@ -66,8 +69,9 @@ class Plan:
 
     name: str
     request: dict[str, Any]  # a submission without its jobs
+    shared: dict[str, Any]  # a job as far as all of them are alike
     points: list[str]  # the identity of each point ...
-    jobs: list[dict[str, Any]]  # ... and its job
+    jobs: list[dict[str, Any]]  # ... and what its job has for itself
     asked_for: int | None  # samples, if so many were asked for
 
 
@@ -119,13 +123,13 @@ def plan(wish: Wish) -> Plan:
     cwd: str = request["cwd"]
     name = wish.name or identity.sweep_name(template.key, cwd, space.names)
     points = chosen(space, wish.choosing)
-    base = {**request.pop("jobs")[0], "group": name}
-    names, jobs = _jobs(wish, points, template, base, cwd)
-    _require_programs(jobs, request, base)
+    shared = {**request.pop("jobs")[0], "group": name}
+    names, jobs = _jobs(wish, points, template, shared.get("cwd"))
+    _require_programs(jobs, request, shared)
     wanted = wish.choosing.samples
     if wanted is not None and space.repeat is not None:
         wanted *= space.repeat.count
-    return Plan(name, request, names, jobs, wanted)
+    return Plan(name, request, shared, names, jobs, wanted)
 
 
 def _axes(args: Args, file: sweepfile.SweepFile | None) -> tuple[Axis, ...]:
@@ -165,9 +169,10 @@ def _request(args: Args) -> dict[str, Any]:
 
 
 def _jobs(
-    wish: Wish, points: Sequence[Point], template: Template, base: dict[str, Any], cwd: str
+    wish: Wish, points: Sequence[Point], template: Template, cwd: str | None
 ) -> tuple[list[str], list[dict[str, Any]]]:
     space = wish.space
+    here: str = wish.request["cwd"]
     files = {key: Text(text, space.names) for key, text in wish.files.items()}
     for key, text in files.items():
         if text.is_fixed and len(points) > 1:
@@ -175,19 +180,22 @@ def _jobs(
                 f"--{key}: all {len(points)} points would write to one file",
                 f"put a parameter or {{point}} in it, e.g. --{key} 'run-{{point}}.txt'",
             )
-    name_of = identity.namer(template.key, cwd)
+    name_of = identity.namer(template.key, here)
     varied = space.varied or space.names
     names, jobs = [], []
     for point in points:
         point_name = name_of(point)
         short = identity.short(point_name)
-        job = base | template.filled(point, short)
+        job = template.filled(point, short)
         job["name"] = _job_name(point, varied)
         job["params"] = {name: value.data for name, value in point.items()}
         job["point"] = point_name
         if files:
-            job |= {key: text.filled(point, short) for key, text in files.items()}
-            settle_paths(job, cwd)
+            paths = {key: text.filled(point, short) for key, text in files.items()}
+            if cwd is not None:
+                paths["cwd"] = cwd
+            settle_paths(paths, here)
+            job |= {key: paths[key] for key in files}
         names.append(point_name)
         jobs.append(job)
     return names, jobs
@@ -199,11 +207,11 @@ def _job_name(point: Point, varied: Sequence[str]) -> str:
 
 
 def _require_programs(
-    jobs: Sequence[dict[str, Any]], request: dict[str, Any], base: dict[str, Any]
+    jobs: Sequence[dict[str, Any]], request: dict[str, Any], shared: dict[str, Any]
 ) -> None:
-    if is_for_cluster(base):
+    if is_for_cluster(shared):
         return
-    path = {**request["env"], **base.get("env", {})}.get("PATH")
+    path = {**request["env"], **shared.get("env", {})}.get("PATH")
     for program in dict.fromkeys(job["argv"][0] for job in jobs if "argv" in job):
         require_program(program, request["cwd"], path)
 
@@ -223,10 +231,7 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
         if _is_wanted(found.get(point, {}).get("state"), rerun, queued)
     ]
     if jobs:
-        settle_requirements(client, jobs[0])
-        for key in ("after", "after_any"):
-            for job in jobs[1:] if key in jobs[0] else ():
-                job[key] = jobs[0][key]
+        settle_requirements(client, plan.shared)
     if max_running is not None:
         # Before the first job is queued, so that there are never more.
         client.call("limit_group", group=plan.name, max_running=max_running)
@@ -235,7 +240,8 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
         # somebody else has queued since they were looked at are left out.
         token = os.urandom(16).hex()
         seen = {job["point"]: found[job["point"]]["id"] for job in some if job["point"] in found}
-        ids = client.call("submit", **plan.request, jobs=some, seen=seen, token=token)["ids"]
+        order = {**plan.request, "jobs": [plan.shared], "each": some, "seen": seen}
+        ids = client.call("submit", **order, token=token)["ids"]
         queued.ids += ids
         queued.unfinished += len(some) - len(ids)
     return queued

@@ -1,0 +1,1 @@
+"""What every benchmark needs: measures, rounds, peers, results, the table and the pictures."""

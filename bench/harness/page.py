@@ -1,0 +1,59 @@
+"""The table of docs/performance.md, made from the results between two marks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.measures import Measure, Report, amount
+
+BEGIN, END = "<!-- results: written by `make bench` -->", "<!-- end of the results -->"
+
+
+def page_table(reports: Sequence[Report]) -> str:
+    """What was reached, as Markdown; peers are told of where the row tells of them."""
+    lines = [
+        "| | measured | least … most | must reach | aim |",
+        "|---|---|---|---|---|",
+    ]
+    for report in reports:
+        lines.append(f"| **{report.row}**: {report.what} | | | | |")
+        lines += [_line(one) for one in report.measures]
+        lines += [f"| {peer} is left out: {why} | | | | |" for peer, why in report.left_out.items()]
+    where = reports[0].machine if reports else {}
+    if where:
+        lines.append("")
+        lines.append(
+            f"Measured on {where['cpus']} cores, Linux {where['kernel']}, "
+            f"Python {where['python']}, {where['file_system']}; "
+            f"load before: {where['load_before']}."
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _line(one: Measure) -> str:
+    spread = ""
+    if one.least != one.most:
+        spread = f"{amount(one.least, '').strip()} … {amount(one.most, '').strip()}"
+    must = ""
+    if one.must is not None:
+        must = f"{one.must.text(one.unit)}: {'yes' if one.met else '**no**'}"
+    aim = ""
+    if one.aim is not None:
+        aim = f"{one.aim.text(one.unit)}: {'yes' if one.aim.met(one.value) else 'no'}"
+    note = f" ({one.note})" if one.note else ""
+    return f"| {one.name}{note} | {amount(one.value, one.unit)} | {spread} | {must} | {aim} |"
+
+
+def put_into(path: Path, reports: Sequence[Report]) -> None:
+    """Bring the table of a page up to date."""
+    text = path.read_text(encoding="utf-8")
+    path.write_text(with_table(text, reports), encoding="utf-8")
+
+
+def with_table(text: str, reports: Sequence[Report]) -> str:
+    """The page with this table between its marks."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert begin and end, f"the page has no {BEGIN!r} and {END!r}"
+    return f"{before}{BEGIN}\n\n{page_table(reports)}\n{END}{after}"

@@ -1,0 +1,1 @@
+"""The benchmarks, one file for each kind of question."""

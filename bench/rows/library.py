@@ -1,0 +1,83 @@
+"""What a call through the Python library costs: many that do nothing, four at once.
+
+The yardstick is the same number of `python -c pass`, since each call has a process of its own. The
+process pool of the standard library, whose processes serve many calls, is shown for comparison.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+
+import stoker
+from harness import peers
+from harness.instance import Instance, gpu_list
+from harness.measures import Goal, Report, measure
+from harness.setting import Setting
+from side_by_side import Contenders, Load, measured, ratios, timed
+
+BARE = "python -c pass"
+
+
+def library(setting: Setting) -> list[Report]:
+    """Calls by name and calls as code, beside bare interpreters."""
+    jobs = setting.so_many(1_000, 40)
+    contenders: Contenders = {
+        BARE: run_python,
+        "Executor.map, by name": run_by_name,
+        "Executor.map, by code": run_by_code,
+        "process pool": run_pool,
+    }
+    seconds = measured(contenders, setting.load(jobs), setting.times(3))
+    shown = []
+    for name in contenders:
+        a_call = [1000 * one / jobs for one in seconds[name]]
+        shown.append(measure(f"{name}, a call", a_call, "ms", ours=False))
+    for name in list(contenders)[1:3]:
+        over = ratios(seconds, name, BARE)
+        shown.append(measure(f"{name}, over {BARE}", over, "x", must=Goal(1.5)))
+    return [Report("library", f"{jobs:,} calls that do nothing", shown)]
+
+
+def nothing(number: int) -> int:
+    return number
+
+
+def run_python(load: Load) -> float:
+    """Bare interpreters."""
+    words = ["xargs", f"-P{load.slots}", "-n1", sys.executable, "-c", "pass"]
+    return timed(words, peers.numbers(load))
+
+
+def run_pool(load: Load) -> float:
+    """Calls that share as many processes as there are slots."""
+    began = time.perf_counter()
+    with ProcessPoolExecutor(load.slots) as pool:
+        assert list(pool.map(nothing, range(load.jobs))) == list(range(load.jobs))
+    return time.perf_counter() - began
+
+
+def run_by_name(load: Load) -> float:
+    """`Executor.map` of what the workers can import, as functions of a package are."""
+    return _run_executor(load, abs)
+
+
+def run_by_code(load: Load) -> float:
+    """`Executor.map` of a function of the script itself, which goes to the workers as code."""
+    return _run_executor(load, nothing)
+
+
+def _run_executor(load: Load, call: Callable[[int], int]) -> float:
+    """The daemon is there already, as it is on every day but the first."""
+    with Instance(load.scratch, gpus=gpu_list(load.slots)) as instance:
+        os.environ["STOKER_HOME"] = str(instance.root)
+        try:
+            began = time.perf_counter()
+            with stoker.Executor() as executor:
+                assert list(executor.map(call, range(load.jobs))) == list(range(load.jobs))
+            return time.perf_counter() - began
+        finally:
+            del os.environ["STOKER_HOME"]

@@ -1,0 +1,28 @@
+"""Reports for the tests of the benchmarks' harness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.measures import Goal, Measure, Report, measure
+
+
+def stoker_at(ratio: float, **more: Any) -> Measure:
+    """Stoker's multiple of the limit."""
+    return measure("Stoker, 2,000", [ratio], "x", must=Goal(1.6), aim=Goal(1.25), **more)
+
+
+def peer_at(ratio: float) -> Measure:
+    """A peer's multiple."""
+    return measure("xargs, 2,000", [ratio], "x", ours=False)
+
+
+def dispatch_at(ratio: float, **more: Any) -> Report:
+    """A row in which Stoker takes that multiple."""
+    return Report("dispatch", "no-op jobs", [peer_at(1.2), stoker_at(ratio)], **more)
+
+
+def bulk_at(rate: float) -> Report:
+    """A row of which more is better."""
+    ours = measure("client", [rate], "jobs/s", more_is_better=True)
+    return Report("bulk", "jobs queued", [ours])
