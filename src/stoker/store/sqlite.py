@@ -141,7 +141,7 @@ class SqliteStore:
             fields = self._launch_fields(*key)
             known = self._launches[key] = (Launch(**fields), fields)
         launch, fields = known
-        if params or point:
+        if params or point is not None:
             return Launch(**fields, params=_params(params), point=point)
         return launch
 
