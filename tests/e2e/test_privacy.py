@@ -77,9 +77,11 @@ def test_files_are_private_from_their_first_moment(home: StokerHome) -> None:
     home.stoker("rm", "1")
     made = [line.split() for line in trace.read_text().splitlines()]
     assert {kind for kind, _, _ in made} == {"open", "mkdir"}
-    assert {name.rpartition("/")[2] for _, name, _ in made} >= {
-        "home", "attempts", "ledgers", "0000", "1.1.log", "stoker.db", "daemon.lock", "daemon.log"
+    names = {name.rpartition("/")[2] for _, name, _ in made}
+    assert names >= {
+        "home", "attempts", "ledgers", "1.1.log", "stoker.db", "daemon.lock", "daemon.log"
     }  # fmt: skip
+    assert any(name.startswith(".new-") for name in names), "a folder of attempts is made aside"
     for kind, name, mode in made:
         assert int(mode) == (0o600 if kind == "open" else 0o700), (kind, name)
 

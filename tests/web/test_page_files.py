@@ -50,6 +50,7 @@ def test_the_wheel_has_the_pages_files(tmp_path: Path) -> None:
     source = tmp_path / "source"
     leave_out = shutil.ignore_patterns("*.egg-info", "__pycache__")
     shutil.copytree(ROOT / "src", source / "src", ignore=leave_out)
+    shutil.copytree(ROOT / "bin", source / "bin")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     # What builds may be there already, and then need not be fetched for this.

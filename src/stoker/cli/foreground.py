@@ -33,12 +33,10 @@ def run_daemon() -> int:
     start_daemon()
     while True:
         pid = _daemon_pid()
-        if pid is None:
-            say("stoker: the daemon has gone")
-            return 1
-        say(f"stoker: the daemon runs: process {pid}")
-        if _stay(pid, wake_out):
-            return 0
+        if pid is not None:
+            say(f"stoker: the daemon runs: process {pid}")
+            if _stay(pid, wake_out):
+                return 0
         if os.path.exists(Client().home.socket):
             # A daemon that is stopped takes its socket away; one that dies leaves it behind.
             say("stoker: the daemon died")
