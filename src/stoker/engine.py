@@ -120,8 +120,10 @@ class Engine:
         if self._unjudged and executor_ms is not None:
             # It tells again what is not settled; a reading will wake us, or this will.
             executor_ms = max(executor_ms, self.state.now_ms + _JUDGE_AGAIN_MS)
-        moments = (self.state.next_timer_ms(), executor_ms)
-        return min((moment for moment in moments if moment is not None), default=None)
+        timer_ms = self.state.next_timer_ms()
+        if timer_ms is None or executor_ms is None:
+            return executor_ms if timer_ms is None else timer_ms
+        return min(timer_ms, executor_ms)
 
     # ------------------------------------------------------------------ parts of a turn
 

@@ -420,7 +420,7 @@ class State:
 
     def _settle(self, job: Job) -> None:
         """Put a waiting job in line if nothing but room is missing, else set its timer."""
-        if job.state is not WAITING or self._awaits(job):
+        if job.state is not WAITING or (job.requires and self._awaits(job)):
             return
         moment = _ready_ms(job)
         if moment > self.now_ms:
@@ -949,6 +949,8 @@ class State:
 
 
 def _ready_ms(job: Job) -> int:
+    if job.not_before_ms is None and job.backoff_until_ms is None:
+        return 0
     if job.terms.executor:  # A cluster is told the time, and waits for it itself.
         return job.backoff_until_ms or 0
     return max(job.not_before_ms or 0, job.backoff_until_ms or 0)

@@ -20,6 +20,7 @@ log = logging.getLogger("stoker.daemon")
 
 _AFTER_TROUBLE_S = 1.0
 _TURNS_REMEMBERED = 1_000
+_LONGEST_S = 86_400.0
 
 Reply = Callable[[Answer], None]
 
@@ -128,15 +129,36 @@ class Rounds:
                     watcher.done()
 
     def _set_alarm(self, trouble: bool) -> None:
+        loop = asyncio.get_running_loop()
+        if trouble:
+            self._cancel_alarm()
+            self._timer = loop.call_later(_AFTER_TROUBLE_S, self._try_again)
+            return
+        moment_ms = self.engine.next_wakeup_ms()
+        if moment_ms is None:
+            self._cancel_alarm()
+            return
+        # A timer beyond what select can take is simply set again when it rings.
+        delay_s = min(max(0.0, (moment_ms - self.now_ms()) / 1000), _LONGEST_S)
+        moment_s = loop.time() + delay_s
+        if self._timer is not None and self._timer.when() <= moment_s:
+            return  # It rings early enough, and is then set anew.
+        self._cancel_alarm()
+        self._timer = loop.call_at(moment_s, self._ring)
+
+    def _try_again(self) -> None:
+        self._timer = None
+        self.wake()
+
+    def _ring(self) -> None:
+        self._timer = None
+        moment_ms = self.engine.next_wakeup_ms()
+        if moment_ms is not None and moment_ms <= self.now_ms():
+            self.wake()
+        else:
+            self._set_alarm(False)
+
+    def _cancel_alarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if trouble:
-            delay_s = _AFTER_TROUBLE_S
-        else:
-            moment_ms = self.engine.next_wakeup_ms()
-            if moment_ms is None:
-                return
-            delay_s = max(0.0, (moment_ms - self.now_ms()) / 1000)
-        # A timer beyond what select can take is simply set again when it fires.
-        self._timer = asyncio.get_running_loop().call_later(min(delay_s, 86_400.0), self.wake)

@@ -245,6 +245,8 @@ class MpsServers:
 
     def next_wakeup_ms(self) -> int | None:
         """When a server may be due to be ended."""
+        if not self._servers:
+            return None
         moments = [
             self._end_at_ms(server)
             for server in self._servers.values()

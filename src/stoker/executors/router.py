@@ -59,8 +59,12 @@ class Router:
 
     def next_wakeup_ms(self) -> int | None:
         """See ports.Executor."""
-        moments = [executor.next_wakeup_ms() for executor in self._executors.values()]
-        return min((moment for moment in moments if moment is not None), default=None)
+        earliest_ms = None
+        for executor in self._executors.values():
+            moment_ms = executor.next_wakeup_ms()
+            if moment_ms is not None and (earliest_ms is None or moment_ms < earliest_ms):
+                earliest_ms = moment_ms
+        return earliest_ms
 
     def owners(self, pids: Iterable[int]) -> dict[int, int]:
         """See ports.Executor."""

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 MOST_UNDER_WAY = 200_000  # lines are left in the input while so many are not over
 _MOST_IN_A_MESSAGE = 2000
+_FIRST_IN_A_MESSAGE = 50  # and then twice as many each time: the first jobs start at once
 _MOST_BYTES_IN_A_MESSAGE = 4_000_000
 # While many jobs are under way, what happens within so long is heard together: to be woken for each
 # of them takes more of the machine than some of the jobs do.
@@ -107,6 +108,7 @@ class Feed:
         self._heeded = 0  # interrupts
         self._in_a_hurry = False  # the user does not wait for what is being stopped
         self._heard_at = 0.0
+        self._message_size = min(_FIRST_IN_A_MESSAGE, _MOST_IN_A_MESSAGE)
 
     def run(self) -> None:
         """Until the end of the input and the last job, or until told otherwise."""
@@ -297,8 +299,9 @@ class Feed:
 
     def _queue(self) -> None:
         lines: list[Line] = []
-        size = 0
-        while self._ready and len(lines) < _MOST_IN_A_MESSAGE and size < _MOST_BYTES_IN_A_MESSAGE:
+        size, most = 0, self._message_size
+        self._message_size = min(2 * most, _MOST_IN_A_MESSAGE)
+        while self._ready and len(lines) < most and size < _MOST_BYTES_IN_A_MESSAGE:
             line = self._ready.popleft()
             lines.append(line)
             size += len(line.text)

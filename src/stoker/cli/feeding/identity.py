@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-from hashlib import blake2b
 
 from stoker.errors import Failed
 from stoker.quantities import quoted
+
+try:
+    from _blake2 import blake2b  # Without what else `hashlib` brings along, which takes a while.
+except ImportError:
+    from hashlib import blake2b
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import os
 
 from stoker.cli.feeding.lines import shown
 from stoker.cli.jobtext import STATE_COLOURS, now_ms, time_text
-from stoker.cli.logtext import Collapser, tamed
 from stoker.cli.selection import ranges
 from stoker.cli.terminal import Cell, Column, clipped, escaped, table
 from stoker.errors import StokerError
@@ -107,6 +106,8 @@ def _last_words(failure: Failure, job: dict[str, Any] | None) -> str:
 
 def _last_lines(path: str) -> list[str]:
     """The last lines of a log, as a terminal would have left them, read from its end only."""
+    from stoker.cli.logtext import Collapser, tamed  # slow to import, and mostly nothing failed
+
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
