@@ -123,9 +123,10 @@ class Instance:
         """The daemon's process."""
         return int(self.call("hello")["pid"])
 
-    def turns(self) -> dict[str, float]:
-        """How long its latest turns took."""
-        turns: dict[str, float] = self.call("hello")["turns"]
+    def turns(self, since: int = 0) -> dict[str, float]:
+        """How many turns there were, and how long those took that came after the first so many."""
+        count = int(self.call("hello")["turns"]["count"])
+        turns: dict[str, float] = self.call("hello", latest=max(1, count - since))["turns"]
         return turns
 
 

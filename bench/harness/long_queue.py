@@ -69,14 +69,14 @@ class LongQueue:
     def spell(self, jobs: int) -> Spell:
         """Let about so many jobs run, and put as many new ones in their place."""
         pid = self.instance.pid()
-        before, cpu_before = self._ended(), cpu_s(pid)
+        before, cpu_before, turns = self._ended(), cpu_s(pid), self.instance.turns()["count"]
         began = time.perf_counter()
         self.instance.call("resume")
         while self._ended() - before < jobs:
             time.sleep(0.02)
         took, cpu = time.perf_counter() - began, cpu_s(pid) - cpu_before
         ran = self._ended() - before
-        turn_ms = self.instance.turns()["p99_ms"]
+        turn_ms = self.instance.turns(since=int(turns))["p99_ms"]
         self.instance.call("pause")
         while self.instance.counts().get("running", 0):
             time.sleep(0.005)

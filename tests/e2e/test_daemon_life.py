@@ -14,6 +14,7 @@ import pytest
 
 from stoker.api import launch
 from stoker.api.client import Client
+from stoker.errors import StokerError
 from stoker_home import (
     SRC,
     StokerHome,
@@ -64,6 +65,19 @@ def test_a_second_daemon_on_the_same_state_refuses_to_start(stoker: StokerHome) 
     assert "another daemon runs on" in second.stdout
     assert stoker.daemon_pid() == first
     assert stoker.until_final(stoker.submit("true"))[0]["state"] == "succeeded"
+
+
+def test_it_tells_how_long_as_many_of_its_latest_turns_took_as_are_asked_for(
+    stoker: StokerHome,
+) -> None:
+    with Client(stoker.home) as client:
+        before = client.call("hello")["turns"]["count"]
+        client.call("pause")
+        turns = client.call("hello", latest=1)["turns"]
+        assert turns["count"] > before
+        assert turns["p50_ms"] == turns["p99_ms"] == turns["most_ms"] > 0
+        with pytest.raises(StokerError):
+            client.call("hello", latest=0)
 
 
 def test_a_daemon_that_got_ahead_of_the_one_being_started_is_used(

@@ -437,8 +437,11 @@ class PageStatus(Request, tag="page_status"):
 class Hello(Request, tag="hello"):
     """Answer: `pid`, `version`, `api`, `socket`, `home`, `started_at_ms`, `uptime_s`, `turns`.
 
-    `turns` has `count` and, of the latest thousand, `p50_ms`, `p99_ms` and `most_ms`.
+    `turns` has `count` and, of the latest (a thousand are remembered), `p50_ms`, `p99_ms` and
+    `most_ms`.
     """
+
+    latest: Annotated[int, Meta(ge=1)] | None = None  # of only so many turns
 
 
 class Shutdown(Request, tag="shutdown"):

@@ -164,8 +164,8 @@ class Handlers:
                 self._later(self._stop_page(), connection)
             case msg.PageStatus():
                 connection.answer(**self.page.status())
-            case msg.Hello():
-                connection.answer(**self._hello())
+            case msg.Hello(latest=latest):
+                connection.answer(**self._hello(latest))
             case msg.ClusterCheck():
                 self._later(self._check_cluster(), connection)
             case msg.ConfigGet(name=name):
@@ -324,7 +324,7 @@ class Handlers:
             daemon=self._hello(),
         )
 
-    def _hello(self) -> dict[str, Any]:
+    def _hello(self, latest: int | None = None) -> dict[str, Any]:
         return {
             "pid": os.getpid(),
             "version": __version__,
@@ -333,7 +333,7 @@ class Handlers:
             "home": self.home,
             "started_at_ms": self.started_at_ms,
             "uptime_s": round(time.monotonic() - self.started_monotonic, 3),
-            "turns": self.rounds.pace(),
+            "turns": self.rounds.pace(latest),
         }
 
     def _wait(self, select: msg.Select, connection: Connection) -> None:

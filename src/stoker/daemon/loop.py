@@ -105,9 +105,10 @@ class Rounds:
         self.turns += 1
         self._latest_s.append(time.perf_counter() - began)
 
-    def pace(self) -> dict[str, float]:
+    def pace(self, latest: int | None = None) -> dict[str, float]:
         """How many turns there were, and how long the latest took, in milliseconds."""
-        ordered = sorted(self._latest_s) or [0.0]
+        times = list(self._latest_s)
+        ordered = sorted(times[-latest:] if latest is not None else times) or [0.0]
 
         def below(percent: int) -> float:
             return round(1000 * ordered[-(-len(ordered) * percent // 100) - 1], 3)
