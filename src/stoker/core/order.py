@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from stoker.core.model import Job, Need, Terms
 
@@ -48,6 +48,8 @@ class ReadyQueue:
         self._classes: dict[ClassKey, JobClass] = {}
         self._made = 0
         self._last: JobClass | None = None  # that of the job that came last
+        # By what is quick to look for, among objects that live at least until `line_up_all`.
+        self._added_later: dict[tuple[int, int, str | None, int | None], JobClass] = {}
         self._gpu_line: Line = []
         self._cpu_line: Line = []
         self._cluster_line: Line = []
@@ -66,6 +68,28 @@ class ReadyQueue:
         heappush(cls.heap, order)
         if not cls.parked and (cls.in_line_as is None or order < cls.in_line_as):
             self._line_up(cls, order)
+
+    def add_later(self, job: Job) -> None:
+        """Like `add`, for very many in an empty queue: `line_up_all` lets them stand in line."""
+        key = (id(job.need), id(job.terms), job.group, job.floor_mib)
+        cls = self._added_later.get(key)
+        if cls is None:
+            cls = self._added_later[key] = self._class_for(job)
+        job.in_class = cls
+        cls.heap.append((job.priority, job.id))
+
+    def line_up_all(self) -> list[str]:
+        """Let those stand in line that were added later; the groups that they are of."""
+        # Terms that differ in what no class asks about lead to the same one.
+        classes = {cls.number: cls for cls in self._added_later.values()}
+        self._added_later.clear()
+        for cls in classes.values():
+            assert not cls.count, "others stand in line already, and may have left marks behind"
+            heapify(cls.heap)
+            cls.count = len(cls.heap)
+            self.count += cls.count
+            self._line_up(cls, cls.heap[0])
+        return [cls.group for cls in classes.values() if cls.group is not None]
 
     def _class_for(self, job: Job) -> JobClass:
         need, group, terms = job.need, job.group, job.terms

@@ -189,10 +189,23 @@ class State:
         state.gpus = {g.id: g for g in sorted(gpus, key=lambda g: natural(g.shown_as))}
         state.groups = {g.name: g for g in groups}
         state.profiles = {p.kind: p for p in profiles}
+        others = []
+        by_id, ready = state.jobs, state.ready
         for job in jobs:
-            assert job.state not in FINAL, f"job {job.id} is final and stays in the store"
-            state.jobs[job.id] = job
-        for job in state.jobs.values():
+            by_id[job.id] = job
+            if (
+                job.state is WAITING
+                and job.requires is None
+                and job.not_before_ms is None
+                and job.backoff_until_ms is None
+            ):
+                ready.add_later(job)  # It only wants room, as most of a long queue do.
+            else:
+                assert job.state not in FINAL, f"job {job.id} is final and stays in the store"
+                others.append(job)
+        for name in ready.line_up_all():
+            state.group_of(name)
+        for job in others:
             state._index(job)
         return state
 

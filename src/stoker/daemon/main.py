@@ -204,10 +204,11 @@ class Daemon:
             self._end_if_done,
         ]
         self.rounds.turn()
-        # What is loaded stays: the collector need not look at a long queue again and again.
-        gc.collect()
+        # What was loaded stays: the collector need not look at a long queue again and again, nor
+        # at all while that was loaded (see `main`).
         gc.freeze()
         gc.set_threshold(*_COLLECTOR)
+        gc.enable()
         log.info("ready: version %s, pid %d, %d jobs", __version__, os.getpid(), len(state.jobs))
         ready()
         self.page.come_back()
@@ -333,6 +334,8 @@ def main() -> int:
         except OSError:
             pass  # Whoever started us is not there any more.
 
+    gc.collect()
+    gc.disable()  # until the state is loaded
     try:
         asyncio.run(_run(Home.from_environment(), lambda: say("ready")))
     except StokerError as error:

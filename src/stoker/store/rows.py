@@ -130,7 +130,7 @@ def _moved_row(job: Job) -> Row:
 
 
 def attempt_from(row: Row) -> Attempt:
-    """The attempt of a row of `active_attempts`."""
+    """The attempt of a row of `active_attempt`."""
     _, number, gpus, placed, started, pid, place, stop_cause, stop_at, warning, mem, peak = row
     stop = Stop(Cause(stop_cause), stop_at) if stop_cause is not None else None
     where, told = tuple(json.loads(gpus)), Warning(warning)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import msgspec
 
 from stoker.core.events import JobSubmitted
 from stoker.core.model import (
-    FINAL,
+    ACTIVE,
     Group,
     Job,
     JobState,
@@ -79,38 +79,13 @@ class SqliteStore:
         terms = {i: Terms(**json.loads(body)) for i, body in run(sql["terms"])}
         self._needs = {need: i for i, need in needs.items()}
         self._terms = {term: i for i, term in terms.items()}
-        self.finished = {
-            state: count for state, count in run(sql["count_by_state"]) if state in FINAL
-        }
-        attempts = {row[0]: attempt_from(row) for row in run(sql["active_attempts"])}
-        groups: dict[str, str] = {}
-        jobs = (
-            Job(
-                row[0],
-                needs[row[3]],
-                terms[row[4]],
-                row[2],
-                # Jobs of a group share one string, as they did when they were submitted.
-                groups.setdefault(row[5], row[5]) if row[5] is not None else None,
-                _STATES[row[1]],
-                row[6],
-                row[7],
-                row[8],
-                row[9],
-                requirements_from(row[10]) or None,
-                attempts.get(row[0]),
-                row[11],
-                row[12],
-                row[13],
-            )
-            for row in run(sql["unfinished_jobs"])
-        )
+        self.finished = dict(run(sql["count_ended"]).fetchall())
         settings = dict(run(sql["settings"]))
         next_job_id = max(
             int(settings.get("next_job_id", "1")), run(sql["next_job_id"]).fetchone()[0]
         )
         return State.restored(
-            jobs,
+            self._unfinished(needs, terms),
             [gpu_from(row) for row in run(sql["gpus"])],
             [Group(name, bool(paused), most) for name, paused, most in run(sql["groups"])],
             [Profile(*row) for row in run(sql["profiles"])],
@@ -120,6 +95,39 @@ class SqliteStore:
             cpus=int(settings.get("counted_cpus", "1")),
             at_cluster_most=int(settings.get("at_cluster_most", "1000")),
         )
+
+    def _unfinished(self, needs: dict[int, Need], terms: dict[int, Terms]) -> Iterator[Job]:
+        """Every job that is not final, in the order of their ids; there may be a million."""
+        sql, run = self._sql, self.connection.execute
+        groups: dict[str | None, str | None] = {}  # Jobs of a group share one string.
+        others = run(sql["unusual_jobs"])
+        for job_id, need, term, priority, group, usual in run(sql["unfinished_jobs"]):
+            if usual:
+                shared = groups.setdefault(group, group)
+                yield Job(job_id, needs[need], terms[term], priority, shared)
+                continue
+            row = others.fetchone()
+            assert row[0] == job_id, "both questions are answered in the order of the ids"
+            attempt = None
+            if row[1] in ACTIVE:
+                attempt = attempt_from(run(sql["active_attempt"], (job_id, row[8])).fetchone())
+            yield Job(
+                job_id,
+                needs[need],
+                terms[term],
+                priority,
+                groups.setdefault(group, group),
+                _STATES[row[1]],
+                row[6],
+                row[7],
+                row[8],
+                row[9],
+                requirements_from(row[10]) or None,
+                attempt,
+                row[11],
+                row[12],
+                row[13],
+            )
 
     def launch(self, job_id: int) -> Launch:
         """See ports.Store."""
@@ -302,8 +310,7 @@ class SqliteStore:
     def _count(self, change: Change) -> None:
         if change.removed or change.retried:
             # These were final before, in states that only the file knows.
-            rows = self.connection.execute(self._sql["count_by_state"])
-            self.finished = {state: count for state, count in rows if state in FINAL}
+            self.finished = dict(self.connection.execute(self._sql["count_ended"]).fetchall())
             return
         for ended in change.ended:
             if ended.job_is_final:

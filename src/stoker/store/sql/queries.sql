@@ -39,19 +39,31 @@ DELETE FROM environments WHERE id NOT IN (SELECT environment FROM jobs);
 SELECT coalesce(max(id), 0) + 1 FROM jobs;
 
 -- name: unfinished_jobs
--- What planning has to know of every job that is not final.
-SELECT id, state, priority, need, terms, "group", not_before_ms, backoff_until_ms, attempt,
-       failures, unmet, ooms, floor_mib, mps_faults
+-- What planning has to know of every job that is not final, and whether that is all: a usual job
+-- waits, and has never run. Of the others there is more in unusual_jobs.
+SELECT id, need, terms, priority, "group",
+       state = 'waiting' AND attempt = 0 AND unmet IS NULL AND not_before_ms IS NULL
+       AND backoff_until_ms IS NULL AND failures = 0 AND ooms = 0 AND floor_mib IS NULL
+       AND mps_faults = 0
 FROM jobs INDEXED BY jobs_unfinished
 WHERE ended_at_ms IS NULL
 ORDER BY id;
 
--- name: active_attempts
-SELECT a.job_id, a.number, a.gpus, a.placed_at_ms, a.started_at_ms, a.pid, a.place,
-       a.stop_cause, a.stop_at_ms, a.warning, a.mem_mib, a.peak_mib
-FROM jobs AS j INDEXED BY jobs_unfinished
-JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
-WHERE j.ended_at_ms IS NULL AND j.state IN ('submitted', 'running', 'stopping');
+-- name: unusual_jobs
+SELECT id, state, priority, need, terms, "group", not_before_ms, backoff_until_ms, attempt,
+       failures, unmet, ooms, floor_mib, mps_faults
+FROM jobs INDEXED BY jobs_unfinished
+WHERE ended_at_ms IS NULL
+  AND NOT (state = 'waiting' AND attempt = 0 AND unmet IS NULL AND not_before_ms IS NULL
+           AND backoff_until_ms IS NULL AND failures = 0 AND ooms = 0 AND floor_mib IS NULL
+           AND mps_faults = 0)
+ORDER BY id;
+
+-- name: active_attempt
+SELECT job_id, number, gpus, placed_at_ms, started_at_ms, pid, place, stop_cause, stop_at_ms,
+       warning, mem_mib, peak_mib
+FROM attempts
+WHERE job_id = ? AND number = ?;
 
 -- name: gpus
 SELECT id, memory_mib, declared, drained, removing, label, maker FROM gpus;
@@ -189,8 +201,9 @@ FROM jobs AS j WHERE j.id BETWEEN ? AND ?;
 -- name: environment
 SELECT body FROM environments WHERE id = ?;
 
--- name: count_by_state
-SELECT state, count(*) FROM jobs GROUP BY state;
+-- name: count_ended
+SELECT state, count(*) FROM jobs INDEXED BY jobs_ended WHERE ended_at_ms IS NOT NULL
+GROUP BY state;
 
 -- name: run_times
 -- How long the latest attempts of a kind ran that ended well.
