@@ -1,8 +1,9 @@
 """All benchmarks side by side with the peers: one run, one table, and what has changed since.
 
 `make bench` runs all rows, `make bench ONLY=gap,add` some, `make bench QUICK=1` each of them
-briefly, which tells that they work and little more. A whole run writes bench/results, the pictures
-in docs/images and the table of docs/performance.md; a quick one writes nothing.
+briefly, which tells that they work and little more. A run writes bench/results (one file a row),
+and from all files there the pictures in docs/images/bench and the table of docs/performance.md; a
+quick one writes nothing.
 
 Exit code: 0 if nothing is worse than in the committed results by more than 10 %; 10 and the number
 of the row (see --list) if that row is, 10 alone if several are; 1 if a row could not be measured;
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from harness import comparison, results
 from harness.measures import Report
-from harness.page import put_into
+from harness.page import PICTURES, put_into
 from harness.pictures import draw
 from harness.setting import Setting
 from harness.table import table, wants_colour
@@ -107,8 +108,11 @@ def run(wish: Wish, rows: Mapping[str, Run] = ROWS) -> int:
         for report in reports:
             if report.measures:
                 results.keep(report, wish.results)
-                draw(report, DOCS / "images" / "bench")
-        put_into(DOCS / "performance.md", all_kept(wish.results))
+        # The page and the pictures are those of all files, of whichever run each of them is.
+        everything = all_kept(wish.results)
+        for report in everything:
+            draw(report, DOCS / PICTURES)
+        put_into(DOCS / "performance.md", everything)
     worse = [one for some in changes.values() for one in some.values() if one.noticed]
     for one in worse:
         print(f"bench: {one.text}", file=sys.stderr)

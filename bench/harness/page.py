@@ -1,4 +1,4 @@
-"""The table of docs/performance.md, made from the results between two marks."""
+"""What docs/performance.md has between two marks: the table of all results, and their pictures."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.measures import Measure, Report, amount
+from harness.pictures import pictures
 
+PICTURES = "images/bench"  # where they are, seen from the page
 BEGIN, END = "<!-- results: written by `make bench` -->", "<!-- end of the results -->"
 
 
 def page_table(reports: Sequence[Report]) -> str:
-    """What was reached, as Markdown; peers are told of where the row tells of them."""
+    """What was reached, as Markdown, with its pictures."""
     lines = [
         "| | measured | least … most | must reach | aim |",
         "|---|---|---|---|---|",
@@ -20,15 +22,22 @@ def page_table(reports: Sequence[Report]) -> str:
         lines.append(f"| **{report.row}**: {report.what} | | | | |")
         lines += [_line(one) for one in report.measures]
         lines += [f"| {peer} is left out: {why} | | | | |" for peer, why in report.left_out.items()]
-    where = reports[0].machine if reports else {}
-    if where:
-        lines.append("")
-        lines.append(
-            f"Measured on {where['cpus']} cores, Linux {where['kernel']}, "
-            f"Python {where['python']}, {where['file_system']}; "
-            f"load before: {where['load_before']}."
-        )
+    places = dict.fromkeys(_place(report) for report in reports if report.machine)
+    for place in places:
+        lines += ["", place]
+    for report in reports:
+        for name in pictures(report):
+            lines += ["", f"![{Path(name).stem}: {report.what}]({PICTURES}/{name})"]
     return "\n".join(lines) + "\n"
+
+
+def _place(report: Report) -> str:
+    """Where a row was measured; the load before is in its file, since rows have their own."""
+    where = report.machine
+    return (
+        f"Measured on {where['cpus']} cores, Linux {where['kernel']}, "
+        f"Python {where['python']}, {where['file_system']}."
+    )
 
 
 def _line(one: Measure) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import run
 from harness.measures import Goal, Measure, Report, measure
+from harness.page import with_table
+from harness.pictures import pictures
 
 
 def stoker_at(ratio: float, **more: Any) -> Measure:
@@ -26,3 +30,15 @@ def bulk_at(rate: float) -> Report:
     """A row of which more is better."""
     ours = measure("client", [rate], "jobs/s", more_is_better=True)
     return Report("bulk", "jobs queued", [ours])
+
+
+def shown_as_kept(results: Path, docs: Path) -> None:
+    """Fail unless the page and its pictures are those of the results, and no others."""
+    kept = run.all_kept(results)
+    page = (docs / "performance.md").read_text(encoding="utf-8")
+    assert with_table(page, kept) == page
+    drawn = docs / "images" / "bench"
+    made = {name: text for report in kept for name, text in pictures(report).items()}
+    assert {path.name: path.read_text(encoding="utf-8") for path in drawn.glob("*")} == made
+    for name in made:
+        assert f"(images/bench/{name})" in page

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import run
-from bench.reports import dispatch_at
+from bench.reports import bulk_at, dispatch_at, shown_as_kept
 from harness import results
 from harness.comparison import EXIT_WORSE
 from harness.measures import Report
@@ -65,6 +65,18 @@ def test_a_second_run_is_compared_with_what_was_committed_and_not_with_the_first
     now = results.kept("dispatch", kept)
     assert now is not None and now.measures[1].value == 2.0
     assert "2.00 x" in (kept.parents[1] / "docs" / "performance.md").read_text(encoding="utf-8")
+
+
+def test_what_a_run_of_a_single_row_leaves_can_be_committed(kept: Path) -> None:
+    def bulk(setting: Setting) -> list[Report]:
+        return [bulk_at(60_000)]
+
+    wish = run.Wish(["bulk"], False, None, kept, True)
+    assert run.run(wish, {"bulk": bulk}) == 0
+    shown_as_kept(kept, kept.parents[1] / "docs")
+    page = (kept.parents[1] / "docs" / "performance.md").read_text(encoding="utf-8")
+    for row in ("dispatch", "bulk"):
+        assert f"| **{row}**" in page and f"(images/bench/{row}.svg)" in page
 
 
 def test_a_run_that_keeps_nothing_writes_nothing(kept: Path) -> None:

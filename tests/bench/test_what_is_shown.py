@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 import run
-from bench.reports import dispatch_at
+from bench.reports import dispatch_at, shown_as_kept
 from harness import results
 from harness.comparison import changes
 from harness.measures import Goal, amount, measure, percentile
@@ -87,14 +87,7 @@ def test_the_table_of_the_page_is_put_between_its_marks() -> None:
 
 
 def test_the_page_and_the_pictures_are_those_of_the_committed_results() -> None:
-    kept = run.all_kept(ROOT / "bench" / "results")
-    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    assert with_table(page, kept) == page
-    for report in kept:
-        for name, picture in pictures(report).items():
-            shown = ROOT / "docs" / "images" / "bench" / name
-            assert shown.read_text(encoding="utf-8") == picture, name
-            assert f"images/bench/{name}" in page
+    shown_as_kept(ROOT / "bench" / "results", ROOT / "docs")
 
 
 def test_every_results_file_is_one_of_a_row() -> None:
