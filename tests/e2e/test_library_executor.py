@@ -101,6 +101,22 @@ def test_at_most_so_many_run_at_a_time(library: StokerHome) -> None:
             future.cancel()
 
 
+def test_an_executor_that_has_ended_leaves_no_limit_behind(library: StokerHome) -> None:
+    with Executor(gpus_per_job=0, max_running=1) as executor:
+        [listed] = library.call("groups")["groups"]
+        assert (listed["group"], listed["max_running"]) == (executor.group, 1)
+    assert library.call("groups")["groups"] == []
+    with Executor(gpus_per_job=0, max_running=1, group="kept"):
+        pass
+    assert [one["group"] for one in library.call("groups")["groups"]] == ["kept"]
+
+
+def test_no_daemon_is_started_only_to_lift_a_limit(library: StokerHome) -> None:
+    with Executor(gpus_per_job=0, max_running=1):
+        library.stoker("daemon", "stop")
+    eventually(lambda: not library.processes(), "the daemon is gone, and no other is there")
+
+
 def test_shutdown_with_cancel_futures_cancels_what_waits_and_lets_the_rest_finish(
     library: StokerHome,
 ) -> None:
