@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from stoker_home import StokerHome, is_running, lines_of, pid_in
 from waiting import eventually
 
 STUBBORN = 'trap "" TERM; echo $$ > {pid}; while :; do sleep 0.05; done'
+
+
+@pytest.fixture
+def stoker(lent: StokerHome) -> StokerHome:
+    """It need not be a new one."""
+    return lent
 
 
 def cancel(stoker: StokerHome, job: int) -> None:
