@@ -40,7 +40,7 @@ def test_a_line_that_hangs_is_ended_by_its_time_limit_and_the_others_go_on(
     stoker: StokerHome,
 ) -> None:
     (stoker.work / "c.txt").write_text("sleep 999\necho a >> ran.txt\n")
-    done = stoker.cli("feed", "--on", "0", "--time-limit", "300ms", "c.txt")
+    done = stoker.cli("feed", "--on", "0", "--time-limit", "3s", "c.txt")
     assert done.code == 1
     assert "1 succeeded, 1 failed" in done.err
     assert "time limit" in done.err

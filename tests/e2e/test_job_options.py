@@ -114,7 +114,7 @@ def test_at_waits_for_its_time(stoker: StokerHome) -> None:
 
 def test_time_limit_signal_and_grace_are_kept(stoker: StokerHome) -> None:
     script = "trap 'echo warned' USR1; trap 'echo asked' TERM; while :; do sleep 0.02; done"
-    job = stoker.add("--time-limit", "2s", "--signal", "USR1@1500ms", "--grace", "300ms", "--",
+    job = stoker.add("--time-limit", "3s", "--signal", "USR1@1500ms", "--grace", "1500ms", "--",
                      "sh", "-c", script)  # fmt: skip
     ended = stoker.until_final(job)[0]
     assert (ended["state"], ended["reason"], ended["signal"]) == ("failed", "time limit", 9)
