@@ -8,8 +8,9 @@ not lent again.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from waiting import eventually
 
 GPUS = "0-3"
 IDS_GONE = 20
-# What takes longer than this to end by itself ends with its daemon.
+# What takes longer than this to end, ends with its daemon.
 TIDY_WITHIN_S = 10.0
 
 
@@ -74,7 +75,7 @@ class Lender:
             # A test that counts on its first job being number 1 fails always, and not only where
             # another one was here before.
             owned.submit_all([{"argv": ["true"], "hold": True}] * IDS_GONE)
-            self._next_id = 1 + _without_jobs(owned)
+            self._next_id = 1 + _without_jobs(owned, owned.processes())
             self._as_new = _condition(owned)
         except BaseException:
             owned.clean_up()
@@ -83,13 +84,10 @@ class Lender:
         return owned
 
     def _is_as_new(self, owned: StokerHome) -> bool:
-        if owned.daemon_pid() not in self._as_new["pids"]:
+        if owned.daemon_pid() not in self._as_new["pids"] or owned.call("page_status")["running"]:
             return False
-        self._next_id = 1 + _without_jobs(owned)
+        self._next_id = 1 + _without_jobs(owned, self._as_new["pids"])
         self._put_back(owned)
-        # A command line that has done its work may be about to leave.
-        pids = self._as_new["pids"]
-        eventually(lambda: sorted(owned.processes()) == pids, "nobody else is there", TIDY_WITHIN_S)
         return _condition(owned) == self._as_new
 
     def _put_back(self, owned: StokerHome) -> None:
@@ -107,11 +105,20 @@ class Lender:
             owned.call("gpu_resume", gpus=drained)
 
 
-def _without_jobs(home: StokerHome) -> int:
-    """Let nothing be left of its jobs; the id of the last."""
+def _without_jobs(home: StokerHome, spared: Sequence[int]) -> int:
+    """Let nothing be left of its jobs, nor of whoever else is not spared; the id of the last."""
     last_id = home.submit("true", hold=True)
     home.call("cancel", select={"all": True})
-    eventually(lambda: not _unfinished(home), "no job runs", TIDY_WITHIN_S)
+
+    def all_over() -> bool:
+        # Neither a job that does not heed its end nor a command line is given time.
+        others = [pid for pid in home.processes() if pid not in spared]
+        for pid in others:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return not others and not _unfinished(home)
+
+    eventually(all_over, "all jobs have ended", TIDY_WITHIN_S)
     home.call("remove", select={"all": True})
     return last_id
 
@@ -132,7 +139,7 @@ def _condition(home: StokerHome) -> dict[str, Any]:
         "gpus": status["gpus"],
         "groups": home.call("groups")["groups"],
         "settings": home.call("config_get")["settings"],
-        "page": home.call("page_status")["running"],
+        "page": home.call("page_status"),
         "profiles": home.call("profiles")["profiles"],
     }
 

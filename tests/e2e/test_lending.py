@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from lending import Lender
 from stoker_home import StokerHome, is_running, kill_and_wait, pid_in
-from waiting import eventually
+from waiting import PATIENCE_S, eventually
 
 
 class Borrowers:
@@ -44,6 +45,10 @@ def test_what_a_test_has_left_or_set_is_not_there_for_the_next_and_the_daemon_is
     assert first.submit("sleep", "600", group="limited") == first.first_id
     first.submit("true", hold=True, group="paused")
     first.submit("false")
+    pid_file = first.work / "pid"
+    first.submit("sh", "-c", f"trap '' TERM; echo $$ > {pid_file}; sleep 600; sleep 600")
+    client = first.popen("wait", "--all", stderr=subprocess.DEVNULL)
+    stubborn = pid_in(pid_file)
     first.call("limit_group", group="limited", max_running=1)
     first.call("pause", group="paused")
     first.call("pause")
@@ -51,6 +56,8 @@ def test_what_a_test_has_left_or_set_is_not_there_for_the_next_and_the_daemon_is
     first.call("gpu_drain", gpus=["3"])
     first.call("config_set", name="gpus", value="0-5:24G")
     lender.take_back()
+    client.wait(PATIENCE_S)
+    assert not is_running(stubborn)
     second = borrowers.next()
     assert (lender.started, second.daemon_pid()) == (1, daemon)
     assert second.jobs() == {}
