@@ -21,7 +21,7 @@ from waiting import eventually
 GPUS = "0-3"
 IDS_GONE = 20
 # What takes longer than this to end, ends with its daemon.
-TIDY_WITHIN_S = 10.0
+TIDY_WITHIN_S = 30.0
 
 
 class Lender:
