@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from fakegpu.build import Built, build, has_compiler
+from lending import Lender
 from slurm.cluster import Cluster, missing_programs
 from stoker_home import StokerHome, processes_with
 from waiting import eventually
@@ -17,6 +18,8 @@ from waiting import eventually
 # A machine under load is slow, and that is no fault of what is tested.
 settings.register_profile("stoker", deadline=None)
 settings.load_profile("stoker")
+
+HAS_FAILED = pytest.StashKey[bool]()
 
 
 @pytest.fixture
@@ -34,6 +37,31 @@ def stoker(home: StokerHome) -> StokerHome:
     """A Stoker whose daemon runs, with four declared GPUs."""
     home.start(gpus="0-3")
     return home
+
+
+@pytest.fixture(scope="session")
+def lender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lender]:
+    """Whoever has the daemon that tests borrow."""
+    lender = Lender(tmp_path_factory.mktemp("lent"))
+    yield lender
+    lender.close()
+
+
+@pytest.fixture
+def lent(lender: Lender, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[StokerHome]:
+    """A Stoker as `stoker` is, for tests that do not mind where job ids begin."""
+    yield lender.lend(tmp_path)
+    lender.take_back(spoilt=request.node.stash.get(HAS_FAILED, False))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let the fixtures of a test know that it has failed."""
+    report = yield
+    item.stash[HAS_FAILED] = item.stash.get(HAS_FAILED, False) or report.failed
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -72,4 +100,4 @@ def nothing_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """Fails the run if a process of any test's home outlives the tests."""
     yield
     here = f"STOKER_HOME={tmp_path_factory.getbasetemp()}/".encode()
-    eventually(lambda: not processes_with(here, prefix=True), "no process is left", 10)
+    eventually(lambda: not processes_with(here, prefix=True), "no process is left")

@@ -20,11 +20,11 @@ from waiting import PATIENCE_S, eventually
 
 
 @pytest.fixture
-def library(stoker: StokerHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[StokerHome]:
+def library(lent: StokerHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[StokerHome]:
     """A Stoker with four GPUs that the library, in this process, talks to."""
-    monkeypatch.setenv("STOKER_HOME", stoker.home.root)
-    monkeypatch.chdir(stoker.work)
-    yield stoker
+    monkeypatch.setenv("STOKER_HOME", lent.home.root)
+    monkeypatch.chdir(lent.work)
+    yield lent
     left = channel().unfinished()
     if left:
         channel().cancel(left)

@@ -40,6 +40,7 @@ class StokerHome:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.home = Home(str(root / "home"))
+        self.first_id = 1  # that of the job which is submitted first
         self.work = root / "work"
         self.work.mkdir(exist_ok=True)
         self.env = {
@@ -115,6 +116,10 @@ class StokerHome:
         order = {"jobs": list(jobs), "cwd": str(self.work), "env": self.env, "user": "tester"}
         ids: list[int] = self.call("submit", **(order | fields))["ids"]
         return ids
+
+    def nth(self, number: int) -> int:
+        """The id of the job that was submitted as the nth."""
+        return self.first_id + number - 1
 
     def job(self, job_id: int) -> dict[str, Any]:
         """All that the daemon shows of a job, with its attempts."""

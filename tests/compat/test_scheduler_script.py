@@ -77,8 +77,7 @@ class Lab:
         return {gpu["id"]: gpu["state"] for gpu in self.home.call("gpus")["gpus"]}
 
 
-@pytest.fixture
-def lab(home: StokerHome) -> Lab:
+def with_script(home: StokerHome) -> Lab:
     script = home.work / "scheduler.py"
     script.write_text(SCRIPT)
     script.chmod(0o755)
@@ -88,11 +87,22 @@ def lab(home: StokerHome) -> Lab:
     return found
 
 
+@pytest.fixture
+def lab(lent: StokerHome) -> Lab:
+    return with_script(lent)
+
+
+@pytest.fixture
+def new_lab(home: StokerHome) -> Lab:
+    """One in which nothing was ever started or declared."""
+    return with_script(home)
+
+
 # ---------------------------------------------------------------------- as it is described
 
 
-def test_its_help_has_all_its_options(lab: Lab) -> None:
-    ran = lab.sh("./scheduler.py -h", lab.home.work)
+def test_its_help_has_all_its_options(new_lab: Lab) -> None:
+    ran = new_lab.sh("./scheduler.py -h", new_lab.home.work)
     assert ran.code == 0
     for option in ("-t TASK", "--task TASK", "-gc GPU_COUNT", "--gpu_count GPU_COUNT", "-v",
                    "-i INIT [INIT ...]", "--init INIT [INIT ...]", "-o [OUT]", "--out [OUT]",
@@ -100,8 +110,8 @@ def test_its_help_has_all_its_options(lab: Lab) -> None:
         assert option in ran.out
 
 
-def test_its_example_runs_with_the_ids_of_its_gpus_appended(lab: Lab) -> None:
-    ran = lab.sh('../scheduler.py -t "test1.py -foo 1 -v --bar 0" --gpu_count 2')
+def test_its_example_runs_with_the_ids_of_its_gpus_appended(new_lab: Lab) -> None:
+    ran = new_lab.sh('../scheduler.py -t "test1.py -foo 1 -v --bar 0" --gpu_count 2')
     assert ran.code == 0, ran
     assert ran.out == "arguments -foo 1 -v --bar 0 --gpu 0 1\n"
     assert ran.err == "sees 0,1\n"
@@ -112,20 +122,20 @@ def test_it_runs_as_a_module_and_takes_the_task_without_an_option(lab: Lab) -> N
     assert (ran.code, ran.out) == (0, "arguments -foo 1 --gpu 0\n"), ran
 
 
-def test_four_gpus_are_free_if_it_was_never_initialised(lab: Lab) -> None:
-    assert lab.sh('../scheduler.py "test1.py" -gc 4').out == "arguments --gpu 0 1 2 3\n"
-    refused = lab.sh('../scheduler.py "test1.py" -gc 5')
+def test_four_gpus_are_free_if_it_was_never_initialised(new_lab: Lab) -> None:
+    assert new_lab.sh('../scheduler.py "test1.py" -gc 4').out == "arguments --gpu 0 1 2 3\n"
+    refused = new_lab.sh('../scheduler.py "test1.py" -gc 5')
     assert refused.code == 2
     assert "needs 5 GPUs" in refused.err
 
 
-def test_init_5_3_4_means_five_gpus_of_which_3_and_4_are_unavailable(lab: Lab) -> None:
-    assert lab.sh("../scheduler.py -i 5 3 4").code == 0
-    assert lab.gpus() == {"0": "free", "1": "free", "2": "free", "3": "drained", "4": "drained"}
-    assert lab.sh('../scheduler.py -t "test1.py" -gc 3').out == "arguments --gpu 0 1 2\n"
-    assert lab.sh('../scheduler.py -t "test1.py" --init 2 0').out == "arguments --gpu 1\n"
-    assert lab.gpus() == {"0": "drained", "1": "free"}
-    assert not lab.home.call("status")["paused"]
+def test_init_5_3_4_means_five_gpus_of_which_3_and_4_are_unavailable(new_lab: Lab) -> None:
+    assert new_lab.sh("../scheduler.py -i 5 3 4").code == 0
+    assert new_lab.gpus() == {"0": "free", "1": "free", "2": "free", "3": "drained", "4": "drained"}
+    assert new_lab.sh('../scheduler.py -t "test1.py" -gc 3').out == "arguments --gpu 0 1 2\n"
+    assert new_lab.sh('../scheduler.py -t "test1.py" --init 2 0').out == "arguments --gpu 1\n"
+    assert new_lab.gpus() == {"0": "drained", "1": "free"}
+    assert not new_lab.home.call("status")["paused"]
 
 
 def test_what_it_prints_is_kept_in_a_folder_named_after_the_date(lab: Lab) -> None:
@@ -360,7 +370,7 @@ def test_one_that_is_killed_together_with_the_daemon_stops_its_task_too(lab: Lab
     lab.task("sleeps.py", SLEEPS)
     with lab.popen("sleeps.py", "-gc", "4") as process:
         pids = pids_of(lab)
-        lab.home.until_state(1, "running")
+        lab.home.until_state(lab.home.nth(1), "running")
         lab.home.kill_daemon()
         process.kill()
         process.wait(PATIENCE_S)
@@ -388,4 +398,6 @@ def test_nothing_of_it_is_left_when_the_task_has_ended(lab: Lab) -> None:
     keeper = lab.home.keeper_pid()
     left = set(lab.home.processes()) - before - {daemon, keeper}
     assert not [pid for pid in left if is_running(pid)]
-    assert lab.home.jobs()[1]["log"].endswith(".out"), "`stoker logs` finds what it printed"
+    assert lab.home.jobs()[lab.home.nth(1)]["log"].endswith(".out"), (
+        "`stoker logs` finds what it printed"
+    )

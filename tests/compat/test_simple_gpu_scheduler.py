@@ -30,14 +30,24 @@ with open("seen.txt", "a") as seen:
 SAID = re.compile(r"Processing command `(.*)` on gpu (\S+)")
 
 
-@pytest.fixture
-def shell(home: StokerHome) -> StokerHome:
-    """A directory with the README's scripts, and a shell that finds Stoker's commands first."""
+def with_scripts(home: StokerHome) -> StokerHome:
     home.env["PATH"] = f"{home.work / 'bin'}:{BIN}:{home.env['PATH']}"
     (home.work / "bin").mkdir()
     for name in ("train_model.py", "train_dnn.py"):
         (home.work / name).write_text(TRAIN)
     return home
+
+
+@pytest.fixture
+def shell(lent: StokerHome) -> StokerHome:
+    """A directory with the README's scripts, and a shell that finds Stoker's commands first."""
+    return with_scripts(lent)
+
+
+@pytest.fixture
+def new_shell(home: StokerHome) -> StokerHome:
+    """The same, where nothing was ever started or declared."""
+    return with_scripts(home)
 
 
 def typed(home: StokerHome, line: str) -> Ran:
@@ -57,13 +67,13 @@ def seen(home: StokerHome) -> list[tuple[str, str]]:
 # ---------------------------------------------------------------------- its README, as written
 
 
-def test_the_simple_example_prints_exactly_what_its_readme_shows(shell: StokerHome) -> None:
-    (shell.work / "gpu_commands.txt").write_text(
+def test_the_simple_example_prints_exactly_what_its_readme_shows(new_shell: StokerHome) -> None:
+    (new_shell.work / "gpu_commands.txt").write_text(
         "python train_model.py --lr 0.001 --output run_1\n"
         "python train_model.py --lr 0.0005 --output run_2\n"
         "python train_model.py --lr 0.0001 --output run_3\n"
     )
-    done = typed(shell, "simple_gpu_scheduler --gpus 0 1 2 < gpu_commands.txt")
+    done = typed(new_shell, "simple_gpu_scheduler --gpus 0 1 2 < gpu_commands.txt")
     assert done.code == 0, done
     assert done.err == ""
     assert done.out == (
@@ -71,18 +81,18 @@ def test_the_simple_example_prints_exactly_what_its_readme_shows(shell: StokerHo
         "Processing command `python train_model.py --lr 0.0005 --output run_2` on gpu 1\n"
         "Processing command `python train_model.py --lr 0.0001 --output run_3` on gpu 0\n"
     )
-    assert sorted(seen(shell)) == [
+    assert sorted(seen(new_shell)) == [
         ("0", "--lr 0.0001 --output run_3"),
         ("1", "--lr 0.0005 --output run_2"),
         ("2", "--lr 0.001 --output run_1"),
     ]
 
 
-def test_their_help_names_their_options(shell: StokerHome) -> None:
-    done = typed(shell, "simple_gpu_scheduler -h")
+def test_their_help_names_their_options(new_shell: StokerHome) -> None:
+    done = typed(new_shell, "simple_gpu_scheduler -h")
     assert done.code == 0
     assert "--gpus" in done.out and "simple_gpu_scheduler --gpus 0 1 2" in done.out
-    done = typed(shell, "simple_hypersearch -h")
+    done = typed(new_shell, "simple_hypersearch -h")
     assert done.code == 0
     for option in ("--sampling-mode", "--n-samples", "--seed", "-p"):
         assert option in done.out
@@ -153,17 +163,17 @@ def _follows(work: Path) -> bool:
 
 @pytest.mark.parametrize("gpus", [["0", "1", "2"], ["0,1,2"], ["5"]])
 def test_the_same_commands_run_as_with_the_original_and_no_gpu_ever_holds_two(
-    shell: StokerHome, gpus: list[str]
+    new_shell: StokerHome, gpus: list[str]
 ) -> None:
     lines = [ALONE.format(f"{number} 'ä %d {{}}'") for number in range(12)]
     text = "\n".join([*lines, "echo to the console", "echo aside >&2", "exit 3", "true | false"])
     found = {}
     for which, program in (("theirs", peers_bin()), ("ours", BIN)):
-        work = shell.work / which
+        work = new_shell.work / which
         work.mkdir()
         done = subprocess.run(
             [program / "simple_gpu_scheduler", "--gpus", *gpus],
-            env=shell.env,
+            env=new_shell.env,
             cwd=work,
             input=text.encode() + b"\n",
             capture_output=True,
@@ -182,16 +192,18 @@ def test_the_same_commands_run_as_with_the_original_and_no_gpu_ever_holds_two(
             done.stderr,
         )
     assert found["ours"] == found["theirs"]
-    assert not (shell.work / "ours" / "clashes.txt").exists()
-    assert not list((shell.work / "ours").glob("on-gpu-*"))
+    assert not (new_shell.work / "ours" / "clashes.txt").exists()
+    assert not list((new_shell.work / "ours").glob("on-gpu-*"))
 
 
-def test_it_takes_no_gpu_that_another_front_end_holds(shell: StokerHome) -> None:
-    other = shell.add("--on", "1", "--", UNTIL.format("go"))
-    shell.until_state(other, "running")
-    done = typed(shell, f"yes 'true' | head -n 5 | simple_gpu_scheduler --gpus 0 1; {'touch go'}")
+def test_it_takes_no_gpu_that_another_front_end_holds(new_shell: StokerHome) -> None:
+    other = new_shell.add("--on", "1", "--", UNTIL.format("go"))
+    new_shell.until_state(other, "running")
+    done = typed(
+        new_shell, f"yes 'true' | head -n 5 | simple_gpu_scheduler --gpus 0 1; {'touch go'}"
+    )
     assert [gpu for _, gpu in SAID.findall(done.out)] == ["0"] * 5
-    shell.until_final(other)
+    new_shell.until_final(other)
 
 
 def test_several_of_them_share_the_gpus_without_a_clash(shell: StokerHome) -> None:
@@ -206,16 +218,16 @@ def test_several_of_them_share_the_gpus_without_a_clash(shell: StokerHome) -> No
 # ---------------------------------------------------------------------- what is seen
 
 
-def test_what_the_commands_print_appears_while_they_run(shell: StokerHome) -> None:
-    with FeedProcess(shell, command=["simple_gpu_scheduler", "--gpus", "0"]) as scheduler:
+def test_what_the_commands_print_appears_while_they_run(new_shell: StokerHome) -> None:
+    with FeedProcess(new_shell, command=["simple_gpu_scheduler", "--gpus", "0"]) as scheduler:
         scheduler.write(f"echo first; echo aside >&2; {UNTIL.format('go')}; printf last")
         eventually(lambda: "first\n" in scheduler.out, "its output is shown")
         eventually(lambda: scheduler.err == "aside\n", "its errors are shown apart")
-        (shell.work / "go").touch()
+        (new_shell.work / "go").touch()
         scheduler.end_of_input()
         assert scheduler.wait() == 0
     assert scheduler.out.endswith("first\nlast")
-    assert list(Path(shell.home.root).glob("consoles/*")) == []
+    assert list(Path(new_shell.home.root).glob("consoles/*")) == []
 
 
 def test_output_and_errors_of_one_place_keep_their_order(shell: StokerHome) -> None:

@@ -10,9 +10,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from stoker.daemon.requirements import RANGE_FROM
 from stoker_home import StokerHome, lines_of
 from waiting import PATIENCE_S, eventually
+
+
+@pytest.fixture
+def stoker(lent: StokerHome) -> StokerHome:
+    """It need not be a new one."""
+    return lent
 
 
 def written(stoker: StokerHome, name: str, text: str | bytes) -> Path:
@@ -186,7 +194,7 @@ BAD_FILES: list[tuple[str, str | bytes, str]] = [
     ("j.csv", "command,exclusive\ntrue,maybe\n", "j.csv, line 2: exclusive: 'maybe'"),
     ("j.csv", "command,signal\ntrue,USR1@2m\n", "j.csv, line 2: signal is sent before"),
     ("j.csv", "command,name\ntrue,\"a\nb\"\n", "j.csv, line 2: name: the name"),
-    ("j.csv", "command,after\ntrue,77\n", "j.csv, line 2: there is no job 77"),
+    ("j.csv", "command,after\ntrue,9999999\n", "j.csv, line 2: there is no job 9999999"),
     ("j.csv", "command,after\ntrue,x\n", "j.csv, line 2: after: there is no job named 'x'"),
     ("j.csv", "command\n", "j.csv has no jobs in it"),
     ("j.csv", "", "j.csv is empty"),

@@ -14,6 +14,12 @@ from stoker_home import StokerHome
 from waiting import eventually
 
 
+@pytest.fixture
+def stoker(lent: StokerHome) -> StokerHome:
+    """It need not be a new one."""
+    return lent
+
+
 def commands_file(stoker: StokerHome, *lines: str, name: str = "gpu_commands.txt") -> Path:
     path = stoker.work / name
     path.write_text("".join(f"{line}\n" for line in lines))
@@ -177,11 +183,12 @@ def test_without_a_terminal_each_start_and_end_is_a_plain_line(stoker: StokerHom
     done = stoker.cli("feed", "--on", "0", "gpu_commands.txt")
     assert "\x1b" not in done.err and "\r" not in done.err
     words = [line.split(" after ")[0].split(",")[0] for line in done.err.splitlines()]
+    one, two = stoker.first_id, stoker.first_id + 1
     assert words[1:5] == [
-        "job 1 started on GPU 0: true",
-        "job 1 succeeded",
-        "job 2 started on GPU 0: false",
-        "job 2 failed",
+        f"job {one} started on GPU 0: true",
+        f"job {one} succeeded",
+        f"job {two} started on GPU 0: false",
+        f"job {two} failed",
     ]
 
 
@@ -218,7 +225,7 @@ def test_fail_fast_cancels_the_rest_at_the_first_failure(stoker: StokerHome) -> 
     # The GPU that is free again may go to the next line before anybody can say no.
     commands_file(stoker, "sleep 999", UNTIL.format("go") + "; exit 5", *["sleep 999"] * 50)
     with FeedProcess(stoker, "--fail-fast", "--on", "0,1", "gpu_commands.txt") as feed:
-        feed.until_said("job 2 started")
+        feed.until_said(f"job {stoker.nth(2)} started")
         (stoker.work / "go").touch()
         assert feed.wait() == 1
     assert "0 succeeded, 1 failed" in feed.err.splitlines()[-1]

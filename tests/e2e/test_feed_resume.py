@@ -13,6 +13,12 @@ from stoker_home import StokerHome, kill_and_wait
 from waiting import eventually
 
 
+@pytest.fixture
+def stoker(lent: StokerHome) -> StokerHome:
+    """It need not be a new one."""
+    return lent
+
+
 def write_commands(stoker: StokerHome, *lines: str, name: str = "commands.txt") -> Path:
     path = stoker.work / name
     path.write_text("".join(f"{line}\n" for line in lines))
@@ -92,7 +98,7 @@ def test_what_an_interrupt_called_off_runs_when_the_feed_is_resumed(stoker: Stok
     lines = [f"{UNTIL.format('go')}; echo {number} >> ran.txt" for number in range(10)]
     write_commands(stoker, *lines)
     with FeedProcess(stoker, "--on", "0", "commands.txt") as feed:
-        feed.until_said("job 1 started")
+        feed.until_said(f"job {stoker.first_id} started")
         feed.send(signal.SIGINT)
         feed.until_said("may finish")
         (stoker.work / "go").touch()
@@ -108,10 +114,10 @@ def test_jobs_that_run_or_wait_still_are_waited_for_and_not_queued_again(
     lines = [f"{UNTIL.format('go')}; echo {number} >> ran.txt" for number in range(6)]
     write_commands(stoker, *lines)
     with FeedProcess(stoker, "--on", "0,1", "commands.txt") as feed:
-        feed.until_said("job 2 started")
+        feed.until_said(f"job {stoker.first_id + 1} started")
         kill_and_wait(feed.process.pid)
     with FeedProcess(stoker, "--on", "0,1", "--resume", "commands.txt") as feed:
-        feed.until_said("job 2 started")
+        feed.until_said(f"job {stoker.first_id + 1} started")
         assert len(stoker.jobs()) == 6
         (stoker.work / "go").touch()
         assert feed.wait() == 0
@@ -125,7 +131,7 @@ def test_a_job_that_a_killed_feed_left_held_is_released(stoker: StokerHome) -> N
     with FeedProcess(stoker, "commands.txt") as feed:
         eventually(lambda: len(stoker.jobs()) == 1, "it is queued")
         kill_and_wait(feed.process.pid)
-    stoker.call("hold", select={"ids": ["1"]})
+    stoker.call("hold", select={"ids": [str(stoker.first_id)]})
     stoker.call("resume")
     done = stoker.cli("feed", "--resume", "commands.txt")
     assert done.code == 0, done
@@ -141,9 +147,9 @@ def test_a_job_that_is_being_stopped_is_run_again_once_it_has_ended(stoker: Stok
             feed.send(signal.SIGINT)
             feed.until_said(said)
         assert feed.wait() == 130
-    stoker.until_state(1, "stopping")
+    stoker.until_state(stoker.first_id, "stopping")
     with FeedProcess(stoker, "--resume", "commands.txt") as feed:
-        feed.until_said("job 1 started")
+        feed.until_said(f"job {stoker.first_id} started")
         (stoker.work / "go").touch()
         assert feed.wait() == 0, feed.err
     assert ran(stoker) == ["a"]
@@ -152,7 +158,7 @@ def test_a_job_that_is_being_stopped_is_run_again_once_it_has_ended(stoker: Stok
 def test_two_feeds_of_one_group_can_t_resume_at_once(stoker: StokerHome) -> None:
     write_commands(stoker, UNTIL.format("go"))
     with FeedProcess(stoker, "commands.txt") as feed:
-        feed.until_said("job 1 started")
+        feed.until_said(f"job {stoker.first_id} started")
         done = stoker.cli("feed", "--resume", "commands.txt")
         assert done.code == 1
         assert "runs already" in done.err

@@ -6,12 +6,20 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from feed_process import UNTIL, FeedProcess, until_lines
 from stoker_home import StokerHome
 from unit.cli_run import Terminal
 from waiting import eventually
 
 HELD_UP = f"echo $STOKER_JOB_ID >> begun.txt; {UNTIL.format('go')}; echo done >> ran.txt"
+
+
+@pytest.fixture
+def stoker(lent: StokerHome) -> StokerHome:
+    """It need not be a new one."""
+    return lent
 
 
 def counted(stoker: StokerHome) -> dict[str, int]:
@@ -145,7 +153,7 @@ def test_a_terminal_shows_one_line_that_is_redrawn_and_what_failed_above_it(
     write_commands(stoker, "exit 3", f"cd {work}; {UNTIL.format('go')}", "true")
     with on_terminal(stoker, "feed", "--on", "0", str(work / "commands.txt")) as terminal:
         terminal.until(b"0 done, 1 failed, 1 running, 1 waiting")
-        terminal.until(b"job 1 failed")
+        terminal.until(f"job {stoker.first_id} failed".encode())
         (work / "go").touch()
         assert terminal.wait() == 1
     assert b"\r\x1b[K" in terminal.screen
@@ -171,10 +179,10 @@ def test_commands_can_be_typed_and_ctrl_d_ends_them(stoker: StokerHome) -> None:
     with on_terminal(stoker, "feed", "--on", "0") as terminal:
         terminal.until(b"Ctrl-D")
         terminal.type(b"echo typed\n")
-        terminal.until(b"job 1 succeeded")
+        terminal.until(f"job {stoker.first_id} succeeded".encode())
         terminal.type(b"\x04")
         assert terminal.wait() == 0
-    assert stoker.log_of(1) == "typed\n"
+    assert stoker.log_of(stoker.first_id) == "typed\n"
 
 
 def test_when_the_terminal_is_closed_what_was_read_goes_on(stoker: StokerHome) -> None:
@@ -209,7 +217,7 @@ def test_lines_given_while_the_daemon_is_dead_are_queued_once_it_is_back(
 ) -> None:
     with FeedProcess(stoker, "--on", "0") as feed:
         feed.write("echo 1 >> ran.txt")
-        feed.until_said("job 1 succeeded")
+        feed.until_said(f"job {stoker.first_id} succeeded")
         pid = stoker.daemon_pid()
         os.kill(pid, signal.SIGKILL)
         feed.write("echo 2 >> ran.txt")

@@ -10,6 +10,12 @@ from stoker_home import StokerHome
 from waiting import eventually
 
 
+@pytest.fixture
+def stoker(lent: StokerHome) -> StokerHome:
+    """It need not be a new one."""
+    return lent
+
+
 def running(stoker: StokerHome) -> int:
     return [job["state"] for job in stoker.jobs().values()].count("running")
 
@@ -17,7 +23,7 @@ def running(stoker: StokerHome) -> int:
 def test_the_limit_of_a_sweep_can_be_changed_and_lifted(stoker: StokerHome) -> None:
     stoker.stoker("sweep", "x=range(4)", "--name", "s", "--max-running", "1", "--", "sleep 600 {x}")
     eventually(lambda: running(stoker) == 1, "one runs")
-    assert "at most 1" in stoker.stoker("why", "2")
+    assert "at most 1" in stoker.stoker("why", str(stoker.first_id + 1))
     ran = stoker.cli("groups", "limit", "s", "2")
     assert (ran.code, ran.out, ran.err) == (0, "", "at most 2 of group s run at a time\n")
     eventually(lambda: running(stoker) == 2, "two run")
@@ -43,7 +49,7 @@ def test_groups_are_listed_with_their_jobs_limits_and_pauses(stoker: StokerHome)
     stoker.call("limit_group", group="new", max_running=2)
     stoker.call("pause", group="old")
     stoker.call("limit_group", group="empty", max_running=7)
-    stoker.until_state(2, "running")
+    stoker.until_state(stoker.first_id + 1, "running")
     shown = [line.split("  ") for line in stoker.stoker("groups").splitlines()]
     words = [[word.strip() for word in line if word.strip()] for line in shown]
     assert words == [

@@ -6,8 +6,16 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from stoker_home import StokerHome, lines_of
 from waiting import eventually
+
+
+@pytest.fixture
+def stoker(lent: StokerHome) -> StokerHome:
+    """It need not be a new one."""
+    return lent
 
 
 def ran(stoker: StokerHome, *words: str) -> str:
@@ -106,7 +114,7 @@ def test_at_waits_for_its_time(stoker: StokerHome) -> None:
 
 def test_time_limit_signal_and_grace_are_kept(stoker: StokerHome) -> None:
     script = "trap 'echo warned' USR1; trap 'echo asked' TERM; while :; do sleep 0.02; done"
-    job = stoker.add("--time-limit", "2s", "--signal", "USR1@1500ms", "--grace", "300ms", "--",
+    job = stoker.add("--time-limit", "3s", "--signal", "USR1@1500ms", "--grace", "1500ms", "--",
                      "sh", "-c", script)  # fmt: skip
     ended = stoker.until_final(job)[0]
     assert (ended["state"], ended["reason"], ended["signal"]) == ("failed", "time limit", 9)
@@ -203,7 +211,8 @@ def test_a_huge_environment_reaches_the_job(stoker: StokerHome) -> None:
 
 
 def test_jobs_know_who_they_are(stoker: StokerHome) -> None:
-    assert ran(stoker, "--", "sh", "-c", "echo $STOKER_JOB_ID.$STOKER_ATTEMPT") == "1.1\n"
+    told = ran(stoker, "--", "sh", "-c", "echo $STOKER_JOB_ID.$STOKER_ATTEMPT")
+    assert told == f"{stoker.first_id}.1\n"
 
 
 def test_a_job_may_queue_jobs_of_its_own(stoker: StokerHome) -> None:

@@ -186,7 +186,7 @@ def test_the_daemon_is_asked_and_stopped(client: Client, library: StokerHome) ->
 
 def test_errors_are_those_of_the_command_line(client: Client) -> None:
     with pytest.raises(NotFound):
-        client.show(99)
+        client.show(9_999_999)
     with pytest.raises(UsageError):
         client.cancel()
     job = client.add("true")

@@ -101,6 +101,22 @@ def test_at_most_so_many_run_at_a_time(library: StokerHome) -> None:
             future.cancel()
 
 
+def test_an_executor_that_has_ended_leaves_no_limit_behind(library: StokerHome) -> None:
+    with Executor(gpus_per_job=0, max_running=1) as executor:
+        [listed] = library.call("groups")["groups"]
+        assert (listed["group"], listed["max_running"]) == (executor.group, 1)
+    assert library.call("groups")["groups"] == []
+    with Executor(gpus_per_job=0, max_running=1, group="kept"):
+        pass
+    assert [one["group"] for one in library.call("groups")["groups"]] == ["kept"]
+
+
+def test_no_daemon_is_started_only_to_lift_a_limit(library: StokerHome) -> None:
+    with Executor(gpus_per_job=0, max_running=1):
+        library.stoker("daemon", "stop")
+    eventually(lambda: not library.processes(), "the daemon is gone, and no other is there")
+
+
 def test_shutdown_with_cancel_futures_cancels_what_waits_and_lets_the_rest_finish(
     library: StokerHome,
 ) -> None:
@@ -156,8 +172,8 @@ def test_an_empty_map_is_empty(library: StokerHome) -> None:
         assert list(executor.map(pow, [], [])) == []
 
 
-def test_jobs_queued_by_a_script_that_ends_go_on_without_it(library: StokerHome) -> None:
-    path = fifo(library.work)
+def test_jobs_queued_by_a_script_that_ends_go_on_without_it(stoker: StokerHome) -> None:
+    path = fifo(stoker.work)
     script = """
 import stoker, sys
 
@@ -169,14 +185,14 @@ def work(path):
 
 print(stoker.submit(work, sys.argv[1]).job_id)
 """
-    job_id = int(output_of(run_script(library, script, path)))
-    calls = os.path.join(library.home.root, "calls")
+    job_id = int(output_of(run_script(stoker, script, path)))
+    calls = os.path.join(stoker.home.root, "calls")
     tell(path)
-    assert library.until_final(job_id)[0]["state"] == "succeeded"
-    assert (library.work / "done.txt").read_text() == "done"
+    assert stoker.until_final(job_id)[0]["state"] == "succeeded"
+    assert (stoker.work / "done.txt").read_text() == "done"
     # The worker has seen that nobody will fetch its result, and the next process sweeps the rest.
     assert not [name for _, _, names in os.walk(calls) for name in names if ".call" in name]
-    output_of(run_script(library, "import stoker; stoker.submit(print).result()"))
+    output_of(run_script(stoker, "import stoker; stoker.submit(print).result()"))
     assert len(os.listdir(calls)) <= 1  # that of this very process
 
 

@@ -49,7 +49,7 @@ def test_a_sweep_from_python_and_one_from_the_command_line_know_each_other(
     client: Client, library: StokerHome
 ) -> None:
     library.stoker("sweep", "lr=1,2", "--gpus", "0", "--", "true", "{lr}")
-    client.wait(1, 2, timeout=PATIENCE_S)
+    client.wait(client.ls(), timeout=PATIENCE_S)
     again = client.sweep(["true", "{lr}"], {"lr": [1, 2, 3]}, gpus=0)
     assert (again.succeeded_before, len(again.ids)) == (2, 1)
     assert len(client.sweep(["true", "{lr}"], {"lr": [1, 2]}, gpus=0, rerun="all").ids) == 2
@@ -108,7 +108,7 @@ def test_a_feed_runs_a_command_a_line_and_tells_how_each_ended(client: Client) -
     ended = client.feed(text, gpus=0, group="fed")
     assert [job["state"] for job in ended] == ["succeeded", "failed", "succeeded"]
     assert [client.logs(job["id"]) for job in ended] == ["0ne\n", "", "block\n"]
-    assert [job["id"] for job in client.ls(group="fed")] == [1, 2, 3]
+    assert [job["id"] for job in client.ls(group="fed")] == [job["id"] for job in ended]
 
 
 def test_a_feed_may_be_a_list_a_file_or_nothing(client: Client, library: StokerHome) -> None:
@@ -150,10 +150,11 @@ def test_ctrl_c_in_a_feed_cancels_what_has_not_ended(library: StokerHome) -> Non
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
     eventually(lambda: len(library.jobs()) == 6, "all are queued")
-    library.until_pid(1)
+    ids = sorted(library.jobs())
+    library.until_pid(ids[0])
     process.send_signal(signal.SIGINT)
     process.wait(PATIENCE_S)
-    states = {job["state"] for job in library.until_final(*range(1, 7))}
+    states = {job["state"] for job in library.until_final(*ids)}
     assert states == {"cancelled"}
 
 
@@ -206,4 +207,4 @@ def test_the_client_of_another_home_queues_there(
     assert len(client.ls()) == 3
     assert not (library.root / "elsewhere").exists()
     with pytest.raises(NotFound):
-        client.show(9)
+        client.show(9_999_999)

@@ -13,6 +13,12 @@ from unit.cli_run import Terminal
 from waiting import eventually
 
 
+@pytest.fixture
+def stoker(lent: StokerHome) -> StokerHome:
+    """It need not be a new one."""
+    return lent
+
+
 def on_terminal(stoker: StokerHome, *words: str, **env: str) -> Terminal:
     """A command line in a terminal of its own, on this home."""
     return Terminal(stoker.root, *words, **(stoker.env | env))
@@ -28,7 +34,7 @@ def test_the_job_has_the_terminal_and_its_input(stoker: StokerHome) -> None:
         terminal.type(b"hello\n")
         assert terminal.wait() == 17
         assert b"got [hello]" in terminal.screen
-    job = stoker.until_final(1)[0]
+    job = stoker.until_final(stoker.first_id)[0]
     assert (job["state"], job["exit_code"], job["gpus"]) == ("failed", 17, ["0", "1"])
 
 
@@ -74,7 +80,7 @@ def test_ctrl_c_interrupts_then_terminates_then_kills(stoker: StokerHome) -> Non
         terminal.until(b"got TERM")
         terminal.type(b"\x03")
         assert terminal.wait() == 128 + signal.SIGKILL
-    job = stoker.until_final(1)[0]
+    job = stoker.until_final(stoker.first_id)[0]
     assert job["signal"] == signal.SIGKILL
     assert {gpu["state"] for gpu in stoker.call("gpus")["gpus"]} == {"free"}
 
@@ -86,7 +92,7 @@ def test_an_interrupted_job_ends_as_it_likes(stoker: StokerHome) -> None:
         terminal.type(b"\x03")
         assert terminal.wait() == 5
         assert b"bye" in terminal.screen
-    assert stoker.until_final(1)[0]["exit_code"] == 5
+    assert stoker.until_final(stoker.first_id)[0]["exit_code"] == 5
 
 
 def test_it_waits_its_turn_and_says_why(stoker: StokerHome) -> None:
@@ -104,16 +110,16 @@ def test_ctrl_c_while_it_waits_takes_the_job_back(stoker: StokerHome) -> None:
         terminal.until(b"waits")
         terminal.type(b"\x03")
         assert terminal.wait() == 130
-    assert stoker.until_final(2)[0]["state"] == "cancelled"
+    assert stoker.until_final(stoker.nth(2))[0]["state"] == "cancelled"
 
 
 def test_cancel_from_elsewhere_stops_it(stoker: StokerHome) -> None:
     with on_terminal(stoker, "run", "--", "sh", "-c", "echo ready; exec sleep 600") as terminal:
         terminal.until(b"ready")
-        stoker.until_state(1, "running")
-        stoker.stoker("cancel", "1")
+        stoker.until_state(stoker.first_id, "running")
+        stoker.stoker("cancel", str(stoker.first_id))
         assert terminal.wait() == 143
-    assert stoker.until_final(1)[0]["state"] == "cancelled"
+    assert stoker.until_final(stoker.first_id)[0]["state"] == "cancelled"
 
 
 def test_when_the_terminal_dies_the_gpu_is_free_once_the_process_has_ended(
@@ -123,16 +129,16 @@ def test_when_the_terminal_dies_the_gpu_is_free_once_the_process_has_ended(
     script = f"trap '' HUP; echo $$ > {pid_file}; until [ -e {go} ]; do sleep 0.02; done"
     with on_terminal(stoker, "run", "--", "sh", "-c", script) as terminal:
         pid = pid_in(pid_file)
-        stoker.until_state(1, "running")
+        stoker.until_state(stoker.first_id, "running")
         os.kill(terminal.pid, signal.SIGKILL)
         assert terminal.wait() == -signal.SIGKILL
         # The client is gone, its process is not: neither is its GPU free.
         assert is_running(pid)
         assert stoker.call("gpus")["gpus"][0]["state"] == "busy"
         go.touch()
-        stoker.until_final(1)
+        stoker.until_final(stoker.first_id)
     assert stoker.call("gpus")["gpus"][0]["state"] == "free"
-    assert stoker.job(1)["state"] in ("lost", "succeeded")
+    assert stoker.job(stoker.first_id)["state"] in ("lost", "succeeded")
 
 
 def test_a_hang_up_ends_the_job(stoker: StokerHome) -> None:
@@ -140,18 +146,18 @@ def test_a_hang_up_ends_the_job(stoker: StokerHome) -> None:
     script = f"echo $$ > {pid_file}; exec sleep 600"
     with on_terminal(stoker, "run", "--", "sh", "-c", script) as terminal:
         pid = pid_in(pid_file)
-        stoker.until_pid(1)
+        stoker.until_pid(stoker.first_id)
         terminal.hang_up()
         eventually(lambda: not is_running(pid), "the job was hung up")
         terminal.wait()  # It puts the job's end on record before it goes.
-    ended = stoker.until_final(1)[0]
+    ended = stoker.until_final(stoker.first_id)[0]
     assert ended["signal"] == signal.SIGHUP
 
 
 def test_a_time_limit_holds_in_a_terminal_too(stoker: StokerHome) -> None:
     ran = stoker.cli("run", "--time-limit", "300ms", "--", "sleep", "600")
     assert ran.code == 143
-    assert stoker.until_final(1)[0]["reason"] == "time limit"
+    assert stoker.until_final(stoker.first_id)[0]["reason"] == "time limit"
 
 
 def test_retries_run_again_in_the_same_terminal(stoker: StokerHome) -> None:
@@ -165,7 +171,7 @@ def test_a_command_that_can_not_be_run_is_127(stoker: StokerHome) -> None:
     script.chmod(0o755)
     ran = stoker.cli("run", "--", str(script), "x")
     assert ran.code == 127 and ran.err.count("\n") == 1
-    assert stoker.until_final(1)[0]["state"] == "failed"
+    assert stoker.until_final(stoker.first_id)[0]["state"] == "failed"
 
 
 @pytest.mark.parametrize("no_color", [None, "1"])
@@ -174,7 +180,7 @@ def test_colours_are_for_terminals_and_no_color_is_respected(
 ) -> None:
     stoker.until_final(stoker.submit("false"))
     env = {} if no_color is None else {"NO_COLOR": no_color}
-    for words in (["ls"], ["status"], ["show", "1"], ["gpus"]):
+    for words in (["ls"], ["status"], ["show", "last"], ["gpus"]):
         with on_terminal(stoker, *words, **env) as terminal:
             assert terminal.wait() == 0
             assert (b"\x1b[" in terminal.screen) == (no_color is None), words

@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -14,6 +15,12 @@ from waiting import eventually
 
 JOB_FIELDS = {"id", "name", "state", "reason", "exit_code", "gpus", "command", "submitted_at",
               "started_at", "ended_at"}  # fmt: skip
+
+
+@pytest.fixture
+def stoker(lent: StokerHome) -> StokerHome:
+    """It need not be a new one."""
+    return lent
 
 
 def read(stoker: StokerHome, *words: str) -> Any:
@@ -28,17 +35,18 @@ def read(stoker: StokerHome, *words: str) -> Any:
 
 def test_add_prints_the_id_on_stdout_and_nothing_else(stoker: StokerHome) -> None:
     ran = stoker.cli("add", "--gpus", "2", "--name", "big", "--", "sh", "-c", "exit 0")
-    assert (ran.code, ran.out, ran.err) == (0, "1\n", "")
-    assert json.loads(stoker.stoker("add", "--json", "--", "true")) == {"schema": 1, "ids": [2]}
+    assert (ran.code, ran.out, ran.err) == (0, f"{stoker.nth(1)}\n", "")
+    answer = json.loads(stoker.stoker("add", "--json", "--", "true"))
+    assert answer == {"schema": 1, "ids": [stoker.nth(2)]}
 
 
 def test_ls_json_has_the_documented_shape(stoker: StokerHome) -> None:
-    stoker.add("--name", "first", "--", "sh", "-c", "exit 3")
-    stoker.until_final(1)
+    first = stoker.add("--name", "first", "--", "sh", "-c", "exit 3")
+    stoker.until_final(first)
     shown = read(stoker, "ls")
     (job,) = shown["jobs"]
     assert set(job) >= JOB_FIELDS
-    assert (job["id"], job["name"], job["state"], job["exit_code"]) == (1, "first", "failed", 3)
+    assert (job["id"], job["name"], job["state"], job["exit_code"]) == (first, "first", "failed", 3)
     assert job["command"] == "sh -c 'exit 3'" and job["gpus"] == ["0"]
     assert job["reason"] == "exit code 3"
     assert job["submitted_at"] <= job["started_at"] <= job["ended_at"]
@@ -48,23 +56,25 @@ def test_ls_json_has_the_documented_shape(stoker: StokerHome) -> None:
 def test_ls_filters_by_state_group_name_and_user(stoker: StokerHome) -> None:
     stoker.call("pause")
     user = json.loads(stoker.stoker("add", "--json", "--name", "a", "--group", "g", "--", "true"))
-    assert user["ids"] == [1]
+    assert user["ids"] == [stoker.nth(1)]
     stoker.add("--name", "b", "--group", "g", "--hold", "--", "true")
     stoker.add("--name", "ab", "--", "true")
-    me = stoker.job(1)["user"]
+    me = stoker.job(stoker.nth(1))["user"]
 
-    def ids(*words: str) -> list[int]:
-        return [job["id"] for job in read(stoker, "ls", *words)["jobs"]]
+    def listed(*words: str) -> list[int]:
+        """Which of the three are shown."""
+        jobs = read(stoker, "ls", *words)["jobs"]
+        return [job["id"] - stoker.first_id + 1 for job in jobs]
 
-    assert ids("--state", "held") == [2]
-    assert ids("--state", "held,waiting") == [1, 2, 3]
-    assert ids("--group", "g") == [1, 2]
-    assert ids("--name", "a*") == [1, 3]
-    assert ids("--name", "a*", "--group", "g") == [1]
-    assert ids("--user", me) == [1, 2, 3] and ids("--user", "nobody-else") == []
-    assert ids("2-3") == [2, 3] and ids("last") == [3]
-    assert ids("--limit", "1") in ([1], [3])
-    assert ids("--all") == [1, 2, 3]
+    assert listed("--state", "held") == [2]
+    assert listed("--state", "held,waiting") == [1, 2, 3]
+    assert listed("--group", "g") == [1, 2]
+    assert listed("--name", "a*") == [1, 3]
+    assert listed("--name", "a*", "--group", "g") == [1]
+    assert listed("--user", me) == [1, 2, 3] and listed("--user", "nobody-else") == []
+    assert listed(f"{stoker.nth(2)}-{stoker.nth(3)}") == [2, 3] and listed("last") == [3]
+    assert listed("--limit", "1") in ([1], [3])
+    assert listed("--all") == [1, 2, 3]
 
 
 def test_a_name_with_the_letters_of_a_pattern_still_means_itself(stoker: StokerHome) -> None:
@@ -76,13 +86,13 @@ def test_a_name_with_the_letters_of_a_pattern_still_means_itself(stoker: StokerH
 
 
 def test_show_json_is_one_job_with_its_attempts(stoker: StokerHome) -> None:
-    stoker.add("--retries", "1", "--", "sh", "-c", "exit 4")
-    stoker.until_final(1)
-    job = read(stoker, "show", "1")["job"]
+    job_id = stoker.add("--retries", "1", "--", "sh", "-c", "exit 4")
+    stoker.until_final(job_id)
+    job = read(stoker, "show", str(job_id))["job"]
     assert set(job) >= JOB_FIELDS | {"attempts", "need", "cwd", "log"}
     assert [(a["attempt"], a["state"], a["exit_code"]) for a in job["attempts"]] == [
         (1, "failed", 4), (2, "failed", 4)]  # fmt: skip
-    text = stoker.stoker("show", "1")
+    text = stoker.stoker("show", str(job_id))
     assert "sh -c 'exit 4'" in text and "failed" in text
 
 
@@ -111,8 +121,7 @@ def test_why_tells_when_a_job_will_start_once_that_can_be_told(stoker: StokerHom
 
 
 def test_bare_stoker_shows_gpus_and_jobs(stoker: StokerHome) -> None:
-    stoker.submit("sleep", "600", name="long", gpus=2)
-    stoker.until_state(1, "running")
+    stoker.until_state(stoker.submit("sleep", "600", name="long", gpus=2), "running")
     text = stoker.stoker()
     assert "GPU" in text and "long" in text and "1 running" in text
     shown = read(stoker, "status")
@@ -135,12 +144,12 @@ def test_wait_for_one_job_gives_its_own_exit_code(
 
 
 def test_wait_for_several_is_1_if_any_failed(stoker: StokerHome) -> None:
-    stoker.submit_all([{"argv": ["true"], "group": "g"}, {"argv": ["true"], "group": "g"}])
+    good = stoker.submit_all([{"argv": ["true"], "group": "g"}] * 2)
     bad = stoker.submit("sh", "-c", "exit 9", group="h")
-    ran = stoker.cli("wait", "1-3")
+    ran = stoker.cli("wait", f"{good[0]}-{bad}")
     assert ran.code == 1 and ran.out == "" and f"job {bad}" in ran.err
     assert stoker.cli("wait", "--group", "g").code == 0
-    assert stoker.cli("wait", "1", "2").code == 0
+    assert stoker.cli("wait", *map(str, good)).code == 0
     assert stoker.cli("wait", "--all").code == 0
 
 
@@ -180,12 +189,14 @@ def test_wait_goes_on_over_a_restart_of_the_daemon(stoker: StokerHome) -> None:
 
 def test_cancel_takes_ids_ranges_names_groups_and_all(stoker: StokerHome) -> None:
     stoker.call("pause")
-    for number in range(6):
+    ids = [
         stoker.submit("true", name=f"n{number}", group="g" if number > 3 else None)
-    assert read(stoker, "cancel", "1-2")["ids"] == [1, 2]
-    assert read(stoker, "cancel", "--name", "n2")["ids"] == [3]
-    assert read(stoker, "cancel", "--group", "g")["ids"] == [5, 6]
-    assert read(stoker, "cancel", "--all")["ids"] == [4]
+        for number in range(6)
+    ]
+    assert read(stoker, "cancel", f"{ids[0]}-{ids[1]}")["ids"] == ids[:2]
+    assert read(stoker, "cancel", "--name", "n2")["ids"] == [ids[2]]
+    assert read(stoker, "cancel", "--group", "g")["ids"] == ids[4:]
+    assert read(stoker, "cancel", "--all")["ids"] == [ids[3]]
     assert {job["state"] for job in stoker.jobs().values()} == {"cancelled"}
 
 
@@ -394,13 +405,16 @@ def test_those_who_follow_a_group_hear_of_each_start_and_end_once(stoker: Stoker
     with stoker.client() as follower:
         follower.call("follow", group="g")
         jobs = [{"argv": ["true"], "group": "g"}]
-        stoker.submit_all(jobs, token="once")
-        stoker.until_final(1)
+        once, again = uuid4().hex, uuid4().hex
+        (first,) = stoker.submit_all(jobs, token=once)
+        stoker.until_final(first)
         for _ in range(3):
-            stoker.submit_all(jobs, token="once")  # A turn in which nothing changes.
-        stoker.submit_all(jobs, token="again")
+            stoker.submit_all(jobs, token=once)  # A turn in which nothing changes.
+        (second,) = stoker.submit_all(jobs, token=again)
         told = []
-        while ("ended", 2) not in told:
+        while ("ended", second) not in told:
             line = follower.receive(60)
             told.append((line["event"], line["id"]))
-    assert told == [("started", 1), ("ended", 1), ("started", 2), ("ended", 2)]
+    assert told == [
+        ("started", first), ("ended", first), ("started", second), ("ended", second),
+    ]  # fmt: skip

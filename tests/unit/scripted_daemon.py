@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from waiting import PATIENCE_S
+
 Answer = dict[str, Any]
 Script = Mapping[str, Answer | Callable[[Answer], Answer | Iterable[Answer]]]
 
@@ -51,7 +53,7 @@ class ScriptedDaemon:
                 pass
             sock.close()
         for thread in self._threads:
-            thread.join(timeout=10)
+            thread.join(PATIENCE_S)
             assert not thread.is_alive()
 
     def sent(self, op: str) -> list[Answer]:

@@ -22,7 +22,7 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 # Chromium notes every answer that is no success, and every connection that is refused.
 NETWORK_NOTES = re.compile(r"Failed to load resource")
 
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 
 

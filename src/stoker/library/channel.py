@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,11 @@ class Channel:
         """One order to the daemon, and its answer."""
         with self._orders, whole_answers(self._client):
             return self._client.call(op, **fields)
+
+    def tidy_up(self, op: str, **fields: Any) -> None:
+        """An order that is no reason to start a daemon, nor for anything to fail."""
+        with suppress(StokerError, OSError), Client(self.home, autostart=False) as client:
+            client.call(op, **fields)
 
     def submit(self, drafts: Sequence[Draft], calls: Calls | None = None) -> list[JobFuture[Any]]:
         """Queue calls, all or none; their futures."""

@@ -92,6 +92,8 @@ class Executor(StandardExecutor):
         self._fields = call_fields({**options, "gpus": gpus_per_job})
         self._channel: Channel = channel()
         number = next(_executor_numbers)
+        # A group that nobody else knows of is gone with the last of its jobs, and so is its limit.
+        self._limits_its_own_group = max_running is not None and "group" not in self._fields
         self._fields.setdefault("group", f"{self._channel.default_group}-{number}")
         self._futures: set[JobFuture[Any]] = set()
         self._job_ids: set[int] = set()
@@ -152,6 +154,9 @@ class Executor(StandardExecutor):
         if wait:
             wait_for(list(self._futures))
             self._channel.wait_until_ended(self._job_ids)
+            if self._limits_its_own_group:
+                self._limits_its_own_group = False
+                self._channel.tidy_up("limit_group", group=self.group, max_running=None)
 
     def _cancel(self, futures: list[JobFuture[Any]]) -> None:
         by_id = {future.job_id: future for future in futures if future.job_id is not None}
