@@ -109,7 +109,8 @@ class ReadyQueue:
         if cls is None:
             self._made += 1
             cls = self._classes[key] = JobClass(*key, number=self._made)
-        cls.terms = terms
+        # Equal to what it had, and known again as the same object by the next of its submission.
+        cls.need, cls.terms = need, terms
         self._last = cls
         return cls
 

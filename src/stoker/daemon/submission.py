@@ -21,7 +21,7 @@ from stoker.engine import Decided, Wish
 from stoker.errors import NotFound, UsageError
 from stoker.executors.environment import MPS_MARKER
 from stoker.executors.mps_control import find_control
-from stoker.learn.kind import kind_of
+from stoker.learn.kind import Kinds
 from stoker.quantities import label, quoted, signal_name
 from stoker.store.views import Views
 
@@ -158,6 +158,7 @@ class _Maker:
     _terms: dict[tuple[Any, ...], Terms] = field(default_factory=dict)
     _labels: dict[str, str] = field(default_factory=dict)
     _directories: set[str] = field(default_factory=set)
+    _kinds: Kinds = field(default_factory=Kinds)
     _mps_is_there: bool = False
 
     def __post_init__(self) -> None:
@@ -183,6 +184,7 @@ class _Maker:
             requires = (*required(job.after, True), *required(job.after_any, False))
         name, group, kind = self._label(job.name), self._label(job.group), self._label(job.kind)
         usual_argv, options = tuple(job.argv), tuple(job.slurm)
+        kind_of = self._kinds.of
         # What the words of a command say of its need is the same for those of one kind.
         need_and_terms: dict[str, tuple[Need, Terms]] = {}
         drafts = []

@@ -339,43 +339,44 @@ class SqliteStore:
             number_of_terms = numbers.get(id(terms))
             if number_of_terms is None:
                 number_of_terms = numbers[id(terms)] = self._terms_id(cursor, terms)
-            environment = numbers.get(id(launch.env))
+            (_, _, _, env, _, name, user, _, _, _, requires, kind, params, point, _) = launch
+            environment = numbers.get(id(env))
             if environment is None:
-                environment = numbers[id(launch.env)] = self._environment_id(cursor, launch.env)
+                environment = numbers[id(env)] = self._environment_id(cursor, env)
             row: list[Any] = [
                 job_id,
                 "held" if held else "waiting",
                 priority,
                 number_of_need,
                 number_of_terms,
-                launch.user,
+                user,
                 at_ms,
                 _launch_body(launch),
                 environment,
-                launch.kind,
+                kind,
             ]
             columns = []
             if group is not None:
                 columns.append('"group"')
                 row.append(group)
-            if launch.name is not None:
+            if name is not None:
                 columns.append("name")
-                row.append(launch.name)
+                row.append(name)
             if not_before_ms is not None:
                 columns.append("not_before_ms")
                 row.append(not_before_ms)
             if unmet:
                 columns.append("unmet")
                 row.append(requirements_body(unmet))
-            if launch.requires:
+            if requires:
                 columns.append("requires")
-                row.append(requirements_body(launch.requires))
-            if launch.params:
+                row.append(requirements_body(requires))
+            if params:
                 columns.append("params")
-                row.append(_json(launch.params).decode())
-            if launch.point is not None:
+                row.append(_json(params).decode())
+            if point is not None:
                 columns.append("point")
-                row.append(launch.point)
+                row.append(point)
             if columns != shape:
                 self._insert_jobs(cursor, shape, rows)
                 shape, rows = columns, []
@@ -445,19 +446,20 @@ def _sorted_json(value: Mapping[str, Any]) -> str:
 
 def _launch_body(launch: Launch) -> str:
     """What has no column of its own, and is not as it usually is."""
-    fields: dict[str, Any] = {"cwd": launch.cwd}
-    if launch.argv:
-        fields["argv"] = launch.argv
-    if launch.shell is not None:
-        fields["shell"] = launch.shell
-    if launch.extra_env:
-        fields["extra_env"] = launch.extra_env
-    if launch.out is not None:
-        fields["out"] = launch.out
-    if launch.err is not None:
-        fields["err"] = launch.err
-    if launch.gpu_arg:
+    argv, shell, cwd, _, extra_env, _, _, out, err, gpu_arg, _, _, _, _, options = launch
+    fields: dict[str, Any] = {"cwd": cwd}
+    if argv:
+        fields["argv"] = argv
+    if shell is not None:
+        fields["shell"] = shell
+    if extra_env:
+        fields["extra_env"] = extra_env
+    if out is not None:
+        fields["out"] = out
+    if err is not None:
+        fields["err"] = err
+    if gpu_arg:
         fields["gpu_arg"] = True
-    if launch.cluster_options:
-        fields["cluster_options"] = launch.cluster_options
+    if options:
+        fields["cluster_options"] = options
     return _json(fields).decode()
