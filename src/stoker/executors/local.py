@@ -108,6 +108,10 @@ class LocalExecutor:
         """For the loop: readable when a process has ended."""
         return self._epoll.fileno()
 
+    def has_news(self) -> bool:
+        """Whether something has happened that was not observed yet."""
+        return bool(self._epoll.poll(0, 1))
+
     def close(self) -> None:
         """Watch nothing any more; the processes go on."""
         if self._mps is not None:
