@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -60,3 +61,15 @@ def test_hundreds_of_removed_jobs_leave_no_directory(home: StokerHome) -> None:
         lambda: not any(os.listdir(p) for p in Path(home.home.attempts).iterdir()),
         "their directories are deleted",
     )
+
+
+def test_the_end_of_a_job_and_the_start_of_the_next_share_one_turn(home: StokerHome) -> None:
+    home.start(gpus="0")
+    home.call("pause")
+    ids = home.submit_all([{"argv": ["true"], "gpus": 1}] * 200)
+    before, began = home.call("hello")["turns"]["count"], time.monotonic()
+    home.call("resume")
+    home.until_final(ids[-1])
+    turns, took_s = home.call("hello")["turns"]["count"] - before, time.monotonic() - began
+    # Where a job takes long, that it has started is committed before it ends, after 50 ms.
+    assert turns <= len(ids) + took_s / 0.05 + 10

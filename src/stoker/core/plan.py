@@ -29,6 +29,7 @@ from stoker.core.fit import (
     preference,
     reservation,
 )
+from stoker.core.lines import Lines
 from stoker.core.model import (
     ALONE,
     WHOLE_SHARE_MILLI,
@@ -39,7 +40,6 @@ from stoker.core.model import (
     Requirement,
     Reservation,
 )
-from stoker.core.order import JobClass
 from stoker.core.state import State
 
 # How many classes that can't start are looked at in a turn, GPU jobs and CPU-only jobs apart.
@@ -130,7 +130,7 @@ class Scan:
         if self.state.paused:
             return
         yield from self._handovers()
-        with _Lines(self.state) as lines:
+        with Lines(self.state.ready, MOST_BLOCKED_CLASSES) as lines:
             while True:
                 gpu_room = self._gpu_has_room()
                 cls = lines.next_class(gpu_room)
@@ -162,7 +162,7 @@ class Scan:
                 lines.go_on_with(cls)
             yield from self._more_scouts(lines)
 
-    def _more_scouts(self, lines: _Lines) -> Iterator[Placement]:
+    def _more_scouts(self, lines: Lines) -> Iterator[Placement]:
         """GPUs that nobody else wants are not left idle until a scout has been measured."""
         for cls in lines.waiting_for_scouts:
             while (job := self.state.ready.head(cls)) is not None:
@@ -465,67 +465,6 @@ class Scan:
         return False
 
 
-class _Lines:
-    """The two lines of classes, GPU jobs and CPU-only jobs, merged by the order of their heads."""
-
-    def __init__(self, state: State) -> None:
-        self._ready = state.ready
-        self._aside: list[JobClass] = []
-        self.waiting_for_scouts: list[JobClass] = []
-        self._blocked = {True: 0, False: 0}
-        self._next: dict[bool, JobClass | None] = {True: None, False: None}
-
-    def __enter__(self) -> _Lines:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Let every class stand in its line again."""
-        for cls in (*self._aside, *self.waiting_for_scouts, *self._next.values()):
-            if cls is not None:
-                self._ready.put_back(cls)
-
-    def next_class(self, gpu_room: bool) -> JobClass | None:
-        """The class whose head is first; None if nothing more can start."""
-        # CPU-only jobs that ask for no slots start in any case.
-        cpu_only = self._next_of(False)
-        if cpu_only is None and not gpu_room:
-            return None
-        # With no room at all the first one in line must still be seen, for what it needs to be
-        # held back.
-        with_gpus = self._next_of(True, only_the_first=not gpu_room)
-        is_gpu = cpu_only is None or (
-            with_gpus is not None and with_gpus.heap[0] < cpu_only.heap[0]
-        )
-        self._next[is_gpu] = None
-        return with_gpus if is_gpu else cpu_only
-
-    def _next_of(self, is_gpu: bool, only_the_first: bool = False) -> JobClass | None:
-        """The next class of a line; the first entry of its heap is its head's."""
-        if self._next[is_gpu] is None:
-            looked_at = self._blocked[is_gpu]
-            if looked_at < MOST_BLOCKED_CLASSES and not (only_the_first and looked_at):
-                self._next[is_gpu] = self._ready.pop_class(is_gpu)
-        return self._next[is_gpu]
-
-    def go_on_with(self, cls: JobClass) -> None:
-        """A job of this class has started, and more of it may."""
-        is_gpu = bool(cls.need.gpus)
-        if self._next[is_gpu] is None and self._ready.is_still_first(cls):
-            self._next[is_gpu] = cls
-        else:
-            self._ready.put_back(cls)
-
-    def set_aside(self, cls: JobClass) -> None:
-        """Nothing of this class starts in this pass."""
-        self._aside.append(cls)
-        self._blocked[bool(cls.need.gpus)] += 1
-
-    def wait_for_scout(self, cls: JobClass) -> None:
-        """Nothing of this class starts in this pass, but where nobody else wants to be."""
-        self._blocked[True] += 1
-        self.waiting_for_scouts.append(cls)
-
-
 def _missing(state: State, requirement: Requirement) -> Iterable[int]:
     """The jobs that a requirement is still about; of very many, some."""
     if requirement.last_id is None:
@@ -608,7 +547,7 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
             use = state.use_percent(job.need) or 0
             return why.NeedsUse(use, scan._use_on(least), scan._most_use(), least.shown_as)
     # There is room, so somebody before it has a hold on it: see who, in the order of the queue.
-    with _Lines(state) as lines:
+    with Lines(state.ready, MOST_BLOCKED_CLASSES) as lines:
         while (cls := lines.next_class(True)) is not None:
             head = state.ready.head(cls)
             if head is None or head.order >= job.order:

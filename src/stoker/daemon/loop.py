@@ -63,6 +63,15 @@ class Rounds:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self.turn)
 
+    def turn_now(self) -> None:
+        """Have a turn without another pass of the loop, unless one is about to begin anyway.
+
+        For what stays readable until a turn has looked at it: in the other pass it would be seen
+        again, and have a turn of its own in which nothing is left to do but to commit.
+        """
+        if not self._scheduled:
+            self.turn()
+
     def watch(self, job_ids: Iterable[int], done: Callable[[], None]) -> Watcher:
         """Call `done` once all these jobs are final; at once if they are."""
         watcher = Watcher({i for i in job_ids if i in self.state.jobs}, done)

@@ -169,6 +169,11 @@ class Daemon:
             except RuntimeError:
                 pass  # The loop has ended, and the daemon is about to.
 
+    def _hear(self) -> None:
+        """Processes have ended, unless a turn in this very pass of the loop has seen to them."""
+        if self.executor.has_news():
+            self.rounds.turn_now()
+
     def _says_out_of_memory(self, job: Job) -> bool:
         launch = self.store.launch(job.id)
         log_path = log_found(self.home.attempts, job.id, job.attempt)
@@ -187,7 +192,7 @@ class Daemon:
         server = await loop.create_unix_server(
             lambda: Connection(self.handlers), sock=listener, backlog=_BACKLOG
         )
-        loop.add_reader(self.executor.fileno(), self.rounds.wake)
+        loop.add_reader(self.executor.fileno(), self._hear)
         loop.add_reader(self.slurm.fileno(), self.rounds.wake)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.shut_down, "leave")

@@ -108,6 +108,10 @@ class LocalExecutor:
         """For the loop: readable when a process has ended."""
         return self._epoll.fileno()
 
+    def has_news(self) -> bool:
+        """Whether something has happened that was not observed yet."""
+        return bool(self._epoll.poll(0, 1))
+
     def close(self) -> None:
         """Watch nothing any more; the processes go on."""
         if self._mps is not None:
@@ -244,7 +248,7 @@ class LocalExecutor:
             return
         process = identify_child(pid, ticks_before)
         self._ledger.record_soon(key, process)
-        self._tell(ev.AttemptStarted(self._now_ms, *key, pid))
+        self._begun[key] = ev.AttemptStarted(self._now_ms, *key, pid)
         self._watch(key, process, True, True, command.grace_ms, client)
 
     def _client(self, command: cmd.Start | cmd.StartAttached, env: dict[str, str]) -> Client | None:
@@ -428,13 +432,13 @@ class LocalExecutor:
         """
         if self._over_with or self._warned:
             return self._now_ms
-        moments = list(self._again_at.values())
+        moments = [*self._again_at.values()]
         if self._begun:
             moments.append(self._now_ms + _STARTED_MAY_WAIT_MS)
         mps_ms = self._mps.next_wakeup_ms() if self._mps is not None else None
         if mps_ms is not None:
             moments.append(mps_ms)
-        return min(moments, default=None)
+        return min(moments) if moments else None
 
     def owners(self, pids: Iterable[int]) -> dict[int, int]:
         """See ports.Executor."""
@@ -519,7 +523,8 @@ class LocalExecutor:
     def _main_is_gone(self, running: Running, how: Exit | None) -> None:
         running.exit, running.main_gone = how, True
         self._epoll.unregister(running.pidfd)
-        self._again_at.pop(running.key, None)
+        if self._again_at:
+            self._again_at.pop(running.key, None)
 
     def _look_again(self, running: Running, after_ms: int) -> None:
         self._again_at[running.key] = self._now_ms + after_ms
@@ -573,7 +578,8 @@ class LocalExecutor:
 
     def _over(self, running: Running) -> None:
         del self._running[running.key]
-        self._again_at.pop(running.key, None)
+        if self._again_at:
+            self._again_at.pop(running.key, None)
         if running.pidfd >= 0:
             del self._by_fd[running.pidfd]
             os.close(running.pidfd)
