@@ -256,6 +256,7 @@ def test_an_interrupt_lets_the_running_ones_finish_and_a_second_stops_them(
     with FeedProcess(shell, command=["simple_gpu_scheduler", "--gpus", "0"]) as scheduler:
         scheduler.write("echo on >> ran.txt; sleep 999", "touch never")
         until_lines(shell.work / "ran.txt", 1)
+        eventually(lambda: "Processing" in scheduler.out, "it has heard of the start")
         scheduler.send(signal.SIGINT)
         scheduler.until_said("may finish")
         scheduler.send(signal.SIGINT)

@@ -143,6 +143,7 @@ def test_a_job_that_is_being_stopped_is_run_again_once_it_has_ended(stoker: Stok
     write_commands(stoker, f"if [ ! -e go ]; then {stubborn}; fi; echo a >> ran.txt")
     with FeedProcess(stoker, "--grace", "1h", "commands.txt") as feed:
         eventually((stoker.work / "begun").exists, "it runs")
+        feed.until_said(f"job {stoker.first_id} started")
         for said in ("may finish", "stopping what runs", ""):
             feed.send(signal.SIGINT)
             feed.until_said(said)

@@ -22,6 +22,13 @@ def stoker(lent: StokerHome) -> StokerHome:
     return lent
 
 
+def until_begun(stoker: StokerHome, feed: FeedProcess, count: int) -> None:
+    """Wait until so many commands run, and the feed has heard of it: that is a moment later."""
+    until_lines(stoker.work / "begun.txt", count)
+    for number in range(1, count + 1):
+        feed.until_said(f"job {stoker.nth(number)} started")
+
+
 def counted(stoker: StokerHome) -> dict[str, int]:
     """How many jobs are in each state."""
     found: dict[str, int] = {}
@@ -42,7 +49,7 @@ def test_the_first_interrupt_takes_no_more_and_lets_the_running_ones_finish(
 ) -> None:
     write_commands(stoker, *[HELD_UP] * 20)
     with FeedProcess(stoker, "--on", "0,1", "commands.txt") as feed:
-        until_lines(stoker.work / "begun.txt", 2)
+        until_begun(stoker, feed, 2)
         feed.send(signal.SIGINT)
         feed.until_said("no more commands are taken; 2 that run may finish")
         eventually(lambda: counted(stoker) == {"running": 2, "cancelled": 18}, "the rest is off")
@@ -55,7 +62,8 @@ def test_the_first_interrupt_takes_no_more_and_lets_the_running_ones_finish(
 def test_sigterm_means_the_same_and_shows_in_the_exit_code(stoker: StokerHome) -> None:
     with FeedProcess(stoker, "--on", "0") as feed:
         feed.write(HELD_UP, HELD_UP)
-        until_lines(stoker.work / "begun.txt", 1)
+        until_begun(stoker, feed, 1)
+        eventually(lambda: len(stoker.jobs()) == 2, "both are queued")
         feed.send(signal.SIGTERM)
         feed.until_said("1 that runs may finish")
         (stoker.work / "go").touch()
@@ -66,7 +74,7 @@ def test_sigterm_means_the_same_and_shows_in_the_exit_code(stoker: StokerHome) -
 def test_the_second_interrupt_stops_what_runs(stoker: StokerHome) -> None:
     write_commands(stoker, *["echo $STOKER_JOB_ID >> begun.txt; sleep 999"] * 5)
     with FeedProcess(stoker, "--on", "0,1", "commands.txt") as feed:
-        until_lines(stoker.work / "begun.txt", 2)
+        until_begun(stoker, feed, 2)
         feed.send(signal.SIGINT)
         feed.until_said("may finish")
         feed.send(signal.SIGINT)
@@ -78,7 +86,7 @@ def test_the_second_interrupt_stops_what_runs(stoker: StokerHome) -> None:
 def test_the_third_interrupt_waits_for_nothing(stoker: StokerHome) -> None:
     write_commands(stoker, "trap '' TERM; echo 1 >> begun.txt; while :; do sleep 0.1; done")
     with FeedProcess(stoker, "--grace", "1h", "--on", "0", "commands.txt") as feed:
-        until_lines(stoker.work / "begun.txt", 1)
+        until_begun(stoker, feed, 1)
         for said in ("may finish", "stopping what runs", ""):
             feed.send(signal.SIGINT)
             feed.until_said(said)
@@ -167,6 +175,7 @@ def test_ctrl_c_in_a_terminal_reaches_no_job(stoker: StokerHome) -> None:
     write_commands(stoker, f"cd {work}; {HELD_UP}", "true")
     with on_terminal(stoker, "feed", "--on", "0", str(work / "commands.txt")) as terminal:
         until_lines(work / "begun.txt", 1)
+        terminal.until(b"1 running, 1 waiting")
         terminal.type(b"\x03")
         terminal.until(b"1 that runs may finish")
         (work / "go").touch()
@@ -229,7 +238,7 @@ def test_lines_given_while_the_daemon_is_dead_are_queued_once_it_is_back(
 def test_a_daemon_that_was_stopped_on_purpose_is_waited_for(stoker: StokerHome) -> None:
     write_commands(stoker, HELD_UP)
     with FeedProcess(stoker, "--on", "0", "commands.txt") as feed:
-        until_lines(stoker.work / "begun.txt", 1)
+        until_begun(stoker, feed, 1)
         stoker.stoker("daemon", "stop")
         feed.until_said("the daemon was stopped; waiting for it")
         (stoker.work / "go").touch()
@@ -243,7 +252,7 @@ def test_a_daemon_that_was_stopped_on_purpose_is_waited_for(stoker: StokerHome) 
 def test_an_interrupt_is_heard_while_a_stopped_daemon_is_waited_for(stoker: StokerHome) -> None:
     write_commands(stoker, HELD_UP)
     with FeedProcess(stoker, "--on", "0", "commands.txt") as feed:
-        until_lines(stoker.work / "begun.txt", 1)
+        until_begun(stoker, feed, 1)
         stoker.stoker("daemon", "stop")
         feed.until_said("the daemon was stopped; waiting for it")
         for said in ("may finish", "stopping what runs", ""):
