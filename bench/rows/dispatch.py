@@ -14,9 +14,11 @@ from harness import peers
 from harness.instance import NO_OP, Instance, gpu_list, paused
 from harness.measures import Goal, Measure, Report, measure
 from harness.setting import Setting
+from harness.watched import watched_gpus
 from side_by_side import Contenders, Load, measured, ratios, timed
 
 LIMIT = "posix_spawn in C"
+_WATCHING = "Stoker that reads GPUs"
 _SCHEDULERS = (
     peers.SIMPLE_GPU_SCHEDULER,
     peers.TASK_SPOOLER,
@@ -42,10 +44,12 @@ def _beside(
 ) -> tuple[list[Measure], dict[str, str]]:
     program = str(setting.program("limit"))
     here, left_out = peers.present([peers.XARGS, *schedulers])
+    watched = watched_gpus(setting, setting.load(jobs).slots)
     contenders: Contenders = {
         LIMIT: lambda load: timed([program, str(load.jobs), str(load.slots)]),
         **{peer.name: peer.seconds for peer in here},
         "Stoker": run_stoker,
+        _WATCHING: lambda load: _run_watching(load, watched),
     }
     seconds = measured(contenders, setting.load(jobs), rounds)
     shown = []
@@ -54,7 +58,7 @@ def _beside(
         note = ""
         if peer is not None and peer.most_jobs is not None and peer.most_jobs < jobs:
             note = f"at the rate of {peer.most_jobs} jobs"
-        if name != "Stoker":
+        if name not in ("Stoker", _WATCHING):
             over = ratios(seconds, name, LIMIT)
             shown.append(measure(f"{name}, {jobs:,}", over, "x", ours=False, note=note))
     goals: dict[str, Any] = {} if setting.quick else {"must": Goal(1.6), "aim": Goal(1.25)}
@@ -66,6 +70,8 @@ def _beside(
         ahead = Goal(1.0)
         shown.append(measure(f"Stoker over the best scheduler, {jobs:,}", over, "x", must=ahead,
                              note=best))  # fmt: skip
+    over = ratios(seconds, _WATCHING, "Stoker")
+    shown.append(measure(f"{_WATCHING} over Stoker, {jobs:,}", over, "x", must=Goal(1.05)))
     return shown, left_out
 
 
@@ -76,3 +82,12 @@ def run_stoker(load: Load) -> float:
         paused(instance, [NO_OP] * load.jobs) as ids,
     ):
         return instance.run_all(ids)
+
+
+def _run_watching(load: Load, env: dict[str, str]) -> float:
+    """The same, where a driver tells which GPUs there are and what they do."""
+    with Instance(load.scratch, env=env) as instance:
+        seen = len(instance.call("gpus")["gpus"])
+        assert seen == load.slots, f"{seen} GPUs are seen"
+        with paused(instance, [NO_OP] * load.jobs) as ids:
+            return instance.run_all(ids)

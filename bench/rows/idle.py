@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 from harness.instance import Instance, cpu_s
 from harness.measures import Goal, Report, measure
 from harness.setting import Setting
-from side_by_side import HERE
+from harness.watched import watched_gpus
 
 _GPUS = 8
 
 
 def idle(setting: Setting) -> list[Report]:
     """The part of one core that it takes, in some spells."""
-    sys.path.insert(0, str(HERE.parent / "tests"))
-    from fakegpu.build import build
-    from fakegpu.driver import FakeDriver
-
-    driver = FakeDriver.create(setting.scratch / "gpus", _GPUS, 24 * 1024)
-    env = driver.environment(build(setting.scratch / "fakegpu"))
     spell_s = setting.so_many(20, 4)
     samples = []
-    with Instance(setting.scratch, env=env) as instance:
+    with Instance(setting.scratch, env=watched_gpus(setting, _GPUS)) as instance:
         seen = instance.call("gpus")["gpus"]
         assert len(seen) == _GPUS, f"{len(seen)} GPUs are seen: {instance.call('gpus')['why']}"
         pid = instance.pid()

@@ -234,5 +234,7 @@ class Engine:
                     attempt,
                     placement.gpus,
                     placement.mem_mib,
+                    placement.spare_mib,
+                    placement.growth_mib,
                 )
             )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from contract.random_history import HISTORIES, History
 from stoker.core import events as ev
 from stoker.core.check import check
-from stoker.core.model import Exit, Launch, Need, Requirement, Terms
+from stoker.core.model import Attempt, Exit, Launch, Need, Requirement, Terms
 from stoker.core.state import State
 from stoker.ports import Store, StoreFailed
 from stoker.sim.fingerprint import of_state
@@ -53,7 +53,7 @@ def submitted(state: State, launch: Launch | None = None, **fields: object) -> e
     return ev.JobSubmitted(
         state.now_ms,
         state.next_job_id,
-        Need(),
+        fields.pop("need", Need()),  # type: ignore[arg-type]
         Terms(),
         launch=launch,
         **fields,  # type: ignore[arg-type]
@@ -150,6 +150,29 @@ def test_an_attempt_that_was_placed_and_ended_within_one_commit_is_ended(store: 
         ev.AttemptExited(NOW_MS, 1, 1, Exit(code=7)),
     )
     assert store.load(NOW_MS).jobs == {}
+
+
+def _memory(attempt: Attempt) -> tuple[int | None, int, int]:
+    return attempt.mem_mib, attempt.spare_mib, attempt.growth_mib
+
+
+def test_what_is_margin_in_the_memory_of_an_attempt_is_kept(store: Store) -> None:
+    state = store.load(NOW_MS)
+    need = Need(kind="train")
+    commit(
+        store,
+        state,
+        ev.GpuAdded(NOW_MS, "0", 24_000),
+        submitted(state, need=need),
+        ev.AttemptPlaced(NOW_MS, 1, 1, ("0",), 9_000, 3_000, 600),
+    )
+    attempt = store.load(NOW_MS).jobs[1].active
+    assert attempt is not None and _memory(attempt) == (9_000, 3_000, 600)
+    commit(store, state, ev.ReservationChanged(NOW_MS, 1, 1, 7_000, 500, 40))
+    loaded = store.load(NOW_MS)
+    attempt = loaded.jobs[1].active
+    assert attempt is not None and _memory(attempt) == (7_000, 500, 40)
+    assert loaded.gpus["0"].held_by == state.gpus["0"].held_by
 
 
 def test_requirements_that_have_come_true_stay_so(store: Store) -> None:

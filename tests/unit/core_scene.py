@@ -159,9 +159,7 @@ class Scene:
         placed = {}
         for placement in Scan(self.state).starts():
             number = self.job(placement.job_id).attempt + 1
-            event = ev.AttemptPlaced(
-                self.now, placement.job_id, number, placement.gpus, placement.mem_mib
-            )
+            event = ev.AttemptPlaced(self.now, placement.job_id, number, *placement[1:])
             self.state.apply(event)
             placed[placement.job_id] = placement.gpus
         self.apply()

@@ -90,3 +90,31 @@ def test_what_a_run_took_is_learned_at_its_end() -> None:
     scene.pass_s(90)
     scene.exited(job)
     assert scene.state.profiles["train"].longest_ms == 90_000
+
+
+def test_until_a_run_was_seen_to_its_end_room_is_kept_for_the_kind_to_grow() -> None:
+    scene = Scene(1, gib=24)
+    need = known(scene, "train", 5)
+    profile = scene.state.profiles["train"]
+    scene.apply(ev.ProfileLearned(scene.now, replace(profile, count=0)))
+    for _ in range(5):
+        scene.submit(need)
+    # Three of 5.5 GiB, each with one more of its own; and one that grows even more is provided for.
+    assert list(scene.plan()) == [1, 2, 3]
+    assert scene.attempt(1).mem_mib == 5 * GIB + GIB // 2
+    assert scene.state.gpus["0"].reserved_mib == 3 * 6 * GIB + 3 * GIB // 2
+    scene.started(1, 2, 3)
+    seen(scene, 1, 5 * GIB)
+    scene.exited(1)
+    assert scene.state.profiles["train"].count == 1
+    # Those that run keep what they were given until they are next looked at.
+    assert {held.growth_mib for held in scene.state.gpus["0"].held_by.values()} == {2 * GIB}
+
+
+def test_a_margin_that_its_user_does_not_want_is_not_made_larger() -> None:
+    scene = Scene(1, gib=24)
+    need = replace(known(scene, "train", 6), margin=(0, 0))
+    scene.apply(ev.ProfileLearned(scene.now, replace(scene.state.profiles["train"], count=0)))
+    for _ in range(5):
+        scene.submit(need)
+    assert list(scene.plan()) == [1, 2, 3, 4]

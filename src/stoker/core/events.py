@@ -130,6 +130,8 @@ class AttemptPlaced:
     attempt: int
     gpus: tuple[str, ...]
     mem_mib: int | None = None  # reserved on each of them, if its need does not say it
+    spare_mib: int = 0  # of that, what is only a margin
+    growth_mib: int = 0  # kept free beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +331,8 @@ class ReservationChanged:
     job_id: int
     attempt: int
     mem_mib: int
+    spare_mib: int = 0  # of that, what is only a margin
+    growth_mib: int = 0  # kept free beside it
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,26 +40,28 @@ def eligible(need: Need, gpu: Gpu) -> bool:
     return gpu.usable and could_ever_fit(need, gpu)
 
 
-def reservation(need: Need, gpu: Gpu, mem_mib: int | None = None) -> Reservation:
+def reservation(
+    need: Need, gpu: Gpu, mem_mib: int | None = None, spare_mib: int = 0, growth_mib: int = 0
+) -> Reservation:
     """What the need takes of this GPU: a share takes its part of the memory too.
 
-    `mem_mib` is what an attempt was given, if it is not what the need says.
+    `mem_mib` is what an attempt was given, if it is not what the need says, `spare_mib` what is
+    margin in that, and `growth_mib` what is kept free beside it.
     """
-    mem = need.mem_mib if mem_mib is None else mem_mib
+    mem, spare, growth = mem_mib, spare_mib, growth_mib
+    if mem is None:
+        mem, spare, growth = need.mem_mib, need.spare_mib, need.growth_mib
     if need.whole or mem == ALONE or (need.learns and mem is None):
         return Reservation(True, WHOLE_SHARE_MILLI, gpu.memory_mib or 0, need.max_per_gpu)
     share = need.share_milli or 0
     if mem is None:
         mem = (gpu.memory_mib or 0) * share // WHOLE_SHARE_MILLI
-    spare = need.spare_mib
-    if mem_mib is not None and need.kind is not None and mem != need.mem_mib:
-        spare = need.margin_in(mem)
-    return Reservation(False, share, mem, need.max_per_gpu, spare)
+    return Reservation(False, share, mem, need.max_per_gpu, spare, growth)
 
 
 def held_reservation(need: Need, attempt: Attempt, gpu: Gpu) -> Reservation:
     """What an attempt has of one of its GPUs."""
-    held = reservation(need, gpu, attempt.mem_mib)
+    held = reservation(need, gpu, attempt.mem_mib, attempt.spare_mib, attempt.growth_mib)
     if held.spare_mib:
         # What it uses is no margin any more.
         held.spare_mib = max(0, min(held.spare_mib, held.mem_mib - (attempt.peak_mib or 0)))
@@ -87,6 +89,13 @@ def has_room(need: Need, gpu: Gpu) -> bool:
     if gpu.reading is not None and not others_allow(new, gpu):
         return False
     return not gpu.held_by or fits_beside(new, gpu.held_by.values(), gpu)
+
+
+def room_for_mib(need: Need, gpu: Gpu) -> int:
+    """How much memory there is for such a need, beside what must be kept free for margins."""
+    new = reservation(need, gpu)
+    kept = together_mib((new, *gpu.held_by.values())) - new.mem_mib
+    return (gpu.memory_mib or 0) - gpu.others_mib - kept
 
 
 def others_allow(new: Reservation, gpu: Gpu) -> bool:

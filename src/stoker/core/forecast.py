@@ -81,11 +81,7 @@ class _Future:
             for placement in Scan(state).starts():
                 job = state.jobs[placement.job_id]
                 number = job.attempt + 1
-                state.apply(
-                    ev.AttemptPlaced(
-                        state.now_ms, job.id, number, placement.gpus, placement.mem_mib
-                    )
-                )
+                state.apply(ev.AttemptPlaced(state.now_ms, job.id, number, *placement[1:]))
                 state.apply(ev.AttemptStarted(state.now_ms, job.id, number, None))
                 ends_at_ms = self._expect_end(job)
                 yield ExpectedStart(job.id, tuple(placement.gpus), state.now_ms, ends_at_ms)

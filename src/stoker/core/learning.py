@@ -113,20 +113,26 @@ def _kind_watched(state: State, job: Job, attempt: Attempt) -> Iterator[ev.Event
 
 def _fitted(state: State, job: Job, attempt: Attempt) -> Iterator[ev.Event]:
     """The event that makes an attempt's reservation agree with what it was seen to use."""
-    wanted = _wanted_mib(state, job, attempt)
-    if wanted is None:
+    fitting = _fitting_mib(state, job, attempt)
+    if fitting is None:
         return
+    wanted, firm, growth = fitting
     reserved = reserved_mib(state, attempt, job.id)
     if wanted > reserved:
         # More is taken only where there is room, but what is used is not free, come what may.
         room = min(_room_for(state.gpus[gpu_id], job.id) for gpu_id in attempt.gpus)
         wanted = min(wanted, max(room, attempt.peak_mib or 0, reserved))
-    if wanted > reserved or wanted < reserved * _WORTH_A_CHANGE:
-        yield ev.ReservationChanged(state.now_ms, job.id, attempt.number, wanted)
+    if wanted > reserved or wanted < reserved * _WORTH_A_CHANGE or growth < attempt.growth_mib:
+        spare = max(0, wanted - firm)
+        key = (job.id, attempt.number)
+        yield ev.ReservationChanged(state.now_ms, *key, wanted, spare, growth)
 
 
-def _wanted_mib(state: State, job: Job, attempt: Attempt) -> int | None:
-    """What should be reserved for an attempt; None to leave it as it is."""
+def _fitting_mib(state: State, job: Job, attempt: Attempt) -> tuple[int, int, int] | None:
+    """What to reserve for an attempt, what of it is no margin, what to keep beside it to grow.
+
+    None to leave it as it is.
+    """
     need, peak = job.need, attempt.peak_mib
     if peak is None or need.whole or job.floor_mib == ALONE:
         return None
@@ -134,13 +140,15 @@ def _wanted_mib(state: State, job: Job, attempt: Attempt) -> int | None:
     said = need.mem_mib or 0
     if profile is None:
         # The first of its kind keeps all that it was given until it has settled.
-        return need.with_margin(peak) if said and peak > said else None
+        return (need.with_margin(peak), peak, 0) if said and peak > said else None
     if attempt.settled and _past_peak(profile, attempt, state.now_ms):
-        return max(need.with_margin(peak, _MARGIN_PAST_PEAK), said)
+        return max(need.with_margin(peak, _MARGIN_PAST_PEAK), said), max(peak, said), 0
     if said >= max(profile.max_mib, peak):
         return None
     # It may still grow as others of its kind did.
-    return max(need.with_margin(max(profile.max_mib, peak)), job.floor_mib or 0, said)
+    least = max(job.floor_mib or 0, said)
+    most = max(profile.max_mib, peak)
+    return max(need.with_margin(most), least), max(most, least), profile.growth_mib(need)
 
 
 def _past_peak(profile: Profile, attempt: Attempt, now_ms: int) -> bool:

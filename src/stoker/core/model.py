@@ -50,6 +50,8 @@ FINAL = frozenset(
 
 WHOLE_SHARE_MILLI = 1000
 DEFAULT_MARGIN = (10, 512)  # percent, MiB
+# Until a run of a kind was seen to its end, so many margins more are kept free for it to grow.
+_MARGINS_TO_GROW = 4.0
 MOST_OOM_RETRIES = 3
 MOST_MPS_RETRIES = 3
 
@@ -80,6 +82,7 @@ class Need(_NeedKept):
         DEFAULT_MARGIN  # over what was seen: percent, and at least so many MiB
     )
     spare_mib: int = 0  # of `mem_mib`, what is only a margin: set where memory was learned
+    growth_mib: int = 0  # kept free beside `mem_mib`: set where it may be more than was seen so far
 
     def __post_init__(self) -> None:
         assert self.gpus >= 0 and self.cpus >= 0
@@ -103,12 +106,7 @@ class Need(_NeedKept):
     def with_margin(self, mib: int, parts: float = 1.0) -> int:
         """What to reserve where so much was seen, with so many parts of the margin."""
         percent, least = self.margin
-        return mib + round(max(mib * percent / 100, least) * parts)
-
-    def margin_in(self, mib: int) -> int:
-        """How much of what was reserved by `with_margin` is margin."""
-        percent, least = self.margin
-        return min(mib, max(least, mib * percent // (100 + percent)))
+        return mib + round(max(mib * percent / 100 * parts, least * min(parts, 1.0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +253,8 @@ class Attempt:
     # Reserved on each of its GPUs. None: what the need says, or all of it where that was not known;
     # ALONE: all of it, whatever the need says.
     mem_mib: int | None = None
+    spare_mib: int = 0  # of that, what it has only in case it grows as none of its kind did
+    growth_mib: int = 0  # kept free beside that while nobody knows how far its kind grows
     peak_mib: int | None = None  # the most that was seen on one of its GPUs
     peak_at_ms: int | None = None
     settled: bool = False  # its memory has not grown for a while
@@ -315,6 +315,16 @@ class Profile:
     updated_at_ms: int
     longest_ms: int = 0  # how long the slowest ran that was seen to its end; 0: none was
 
+    def growth_mib(self, need: Need) -> int:
+        """What to keep free beside a reservation for such a need.
+
+        A kind may reach its peak late: until one run of it was seen to its end, what is known is
+        less than its peak as often as not.
+        """
+        if self.count:
+            return 0
+        return need.with_margin(self.max_mib, _MARGINS_TO_GROW) - self.max_mib
+
     @property
     def deviation_mib(self) -> float:
         """The standard deviation of the peaks."""
@@ -347,20 +357,28 @@ class Reservation:
     mem_mib: int
     max_per_gpu: int | None
     spare_mib: int = 0  # of `mem_mib`, what it has only in case it grows as none before it
+    growth_mib: int = 0  # beside `mem_mib`, as long as nobody knows how far its kind grows
 
 
 def together_mib(reservations: Iterable[Reservation]) -> int:
     """What reservations on one GPU take together.
 
     They share one margin, the largest: that one of a kind grows as none before it is rare, and that
-    several on a GPU do so at once is rarer than what their margins would cost all of the time.
+    several on a GPU do so at once is rarer than what their margins would cost all of the time. Of
+    what is kept for kinds that may grow late only half is shared: what makes one of a kind grow
+    makes its siblings grow, too.
     """
-    firm = spare = 0
+    firm = most_shared = 0
     for held in reservations:
         firm += held.mem_mib - held.spare_mib
-        if held.spare_mib > spare:
-            spare = held.spare_mib
-    return firm + spare
+        shared = held.spare_mib
+        if held.growth_mib:
+            own = held.growth_mib // 2
+            firm += own
+            shared += held.growth_mib - own
+        if shared > most_shared:
+            most_shared = shared
+    return firm + most_shared
 
 
 @dataclass(slots=True)

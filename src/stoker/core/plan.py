@@ -28,6 +28,7 @@ from stoker.core.fit import (
     natural,
     preference,
     reservation,
+    room_for_mib,
 )
 from stoker.core.lines import Lines
 from stoker.core.model import (
@@ -61,6 +62,8 @@ class Placement(NamedTuple):
     job_id: int
     gpus: tuple[str, ...]
     mem_mib: int | None = None
+    spare_mib: int = 0  # of that, what is only a margin
+    growth_mib: int = 0  # kept free beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +221,10 @@ class Scan:
             open_gpus = best(need, open_gpus)[: need.gpus]
         if need is job.need:
             return _placed(job, open_gpus)
-        return _placed(job, open_gpus, ALONE if job.floor_mib == ALONE else need.mem_mib)
+        if job.floor_mib == ALONE:
+            return _placed(job, open_gpus, ALONE)
+        memory = (need.mem_mib, need.spare_mib, need.growth_mib)
+        return Placement(job.id, tuple([gpu.id for gpu in open_gpus]), *memory)
 
     def _on_one_whole_gpu(self, job: Job, need: Need) -> Placement | None:
         """What the rest of `place` comes to for the usual job, for which it is asked most often."""
@@ -579,12 +585,14 @@ def _gpu_shortage(state: State, job: Job, allowed: list[Gpu], free: int) -> why.
     if need.whole or need.learns or need.gpus > 1 or not shareable:
         return why.NeedsGpus(need.gpus, free, len(allowed), others)
     if need.mem_mib is not None:
-        roomiest = max(shareable, key=lambda gpu: gpu.room_mib)
-        if roomiest.room_mib < need.mem_mib:
+        room_mib, roomiest = max(
+            ((room_for_mib(need, gpu), gpu) for gpu in shareable), key=lambda found: found[0]
+        )
+        if room_mib < need.mem_mib:
             profile = state.profiles.get(job.need.kind or "") if need is not job.need else None
             return why.NeedsMemory(
                 need.mem_mib,
-                max(0, roomiest.room_mib),
+                max(0, room_mib),
                 roomiest.shown_as,
                 None if profile is None else profile.count,
                 job.ooms,

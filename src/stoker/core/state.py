@@ -370,16 +370,23 @@ class State:
         if need.exclusive or not largest:
             # Where nobody knows how much there is, a job has its GPUs for itself.
             return replace(need, kind=None)
-        mem_mib = max(need.mem_mib or 0, floor_mib or 0)
+        firm_mib = mem_mib = max(need.mem_mib or 0, floor_mib or 0)
+        growth_mib = 0
         profile = self.profiles.get(need.kind or "")
         if profile is not None and profile.max_mib > (need.mem_mib or 0):
             # What is seen counts for more than what is said.
+            firm_mib = max(firm_mib, profile.max_mib)
             mem_mib = max(mem_mib, need.with_margin(profile.max_mib))
+            growth_mib = profile.growth_mib(need)
         if mem_mib == (need.mem_mib or 0):
             return need
         mem_mib = min(mem_mib, largest)
-        spare_mib = 0 if need.kind is None else need.margin_in(mem_mib)
-        return replace(need, mem_mib=mem_mib, spare_mib=spare_mib)
+        return replace(
+            need,
+            mem_mib=mem_mib,
+            spare_mib=max(0, mem_mib - firm_mib),
+            growth_mib=min(growth_mib, largest - mem_mib),
+        )
 
     def _may_use(self, need: Need) -> list[Gpu]:
         anywhere = replace(need, mem_mib=None)
@@ -714,7 +721,8 @@ class State:
         self._move(job, SUBMITTED if job.terms.executor else RUNNING)
         job.attempt = e.attempt
         job.backoff_until_ms = None
-        job.active = Attempt(e.attempt, e.gpus, e.at_ms, mem_mib=e.mem_mib)
+        job.active = attempt = Attempt(e.attempt, e.gpus, e.at_ms, mem_mib=e.mem_mib)
+        attempt.spare_mib, attempt.growth_mib = e.spare_mib, e.growth_mib
         self._occupy(job, job.active)
         self.change.placed.append(job.id)
         self.to_start[job.id] = None
@@ -906,7 +914,8 @@ class State:
 
     def _reservation_changed(self, e: ev.ReservationChanged) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
-        attempt.mem_mib = e.mem_mib
+        attempt.mem_mib, attempt.spare_mib = e.mem_mib, e.spare_mib
+        attempt.growth_mib = e.growth_mib
         self._hold_anew(job, attempt)
         self.change.touched[job.id] = None
 

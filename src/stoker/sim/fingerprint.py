@@ -33,6 +33,8 @@ def of_job(job: Job) -> Hashable:
             None if stop is None else (stop.cause, stop.at_ms),
             attempt.warning,
             attempt.mem_mib,
+            attempt.spare_mib,
+            attempt.growth_mib,
         )
     return (
         job.id,
@@ -65,7 +67,15 @@ def of_state(state: State) -> Hashable:
             gpu.label,
             gpu.maker,
             frozenset(
-                (job_id, r.whole, r.share_milli, r.mem_mib, r.max_per_gpu)
+                (
+                    job_id,
+                    r.whole,
+                    r.share_milli,
+                    r.mem_mib,
+                    r.max_per_gpu,
+                    r.spare_mib,
+                    r.growth_mib,
+                )
                 for job_id, r in gpu.held_by.items()
             ),
         )

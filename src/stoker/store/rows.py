@@ -131,10 +131,10 @@ def _moved_row(job: Job) -> Row:
 
 def attempt_from(row: Row) -> Attempt:
     """The attempt of a row of `active_attempt`."""
-    _, number, gpus, placed, started, pid, place, stop_cause, stop_at, warning, mem, peak = row
+    number, gpus, placed, started, pid, place, stop_cause, stop_at, warning, *memory = row[1:]
     stop = Stop(Cause(stop_cause), stop_at) if stop_cause is not None else None
     where, told = tuple(json.loads(gpus)), Warning(warning)
-    return Attempt(number, where, placed, started, pid, place or "", stop, told, mem, peak)
+    return Attempt(number, where, placed, started, pid, place or "", stop, told, *memory)
 
 
 def gpu_from(row: Row) -> Gpu:
@@ -162,6 +162,8 @@ def _attempt_row(job_id: int, attempt: Attempt) -> Row:
         stop.at_ms if stop is not None else None,
         attempt.warning._value_,
         attempt.mem_mib,
+        attempt.spare_mib,
+        attempt.growth_mib,
         attempt.peak_mib,
     )
 

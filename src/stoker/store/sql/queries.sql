@@ -61,7 +61,7 @@ ORDER BY id;
 
 -- name: active_attempt
 SELECT job_id, number, gpus, placed_at_ms, started_at_ms, pid, place, stop_cause, stop_at_ms,
-       warning, mem_mib, peak_mib
+       warning, mem_mib, spare_mib, growth_mib, peak_mib
 FROM attempts
 WHERE job_id = ? AND number = ?;
 
@@ -160,12 +160,14 @@ ON CONFLICT (job_id, number) DO UPDATE SET placed_at_ms = excluded.placed_at_ms;
 
 -- name: put_attempt
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, place,
-                      stop_cause, stop_at_ms, warning, mem_mib, peak_mib)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                      stop_cause, stop_at_ms, warning, mem_mib, spare_mib, growth_mib, peak_mib)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id, number) DO UPDATE
 SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
     pid = excluded.pid, place = excluded.place, stop_cause = excluded.stop_cause,
-    stop_at_ms = excluded.stop_at_ms, warning = excluded.warning, mem_mib = excluded.mem_mib, peak_mib = excluded.peak_mib;
+    stop_at_ms = excluded.stop_at_ms, warning = excluded.warning, mem_mib = excluded.mem_mib,
+    spare_mib = excluded.spare_mib, growth_mib = excluded.growth_mib,
+    peak_mib = excluded.peak_mib;
 
 -- name: start_attempt
 UPDATE attempts SET started_at_ms = ?, pid = ? WHERE job_id = ? AND number = ?;
@@ -173,13 +175,15 @@ UPDATE attempts SET started_at_ms = ?, pid = ? WHERE job_id = ? AND number = ?;
 -- name: end_attempt
 -- An attempt may be placed and end within one turn, so its row may not be there yet.
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, place,
-                      stop_cause, stop_at_ms, warning, mem_mib, peak_mib, ended_at_ms, state, cause,
-                      exit_code, signal, detail)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                      stop_cause, stop_at_ms, warning, mem_mib, spare_mib, growth_mib, peak_mib,
+                      ended_at_ms, state, cause, exit_code, signal, detail)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id, number) DO UPDATE
 SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
     pid = excluded.pid, place = excluded.place, stop_cause = excluded.stop_cause,
-    stop_at_ms = excluded.stop_at_ms, warning = excluded.warning, mem_mib = excluded.mem_mib, peak_mib = excluded.peak_mib,
+    stop_at_ms = excluded.stop_at_ms, warning = excluded.warning, mem_mib = excluded.mem_mib,
+    spare_mib = excluded.spare_mib, growth_mib = excluded.growth_mib,
+    peak_mib = excluded.peak_mib,
     ended_at_ms = excluded.ended_at_ms, state = excluded.state,
     cause = excluded.cause, exit_code = excluded.exit_code, signal = excluded.signal,
     detail = excluded.detail;
