@@ -21,21 +21,21 @@ class Kind:
     peak_mib: int
     seconds: int
     use_percent: int
-    ramp_s: int = 5
+    ramp_s: int = 20
     late_at_percent: int | None = None
     vary_percent: int = 0
     says_mib: int | None = None  # what its user says that it needs; None: nothing
 
 
 KINDS = (
-    Kind("tiny", 2 * GIB, 80, 8),
-    Kind("small", 3 * GIB, 120, 10),
-    Kind("varied", 4 * GIB, 100, 12, vary_percent=20),
-    Kind("late", 5 * GIB, 120, 14, late_at_percent=60),
-    Kind("medium", 6 * GIB, 100, 15),
-    Kind("wavering", 7 * GIB, 80, 18, vary_percent=20),
-    Kind("later", 9 * GIB, 110, 20, late_at_percent=70),
-    Kind("liar", 3 * GIB, 90, 10, says_mib=GIB + GIB // 2),
+    Kind("tiny", 2 * GIB, 1050, 5),
+    Kind("small", 3 * GIB, 1050, 6),
+    Kind("varied", 3 * GIB + GIB // 2, 1000, 8, vary_percent=20),
+    Kind("late", 4 * GIB + GIB // 2, 1000, 9, late_at_percent=60),
+    Kind("medium", 5 * GIB + GIB // 2, 950, 10),
+    Kind("wavering", 5 * GIB, 950, 12, vary_percent=20),
+    Kind("later", 6 * GIB + GIB // 2, 900, 13, late_at_percent=70),
+    Kind("liar", 3 * GIB, 1000, 6, says_mib=GIB + GIB // 2),
 )
 
 
