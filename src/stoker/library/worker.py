@@ -13,7 +13,14 @@ import sys
 sys.path[:] = [entry for entry in sys.path if entry != __file__.rpartition("/")[0]]
 
 import os  # noqa: E402
-import pickle  # noqa: E402
+
+try:
+    # `pickle` is this, and regular expressions, which take as long to load as all the rest.
+    from _pickle import dump, load
+except ImportError:  # an interpreter without C
+    from pickle import dump, load
+
+_NEWEST_PROTOCOL = 5
 
 TYPE_CHECKING = False  # `typing` takes longer to load than all of this
 if TYPE_CHECKING:
@@ -40,10 +47,10 @@ def main() -> int:
         return 1
     try:
         with source:
-            header = pickle.load(source)
+            header = load(source)
             sys.path[:] = header["path"]
             sys.argv[:] = header["argv"]
-            call = pickle.load(source)
+            call = load(source)
         _adopt(getattr(call, "target", None) or getattr(call, "func", None))
         if not prepared and hasattr(call, "prepare"):
             _prepare(call, header, file)
@@ -98,7 +105,7 @@ def _prepare(call: Any, header: dict[str, Any], file: str) -> None:
     with open(file + ".prepared", "wb", opener=_private) as target:
         import cloudpickle  # type: ignore[import-untyped, unused-ignore]
 
-        pickle.dump(header, target)
+        dump(header, target)
         # Not by plain pickle: it would name classes that the next process does not have yet.
         cloudpickle.dump(call, target)
     for stream in (sys.stdout, sys.stderr):
@@ -127,7 +134,7 @@ def _write_result(file: str, header: dict[str, Any], value: Any) -> None:
     path = f"{file}.{os.environ.get('STOKER_ATTEMPT', '1')}.result"
     try:
         with open(path + ".new", "wb", opener=_private) as target:
-            pickle.dump(header, target)
+            dump(header, target)
             _dump(value, target)
         os.rename(path + ".new", path)
     except BaseException:
@@ -142,7 +149,7 @@ def _dump(value: Any, target: BinaryIO) -> None:
     """Plain pickle is there at once; cloudpickle is loaded only for what plain pickle can't do."""
     begin = target.tell()
     try:
-        pickle.dump(value, target, protocol=pickle.HIGHEST_PROTOCOL)
+        dump(value, target, protocol=_NEWEST_PROTOCOL)
     except OSError:
         raise
     except Exception:
