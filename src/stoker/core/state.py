@@ -9,7 +9,7 @@ the jobs, and rebuilt from them by `State.restored`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from heapq import heappop, heappush
 from typing import Any
@@ -105,24 +105,33 @@ class Ended:
     job_is_final: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Change:
     """What has changed since the last commit, as the store has to know it."""
 
-    submitted: list[ev.JobSubmitted] = field(default_factory=list)
-    submissions: list[ev.SubmissionTaken] = field(default_factory=list)
-    edited: list[ev.JobEdited] = field(default_factory=list)
-    touched: dict[int, None] = field(default_factory=dict)
-    placed: list[int] = field(default_factory=list)  # touched, and given GPUs
-    started: dict[int, None] = field(default_factory=dict)  # only this changed in their attempt
-    begun: list[int] = field(default_factory=list)  # touched, and started by a cluster
-    retried: list[int] = field(default_factory=list)  # touched, and final before
-    ended: list[Ended] = field(default_factory=list)
-    removed: list[int] = field(default_factory=list)
-    gpus: bool = False
-    groups: set[str] = field(default_factory=set)
-    profiles: set[str] = field(default_factory=set)  # learned or forgotten
-    settings: bool = False  # paused, cpus, how many may be with a cluster
+    submitted: list[ev.JobSubmitted]
+    submissions: list[ev.SubmissionTaken]
+    edited: list[ev.JobEdited]
+    touched: dict[int, None]
+    placed: list[int]  # touched, and given GPUs
+    started: dict[int, None]  # only this changed in their attempt
+    begun: list[int]  # touched, and started by a cluster
+    retried: list[int]  # touched, and final before
+    ended: list[Ended]
+    removed: list[int]
+    gpus: bool
+    groups: set[str]
+    profiles: set[str]  # learned or forgotten
+    settings: bool  # paused, cpus, how many may be with a cluster
+
+    def __init__(self) -> None:
+        """Nothing yet. There is one for each turn, so it is not left to `field`."""
+        self.submitted, self.submissions, self.edited = [], [], []
+        self.touched, self.started = {}, {}
+        self.placed, self.begun, self.retried = [], [], []
+        self.ended, self.removed = [], []
+        self.groups, self.profiles = set(), set()
+        self.gpus = self.settings = False
 
     def __bool__(self) -> bool:
         return bool(

@@ -432,13 +432,14 @@ class LocalExecutor:
         """
         if self._over_with or self._warned:
             return self._now_ms
-        moments = [*self._again_at.values()]
-        if self._begun:
-            moments.append(self._now_ms + _STARTED_MAY_WAIT_MS)
+        earliest_ms = self._now_ms + _STARTED_MAY_WAIT_MS if self._begun else None
+        if self._again_at:
+            again_ms = min(self._again_at.values())
+            earliest_ms = again_ms if earliest_ms is None else min(again_ms, earliest_ms)
         mps_ms = self._mps.next_wakeup_ms() if self._mps is not None else None
         if mps_ms is not None:
-            moments.append(mps_ms)
-        return min(moments) if moments else None
+            earliest_ms = mps_ms if earliest_ms is None else min(mps_ms, earliest_ms)
+        return earliest_ms
 
     def owners(self, pids: Iterable[int]) -> dict[int, int]:
         """See ports.Executor."""

@@ -299,10 +299,13 @@ class SqliteStore:
 
     def _write_jobs(self, cursor: sqlite3.Cursor, state: State, change: Change) -> None:
         """Bring the jobs that have changed, and their attempts, up to date."""
-        # What a user once said of a job changes only when he says it anew.
-        anew = dict.fromkeys([*(edit.job_id for edit in change.edited), *change.retried])
-        said = [self._said_row(cursor, state.jobs[i]) for i in anew if i in state.jobs]
-        batches = [*ended_rows(change), ("say_job_anew", said), *standing_rows(state, change)]
+        batches = ended_rows(change)
+        if change.edited or change.retried:
+            # What a user once said of a job changes only when he says it anew.
+            anew = dict.fromkeys([*(edit.job_id for edit in change.edited), *change.retried])
+            said = [self._said_row(cursor, state.jobs[i]) for i in anew if i in state.jobs]
+            batches.append(("say_job_anew", said))
+        batches += standing_rows(state, change)
         for query, rows in batches:
             if rows:
                 cursor.executemany(self._sql[query], rows)
