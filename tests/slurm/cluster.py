@@ -10,6 +10,7 @@ Law: whatever is started here is gone when `stop` returns.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -43,6 +44,7 @@ class Cluster:
         self.conf = base / "etc" / "slurm.conf"
         self.env = {"PATH": os.environ["PATH"], "SLURM_CONF": str(self.conf), "LANG": "C.UTF-8"}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._was_killed = False  # the controller, since it last went down in order
 
     # ------------------------------------------------------------------ life
 
@@ -110,6 +112,8 @@ class Cluster:
             self.start_controller()
             eventually(lambda: self.command("sinfo", "-h", check=False), "the controller answers")
         self._end_jobs()
+        if self._was_killed:
+            self.restart_controller()
         # A step that could not tell a dead controller of its end tries on, and its node refuses any
         # other job that is given the same id.
         eventually(lambda: not self._steps(), "no step is left")
@@ -123,6 +127,19 @@ class Cluster:
             node, _, state = line.partition(" ")
             if state.startswith(("drain", "down", "fail")):
                 self.command("scontrol", "update", f"nodename={node}", "state=resume", check=False)
+
+    def mend(self) -> None:
+        """As an administrator does after a crash of the controller.
+
+        A node on which an id was another job's is drained until somebody resumes it. And GPUs of
+        jobs that end while the controller starts may be taken for used for as long as it lives.
+        """
+        self.resume_nodes()
+        reasons = set(self.command("squeue", "-h", "-o", "%T %r", check=False).splitlines())
+        if reasons and reasons <= {"PENDING Resources", "PENDING Priority"}:
+            used = self.command("sinfo", "-h", "-N", "-O", "StateLong:|,GresUsed:|", check=False)
+            if re.search(r"^idle\|gpu:\w+:[1-9]", used, re.MULTILINE):
+                self.restart_controller()
 
     def until_idle(self) -> None:
         """Wait until every node can take jobs and has none."""
@@ -144,12 +161,14 @@ class Cluster:
         process = self._processes.pop("slurmctld")
         process.kill()
         process.wait()
+        self._was_killed = True
 
     def restart_controller(self) -> None:
         """As an administrator does: whatever it knows is on disk, and as young as can be."""
         process = self._processes.pop("slurmctld")
         process.terminate()
         process.wait(60)
+        self._was_killed = False
         self.start_controller()
         eventually(lambda: self.command("sinfo", "-h", check=False), "the controller answers")
 

@@ -102,8 +102,7 @@ def test_a_controller_killed_in_the_middle_loses_and_doubles_nothing(
     cluster.start_controller()
 
     def over() -> bool:
-        # A node on which an id was another job's is drained by Slurm until somebody resumes it.
-        cluster.resume_nodes()
+        cluster.mend()
         jobs = there.jobs()
         return all(jobs[job_id]["ended_at_ms"] for job_id in ids)
 
