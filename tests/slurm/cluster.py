@@ -10,13 +10,14 @@ Law: whatever is started here is gone when `stop` returns.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 from pathlib import Path
 
-from stoker_home import processes_with
+from stoker_home import command_line_of, processes_with
 from waiting import eventually
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue", "scancel", "sinfo", "scontrol")
@@ -43,6 +44,7 @@ class Cluster:
         self.conf = base / "etc" / "slurm.conf"
         self.env = {"PATH": os.environ["PATH"], "SLURM_CONF": str(self.conf), "LANG": "C.UTF-8"}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._was_killed = False  # the controller, since it last went down in order
 
     # ------------------------------------------------------------------ life
 
@@ -110,23 +112,45 @@ class Cluster:
             self.start_controller()
             eventually(lambda: self.command("sinfo", "-h", check=False), "the controller answers")
         self._end_jobs()
+        if self._was_killed:
+            self.restart_controller()
+        # A step that could not tell a dead controller of its end tries on, and its node refuses any
+        # other job that is given the same id.
+        eventually(lambda: not self._steps(), "no step is left")
         if not self._is_idle():
             self.resume_nodes()
             self.until_idle()
 
     def resume_nodes(self) -> None:
         """As an administrator does with nodes that Slurm has drained, or that were set down."""
-        for node in self.nodes:
-            self.command("scontrol", "update", f"nodename={node}", "state=resume", check=False)
+        for line in self._node_states():
+            node, _, state = line.partition(" ")
+            if state.startswith(("drain", "down", "fail")):
+                self.command("scontrol", "update", f"nodename={node}", "state=resume", check=False)
+
+    def mend(self) -> None:
+        """As an administrator does after a crash of the controller.
+
+        A node on which an id was another job's is drained until somebody resumes it. And GPUs of
+        jobs that end while the controller starts may be taken for used for as long as it lives.
+        """
+        self.resume_nodes()
+        reasons = set(self.command("squeue", "-h", "-o", "%T %r", check=False).splitlines())
+        if reasons and reasons <= {"PENDING Resources", "PENDING Priority"}:
+            used = self.command("sinfo", "-h", "-N", "-O", "StateLong:|,GresUsed:|", check=False)
+            if re.search(r"^idle\|gpu:\w+:[1-9]", used, re.MULTILINE):
+                self.restart_controller()
 
     def until_idle(self) -> None:
         """Wait until every node can take jobs and has none."""
         eventually(self._is_idle, "all nodes are idle", _STARTS_WITHIN_S)
 
     def _is_idle(self) -> bool:
+        return self._node_states() == {f"{node} idle" for node in self.nodes}
+
+    def _node_states(self) -> set[str]:
         # For `sinfo -t idle` a node that is drained is idle too.
-        lines = self.command("sinfo", "-h", "-N", "-o", "%N %T", check=False).splitlines()
-        return set(lines) == {f"{node} idle" for node in self.nodes}
+        return set(self.command("sinfo", "-h", "-N", "-o", "%N %T", check=False).splitlines())
 
     def start_controller(self) -> None:
         """Start the controller, anew or again."""
@@ -137,6 +161,25 @@ class Cluster:
         process = self._processes.pop("slurmctld")
         process.kill()
         process.wait()
+        self._was_killed = True
+
+    def restart_controller(self) -> None:
+        """As an administrator does: whatever it knows is on disk, and as young as can be."""
+        process = self._processes.pop("slurmctld")
+        process.terminate()
+        process.wait(60)
+        self._was_killed = False
+        self.start_controller()
+        eventually(lambda: self.command("sinfo", "-h", check=False), "the controller answers")
+
+    def copy_state(self, name: str) -> None:
+        """Keep what the controller has on disk."""
+        shutil.copytree(self.base / "state", self.base / name)
+
+    def put_state_back(self, name: str) -> None:
+        """Let a controller that is dead remember no more than it did then."""
+        shutil.rmtree(self.base / "state")
+        (self.base / name).rename(self.base / "state")
 
     def stop_controller(self) -> None:
         """Let it freeze: it takes connections, and does not answer."""
@@ -162,6 +205,10 @@ class Cluster:
     def jobs(self) -> list[str]:
         """The ids and states of all jobs that have not ended."""
         return self.command("squeue", "-h", "-r", "-o", "%i %T").splitlines()
+
+    def _steps(self) -> list[int]:
+        mark = f"SLURM_CONF={self.conf}".encode()
+        return [pid for pid in processes_with(mark) if _is_step(pid)]
 
     # ------------------------------------------------------------------ set-up
 
@@ -260,6 +307,10 @@ PartitionName=short Nodes=ALL MaxTime=5 DefaultTime=1 PriorityTier=1 State=UP
         # Older versions only want to be told not to mount them, newer ones not to look for them.
         cgroups = "CgroupAutomount=no" if _version() < (23, 2) else "CgroupPlugin=disabled"
         (self.base / "etc" / "cgroup.conf").write_text(f"{cgroups}\n", encoding="utf-8")
+
+
+def _is_step(pid: int) -> bool:
+    return b"".join(command_line_of(pid)).startswith(b"slurmstepd")
 
 
 def _version() -> tuple[int, ...]:

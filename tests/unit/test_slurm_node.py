@@ -219,3 +219,20 @@ def _marked(mark: bytes) -> list[str]:
         except OSError:
             pass
     return found
+
+
+@pytest.mark.parametrize(
+    "fork",
+    ["kill 'TERM', $$; CORE::fork()", "my $pid = CORE::fork(); kill 'TERM', $$ if !$pid; $pid"],
+)
+def test_what_is_told_to_end_in_the_moment_before_its_command_runs_does_not_run(
+    node: Node, fork: str
+) -> None:
+    """All its processes were told, and nobody tells the command again."""
+    directory = node.order("echo it runs")
+    early = f"package early; BEGIN {{ *CORE::GLOBAL::fork = sub () {{ {fork} }} }} 1;\n"
+    (node.root / "early.pm").write_text(early)
+    node.start(PERL5LIB=str(node.root), PERL5OPT="-Mearly").wait(60)
+    assert read_exit(directory) == Exit(signal=signal.SIGTERM)
+    assert on_disk.was_told_to_stop(directory)
+    assert node.log() == ""

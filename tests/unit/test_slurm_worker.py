@@ -88,3 +88,16 @@ def test_that_an_attempt_was_withdrawn_is_known_from_its_files_whoever_did_it(
     assert files.was_withdrawn("b", 0)
     assert not files.was_withdrawn("b", 1), "that one runs"
     assert not files.was_withdrawn("b", 2), "nothing is known of that one"
+
+
+def test_that_an_attempt_is_over_is_known_from_its_files_although_slurm_says_that_it_runs(
+    tmp_path: Path,
+) -> None:
+    files = Files(tmp_path / "attempts", None)
+    files.make_batch("b", ())
+    for index, (name, text) in enumerate((("exit", "exited 0"), ("refused", "x"), ("told", "8"))):
+        directory = attempt_dir_text(str(tmp_path / "attempts"), 7 + index, 1)
+        make_attempt_dir(directory)
+        Path(directory, name).write_text(f"{text}\n")
+        Path(files.batch_path("b"), str(index)).symlink_to(directory)
+    assert [files.has_ended("b", index) for index in range(4)] == [True, True, False, False]

@@ -142,6 +142,11 @@ class Files:
         started = read_start(f"{self._batches}/{batch}/{index}")
         return started is not None and started.withdrawn
 
+    def has_ended(self, batch: str, index: int) -> bool:
+        """True if an attempt of a submission began, and is over by its own word."""
+        path = f"{self._batches}/{batch}/{index}"
+        return os.path.exists(f"{path}/exit") or os.path.exists(f"{path}/refused")
+
     def batches(self) -> list[str]:
         """The submissions that have a directory."""
         try:

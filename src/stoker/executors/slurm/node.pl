@@ -30,6 +30,7 @@ exit $GIVES_WAY unless claim(join(' ', $node, $$, $id, $ENV{SLURM_RESTART_COUNT}
 
 pipe(my $from_child, my $to_parent) or die "stoker: $!\n";
 my $child = 0;
+my $told = 0;
 $SIG{TERM} = \&told_to_stop;
 $SIG{ALRM} = sub { kill 'KILL', members() };
 $SIG{ $order{warning} } = \&warned if $order{warning};
@@ -57,6 +58,8 @@ exit 128 + $signal;
 
 sub run_command {
     $SIG{$_} = 'DEFAULT' for grep { ref $SIG{$_} } keys %SIG;
+    # What came before this moment has met a handler of ours, and not the command.
+    kill 'TERM', $$ if $told;
     close $from_child;
     my %slurm = map { $_ => $ENV{$_} } grep {
         /^SLURM|^CUDA_MPS_|^(CUDA|ROCR|HIP)_VISIBLE_DEVICES$|^GPU_DEVICE_ORDINAL$|^ZE_AFFINITY_MASK$|^TMPDIR$/
@@ -92,6 +95,7 @@ sub told_to_stop {
         $order{warning} = '';
         return warned('TERM');
     }
+    $told = 1;
     put_down('told', "$id\n");
     alarm($order{grace} || 1);
 }

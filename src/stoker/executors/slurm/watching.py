@@ -84,6 +84,10 @@ class Watcher:
         self._every_s = _EVERY_S[0]
         self.due_at = min(self.due_at, time.monotonic() + _EVERY_S[0])
 
+    def not_later_than(self, moment: float) -> None:
+        """Something is to be looked at again then."""
+        self.due_at = min(self.due_at, moment)
+
     def heard(self, now_ms: int) -> None:
         """The controller has answered."""
         self._last_heard_ms, self.unheard_since_ms = now_ms, None

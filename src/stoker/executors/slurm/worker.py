@@ -34,6 +34,7 @@ from stoker.executors.slurm.facts import (
 )
 from stoker.executors.slurm.files import Files, Started
 from stoker.executors.slurm.options import ClusterConfig
+from stoker.executors.slurm.phantoms import Phantoms
 from stoker.executors.slurm.squeue import FINAL, NoAnswer, Seen, submitted_id
 from stoker.executors.slurm.submitting import Submission, Submitter
 from stoker.executors.slurm.watching import Watcher
@@ -82,6 +83,7 @@ class Worker(threading.Thread):
         self._submitter = Submitter(files, instance)
         self._watcher = Watcher(self._submitter.token)
         self._canceller = Canceller()
+        self._phantoms = Phantoms()
         self._attendant = Attendant(
             self._canceller, self._watcher, clock, lambda fact: self._news.append(fact), self._over
         )
@@ -473,18 +475,31 @@ class Worker(threading.Thread):
         self._canceller.confirm(live_ids, self._watcher.asked_at)
         wanted: list[Seen] = []
         nobodys: list[Seen] = []
+        ended: list[Seen] = []
         for place, seen in self._watcher.by_place.items():
             case = known.get(place)
             for one in filter(lambda one: one.live, seen):
                 is_wanted = case is not None and _is_wanted(case, one)
                 (wanted if is_wanted else nobodys).append(one)
-                if case is None and one.state == "RUNNING" and self.files.was_withdrawn(*place):
-                    self._canceller.withdraw(one, now)
+                if case is None and one.state == "RUNNING":
+                    if self.files.was_withdrawn(*place):
+                        self._canceller.withdraw(one, now)
+                    elif self.files.has_ended(*place):
+                        ended.append(one)
         self._canceller.sift(nobodys, wanted, now)
+        self._call_off_phantoms(ended, now)
         live = {batch for batch, _ in self._watcher.by_place} | {batch for batch, _ in known}
         for batch in self.files.batches():
             if batch not in live:
                 self.files.forget_batch(batch)
+
+    def _call_off_phantoms(self, ended: list[Seen], now: float) -> None:
+        overdue = self._phantoms.overdue(ended, now)
+        for one in overdue:
+            self._canceller.end(one.name, one.id, one, now)
+        due_at = self._phantoms.due_at()
+        if due_at is not None and not overdue:
+            self._watcher.not_later_than(due_at)
 
     def _ask_accounting(self) -> None:
         wanted, self._attendant.to_account = self._attendant.to_account, []
