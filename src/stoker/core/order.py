@@ -48,8 +48,7 @@ class ReadyQueue:
         self._classes: dict[ClassKey, JobClass] = {}
         self._made = 0
         self._last: JobClass | None = None  # that of the job that came last
-        # By what is quick to look for, among objects that live at least until `line_up_all`.
-        self._added_later: dict[tuple[int, int, str | None, int | None], JobClass] = {}
+        self._added_later: dict[tuple[Need, Terms, str | None, int | None], JobClass] = {}
         self._gpu_line: Line = []
         self._cpu_line: Line = []
         self._cluster_line: Line = []
@@ -71,7 +70,7 @@ class ReadyQueue:
 
     def add_later(self, job: Job) -> None:
         """Like `add`, for very many in an empty queue: `line_up_all` lets them stand in line."""
-        key = (id(job.need), id(job.terms), job.group, job.floor_mib)
+        key = (job.need, job.terms, job.group, job.floor_mib)
         cls = self._added_later.get(key)
         if cls is None:
             cls = self._added_later[key] = self._class_for(job)
