@@ -48,8 +48,8 @@ class ReadyQueue:
         self._classes: dict[ClassKey, JobClass] = {}
         self._made = 0
         self._last: JobClass | None = None  # that of the job that came last
-        # By what is quick to look for, among objects that live at least until `line_up_all`.
-        self._added_later: dict[tuple[int, int, str | None, int | None], JobClass] = {}
+        self._added_later: dict[tuple[Need, str | None, int | None], JobClass] = {}
+        self._not_in_line: dict[int, JobClass] = {}  # until `line_up_all`
         self._gpu_line: Line = []
         self._cpu_line: Line = []
         self._cluster_line: Line = []
@@ -71,25 +71,26 @@ class ReadyQueue:
 
     def add_later(self, job: Job) -> None:
         """Like `add`, for very many in an empty queue: `line_up_all` lets them stand in line."""
-        key = (id(job.need), id(job.terms), job.group, job.floor_mib)
+        key = (job.need, job.group, job.floor_mib)
         cls = self._added_later.get(key)
-        if cls is None:
+        if cls is None or cls.terms is not job.terms:
             cls = self._added_later[key] = self._class_for(job)
+            self._not_in_line[cls.number] = cls
         job.in_class = cls
         cls.heap.append((job.priority, job.id))
 
     def line_up_all(self) -> list[str]:
         """Let those stand in line that were added later; the groups that they are of."""
-        # Terms that differ in what no class asks about lead to the same one.
-        classes = {cls.number: cls for cls in self._added_later.values()}
+        classes = list(self._not_in_line.values())
         self._added_later.clear()
-        for cls in classes.values():
+        self._not_in_line.clear()
+        for cls in classes:
             assert not cls.count, "others stand in line already, and may have left marks behind"
             heapify(cls.heap)
             cls.count = len(cls.heap)
             self.count += cls.count
             self._line_up(cls, cls.heap[0])
-        return [cls.group for cls in classes.values() if cls.group is not None]
+        return [cls.group for cls in classes if cls.group is not None]
 
     def _class_for(self, job: Job) -> JobClass:
         need, group, terms = job.need, job.group, job.terms
