@@ -5,6 +5,7 @@ from __future__ import annotations
 from slurm.cluster import Cluster
 from slurm.test_endings import known_as
 from stoker_home import StokerHome
+from waiting import eventually
 
 NEEDS: dict[tuple[str, ...], dict[str, str]] = {
     ("--gpus", "2"): {"TresPerNode": "gres:gpu:2", "NumNodes": "1-1"},
@@ -29,7 +30,13 @@ def test_needs_become_options_of_slurms(there: StokerHome, cluster: Cluster) -> 
         # Newer versions write gres/gpu where older ones write gres:gpu.
         said = {name: shown[name].replace("gres/", "gres:") for name in fields}
         assert said == fields, words
-        assert (shown["JobState"], shown["Reason"]) == ("PENDING", "BeginTime"), words
+        assert shown["JobState"] == "PENDING", words
+
+    def reasons() -> set[str]:
+        return {cluster.job_fields(known_as(there, job_id))["Reason"] for job_id in ids.values()}
+
+    # Slurm says what a job waits for when it has first looked at it.
+    eventually(lambda: reasons() == {"BeginTime"}, "they wait for their time")
 
 
 def test_settings_count_for_every_job_and_the_jobs_own_options_for_more(
