@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import tempfile
 import time
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +50,7 @@ class Outcome:
     failed: int
     attempts: int
     out_of_memory: int
+    began_ms: int
     series: dict[str, dict[str, list[Any]]]
 
 
@@ -80,6 +83,7 @@ class Machine(StokerHome):
             sum(job["state"] != "succeeded" for job in jobs),
             len(attempts),
             sum(attempt["reason"] == "out of memory" for attempt in attempts),
+            round(began * 1000),
             self.call("gpu_history", since_ms=round(began * 1000))["histories"],
         )
 
@@ -164,7 +168,7 @@ def main() -> int:
             "failed": out.failed,
             "attempts": out.attempts,
             "out_of_memory": out.out_of_memory,
-            "gpus": _curves(out.series, out.makespan_s, speed),
+            "gpus": _curves(out, speed),
         }
         print(
             f"{name:<18}{out.makespan_s:>8.0f} s{out.makespan_s / bound_s:>9.2f}{out.failed:>8}"
@@ -214,21 +218,27 @@ def pictures(rows: dict[str, Any]) -> dict[str, str]:
 _POINTS = 160  # of a curve
 
 
-def _curves(series: dict[str, Any], makespan_s: float, speed: float) -> dict[str, Curve]:
-    """What our jobs used of each GPU, in GiB, at the same moments for all of them."""
-    found = {}
-    for gpu, columns in sorted(series.items()):
-        times, used = columns["at_ms"], columns["ours_mib"]
-        began = min(min(other["at_ms"]) for other in series.values())
-        curve: Curve = []
-        at = 0
-        for number in range(_POINTS + 1):
-            moment_s = makespan_s * number / _POINTS
-            while at + 1 < len(times) and (times[at + 1] - began) / 1000 * speed <= moment_s:
-                at += 1
-            curve.append((moment_s, (used[at] or 0) / 1024))
-        found[gpu] = curve
-    return found
+def _curves(out: Outcome, speed: float) -> dict[str, Curve]:
+    """What our jobs used of each GPU, in GiB, at the same moments for all of them.
+
+    A daemon that is killed may lose the last minute of what it saw: the curve begins after that.
+    """
+    moments = [out.makespan_s * number / _POINTS for number in range(_POINTS + 1)]
+    seen = {
+        gpu: [((at - out.began_ms) / 1000 * speed, (mib or 0) / 1024)
+              for at, mib in zip(columns["at_ms"], columns["ours_mib"], strict=True)]
+        for gpu, columns in sorted(out.series.items())
+    }  # fmt: skip
+    first = max(samples[0][0] for samples in seen.values())
+    return {
+        gpu: [(moment, _last_before(moment, samples)) for moment in moments if moment >= first]
+        for gpu, samples in seen.items()
+    }
+
+
+def _last_before(moment: float, samples: Curve) -> float:
+    at = bisect_right(samples, (moment, math.inf)) - 1
+    return samples[max(0, at)][1]
 
 
 def _missed(rows: dict[str, Any]) -> list[str]:
