@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 import tempfile
 import time
@@ -25,7 +24,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from fakegpu.build import build
 from fakegpu.driver import FakeDriver
 from fakegpu.workload import KINDS, Training, lower_bound_s, trainings
-from harness.svg import lines
 from stoker_home import StokerHome
 
 GPUS = 4
@@ -139,15 +137,12 @@ RUNS: dict[str, Callable[[Machine, list[Training]], Outcome]] = {
 
 
 def main() -> int:
-    """Measure, print the table, keep the numbers and the picture."""
+    """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=200, help="how many (%(default)s)")
     parser.add_argument("--speed", type=float, default=100, help="of the trainings (%(default)s)")
     parser.add_argument("--only", choices=RUNS, action="append", help="only this way")
-    here = Path(__file__).resolve().parent / "results"
-    parser.add_argument("--results", type=Path, default=here / "packing.json")
-    images = here.parents[1] / "docs" / "images" / "bench"
-    parser.add_argument("--pictures", type=Path, default=images, help="where they are put")
+    parser.add_argument("--results", type=Path, help="where to keep the numbers and the curves")
     args = parser.parse_args()
     jobs = trainings(args.jobs)
     bound_s = lower_bound_s(jobs, GPUS, MEMORY_MIB - RESERVED_MIB)
@@ -177,44 +172,13 @@ def main() -> int:
         )
     missed = _missed(rows)
     print("\n" + ("; ".join(missed) if missed else "all that must hold does"))
-    if args.only:
-        return bool(missed)
-    args.results.parent.mkdir(parents=True, exist_ok=True)
-    record = {
-        "schema": 1, "jobs": len(jobs), "bound_s": round(bound_s, 1), "speed": args.speed,
-        "load_before": round(os.getloadavg()[0], 2), "runs": rows,
-    }  # fmt: skip
-    for name, text in pictures(rows).items():
-        args.pictures.mkdir(parents=True, exist_ok=True)
-        (args.pictures / name).write_text(text, encoding="utf-8")
-    for row in rows.values():
-        del row["gpus"]  # They are in the pictures.
-    args.results.write_text(json.dumps(record) + "\n", encoding="utf-8")
+    if args.results is not None:
+        record = {"jobs": len(jobs), "bound_s": round(bound_s, 1), "runs": rows}
+        args.results.write_text(json.dumps(record) + "\n", encoding="utf-8")
     return bool(missed)
 
 
 Curve = list[tuple[float, float]]
-
-
-def pictures(rows: dict[str, Any]) -> dict[str, str]:
-    """Memory in use over time: of all GPUs each way, and of each GPU as Stoker does it."""
-    ways: dict[str, Curve] = {}
-    for name, row in rows.items():
-        ways[name] = [
-            (points[0][0], sum(gib for _, gib in points))
-            for points in zip(*row["gpus"].values(), strict=True)
-        ]
-    learned = rows["learning"]["gpus"].values()
-    gpus = {f"GPU {number}": curve for number, curve in enumerate(learned)}
-    x_name, y_name = "seconds of the trainings", "GiB in use"
-    all_title = "Memory of four GPUs of 24 GiB in use: 200 trainings, each way"
-    each_title = "Memory of each GPU in use while Stoker learns as it goes"
-    return {
-        "packing.svg": lines(all_title, x_name, y_name, ways, log_x=False),
-        "packing-gpus.svg": lines(each_title, x_name, y_name, gpus, log_x=False),
-    }
-
-
 _POINTS = 160  # of a curve
 
 
@@ -223,9 +187,9 @@ def _curves(out: Outcome, speed: float) -> dict[str, Curve]:
 
     A daemon that is killed may lose the last minute of what it saw: the curve begins after that.
     """
-    moments = [out.makespan_s * number / _POINTS for number in range(_POINTS + 1)]
+    moments = [round(out.makespan_s * number / _POINTS, 1) for number in range(_POINTS + 1)]
     seen = {
-        gpu: [((at - out.began_ms) / 1000 * speed, (mib or 0) / 1024)
+        gpu: [(round((at - out.began_ms) / 1000 * speed, 1), round((mib or 0) / 1024, 2))
               for at, mib in zip(columns["at_ms"], columns["ours_mib"], strict=True)]
         for gpu, columns in sorted(out.series.items())
     }  # fmt: skip

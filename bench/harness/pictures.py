@@ -37,6 +37,16 @@ def pictures(report: Report) -> dict[str, str]:
                 "growth.svg": lines("Starts a second", "waiting jobs", "jobs/s", rate),
                 "turns.svg": lines("p99 of a turn", "waiting jobs", "ms", turn),
             }
+        case "packing":
+            each = {name: curve for name, curve in report.curves.items() if name.startswith("GPU ")}
+            ways = {name: curve for name, curve in report.curves.items() if name not in each}
+            axes = ("seconds of the trainings", "GiB in use")
+            title = "Memory in use of four GPUs of 24 GiB, together"
+            each_title = "Memory in use of each GPU, while Stoker learns as it goes"
+            return {
+                "packing.svg": lines(title, *axes, ways, log_x=False),
+                "packing-gpus.svg": lines(each_title, *axes, each, log_x=False),
+            }
     return {}
 
 
