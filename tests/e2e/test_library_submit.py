@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from library_home import fifo, gpus_seen, library, tell, until_told
+from own_loop import run_apart
 from stoker import JobFailed, JobFuture, submit
 from stoker.errors import StokerError, UsageError
 from stoker.library.channel import channel
@@ -268,7 +269,7 @@ def test_a_future_can_be_awaited(library: StokerHome) -> None:
         futures = [asyncio.wrap_future(submit(str.upper, word)) for word in ("a", "b")]
         return await asyncio.gather(*futures)
 
-    assert asyncio.run(main()) == ["A", "B"]
+    assert run_apart(main()) == ["A", "B"]
 
 
 def test_a_callback_may_submit_further_calls(library: StokerHome) -> None:

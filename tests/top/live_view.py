@@ -10,6 +10,7 @@ from typing import Any
 from textual.app import App
 from textual.pilot import Pilot
 
+from own_loop import run_apart
 from stoker.api.paths import Home
 from stoker.top.app import Top
 from stoker.top.confirmation import Confirmation
@@ -110,7 +111,7 @@ def drive(
         async with app.run_test(size=(columns, rows)) as pilot:
             await scenario(LiveView(app, pilot))
 
-    asyncio.run(run())
+    run_apart(run())
     app.feed.join(PATIENCE_S)
     assert not app.feed.is_alive(), "the feed has ended with its view"
     return app

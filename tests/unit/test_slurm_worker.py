@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from stoker.core.model import Exit, Launch, Need, Terms
 from stoker.executors.attempt_dir import attempt_dir_text, make_attempt_dir
 from stoker.executors.slurm.files import Files
 from stoker.executors.slurm.worker import Adopted, Worker
-from waiting import eventually
+from waiting import PATIENCE_S, eventually
 
 KEY = (7, 1)
 ORDER = HandOver(*KEY, "slurm", Need(0), Terms(executor="slurm"), 0, None, ())
@@ -101,3 +102,20 @@ def test_that_an_attempt_is_over_is_known_from_its_files_although_slurm_says_tha
         Path(directory, name).write_text(f"{text}\n")
         Path(files.batch_path("b"), str(index)).symlink_to(directory)
     assert [files.has_ended("b", index) for index in range(4)] == [True, True, False, False]
+
+
+def test_a_thread_that_has_ended_before_it_could_be_woken_is_not_woken(
+    ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really_write = os.write
+
+    def write_when_it_is_gone(fd: int, data: bytes) -> int:
+        really_write(fd, data)  # Something else has woken it, just when it was told to end.
+        ended.worker.join(PATIENCE_S)
+        return really_write(fd, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", write_when_it_is_gone)
+        ended.worker.end()
+    assert not ended.worker.is_alive()
+    ended.worker.end()

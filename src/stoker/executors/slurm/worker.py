@@ -127,8 +127,16 @@ class Worker(threading.Thread):
         def leave(worker: Worker) -> None:
             worker._ends = True
 
+        if self._wake_write < 0:
+            return
         self.post(leave)
         self.join(5.0)
+        if not self.is_alive():
+            # Not by the thread itself, which may be gone before it has been woken: by then the
+            # number could be another file's.
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            self._wake_read = self._wake_write = -1
 
     # ------------------------------------------------------------------ messages
 
@@ -203,8 +211,6 @@ class Worker(threading.Thread):
             call.close()
         if self._lock is not None:
             os.close(self._lock)
-        os.close(self._wake_read)
-        os.close(self._wake_write)
 
     def _step(self) -> None:
         self._wait()

@@ -1,0 +1,19 @@
+"""Coroutines in tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+def run_apart(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """What it comes to, in a loop and a thread of its own.
+
+    While a browser is open, the thread of the tests has a loop that runs, and would take no other.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
