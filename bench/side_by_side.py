@@ -134,7 +134,7 @@ def machine(scratch: Path) -> dict[str, Any]:
     )
     return {
         "cpus": len(os.sched_getaffinity(0)),
-        "kernel": platform.release(),
+        "kernel": platform.release().partition("-")[0],
         "python": platform.python_version(),
         "stoker": __version__,
         "file_system": kind.stdout.strip(),

@@ -14,7 +14,7 @@ _WIDTH = 720
 _LABELS = 210  # the room for names, left of the bars
 _BAR, _STEP = 18, 28
 _OURS, _THEIRS, _GRID, _TEXT, _GOAL = "#c2410c", "#94a3b8", "#e2e8f0", "#1e293b", "#15803d"
-_COLOURS = (_OURS, "#64748b", "#b45309", "#0f766e", "#7c3aed")
+_COLOURS = (_OURS, "#64748b", "#2563eb", "#0f766e", "#7c3aed")
 
 
 @dataclass(frozen=True, slots=True)
