@@ -90,13 +90,18 @@ class ScriptedDaemon:
                         if answer is GONE:
                             connection.shutdown(socket.SHUT_RDWR)
                             return
-                        if "raw" in answer:
-                            connection.sendall(answer["raw"])
-                            continue
-                        reply = answer if "ok" in answer else {"ok": True, **answer}
-                        connection.sendall(json.dumps(reply).encode() + b"\n")
+                        _send(connection, answer)
         except OSError:
             return
+
+
+def _send(connection: socket.socket, answer: Answer) -> None:
+    reply = answer if "ok" in answer else {"ok": True, **answer}
+    data = answer["raw"] if "raw" in answer else json.dumps(reply).encode() + b"\n"
+    try:
+        connection.sendall(data)
+    except OSError:
+        pass  # Who does not wait for the answer may have said more before it left.
 
 
 def job(job_id: int, state: str = "running", **fields: Any) -> Answer:
