@@ -16,7 +16,8 @@ from stoker_home import StokerHome, processes_with
 from waiting import eventually
 
 # A machine under load is slow, and that is no fault of what is tested.
-settings.register_profile("stoker", deadline=None)
+# Hypothesis would try the same examples each time where CI is set.
+settings.register_profile("stoker", deadline=None, derandomize=False)
 settings.load_profile("stoker")
 
 HAS_FAILED = pytest.StashKey[bool]()
