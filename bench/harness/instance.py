@@ -15,6 +15,7 @@ from typing import Any
 from side_by_side import BIN
 from stoker.api.client import Client
 from stoker.api.paths import Home
+from stoker.cli.selection import ranges
 
 NO_OP: dict[str, Any] = {"argv": ["sh", "-c", "true"], "gpus": 1}
 _AT_ONCE = 100_000  # jobs in one submission
@@ -99,7 +100,7 @@ class Instance:
 
     def run_all(self, ids: Sequence[int]) -> float:
         """Let the queue go on; the seconds until all of these have ended well."""
-        spans = _spans(ids)
+        spans = ranges(list(ids))
         with Client(self.home, autostart=False) as client, Client(self.home) as waiting:
             client.connect()
             waiting.connect()
@@ -168,14 +169,3 @@ def _is_zombie(pid: int) -> bool:
     except OSError:
         return True
     return text[text.rindex(")") + 2] in "ZX"
-
-
-def _spans(ids: Sequence[int]) -> list[str]:
-    """Ids as ranges, so that the question is short."""
-    spans: list[list[int]] = []
-    for number in sorted(ids):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return [f"{first}-{last}" for first, last in spans]

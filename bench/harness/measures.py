@@ -116,3 +116,15 @@ def percentile(samples: Sequence[float], percent: float) -> float:
     ordered = sorted(samples)
     at = -(-len(ordered) * percent // 100)  # rounded up
     return ordered[max(0, min(len(ordered) - 1, int(at) - 1))]
+
+
+def beside_value(one: Measure, yes: str, missed: str, no: str) -> tuple[str, str, str]:
+    """Its spread, what must be reached and what is aimed at, each with whether it is."""
+    spread = must = aim = ""
+    if one.least != one.most:
+        spread = f"{amount(one.least, '').strip()} … {amount(one.most, '').strip()}"
+    if one.must is not None:
+        must = f"{one.must.text(one.unit)}{yes if one.met else missed}"
+    if one.aim is not None:
+        aim = f"{one.aim.text(one.unit)}{yes if one.aim.met(one.value) else no}"
+    return spread, must, aim

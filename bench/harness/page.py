@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.measures import Measure, Report, amount
+from harness.measures import Measure, Report, amount, beside_value
 from harness.pictures import pictures
 
 PICTURES = "images/bench"  # where they are, seen from the page
@@ -41,15 +41,7 @@ def _place(report: Report) -> str:
 
 
 def _line(one: Measure) -> str:
-    spread = ""
-    if one.least != one.most:
-        spread = f"{amount(one.least, '').strip()} … {amount(one.most, '').strip()}"
-    must = ""
-    if one.must is not None:
-        must = f"{one.must.text(one.unit)}: {'yes' if one.met else '**no**'}"
-    aim = ""
-    if one.aim is not None:
-        aim = f"{one.aim.text(one.unit)}: {'yes' if one.aim.met(one.value) else 'no'}"
+    spread, must, aim = beside_value(one, ": yes", ": **no**", ": no")
     note = f" ({one.note})" if one.note else ""
     return f"| {one.name}{note} | {amount(one.value, one.unit)} | {spread} | {must} | {aim} |"
 

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from side_by_side import HERE, Load, timed
 
@@ -158,8 +159,8 @@ def run_gflow(load: Load) -> float:
     config = root / "config" / "gflow" / "gflow.toml"
     config.parent.mkdir(parents=True)
     config.write_text(f'[daemon]\nhost = "localhost"\nport = {_free_port()}\n', encoding="utf-8")
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    daemon = subprocess.Popen([str(programs / "gflowd")], env=env, **quiet)  # type: ignore[call-overload]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    daemon = subprocess.Popen([str(programs / "gflowd")], env=env, **quiet)
     try:
         _until(lambda: _gflow_jobs(env) is not None, 30)
         began = time.perf_counter()
@@ -174,7 +175,7 @@ def run_gflow(load: Load) -> float:
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
-        subprocess.run(["tmux", "kill-server"], env=env, check=False, **quiet)  # type: ignore[call-overload]
+        subprocess.run(["tmux", "kill-server"], env=env, check=False, **quiet)
         shutil.rmtree(root, ignore_errors=True)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from harness.comparison import Change
-from harness.measures import Measure, Report, amount
+from harness.measures import Measure, Report, amount, beside_value
 
 RED, GREEN, BOLD, DIM = "31", "32", "1", "2"
 
@@ -49,15 +49,7 @@ def table(
 
 
 def _line(one: Measure, change: Change | None) -> tuple[str, str, str, str, str, str]:
-    spread = ""
-    if one.least != one.most:
-        spread = f"{amount(one.least, '').strip()} … {amount(one.most, '').strip()}"
-    must = ""
-    if one.must is not None:
-        must = f"{one.must.text(one.unit)} {'yes' if one.met else 'NO'}"
-    aim = ""
-    if one.aim is not None:
-        aim = f"{one.aim.text(one.unit)} {'yes' if one.aim.met(one.value) else 'no'}"
+    spread, must, aim = beside_value(one, " yes", " NO", " no")
     before = ""
     if change is not None:
         before = f"{change.before:g}"

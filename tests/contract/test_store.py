@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Hashable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -49,14 +50,11 @@ def commit(store: Store, state: State, *events: ev.Event) -> None:
     store.commit(state, state.take_change())
 
 
-def submitted(state: State, launch: Launch | None = None, **fields: object) -> ev.JobSubmitted:
+def submitted(
+    state: State, launch: Launch | None = None, need: Need | None = None, **fields: Any
+) -> ev.JobSubmitted:
     return ev.JobSubmitted(
-        state.now_ms,
-        state.next_job_id,
-        fields.pop("need", Need()),  # type: ignore[arg-type]
-        Terms(),
-        launch=launch,
-        **fields,  # type: ignore[arg-type]
+        state.now_ms, state.next_job_id, need or Need(), Terms(), launch=launch, **fields
     )
 
 
