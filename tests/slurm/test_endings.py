@@ -177,7 +177,9 @@ def test_a_time_limit_is_slurms_own_with_the_signal_before_it(
     # The shell in between is not prepared for the signal, and must not die of it.
     job_id = there.add(
         "--on-cluster", "--time-limit", "1m", "--signal", "USR1@59s", "--",
-        f"{sys.executable} {script}; echo never",
+        # The cluster tells one process after the other to end: a shell that goes on after the first
+        # of them may come to an end of its own before it is told.
+        f"{sys.executable} {script} && echo never",
     )  # fmt: skip
     # Slurm looks at its limits twice a minute; nobody has to wait for the third look.
     eventually(lambda: "saving" in _log(there, job_id), "the signal has come", 90)
