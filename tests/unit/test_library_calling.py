@@ -66,8 +66,16 @@ def test_a_plain_call_loads_neither_cloudpickle_nor_anything_else_that_is_slow(
     loaded = _made(calls, LOADED) - set(bare)
     assert loaded <= {
         "_compat_pickle", "_functools", "_pickle", "copyreg", "fcntl",
-        "marshal", "stoker", "stoker.library.calling",
+        "marshal", "stoker.library.calling",
     }  # fmt: skip
+
+
+def test_a_call_is_made_though_stoker_is_not_on_the_path(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = [path for path in sys.path if not os.path.exists(os.path.join(path, "stoker"))]
+    monkeypatch.setattr(sys, "path", elsewhere)
+    assert _made(calls, lambda number: number + 1, 1) == 2
 
 
 def test_what_is_known_of_a_function_is_known_of_it_there(calls: Calls) -> None:

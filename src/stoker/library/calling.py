@@ -70,7 +70,7 @@ def main() -> int:
             header = _pickle.load(source)
             sys.path[:] = header["path"]
             sys.argv[:] = header["argv"]
-            call = _pickle.load(source)
+            call = _Unpickler(source).load()
         _adopt(getattr(call, "target", None) or getattr(call, "func", None))
         if not prepared and hasattr(call, "prepare"):
             _prepare(call, header, file)
@@ -90,6 +90,14 @@ def main() -> int:
         return 1
     _clear_away(file)
     return 0
+
+
+class _Unpickler(_pickle.Unpickler):  # type: ignore[name-defined, misc]
+    """Knows this very file; Stoker would else be looked for along the whole of the path."""
+
+    def find_class(self, module: str, name: str) -> "Any":
+        """What a pickle names."""
+        return globals()[name] if module == __name__ else super().find_class(module, name)
 
 
 def _adopt(target: "Any") -> None:
