@@ -21,7 +21,7 @@ from stoker.library.channel import Draft, channel
 from stoker.library.executor import label_of
 from stoker.library.futures import JobFuture
 from stoker.library.options import job_fields
-from stoker.library.pickling import pickled
+from stoker.library.pickling import pickled_call
 from stoker.library.run_grid import check_task, title
 
 log = logging.getLogger("gpu_task_scheduler")
@@ -108,7 +108,7 @@ class GPUTaskScheduler:
             **lane.fields,
         }
         return Draft(
-            pickled(call, self._gpu_task_class),
+            pickled_call(call, self._gpu_task_class),
             fields,
             title(self._gpu_task_class),
             None if log_file is None else os.path.abspath(_log_path(instance, log_file)),

@@ -13,7 +13,7 @@ SKIPPED = "skipped"
 
 
 class InstanceCall:
-    """A test instance on its way to its worker; see stoker.library.worker for the two steps."""
+    """A test instance on its way to its worker; see stoker.library.calling for the two steps."""
 
     def __init__(
         self,

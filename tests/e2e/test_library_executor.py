@@ -60,6 +60,22 @@ def test_calls_of_a_chunk_share_a_job(library: StokerHome) -> None:
     assert len(library.jobs()) == 3
 
 
+def test_calls_of_a_chunk_have_the_classes_of_the_script_by_name(library: StokerHome) -> None:
+    script = """
+import pickle, stoker
+
+class Net:
+    weights = [1, 2, 3]
+
+def saved(number):
+    return pickle.dumps(Net())
+
+with stoker.Executor(gpus_per_job=0) as executor:
+    print([type(pickle.loads(data)) is Net for data in executor.map(saved, range(2), chunksize=2)])
+"""
+    assert output_of(run_script(library, script)) == "[True, True]\n"
+
+
 def test_a_call_that_raises_ends_the_map_and_cancels_the_rest(library: StokerHome) -> None:
     path = fifo(library.work)
 

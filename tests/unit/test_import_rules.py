@@ -80,7 +80,7 @@ HARMLESS = {
 THIRD_PARTY: dict[str, set[str]] = {
     "msgspec": {"api.messages", "daemon", "store", "web", "executors.slurm"},
     "yaml": {"sweep.yamltext", "batch.documents"},
-    "cloudpickle": {"library.pickling", "library.worker"},
+    "cloudpickle": {"library.pickling", "library.calling"},
     "pynvml": {"inventory.nvml"},
     "amdsmi": {"inventory.amd"},
     "psutil": {"executors"},

@@ -13,10 +13,11 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from stoker.errors import UsageError
+from stoker.library.calling import Call, Chunk
 from stoker.library.channel import Channel, Draft, channel
 from stoker.library.futures import JobFuture
 from stoker.library.options import Fields, call_fields, is_option
-from stoker.library.pickling import pickled
+from stoker.library.pickling import pickled_call
 from stoker.quantities import MAX_LABEL_CHARS
 
 P = ParamSpec("P")
@@ -35,7 +36,9 @@ def submit(fn: Callable[..., T], /, *args: Any, **options_and_keywords: Any) -> 
     options = {k: v for k, v in options_and_keywords.items() if is_option(k)}
     keywords = {k: v for k, v in options_and_keywords.items() if k not in options}
     _check_call(fn, args, keywords)
-    future: JobFuture[T] = channel().submit([draft(fn, args, keywords, call_fields(options))])[0]
+    future: JobFuture[T] = channel().submit(
+        [draft(Call(fn, args, keywords), call_fields(options))]
+    )[0]
     return future
 
 
@@ -50,17 +53,10 @@ def _check_call(fn: Callable[..., Any], args: Sequence[Any], keywords: dict[str,
     signature.bind(*args, **keywords)
 
 
-def draft(
-    fn: Callable[..., Any],
-    args: Sequence[Any],
-    keywords: dict[str, Any],
-    fields: Fields,
-    target: Callable[..., Any] | None = None,
-) -> Draft:
-    """A call as it is queued; `target` is the user's function, if that is not `fn` itself."""
-    target = target or fn
-    title = title_of(target)
-    return Draft(pickled(partial(fn, *args, **keywords), target), {"name": title, **fields}, title)
+def draft(call: Call | Chunk, fields: Fields) -> Draft:
+    """A call as it is queued."""
+    title = title_of(call.target)
+    return Draft(pickled_call(call, call.target), {"name": title, **fields}, title)
 
 
 def title_of(fn: Any) -> str:
@@ -112,7 +108,7 @@ class Executor(StandardExecutor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> JobFuture[T]:
         """Queue a call; all keywords are the function's."""
-        future: JobFuture[T] = self._submit([draft(fn, args, kwargs, self._fields)])[0]
+        future: JobFuture[T] = self._submit([draft(Call(fn, args, kwargs), self._fields)])[0]
         return future
 
     def map(
@@ -128,12 +124,10 @@ class Executor(StandardExecutor):
         deadline = None if timeout is None else time.monotonic() + timeout
         if chunksize == 1:
             calls = zip(*iterables, strict=False)
-            futures = self._submit([draft(fn, args, {}, self._fields) for args in calls])
+            futures = self._submit([draft(Call(fn, args, {}), self._fields) for args in calls])
             return _results(futures, deadline)
-        drafts = [
-            draft(_chunk, (fn, chunk), {}, self._fields, fn)
-            for chunk in _chunks(iterables, chunksize)
-        ]
+        chunks = _chunks(iterables, chunksize)
+        drafts = [draft(Chunk(fn, chunk), self._fields) for chunk in chunks]
         return itertools.chain.from_iterable(_results(self._submit(drafts), deadline))
 
     def _submit(self, drafts: list[Draft]) -> list[JobFuture[Any]]:
@@ -186,10 +180,6 @@ def _chunks(iterables: tuple[Iterable[Any], ...], size: int) -> Iterator[list[tu
     calls = zip(*iterables, strict=False)
     while chunk := list(itertools.islice(calls, size)):
         yield chunk
-
-
-def _chunk(fn: Callable[..., T], calls: list[tuple[Any, ...]]) -> list[T]:
-    return [fn(*args) for args in calls]
 
 
 def _results(futures: list[JobFuture[T]], deadline: float | None) -> Iterator[T]:

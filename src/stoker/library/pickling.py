@@ -1,18 +1,25 @@
-"""How a call becomes bytes: by cloudpickle, with the code itself where a worker can't import it."""
+"""How a call becomes bytes: by cloudpickle, with the code itself where a worker can't import it.
+
+To load cloudpickle takes as long as to start three interpreters. So functions that go to a worker
+as code are put in the words of calling.py, which has all that it takes to read them.
+"""
 
 from __future__ import annotations
 
 import importlib.machinery
+import io
+import marshal
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from types import ModuleType
+from functools import lru_cache, partial
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from stoker.errors import Failed
+from stoker.library.calling import bare_function, code_from, complete, module_called
 
 # cloudpickle's list of modules to pickle by value is the whole process's.
 _registering = threading.Lock()
@@ -35,10 +42,87 @@ def pickled(value: Any, target: Any) -> bytes:
     What can be imported goes by its name.
     """
     cloudpickle = _cloudpickle()
+    return _dumped(value, target, cloudpickle, cloudpickle.Pickler)
+
+
+def pickled_call(call: Callable[[], Any], target: Any) -> bytes:
+    """The same for a worker: only there can it be read."""
+    cloudpickle = _cloudpickle()
+    return _dumped(call, target, cloudpickle, _call_pickler(cloudpickle))
+
+
+def _dumped(value: Any, target: Any, cloudpickle: Any, pickler: Any) -> bytes:
     module = _module_of(target)
+    file = io.BytesIO()
     with _by_value(cloudpickle, module) if module is not None else _as_it_is():
-        data: bytes = cloudpickle.dumps(value)
-    return data
+        pickler(file).dump(value)
+    return file.getvalue()
+
+
+# --- functions in the words of calling.py ---------------------------------------------------------
+
+# What cloudpickle says of a function.
+_PROPERTIES = frozenset((
+    "__name__", "__qualname__", "__module__", "__doc__",
+    "__defaults__", "__kwdefaults__", "__annotations__",
+))  # fmt: skip
+_USED = frozenset(("__globals__", "__closure__", "_cloudpickle_submodules"))
+
+
+@lru_cache(maxsize=1)
+def _call_pickler(cloudpickle: Any) -> Any:
+    class CallPickler(cloudpickle.Pickler):  # type: ignore[misc]
+        """Cloudpickle says what goes as code, and what with it; how it is written is ours."""
+
+        def reducer_override(self, value: Any) -> Any:
+            """How a value is written that is not among the plainest."""
+            if type(value) is CodeType:
+                return _code(value)
+            if type(value) is ModuleType:
+                return _module(value, self.dispatch_table[ModuleType](value))
+            reduced = super().reducer_override(value)
+            if type(value) is FunctionType and reduced is not NotImplemented:
+                return _function(value, reduced)
+            return reduced
+
+    return CallPickler
+
+
+def _code(code: CodeType) -> Any:
+    try:
+        return code_from, (marshal.dumps(code),)
+    except ValueError:
+        return NotImplemented  # Somebody has put an object into it.
+
+
+def _module(module: ModuleType, reduced: Any) -> Any:
+    by_name = reduced[1] == (module.__name__,)
+    return (module_called, reduced[1]) if by_name else reduced
+
+
+def _function(function: FunctionType, reduced: Any) -> Any:
+    """What cloudpickle says of a function, in other words; as it is if we don't understand it."""
+    try:
+        _, (code, scope, *_), (attributes, found), *_ = reduced
+    except (TypeError, ValueError):
+        return reduced
+    if not isinstance(found, dict) or found.keys() != _PROPERTIES | _USED:
+        return reduced
+    contents = [_content(cell) for cell in function.__closure__ or ()]
+    properties = {name: found[name] for name in sorted(_PROPERTIES)}
+    used = found["__globals__"], contents, found["_cloudpickle_submodules"]
+    bare = code, scope, len(contents)
+    return bare_function, bare, (used, properties, attributes), None, None, complete
+
+
+def _content(cell: Any) -> tuple[Any, ...]:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:
+        return ()
+
+
+# --- what a worker can import ---------------------------------------------------------------------
 
 
 @contextmanager

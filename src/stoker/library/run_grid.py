@@ -17,7 +17,7 @@ from stoker.library.executor import title_of
 from stoker.library.futures import JobFuture
 from stoker.library.grids import folder_name
 from stoker.library.options import call_fields, job_fields
-from stoker.library.pickling import pickled
+from stoker.library.pickling import pickled_call
 from stoker.library.task import RESULT, TaskCall
 
 
@@ -52,7 +52,7 @@ def run_grid(
         if not rerun and os.path.exists(os.path.join(path, RESULT)):
             known[path] = _done(path)
             continue
-        call = pickled(TaskCall(task, params, path), task)
+        call = pickled_call(TaskCall(task, params, path), task)
         fields = {**base, **job_fields({"params": params})}
         drafts[path] = Draft(call, fields, title(task))
     futures = channel().submit(list(drafts.values())) if drafts else []

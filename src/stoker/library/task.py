@@ -42,7 +42,7 @@ class Task:
 
 
 class TaskCall:
-    """What a worker does for a point; see worker.py for `prepare` and `target`."""
+    """What a worker does for a point; see calling.py for `prepare` and `target`."""
 
     def __init__(self, task: Any, params: dict[str, Any], folder: str) -> None:
         self.target = task

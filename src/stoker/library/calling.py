@@ -1,0 +1,282 @@
+"""The process of a call: takes it from its file, makes it, and puts down what came of it.
+
+Law: to make a plain call, no more is loaded than it takes. The interpreter itself starts in 15 ms,
+and `functools` or `typing` alone would add a third to that. So there is nothing of Stoker here, nor
+annotations from `__future__`. The submitter's script is never run again: its path comes with the
+call, and its functions as code, from which they are made here. Files are described in calls.py.
+"""
+
+import fcntl
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import CellType, CodeType, FunctionType, ModuleType
+    from typing import Any, BinaryIO
+else:
+    FunctionType = type(lambda: None)
+    CellType = type((lambda value: lambda: value)(None).__closure__[0])
+
+
+def _pickle_alone() -> "ModuleType":
+    """`pickle`, or rather what it is made of, without all that it loads.
+
+    Of `functools` it wants `partial` alone, which `functools` has from `_functools`. `pickle` as a
+    whole loads regular expressions too, to make a list of its own constants.
+    """
+    try:
+        import _functools  # type: ignore[import-not-found, unused-ignore]
+
+        stand_in = sys.modules.setdefault("functools", _functools)
+        try:
+            import _pickle
+        finally:
+            if stand_in is _functools:
+                del sys.modules["functools"]
+    except (ImportError, AttributeError):  # Not CPython as we know it.
+        import pickle
+
+        return pickle
+    return _pickle
+
+
+_pickle = _pickle_alone()
+_NEWEST_PROTOCOL = 5
+
+PREPARED = "--prepared"
+_HERE = _pickle_alone.__code__.co_filename
+
+
+def main() -> int:
+    """Make the call that the command line names; the exit code is 1 if it raised."""
+    file = sys.argv[2]
+    prepared = PREPARED in sys.argv
+    for stream in (sys.stdout, sys.stderr):
+        # A log is read while it grows.
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(line_buffering=True, errors="backslashreplace")
+    try:
+        source = open(file + ".prepared" if prepared else file, "rb")  # noqa: SIM115
+    except FileNotFoundError:
+        print("the call's own files are gone; submit it again", file=sys.stderr)
+        return 1
+    if os.fstat(source.fileno()).st_uid != os.geteuid():
+        print(f"{file} belongs to another user", file=sys.stderr)
+        return 1
+    try:
+        with source:
+            header = _pickle.load(source)
+            sys.path[:] = header["path"]
+            sys.argv[:] = header["argv"]
+            call = _Unpickler(source).load()
+        _adopt(getattr(call, "target", None) or getattr(call, "func", None))
+        if not prepared and hasattr(call, "prepare"):
+            _prepare(call, header, file)
+        elif prepared:
+            os.unlink(file + ".prepared")
+        value = call()
+    except Exception as error:
+        _report_error(file, error)
+        return 1
+    try:
+        _write_result(file, {"ok": True}, value)
+    except Exception as error:
+        if isinstance(error, OSError):
+            raise  # The disk is full, say: no other result could be written either.
+        problem = TypeError(f"the result of the call can't be pickled: {error}")
+        _report_error(file, problem.with_traceback(error.__traceback__))
+        return 1
+    _clear_away(file)
+    return 0
+
+
+class _Unpickler(_pickle.Unpickler):  # type: ignore[name-defined, misc]
+    """Knows this very file; Stoker would else be looked for along the whole of the path."""
+
+    def find_class(self, module: str, name: str) -> "Any":
+        """What a pickle names."""
+        return globals()[name] if module == __name__ else super().find_class(module, name)
+
+
+def _adopt(target: "Any") -> None:
+    """Let plain pickle find by name what came along as code from the submitter's script.
+
+    Saving a model pickles its class by name, and the name says `__main__`.
+    """
+    names: dict[str, Any] = {}
+    functools = sys.modules.get("functools")  # Who has no such module has no partial.
+    while functools is not None and isinstance(target, functools.partial):
+        target = target.func
+    if isinstance(target, type):
+        names[target.__name__] = target
+        found = [getattr(item, "__globals__", None) for item in vars(target).values()]
+    else:
+        target = getattr(target, "__func__", target)
+        found = [getattr(target, "__globals__", None)]
+    if getattr(target, "__module__", None) != "__main__":
+        return
+    for scope in found:
+        names |= {k: v for k, v in (scope or {}).items() if not k.startswith("__")}
+    main_module = sys.modules["__main__"]
+    for name, value in names.items():
+        if getattr(value, "__module__", None) == "__main__" and not hasattr(main_module, name):
+            setattr(main_module, name, value)
+
+
+def _prepare(call: "Any", header: "dict[str, Any]", file: str) -> None:
+    """Let the call name the environment that it needs, and begin again in that environment.
+
+    Many variables count only if they are there when a process starts or a library is loaded.
+    """
+    wanted = {str(name): str(value) for name, value in (call.prepare() or {}).items()}
+    if all(os.environ.get(name) == value for name, value in wanted.items()):
+        return
+    with open(file + ".prepared", "wb", opener=_private) as target:
+        import cloudpickle  # type: ignore[import-untyped, unused-ignore]
+
+        _pickle.dump(header, target)
+        # Not by plain pickle: it would name classes that the next process does not have yet.
+        cloudpickle.dump(call, target)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    words = [sys.executable, *sys.orig_argv[1:], PREPARED]
+    os.execve(sys.executable, words, {**os.environ, **wanted})
+
+
+def _report_error(file: str, error: Exception) -> None:
+    import traceback
+
+    # The lines in this file help nobody.
+    while (last := error.__traceback__) and last.tb_frame.f_code.co_filename == _HERE:
+        error.__traceback__ = last.tb_next
+    text = "".join(traceback.format_exception(error))
+    sys.stderr.write(text)
+    header = {"ok": False, "text": text, "repr": f"{type(error).__name__}: {error}"}
+    try:
+        _write_result(file, header, error)
+    except Exception:
+        _write_result(file, header, None)
+
+
+def _write_result(file: str, header: "dict[str, Any]", value: "Any") -> None:
+    """Header and value, one after the other, in a file that is there as a whole or not at all."""
+    path = f"{file}.{os.environ.get('STOKER_ATTEMPT', '1')}.result"
+    try:
+        with open(path + ".new", "wb", opener=_private) as target:
+            _pickle.dump(header, target)
+            _dump(value, target)
+        os.rename(path + ".new", path)
+    except BaseException:
+        try:
+            os.unlink(path + ".new")
+        except OSError:
+            pass
+        raise
+
+
+def _dump(value: "Any", target: "BinaryIO") -> None:
+    """Plain pickle is there at once; cloudpickle is loaded only for what plain pickle can't do."""
+    begin = target.tell()
+    try:
+        _pickle.dump(value, target, protocol=_NEWEST_PROTOCOL)
+    except OSError:
+        raise
+    except Exception:
+        import cloudpickle  # type: ignore[import-untyped, unused-ignore]
+
+        target.seek(begin)
+        target.truncate()
+        cloudpickle.dump(value, target)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _clear_away(file: str) -> None:
+    """If whoever submitted the call has gone meanwhile, nobody will fetch the result."""
+    directory = os.path.dirname(file)
+    try:
+        lock = os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return  # It is held, so somebody waits.
+    finally:
+        os.close(lock)
+    base = os.path.basename(file)
+    for name in os.listdir(directory):
+        if name == base or name.startswith(base + "."):
+            os.unlink(os.path.join(directory, name))
+
+
+# --- what a call is, between its submitter and its worker -----------------------------------------
+
+
+class Call:
+    """A function of the user's, with its arguments."""
+
+    def __init__(self, target: "Callable[..., Any]", args: "tuple[Any, ...]", keywords: "Any"):
+        self.target = target
+        self._args = args
+        self._keywords = keywords
+
+    def __call__(self) -> "Any":
+        """Make it."""
+        return self.target(*self._args, **self._keywords)
+
+
+class Chunk:
+    """Several calls of one function, which share a process."""
+
+    def __init__(self, target: "Callable[..., Any]", calls: "Iterable[tuple[Any, ...]]"):
+        self.target = target
+        self._calls = calls
+
+    def __call__(self) -> "list[Any]":
+        """Make them, one after the other."""
+        return [self.target(*args) for args in self._calls]
+
+
+# --- what came along as code; pickling.py names these functions in what it writes -----------------
+
+
+def code_from(data: bytes) -> "CodeType":
+    """The compiled body of a function."""
+    import marshal
+
+    code: CodeType = marshal.loads(data)
+    return code
+
+
+def module_called(name: str) -> "ModuleType":
+    """A module that the function uses."""
+    __import__(name)
+    return sys.modules[name]
+
+
+def bare_function(code: "CodeType", scope: "dict[str, Any]", cells: int) -> "FunctionType":
+    """A function that has yet to be completed: it may be among the things that it uses itself.
+
+    Functions of one module share their scope.
+    """
+    scope.setdefault("__builtins__", __builtins__)
+    empty = tuple(CellType() for _ in range(cells))
+    return FunctionType(code, scope, closure=empty or None)
+
+
+def complete(function: "FunctionType", state: "tuple[Any, ...]") -> None:
+    """Give a bare function what it uses, and what is known of it."""
+    (names, contents, _), properties, attributes = state
+    function.__globals__.update(names)
+    for cell, content in zip(function.__closure__ or (), contents, strict=True):
+        if content:  # One that is empty has no value yet.
+            (cell.cell_contents,) = content
+    for name, value in properties.items():
+        setattr(function, name, value)
+    function.__dict__.update(attributes)
