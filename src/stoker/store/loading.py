@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
@@ -23,30 +24,30 @@ _numbers = msgspec.json.Decoder(list[int])
 _numbers_or_none = msgspec.json.Decoder(list[int | None])
 _texts_or_none = msgspec.json.Decoder(list[str | None])
 
+_Part = tuple[str, str, str, str]
+"""Some jobs as JSON lists: ids, needs and terms (see `_Alike`), priorities, groups."""
+
 _Alike = tuple[int | None, int, str | None]
 """The numbers of a need and of terms in one (None: see `_unusual`), a priority, and a group."""
 
 
 def unfinished(
-    connection: sqlite3.Connection, needs: Mapping[int, Need], terms: Mapping[int, Terms]
+    connection: sqlite3.Connection,
+    needs: Mapping[int, Need],
+    terms: Mapping[int, Terms],
+    next_job_id: int,
 ) -> tuple[list[Job], list[Crowd]]:
     """The unusual jobs, and all others in crowds."""
     alike: defaultdict[_Alike, list[int]] = defaultdict(list)
     names: dict[str | None, str | None] = {}  # Jobs of a group share one string.
-    first = 0
-    while True:
-        query = connection.execute(queries()["unfinished_jobs"], (first, _AT_A_TIME))
-        last, ids, needs_and_terms, priorities, groups = query.fetchone()
-        if last is None:
-            break
-        first = last + 1
+    for part in _parts(connection, next_job_id):
         kinds = zip(
-            _numbers_or_none.decode(needs_and_terms),
-            _numbers.decode(priorities),
-            _texts_or_none.decode(groups),
+            _numbers_or_none.decode(part[1]),
+            _numbers.decode(part[2]),
+            _texts_or_none.decode(part[3]),
             strict=True,
         )
-        for job_id, kind in zip(_numbers.decode(ids), kinds, strict=True):
+        for job_id, kind in zip(_numbers.decode(part[0]), kinds, strict=True):
             alike[kind].append(job_id)
     crowds: list[Crowd] = []
     unusual: list[int] = []
@@ -58,6 +59,26 @@ def unfinished(
         crowds.append(Crowd(need, term, priority, names.setdefault(name, name), ids))
     jobs = _unusual(connection, unusual, needs, terms, names) if unusual else ()
     return list(jobs), crowds
+
+
+def _parts(connection: sqlite3.Connection, next_job_id: int) -> Iterator[_Part]:
+    """The rows of `unfinished_jobs`; while one is looked at, SQLite reads the next."""
+    sql = queries()
+    (first,) = connection.execute(sql["first_unfinished_id"]).fetchone()
+    if first is None:
+        return
+
+    def read(start: int) -> _Part:
+        span = (start, start + _AT_A_TIME - 1)
+        row: _Part = connection.execute(sql["unfinished_jobs"], span).fetchone()
+        return row
+
+    with ThreadPoolExecutor(1) as reader:
+        ahead = reader.submit(read, first)
+        for start in range(first + _AT_A_TIME, next_job_id, _AT_A_TIME):
+            part, ahead = ahead.result(), reader.submit(read, start)
+            yield part
+        yield ahead.result()
 
 
 def _unusual(

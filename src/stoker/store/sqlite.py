@@ -81,7 +81,7 @@ class SqliteStore:
         next_job_id = max(
             int(settings.get("next_job_id", "1")), run(sql["next_job_id"]).fetchone()[0]
         )
-        jobs, crowds = unfinished(self.connection, needs, terms)
+        jobs, crowds = unfinished(self.connection, needs, terms, next_job_id)
         return State.restored(
             jobs,
             [gpu_from(row) for row in run(sql["gpus"])],

@@ -38,21 +38,24 @@ DELETE FROM environments WHERE id NOT IN (SELECT environment FROM jobs);
 -- name: next_job_id
 SELECT coalesce(max(id), 0) + 1 FROM jobs;
 
+-- name: first_unfinished_id
+SELECT min(id) FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL;
+
 -- name: unfinished_jobs
--- What planning has to know of every job that is not final, so many from one id on: a column is one
--- JSON list, which is read in a small part of the time that a row for each job takes. A usual job
--- waits, and nothing has ever happened to it; the others have no need here, and more in unusual_jobs.
-SELECT max(id), json_group_array(id), json_group_array(need_and_terms),
-       json_group_array(priority), json_group_array("group")
-FROM (SELECT id, priority, "group",
-             CASE WHEN state = 'waiting' AND attempt = 0 AND unmet IS NULL
-                       AND not_before_ms IS NULL AND backoff_until_ms IS NULL AND failures = 0
-                       AND ooms = 0 AND floor_mib IS NULL AND mps_faults = 0
-                  THEN need << 32 | terms END AS need_and_terms
-      FROM jobs INDEXED BY jobs_unfinished
-      WHERE ended_at_ms IS NULL AND id >= ?
-      ORDER BY id
-      LIMIT ?);
+-- What planning has to know of every job that is not final, from one id to another in the order of the
+-- index. A column is one JSON list, which is read in a small part of the time that a row for each job
+-- takes. A usual job waits, and nothing has ever happened to it; the others have no need and terms
+-- here, and more in unusual_jobs.
+SELECT json_group_array(id),
+       json_group_array(CASE WHEN state = 'waiting' AND attempt = 0 AND unmet IS NULL
+                                  AND not_before_ms IS NULL AND backoff_until_ms IS NULL
+                                  AND failures = 0 AND ooms = 0 AND floor_mib IS NULL
+                                  AND mps_faults = 0
+                             THEN need << 32 | terms END),
+       json_group_array(priority),
+       json_group_array("group")
+FROM jobs INDEXED BY jobs_unfinished
+WHERE ended_at_ms IS NULL AND id BETWEEN ? AND ?;
 
 -- name: unusual_jobs
 -- All that planning has to know of these jobs, whose ids are a JSON list.
