@@ -211,8 +211,19 @@ FROM jobs AS j WHERE j.id BETWEEN ? AND ?;
 SELECT body FROM environments WHERE id = ?;
 
 -- name: count_ended
-SELECT state, count(*) FROM jobs INDEXED BY jobs_ended WHERE ended_at_ms IS NOT NULL
-GROUP BY state;
+-- Most jobs succeed. To count all and to sort the others by state takes a third of the time that it
+-- takes to sort all of them.
+WITH others (state, jobs) AS (
+    SELECT state, count(*) FROM jobs INDEXED BY jobs_ended
+    WHERE ended_at_ms IS NOT NULL AND state <> 'succeeded'
+    GROUP BY state
+), succeeded (jobs) AS (
+    SELECT (SELECT count(*) FROM jobs INDEXED BY jobs_ended WHERE ended_at_ms IS NOT NULL)
+           - (SELECT coalesce(sum(jobs), 0) FROM others)
+)
+SELECT state, jobs FROM others
+UNION ALL
+SELECT 'succeeded', jobs FROM succeeded WHERE jobs > 0;
 
 -- name: run_times
 -- How long the latest attempts of a kind ran that ended well.
