@@ -255,6 +255,27 @@ def test_jobs_of_one_environment_share_it_and_the_last_to_be_removed_takes_it_al
     store.close()
 
 
+def test_a_store_that_is_opened_counts_the_final_jobs_by_how_they_ended(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "stoker.db")
+    state = store.load(NOW_MS)
+    assert store.finished == {}
+    commit(store, state, submitted(state))
+    commit(store, state, ev.JobCancelled(NOW_MS, 1))
+    assert store.finished == {"cancelled": 1}
+    store.load(NOW_MS)
+    assert store.finished == {"cancelled": 1}, "none succeeded"
+    for code in (0, 0, 0, 1, 1):
+        job_id = state.next_job_id
+        commit(store, state, submitted(state), ev.AttemptPlaced(NOW_MS, job_id, 1, ()))
+        commit(store, state, ev.AttemptExited(NOW_MS, job_id, 1, Exit(code=code)))
+    commit(store, state, submitted(state))
+    counted = {"cancelled": 1, "succeeded": 3, "failed": 2}
+    assert store.finished == counted
+    store.load(NOW_MS)
+    assert store.finished == counted
+    store.close()
+
+
 # ---------------------------------------------------------------------- when it fails
 
 

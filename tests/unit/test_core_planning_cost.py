@@ -14,7 +14,7 @@ import pytest
 
 from stoker.core import events as ev
 from stoker.core import plan as plan_module
-from stoker.core.model import Exit, Need, Terms
+from stoker.core.model import Exit, Need, Requirement, Terms
 from stoker.core.order import ReadyQueue
 from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan, reason_for
 from unit.core_scene import Scene, cpu_only, mem, share, whole
@@ -117,6 +117,27 @@ def test_a_turn_costs_the_same_with_1_000_and_with_50_000_waiting_jobs(
     few, many = costs(1_000, monkeypatch), costs(50_000, monkeypatch)
     assert few == many
     assert few["pop_class"] > len(KINDS) // 2, "the queue was looked at"
+
+
+def test_a_turn_costs_the_same_however_many_jobs_are_held_by_dependencies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = []
+    for dependent in (0, 20_000):
+        scene = busy_queue(1_000)
+        held = scene.submit(held=True)
+        state, terms = scene.state, Terms()
+        requires = (Requirement(held, must_succeed=True),)
+        for place in range(dependent):
+            need = KINDS[place % len(KINDS)]
+            job_id = state.next_job_id
+            state.apply(ev.JobSubmitted(state.now_ms, job_id, need, terms, requires=requires))
+        scene.apply()
+        with counted(scene, monkeypatch) as counts:
+            turn_after_an_exit(scene)
+        seen.append(dict(counts))
+    assert seen[0] == seen[1]
+    assert seen[0]["pop_class"] > len(KINDS) // 2, "the queue was looked at"
 
 
 def test_a_turn_in_which_nothing_can_start_costs_no_more_than_the_kinds_of_jobs(

@@ -10,9 +10,10 @@ Heaps are pruned lazily: an entry is only a hint, `Job` says whether it still ho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
+from typing import NamedTuple
 
 from stoker.core.model import Job, Need, Terms
 
@@ -20,9 +21,23 @@ Order = tuple[int, int]
 ClassKey = tuple[Need, str | None, int | None, int | None, str]
 
 
+class Crowd(NamedTuple):
+    """Jobs that wait and to which nothing has ever happened, and all that they have in common."""
+
+    need: Need
+    terms: Terms
+    priority: int
+    group: str | None
+    ids: Sequence[int]  # in order, and at least one
+
+
 @dataclass(slots=True, eq=False)
 class JobClass:
-    """Jobs that planning can't tell apart but for their order."""
+    """Jobs that planning can't tell apart but for their order.
+
+    Of a crowd only one stands in the heap, the first that has not left it. By the id of that one
+    `crowds` has the crowd, and its place there: when it leaves the heap, the next takes its place.
+    """
 
     need: Need
     group: str | None
@@ -31,6 +46,8 @@ class JobClass:
     executor: str
     number: int  # breaks ties in heaps, so that classes are never compared
     heap: list[Order] = field(default_factory=list)
+    crowds: dict[int, tuple[Crowd, int]] = field(default_factory=dict)
+    first: Job | None = None  # the head that was found last
     count: int = 0  # of the jobs in it; each of them knows that it is
     in_line_as: Order | None = None  # the order under which it stands in its line
     parked: bool = False  # it stands in no line until what it waits for has changed
@@ -48,7 +65,6 @@ class ReadyQueue:
         self._classes: dict[ClassKey, JobClass] = {}
         self._made = 0
         self._last: JobClass | None = None  # that of the job that came last
-        self._added_later: dict[tuple[Need, Terms, str | None, int | None], JobClass] = {}
         self._gpu_line: Line = []
         self._cpu_line: Line = []
         self._cluster_line: Line = []
@@ -59,7 +75,7 @@ class ReadyQueue:
         """Put a job in line."""
         if job.in_class is not None:
             return
-        cls = self._class_for(job)
+        cls = self._class_with(job.need, job.terms, job.group, job.floor_mib)
         job.in_class = cls
         cls.count += 1
         self.count += 1
@@ -68,30 +84,23 @@ class ReadyQueue:
         if not cls.parked and (cls.in_line_as is None or order < cls.in_line_as):
             self._line_up(cls, order)
 
-    def add_later(self, job: Job) -> None:
-        """Like `add`, for very many in an empty queue: `line_up_all` lets them stand in line."""
-        key = (job.need, job.terms, job.group, job.floor_mib)
-        cls = self._added_later.get(key)
-        if cls is None:
-            cls = self._added_later[key] = self._class_for(job)
-        job.in_class = cls
-        cls.heap.append((job.priority, job.id))
-
-    def line_up_all(self) -> list[str]:
-        """Let those stand in line that were added later; the groups that they are of."""
-        # Terms that differ in what no class asks about lead to the same one.
-        classes = {cls.number: cls for cls in self._added_later.values()}
-        self._added_later.clear()
-        for cls in classes.values():
-            assert not cls.count, "others stand in line already, and may have left marks behind"
-            heapify(cls.heap)
-            cls.count = len(cls.heap)
-            self.count += cls.count
+    def add_crowds(self, crowds: Sequence[Crowd]) -> list[JobClass]:
+        """Put very many in line at once, before any other; the class of each crowd."""
+        assert not self._classes, "others stand in line already, and may have left marks behind"
+        joined = []
+        for crowd in crowds:
+            cls = self._class_with(crowd.need, crowd.terms, crowd.group, None)
+            cls.count += len(crowd.ids)
+            self.count += len(crowd.ids)
+            _put_in_heap(cls, crowd, 0)
+            joined.append(cls)
+        for cls in self._classes.values():
             self._line_up(cls, cls.heap[0])
-        return [cls.group for cls in classes.values() if cls.group is not None]
+        return joined
 
-    def _class_for(self, job: Job) -> JobClass:
-        need, group, terms = job.need, job.group, job.terms
+    def _class_with(
+        self, need: Need, terms: Terms, group: str | None, floor_mib: int | None
+    ) -> JobClass:
         # Jobs that come together are mostly alike, and share what they have in common.
         last = self._last
         if (
@@ -100,10 +109,10 @@ class ReadyQueue:
             and last.need is need
             and last.group == group
             and last.terms is terms
-            and last.floor_mib == job.floor_mib
+            and last.floor_mib == floor_mib
         ):
             return last
-        key = (need, group, terms.longest_ms, job.floor_mib, terms.executor)
+        key = (need, group, terms.longest_ms, floor_mib, terms.executor)
         cls = self._classes.get(key)
         if cls is None:
             self._made += 1
@@ -127,6 +136,8 @@ class ReadyQueue:
             key = (cls.need, cls.group, cls.longest_ms, cls.floor_mib, cls.executor)
             del self._classes[key]
             cls.heap.clear()
+            cls.crowds.clear()
+            cls.first = None
 
     def has(self, job: Job) -> bool:
         """True if the job stands in line."""
@@ -140,10 +151,16 @@ class ReadyQueue:
         """The first job of a class."""
         while cls.heap:
             priority, job_id = cls.heap[0]
-            job = self._find(job_id)
+            job = cls.first
+            if job is None or job.id != job_id or job.in_class is not cls:
+                job = cls.first = self._find(job_id)
             if job is not None and job.in_class is cls and job.priority == priority:
                 return job
             heappop(cls.heap)
+            if job_id in cls.crowds:
+                crowd, place = cls.crowds.pop(job_id)
+                if place + 1 < len(crowd.ids):
+                    _put_in_heap(cls, crowd, place + 1)
         return None
 
     def pop_class(self, gpu: bool) -> JobClass | None:
@@ -204,3 +221,9 @@ class ReadyQueue:
         if cls.executor:
             return self._cluster_line
         return self._gpu_line if cls.need.gpus else self._cpu_line
+
+
+def _put_in_heap(cls: JobClass, crowd: Crowd, place: int) -> None:
+    job_id = crowd.ids[place]
+    heappush(cls.heap, (crowd.priority, job_id))
+    cls.crowds[job_id] = (crowd, place)

@@ -8,7 +8,7 @@ the jobs, and rebuilt from them by `State.restored`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from heapq import heappop, heappush
@@ -17,6 +17,7 @@ from typing import Any
 from stoker.core import events as ev
 from stoker.core.fit import could_ever_fit, held_reservation, natural
 from stoker.core.gates import Gate, Gates
+from stoker.core.jobs import Jobs
 from stoker.core.learning import after_out_of_memory, after_run
 from stoker.core.model import (
     ALONE,
@@ -46,7 +47,7 @@ from stoker.core.model import (
     Stop,
     Warning,
 )
-from stoker.core.order import ReadyQueue
+from stoker.core.order import Crowd, ReadyQueue
 
 LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
     {
@@ -161,7 +162,7 @@ class State:
         self.at_cluster = 0  # how many active jobs are a cluster's
         self.at_cluster_most = 1000
         self.held_count = 0
-        self.jobs: dict[int, Job] = {}
+        self.jobs = Jobs()
         self.gpus: dict[str, Gpu] = {}
         self.groups: dict[str, Group] = {}
         self.profiles: dict[str, Profile] = {}
@@ -184,6 +185,7 @@ class State:
         gpus: Iterable[Gpu],
         groups: Iterable[Group],
         profiles: Iterable[Profile] = (),
+        crowds: Sequence[Crowd] = (),
         *,
         now_ms: int,
         next_job_id: int,
@@ -191,30 +193,24 @@ class State:
         cpus: int,
         at_cluster_most: int,
     ) -> State:
-        """The state as the store has it, with every index built anew."""
+        """The state as the store has it, with every index built anew.
+
+        A job is one of the `jobs`, or one of a crowd.
+        """
         state = cls(now_ms)
         state.next_job_id, state.paused, state.cpus = next_job_id, paused, cpus
         state.at_cluster_most = at_cluster_most
         state.gpus = {g.id: g for g in sorted(gpus, key=lambda g: natural(g.shown_as))}
         state.groups = {g.name: g for g in groups}
         state.profiles = {p.kind: p for p in profiles}
-        others = []
-        by_id, ready = state.jobs, state.ready
-        for job in jobs:
-            by_id[job.id] = job
-            if (
-                job.state is WAITING
-                and job.requires is None
-                and job.not_before_ms is None
-                and job.backoff_until_ms is None
-            ):
-                ready.add_later(job)  # It only wants room, as most of a long queue do.
-            else:
-                assert job.state not in FINAL, f"job {job.id} is final and stays in the store"
-                others.append(job)
-        for name in ready.line_up_all():
-            state.group_of(name)
+        others = list(jobs)
+        classes = state.ready.add_crowds(crowds)
+        state.jobs.let_in(others, list(zip(crowds, classes, strict=True)))
+        for crowd in crowds:
+            if crowd.group is not None:
+                state.group_of(crowd.group)
         for job in others:
+            assert job.state not in FINAL, f"job {job.id} is final and stays in the store"
             state._index(job)
         return state
 
@@ -959,7 +955,7 @@ class State:
             if attempt.peak_at_ms is not None:
                 attempt.peak_at_ms += e.by_ms
             self.change.touched[job_id] = None
-        for job in self.jobs.values():
+        for job in self.jobs.seen():
             if job.backoff_until_ms is not None:
                 job.backoff_until_ms += e.by_ms
                 self.change.touched[job.id] = None
@@ -967,7 +963,7 @@ class State:
 
     def _rebuild_timers(self) -> None:
         self._timers.clear()
-        for job in self.jobs.values():
+        for job in self.jobs.seen():
             if job.active is not None:
                 self._set_attempt_timers(job)
             else:

@@ -197,8 +197,8 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.shut_down, "leave")
         state = self.rounds.state
-        for job in state.jobs.values():
-            if job.terms.attached and (job.active is None or job.active.started_at_ms is None):
+        for job in state.jobs.attached():
+            if job.active is None or job.active.started_at_ms is None:
                 self.terminals.expect(job.id)
         self.rounds.after_turn += [
             self.terminals.tell_reasons,

@@ -394,14 +394,7 @@ def _signal_spec(terms: Terms) -> str | None:
 
 def _jobs_ahead(state: State, job: Job) -> int:
     """How many jobs that could run too come before it."""
-    if not state.ready.has(job):
-        return 0
-    order = job.order
-    return sum(
-        1
-        for other in state.jobs.values()
-        if other.active is None and other.order < order and state.ready.has(other)
-    )
+    return state.jobs.ahead_of(job) if state.ready.has(job) else 0
 
 
 def counts(state: State, finished: dict[str, int]) -> dict[str, int]:

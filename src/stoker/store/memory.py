@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stoker.core.model import Gpu, Group, Job, Launch, Outcome, Profile, copied
+from stoker.core.model import Gpu, Group, Job, Launch, Need, Outcome, Profile, Terms, copied
+from stoker.core.order import Crowd
 from stoker.core.state import Change, State
 
 
@@ -26,11 +27,13 @@ class MemoryStore:
 
     def load(self, now_ms: int) -> State:
         """See ports.Store."""
+        jobs, crowds = _in_crowds([self.jobs[job_id] for job_id in sorted(self.jobs)])
         return State.restored(
-            [copied(job) for _, job in sorted(self.jobs.items())],
+            [copied(job) for job in jobs],
             [replace(gpu, held_by={}, reading=None) for gpu in self._gpus],
             [replace(group, running=0) for group in self._groups.values()],
             self._profiles.values(),
+            crowds,
             now_ms=now_ms,
             next_job_id=self._next_job_id,
             paused=self._paused,
@@ -79,3 +82,16 @@ class MemoryStore:
     def launch(self, job_id: int) -> Launch:
         """See ports.Store."""
         return self.launches[job_id]
+
+
+def _in_crowds(jobs: list[Job]) -> tuple[list[Job], list[Crowd]]:
+    """The unusual jobs, and those in crowds to which nothing has ever happened."""
+    others = []
+    alike: dict[tuple[Need, Terms, int, str | None], list[int]] = {}
+    for job in jobs:
+        shared = (job.need, job.terms, job.priority, job.group)
+        if job == Job(job.id, *shared):
+            alike.setdefault(shared, []).append(job.id)
+        else:
+            others.append(job)
+    return others, [Crowd(*shared, ids) for shared, ids in alike.items()]

@@ -10,7 +10,7 @@ import hashlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,8 @@ import msgspec
 
 from stoker.core.events import JobSubmitted
 from stoker.core.model import (
-    ACTIVE,
     Group,
     Job,
-    JobState,
     Launch,
     Need,
     Profile,
@@ -31,9 +29,9 @@ from stoker.core.model import (
 from stoker.core.state import Change, State
 from stoker.ports import StoreFailed
 from stoker.store.database import open_database
+from stoker.store.loading import unfinished
 from stoker.store.named_sql import queries
 from stoker.store.rows import (
-    attempt_from,
     ended_rows,
     gpu_from,
     requirements_body,
@@ -47,7 +45,6 @@ _LAUNCHES_KEPT = 64  # Jobs that start one after the other are often alike.
 _LAUNCHES_AHEAD = 50
 _json = msgspec.json.encode
 # Rows are made with `_value_`, which is `value` without the call that this is in an Enum.
-_STATES = {state.value: state for state in JobState}
 
 
 class SqliteStore:
@@ -84,50 +81,19 @@ class SqliteStore:
         next_job_id = max(
             int(settings.get("next_job_id", "1")), run(sql["next_job_id"]).fetchone()[0]
         )
+        jobs, crowds = unfinished(self.connection, needs, terms, next_job_id)
         return State.restored(
-            self._unfinished(needs, terms),
+            jobs,
             [gpu_from(row) for row in run(sql["gpus"])],
             [Group(name, bool(paused), most) for name, paused, most in run(sql["groups"])],
             [Profile(*row) for row in run(sql["profiles"])],
+            crowds,
             now_ms=now_ms,
             next_job_id=next_job_id,
             paused=settings.get("paused") == "1",
             cpus=int(settings.get("counted_cpus", "1")),
             at_cluster_most=int(settings.get("at_cluster_most", "1000")),
         )
-
-    def _unfinished(self, needs: dict[int, Need], terms: dict[int, Terms]) -> Iterator[Job]:
-        """Every job that is not final, in the order of their ids; there may be a million."""
-        sql, run = self._sql, self.connection.execute
-        groups: dict[str | None, str | None] = {}  # Jobs of a group share one string.
-        others = run(sql["unusual_jobs"])
-        for job_id, need, term, priority, group, usual in run(sql["unfinished_jobs"]):
-            if usual:
-                shared = groups.setdefault(group, group)
-                yield Job(job_id, needs[need], terms[term], priority, shared)
-                continue
-            row = others.fetchone()
-            assert row[0] == job_id, "both questions are answered in the order of the ids"
-            attempt = None
-            if row[1] in ACTIVE:
-                attempt = attempt_from(run(sql["active_attempt"], (job_id, row[8])).fetchone())
-            yield Job(
-                job_id,
-                needs[need],
-                terms[term],
-                priority,
-                groups.setdefault(group, group),
-                _STATES[row[1]],
-                row[6],
-                row[7],
-                row[8],
-                row[9],
-                requirements_from(row[10]) or None,
-                attempt,
-                row[11],
-                row[12],
-                row[13],
-            )
 
     def launch(self, job_id: int) -> Launch:
         """See ports.Store."""

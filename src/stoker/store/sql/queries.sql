@@ -38,26 +38,31 @@ DELETE FROM environments WHERE id NOT IN (SELECT environment FROM jobs);
 -- name: next_job_id
 SELECT coalesce(max(id), 0) + 1 FROM jobs;
 
+-- name: first_unfinished_id
+SELECT min(id) FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL;
+
 -- name: unfinished_jobs
--- What planning has to know of every job that is not final, and whether that is all: a usual job
--- waits, and has never run. Of the others there is more in unusual_jobs.
-SELECT id, need, terms, priority, "group",
-       state = 'waiting' AND attempt = 0 AND unmet IS NULL AND not_before_ms IS NULL
-       AND backoff_until_ms IS NULL AND failures = 0 AND ooms = 0 AND floor_mib IS NULL
-       AND mps_faults = 0
+-- What planning has to know of every job that is not final, from one id to another in the order of the
+-- index. A column is one JSON list, which is read in a small part of the time that a row for each job
+-- takes. A usual job waits, and nothing has ever happened to it; the others have no need and terms
+-- here, and more in unusual_jobs.
+SELECT json_group_array(id),
+       json_group_array(CASE WHEN state = 'waiting' AND attempt = 0 AND unmet IS NULL
+                                  AND not_before_ms IS NULL AND backoff_until_ms IS NULL
+                                  AND failures = 0 AND ooms = 0 AND floor_mib IS NULL
+                                  AND mps_faults = 0
+                             THEN need << 32 | terms END),
+       json_group_array(priority),
+       json_group_array("group")
 FROM jobs INDEXED BY jobs_unfinished
-WHERE ended_at_ms IS NULL
-ORDER BY id;
+WHERE ended_at_ms IS NULL AND id BETWEEN ? AND ?;
 
 -- name: unusual_jobs
-SELECT id, state, priority, need, terms, "group", not_before_ms, backoff_until_ms, attempt,
-       failures, unmet, ooms, floor_mib, mps_faults
-FROM jobs INDEXED BY jobs_unfinished
-WHERE ended_at_ms IS NULL
-  AND NOT (state = 'waiting' AND attempt = 0 AND unmet IS NULL AND not_before_ms IS NULL
-           AND backoff_until_ms IS NULL AND failures = 0 AND ooms = 0 AND floor_mib IS NULL
-           AND mps_faults = 0)
-ORDER BY id;
+-- All that planning has to know of these jobs, whose ids are a JSON list.
+SELECT j.id, j.need, j.terms, j.priority, j."group", j.state, j.not_before_ms, j.backoff_until_ms,
+       j.attempt, j.failures, j.unmet, j.ooms, j.floor_mib, j.mps_faults
+FROM json_each(?) AS asked
+CROSS JOIN jobs AS j ON j.id = asked.value;
 
 -- name: active_attempt
 SELECT job_id, number, gpus, placed_at_ms, started_at_ms, pid, place, stop_cause, stop_at_ms,
@@ -206,8 +211,19 @@ FROM jobs AS j WHERE j.id BETWEEN ? AND ?;
 SELECT body FROM environments WHERE id = ?;
 
 -- name: count_ended
-SELECT state, count(*) FROM jobs INDEXED BY jobs_ended WHERE ended_at_ms IS NOT NULL
-GROUP BY state;
+-- Most jobs succeed. To count all and to sort the others by state takes a third of the time that it
+-- takes to sort all of them.
+WITH others (state, jobs) AS (
+    SELECT state, count(*) FROM jobs INDEXED BY jobs_ended
+    WHERE ended_at_ms IS NOT NULL AND state <> 'succeeded'
+    GROUP BY state
+), succeeded (jobs) AS (
+    SELECT (SELECT count(*) FROM jobs INDEXED BY jobs_ended WHERE ended_at_ms IS NOT NULL)
+           - (SELECT coalesce(sum(jobs), 0) FROM others)
+)
+SELECT state, jobs FROM others
+UNION ALL
+SELECT 'succeeded', jobs FROM succeeded WHERE jobs > 0;
 
 -- name: run_times
 -- How long the latest attempts of a kind ran that ended well.

@@ -1,0 +1,119 @@
+"""Reading the jobs that are not final: there may be a million, and GPUs wait until it is done.
+
+Usual jobs, which wait and to which nothing has ever happened, are read as crowds that are alike;
+the others one by one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from stoker.core.model import ACTIVE, Job, JobState, Need, Requirement, Terms
+from stoker.core.order import Crowd
+from stoker.store.named_sql import queries
+from stoker.store.rows import attempt_from, requirements_from
+
+_AT_A_TIME = 50_000  # jobs; the lists of more would only take memory
+_STATES = {state.value: state for state in JobState}
+_numbers = msgspec.json.Decoder(list[int])
+_numbers_or_none = msgspec.json.Decoder(list[int | None])
+_texts_or_none = msgspec.json.Decoder(list[str | None])
+
+_Part = tuple[str, str, str, str]
+"""Some jobs as JSON lists: ids, needs and terms (see `_Alike`), priorities, groups."""
+
+_Alike = tuple[int | None, int, str | None]
+"""The numbers of a need and of terms in one (None: see `_unusual`), a priority, and a group."""
+
+
+def unfinished(
+    connection: sqlite3.Connection,
+    needs: Mapping[int, Need],
+    terms: Mapping[int, Terms],
+    next_job_id: int,
+) -> tuple[list[Job], list[Crowd]]:
+    """The unusual jobs, and all others in crowds."""
+    alike: defaultdict[_Alike, list[int]] = defaultdict(list)
+    names: dict[str | None, str | None] = {}  # Jobs of a group share one string.
+    for part in _parts(connection, next_job_id):
+        kinds = zip(
+            _numbers_or_none.decode(part[1]),
+            _numbers.decode(part[2]),
+            _texts_or_none.decode(part[3]),
+            strict=True,
+        )
+        for job_id, kind in zip(_numbers.decode(part[0]), kinds, strict=True):
+            alike[kind].append(job_id)
+    crowds: list[Crowd] = []
+    unusual: list[int] = []
+    for (need_and_terms, priority, name), ids in alike.items():
+        if need_and_terms is None:
+            unusual += ids
+            continue
+        need, term = needs[need_and_terms >> 32], terms[need_and_terms & 0xFFFFFFFF]
+        crowds.append(Crowd(need, term, priority, names.setdefault(name, name), ids))
+    jobs = _unusual(connection, unusual, needs, terms, names) if unusual else ()
+    return list(jobs), crowds
+
+
+def _parts(connection: sqlite3.Connection, next_job_id: int) -> Iterator[_Part]:
+    """The rows of `unfinished_jobs`; while one is looked at, SQLite reads the next."""
+    sql = queries()
+    (first,) = connection.execute(sql["first_unfinished_id"]).fetchone()
+    if first is None:
+        return
+
+    def read(start: int) -> _Part:
+        span = (start, start + _AT_A_TIME - 1)
+        row: _Part = connection.execute(sql["unfinished_jobs"], span).fetchone()
+        return row
+
+    with ThreadPoolExecutor(1) as reader:
+        ahead = reader.submit(read, first)
+        for start in range(first + _AT_A_TIME, next_job_id, _AT_A_TIME):
+            part, ahead = ahead.result(), reader.submit(read, start)
+            yield part
+        yield ahead.result()
+
+
+def _unusual(
+    connection: sqlite3.Connection,
+    ids: list[int],
+    needs: Mapping[int, Need],
+    terms: Mapping[int, Terms],
+    names: dict[str | None, str | None],
+) -> Iterator[Job]:
+    sql, run = queries(), connection.execute
+    requires: dict[str | None, tuple[Requirement, ...] | None] = {None: None}
+    # They come in the order of their ids, so that whatever is built of them is as it was.
+    asked = msgspec.json.encode(sorted(ids)).decode()
+    for row in run(sql["unusual_jobs"], (asked,)):
+        job_id, need, term, priority, group, state, not_before_ms, backoff_until_ms = row[:8]
+        attempt, failures, unmet, ooms, floor_mib, mps_faults = row[8:]
+        if unmet not in requires:
+            requires[unmet] = requirements_from(unmet) or None
+        active = None
+        if state in ACTIVE:
+            active = attempt_from(run(sql["active_attempt"], (job_id, attempt)).fetchone())
+        yield Job(
+            job_id,
+            needs[need],
+            terms[term],
+            priority,
+            names.setdefault(group, group),
+            _STATES[state],
+            not_before_ms,
+            backoff_until_ms,
+            attempt,
+            failures,
+            requires[unmet],
+            active,
+            ooms,
+            floor_mib,
+            mps_faults,
+        )

@@ -1,0 +1,83 @@
+"""What is asked of all jobs at once is answered without making those that nobody has asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.core import events as ev
+from stoker.core.model import Job, Need, Terms
+from stoker.core.order import Crowd
+from stoker.core.state import State
+
+ATTACHED = Terms(attached=True)
+
+
+@pytest.fixture
+def state() -> State:
+    """Two crowds and two others; a hundred jobs wait, and one more is held."""
+    need, terms = Need(), Terms()
+    held = Job(51, need, terms, 0)
+    loaded = State.restored(
+        [held, Job(101, need, ATTACHED, 1, attempt=1)],
+        [],
+        [],
+        [],
+        [
+            Crowd(need, terms, 0, None, list(range(1, 51))),
+            Crowd(need, ATTACHED, 1, "few", list(range(52, 101))),
+        ],
+        now_ms=1_000,
+        next_job_id=102,
+        paused=False,
+        cpus=1,
+        at_cluster_most=1,
+    )
+    loaded.apply(ev.JobHeld(1_000, 51))
+    return loaded
+
+
+def test_jobs_are_in_the_order_of_their_ids(state: State) -> None:
+    assert list(state.jobs) == list(range(1, 102))
+    assert [job.id for job in state.jobs.values()] == list(range(1, 102))
+
+
+def test_the_jobs_of_terminals_are_found_in_crowds_too(state: State) -> None:
+    assert [job.id for job in state.jobs.attached()] == list(range(52, 102))
+    assert all(job.terms is ATTACHED for job in state.jobs.attached())
+
+
+def test_those_ahead_are_counted_whether_or_not_somebody_has_asked_for_them(state: State) -> None:
+    def ahead() -> list[int]:
+        return [state.jobs.ahead_of(state.jobs[job_id]) for job_id in (1, 50, 52, 100, 101)]
+
+    assert ahead() == [0, 49, 50, 98, 99], "the one that is held is in nobody's way"
+    for job in state.jobs.values():
+        assert job.id
+    assert ahead() == [0, 49, 50, 98, 99]
+
+
+def test_only_those_that_were_asked_for_are_kept_as_themselves(state: State) -> None:
+    assert [job.id for job in state.jobs.seen()] == [51, 101]
+    assert state.jobs[60].priority == 1
+    assert [job.id for job in state.jobs.seen()] == [51, 60, 101]
+
+
+def test_a_group_is_known_by_the_crowd_that_is_of_it(state: State) -> None:
+    assert list(state.groups) == ["few"]
+
+
+def test_a_job_can_not_be_there_twice() -> None:
+    crowd = Crowd(Need(), Terms(), 0, None, [1, 2])
+    with pytest.raises(AssertionError, match="twice"):
+        State.restored(
+            [Job(2, Need(), Terms())],
+            [],
+            [],
+            [],
+            [crowd],
+            now_ms=0,
+            next_job_id=3,
+            paused=False,
+            cpus=1,
+            at_cluster_most=1,
+        )
