@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from stoker.api.messages import JobOwn
 from stoker.core import events as ev
 from stoker.core.check import check
 from stoker.core.model import (
@@ -42,6 +43,13 @@ TERMS = (
     Terms(retries=1, executor="slurm"),
 )
 GROUPS = (None, "sweep", "Größe, \U0001f525")
+OWN = (
+    JobOwn(),
+    JobOwn(argv=("train", "--lr", '"0.1"'), name="one of many"),
+    JobOwn(shell="echo 'Größe' \\\n| cat", point="p:1", params={"lr": 0.1, "text": "\u2028"}),
+    JobOwn(out="/tmp/its own", params={}),
+    JobOwn(argv=("true",), err="/dev/null", point="p:2"),
+)
 
 
 @dataclass
@@ -103,6 +111,26 @@ class History:
         )
         if a % 2:
             state.apply(ev.SubmissionTaken(state.now_ms, f"token {job_id}", (job_id,)))
+
+    def _submit_many(self, a: int, b: int) -> None:
+        state = self.state
+        count = 2 + a % 3
+        ids = range(state.next_job_id, state.next_job_id + count)
+        assert not self.used_ids.intersection(ids), f"ids of {ids} were given before"
+        self.used_ids.update(ids)
+        state.apply(
+            ev.JobsSubmitted(
+                state.now_ms,
+                ids[0],
+                NEEDS[a % len(NEEDS)],
+                TERMS[b % len(TERMS)],
+                GROUPS[b % len(GROUPS)],
+                [(a + b * place) % 5 - 2 for place in range(count)],
+                Launch(("echo", str(a)), env={"A": str(b % 3)}),
+                [OWN[(a + b + place) % len(OWN)] for place in range(count)],
+                [f"kind {place % 2}" for place in range(count)],
+            )
+        )
 
     def _one(self, a: int, fits: Callable[[Job], bool]) -> Job | None:
         found = [job for job in self.state.jobs.values() if fits(job)]
@@ -251,10 +279,10 @@ class History:
     _OPERATIONS = (
         _submit, _submit, _submit, _plan, _plan, _start, _start, _end, _end, _time, _gpu, _gpu,
         _hold, _release, _edit, _cancel, _warned, _retry, _remove, _remove_all, _queue, _limit,
-        _count_cpus, _clock, _cluster, _cluster,
+        _count_cpus, _clock, _cluster, _cluster, _submit_many,
     )  # fmt: skip
 
 
 HISTORIES = st.lists(
-    st.tuples(st.integers(0, 25), st.integers(0, 99), st.integers(0, 99)), max_size=60
+    st.tuples(st.integers(0, 26), st.integers(0, 99), st.integers(0, 99)), max_size=60
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.random_history import HISTORIES, History
+from contract.random_history import HISTORIES, OWN, History
 from stoker.core import events as ev
 from stoker.core.check import check
 from stoker.core.model import Attempt, Exit, Launch, Need, Requirement, Terms
@@ -123,6 +124,35 @@ def test_ids_are_never_given_twice_even_after_all_jobs_were_removed(store: Store
         commit(store, state, ev.JobCancelled(NOW_MS, job_id))
     commit(store, state, ev.JobsRemoved(NOW_MS, (1, 2)))
     assert store.load(NOW_MS).next_job_id == 3
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [
+        Launch(("echo",), cwd="/tmp", env={"A": "1"}, user="me"),
+        Launch(
+            shell="true", env={"A": "1"}, extra_env={"B": "2"}, name="all", out="/tmp/out",
+            err="/tmp/err", gpu_arg=True, params={"a": 1}, point="all", cluster_options=("-p", "x"),
+        ),
+    ],
+)  # fmt: skip
+def test_jobs_that_come_together_are_kept_as_they_would_be_one_by_one(
+    store: Store, shared: Launch
+) -> None:
+    state = store.load(NOW_MS)
+    kinds = [f"kind {place % 2}" for place in range(len(OWN))]
+    launches = [shared.with_own(own, kind) for own, kind in zip(OWN, kinds, strict=True)]
+    for priority, launch in enumerate(launches):
+        commit(store, state, submitted(state, launch, group="a", priority=priority))
+    together = ev.JobsSubmitted(
+        NOW_MS, state.next_job_id, Need(), Terms(), "a", range(len(OWN)), shared, OWN, kinds
+    )
+    commit(store, state, together)
+    assert [store.launch(job_id) for job_id in together.ids] == launches
+    jobs = list(store.load(NOW_MS).jobs.values())
+    alone, alike = jobs[: len(OWN)], jobs[len(OWN) :]
+    assert [job.id for job in alike] == list(together.ids)
+    assert [replace(job, id=other.id) for job, other in zip(alone, alike, strict=True)] == alike
 
 
 def test_a_change_that_is_not_committed_is_not_there(store: Store) -> None:

@@ -25,6 +25,7 @@ from property.core_strategies import (
     terms,
     wanted,
 )
+from stoker.api.messages import JobOwn
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.check import check
@@ -39,6 +40,7 @@ from stoker.core.model import (
     Group,
     Job,
     JobState,
+    Launch,
     Need,
     Requirement,
     Terms,
@@ -175,6 +177,22 @@ class CoreMachine(RuleBasedStateMachine):
                 asked.held,
             )
         )
+
+    @rule(asked=wanted, some=st.lists(priorities, min_size=2, max_size=4))
+    def submit_many(self, asked: Wanted, some: list[int]) -> None:
+        submitted = ev.JobsSubmitted(
+            self.now,
+            self.state.next_job_id,
+            asked.need,
+            asked.terms,
+            asked.group,
+            some,
+            Launch(("true",)),
+            [JobOwn()] * len(some),
+            ["true"] * len(some),
+        )
+        self.known |= {job_id: Known({}, None) for job_id in submitted.ids}
+        self.happens(submitted)
 
     def _span(self, asked: Wanted) -> Requirement | None:
         """Some of the jobs, from one to another; in between there may be some that have ended."""

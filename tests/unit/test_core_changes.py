@@ -6,8 +6,19 @@ from typing import get_args
 
 import pytest
 
+from stoker.api.messages import JobOwn
 from stoker.core import events as ev
-from stoker.core.model import Cause, Exit, GpuReading, JobState, Need, Profile, Requirement, Terms
+from stoker.core.model import (
+    Cause,
+    Exit,
+    GpuReading,
+    JobState,
+    Launch,
+    Need,
+    Profile,
+    Requirement,
+    Terms,
+)
 from stoker.core.state import State
 from stoker.sim.fingerprint import of_state
 from stoker.store.memory import MemoryStore
@@ -38,6 +49,9 @@ def submitted(job_id: int, *, held: bool = False, after: int | None = None) -> e
     return ev.JobSubmitted(NOW, job_id, Need(), LIMITED, 0, "a", None, requires, held)
 
 
+TOGETHER = ev.JobsSubmitted(
+    NOW, 2, Need(), LIMITED, "b", (3, -1), Launch(("true",)), (JobOwn(), JobOwn()), ("", "")
+)
 GPU = ev.GpuAdded(NOW, "0", 1024)
 PLACED = (GPU, submitted(1), ev.AttemptPlaced(NOW, 1, 1, ("0",)))
 STARTED = (*PLACED, ev.AttemptStarted(NOW, 1, 1, 4711))
@@ -66,6 +80,7 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((), submitted(1)),
     ((), submitted(1, held=True)),
     ((submitted(1),), submitted(2, after=1)),
+    ((submitted(1),), TOGETHER),
     ((submitted(1),), ev.SubmissionTaken(NOW, "token", (1,))),
     ((submitted(1),), ev.JobHeld(NOW, 1)),
     ((submitted(1, held=True),), ev.JobReleased(NOW, 1)),

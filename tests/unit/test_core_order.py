@@ -57,6 +57,16 @@ def test_a_lower_priority_number_goes_first_whenever_it_was_submitted() -> None:
     assert line.in_order() == [2, 4, 1, 3]
 
 
+def test_jobs_that_come_together_stand_among_those_that_were_there() -> None:
+    line = Line()
+    line.add(1, priority=1)
+    line.add(2, priority=-1)
+    jobs = [Job(3 + place, Need(), Terms(), priority) for place, priority in enumerate((1, -2, 0))]
+    line.jobs |= {job.id: job for job in jobs}
+    line.ready.add_alike(jobs)
+    assert line.in_order() == [4, 2, 5, 1, 3]
+
+
 def test_jobs_of_different_needs_are_merged_into_one_order() -> None:
     line = Line()
     for job_id in range(1, 9):

@@ -5,7 +5,7 @@ Facts from outside name their attempt, so that a late one about an earlier attem
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from stoker.core.model import (
     JobState,
     Launch,
     Need,
+    Own,
     Profile,
     Requirement,
     Terms,
@@ -39,6 +40,30 @@ class JobSubmitted(NamedTuple):
     requires: tuple[Requirement, ...] = ()
     held: bool = False
     launch: Launch | None = None
+
+
+class JobsSubmitted(NamedTuple):
+    """A user asked for many jobs that wait for nothing but room, and that are alike.
+
+    Planning can tell them apart by their priorities alone. They are numbered from `first_id` on,
+    and of each there is one entry in `priorities`, `each` and `kinds`; these two and `launch`,
+    which is the same for all but for what `each` says, are carried through to the store.
+    """
+
+    at_ms: int
+    first_id: int
+    need: Need
+    terms: Terms
+    group: str | None
+    priorities: Sequence[int]
+    launch: Launch
+    each: Sequence[Own]
+    kinds: Sequence[str]
+
+    @property
+    def ids(self) -> range:
+        """Their numbers."""
+        return range(self.first_id, self.first_id + len(self.priorities))
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +423,7 @@ Fact = (
 
 Event = (
     JobSubmitted
+    | JobsSubmitted
     | SubmissionTaken
     | JobHeld
     | JobReleased

@@ -41,6 +41,10 @@ class Jobs(MutableMapping[int, Job]):
         assert len(everybody) == len(ids), "a job is there twice"
         self._kept = everybody
 
+    def add_all(self, jobs: Sequence[Job]) -> None:
+        """Take in new ones, in the order of their ids."""
+        self._kept.update({job.id: job for job in jobs})
+
     def __getitem__(self, job_id: int) -> Job:
         kept = self._kept[job_id]
         return kept if isinstance(kept, Job) else self._first_seen(job_id, kept)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from stoker.core.order import JobClass
@@ -220,6 +220,59 @@ class Launch(NamedTuple):
         shown = self._asdict()
         del shown["env"], shown["extra_env"]
         return f"Launch({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def with_own(self, own: Own, kind: str) -> Launch:
+        """The launch of one of many jobs that share this one."""
+        has_command = bool(own.argv) or own.shell is not None
+        return Launch(
+            own.argv if has_command else self.argv,
+            own.shell if has_command else self.shell,
+            self.cwd,
+            self.env,
+            self.extra_env,
+            self.name if own.name is None else own.name,
+            self.user,
+            self.out if own.out is None else own.out,
+            self.err if own.err is None else own.err,
+            self.gpu_arg,
+            self.requires,
+            kind,
+            self.params if own.params is None else own.params,
+            self.point if own.point is None else own.point,
+            self.cluster_options,
+        )
+
+
+class Own(Protocol):
+    """What one of many alike jobs has for itself; for the rest it is as they are."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Its command, or ..."""
+
+    @property
+    def shell(self) -> str | None:
+        """... that for the login shell; with one of them it has no other."""
+
+    @property
+    def name(self) -> str | None:
+        """None, as below: that of all."""
+
+    @property
+    def out(self) -> str | None:
+        """Where its output goes."""
+
+    @property
+    def err(self) -> str | None:
+        """Where its errors go."""
+
+    @property
+    def params(self) -> Mapping[str, object] | None:
+        """Of the point that it is."""
+
+    @property
+    def point(self) -> str | None:
+        """Names that point."""
 
 
 @dataclass(slots=True)

@@ -84,6 +84,20 @@ class ReadyQueue:
         if not cls.parked and (cls.in_line_as is None or order < cls.in_line_as):
             self._line_up(cls, order)
 
+    def add_alike(self, jobs: Sequence[Job]) -> None:
+        """Like `add`, for new jobs that differ in their orders alone."""
+        cls = self._class_with(jobs[0].need, jobs[0].terms, jobs[0].group, jobs[0].floor_mib)
+        heap = cls.heap
+        orders = [(job.priority, job.id) for job in jobs]
+        for job, order in zip(jobs, orders, strict=True):
+            job.in_class = cls
+            heappush(heap, order)
+        cls.count += len(jobs)
+        self.count += len(jobs)
+        first = min(orders)
+        if not cls.parked and (cls.in_line_as is None or first < cls.in_line_as):
+            self._line_up(cls, first)
+
     def add_crowds(self, crowds: Sequence[Crowd]) -> list[JobClass]:
         """Put very many in line at once, before any other; the class of each crowd."""
         assert not self._classes, "others stand in line already, and may have left marks behind"

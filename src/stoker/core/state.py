@@ -111,6 +111,7 @@ class Change:
     """What has changed since the last commit, as the store has to know it."""
 
     submitted: list[ev.JobSubmitted]
+    submitted_alike: list[ev.JobsSubmitted]
     submissions: list[ev.SubmissionTaken]
     edited: list[ev.JobEdited]
     touched: dict[int, None]
@@ -127,7 +128,7 @@ class Change:
 
     def __init__(self) -> None:
         """Nothing yet. There is one for each turn, so it is not left to `field`."""
-        self.submitted, self.submissions, self.edited = [], [], []
+        self.submitted, self.submitted_alike, self.submissions, self.edited = [], [], [], []
         self.touched, self.started = {}, {}
         self.placed, self.begun, self.retried = [], [], []
         self.ended, self.removed = [], []
@@ -137,6 +138,7 @@ class Change:
     def __bool__(self) -> bool:
         return bool(
             self.submitted
+            or self.submitted_alike
             or self.submissions
             or self.edited
             or self.touched
@@ -673,6 +675,20 @@ class State:
             self.group_of(group)
         self.ready.add(job)
 
+    def _jobs_submitted(self, e: ev.JobsSubmitted) -> None:
+        ids, need, terms, group = e.ids, e.need, e.terms, e.group
+        assert ids and ids[0] >= self.next_job_id, f"the job ids {ids} were given before"
+        self.next_job_id = ids[-1] + 1
+        jobs = [
+            Job(job_id, need, terms, priority, group)
+            for job_id, priority in zip(ids, e.priorities, strict=True)
+        ]
+        self.jobs.add_all(jobs)
+        self.change.submitted_alike.append(e)
+        if group is not None:
+            self.group_of(group)
+        self.ready.add_alike(jobs)
+
     def _submission_taken(self, e: ev.SubmissionTaken) -> None:
         self.change.submissions.append(e)
 
@@ -1001,6 +1017,7 @@ def judged(job: Job, stop: Stop | None, how: Exit | None) -> Outcome:
 
 _APPLY: dict[type[Any], Callable[[State, Any], None]] = {
     ev.JobSubmitted: State._job_submitted,
+    ev.JobsSubmitted: State._jobs_submitted,
     ev.SubmissionTaken: State._submission_taken,
     ev.JobRetried: State._job_retried,
     ev.JobHeld: State._job_held,

@@ -28,6 +28,12 @@ from stoker.core.model import (
 )
 from stoker.core.state import State
 from stoker.daemon import submission as sub
+from stoker.daemon.checks import (
+    check_command,
+    check_directory,
+    check_environment,
+    check_output,
+)
 from stoker.daemon.cluster import check_cluster_job
 from stoker.daemon.mps_terms import mps_terms
 from stoker.daemon.requirements import RequiredJobs
@@ -243,12 +249,12 @@ def edit(select: Select, changes: dict[str, Any], views: Views, store: SqliteSto
     except msgspec.ValidationError as error:
         raise UsageError(str(error), "see `stoker edit --help`") from None
     if "argv" in changes or "shell" in changes:
-        sub.check_command(asked.argv, asked.shell)
-    sub.check_environment(asked.env)
-    sub.check_output(asked.out, "--out")
-    sub.check_output(asked.err, "--err")
+        check_command(asked.argv, asked.shell)
+    check_environment(asked.env)
+    check_output(asked.out, "--out")
+    check_output(asked.err, "--err")
     if asked.cwd is not None:
-        sub.check_directory(asked.cwd)
+        check_directory(asked.cwd)
     for text in (asked.name, asked.group):
         if text is not None:
             label(text)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 from stoker.api.messages import JobOwn, JobRequest, Submit
@@ -14,6 +14,12 @@ from stoker.core.model import DEFAULT_MARGIN, Launch, Need, Requirement, Terms
 from stoker.core.plan import can_never_start
 from stoker.core.reasons import CanNeverStart, gib, plural
 from stoker.core.state import State
+from stoker.daemon.checks import (
+    check_command,
+    check_directory,
+    check_environment,
+    check_output,
+)
 from stoker.daemon.cluster import ClusterRules, check_cluster_job
 from stoker.daemon.mps_terms import mps_terms, refuse_mps_without_nvidia
 from stoker.daemon.requirements import RequiredJobs, required
@@ -22,12 +28,9 @@ from stoker.errors import NotFound, UsageError
 from stoker.executors.environment import MPS_MARKER
 from stoker.executors.mps_control import find_control
 from stoker.learn.kind import Kinds
-from stoker.quantities import label, quoted, signal_name
+from stoker.quantities import label, signal_name
 from stoker.store.views import Views
 
-# The kernel's limits for one word and (with room left for the environment) for all of them.
-MOST_WORD_BYTES = 128 * 1024 - 1
-MOST_COMMAND_BYTES = 1024 * 1024
 # Variables that say which attempt a process belongs to are never handed on to another job.
 _OF_AN_ATTEMPT = frozenset(
     {"STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID", MPS_MARKER}
@@ -40,7 +43,7 @@ _OF_A_CLIENT = _OF_AN_ATTEMPT | {
     "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
 }
 
-_NOTHING_OF_ITS_OWN = JobOwn()
+_NOTHING_OF_THEIR_OWN = (JobOwn(),)
 
 
 def submission(
@@ -67,9 +70,9 @@ def submission(
         cluster,
     )
     if request.each is None:
-        asked = [maker.draft(job) for job in request.jobs]
+        asked = [some for job in request.jobs for some in maker.drafts(job, _NOTHING_OF_THEIR_OWN)]
     else:
-        asked = maker.alike(request.jobs[0], request.each)
+        asked = maker.drafts(request.jobs[0], request.each)
     for text in dict.fromkeys(maker.warnings):
         warn(text)
 
@@ -79,28 +82,23 @@ def submission(
             if taken is not None:
                 return Decided([], taken)
         drafts = asked if request.seen is None else _untaken(asked, request.seen, state, views)
-        here = {id(d.need): d.need for d in drafts if not d.terms.executor}
+        here = {id(some.need): some.need for some in drafts if not some.terms.executor}
         needs = list(here.values())  # Alike jobs share one.
         events: list[ev.Event] = list(_declared_by_naming(state, needs))
         known = set(state.gpus) | {e.gpu for e in events if isinstance(e, ev.GpuAdded)}
         for need in needs:
             refuse_if_impossible(state, need, known)
-        first_id = state.next_job_id
-        if any(draft.terms.mps for draft in drafts):
+        if any(some.terms.mps for some in drafts):
             refuse_mps_without_nvidia(state)
-        others = RequiredJobs(state, views, range(first_id, first_id + len(drafts)))
-        for job_id, draft in enumerate(drafts, start=first_id):
-            requires = draft.launch.requires
-            if requires:
-                unmet, skip = _unmet(state, others, requires, job_id)
-                events.append(draft.event(state.now_ms, job_id, unmet))
-                events += skip
-            else:
-                events.append(draft.event(state.now_ms, job_id, ()))
-        ids = list(range(first_id, first_id + len(drafts)))
+        first_id = next_id = state.next_job_id
+        ids = range(first_id, first_id + sum(len(some.each) for some in drafts))
+        others = RequiredJobs(state, views, ids)
+        for some in drafts:
+            events += some.events(state, next_id, others)
+            next_id += len(some.each)
         if request.token is not None:
             events.append(ev.SubmissionTaken(state.now_ms, request.token, tuple(ids)))
-        return Decided(events, ids)
+        return Decided(events, list(ids))
 
     return wish
 
@@ -116,31 +114,81 @@ class Defaults:
 
 
 @dataclass(slots=True)
-class Draft:
-    """A job that is fine by itself; whether it fits the GPUs is for the state to say."""
+class Drafts:
+    """Alike jobs that are fine by themselves; whether they fit the GPUs is for the state to say.
+
+    What they share is kept once: there may be a hundred thousand of them.
+    """
 
     need: Need
     terms: Terms
     launch: Launch
-    priority: int
+    priority: int  # of those that have none of their own
     group: str | None
     not_before_ms: int | None
     held: bool
+    each: Sequence[JobOwn]
+    kinds: Sequence[str]
 
-    def event(self, at_ms: int, job_id: int, unmet: tuple[Requirement, ...]) -> ev.JobSubmitted:
-        """The fact that it was submitted."""
-        return ev.JobSubmitted(
-            at_ms,
-            job_id,
-            self.need,
-            self.terms,
-            self.priority,
-            self.group,
-            self.not_before_ms,
-            unmet,
-            self.held,
-            self.launch,
-        )
+    def events(self, state: State, first_id: int, others: RequiredJobs) -> list[ev.Event]:
+        """The facts that they were submitted, and numbered from `first_id` on."""
+        usual, at_ms = self.priority, state.now_ms
+        priorities = [usual if own.priority is None else own.priority for own in self.each]
+        requires = self.launch.requires
+        if len(self.each) > 1 and not (requires or self.held or self.not_before_ms is not None):
+            return [
+                ev.JobsSubmitted(
+                    at_ms,
+                    first_id,
+                    self.need,
+                    self.terms,
+                    self.group,
+                    priorities,
+                    self.launch,
+                    self.each,
+                    self.kinds,
+                )
+            ]
+        events: list[ev.Event] = []
+        own_of_each = zip(priorities, self.each, self.kinds, strict=True)
+        for job_id, (priority, own, kind) in enumerate(own_of_each, start=first_id):
+            unmet: tuple[Requirement, ...] = ()
+            skip: list[ev.Event] = []
+            if requires:
+                unmet, skip = _unmet(state, others, requires, job_id)
+            events.append(
+                ev.JobSubmitted(
+                    at_ms,
+                    job_id,
+                    self.need,
+                    self.terms,
+                    priority,
+                    self.group,
+                    self.not_before_ms,
+                    unmet,
+                    self.held,
+                    self.launch.with_own(own, kind),
+                )
+            )
+            events += skip
+        return events
+
+    def without(self, left_out: Callable[[str], bool]) -> Drafts:
+        """Those whose points are not to be left out."""
+        usual = self.launch.point
+        points = [usual if own.point is None else own.point for own in self.each]
+        kept = [place for place, point in enumerate(points) if point is None or not left_out(point)]
+        if len(kept) == len(points):
+            return self
+        each, kinds = self.each, self.kinds
+        return replace(self, each=[each[p] for p in kept], kinds=[kinds[p] for p in kept])
+
+    @property
+    def points(self) -> list[str]:
+        """The points that they are."""
+        usual = self.launch.point
+        points = [usual if own.point is None else own.point for own in self.each]
+        return [point for point in points if point is not None]
 
 
 @dataclass(slots=True)
@@ -164,11 +212,7 @@ class _Maker:
     def __post_init__(self) -> None:
         check_environment(self.env)
 
-    def draft(self, job: JobRequest) -> Draft:
-        """The job, checked by itself."""
-        return self.alike(job, (_NOTHING_OF_ITS_OWN,))[0]
-
-    def alike(self, job: JobRequest, each: Sequence[JobOwn]) -> list[Draft]:
+    def drafts(self, job: JobRequest, each: Sequence[JobOwn]) -> list[Drafts]:
         """Jobs like this one but for what each has for itself; all of them checked."""
         if job.env:
             check_environment(job.env)
@@ -182,53 +226,63 @@ class _Maker:
         requires: tuple[Requirement, ...] = ()
         if job.after or job.after_any:
             requires = (*required(job.after, True), *required(job.after_any, False))
-        name, group, kind = self._label(job.name), self._label(job.group), self._label(job.kind)
-        usual_argv, options = tuple(job.argv), tuple(job.slurm)
-        kind_of = self._kinds.of
-        # What the words of a command say of its need is the same for those of one kind.
-        need_and_terms: dict[str, tuple[Need, Terms]] = {}
+        launch = Launch(
+            tuple(job.argv),
+            job.shell,
+            cwd,
+            self.env,
+            job.env,
+            self._label(job.name),
+            self.user,
+            job.out,
+            job.err,
+            job.gpu_arg,
+            requires,
+            params=job.params,
+            point=job.point,
+            cluster_options=tuple(job.slurm),
+        )
+        group = self._label(job.group)
+        kinds = self._kinds_of(job, each)
+        # What the words of a command say of its need is the same for those of one kind, and mostly
+        # for all: only where memory counts do kinds differ in that.
+        by_kind = {kind: self._need_and_terms(job, terms, kind) for kind in dict.fromkeys(kinds)}
         drafts = []
-        usual_kind = ""
+        start = 0
+        runs = [(next(iter(by_kind.values())), len(each))]
+        if len(set(by_kind.values())) > 1:
+            found = groupby(by_kind[kind] for kind in kinds)
+            runs = [(needed, sum(1 for _ in some)) for needed, some in found]
+        for (need, its_terms), count in runs:
+            some = slice(start, start + count)
+            drafts.append(
+                Drafts(need, its_terms, launch, job.priority, group, job.not_before_ms, job.hold,
+                       each[some], kinds[some])
+            )  # fmt: skip
+            start += count
+        return drafts
+
+    def _kinds_of(self, job: JobRequest, each: Sequence[JobOwn]) -> list[str]:
+        """The kind of each, whose command and files are looked at on the way."""
+        given, kind_of = self._label(job.kind), self._kinds.of
+        usual = ""
+        kinds = []
         for own in each:
             argv, shell = own.argv, own.shell
             if argv or shell is not None:
                 check_command(argv, shell)
-                its_kind = kind_of(argv, shell) if kind is None else kind
+                kinds.append(kind_of(argv, shell) if given is None else given)
             else:
-                argv, shell = usual_argv, job.shell
-                if not usual_kind:
-                    check_command(argv, shell)
-                    usual_kind = kind_of(argv, shell) if kind is None else kind
-                its_kind = usual_kind
-            found = need_and_terms.get(its_kind)
-            if found is None:
-                found = need_and_terms[its_kind] = self._need_and_terms(job, terms, its_kind)
-            need, its_terms = found
+                if not usual:
+                    check_command(job.argv, job.shell)
+                    usual = kind_of(job.argv, job.shell) if given is None else given
+                kinds.append(usual)
+            if own.name is not None:
+                label(own.name)
             if own.out is not None or own.err is not None:
                 check_output(own.out, "--out")
                 check_output(own.err, "--err")
-            launch = Launch(
-                argv,
-                shell,
-                cwd,
-                self.env,
-                job.env,
-                name if own.name is None else label(own.name),
-                self.user,
-                job.out if own.out is None else own.out,
-                job.err if own.err is None else own.err,
-                job.gpu_arg,
-                requires,
-                its_kind,
-                job.params if own.params is None else own.params,
-                job.point if own.point is None else own.point,
-                options,
-            )
-            priority = job.priority if own.priority is None else own.priority
-            drafts.append(
-                Draft(need, its_terms, launch, priority, group, job.not_before_ms, job.hold)
-            )
-        return drafts
+        return kinds
 
     def _need_and_terms(self, job: JobRequest, terms: Terms, kind: str) -> tuple[Need, Terms]:
         need = self._need_of(job, kind, bool(terms.executor))
@@ -297,54 +351,7 @@ class _Maker:
         return known
 
 
-# ---------------------------------------------------------------------- what is checked
-
-
-def check_command(argv: Sequence[str], shell: str | None) -> None:
-    """Refuse what no process could be made of."""
-    words = argv if shell is None else [shell]
-    if bool(argv) == (shell is not None) or not words[0].strip():
-        raise UsageError("no command was given", "put it after --, e.g. -- python train.py")
-    text = "".join(words)
-    # A character has at most four bytes, so most commands need no closer look.
-    if len(text) > MOST_WORD_BYTES // 4:
-        sizes = [len(word.encode()) for word in words]
-        if max(sizes) > MOST_WORD_BYTES or sum(sizes) > MOST_COMMAND_BYTES:
-            raise UsageError(
-                "the command is too long for the system to run",
-                "put it into a script and queue that",
-            )
-    if "\0" in text:
-        raise UsageError("the command has a NUL character in it", "leave it out")
-
-
-def check_environment(env: Mapping[str, str]) -> None:
-    """Refuse names and values that no environment can hold."""
-    for name, value in env.items():
-        if not name or "=" in name or "\0" in name or "\0" in value:
-            raise UsageError(f"{quoted(name)} can't be an environment variable", "leave it out")
-
-
-def check_directory(path: str) -> None:
-    """Refuse a working directory that is not there."""
-    if not os.path.isabs(path) or "\0" in path:
-        raise UsageError(f"{quoted(path)} is not an absolute path", "name the whole path")
-    if not os.path.isdir(path):
-        raise UsageError(f"there is no directory {quoted(path)}", "create it, or choose another")
-
-
-def check_output(path: str | None, option: str) -> None:
-    """Refuse an output file that could not be made."""
-    if path is None:
-        return
-    if not os.path.isabs(path) or "\0" in path:
-        raise UsageError(f"{option} {quoted(path)} is not an absolute path", "name the whole path")
-    if os.path.isdir(path):
-        raise UsageError(f"{option} {quoted(path)} is a directory", "name a file")
-    if not os.path.isdir(os.path.dirname(path)):
-        raise UsageError(
-            f"{option}: there is no directory {quoted(os.path.dirname(path))}", "create it first"
-        )
+# ---------------------------------------------------------------------- needs and terms
 
 
 def need_of(job: JobRequest, kind: str, defaults: Defaults, elsewhere: bool = False) -> Need:
@@ -441,25 +448,29 @@ def _unmet(
 
 
 def _untaken(
-    drafts: Sequence[Draft], seen: Mapping[str, int], state: State, views: Views
-) -> list[Draft]:
+    drafts: Sequence[Drafts], seen: Mapping[str, int], state: State, views: Views
+) -> list[Drafts]:
     """The drafts whose points have got no job since they were looked at; each point once.
 
     A point that somebody queues in this very turn is in no record yet.
     """
-    points = [draft.launch.point for draft in drafts if draft.launch.point is not None]
+    points = [point for some in drafts for point in some.points]
     latest = {point: job_id for point, (job_id, _) in views.at_points(points).items()}
-    this_turn = {e.launch.point for e in state.change.submitted if e.launch is not None}
-    found = []
-    for draft in drafts:
-        point = draft.launch.point
-        if point is not None:
-            job_id = latest.get(point)
-            if point in this_turn or job_id != seen.get(point) or job_id in state.jobs:
-                continue
-            this_turn.add(point)
-        found.append(draft)
-    return found
+    change = state.change
+    this_turn = {e.launch.point for e in change.submitted if e.launch is not None}
+    for many in change.submitted_alike:
+        this_turn.add(many.launch.point)
+        this_turn.update(own.point for own in many.each)
+
+    def is_taken(point: str) -> bool:
+        job_id = latest.get(point)
+        if point in this_turn or job_id != seen.get(point) or job_id in state.jobs:
+            return True
+        this_turn.add(point)
+        return False
+
+    untaken = [some.without(is_taken) for some in drafts]
+    return [some for some in untaken if some.each]
 
 
 def _declared_by_naming(state: State, needs: list[Need]) -> list[ev.GpuAdded]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from stoker.core.state import Change
@@ -125,6 +126,7 @@ def _add(watcher: _Watcher, change: Change) -> None:
     """Name the jobs that a change is about, as far as there is room."""
     for some in (
         [event.job_id for event in change.submitted[: MOST_NAMED + 1]],
+        chain.from_iterable(many.ids for many in change.submitted_alike),
         change.touched,
         [ended.job.id for ended in change.ended[: MOST_NAMED + 1]],
         change.removed,

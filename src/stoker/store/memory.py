@@ -43,9 +43,13 @@ class MemoryStore:
 
     def commit(self, state: State, change: Change) -> None:
         """See ports.Store."""
-        for event in change.submitted:
-            self.launches[event.job_id] = event.launch or Launch()
-            job = state.jobs.get(event.job_id)
+        launches = {event.job_id: event.launch or Launch() for event in change.submitted}
+        for many in change.submitted_alike:
+            for job_id, own, kind in zip(many.ids, many.each, many.kinds, strict=True):
+                launches[job_id] = many.launch.with_own(own, kind)
+        self.launches |= launches
+        for job_id in launches:
+            job = state.jobs.get(job_id)
             if job is not None:
                 self.jobs[job.id] = copied(job)
         for edit in change.edited:

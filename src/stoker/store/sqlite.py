@@ -10,14 +10,15 @@ import hashlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from stoker.core.events import JobSubmitted
+from stoker.core.events import JobsSubmitted, JobSubmitted
 from stoker.core.model import (
     Group,
     Job,
@@ -29,6 +30,7 @@ from stoker.core.model import (
 from stoker.core.state import Change, State
 from stoker.ports import StoreFailed
 from stoker.store.database import open_database
+from stoker.store.launches import launch_bodies, launch_body
 from stoker.store.loading import unfinished
 from stoker.store.named_sql import queries
 from stoker.store.rows import (
@@ -219,12 +221,14 @@ class SqliteStore:
         sql = self._sql
         if change.submitted:
             self._add_jobs(cursor, change.submitted)
+        for many in change.submitted_alike:
+            self._add_alike_jobs(cursor, many)
         for taken in change.submissions:
             ids = json.dumps(taken.job_ids)
             cursor.execute(sql["add_submission"], (taken.token, taken.at_ms, ids))
         for edit in change.edited:
             if edit.launch is not None:
-                body = _launch_body(edit.launch)
+                body = launch_body(edit.launch)
                 row = (edit.launch.name, body, edit.launch.kind, edit.job_id)
                 cursor.execute(sql["edit_job"], row)
         self._write_jobs(cursor, state, change)
@@ -320,7 +324,7 @@ class SqliteStore:
                 number_of_terms,
                 user,
                 at_ms,
-                _launch_body(launch),
+                launch_body(launch),
                 environment,
                 kind,
             ]
@@ -352,13 +356,43 @@ class SqliteStore:
             rows.append(row)
         self._insert_jobs(cursor, shape, rows)
 
+    def _add_alike_jobs(self, cursor: sqlite3.Cursor, many: JobsSubmitted) -> None:
+        """Write new jobs that share all but a few columns, column by column."""
+        launch, each = many.launch, many.each
+        columns: dict[str, Iterable[Any]] = {}
+        if many.group is not None:
+            columns['"group"'] = repeat(many.group)
+        names = [launch.name if own.name is None else own.name for own in each]
+        if any(name is not None for name in names):
+            columns["name"] = names
+        params = [launch.params if own.params is None else own.params for own in each]
+        if any(params):
+            columns["params"] = [_json(some).decode() if some else None for some in params]
+        points = [launch.point if own.point is None else own.point for own in each]
+        if any(point is not None for point in points):
+            columns["point"] = points
+        rows = zip(
+            many.ids,
+            repeat("waiting"),
+            many.priorities,
+            repeat(self._need_id(cursor, many.need)),
+            repeat(self._terms_id(cursor, many.terms)),
+            repeat(launch.user),
+            repeat(many.at_ms),
+            launch_bodies(launch, each),
+            repeat(self._environment_id(cursor, launch.env)),
+            many.kinds,
+            *columns.values(),
+            strict=False,  # What repeats has no end.
+        )
+        self._insert_jobs(cursor, list(columns), rows)
+
     def _insert_jobs(
-        self, cursor: sqlite3.Cursor, columns: list[str], rows: list[list[Any]]
+        self, cursor: sqlite3.Cursor, columns: list[str], rows: Iterable[Sequence[Any]]
     ) -> None:
-        if rows:
-            more = "".join(f", {name}" for name in columns)
-            query = self._sql["add_job"].format(columns=more, values=", ?" * len(columns))
-            cursor.executemany(query, rows)
+        more = "".join(f", {name}" for name in columns)
+        query = self._sql["add_job"].format(columns=more, values=", ?" * len(columns))
+        cursor.executemany(query, rows)
 
     def _said_row(self, cursor: sqlite3.Cursor, job: Job) -> tuple[Any, ...]:
         return (
@@ -411,24 +445,3 @@ def _params(body: str | None) -> dict[str, Any]:
 
 def _sorted_json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def _launch_body(launch: Launch) -> str:
-    """What has no column of its own, and is not as it usually is."""
-    argv, shell, cwd, _, extra_env, _, _, out, err, gpu_arg, _, _, _, _, options = launch
-    fields: dict[str, Any] = {"cwd": cwd}
-    if argv:
-        fields["argv"] = argv
-    if shell is not None:
-        fields["shell"] = shell
-    if extra_env:
-        fields["extra_env"] = extra_env
-    if out is not None:
-        fields["out"] = out
-    if err is not None:
-        fields["err"] = err
-    if gpu_arg:
-        fields["gpu_arg"] = True
-    if options:
-        fields["cluster_options"] = options
-    return _json(fields).decode()
