@@ -12,7 +12,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple
-from itertools import repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,10 @@ from stoker.store.views import need_from
 _NO_LAUNCH = Launch()
 _LAUNCHES_KEPT = 64  # Jobs that start one after the other are often alike.
 _LAUNCHES_AHEAD = 50
+_USUAL_COLUMNS = 10  # that every new job has: see add_jobs
+# In one statement: to open the table and its indexes takes longer than to write a row. More of them
+# gain no more.
+_ROWS_AT_ONCE = 250
 _json = msgspec.json.encode
 # Rows are made with `_value_`, which is `value` without the call that this is in an Enum.
 
@@ -390,9 +394,20 @@ class SqliteStore:
     def _insert_jobs(
         self, cursor: sqlite3.Cursor, columns: list[str], rows: Iterable[Sequence[Any]]
     ) -> None:
+        """Write rows that have the usual columns and these, in as few statements as is good."""
+        width = _USUAL_COLUMNS + len(columns)
         more = "".join(f", {name}" for name in columns)
-        query = self._sql["add_job"].format(columns=more, values=", ?" * len(columns))
-        cursor.executemany(query, rows)
+        row = f"({', '.join('?' * width)})"
+        one, many = (
+            self._sql["add_jobs"].format(columns=more, rows=", ".join([row] * count))
+            for count in (1, _ROWS_AT_ONCE)
+        )
+        rows = iter(rows)
+        while some := list(islice(rows, _ROWS_AT_ONCE)):
+            if len(some) == _ROWS_AT_ONCE:
+                cursor.execute(many, list(chain.from_iterable(some)))
+            else:
+                cursor.executemany(one, some)
 
     def _said_row(self, cursor: sqlite3.Cursor, job: Job) -> tuple[Any, ...]:
         return (

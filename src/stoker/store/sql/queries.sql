@@ -115,12 +115,12 @@ SELECT name, paused, max_running FROM groups;
 INSERT INTO groups (name, paused, max_running) VALUES (?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, max_running = excluded.max_running;
 
--- name: add_job
+-- name: add_jobs
 -- {columns} are those of "group", name, not_before_ms, unmet, requires, params and point in which
--- there is something, each after a comma, and {values} as many of ", ?".
+-- there is something, each after a comma, and {rows} one or more of "(?, ?, ...)".
 INSERT INTO jobs (id, state, priority, need, terms, user, submitted_at_ms, launch, environment,
                   kind{columns})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?{values});
+VALUES {rows};
 
 -- name: move_job
 -- Where a job stands that is not final. Only what changes by itself: no index hangs on it.
