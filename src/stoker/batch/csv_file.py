@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stoker.errors import UsageError
 from stoker.quantities import quoted
@@ -13,8 +14,7 @@ from stoker.quantities import quoted
 _LONGEST_CELL = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """The cells of one row."""
 
     line: int
@@ -40,7 +40,7 @@ def read_rows(text: str, source: str) -> list[Row]:
     line = 1
     try:
         for cells in reader:
-            if any(cell.strip() for cell in cells):
+            if "".join(cells).strip():
                 rows.append(Row(line, cells))
             line = reader.line_num + 1
     except csv.Error as error:
@@ -66,6 +66,8 @@ class Table:
 
     def cells(self, row: Row) -> dict[str, str]:
         """A row's cells by the name of their column; those that are missing are empty."""
+        if len(row.cells) == len(self.names):
+            return dict(zip(self.names, row.cells, strict=True))
         extra = [cell for cell in row.cells[len(self.names) :] if cell.strip()]
         if extra:
             raise UsageError(

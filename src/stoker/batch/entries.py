@@ -6,8 +6,9 @@ what they mean on the command line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stoker.errors import UsageError
 
@@ -17,14 +18,13 @@ Value = str | list[str] | dict[str, str]
 _ALIASES = {"jobname": "name", "outfile": "out"}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One job of a file."""
+class Entry(NamedTuple):
+    """One job of a file. A tuple, since a file may have a hundred thousand."""
 
     line: int  # where it begins, counted from 1
     command: str | list[str]  # for the shell, or words to be run as they are
-    values: dict[str, Value] = field(default_factory=dict)  # by the key of an option of `add`
-    params: dict[str, str] = field(default_factory=dict)  # what else it says, kept with the job
+    values: Mapping[str, Value] = {}  # by the key of an option of `add`
+    params: Mapping[str, str] = {}  # what else it says, kept with the job
     numbered: bool = False  # the command gets `--id=N`, a number that no other run has had
 
 

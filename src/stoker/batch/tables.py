@@ -104,14 +104,18 @@ class _Columns:
     def entry(self, row: Row) -> Entry:
         cells = self._table.cells(row)
         values: dict[str, Value] = {
-            key: cells[name].strip() for name, key in self._options.items() if cells[name].strip()
+            key: cell for name, key in self._options.items() if (cell := cells[name].strip())
         }
         params = {name: cells[name] for name in self._params if cells[name]}
         if self._training:
             lowered = {name.lower(): cell for name, cell in cells.items()}
             entry = training_entry(row.line, lowered, self._world.interpreter, self._world.is_file)
             return Entry(
-                row.line, entry.command, entry.values | values, entry.params | params, True
+                row.line,
+                entry.command,
+                {**entry.values, **values},
+                {**entry.params, **params},
+                True,
             )
         if self._template is not None:
             return Entry(row.line, self._template.filled(cells), values, params)

@@ -268,8 +268,8 @@ def submit(client: Client, request: dict[str, Any], **more: Any) -> int:
 def settle_requirements(client: Client, job: dict[str, Any]) -> None:
     """Ranges and `last` mean what they mean now; a job depends on other jobs by number."""
     for key in ("after", "after_any"):
-        required = job.get(key, [])
-        if not all(one.isdigit() for one in required):
+        required = job.get(key)
+        if required and not all(one.isdigit() for one in required):
             found = client.call("list", select={"ids": required}, all=True)["jobs"]
             job[key] = [str(one["id"]) for one in found]
 

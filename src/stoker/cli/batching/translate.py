@@ -89,9 +89,12 @@ class Translator:
         complaints.raise_any()
         by_name: dict[str, list[int]] = {}
         for place, job in enumerate(jobs):
-            if job.fields.get("name") is not None:
-                by_name.setdefault(job.fields["name"], []).append(place)
+            name = job.fields.get("name")
+            if name is not None:
+                by_name.setdefault(name, []).append(place)
         for job, waits_for in zip(jobs, names, strict=True):
+            if not (waits_for["after"] or waits_for["after_any"]):
+                continue
             try:
                 job.after = _places(waits_for["after"], by_name)
                 job.after_any = _places(waits_for["after_any"], by_name)
@@ -106,7 +109,10 @@ class Translator:
         """The request, and the names of other entries that it waits for."""
         # Most rows of a long file say the same but for their commands.
         said = tuple(entry.values.items())
-        asked = self._asked.get(said) if _is_plain(said) else None
+        try:
+            asked = self._asked.get(said)
+        except TypeError:  # A list is among them, say.
+            asked = None
         if asked is None:
             asked = self._understood(entry)
             if _is_plain(said) and len(self._asked) < _REMEMBERED:
