@@ -71,7 +71,7 @@ def sweep(connection: Connection, wish: SweepWish) -> QueuedSweep:
         raise UsageError(f"rerun: {quoted(str(wish.rerun))} is not known", "failed or all")
     plan = _plan(wish)
     queued = sweep_queueing.queue(connection, plan, wish.rerun, wish.max_running)
-    return QueuedSweep(plan.name, queued.ids, len(plan.points), queued.done, queued.unfinished)
+    return QueuedSweep(plan.name, queued.ids, len(plan.jobs), queued.done, queued.unfinished)
 
 
 def points(wish: SweepWish) -> list[dict[str, Any]]:

@@ -140,6 +140,17 @@ class Template:
         """What makes this command another one than any other."""
         return ["shell" if len(self.words) == 1 else "argv", self.style, *self.words]
 
+    @property
+    def may_refuse(self) -> bool:
+        """Whether there may be a point that it can't be filled in for."""
+        holes = [part for word in self._parts for part in word if isinstance(part, _Hole)]
+        return len(self.words) == 1 or any(hole.form for hole in holes)
+
+    @property
+    def has_fixed_program(self) -> bool:
+        """Whether the first of its words is the same for all points."""
+        return all(isinstance(part, str) for part in self._parts[0])
+
     def filled(self, point: Point, point_name: str) -> dict[str, Any]:
         """The fields of a job request that are the point's command."""
         return self._fill(point, point_name)

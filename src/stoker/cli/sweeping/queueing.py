@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-from stoker.api.client import Client
+from stoker.api.ahead import Ahead
+from stoker.api.client import Client, line_of
 from stoker.api.jsonline import dumps
 from stoker.cli.jobspec import (
     command_fields,
@@ -32,7 +33,7 @@ from stoker.sweep.values import Point, parameter_name
 if TYPE_CHECKING:
     from stoker.cli.options import Args
 
-_IN_A_MESSAGE = 20_000
+_IN_A_MESSAGE = 10_000
 _SHOWN_IN_A_DRY_RUN = 10
 
 
@@ -70,9 +71,38 @@ class Plan:
     name: str
     request: dict[str, Any]  # a submission without its jobs
     shared: dict[str, Any]  # a job as far as all of them are alike
-    points: list[str]  # the identity of each point ...
-    jobs: list[dict[str, Any]]  # ... and what its job has for itself
+    jobs: Jobs  # what the job of each point has for itself
     asked_for: int | None  # samples, if so many were asked for
+
+
+class Jobs(Sequence[dict[str, Any]]):
+    """What the job of each point has for itself, made when it is first asked for."""
+
+    def __init__(self, points: Sequence[Point], job_at: Callable[[Point], dict[str, Any]]) -> None:
+        self._points = points
+        self._job_at = job_at
+        self._made: list[dict[str, Any]] = []
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    @overload
+    def __getitem__(self, place: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, place: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        known = len(self._made)
+        last = (
+            place.indices(len(self))[1] if isinstance(place, slice) else range(len(self))[place] + 1
+        )
+        if last > known:
+            self._made += map(self._job_at, self._points[known:last])
+        return self._made[place]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self[:])
 
 
 @dataclass(slots=True)
@@ -83,6 +113,11 @@ class Queued:
     done: int = 0  # points that have succeeded before
     unfinished: int = 0  # points whose job is queued or running already
     passed_over: int = 0  # points that --rerun failed leaves out
+
+    def took(self, ids: list[int], asked: int) -> None:
+        """So many were asked for, and these are the jobs of those that nobody else had queued."""
+        self.ids += ids
+        self.unfinished += asked - len(ids)
 
 
 # ---------------------------------------------------------------------- what is to be queued
@@ -124,12 +159,14 @@ def plan(wish: Wish) -> Plan:
     name = wish.name or identity.sweep_name(template.key, cwd, space.names)
     points = chosen(space, wish.choosing)
     shared = {**request.pop("jobs")[0], "group": name}
-    names, jobs = _jobs(wish, points, template, shared.get("cwd"))
-    _require_programs(jobs, request, shared)
+    jobs = Jobs(points, _maker(wish, len(points), template, shared.get("cwd")))
+    if wish.files or template.may_refuse:
+        jobs[:]  # One bad point is found before the first one is queued.
+    _require_programs(jobs[:1] if template.has_fixed_program else jobs, request, shared)
     wanted = wish.choosing.samples
     if wanted is not None and space.repeat is not None:
         wanted *= space.repeat.count
-    return Plan(name, request, shared, names, jobs, wanted)
+    return Plan(name, request, shared, jobs, wanted)
 
 
 def _axes(args: Args, file: sweepfile.SweepFile | None) -> tuple[Axis, ...]:
@@ -168,22 +205,23 @@ def _request(args: Args) -> dict[str, Any]:
     return request
 
 
-def _jobs(
-    wish: Wish, points: Sequence[Point], template: Template, cwd: str | None
-) -> tuple[list[str], list[dict[str, Any]]]:
+def _maker(
+    wish: Wish, count: int, template: Template, cwd: str | None
+) -> Callable[[Point], dict[str, Any]]:
+    """What makes of a point the fields that its job has for itself."""
     space = wish.space
     here: str = wish.request["cwd"]
     files = {key: Text(text, space.names) for key, text in wish.files.items()}
     for key, text in files.items():
-        if text.is_fixed and len(points) > 1:
+        if text.is_fixed and count > 1:
             raise UsageError(
-                f"--{key}: all {len(points)} points would write to one file",
+                f"--{key}: all {count} points would write to one file",
                 f"put a parameter or {{point}} in it, e.g. --{key} 'run-{{point}}.txt'",
             )
     name_of = identity.namer(template.key, here)
     varied = space.varied or space.names
-    names, jobs = [], []
-    for point in points:
+
+    def job_at(point: Point) -> dict[str, Any]:
         point_name = name_of(point)
         short = identity.short(point_name)
         job = template.filled(point, short)
@@ -196,9 +234,9 @@ def _jobs(
                 paths["cwd"] = cwd
             settle_paths(paths, here)
             job |= {key: paths[key] for key in files}
-        names.append(point_name)
-        jobs.append(job)
-    return names, jobs
+        return job
+
+    return job_at
 
 
 def _job_name(point: Point, varied: Sequence[str]) -> str:
@@ -220,31 +258,57 @@ def _require_programs(
 
 
 def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None) -> Queued:
-    """Queue the points that have no job yet, or are to have another."""
-    found: dict[str, dict[str, Any]] = {}
-    for part in _parts(plan.points):
-        found |= client.call("points", points=part)["points"]
-    queued = Queued()
-    jobs = [
-        job
-        for point, job in zip(plan.points, plan.jobs, strict=True)
-        if _is_wanted(found.get(point, {}).get("state"), rerun, queued)
-    ]
-    if jobs:
-        settle_requirements(client, plan.shared)
+    """Queue the points that have no job yet, or are to have another.
+
+    While the daemon takes in one part of them, the next one is made.
+    """
     if max_running is not None:
         # Before the first job is queued, so that there are never more.
         client.call("limit_group", group=plan.name, max_running=max_running)
-    for some in _parts(jobs):
-        # A submission that is cut off is repeated with the same token, and taken once. Points that
-        # somebody else has queued since they were looked at are left out.
-        token = os.urandom(16).hex()
-        seen = {job["point"]: found[job["point"]]["id"] for job in some if job["point"] in found}
-        order = {**plan.request, "jobs": [plan.shared], "each": some, "seen": seen}
-        ids = client.call("submit", **order, token=token)["ids"]
-        queued.ids += ids
-        queued.unfinished += len(some) - len(ids)
+    queued = Queued()
+    ahead = Ahead(client)
+    parts = _parts(plan.jobs)
+    part = next(parts)
+    ahead.give("points", points=[job["point"] for job in part])
+    found: dict[str, dict[str, Any]] = ahead.answer()["points"]
+    under_way = settled = 0
+    while part:
+        jobs = [job for job in part if _is_wanted(_state_at(job["point"], found), rerun, queued)]
+        if jobs and not settled:
+            settle_requirements(client, plan.shared)
+            settled = 1
+        order = line_of("submit", _submission(plan, jobs, found))
+        part = next(parts, [])
+        question = line_of("points", {"points": [job["point"] for job in part]})
+        if under_way:
+            queued.took(ahead.answer()["ids"], under_way)
+        if part:
+            ahead.give_line(question)  # Answered at once, and so before the submission is.
+        if jobs:
+            ahead.give_line(order)
+        if part:
+            found = ahead.answer()["points"]
+        under_way = len(jobs)
+    if under_way:
+        queued.took(ahead.answer()["ids"], under_way)
     return queued
+
+
+def _state_at(point: str, found: dict[str, dict[str, Any]]) -> str | None:
+    known = found.get(point)
+    return None if known is None else known["state"]
+
+
+def _submission(
+    plan: Plan, jobs: list[dict[str, Any]], found: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """An order that is known by its token should it be cut off and given again.
+
+    Points that somebody else has queued since they were looked at are left out.
+    """
+    seen = {job["point"]: found[job["point"]]["id"] for job in jobs if job["point"] in found}
+    token = os.urandom(16).hex()
+    return {**plan.request, "jobs": [plan.shared], "each": jobs, "seen": seen, "token": token}
 
 
 def _is_wanted(state: str | None, rerun: str | None, queued: Queued) -> bool:
@@ -261,7 +325,7 @@ def _is_wanted(state: str | None, rerun: str | None, queued: Queued) -> bool:
     return True
 
 
-def _parts(items: list[Any]) -> Iterator[list[Any]]:
+def _parts(items: Jobs) -> Iterator[list[dict[str, Any]]]:
     for start in range(0, len(items), _IN_A_MESSAGE):
         yield items[start : start + _IN_A_MESSAGE]
 
@@ -278,8 +342,8 @@ def _command(job: dict[str, Any]) -> str:
 
 
 def _warn_of_few(plan: Plan) -> None:
-    if plan.asked_for is not None and len(plan.points) < plan.asked_for:
-        say(f"stoker: there are only {_counted(len(plan.points))}, not {plan.asked_for}")
+    if plan.asked_for is not None and len(plan.jobs) < plan.asked_for:
+        say(f"stoker: there are only {_counted(len(plan.jobs))}, not {plan.asked_for}")
 
 
 def _show_plan(plan: Plan, as_json: bool) -> None:
@@ -287,10 +351,10 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
     _warn_of_few(plan)
     if as_json:
         points = [{"params": job["params"], "command": _command(job)} for job in first]
-        answer = {"schema": 1, "sweep": plan.name, "count": len(plan.points), "points": points}
+        answer = {"schema": 1, "sweep": plan.name, "count": len(plan.jobs), "points": points}
         out(dumps(answer) + "\n")
         return
-    out(f"{_counted(len(plan.points))}\n")
+    out(f"{_counted(len(plan.jobs))}\n")
     for job in first:
         out(f"{_command(job)}\n")
     more = len(plan.jobs) - len(first)
@@ -304,7 +368,7 @@ def _tell(plan: Plan, queued: Queued, as_json: bool) -> None:
         answer = {
             "schema": 1,
             "sweep": plan.name,
-            "count": len(plan.points),
+            "count": len(plan.jobs),
             "ids": queued.ids,
             "succeeded_before": queued.done,
             "unfinished": queued.unfinished,
@@ -318,5 +382,5 @@ def _tell(plan: Plan, queued: Queued, as_json: bool) -> None:
         parts.append(f"{queued.unfinished} queued or running already")
     if queued.passed_over:
         parts.append(f"{queued.passed_over} not tried yet")
-    say(f"{_counted(len(plan.points))}: {', '.join(parts)}; see `stoker sweep show {plan.name}`")
+    say(f"{_counted(len(plan.jobs))}: {', '.join(parts)}; see `stoker sweep show {plan.name}`")
     out(f"{plan.name}\n")
