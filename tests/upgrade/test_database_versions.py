@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import zlib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,23 @@ def test_a_database_of_an_older_schema_is_upgraded_with_its_rows_intact(tmp_path
     row = Views(store.connection).rows([3])[0]
     assert (row["state"], row["exit_code"], row["name"]) == ("failed", 9, "old")
     assert store.finished == {"failed": 1}
+    store.close()
+
+
+def test_points_of_an_older_schema_are_found_again(tmp_path: Path) -> None:
+    path = tmp_path / "stoker.db"
+    database_of_schema_1(path)
+    points = {3: "sweep:0123456789abcdef", 4: "", 7: "Größe \\ \"'/:\u2028"}
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        for number, step in enumerate(schema_steps()[1:10], start=2):
+            old.executescript(f"BEGIN; {step} PRAGMA user_version = {number}; COMMIT;")
+        for job_id, point in points.items():
+            old.execute("UPDATE jobs SET point = ? WHERE id = ?", (point, job_id))
+    store = SqliteStore(path)
+    found = Views(store.connection).at_points([*points.values(), "another"])
+    assert {point: job_id for point, (job_id, _) in found.items()} == {
+        point: job_id for job_id, point in points.items()
+    }
     store.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from pathlib import Path
+from zlib import crc32
 
 from stoker.errors import Failed
 from stoker.store.named_sql import schema_steps
@@ -19,6 +20,11 @@ def _as_it_is(value: None) -> None:
 
 
 sqlite3.register_adapter(type(None), _as_it_is)
+
+
+def point_hash(point: str) -> int:
+    """The number by which a point is looked for; it is in the database, so it stays as it is."""
+    return crc32(point.encode())
 
 
 def open_database(path: Path) -> sqlite3.Connection:
@@ -86,6 +92,7 @@ def _upgrade(connection: sqlite3.Connection, version: int) -> None:
     steps = schema_steps()
     if version == len(steps):
         return
+    connection.create_function("point_hash", 1, point_hash, deterministic=True)
     for number, script in enumerate(steps[version:], start=version + 1):
         # The step and its number come true together, so a crash in between repeats it whole.
         connection.executescript(

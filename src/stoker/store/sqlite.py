@@ -29,7 +29,7 @@ from stoker.core.model import (
 )
 from stoker.core.state import Change, State
 from stoker.ports import StoreFailed
-from stoker.store.database import open_database
+from stoker.store.database import open_database, point_hash
 from stoker.store.launches import launch_bodies, launch_body
 from stoker.store.loading import unfinished
 from stoker.store.named_sql import queries
@@ -352,8 +352,8 @@ class SqliteStore:
                 columns.append("params")
                 row.append(_json(params).decode())
             if point is not None:
-                columns.append("point")
-                row.append(point)
+                columns += ["point", "point_hash"]
+                row += [point, point_hash(point)]
             if columns != shape:
                 self._insert_jobs(cursor, shape, rows)
                 shape, rows = columns, []
@@ -375,6 +375,7 @@ class SqliteStore:
         points = [launch.point if own.point is None else own.point for own in each]
         if any(point is not None for point in points):
             columns["point"] = points
+            columns["point_hash"] = [None if p is None else point_hash(p) for p in points]
         rows = zip(
             many.ids,
             repeat("waiting"),

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from stoker.core.model import Cause, Exit, JobState, Need, Outcome, Terms
+from stoker.store.database import point_hash
 from stoker.store.named_sql import queries
 
 _MOST_PARAMETERS = 500
@@ -121,7 +122,7 @@ class Views:
 
     def at_points(self, points: Sequence[str]) -> dict[str, tuple[int, str]]:
         """The id and state of the latest job at each of these points."""
-        asked = (msgspec.json.encode(points).decode(),)
+        asked = (msgspec.json.encode({point: point_hash(point) for point in points}).decode(),)
         rows = self._connection.execute(self._sql["jobs_at_points"], asked)
         return {point: (job_id, state) for point, job_id, state in rows}
 

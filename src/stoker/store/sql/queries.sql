@@ -116,8 +116,8 @@ INSERT INTO groups (name, paused, max_running) VALUES (?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, max_running = excluded.max_running;
 
 -- name: add_jobs
--- {columns} are those of "group", name, not_before_ms, unmet, requires, params and point in which
--- there is something, each after a comma, and {rows} one or more of "(?, ?, ...)".
+-- {columns} are those of "group", name, not_before_ms, unmet, requires, params, point and point_hash
+-- in which there is something, each after a comma, and {rows} one or more of "(?, ?, ...)".
 INSERT INTO jobs (id, state, priority, need, terms, user, submitted_at_ms, launch, environment,
                   kind{columns})
 VALUES {rows};
@@ -296,11 +296,10 @@ SELECT job_id, attempts FROM removals LIMIT ?;
 DELETE FROM removals WHERE job_id = ?;
 
 -- name: jobs_at_points
--- The latest job of each of these points, which are a JSON list.
+-- The latest job of each of these points, which are a JSON object with the hash of each.
 SELECT j.point, max(j.id), j.state
 FROM json_each(?) AS asked
-CROSS JOIN jobs AS j
-  ON substr(j.point, -10, 8) = substr(asked.value, -10, 8) AND j.point = asked.value
+CROSS JOIN jobs AS j INDEXED BY jobs_point ON j.point_hash = asked.value AND j.point = asked.key
 GROUP BY j.point;
 
 -- name: browse_ids
