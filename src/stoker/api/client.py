@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ANSWER_TIMEOUT_S = 120.0
 
-_MANY = 5_000  # jobs in one submission
+_MANY = 2_000  # jobs in one submission
 
 # These only ask, so that they may be asked again if the daemon goes away before it has answered.
 _MOST_REPEATS = 5
@@ -43,10 +43,10 @@ def line_of(op: str, fields: dict[str, Any]) -> bytes:
     message = {**fields, "op": op}
     if len(fields.get("each") or ()) > _MANY:
         # To import this takes as long as the plain way takes for so many jobs.
-        import msgspec
+        from stoker.api.longline import dumped
 
         try:
-            return msgspec.json.encode(message) + b"\n"
+            return dumped(message) + b"\n"
         except (TypeError, ValueError):
             pass  # The plain way knows how to complain.
     return dumps(message).encode() + b"\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from stoker.cli.jobspec import JOB_OPTIONS
 from stoker.cli.options import JSON, Option, Positional, Verb
 from stoker.errors import UsageError
@@ -35,6 +37,8 @@ def feed(args: Args) -> int:
     from stoker.cli.jobspec import settle_requirements, submission
     from stoker.cli.terminal import say
 
+    # Lines stay until their jobs are over, and hardly any of it is garbage to be looked for.
+    gc.set_threshold(100_000, 50, 50)
     source = Source(args["file"])
     if args["resume"] and args["group"] is None and source.path is None:
         raise UsageError(

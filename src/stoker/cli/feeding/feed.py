@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 MOST_UNDER_WAY = 200_000  # lines are left in the input while so many are not over
-_MOST_IN_A_MESSAGE = 2000
+_MOST_IN_A_MESSAGE = 5000
 _FIRST_IN_A_MESSAGE = 50  # and then twice as many each time: the first jobs start at once
 _MOST_BYTES_IN_A_MESSAGE = 4_000_000
 # While many jobs are under way, what happens within so long is heard together: to be woken for each
@@ -305,10 +305,10 @@ class Feed:
             line = self._ready.popleft()
             lines.append(line)
             size += len(line.text)
-        run = self._points.run
+        run, own = self._points.run, self._own
         each = [
-            self._own(line)
-            | {
+            {
+                **own(line),
                 "shell": line.text,
                 "point": line.point,
                 "params": {"feed": run, "line": line.number},
