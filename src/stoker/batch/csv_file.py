@@ -66,8 +66,12 @@ class Table:
 
     def cells(self, row: Row) -> dict[str, str]:
         """A row's cells by the name of their column; those that are missing are empty."""
+        return dict(zip(self.names, self.in_columns(row), strict=True))
+
+    def in_columns(self, row: Row) -> list[str]:
+        """The same, as a list in the order of the columns."""
         if len(row.cells) == len(self.names):
-            return dict(zip(self.names, row.cells, strict=True))
+            return row.cells
         extra = [cell for cell in row.cells[len(self.names) :] if cell.strip()]
         if extra:
             raise UsageError(
@@ -75,7 +79,7 @@ class Table:
                 "put a cell with commas in quotes",
             )
         padded = row.cells + [""] * (len(self.names) - len(row.cells))
-        return dict(zip(self.names, padded, strict=False))
+        return padded[: len(self.names)]
 
 
 def read_table(text: str, source: str, header: int | None) -> Table:

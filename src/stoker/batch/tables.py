@@ -69,29 +69,29 @@ class _Columns:
         self._template = template
         self._training = training
         self._world = world
-        self._command = ""
-        self._options: dict[str, str] = {}  # by the column's name, the option's key
-        self._params: list[str] = []
-        for name in table.names:
-            self._take(name)
-        if not self._command and template is None and not training:
+        self._command: int | None = None  # its column
+        self._options: list[tuple[int, str]] = []  # columns with the keys of their options
+        self._params: list[tuple[int, str]] = []  # the others, with their names
+        for column, name in enumerate(table.names):
+            self._take(column, name)
+        if self._command is None and template is None and not training:
             raise UsageError(
                 "there is no column `command`",
                 "name one so, use --template 'python train.py --lr {lr}', "
                 "or --header None if the file has no header",
             )
 
-    def _take(self, name: str) -> None:
+    def _take(self, column: int, name: str) -> None:
         key = option_key(name)
         used = self._template is not None and name in self._template.columns
         if self._training and name.lower() in COLUMNS:
             return
         if key == "command" and self._template is None and not self._training:
-            self._command = name
+            self._command = column
         elif key in self._world.options and not (used and key in _FILES):
-            self._options[name] = key
+            self._options.append((column, key))
         elif used:
-            self._params.append(name)
+            self._params.append((column, name))
         else:
             near = get_close_matches(key, list(self._world.options), 1, 0.8)
             if near and not self._template:
@@ -99,27 +99,24 @@ class _Columns:
                     f"the column {quoted(name)} is no option of `stoker add`",
                     f"did you mean {near[0].replace('_', '-')}?",
                 )
-            self._params.append(name)
+            self._params.append((column, name))
 
     def entry(self, row: Row) -> Entry:
-        cells = self._table.cells(row)
+        cells = self._table.in_columns(row)
         values: dict[str, Value] = {
-            key: cell for name, key in self._options.items() if (cell := cells[name].strip())
+            key: cell for column, key in self._options if (cell := cells[column].strip())
         }
-        params = {name: cells[name] for name in self._params if cells[name]}
-        if self._training:
-            lowered = {name.lower(): cell for name, cell in cells.items()}
-            entry = training_entry(row.line, lowered, self._world.interpreter, self._world.is_file)
-            return Entry(
-                row.line,
-                entry.command,
-                {**entry.values, **values},
-                {**entry.params, **params},
-                True,
-            )
+        params = {name: cells[column] for column, name in self._params if cells[column]}
+        if self._command is not None:
+            command = cells[self._command]
+            if not command.strip():
+                raise UsageError("the command is empty", "fill it in, or delete the row")
+            return Entry(row.line, command, values, params)
+        named = self._table.cells(row)
         if self._template is not None:
-            return Entry(row.line, self._template.filled(cells), values, params)
-        command = cells[self._command]
-        if not command.strip():
-            raise UsageError("the command is empty", "fill it in, or delete the row")
-        return Entry(row.line, command, values, params)
+            return Entry(row.line, self._template.filled(named), values, params)
+        lowered = {name.lower(): cell for name, cell in named.items()}
+        entry = training_entry(row.line, lowered, self._world.interpreter, self._world.is_file)
+        return Entry(
+            row.line, entry.command, {**entry.values, **values}, {**entry.params, **params}, True
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -37,8 +38,8 @@ class PlannedJob:
 
     entry: Entry
     fields: dict[str, Any]
-    after: list[int] = field(default_factory=list)
-    after_any: list[int] = field(default_factory=list)
+    after: Sequence[int] = ()
+    after_any: Sequence[int] = ()
     behind: range | None = None  # the batch before, all of which must have ended
 
     @property
