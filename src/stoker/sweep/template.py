@@ -134,6 +134,10 @@ class Template:
                         "${args} stands for several words", "make it a word of its own"
                     )
         self._fill = self._for_shell() if len(words) == 1 else self._by_words
+        plain = [_plain_word(parts, self._names) for parts in self._parts]
+        if len(words) > 1 and not self.appended and None not in plain:
+            self._plain_words = [word for word in plain if word is not None]
+            self._fill = self._by_plain_words
 
     @property
     def key(self) -> list[str]:
@@ -172,6 +176,11 @@ class Template:
         return words
 
     # --- several words ---
+
+    def _by_plain_words(self, point: Point, point_name: str) -> dict[str, Any]:
+        """The usual command: each word is itself, or the value of a parameter."""
+        words = [word if name is None else point[name].text for word, name in self._plain_words]
+        return {"argv": words}
 
     def _by_words(self, point: Point, point_name: str) -> dict[str, Any]:
         words: list[str] = []
@@ -229,6 +238,16 @@ class Template:
             return {"shell": " ".join(["".join(pieces), *map(shelltext.in_quotes, words)])}
 
         return fill
+
+
+def _plain_word(parts: Sequence[_Part], names: Sequence[str]) -> tuple[str, str | None] | None:
+    """A word that is a text, or (as its second) a parameter as it is; None for any other."""
+    match parts:
+        case [str(text)]:
+            return text, None
+        case [_Hole(name=name, form=form)] if not form and name in names:
+            return "", name
+    return None
 
 
 def _all_arguments(macro: str, point: Point) -> list[str]:

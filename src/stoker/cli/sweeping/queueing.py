@@ -33,7 +33,7 @@ from stoker.sweep.values import Point, parameter_name
 if TYPE_CHECKING:
     from stoker.cli.options import Args
 
-_IN_A_MESSAGE = 10_000
+_IN_A_MESSAGE = 5_000
 _SHOWN_IN_A_DRY_RUN = 10
 
 
@@ -240,7 +240,7 @@ def _maker(
 
 
 def _job_name(point: Point, varied: Sequence[str]) -> str:
-    text = escaped(",".join(f"{name}={point[name].text}" for name in varied))
+    text = escaped(",".join([f"{name}={point[name].text}" for name in varied]))
     return text if len(text) <= MAX_LABEL_CHARS else text[: MAX_LABEL_CHARS - 1] + "…"
 
 
