@@ -16,6 +16,7 @@ from stoker.core.commands import orders
 from stoker.core.learning import Habits, consequences, gpus_were_full
 from stoker.core.model import Job
 from stoker.core.plan import Scan
+from stoker.core.relief import NOBODY, planned
 from stoker.core.state import Change, State
 from stoker.errors import StokerError, Unavailable
 from stoker.ports import Clock, Executor, Inventory, Sighting, Store, StoreFailed
@@ -75,8 +76,10 @@ class Engine:
         # from while no engine ran, or from while the disk was full.
         self._shift_ms = reading.shifted_ms
         self.state = store.load(reading.now_ms)
-        active = [self.state.jobs[job_id] for job_id in self.state.active]
-        executor.adopt(active, reading.now_ms)
+        jobs = self.state.jobs
+        active = [jobs[job_id] for job_id in self.state.active]
+        standbys = [jobs[i] for i in self.state.relief.standbys if i in jobs]
+        executor.adopt(active, standbys, reading.now_ms)
 
     def turn(self, wishes: Sequence[Wish] = ()) -> list[Answer]:
         """One pass. Answers are true only because they are returned after the commit."""
@@ -159,6 +162,10 @@ class Engine:
             if failed and attempt.gpus and isinstance(fact, ev.AttemptExited):
                 fact = self._examined(fact, job)
             self._apply(fact)
+            if isinstance(fact, ev.AttemptExited) and fact.relieved_by is not None:
+                # It has what the other had.
+                relief_id, number = fact.relieved_by
+                self._apply(ev.AttemptPlaced(fact.at_ms, relief_id, number, attempt.gpus))
         return taken
 
     def _must_wait(self, fact: ev.Fact) -> bool:
@@ -223,8 +230,13 @@ class Engine:
         while skips := self.state.take_doomed():
             for event in skips:
                 self._apply(event)
-        if self.starts_nothing:
-            return
+        if not self.starts_nothing:
+            self._place()
+        relief = NOBODY if self.starts_nothing else planned(self.state)
+        if relief != self.state.relief:
+            self._apply(ev.ReliefPlanned(self.state.now_ms, relief))
+
+    def _place(self) -> None:
         for placement in Scan(self.state).starts():
             attempt = self.state.jobs[placement.job_id].attempt + 1
             self._apply(

@@ -42,11 +42,15 @@ class Executor(Protocol):
     """What runs attempts: processes on this machine, or a cluster.
 
     Commands are idempotent per (job, attempt). Facts are repeated by `observe` until `settled`
-    says that they are committed.
+    says that they are committed; those of an attempt that has relieved another only after that
+    was settled.
     """
 
-    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
-        """Take over what an earlier engine started; called once, before anything else."""
+    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
+        """Take over what an earlier engine started; called once, before anything else.
+
+        Any of the `standbys` may have relieved an active one.
+        """
 
     def carry_out(
         self, commands: Sequence[Command], launch_of: Callable[[int], Launch], now_ms: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -26,6 +26,7 @@ from waiting import eventually
 
 F = TypeVar("F", bound=ev.Fact)
 
+ENDS_WELL = "exits with code 0"
 EXITS_7 = "exits with code 7"
 KILLS_ITSELF = "is ended by signal 9"
 RUNS_ON = "runs until it is told to stop"
@@ -49,7 +50,7 @@ class Bench(Protocol):
     def until(self, kind: type[F], job_id: int) -> F:
         """The fact of that kind, once it is observed. Nothing is settled by that."""
 
-    def started_again(self, *active: Job) -> None:
+    def started_again(self, *active: Job, standbys: Sequence[Job] = ()) -> None:
         """A new executor in the place of one that died, which adopts what was active."""
 
 
@@ -78,6 +79,7 @@ def words_of(behaviour: str) -> tuple[str, ...]:
     """A command that behaves so."""
     loop = "while :; do sleep 0.05; done"
     return {
+        ENDS_WELL: ("true",),
         EXITS_7: ("sh", "-c", "exit 7"),
         KILLS_ITSELF: ("sh", "-c", "kill -9 $$"),
         RUNS_ON: ("sleep", "600"),
@@ -147,10 +149,10 @@ class LocalBench:
         except FileNotFoundError:
             return ""
 
-    def started_again(self, *active: Job) -> None:
+    def started_again(self, *active: Job, standbys: Sequence[Job] = ()) -> None:
         self.close()
         self.executor = self._make()
-        self.executor.adopt(active, self.now_ms)
+        self.executor.adopt(active, standbys, self.now_ms)
 
     def close(self) -> None:
         self.executor.close()
@@ -199,12 +201,12 @@ class SlurmBench:
         assert found is not None
         return found
 
-    def started_again(self, *active: Job) -> None:
+    def started_again(self, *active: Job, standbys: Sequence[Job] = ()) -> None:
         self.executor.close()
         self.executor = self._make()
         for job in active:
             job.terms = replace(job.terms, executor="slurm")
-        self.executor.adopt(active, self.now_ms)
+        self.executor.adopt(active, standbys, self.now_ms)
 
     def close(self) -> None:
         self.executor.close()
@@ -232,6 +234,7 @@ class SimBench:
         forever = Behaviour(NEVER_MS, Exit(code=0))
         self.world.behaviours[job_id] = (
             {
+                ENDS_WELL: Behaviour(50, Exit(code=0)),
                 EXITS_7: Behaviour(50, Exit(code=7)),
                 KILLS_ITSELF: Behaviour(50, Exit(signal=9)),
                 RUNS_ON: forever,
@@ -252,6 +255,6 @@ class SimBench:
             self.world.advance_to(self.clock.true_ms + 10)
         raise AssertionError(f"no {kind.__name__} of job {job_id}")
 
-    def started_again(self, *active: Job) -> None:
+    def started_again(self, *active: Job, standbys: Sequence[Job] = ()) -> None:
         self.executor = CrashingExecutor(self.world, Steps())
-        self.executor.adopt(active, self.clock.now_ms)
+        self.executor.adopt(active, standbys, self.clock.now_ms)

@@ -77,7 +77,7 @@ def _on_cluster(job_id: int, *then: ev.Event) -> list[ev.Event]:
     ]
 
 
-def _exited(job_id: int, **how: bool) -> ev.AttemptExited:
+def _exited(job_id: int, **how: Any) -> ev.AttemptExited:
     return ev.AttemptExited(NOW_MS, job_id, 1, Exit(code=1), **how)
 
 

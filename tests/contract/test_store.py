@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from contract.random_history import HISTORIES, OWN, History
 from stoker.core import events as ev
 from stoker.core.check import check
-from stoker.core.model import Attempt, Exit, Launch, Need, Requirement, Terms
+from stoker.core.model import Attempt, Exit, Launch, Need, Relief, Requirement, Terms
 from stoker.core.state import State
 from stoker.ports import Store, StoreFailed
 from stoker.sim.fingerprint import of_state
@@ -351,3 +351,15 @@ def test_what_sqlite_can_not_hold_is_refused_whole_and_leaves_no_open_transactio
     assert not store.connection.in_transaction
     assert seen(store.load(NOW_MS)) == before
     store.close()
+
+
+def test_who_may_have_taken_over_is_known_after_a_restart(store: Store) -> None:
+    state = store.load(NOW_MS)
+    for _ in range(3):
+        state.apply(submitted(state))
+    state.apply(ev.ReliefPlanned(state.now_ms, Relief((1,), (2, 3))))
+    store.commit(state, state.take_change())
+    assert store.load(NOW_MS).relief == Relief((), (2, 3))
+    state.apply(ev.ReliefPlanned(state.now_ms, Relief()))
+    store.commit(state, state.take_change())
+    assert store.load(NOW_MS).relief == Relief()

@@ -18,6 +18,11 @@ from stoker.sim.world import VirtualClock
 from stoker.store.memory import MemoryStore
 
 
+def _in_short(command: Command) -> str:
+    name = type(command).__name__
+    return name if isinstance(command, cmd.Relieve) else f"{name} {command.job_id}"
+
+
 class Diary:
     """In which order the ports were used."""
 
@@ -49,16 +54,18 @@ class ScriptedExecutor:
         self.facts: list[ev.Fact] = []
         self.ordered: list[Command] = []  # by the last turn
         self.adopted: list[int] = []
+        self.may_have_taken_over: list[int] = []
         self.wakeup_ms: int | None = None
 
-    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
+    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
         self.adopted = [job.id for job in active]
+        self.may_have_taken_over = [job.id for job in standbys]
 
     def carry_out(
         self, commands: Sequence[Command], launch_of: Callable[[int], Launch], now_ms: int
     ) -> None:
         self.ordered = list(commands)
-        self._diary.lines += [f"ordered {type(c).__name__} {c.job_id}" for c in commands]
+        self._diary.lines += [f"ordered {_in_short(command)}" for command in commands]
 
     def observe(self, now_ms: int) -> list[ev.Fact]:
         return list(self.facts)
@@ -472,3 +479,93 @@ def test_a_fact_never_carries_the_state_beyond_the_present() -> None:
 def test_the_engine_starts_with_the_time_that_it_reads() -> None:
     house = House()
     assert house.clock.read() == Reading(house.engine.state.now_ms)
+
+
+# ---------------------------------------------------------------------- taking over
+
+
+def crowded() -> House:
+    """Both GPUs are taken, and two more jobs wait."""
+    house = House()
+    for _ in range(4):
+        house.submit()
+    return house
+
+
+def relieved(house: House, job_id: int, by: int) -> None:
+    left = ev.AttemptExited(house.clock.now_ms, job_id, 1, Exit(code=0), relieved_by=(by, 1))
+    house.executor.facts.append(left)
+
+
+def test_who_is_to_take_over_is_committed_before_it_is_ordered() -> None:
+    house = crowded()
+    house.diary.lines.clear()
+    house.submit()
+    assert house.diary.lines == [
+        "committed",
+        "ordered Start 1",
+        "ordered Start 2",
+        "ordered Relieve",
+    ]
+    assert house.executor.ordered[-1] == cmd.Relieve(
+        ((1, 1), (2, 1)), ((3, 1, Terms().grace_ms), (4, 1, Terms().grace_ms))
+    )
+    assert house.store.load(0).relief.standbys == (3, 4)
+
+
+def test_an_order_that_could_not_be_committed_is_not_given() -> None:
+    house = crowded()
+    house.store.full = True
+    house.executor.ordered.clear()
+    house.engine.turn([submission()])
+    assert house.executor.ordered == []
+
+
+def test_the_end_of_one_and_the_start_of_the_other_in_its_place_are_one_commit() -> None:
+    house = crowded()
+    place = house.job(2).active
+    assert place is not None
+    relieved(house, 2, by=3)
+    house.diary.lines.clear()
+    house.engine.turn()
+    assert [line for line in house.diary.lines if line == "committed"] == ["committed"]
+    after = house.store.load(0)
+    attempt = after.jobs[3].active
+    assert attempt is not None and attempt.gpus == place.gpus
+    assert 2 not in after.jobs
+    assert after.relief.standbys == (4,)
+
+
+def test_a_taking_over_that_could_not_be_committed_is_told_and_taken_again() -> None:
+    house = crowded()
+    relieved(house, 1, by=3)
+    house.store.full = True
+    house.engine.turn()
+    assert house.job(3).state is JobState.WAITING and 1 in house.engine.state.jobs
+    house.store.full = False
+    house.engine.turn()
+    assert house.job(3).state is JobState.RUNNING and 1 not in house.engine.state.jobs
+
+
+def test_a_taking_over_that_is_told_once_more_changes_nothing() -> None:
+    house = crowded()
+    relieved(house, 1, by=3)
+    house.engine.turn()
+    relieved(house, 1, by=3)
+    house.engine.turn()
+    assert house.job(3).attempt == 1
+
+
+def test_while_a_daemon_drains_nobody_takes_over() -> None:
+    house = crowded()
+    house.engine.starts_nothing = True
+    house.engine.turn()
+    assert not any(isinstance(command, cmd.Relieve) for command in house.executor.ordered)
+    assert house.store.load(0).relief.standbys == ()
+
+
+def test_a_new_engine_asks_whether_those_who_stood_by_have_taken_over() -> None:
+    house = crowded()
+    house.restart()
+    assert house.executor.adopted == [1, 2]
+    assert house.executor.may_have_taken_over == [3, 4]

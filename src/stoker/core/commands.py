@@ -89,7 +89,18 @@ class Warn:
     signal: int
 
 
-Command = Start | StartAttached | HandOver | Terminate | Warn
+@quick_to_make
+class Relieve:
+    """When one of these attempts ends well, start the first of the jobs in its place at once.
+
+    It holds until the next orders are given, whether they repeat it or not.
+    """
+
+    attempts: tuple[tuple[int, int], ...]
+    standbys: tuple[tuple[int, int, int], ...]  # job, attempt and grace time of each
+
+
+Command = Start | StartAttached | HandOver | Terminate | Warn | Relieve
 
 
 def _mps(state: State, job: Job) -> Mps | None:
@@ -132,7 +143,22 @@ def orders(state: State) -> list[Command]:
         assert job.active is not None
         force = state.now_ms >= state.kill_ms(job)
         commands.append(Terminate(job_id, job.active.number, force, job.terms.executor))
+    if state.relief.attempts:
+        commands.append(_relieve(state))
     return commands
+
+
+def _relieve(state: State) -> Relieve:
+    jobs = state.jobs
+    return Relieve(
+        tuple([(job_id, jobs[job_id].attempt) for job_id in state.relief.attempts]),
+        tuple(
+            [
+                (job_id, jobs[job_id].attempt + 1, jobs[job_id].terms.grace_ms)
+                for job_id in state.relief.standbys
+            ]
+        ),
+    )
 
 
 def _hand_over(state: State, job: Job, attempt: int) -> HandOver:

@@ -19,6 +19,7 @@ from stoker.core.model import (
     Need,
     Own,
     Profile,
+    Relief,
     Requirement,
     Terms,
 )
@@ -159,6 +160,14 @@ class AttemptPlaced:
     growth_mib: int = 0  # kept free beside it
 
 
+@quick_to_make
+class ReliefPlanned:
+    """These attempts may be relieved by those jobs, until it is said anew."""
+
+    at_ms: int
+    relief: Relief
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptAccepted:
     """The cluster has taken it, and calls it `place`; it has not begun."""
@@ -202,6 +211,7 @@ class AttemptExited:
     out_of_memory: bool = False  # its output says that a GPU's memory was not enough
     mps_fault: bool = False  # the MPS server that it shared with others failed
     gpu_lost: bool = False  # a GPU of its own was lost under it
+    relieved_by: tuple[int, int] | None = None  # job and attempt that have started in its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,6 +443,7 @@ Event = (
     | JobSkipped
     | JobsRemoved
     | AttemptPlaced
+    | ReliefPlanned
     | AttemptAccepted
     | AttemptStarted
     | AttemptNotStarted

@@ -60,6 +60,11 @@ class Gates:
             found.append((requirement, gate))
         return found
 
+    def may_open(self, job_id: int, others: int) -> bool:
+        """True if a gate opens when a job has ended, and at most so many others have."""
+        shut = [self._gates[requirement] for requirement in self._kept_shut_by.get(job_id, ())]
+        return any(gate.behind and len(gate.missing) <= 1 + others for gate in shut)
+
     def retried(self, job_id: int) -> None:
         """A job that had ended runs again, and gates that are still shut wait for it once more."""
         for requirement, gate in self._gates.items():

@@ -488,6 +488,13 @@ class Gpu:
         return sum(WHOLE_SHARE_MILLI if r.whole else r.share_milli for r in self.held_by.values())
 
 
+class Relief(NamedTuple):
+    """Running jobs, and those that wait to take the place of whichever of them ends well."""
+
+    attempts: tuple[int, ...] = ()  # of these jobs
+    standbys: tuple[int, ...] = ()  # first things first
+
+
 @dataclass(slots=True)
 class Group:
     """A named set of jobs that can be paused or limited together."""

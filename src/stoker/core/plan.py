@@ -141,7 +141,7 @@ class Scan:
                     break
                 job = self.state.ready.head(cls)
                 assert job is not None
-                if self._group_blocks(job) is not None:
+                if self.group_blocks(job) is not None:
                     self.state.ready.park(cls, job.group)
                     continue
                 need = self.state.need_of(job)
@@ -150,7 +150,7 @@ class Scan:
                     continue
                 placement = self.place(job)
                 if placement is None:
-                    if not self._could_start(need):
+                    if not self.could_start(need):
                         self.state.ready.park(cls, None)
                         continue
                     # Where no GPU has room for anything, there is nothing to hold back.
@@ -169,7 +169,7 @@ class Scan:
         """GPUs that nobody else wants are not left idle until a scout has been measured."""
         for cls in lines.waiting_for_scouts:
             while (job := self.state.ready.head(cls)) is not None:
-                blocked = self._group_blocks(job) is not None
+                blocked = self.group_blocks(job) is not None
                 placement = None if blocked else self.place(job, empty_only=True)
                 if placement is None:
                     break
@@ -186,7 +186,7 @@ class Scan:
                 return
             job = ready.head(cls)
             assert job is not None
-            if self._group_blocks(job) is not None:
+            if self.group_blocks(job) is not None:
                 ready.park(cls, job.group)
                 continue
             yield Placement(job.id, ())
@@ -294,7 +294,7 @@ class Scan:
 
     # ------------------------------------------------------------------ holding back
 
-    def _could_start(self, need: Need) -> bool:
+    def could_start(self, need: Need) -> bool:
         """False if it can't start however long it waits: then nothing is kept for it."""
         if need.cpus > self.state.cpus:
             return False
@@ -442,7 +442,8 @@ class Scan:
 
     # ------------------------------------------------------------------ what is in the way
 
-    def _group_blocks(self, job: Job) -> why.Reason | None:
+    def group_blocks(self, job: Job) -> why.Reason | None:
+        """What its group has against a start."""
         if job.group is None:
             return None
         group = self.state.groups[job.group]
@@ -498,7 +499,7 @@ def reason_for(state: State, job: Job) -> why.Reason:
     if state.paused:
         return why.QueueIsPaused(None)
     scan = Scan(state)
-    blocked = scan._group_blocks(job)
+    blocked = scan.group_blocks(job)
     if blocked is not None:
         return blocked
     return _room_reason(scan, job)
@@ -508,7 +509,7 @@ def _handover_reason(state: State, job: Job) -> why.Reason:
     """Why a job that is a cluster's has not been handed over."""
     if state.paused:
         return why.QueueIsPaused(None)
-    blocked = Scan(state)._group_blocks(job)
+    blocked = Scan(state).group_blocks(job)
     if blocked is not None:
         return blocked
     if state.at_cluster >= state.at_cluster_most:
@@ -561,10 +562,10 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
                 break
             wanted = state.need_of(head)
             if (
-                scan._group_blocks(head) is None
+                scan.group_blocks(head) is None
                 and not (wanted.learns and state.scouts(wanted))
                 and scan.place(head) is None
-                and scan._could_start(wanted)
+                and scan.could_start(wanted)
             ):
                 scan._hold_back(head)
             lines.set_aside(cls)

@@ -43,6 +43,7 @@ from stoker.core.model import (
     Need,
     Outcome,
     Profile,
+    Relief,
     Requirement,
     Stop,
     Warning,
@@ -125,6 +126,7 @@ class Change:
     groups: set[str]
     profiles: set[str]  # learned or forgotten
     settings: bool  # paused, cpus, how many may be with a cluster
+    standbys: bool
 
     def __init__(self) -> None:
         """Nothing yet. There is one for each turn, so it is not left to `field`."""
@@ -133,7 +135,7 @@ class Change:
         self.placed, self.begun, self.retried = [], [], []
         self.ended, self.removed = [], []
         self.groups, self.profiles = set(), set()
-        self.gpus = self.settings = False
+        self.gpus = self.settings = self.standbys = False
 
     def __bool__(self) -> bool:
         return bool(
@@ -149,6 +151,7 @@ class Change:
             or self.groups
             or self.profiles
             or self.settings
+            or self.standbys
         )
 
 
@@ -164,6 +167,7 @@ class State:
         self.at_cluster = 0  # how many active jobs are a cluster's
         self.at_cluster_most = 1000
         self.held_count = 0
+        self.relief = Relief()
         self.jobs = Jobs()
         self.gpus: dict[str, Gpu] = {}
         self.groups: dict[str, Group] = {}
@@ -194,6 +198,7 @@ class State:
         paused: bool,
         cpus: int,
         at_cluster_most: int,
+        standbys: Iterable[int] = (),
     ) -> State:
         """The state as the store has it, with every index built anew.
 
@@ -202,6 +207,7 @@ class State:
         state = cls(now_ms)
         state.next_job_id, state.paused, state.cpus = next_job_id, paused, cpus
         state.at_cluster_most = at_cluster_most
+        state.relief = Relief(standbys=tuple(standbys))
         state.gpus = {g.id: g for g in sorted(gpus, key=lambda g: natural(g.shown_as))}
         state.groups = {g.name: g for g in groups}
         state.profiles = {p.kind: p for p in profiles}
@@ -235,6 +241,18 @@ class State:
         """True if that attempt is the one that is active: the fence against stale facts."""
         job = self.jobs.get(job_id)
         return job is not None and job.active is not None and job.active.number == attempt
+
+    def is_required(self, job_id: int) -> bool:
+        """True if others wait for this active job, or for the last of all that are active."""
+        if self.gates.may_open(job_id, len(self.active)):
+            return True
+        dependents = [self.jobs.get(i) for i in self._dependents.get(job_id, ())]
+        return any(
+            requirement.job_id == job_id and requirement.last_id is None
+            for dependent in dependents
+            if dependent is not None
+            for requirement in dependent.requires or ()
+        )
 
     def next_timer_ms(self) -> int | None:
         """When something may become due without any event."""
@@ -749,6 +767,11 @@ class State:
         self.to_start[job.id] = None
         self._set_attempt_timers(job)
 
+    def _relief_planned(self, e: ev.ReliefPlanned) -> None:
+        if e.relief.standbys != self.relief.standbys:
+            self.change.standbys = True
+        self.relief = e.relief
+
     def _attempt_accepted(self, e: ev.AttemptAccepted) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
         assert job.terms.executor, f"job {job.id} is not a cluster's"
@@ -1027,6 +1050,7 @@ _APPLY: dict[type[Any], Callable[[State, Any], None]] = {
     ev.JobSkipped: State._job_skipped,
     ev.JobsRemoved: State._jobs_removed,
     ev.AttemptPlaced: State._attempt_placed,
+    ev.ReliefPlanned: State._relief_planned,
     ev.AttemptAccepted: State._attempt_accepted,
     ev.AttemptStarted: State._attempt_started,
     ev.AttemptNotStarted: State._attempt_not_started,

@@ -91,6 +91,14 @@ class Past:
             return Gone(None, "the daemon was killed while it started it")
         return NeverStarted()
 
+    def relieved_by(self, key: Key) -> Key | None:
+        """The attempt whose place this one has taken."""
+        for entries in self._entries.values():
+            for relieved, by in entries.relieved.items():
+                if by == key:
+                    return relieved
+        return None
+
     def _process_of(self, key: Key) -> tuple[ProcessId | None, bool, bool]:
         """Its process, whether that was before the last boot, and whether it may have one."""
         for entries in self._entries.values():

@@ -33,6 +33,7 @@ class Entries:
     exits: dict[Key, tuple[Exit, int]] = field(default_factory=dict)  # how, and when
     intent: Key | None = None  # the last one, if no pid followed
     settled: bool = False
+    relieved: dict[Key, Key] = field(default_factory=dict)  # an attempt, and who took its place
 
     @property
     def this_boot(self) -> bool:
@@ -52,9 +53,10 @@ class LedgerWriter:
         self._rewrite_at = _REWRITE_AT_BYTES
         self._open(fresh=not path.exists())
 
-    def intend(self, key: Key) -> None:
-        """A process for this attempt is about to be made."""
-        self._append_after_owed(f"intent {key[0]} {key[1]}\n")
+    def intend(self, key: Key, relieves: Key | None = None) -> None:
+        """A process for this attempt is about to be made, maybe in the place of another."""
+        place = "" if relieves is None else f" for {relieves[0]} {relieves[1]}"
+        self._append_after_owed(f"intent {key[0]} {key[1]}{place}\n")
 
     def record(self, key: Key, process: ProcessId) -> None:
         """The process for this attempt has been made."""
@@ -187,6 +189,9 @@ def _take(entries: Entries, words: list[str]) -> None:
                 entries.keeper = ProcessId(int(pid), int(start_time))
         case ["intent", job_id, attempt]:
             entries.intent = (int(job_id), int(attempt))
+        case ["intent", job_id, attempt, "for", relieved_id, relieved_attempt]:
+            entries.intent = (int(job_id), int(attempt))
+            entries.relieved[int(relieved_id), int(relieved_attempt)] = entries.intent
         case ["pid", job_id, attempt, pid, start_time]:
             key = (int(job_id), int(attempt))
             entries.pids[key] = ProcessId(int(pid), int(start_time))
@@ -200,6 +205,8 @@ def _take(entries: Entries, words: list[str]) -> None:
             if entries.intent == key:
                 entries.intent = None
         case ["none"]:
+            if entries.intent in entries.relieved.values():
+                entries.relieved.popitem()
             entries.intent = None
         case ["settled"]:
             entries.settled = True

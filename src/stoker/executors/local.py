@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +18,7 @@ from typing import TypeVar
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Cause, Exit, Job, Launch
-from stoker.executors.adoption import Gone, Living, NeverStarted, Past
+from stoker.executors.adoption import Finding, Gone, Living, NeverStarted, Past
 from stoker.executors.attempt_dir import (
     attempt_dir_text,
     exit_of_status,
@@ -48,6 +48,7 @@ from stoker.executors.processes import (
     stat_of,
     ticks_since_boot,
 )
+from stoker.executors.relief import Reliefs
 from stoker.executors.running import Running
 from stoker.executors.spawn import CouldNotStart, Spawner
 
@@ -102,6 +103,8 @@ class LocalExecutor:
         self._begun: dict[Key, ev.AttemptStarted] = {}
         self._over_with: dict[Key, Ending] = {}
         self._warned: dict[Key, ev.WarningSent] = {}
+        self._reliefs = Reliefs()
+        self._launch_of: Callable[[int], Launch] | None = None
         self._now_ms = 0
 
     def fileno(self) -> int:
@@ -123,9 +126,11 @@ class LocalExecutor:
 
     # ------------------------------------------------------------------ taking over
 
-    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
+    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""
         self._now_ms = now_ms
+        for job in standbys:
+            self._adopt_standby(job)
         for job in active:
             attempt = job.active
             assert attempt is not None
@@ -134,6 +139,9 @@ class LocalExecutor:
             started = attempt.started_at_ms is not None
             at_ms = attempt.placed_at_ms
             match found:
+                case _ if self._reliefs.of(key) is not None:
+                    how, ended_at_ms = _end_of_relieved(found)
+                    self._exited(key, how, None, min(ended_at_ms or now_ms, now_ms))
                 case Gone(process=ProcessId() as process) if self._left_behind(job, found, process):
                     pass  # It is over when these are gone.
                 case Living(process=process):
@@ -151,6 +159,23 @@ class LocalExecutor:
                     if started:
                         why = "no trace of it was left"
                         self._tell(ev.AttemptVanished(now_ms, *key, why))
+
+    def _adopt_standby(self, job: Job) -> None:
+        """It may have taken the place of another, just before the daemon was killed."""
+        key = (job.id, job.attempt + 1)
+        relieved = self._past.relieved_by(key)
+        found = self._past.find(key, self._marker(key), False) if relieved else NeverStarted()
+        if relieved is None or isinstance(found, NeverStarted):
+            return
+        self._reliefs.has_relieved(relieved, key)
+        if isinstance(found, Living):
+            self._tell(ev.AttemptStarted(self._now_ms, *key, found.process.pid))
+            self._watch(key, found.process, False, True, job.terms.grace_ms)
+        elif found.exit is None:
+            self._tell(ev.AttemptVanished(self._now_ms, *key, found.why))
+        else:
+            ended_at_ms = min(found.at_ms or self._now_ms, self._now_ms)
+            self._exited(key, found.exit, None, ended_at_ms)
 
     def _adopted_client(self, job: Job) -> Client | None:
         if self._mps is None:
@@ -192,7 +217,8 @@ class LocalExecutor:
         now_ms: int,
     ) -> None:
         """See ports.Executor."""
-        self._now_ms = now_ms
+        self._now_ms, self._launch_of = now_ms, launch_of
+        self._reliefs.order(commands)
         if self._mps is not None:
             self._mps.begin_turn()
         try:
@@ -204,6 +230,8 @@ class LocalExecutor:
             self._mps.end_turn(self._clients(), now_ms)
 
     def _obey(self, command: cmd.Command, launch_of: Callable[[int], Launch]) -> None:
+        if isinstance(command, cmd.Relieve):
+            return  # It was taken as a whole.
         key = (command.job_id, command.attempt)
         match command:
             case cmd.Start():
@@ -226,30 +254,56 @@ class LocalExecutor:
         return self._mps is not None and self._mps.is_examining(key)
 
     def _start(self, command: cmd.Start, launch: Launch) -> None:
+        client: Client | None = None
+        variables: dict[str, str] = {}
+        if command.mps is not None:
+            client = self._client(command, variables)
+            if client is None:
+                return
+        why = self._make(command, launch, variables, client)
+        if why is not None:
+            key = (command.job_id, command.attempt)
+            self._tell(ev.AttemptNotStarted(self._now_ms, *key, why))
+
+    def _make(
+        self,
+        command: cmd.Start,
+        launch: Launch,
+        variables: Mapping[str, str],
+        client: Client | None = None,
+        relieves: Key | None = None,
+    ) -> str | None:
+        """Make the process of an attempt; if that can't be done, why."""
         key = (command.job_id, command.attempt)
         try:
-            client: Client | None = None
-            variables: dict[str, str] = {}
-            if command.mps is not None:
-                client = self._client(command, variables)
-                if client is None:
-                    return
             env = self._encoder.encoded(launch, command, variables)
             words = command_line(launch, command.labels or command.gpus)
             log = log_text(self._root, *key)
-            self._ledger.intend(key)
+            self._ledger.intend(key, relieves)
             ticks_before = ticks_since_boot()
             pid = self._spawner.spawn(words, env, launch, log, command.attempt)
         except (CouldNotStart, OSError, ValueError) as error:
             # ValueError: a path or word that the system's encoding can't express.
             self._withdraw()
-            why = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
-            self._tell(ev.AttemptNotStarted(self._now_ms, *key, why))
-            return
+            return os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
         process = identify_child(pid, ticks_before)
         self._ledger.record_soon(key, process)
         self._begun[key] = ev.AttemptStarted(self._now_ms, *key, pid)
-        self._watch(key, process, True, True, command.grace_ms, client)
+        self._watch(key, process, True, True, command.grace_ms, client, command)
+        return None
+
+    def _relieve(self, running: Running) -> None:
+        """Start the next one in the place of an attempt that has ended well, if one stands by.
+
+        One that can't be started is left to the next turn, which then gives it its place.
+        """
+        if running.start is None or self._launch_of is None:
+            return
+        command = self._reliefs.next_for(running.start)
+        if command is not None:
+            launch = self._launch_of(command.job_id)
+            if self._make(command, launch, {}, relieves=running.key) is None:
+                self._reliefs.has_relieved(running.key, (command.job_id, command.attempt))
 
     def _client(self, command: cmd.Start | cmd.StartAttached, env: dict[str, str]) -> Client | None:
         """The attempt as a client of MPS; None if it can't start yet, or (told here) at all."""
@@ -404,7 +458,9 @@ class LocalExecutor:
         if self._again_at:
             for key in [key for key, moment in self._again_at.items() if moment <= now_ms]:
                 self._look(self._running[key])
-        return [*self._begun.values(), *self._warned.values(), *self._over_with.values()]
+        self._ledger.pay()
+        facts = [*self._begun.values(), *self._warned.values(), *self._over_with.values()]
+        return self._reliefs.may_be_told(facts)
 
     def _hear_of_mps(self) -> None:
         assert self._mps is not None
@@ -422,6 +478,7 @@ class LocalExecutor:
                 _drop(self._warned, key, fact)
             else:
                 _drop(self._over_with, key, fact)
+                self._reliefs.settled(key)
                 self._ledger.forget(key)
 
     def next_wakeup_ms(self) -> int | None:
@@ -463,6 +520,7 @@ class LocalExecutor:
         own_session: bool,
         grace_ms: int,
         client: Client | None = None,
+        start: cmd.Start | None = None,
     ) -> None:
         try:
             pidfd = os.pidfd_open(process.pid)
@@ -477,7 +535,7 @@ class LocalExecutor:
             else:
                 self._tell(ev.AttemptVanished(self._now_ms, *key, "it left no exit code"))
             return
-        running = Running(key, process, pidfd, ours, own_session, grace_ms, mps=client)
+        running = Running(key, process, pidfd, ours, own_session, grace_ms, mps=client, start=start)
         self._running[key] = running
         self._by_fd[pidfd] = running
         self._epoll.register(pidfd, select.EPOLLIN)
@@ -586,6 +644,8 @@ class LocalExecutor:
             os.close(running.pidfd)
         if running.exit is not None:
             client = None if running.asked_to_stop else running.mps
+            if running.exit.ok and not running.asked_to_stop:
+                self._relieve(running)
             self._exited(running.key, running.exit, client, self._now_ms)
         else:
             why = "its parent was killed, so nobody saw its exit code"
@@ -594,12 +654,20 @@ class LocalExecutor:
     def _exited(self, key: Key, how: Exit, client: Client | None, at_ms: int) -> None:
         """Tell how an attempt ended, at once or when it is known whether its MPS server failed."""
         if client is None or how.ok or self._mps is None:
-            self._tell(ev.AttemptExited(at_ms, *key, how))
+            relieved_by = self._reliefs.of(key)
+            self._tell(ev.AttemptExited(at_ms, *key, how, relieved_by=relieved_by))
         else:
             self._mps.examine(key, how, client, at_ms)
 
     def _marker(self, key: Key) -> str:
         return marker(self._instance, *key)
+
+
+def _end_of_relieved(found: Finding) -> tuple[Exit, int | None]:
+    """How an attempt ended whose place was taken, which is done only where it ended well."""
+    if isinstance(found, Gone) and found.exit is not None:
+        return found.exit, found.at_ms
+    return Exit(code=0), None
 
 
 def _drop(facts: dict[Key, _F], key: Key, fact: ev.Fact) -> None:

@@ -18,11 +18,13 @@ class Router:
         self._executors = dict(executors)
         self._told: dict[str, list[ev.Fact]] = {}  # by whom, the facts that are not settled
 
-    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
+    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""
-        jobs = list(active)
+        jobs, next_ones = list(active), list(standbys)
         for name, executor in self._executors.items():
-            executor.adopt([job for job in jobs if job.terms.executor == name], now_ms)
+            own = [job for job in jobs if job.terms.executor == name]
+            next_here = [job for job in next_ones if job.terms.executor == name]
+            executor.adopt(own, next_here, now_ms)
 
     def carry_out(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stoker.core.commands import Start
 from stoker.core.model import Exit
 from stoker.executors.ledger import Key
 from stoker.executors.mps_clients import Client
@@ -28,3 +29,4 @@ class Running:
     leftovers_kill_ms: int | None = None
     signalled: bool = False  # its processes were asked to end because it was told to stop
     mps: Client | None = None
+    start: Start | None = None  # what it was started by, if we did

@@ -7,9 +7,10 @@ two orders, before facts are settled. `Steps` counts them and raises `Crash` at 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stoker.core.commands import Command
+from stoker.core.commands import Command, Relieve
 from stoker.core.events import Fact
 from stoker.core.model import Job, Launch
 from stoker.core.state import Change, State
@@ -87,18 +88,23 @@ class CrashingExecutor:
     def __init__(self, world: World, steps: Steps) -> None:
         self._world = world
         self._steps = steps
+        self.relief: Relieve | None = None
 
-    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
+    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""
         self._steps.take()
-        self._world.adopt(active, now_ms)
+        self._world.adopt(active, standbys, now_ms)
 
     def carry_out(
         self, commands: Sequence[Command], launch_of: Callable[[int], Launch], now_ms: int
     ) -> None:
         """See ports.Executor."""
+        self.relief = None
         for command in commands:
             self._steps.take()
+            if isinstance(command, Relieve):
+                self.relief = command
+                continue
             launch_of(command.job_id)  # A real executor needs it, so it must be there.
             self._world.carry_out(command)
         self._steps.take()
@@ -106,6 +112,14 @@ class CrashingExecutor:
     def observe(self, now_ms: int) -> list[Fact]:
         """See ports.Executor."""
         self._steps.take()
+        if self.relief is not None:
+            for place in self._world.left_places(self.relief):
+                if not self.relief.standbys:
+                    break
+                standby, *others = self.relief.standbys
+                self.relief = replace(self.relief, standbys=tuple(others))
+                self._world.relieve(place, standby)
+                self._steps.take()
         return self._world.facts()
 
     def settled(self, facts: Sequence[Fact]) -> None:

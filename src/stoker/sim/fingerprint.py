@@ -89,7 +89,7 @@ def of_state(state: State) -> Hashable:
     )
     return (
         (state.now_ms, state.next_job_id, state.paused, state.cpus, state.cpus_used),
-        (state.at_cluster, state.at_cluster_most),
+        (state.at_cluster, state.at_cluster_most, state.relief.standbys),
         frozenset(of_job(job) for job in state.jobs.values()),
         gpus,
         groups,
@@ -118,6 +118,8 @@ def of_run(run: Simulation) -> Hashable:
         (clock.true_ms, clock.wall_ahead_ms, clock.unread_shift_ms),
         (len(run.todo), len(run.outside), run.disk.disk_full),
         of_state(run.engine.state),
+        run.engine.state.relief,
+        run.standing_order(),
         run.engine.next_wakeup_ms(),
         frozenset(store.outcomes.items()),
         frozenset(store.attempts.items()),

@@ -13,6 +13,7 @@ from functools import partial
 from random import Random
 
 from stoker.core import events as ev
+from stoker.core.commands import Relieve
 from stoker.engine import Engine, Wish
 from stoker.errors import Unavailable
 from stoker.sim import scenario
@@ -205,6 +206,10 @@ class Simulation:
         self.clock.set_wall(by_ms)
         self._shift_is_open = True
 
+    def standing_order(self) -> Relieve | None:
+        """Who is to take whose place, as far as the executor knows."""
+        return self._executor.relief
+
     def cut_power(self) -> None:
         """The engine and all processes die at once; then the machine is switched on again."""
         self.world.power_cut()
@@ -213,7 +218,7 @@ class Simulation:
 
     def _new_engine(self) -> Engine:
         while True:
-            executor = CrashingExecutor(self.world, self.steps)
+            self._executor = executor = CrashingExecutor(self.world, self.steps)
             inventory = WorldInventory(self.world)
             try:
                 return Engine(self.disk, executor, inventory, self.clock, self._pending.append)

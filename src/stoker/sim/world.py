@@ -87,6 +87,7 @@ class World:
         self.unsettled: list[ev.Fact] = []
         self.told: list[ev.Fact] = []  # the latest of those that are settled
         self.ledger: dict[str, dict[Key, Reservation]] = {g.id: {} for g in gpus}
+        self._places: dict[Key, tuple[str, ...]] = {}  # where attempts were started
         self._gpus = {g.id: Gpu(g.id, g.memory_mib) for g in gpus}
         self.sighting = Sighting(cpus, tuple(gpus))
         self._seed = seed
@@ -97,6 +98,7 @@ class World:
         other.clock = clock
         other.processes = {key: replace(process) for key, process in self.processes.items()}
         other.made = self.made.copy()
+        other._places = self._places.copy()
         other.unsettled = self.unsettled.copy()
         other.told = self.told.copy()
         other.ledger = {gpu_id: held.copy() for gpu_id, held in self.ledger.items()}
@@ -121,7 +123,8 @@ class World:
     def power_cut(self) -> None:
         """Everything dies, and nobody is left to tell."""
         self.processes.clear()
-        self.unsettled.clear()
+        # Where one has taken the place of another, it stands on disk how that ended.
+        self.unsettled = [fact for fact in self.unsettled if relief_of(fact) is not None]
         for held in self.ledger.values():
             held.clear()
 
@@ -136,16 +139,21 @@ class World:
 
     # ------------------------------------------------------------------ what an executor does
 
-    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
+    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor: what the state thinks is alive and is not has vanished."""
         told = self._being_told()
-        for job in active:
-            attempt = job.active
-            assert attempt is not None
-            key = (job.id, attempt.number)
+        relieving = {relief_of(fact) for fact in self.unsettled}
+        known = [(job, job.attempt, job.active) for job in active]
+        known += [
+            (job, job.attempt + 1, None)
+            for job in standbys
+            if (job.id, job.attempt + 1) in relieving
+        ]
+        for job, number, attempt in known:
+            key = (job.id, number)
             if key in told:
                 continue
-            if key in self.processes and attempt.started_at_ms is None:
+            if key in self.processes and (attempt is None or attempt.started_at_ms is None):
                 self.unsettled.append(self._started(key))
             elif key not in self.processes and key in self.made:
                 vanished = ev.AttemptVanished(self.clock.now_ms, *key, why="power cut")
@@ -170,6 +178,10 @@ class World:
         by_attempt: dict[Key, list[ev.Fact]] = {}
         for fact in self.unsettled:
             by_attempt.setdefault((fact.job_id, fact.attempt), []).append(fact)
+        for fact in self.unsettled:
+            relief = relief_of(fact)
+            if relief is not None:
+                by_attempt.pop(relief, None)  # It is told of when that is settled.
         keys = sorted(by_attempt)
         if len(keys) > 1:
             Random(f"{self._seed} {self.clock.true_ms} {keys}").shuffle(keys)
@@ -180,6 +192,29 @@ class World:
         done = {id(fact) for fact in facts}
         self.unsettled = [fact for fact in self.unsettled if id(fact) not in done]
         self.told = [*self.told, *facts][-MOST_TOLD:]
+
+    def left_places(self, order: cmd.Relieve) -> list[ev.AttemptExited]:
+        """The ends of attempts whose places are to be taken, and were not yet."""
+        left = [
+            fact
+            for fact in self.unsettled
+            if isinstance(fact, ev.AttemptExited)
+            and fact.exit.ok
+            and fact.relieved_by is None
+            and (fact.job_id, fact.attempt) in order.attempts
+        ]
+        return sorted(left, key=lambda fact: fact.job_id)
+
+    def relieve(self, left: ev.AttemptExited, standby: tuple[int, int, int]) -> None:
+        """Start another attempt where one has ended; where that can't be done, nothing happens."""
+        job_id, attempt, grace_ms = standby
+        behaviours = self.behaviours[job_id]
+        if behaviours[min(attempt, len(behaviours)) - 1].cannot_start is not None:
+            return
+        place = self._places[left.job_id, left.attempt]
+        self._start(cmd.Start(job_id, attempt, place, grace_ms))
+        relieved = replace(left, relieved_by=(job_id, attempt))
+        self.unsettled = [relieved if fact is left else fact for fact in self.unsettled]
 
     # ------------------------------------------------------------------ its parts
 
@@ -208,6 +243,7 @@ class World:
             mine = reservation(need, gpu)
             assert fits_beside(mine, held.values(), gpu), f"GPU {gpu_id} is over its capacity"
             held[key] = mine
+        self._places[key] = command.gpus
         started = self.clock.true_ms
         self.made.add(key)
         self.processes[key] = Process(
@@ -234,3 +270,8 @@ class World:
             return
         if end < process.ends_at_ms:
             process.ends_at_ms, process.exit = end, Exit(signal=by)
+
+
+def relief_of(fact: ev.Fact) -> Key | None:
+    """Who has taken the place of the attempt that a fact is about."""
+    return fact.relieved_by if isinstance(fact, ev.AttemptExited) else None

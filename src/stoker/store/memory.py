@@ -24,6 +24,7 @@ class MemoryStore:
         self._paused = False
         self._cpus = 1
         self._at_cluster_most = 1000
+        self._standbys: tuple[int, ...] = ()
 
     def load(self, now_ms: int) -> State:
         """See ports.Store."""
@@ -39,6 +40,7 @@ class MemoryStore:
             paused=self._paused,
             cpus=self._cpus,
             at_cluster_most=self._at_cluster_most,
+            standbys=self._standbys,
         )
 
     def commit(self, state: State, change: Change) -> None:
@@ -81,6 +83,8 @@ class MemoryStore:
         if change.settings:
             self._paused, self._cpus = state.paused, state.cpus
             self._at_cluster_most = state.at_cluster_most
+        if change.standbys:
+            self._standbys = state.relief.standbys
         self._next_job_id = state.next_job_id
 
     def launch(self, job_id: int) -> Launch:

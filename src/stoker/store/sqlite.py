@@ -99,6 +99,7 @@ class SqliteStore:
             paused=settings.get("paused") == "1",
             cpus=int(settings.get("counted_cpus", "1")),
             at_cluster_most=int(settings.get("at_cluster_most", "1000")),
+            standbys=json.loads(settings.get("standbys", "[]")),
         )
 
     def launch(self, job_id: int) -> Launch:
@@ -270,6 +271,9 @@ class SqliteStore:
             cursor.execute(sql["set_setting"], ("counted_cpus", str(state.cpus)))
             most = str(state.at_cluster_most)
             cursor.execute(sql["set_setting"], ("at_cluster_most", most))
+        if change.standbys:
+            body = json.dumps(state.relief.standbys)
+            cursor.execute(sql["set_setting"], ("standbys", body))
 
     def _write_jobs(self, cursor: sqlite3.Cursor, state: State, change: Change) -> None:
         """Bring the jobs that have changed, and their attempts, up to date."""

@@ -89,7 +89,7 @@ class SlurmExecutor:
 
     # ------------------------------------------------------------------ the port
 
-    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
+    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""
         self._now_ms = now_ms
         adopted = [
@@ -115,12 +115,11 @@ class SlurmExecutor:
         """See ports.Executor."""
         self._now_ms = now_ms
         for command in commands:
-            key = (command.job_id, command.attempt)
             match command:
-                case cmd.HandOver():
-                    self._hand_over(command, key, launch_of)
-                case cmd.Terminate(force=force):
-                    self._terminate(key, force)
+                case cmd.HandOver(job_id=job_id, attempt=attempt):
+                    self._hand_over(command, (job_id, attempt), launch_of)
+                case cmd.Terminate(job_id=job_id, attempt=attempt, force=force):
+                    self._terminate((job_id, attempt), force)
 
     def _hand_over(self, order: cmd.HandOver, key: Key, launch_of: Callable[[int], Launch]) -> None:
         if key in self._ordered or self._is_over(key):

@@ -1,0 +1,102 @@
+"""Who takes over: jobs that start the moment an attempt like theirs ends well.
+
+A GPU does not wait for the turn, and the commit, in which that end is taken in: who is next there
+was decided, and committed, before. So only where nothing about the end could change the decision:
+those next in line need just what the attempt has, and nobody waits for the job to end.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from stoker.core.model import Job, Relief
+from stoker.core.order import JobClass, Order
+from stoker.core.plan import Scan
+from stoker.core.state import State
+
+NOBODY = Relief()
+
+
+def planned(state: State) -> Relief:
+    """Which attempts may be relieved, and who is next, as the state is now."""
+    if state.paused or not state.active:
+        return NOBODY
+    scan = Scan(state)
+    first = _next_class(scan)
+    if first is None:
+        return NOBODY
+    try:
+        need = first.need
+        if not need.one_whole_gpu or need.cpus or first.floor_mib is not None:
+            return NOBODY
+        attempts = [job_id for job_id in state.active if _can_be_relieved(state, job_id, first)]
+        if not attempts:
+            return NOBODY
+        rival = None
+        second = _next_class(scan)
+        if second is not None:
+            rival = second.heap[0]  # The first entry of a class that was in line is its head's.
+            state.ready.put_back(second)
+        standbys = _first_of(state, first, len(attempts), rival)
+        return Relief(tuple(attempts), standbys) if standbys else NOBODY
+    finally:
+        state.ready.put_back(first)
+
+
+def _next_class(scan: Scan) -> JobClass | None:
+    """The class whose head is first among GPU jobs, but for those that no end lets start."""
+    ready = scan.state.ready
+    while (cls := ready.pop_class(gpu=True)) is not None:
+        job = ready.head(cls)
+        assert job is not None
+        if scan.group_blocks(job) is not None:
+            ready.park(cls, job.group)
+        elif not scan.could_start(scan.state.need_of(job)):
+            ready.park(cls, None)
+        else:
+            return cls
+    return None
+
+
+def _can_be_relieved(state: State, job_id: int, cls: JobClass) -> bool:
+    job = state.jobs[job_id]
+    attempt = job.active
+    assert attempt is not None
+    if job.need != cls.need or job.group != cls.group or not _is_plain(job):
+        return False
+    if attempt.stop is not None or attempt.mem_mib is not None or state.is_required(job_id):
+        return False
+    gpu = state.gpus[attempt.gpus[0]]
+    return gpu.usable and not gpu.others
+
+
+def _is_plain(job: Job) -> bool:
+    """True if the daemon makes its process, and nothing else with it."""
+    terms = job.terms
+    return not (terms.attached or terms.executor or terms.mps)
+
+
+def _first_of(state: State, cls: JobClass, count: int, rival: Order | None) -> tuple[int, ...]:
+    """The first jobs of a class, as far as none of another class comes before them.
+
+    They stay in its heap, so this goes down from its top as far as it has to.
+    """
+    heap = cls.heap
+    found: list[int] = []
+    tops = [(heap[0], 0)] if heap else []
+    while tops and len(found) < count:
+        order, at = heappop(tops)
+        if rival is not None and order > rival:
+            break
+        for below in (2 * at + 1, 2 * at + 2):
+            if below < len(heap):
+                heappush(tops, (heap[below], below))
+        priority, job_id = order
+        job = state.jobs.get(job_id)
+        if job is None or job.in_class is not cls or job.priority != priority:
+            continue
+        if not _is_plain(job):
+            break
+        if not found or found[-1] != job_id:  # A job that came back may stand there twice.
+            found.append(job_id)
+    return tuple(found)

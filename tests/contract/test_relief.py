@@ -1,0 +1,186 @@
+"""What every executor of this machine promises of attempts that take the place of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from contract.executor_benches import (
+    ENDS_WELL,
+    EXITS_7,
+    MISSING,
+    RUNS_ON,
+    LocalBench,
+    SimBench,
+    active_job,
+    start,
+)
+from stoker.core import commands as cmd
+from stoker.core import events as ev
+from stoker.core.model import Exit, Job, Need, Terms
+from stoker.executors.adoption import Past
+from stoker.executors.ledger import LedgerWriter, read_ledger
+from waiting import eventually
+
+Here = LocalBench | SimBench
+
+
+@pytest.fixture(params=["local", "sim"])
+def here(request: pytest.FixtureRequest) -> Here:
+    if request.param == "local":
+        real: LocalBench = request.getfixturevalue("local")
+        return real
+    return SimBench()
+
+
+def relieve(attempts: int | tuple[int, ...], *standbys: int) -> cmd.Relieve:
+    jobs = (attempts,) if isinstance(attempts, int) else attempts
+    return cmd.Relieve(
+        tuple((job_id, 1) for job_id in jobs), tuple((job_id, 1, 300) for job_id in standbys)
+    )
+
+
+def waiting_job(job_id: int) -> Job:
+    return Job(job_id, Need(), Terms(grace_ms=300))
+
+
+def kinds_told(here: Here, job_id: int) -> list[type]:
+    facts = here.executor.observe(2_000_000)
+    return [type(fact) for fact in facts if fact.job_id == job_id]
+
+
+def ended(here: Here) -> None:
+    """Stop what still runs."""
+    for job_id in (2, 3):
+        here.order(cmd.Terminate(job_id, 1, force=True))
+    here.order()
+
+
+def test_a_standby_starts_in_the_place_of_one_that_ends_well(here: Here) -> None:
+    here.has(1, ENDS_WELL)
+    here.has(2, EXITS_7)
+    here.order(start(1, gpus=("3",)), relieve(1, 2))
+    left = here.until(ev.AttemptExited, 1)
+    assert (left.exit, left.relieved_by) == (Exit(code=0), (2, 1))
+    here.executor.settled([left])
+    assert here.until(ev.AttemptStarted, 2).attempt == 1
+    assert here.until(ev.AttemptExited, 2).exit == Exit(code=7)
+
+
+def test_a_standby_gets_the_gpus_of_the_one_before_it(local: LocalBench) -> None:
+    local.has(1, ENDS_WELL)
+    local.runs(2, "sh", "-c", "echo on $CUDA_VISIBLE_DEVICES, attempt $STOKER_ATTEMPT")
+    local.order(start(1, gpus=("3",)), relieve(1, 2))
+    local.executor.settled([local.until(ev.AttemptExited, 1)])
+    local.until(ev.AttemptExited, 2)
+    assert local.log(2) == "on 3, attempt 1\n"
+
+
+def test_nothing_is_told_of_a_standby_before_its_taking_over_is_settled(here: Here) -> None:
+    here.has(1, ENDS_WELL)
+    here.has(2, EXITS_7)
+    here.order(start(1), relieve(1, 2))
+    left = here.until(ev.AttemptExited, 1)
+    if isinstance(here, LocalBench):
+        real = here
+        eventually(lambda: (2, 1) in read_ledger(real.ledger.path).pids and real.observe())
+    assert kinds_told(here, 2) == []
+    here.executor.settled([left])
+    here.until(ev.AttemptExited, 2)
+    assert kinds_told(here, 2) == [ev.AttemptStarted, ev.AttemptExited]
+
+
+def test_one_that_fails_is_not_relieved(here: Here) -> None:
+    here.has(1, EXITS_7)
+    here.has(2, RUNS_ON)
+    here.order(start(1), relieve(1, 2))
+    assert here.until(ev.AttemptExited, 1).relieved_by is None
+    assert kinds_told(here, 2) == []
+
+
+def test_one_that_is_asked_to_stop_is_not_relieved(local: LocalBench) -> None:
+    local.runs(1, "sh", "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done")
+    local.has(2, RUNS_ON)
+    local.order(start(1))
+    eventually(lambda: "ready" in local.log(1))
+    local.order(cmd.Terminate(1, 1, force=False), relieve(1, 2))
+    left = local.until(ev.AttemptExited, 1)
+    assert (left.exit, left.relieved_by) == (Exit(code=0), None)
+
+
+def test_only_those_that_were_named_are_relieved(here: Here) -> None:
+    for job_id in (1, 2):
+        here.has(job_id, ENDS_WELL)
+    here.has(3, RUNS_ON)
+    here.order(start(1, gpus=("0",)), start(2, gpus=("1",)), relieve(2, 3))
+    assert here.until(ev.AttemptExited, 1).relieved_by is None
+    assert here.until(ev.AttemptExited, 2).relieved_by == (3, 1)
+    ended(here)
+
+
+def test_an_order_that_is_not_given_again_does_not_hold(here: Here) -> None:
+    here.has(1, ENDS_WELL)
+    here.has(2, RUNS_ON)
+    here.order(start(1), relieve(1, 2))
+    here.order(start(1))
+    assert here.until(ev.AttemptExited, 1).relieved_by is None
+
+
+def test_each_standby_takes_one_place_and_the_first_goes_first(here: Here) -> None:
+    for job_id in (1, 2):
+        here.has(job_id, ENDS_WELL)
+    here.has(3, RUNS_ON)
+    here.order(start(1, gpus=("0",)), start(2, gpus=("1",)), relieve((1, 2), 3))
+    ends = [here.until(ev.AttemptExited, job_id).relieved_by for job_id in (1, 2)]
+    assert sorted(ends, key=str) == [(3, 1), None]
+    ended(here)
+
+
+def test_a_standby_that_can_not_be_started_is_left_to_the_next_turn(here: Here) -> None:
+    here.has(1, ENDS_WELL)
+    here.has(2, MISSING)
+    here.order(start(1), relieve(1, 2))
+    left = here.until(ev.AttemptExited, 1)
+    assert left.relieved_by is None
+    here.executor.settled([left])
+    assert kinds_told(here, 2) == []
+    here.order(start(2))
+    here.until(ev.AttemptNotStarted, 2)
+
+
+def test_what_has_taken_over_before_a_crash_is_told_after_it(here: Here) -> None:
+    here.has(1, ENDS_WELL)
+    here.has(2, RUNS_ON)
+    here.has(3, RUNS_ON)
+    here.order(start(1), relieve(1, 2, 3))
+    here.until(ev.AttemptExited, 1)
+    here.started_again(active_job(1, started=True), standbys=[waiting_job(2), waiting_job(3)])
+    left = here.until(ev.AttemptExited, 1)
+    assert (left.exit, left.relieved_by) == (Exit(code=0), (2, 1))
+    assert kinds_told(here, 2) == []
+    here.executor.settled([left])
+    here.until(ev.AttemptStarted, 2)
+    assert kinds_told(here, 3) == [], "it never started"
+    ended(here)
+
+
+def test_a_standby_that_never_started_is_none_of_the_executors_business(here: Here) -> None:
+    here.has(1, RUNS_ON)
+    here.has(2, RUNS_ON)
+    here.order(start(1), relieve(1, 2))
+    here.until(ev.AttemptStarted, 1)
+    here.started_again(active_job(1, started=True), standbys=[waiting_job(2)])
+    assert kinds_told(here, 2) == []
+    here.order(cmd.Terminate(1, 1, force=True))
+
+
+def test_a_ledger_tells_who_took_whose_place_unless_that_came_to_nothing(tmp_path: Path) -> None:
+    ledger = LedgerWriter(tmp_path / "one.ledger", None)
+    ledger.intend((2, 1), relieves=(1, 1))
+    ledger.withdraw()
+    ledger.intend((3, 1), relieves=(1, 1))
+    ledger.close()
+    past = Past(tmp_path, tmp_path)
+    assert past.relieved_by((2, 1)) is None
+    assert past.relieved_by((3, 1)) == (1, 1)

@@ -1,0 +1,228 @@
+"""Who is planned to take over, and in whose place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from stoker.core import events as ev
+from stoker.core.model import Cause, Exit, GpuReading, Need, Relief, Requirement, Terms
+from stoker.core.plan import Scan
+from stoker.core.relief import NOBODY, planned
+from stoker.core.state import State
+
+NOW_MS = 1_000
+
+
+class Lab:
+    """Two GPUs, and jobs that are placed as the plan has it."""
+
+    def __init__(self, gpus: int = 2) -> None:
+        self.state = State(NOW_MS)
+        for index in range(gpus):
+            self.state.apply(ev.GpuAdded(NOW_MS, str(index), None))
+
+    def add(self, need: Need | None = None, terms: Terms | None = None, **fields: Any) -> int:
+        job_id = self.state.next_job_id
+        event = ev.JobSubmitted(NOW_MS, job_id, need or Need(), terms or Terms(), **fields)
+        self.state.apply(event)
+        return job_id
+
+    def full(self, **fields: Any) -> None:
+        """As many jobs as there are GPUs, all of them running."""
+        for _ in self.state.gpus:
+            self.add(**fields)
+        self.place()
+
+    def place(self) -> None:
+        for placement in Scan(self.state).starts():
+            self.state.apply(ev.AttemptPlaced(NOW_MS, placement.job_id, 1, placement.gpus))
+
+
+def test_the_first_in_line_take_the_places_of_those_that_need_the_same() -> None:
+    lab = Lab()
+    lab.full()
+    third, fourth, _ = (lab.add() for _ in range(3))
+    assert planned(lab.state) == Relief((1, 2), (third, fourth))
+
+
+def test_by_priority_and_then_by_number() -> None:
+    lab = Lab()
+    lab.full()
+    lab.add()
+    urgent = [lab.add(priority=-1), lab.add(priority=-1)]
+    assert planned(lab.state).standbys == tuple(urgent)
+
+
+def test_planning_takes_nobody_out_of_line() -> None:
+    lab = Lab()
+    lab.full()
+    for _ in range(50):
+        lab.add()
+    assert planned(lab.state) == planned(lab.state)
+    assert lab.state.ready.count == 50
+
+
+def test_a_job_that_was_called_off_stands_by_no_more() -> None:
+    lab = Lab()
+    lab.full()
+    third, fourth, fifth = (lab.add() for _ in range(3))
+    lab.state.apply(ev.JobCancelled(NOW_MS, third, Cause.CANCELLED))
+    assert planned(lab.state).standbys == (fourth, fifth)
+
+
+def test_a_job_that_was_put_aside_and_came_back_stands_by_once() -> None:
+    lab = Lab()
+    lab.full()
+    third = lab.add()
+    lab.state.apply(ev.JobHeld(NOW_MS, third))
+    lab.state.apply(ev.JobReleased(NOW_MS, third))
+    assert planned(lab.state).standbys == (third,)
+
+
+def test_nobody_goes_before_one_that_needs_something_else() -> None:
+    lab = Lab()
+    lab.full()
+    lab.add(Need(2))
+    lab.add()
+    assert planned(lab.state) == NOBODY
+
+
+def test_those_before_one_that_needs_something_else_may_take_over() -> None:
+    lab = Lab()
+    lab.full()
+    third = lab.add()
+    lab.add(Need(2))
+    lab.add()
+    assert planned(lab.state) == Relief((1, 2), (third,))
+
+
+def test_a_job_that_shares_or_learns_or_counts_cpus_takes_no_place_without_a_turn() -> None:
+    for need in (
+        Need(1, share_milli=500),
+        Need(1, mem_mib=100),
+        Need(1, kind="train.py"),
+        Need(1, cpus=1),
+        Need(0, cpus=1),
+        Need(2),
+    ):
+        lab = Lab()
+        lab.state.apply(ev.GpuAdded(NOW_MS, "0", 1000))
+        lab.add(need)
+        lab.place()
+        for _ in range(20):
+            lab.add(need)
+        assert planned(lab.state) == NOBODY, need
+
+
+def test_an_end_that_others_wait_for_lets_the_plan_decide() -> None:
+    lab = Lab()
+    lab.full()
+    lab.add(requires=(Requirement(1, must_succeed=True),), priority=-1)
+    last = lab.add()
+    assert planned(lab.state) == Relief((2,), (last,))
+
+
+def test_an_end_for_which_nobody_waits_any_more_does_not() -> None:
+    lab = Lab()
+    lab.full()
+    after = lab.add(requires=(Requirement(1, must_succeed=True),), priority=-1)
+    lab.add()
+    lab.state.apply(ev.JobCancelled(NOW_MS, after, Cause.CANCELLED))
+    assert planned(lab.state).attempts == (1, 2)
+
+
+def test_the_last_of_a_range_that_others_wait_for_lets_the_plan_decide() -> None:
+    lab = Lab()
+    lab.full()
+    others = [lab.add() for _ in range(8)]
+    lab.add(requires=(Requirement(1, must_succeed=False, last_id=others[-1]),), priority=-1)
+    assert planned(lab.state).attempts == (1, 2), "there are more of them than can end at once"
+    for job_id in others[1:]:
+        lab.state.apply(ev.JobCancelled(NOW_MS, job_id, Cause.CANCELLED))
+    assert planned(lab.state) == NOBODY
+
+
+def test_a_gpu_that_takes_no_more_is_not_given_on() -> None:
+    lab = Lab()
+    lab.full()
+    third = lab.add()
+    lab.state.apply(ev.GpuDrained(NOW_MS, "0"))
+    assert planned(lab.state) == Relief((2,), (third,))
+
+
+def test_a_gpu_that_others_use_is_not_given_on() -> None:
+    lab = Lab()
+    lab.full()
+    third = lab.add()
+    lab.state.apply(ev.GpusMeasured(NOW_MS, {"1": GpuReading(NOW_MS, others=1)}))
+    assert planned(lab.state) == Relief((1,), (third,))
+
+
+def test_what_is_being_stopped_is_not_relieved() -> None:
+    lab = Lab()
+    lab.full()
+    third = lab.add()
+    lab.state.apply(ev.StopRequested(NOW_MS, 1, 1, Cause.CANCELLED))
+    assert planned(lab.state) == Relief((2,), (third,))
+
+
+def test_jobs_of_a_terminal_neither_give_their_place_nor_take_one() -> None:
+    lab = Lab()
+    lab.add(terms=Terms(attached=True))
+    lab.add()
+    lab.place()
+    third = lab.add()
+    lab.add(terms=Terms(attached=True))
+    lab.add()
+    assert planned(lab.state) == Relief((2,), (third,))
+
+
+def test_while_the_queue_or_their_group_is_paused_nobody_takes_over() -> None:
+    lab = Lab()
+    lab.full(group="sweep")
+    lab.add(group="sweep")
+    assert planned(lab.state) != NOBODY
+    lab.state.apply(ev.QueuePaused(NOW_MS, "sweep"))
+    assert planned(lab.state) == NOBODY
+    lab.state.apply(ev.QueueResumed(NOW_MS, "sweep"))
+    lab.state.apply(ev.QueuePaused(NOW_MS, None))
+    assert planned(lab.state) == NOBODY
+
+
+def test_one_behind_a_paused_group_may_take_over() -> None:
+    lab = Lab()
+    lab.full()
+    lab.add(group="sweep")
+    last = lab.add()
+    lab.state.apply(ev.QueuePaused(NOW_MS, "sweep"))
+    assert planned(lab.state) == Relief((1, 2), (last,))
+
+
+def test_a_place_is_given_on_within_a_group() -> None:
+    lab = Lab()
+    lab.full(group="one")
+    lab.add(group="other")
+    assert planned(lab.state) == NOBODY
+
+
+def test_the_plan_is_kept_only_as_far_as_somebody_may_have_to_be_found_again() -> None:
+    lab = Lab()
+    lab.full()
+    lab.add()
+    relief = planned(lab.state)
+    lab.state.take_change()
+    lab.state.apply(ev.ReliefPlanned(NOW_MS, relief))
+    assert lab.state.take_change().standbys
+    lab.state.apply(ev.ReliefPlanned(NOW_MS, replace_attempts(relief)))
+    assert not lab.state.take_change()
+
+
+def replace_attempts(relief: Relief) -> Relief:
+    return relief._replace(attempts=(1,))
+
+
+def test_an_exit_says_nothing_of_relief_by_itself() -> None:
+    exited = ev.AttemptExited(NOW_MS, 1, 1, Exit(code=0))
+    assert exited.relieved_by is None
+    assert replace(exited, relieved_by=(2, 1)).relieved_by == (2, 1)
