@@ -179,8 +179,8 @@ def test_a_ledger_tells_who_took_whose_place_unless_that_came_to_nothing(tmp_pat
     ledger = LedgerWriter(tmp_path / "one.ledger", None)
     ledger.intend((2, 1), relieves=(1, 1))
     ledger.withdraw()
-    ledger.intend((3, 1), relieves=(1, 1))
+    ledger.intend((3, 1), relieves=(4, 1))
     ledger.close()
     past = Past(tmp_path, tmp_path)
     assert past.relieved_by((2, 1)) is None
-    assert past.relieved_by((3, 1)) == (1, 1)
+    assert past.relieved_by((3, 1)) == (4, 1)

@@ -33,7 +33,7 @@ def take_in_the_news(run: Simulation) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_jobs_that_ran_are_lost_or_run_again_and_no_other_job_changes(seed: int) -> None:
-    run = run_until_busy(seed, 40 + 60 * seed)
+    run = run_until_busy(seed, 40 + 40 * seed)
     before = {job_id: copied(job) for job_id, job in run.engine.state.jobs.items()}
     outcomes = dict(run.store.outcomes)
     ran = {job_id for job_id, job in before.items() if job.active is not None}

@@ -21,6 +21,7 @@ GPUS = (
     SeenGpu("3", 49_152),
 )
 CPUS = 4
+A_SWEEP = 20  # Every other so many jobs are alike.
 
 Ask = Callable[[MemoryStore, State], Decided]
 """What a user asks for, who can see the record of what has ended."""
@@ -45,6 +46,8 @@ class Wanted:
 
 def wanted(random: Random, place: int) -> Wanted:
     """The job that is submitted as number `place`, counting from 0."""
+    if place // A_SWEEP % 2:
+        return _one_of_a_sweep(random)
     behaviour, limit_ms, cancel_after_ms = _life(random)
     retries = random.choice((0, 0, 0, 1, 2))
     behaviours: tuple[Behaviour, ...] = (behaviour,)
@@ -75,6 +78,26 @@ def wanted(random: Random, place: int) -> Wanted:
         at_after_ms=random.randrange(1, 3_000) if random.random() < 0.05 else None,
         cancel_after_ms=cancel_after_ms,
         retry_after_ms=random.randrange(1, 20_000) if fails and random.random() < 0.3 else None,
+    )
+
+
+def _one_of_a_sweep(random: Random) -> Wanted:
+    """One of many that need the same, so that one of them may take over from another."""
+    behaviour, _, cancel_after_ms = _life(random)
+    if behaviour.runs_ms == NEVER_MS and cancel_after_ms is None:
+        cancel_after_ms = 5_000  # Here no time limit ends it.
+    requires = ((random.randrange(1, 6), True, None),) if random.random() < 0.05 else ()
+    return Wanted(
+        need=Need(gpus=1),
+        terms=Terms(grace_ms=500, attached=random.random() < 0.02),
+        behaviours=(behaviour,),
+        priority=0,
+        group=None,
+        requires=requires,
+        held=False,
+        at_after_ms=None,
+        cancel_after_ms=cancel_after_ms,
+        retry_after_ms=None,
     )
 
 
