@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from stoker.core import events as ev
-from stoker.core.model import Cause, Exit, GpuReading, Need, Relief, Requirement, Terms
+from stoker.core.model import Cause, Exit, Gpu, GpuReading, Need, Relief, Requirement, Terms
+from stoker.core.order import Crowd
 from stoker.core.plan import Scan
 from stoker.core.relief import NOBODY, planned
 from stoker.core.state import State
@@ -226,3 +227,22 @@ def test_an_exit_says_nothing_of_relief_by_itself() -> None:
     exited = ev.AttemptExited(NOW_MS, 1, 1, Exit(code=0))
     assert exited.relieved_by is None
     assert replace(exited, relieved_by=(2, 1)).relieved_by == (2, 1)
+
+
+def test_those_who_were_loaded_as_crowds_stand_by_in_their_order() -> None:
+    crowds = [
+        Crowd(Need(), Terms(), 0, None, [1, 4, 6, 9]),
+        Crowd(Need(), Terms(grace_ms=7), 0, None, [3, 5, 7]),
+        Crowd(Need(), Terms(), -1, None, [8]),
+    ]
+    gpus = [Gpu(str(index)) for index in range(5)]
+    lab = Lab(0)
+    lab.state = State.restored(
+        [], gpus, [], crowds=crowds, now_ms=NOW_MS, next_job_id=10, paused=False, cpus=1,
+        at_cluster_most=1,
+    )  # fmt: skip
+    lab.place()
+    assert sorted(lab.state.active) == [1, 3, 4, 5, 8]
+    assert planned(lab.state).standbys == (6, 7, 9)
+    lab.state.apply(ev.JobCancelled(NOW_MS, 6, Cause.CANCELLED))
+    assert planned(lab.state).standbys == (7, 9)

@@ -10,11 +10,15 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 from stoker.core.model import Job, Relief
-from stoker.core.order import JobClass, Order
+from stoker.core.order import Crowd, JobClass, Order
 from stoker.core.plan import Scan
 from stoker.core.state import State
 
 NOBODY = Relief()
+_MOST_LOOKED_AT = 1_000
+
+_Top = tuple[Order, int, Crowd | None, int]
+"""A job that may be next: its place in the heap, or (where that is -1) in a crowd."""
 
 
 def planned(state: State) -> Relief:
@@ -79,19 +83,25 @@ def _is_plain(job: Job) -> bool:
 def _first_of(state: State, cls: JobClass, count: int, rival: Order | None) -> tuple[int, ...]:
     """The first jobs of a class, as far as none of another class comes before them.
 
-    They stay in its heap, so this goes down from its top as far as it has to.
+    They stay in its heap, so this goes down from its top, and along its crowds, as far as it has
+    to. Where very many have left that were not the first, it gives up: then there is a turn.
     """
-    heap = cls.heap
-    found: list[int] = []
-    tops = [(heap[0], 0)] if heap else []
-    while tops and len(found) < count:
-        order, at = heappop(tops)
+    heap, found = cls.heap, list[int]()
+    tops: list[_Top] = [(heap[0], 0, None, 0)] if heap else []
+    for _ in range(_MOST_LOOKED_AT):
+        if not tops or len(found) == count:
+            break
+        order, at, crowd, place = heappop(tops)
         if rival is not None and order > rival:
             break
-        for below in (2 * at + 1, 2 * at + 2):
-            if below < len(heap):
-                heappush(tops, (heap[below], below))
         priority, job_id = order
+        if at >= 0:
+            for below in (2 * at + 1, 2 * at + 2):
+                if below < len(heap):
+                    heappush(tops, (heap[below], below, None, 0))
+            crowd, place = cls.crowds.get(job_id, (None, 0))
+        if crowd is not None and place + 1 < len(crowd.ids):
+            heappush(tops, ((priority, crowd.ids[place + 1]), -1, crowd, place + 1))
         job = state.jobs.get(job_id)
         if job is None or job.in_class is not cls or job.priority != priority:
             continue
