@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stoker.core import events as ev
+from stoker.core.change import Change
 from stoker.core.commands import orders
 from stoker.core.learning import Habits, consequences, gpus_were_full
 from stoker.core.model import Job
 from stoker.core.plan import Scan
 from stoker.core.relief import NOBODY, planned
-from stoker.core.state import Change, State
+from stoker.core.state import State
 from stoker.errors import StokerError, Unavailable
 from stoker.ports import Clock, Executor, Inventory, Sighting, Store, StoreFailed
 from stoker.seeing import differences, readings

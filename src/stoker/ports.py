@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from stoker.core.change import Change
 from stoker.core.commands import Command
 from stoker.core.events import Fact
 from stoker.core.model import Job, Launch
-from stoker.core.state import Change, State
+from stoker.core.state import State
 
 OURS = 0
 """As the owner of a process: it is ours, and no job's."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from stoker.api.messages import JobOwn
 from stoker.core import events as ev
+from stoker.core.change import Change
 from stoker.core.check import check
 from stoker.core.model import (
     QUEUED,
@@ -23,7 +24,7 @@ from stoker.core.model import (
     Warning,
 )
 from stoker.core.plan import Scan
-from stoker.core.state import Change, State
+from stoker.core.state import State
 
 NEEDS = (
     Need(),

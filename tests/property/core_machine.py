@@ -46,9 +46,10 @@ from stoker.core.model import (
     Terms,
     Warning,
 )
-from stoker.core.plan import Placement, Scan, reason_for
+from stoker.core.plan import Placement, Scan
 from stoker.core.reasons import IsNext, QueueIsPaused, as_data, words
 from stoker.core.state import State
+from stoker.core.waiting import reason_for
 from stoker.sim.fingerprint import of_state
 from stoker.store.memory import MemoryStore
 

@@ -96,6 +96,7 @@ def test_a_run_has_everything_in_it_that_can_happen() -> None:
     seen |= {type(event) for event in power.log}
     ended |= {outcome.state for outcome in power.store.outcomes.values()}
     never = {ev.JobsRemoved, ev.SubmissionTaken}  # They change nothing but the record.
+    never |= {ev.JobsSubmitted}  # The same as many of the other, as the contract of stores says.
     # Simulated GPUs are not measured, so nothing is learned from them.
     never |= {ev.MemorySeen, ev.ReservationChanged, ev.ProfileLearned, ev.ProfilesForgotten}
     never |= {ev.GpusMeasured}

@@ -18,9 +18,10 @@ from stoker.core.model import (
     Requirement,
     Terms,
 )
-from stoker.core.plan import Scan, reason_for
+from stoker.core.plan import Scan
 from stoker.core.reasons import Reason
 from stoker.core.state import State
+from stoker.core.waiting import reason_for
 
 GIB = 1024
 

@@ -16,6 +16,7 @@ from stoker.core.model import (
     Launch,
     Need,
     Profile,
+    Relief,
     Requirement,
     Terms,
 )
@@ -90,6 +91,7 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((submitted(1), submitted(2, after=1)), ev.JobSkipped(NOW, 2, 1, JobState.FAILED)),
     (CANCELLED, ev.JobsRemoved(NOW, (1,))),
     ((GPU, submitted(1)), ev.AttemptPlaced(NOW, 1, 1, ("0",))),
+    ((*PLACED, submitted(2)), ev.ReliefPlanned(NOW, Relief((1,), (2,)))),
     (PLACED, ev.AttemptStarted(NOW, 1, 1, 4711)),
     (PLACED, ev.AttemptNotStarted(NOW, 1, 1, "no such command")),
     (STARTED, ev.AttemptExited(NOW, 1, 1, Exit(code=0))),

@@ -8,9 +8,10 @@ import pytest
 
 from stoker.core import commands as cmd
 from stoker.core import events as ev
+from stoker.core.change import Change
 from stoker.core.commands import Command
 from stoker.core.model import Cause, Exit, Job, JobState, Launch, Need, Requirement, Terms
-from stoker.core.state import Change, State
+from stoker.core.state import State
 from stoker.engine import Decided, Engine, Wish
 from stoker.errors import NotFound, Unavailable
 from stoker.ports import Reading, SeenGpu, Sighting, StoreFailed

@@ -16,7 +16,8 @@ from stoker.core import events as ev
 from stoker.core import plan as plan_module
 from stoker.core.model import Exit, Need, Requirement, Terms
 from stoker.core.order import ReadyQueue
-from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan, reason_for
+from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan
+from stoker.core.waiting import reason_for
 from unit.core_scene import Scene, cpu_only, mem, share, whole
 
 KINDS = (whole(), whole(2), whole(4), share(0.5), mem(4), mem(20), whole(cpus=2), cpu_only(2))

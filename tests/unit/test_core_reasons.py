@@ -9,7 +9,7 @@ import pytest
 from stoker.core import events as ev
 from stoker.core import reasons as why
 from stoker.core.model import Cause, Exit, JobState, Need, Outcome
-from stoker.core.plan import can_never_start
+from stoker.core.waiting import can_never_start
 from unit.core_scene import GIB, Scene, cpu_only, mem, share, whole
 
 

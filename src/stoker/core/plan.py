@@ -1,4 +1,4 @@
-"""The decision: which jobs start on which GPUs now, and why any other one waits.
+"""The decision: which jobs start on which GPUs now.
 
 `Scan` walks the classes of ready jobs in order. The first job that can't start gets GPUs held
 back for it: those that will be free for it soonest. A job behind it may go ahead only where it
@@ -13,32 +13,26 @@ empty one, until its memory is known. Others of its kind wait for that, unless G
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import NamedTuple
 
 from stoker.core import reasons as why
 from stoker.core.fit import (
     best,
-    could_ever_fit,
     eligible,
     fits_beside,
     has_room,
     natural,
     preference,
     reservation,
-    room_for_mib,
 )
 from stoker.core.lines import Lines
 from stoker.core.model import (
     ALONE,
-    WHOLE_SHARE_MILLI,
     Gpu,
     Job,
-    JobState,
     Need,
-    Requirement,
     Reservation,
 )
 from stoker.core.state import State
@@ -52,8 +46,6 @@ MOST_BLOCKED_CLASSES = 256
 # the second counts when no GPU is free. Beyond that, measured pairs gain little.
 MOST_USE_PERCENT = 125
 MOST_USE_PERCENT_WHEN_FULL = 175
-
-MOST_TOLD = 10  # of the jobs that another waits for
 
 
 class Placement(NamedTuple):
@@ -155,7 +147,7 @@ class Scan:
                         continue
                     # Where no GPU has room for anything, there is nothing to hold back.
                     if gpu_room or need.cpus:
-                        self._hold_back(job)
+                        self.hold_back(job)
                     lines.set_aside(cls)
                     continue
                 yield placement
@@ -208,12 +200,12 @@ class Scan:
         whole, holds = need.whole, self.holds
         open_gpus = [
             gpu
-            for gpu in self._gpus(need)
+            for gpu in self.gpus_for(need)
             if not (whole and gpu.held_by)
             and eligible(need, gpu)
             and (not (gpu.held_by or gpu.others_mib or gpu.others) or has_room(need, gpu))
-            and (not holds or self._hold_allows(job, gpu))
-            and (need is job.need or not gpu.held_by or self._use_allows(job.need, gpu))
+            and (not holds or self.hold_allows(job, gpu))
+            and (need is job.need or not gpu.held_by or self.use_allows(job.need, gpu))
         ]
         if len(open_gpus) < need.gpus:
             return None
@@ -251,22 +243,23 @@ class Scan:
         """All of a GPU, or all that is left of one on which everybody's memory is known."""
         allowed = [
             gpu
-            for gpu in self._gpus(need)
-            if eligible(need, gpu) and (not self.holds or self._hold_allows(job, gpu))
+            for gpu in self.gpus_for(need)
+            if eligible(need, gpu) and (not self.holds or self.hold_allows(job, gpu))
         ]
         empty = [gpu for gpu in allowed if not gpu.held_by and not gpu.others]
         if len(empty) >= need.gpus:
             return _placed(job, best(need, empty)[: need.gpus])
         if empty_only:
             return None
-        roomy = [gpu for gpu in allowed if self._has_room_to_scout(need, gpu)]
+        roomy = [gpu for gpu in allowed if self.has_room_to_scout(need, gpu)]
         if len(roomy) < need.gpus:
             return None
         roomy.sort(key=lambda gpu: (preference(need, gpu), -gpu.room_mib))
         chosen = roomy[: need.gpus]
         return _placed(job, chosen, min(gpu.room_mib for gpu in chosen))
 
-    def _has_room_to_scout(self, need: Need, gpu: Gpu) -> bool:
+    def has_room_to_scout(self, need: Need, gpu: Gpu) -> bool:
+        """Whether a job of which nothing is known may find out here what it needs."""
         if gpu.memory_mib is None or gpu.room_mib < gpu.memory_mib // 2:
             return False
         if any(self._is_scout(job_id) for job_id in gpu.held_by):
@@ -277,18 +270,20 @@ class Scan:
         need = self.state.jobs[job_id].need
         return need.learns and need.kind not in self.state.profiles
 
-    def _use_allows(self, need: Need, gpu: Gpu) -> bool:
+    def use_allows(self, need: Need, gpu: Gpu) -> bool:
         """Whether the GPU has time for one more, as far as is known what each uses of it."""
         mine = self.state.use_percent(need)
         if mine is None:
             return True
-        return mine + self._use_on(gpu) <= self._most_use()
+        return mine + self.use_on(gpu) <= self.most_use()
 
-    def _use_on(self, gpu: Gpu) -> int:
+    def use_on(self, gpu: Gpu) -> int:
+        """How much of the GPU those use that are there, as far as is known."""
         state = self.state
         return sum(state.use_percent(state.jobs[job_id].need) or 0 for job_id in gpu.held_by)
 
-    def _most_use(self) -> int:
+    def most_use(self) -> int:
+        """How much of a GPU may be in use with one more on it."""
         free = any(gpu.usable and not gpu.held_by for gpu in self.state.gpus.values())
         return MOST_USE_PERCENT if free else MOST_USE_PERCENT_WHEN_FULL
 
@@ -298,11 +293,12 @@ class Scan:
         """False if it can't start however long it waits: then nothing is kept for it."""
         if need.cpus > self.state.cpus:
             return False
-        return sum(eligible(need, gpu) for gpu in self._gpus(need)) >= need.gpus
+        return sum(eligible(need, gpu) for gpu in self.gpus_for(need)) >= need.gpus
 
-    def _hold_back(self, job: Job) -> None:
+    def hold_back(self, job: Job) -> None:
+        """Keep for a job that can't start what it will be able to start on first."""
         need = self.state.need_of(job)
-        allowed = [gpu for gpu in self._gpus(need) if eligible(need, gpu)]
+        allowed = [gpu for gpu in self.gpus_for(need) if eligible(need, gpu)]
         from_ms: int | None = self.state.now_ms
         wants_cpus = need.cpus and self.cpus_held_for is None
         if wants_cpus:
@@ -331,7 +327,8 @@ class Scan:
                 staying = (*hold.staying, self.state.gpus[gpu_id].held_by[job.id])
                 self.holds[gpu_id] = replace(hold, staying=staying)
 
-    def _hold_allows(self, job: Job, gpu: Gpu) -> bool:
+    def hold_allows(self, job: Job, gpu: Gpu) -> bool:
+        """Whether the job may be on a GPU beside, or before, the one for which it is kept."""
         hold = self.holds.get(gpu.id)
         if hold is None or self._ends_before(job, hold.from_ms):
             return True
@@ -453,7 +450,8 @@ class Scan:
             return why.GroupIsFull(job.group, group.max_running)
         return None
 
-    def _gpus(self, need: Need) -> list[Gpu]:
+    def gpus_for(self, need: Need) -> list[Gpu]:
+        """Those that the need may name."""
         if not need.on:
             return list(self.state.gpus.values())
         named = {name: self.state.gpu_named(name) for name in need.on}
@@ -470,137 +468,3 @@ class Scan:
                 return True
             self.roomy.pop()
         return False
-
-
-def _missing(state: State, requirement: Requirement) -> Iterable[int]:
-    """The jobs that a requirement is still about; of very many, some."""
-    if requirement.last_id is None:
-        return (requirement.job_id,)
-    return islice(state.gates.missing(requirement), MOST_TOLD)
-
-
-def reason_for(state: State, job: Job) -> why.Reason:
-    """Why a queued job does not run, worked out for this job alone."""
-    if job.state is JobState.HELD:
-        return why.IsHeld()
-    if job.requires and not state.ready.has(job):
-        must = any(r.must_succeed for r in job.requires)
-        ids = [i for r in job.requires for i in _missing(state, r)]
-        return why.WaitsForJobs(tuple(ids), must)
-    if job.backoff_until_ms is not None and job.backoff_until_ms > state.now_ms:
-        return why.WaitsForTime(job.backoff_until_ms, after_failure=True)
-    if job.terms.executor:
-        return _handover_reason(state, job)
-    if job.not_before_ms is not None and job.not_before_ms > state.now_ms:
-        return why.WaitsForTime(job.not_before_ms, after_failure=False)
-    impossible = can_never_start(state, state.need_of(job))
-    if impossible is not None:
-        return impossible
-    if state.paused:
-        return why.QueueIsPaused(None)
-    scan = Scan(state)
-    blocked = scan.group_blocks(job)
-    if blocked is not None:
-        return blocked
-    return _room_reason(scan, job)
-
-
-def _handover_reason(state: State, job: Job) -> why.Reason:
-    """Why a job that is a cluster's has not been handed over."""
-    if state.paused:
-        return why.QueueIsPaused(None)
-    blocked = Scan(state).group_blocks(job)
-    if blocked is not None:
-        return blocked
-    if state.at_cluster >= state.at_cluster_most:
-        return why.ClusterIsFull(state.at_cluster_most)
-    return why.IsNext()
-
-
-def can_never_start(state: State, need: Need) -> why.CanNeverStart | why.NeedsCpus | None:
-    """Set if the need can't be met by the GPUs and CPUs as they are, were they all free."""
-    if need.cpus > state.cpus:
-        return why.NeedsCpus(need.cpus, state.cpus, state.cpus)
-    could = [gpu for gpu in state.gpus.values() if could_ever_fit(need, gpu)]
-    usable = sum(gpu.usable for gpu in could)
-    if usable >= need.gpus:
-        return None
-    return why.CanNeverStart(need.gpus, len(could), len(could) - usable)
-
-
-def _room_reason(scan: Scan, job: Job) -> why.Reason:
-    state, need = scan.state, scan.state.need_of(job)
-    free_cpus = state.cpus - state.cpus_used
-    if need.cpus > free_cpus:
-        return why.NeedsCpus(need.cpus, free_cpus, state.cpus)
-    allowed = [gpu for gpu in scan._gpus(need) if eligible(need, gpu)]
-    if need.learns:
-        scouts = state.scouts(need)
-        if scouts:
-            return why.WaitsForScout(scouts[0])
-        roomy = [
-            gpu
-            for gpu in allowed
-            if not (gpu.held_by or gpu.others) or scan._has_room_to_scout(need, gpu)
-        ]
-    else:
-        roomy = [gpu for gpu in allowed if has_room(need, gpu)]
-    if len(roomy) < need.gpus:
-        return _gpu_shortage(state, job, allowed, len(roomy))
-    if need is not job.need and not need.learns:
-        idle = [gpu for gpu in roomy if not gpu.held_by or scan._use_allows(job.need, gpu)]
-        if len(idle) < need.gpus:
-            least = min(roomy, key=scan._use_on)
-            use = state.use_percent(job.need) or 0
-            return why.NeedsUse(use, scan._use_on(least), scan._most_use(), least.shown_as)
-    # There is room, so somebody before it has a hold on it: see who, in the order of the queue.
-    with Lines(state.ready, MOST_BLOCKED_CLASSES) as lines:
-        while (cls := lines.next_class(True)) is not None:
-            head = state.ready.head(cls)
-            if head is None or head.order >= job.order:
-                lines.set_aside(cls)
-                break
-            wanted = state.need_of(head)
-            if (
-                scan.group_blocks(head) is None
-                and not (wanted.learns and state.scouts(wanted))
-                and scan.place(head) is None
-                and scan.could_start(wanted)
-            ):
-                scan._hold_back(head)
-            lines.set_aside(cls)
-    if scan.place(job) is not None:
-        return why.IsNext()
-    held = [gpu.id for gpu in roomy if not scan._hold_allows(job, gpu)]
-    if len(roomy) - len(held) < need.gpus:
-        shown = tuple(state.gpus[gpu_id].shown_as for gpu_id in held)
-        return why.HeldBack(scan.holds[held[0]].job_id, shown)
-    assert scan.cpus_held_for is not None
-    return why.HeldBack(scan.cpus_held_for, ())
-
-
-def _gpu_shortage(state: State, job: Job, allowed: list[Gpu], free: int) -> why.Reason:
-    need = state.need_of(job)
-    shareable = [g for g in allowed if not any(r.whole for r in g.held_by.values())]
-    others = sum(1 for gpu in allowed if gpu.others)
-    if need.whole or need.learns or need.gpus > 1 or not shareable:
-        return why.NeedsGpus(need.gpus, free, len(allowed), others)
-    if need.mem_mib is not None:
-        room_mib, roomiest = max(
-            ((room_for_mib(need, gpu), gpu) for gpu in shareable), key=lambda found: found[0]
-        )
-        if room_mib < need.mem_mib:
-            profile = state.profiles.get(job.need.kind or "") if need is not job.need else None
-            return why.NeedsMemory(
-                need.mem_mib,
-                max(0, room_mib),
-                roomiest.shown_as,
-                None if profile is None else profile.count,
-                job.ooms,
-            )
-    if need.share_milli is not None:
-        roomiest = min(shareable, key=lambda gpu: gpu.share_used_milli)
-        left = WHOLE_SHARE_MILLI - roomiest.share_used_milli
-        if left < need.share_milli:
-            return why.NeedsShare(need.share_milli, left, roomiest.shown_as)
-    return why.NeedsGpus(need.gpus, free, len(allowed), others)

@@ -9,12 +9,13 @@ the jobs, and rebuilt from them by `State.restored`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from heapq import heappop, heappush
 from typing import Any
 
 from stoker.core import events as ev
+from stoker.core.change import Change, Ended
 from stoker.core.fit import could_ever_fit, held_reservation, natural
 from stoker.core.gates import Gate, Gates
 from stoker.core.jobs import Jobs
@@ -94,65 +95,6 @@ class Timer(IntEnum):
     WARNING = 1
     LIMIT = 2
     GRACE = 3
-
-
-@dataclass(slots=True)
-class Ended:
-    """An attempt, or a job that never ran, has ended; for the store."""
-
-    job: Job
-    attempt: Attempt | None
-    outcome: Outcome
-    at_ms: int
-    job_is_final: bool
-
-
-@dataclass(slots=True, init=False)
-class Change:
-    """What has changed since the last commit, as the store has to know it."""
-
-    submitted: list[ev.JobSubmitted]
-    submitted_alike: list[ev.JobsSubmitted]
-    submissions: list[ev.SubmissionTaken]
-    edited: list[ev.JobEdited]
-    touched: dict[int, None]
-    placed: list[int]  # touched, and given GPUs
-    started: dict[int, None]  # only this changed in their attempt
-    begun: list[int]  # touched, and started by a cluster
-    retried: list[int]  # touched, and final before
-    ended: list[Ended]
-    removed: list[int]
-    gpus: bool
-    groups: set[str]
-    profiles: set[str]  # learned or forgotten
-    settings: bool  # paused, cpus, how many may be with a cluster
-    standbys: bool
-
-    def __init__(self) -> None:
-        """Nothing yet. There is one for each turn, so it is not left to `field`."""
-        self.submitted, self.submitted_alike, self.submissions, self.edited = [], [], [], []
-        self.touched, self.started = {}, {}
-        self.placed, self.begun, self.retried = [], [], []
-        self.ended, self.removed = [], []
-        self.groups, self.profiles = set(), set()
-        self.gpus = self.settings = self.standbys = False
-
-    def __bool__(self) -> bool:
-        return bool(
-            self.submitted
-            or self.submitted_alike
-            or self.submissions
-            or self.edited
-            or self.touched
-            or self.started
-            or self.ended
-            or self.removed
-            or self.gpus
-            or self.groups
-            or self.profiles
-            or self.settings
-            or self.standbys
-        )
 
 
 class State:

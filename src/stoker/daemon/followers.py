@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from stoker.core.change import Ended
 from stoker.core.reasons import outcome_words
-from stoker.core.state import Ended
 from stoker.daemon.loop import Rounds
 from stoker.daemon.server import Connection
 from stoker.executors.attempt_dir import log_text

@@ -10,7 +10,6 @@ from typing import Any
 
 from stoker.core.forecast import expected_start_ms
 from stoker.core.model import ACTIVE, ALONE, QUEUED, Gpu, Job, JobState, Need, Terms
-from stoker.core.plan import reason_for
 from stoker.core.reasons import (
     DaemonIsEnding,
     Reason,
@@ -21,6 +20,7 @@ from stoker.core.reasons import (
     words,
 )
 from stoker.core.state import State
+from stoker.core.waiting import reason_for
 from stoker.daemon.cluster import StandingOf, at_cluster
 from stoker.daemon.submission import need_fields
 from stoker.executors.attempt_dir import attempt_dir_text, log_found

@@ -11,9 +11,9 @@ from typing import Any
 from stoker.api.messages import JobOwn, JobRequest, Submit
 from stoker.core import events as ev
 from stoker.core.model import DEFAULT_MARGIN, Launch, Need, Requirement, Terms
-from stoker.core.plan import can_never_start
 from stoker.core.reasons import CanNeverStart, gib, plural
 from stoker.core.state import State
+from stoker.core.waiting import can_never_start
 from stoker.daemon.checks import (
     check_command,
     check_directory,

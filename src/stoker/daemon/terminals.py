@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from stoker.api.messages import AttachStarted
 from stoker.core.model import QUEUED, Cause
-from stoker.core.plan import reason_for
 from stoker.core.reasons import outcome_words, words
+from stoker.core.waiting import reason_for
 from stoker.daemon.loop import Rounds, Watcher
 from stoker.daemon.orders import stop_event
 from stoker.daemon.server import Connection

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from stoker.core.state import Change
+from stoker.core.change import Change
 from stoker.daemon import show
 from stoker.daemon.loop import Rounds
 from stoker.daemon.server import Connection

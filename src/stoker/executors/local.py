@@ -13,7 +13,6 @@ import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from stoker.core import commands as cmd
 from stoker.core import events as ev
@@ -51,13 +50,11 @@ from stoker.executors.processes import (
 from stoker.executors.relief import Reliefs
 from stoker.executors.running import Running
 from stoker.executors.spawn import CouldNotStart, Spawner
+from stoker.executors.unsettled import Unsettled
 
 _LOOK_AGAIN_MS = 30
 _WRITE_AGAIN_MS = 500
 _STARTED_MAY_WAIT_MS = 50
-
-Ending = ev.AttemptNotStarted | ev.AttemptExited | ev.AttemptVanished
-_F = TypeVar("_F", bound=ev.Fact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +96,8 @@ class LocalExecutor:
         self._running: dict[Key, Running] = {}
         self._by_fd: dict[int, Running] = {}
         self._again_at: dict[Key, int] = {}  # when to look at some of them again
-        # Facts that are not settled yet: what a job has begun with, and what it has come to.
-        self._begun: dict[Key, ev.AttemptStarted] = {}
-        self._over_with: dict[Key, Ending] = {}
-        self._warned: dict[Key, ev.WarningSent] = {}
+        self._unsettled = Unsettled()
+        self._tell = self._unsettled.tell
         self._reliefs = Reliefs()
         self._launch_of: Callable[[int], Launch] | None = None
         self._now_ms = 0
@@ -249,7 +244,7 @@ class LocalExecutor:
         return [running.mps for running in self._running.values()]
 
     def _is_known(self, key: Key) -> bool:
-        if key in self._running or key in self._over_with:
+        if key in self._running or key in self._unsettled.over_with:
             return True
         return self._mps is not None and self._mps.is_examining(key)
 
@@ -288,7 +283,7 @@ class LocalExecutor:
             return os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
         process = identify_child(pid, ticks_before)
         self._ledger.record_soon(key, process)
-        self._begun[key] = ev.AttemptStarted(self._now_ms, *key, pid)
+        self._tell(ev.AttemptStarted(self._now_ms, *key, pid))
         self._watch(key, process, True, True, command.grace_ms, client, command)
         return None
 
@@ -459,8 +454,7 @@ class LocalExecutor:
             for key in [key for key, moment in self._again_at.items() if moment <= now_ms]:
                 self._look(self._running[key])
         self._ledger.pay()
-        facts = [*self._begun.values(), *self._warned.values(), *self._over_with.values()]
-        return self._reliefs.may_be_told(facts)
+        return self._reliefs.may_be_told(self._unsettled.all())
 
     def _hear_of_mps(self) -> None:
         assert self._mps is not None
@@ -470,16 +464,9 @@ class LocalExecutor:
 
     def settled(self, facts: Sequence[ev.Fact]) -> None:
         """See ports.Executor."""
-        for fact in facts:
-            key = (fact.job_id, fact.attempt)
-            if isinstance(fact, ev.AttemptStarted):
-                _drop(self._begun, key, fact)
-            elif isinstance(fact, ev.WarningSent):
-                _drop(self._warned, key, fact)
-            else:
-                _drop(self._over_with, key, fact)
-                self._reliefs.settled(key)
-                self._ledger.forget(key)
+        for key in self._unsettled.settle(facts):
+            self._reliefs.settled(key)
+            self._ledger.forget(key)
 
     def next_wakeup_ms(self) -> int | None:
         """See ports.Executor.
@@ -487,9 +474,9 @@ class LocalExecutor:
         That a process has started is known to the ledger, so its commit can wait for company;
         any other fact may let the next job start.
         """
-        if self._over_with or self._warned:
+        if self._unsettled.over_with or self._unsettled.warned:
             return self._now_ms
-        earliest_ms = self._now_ms + _STARTED_MAY_WAIT_MS if self._begun else None
+        earliest_ms = self._now_ms + _STARTED_MAY_WAIT_MS if self._unsettled.begun else None
         if self._again_at:
             again_ms = min(self._again_at.values())
             earliest_ms = again_ms if earliest_ms is None else min(again_ms, earliest_ms)
@@ -502,15 +489,6 @@ class LocalExecutor:
         """See ports.Executor."""
         roots = {running.process.pid: key[0] for key, running in self._running.items()}
         return self._ownership.owners(pids, roots)
-
-    def _tell(self, fact: ev.AttemptStarted | ev.WarningSent | Ending) -> None:
-        key = (fact.job_id, fact.attempt)
-        if isinstance(fact, ev.AttemptStarted):
-            self._begun.setdefault(key, fact)
-        elif isinstance(fact, ev.WarningSent):
-            self._warned.setdefault(key, fact)
-        else:
-            self._over_with.setdefault(key, fact)
 
     def _watch(
         self,
@@ -668,12 +646,6 @@ def _end_of_relieved(found: Finding) -> tuple[Exit, int | None]:
     if isinstance(found, Gone) and found.exit is not None:
         return found.exit, found.at_ms
     return Exit(code=0), None
-
-
-def _drop(facts: dict[Key, _F], key: Key, fact: ev.Fact) -> None:
-    """Forget a fact, unless another has taken its place."""
-    if facts.get(key) is fact:
-        del facts[key]
 
 
 def _group_exists(pid: int) -> bool:

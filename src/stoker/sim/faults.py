@@ -10,10 +10,11 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from stoker.core.change import Change
 from stoker.core.commands import Command, Relieve
 from stoker.core.events import Fact
 from stoker.core.model import Job, Launch
-from stoker.core.state import Change, State
+from stoker.core.state import State
 from stoker.ports import Sighting, StoreFailed
 from stoker.sim.world import World
 from stoker.store.memory import MemoryStore

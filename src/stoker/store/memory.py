@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from stoker.core.change import Change
 from stoker.core.model import Gpu, Group, Job, Launch, Need, Outcome, Profile, Terms, copied
 from stoker.core.order import Crowd
-from stoker.core.state import Change, State
+from stoker.core.state import State
 
 
 class MemoryStore:

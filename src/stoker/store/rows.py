@@ -10,6 +10,7 @@ import json
 from functools import lru_cache
 from typing import Any
 
+from stoker.core.change import Change, Ended
 from stoker.core.model import (
     RUNNING,
     SUCCEEDED,
@@ -22,7 +23,7 @@ from stoker.core.model import (
     Stop,
     Warning,
 )
-from stoker.core.state import Change, Ended, State
+from stoker.core.state import State
 
 Row = tuple[Any, ...]
 Batches = list[tuple[str, list[Row]]]

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from stoker.core.change import Change
 from stoker.core.events import JobsSubmitted, JobSubmitted
 from stoker.core.model import (
     Group,
@@ -27,7 +28,7 @@ from stoker.core.model import (
     Profile,
     Terms,
 )
-from stoker.core.state import Change, State
+from stoker.core.state import State
 from stoker.ports import StoreFailed
 from stoker.store.database import open_database, point_hash
 from stoker.store.launches import launch_bodies, launch_body

@@ -1,0 +1,149 @@
+"""Why a job waits: worked out for the one that somebody asks about, by the plan itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from stoker.core import reasons as why
+from stoker.core.fit import could_ever_fit, eligible, has_room, room_for_mib
+from stoker.core.lines import Lines
+from stoker.core.model import WHOLE_SHARE_MILLI, Gpu, Job, JobState, Need, Requirement
+from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan
+from stoker.core.state import State
+
+MOST_TOLD = 10  # of the jobs that another waits for
+
+
+def _missing(state: State, requirement: Requirement) -> Iterable[int]:
+    """The jobs that a requirement is still about; of very many, some."""
+    if requirement.last_id is None:
+        return (requirement.job_id,)
+    return islice(state.gates.missing(requirement), MOST_TOLD)
+
+
+def reason_for(state: State, job: Job) -> why.Reason:
+    """Why a queued job does not run, worked out for this job alone."""
+    if job.state is JobState.HELD:
+        return why.IsHeld()
+    if job.requires and not state.ready.has(job):
+        must = any(r.must_succeed for r in job.requires)
+        ids = [i for r in job.requires for i in _missing(state, r)]
+        return why.WaitsForJobs(tuple(ids), must)
+    if job.backoff_until_ms is not None and job.backoff_until_ms > state.now_ms:
+        return why.WaitsForTime(job.backoff_until_ms, after_failure=True)
+    if job.terms.executor:
+        return _handover_reason(state, job)
+    if job.not_before_ms is not None and job.not_before_ms > state.now_ms:
+        return why.WaitsForTime(job.not_before_ms, after_failure=False)
+    impossible = can_never_start(state, state.need_of(job))
+    if impossible is not None:
+        return impossible
+    if state.paused:
+        return why.QueueIsPaused(None)
+    scan = Scan(state)
+    blocked = scan.group_blocks(job)
+    if blocked is not None:
+        return blocked
+    return _room_reason(scan, job)
+
+
+def _handover_reason(state: State, job: Job) -> why.Reason:
+    """Why a job that is a cluster's has not been handed over."""
+    if state.paused:
+        return why.QueueIsPaused(None)
+    blocked = Scan(state).group_blocks(job)
+    if blocked is not None:
+        return blocked
+    if state.at_cluster >= state.at_cluster_most:
+        return why.ClusterIsFull(state.at_cluster_most)
+    return why.IsNext()
+
+
+def can_never_start(state: State, need: Need) -> why.CanNeverStart | why.NeedsCpus | None:
+    """Set if the need can't be met by the GPUs and CPUs as they are, were they all free."""
+    if need.cpus > state.cpus:
+        return why.NeedsCpus(need.cpus, state.cpus, state.cpus)
+    could = [gpu for gpu in state.gpus.values() if could_ever_fit(need, gpu)]
+    usable = sum(gpu.usable for gpu in could)
+    if usable >= need.gpus:
+        return None
+    return why.CanNeverStart(need.gpus, len(could), len(could) - usable)
+
+
+def _room_reason(scan: Scan, job: Job) -> why.Reason:
+    state, need = scan.state, scan.state.need_of(job)
+    free_cpus = state.cpus - state.cpus_used
+    if need.cpus > free_cpus:
+        return why.NeedsCpus(need.cpus, free_cpus, state.cpus)
+    allowed = [gpu for gpu in scan.gpus_for(need) if eligible(need, gpu)]
+    if need.learns:
+        scouts = state.scouts(need)
+        if scouts:
+            return why.WaitsForScout(scouts[0])
+        roomy = [
+            gpu
+            for gpu in allowed
+            if not (gpu.held_by or gpu.others) or scan.has_room_to_scout(need, gpu)
+        ]
+    else:
+        roomy = [gpu for gpu in allowed if has_room(need, gpu)]
+    if len(roomy) < need.gpus:
+        return _gpu_shortage(state, job, allowed, len(roomy))
+    if need is not job.need and not need.learns:
+        idle = [gpu for gpu in roomy if not gpu.held_by or scan.use_allows(job.need, gpu)]
+        if len(idle) < need.gpus:
+            least = min(roomy, key=scan.use_on)
+            use = state.use_percent(job.need) or 0
+            return why.NeedsUse(use, scan.use_on(least), scan.most_use(), least.shown_as)
+    # There is room, so somebody before it has a hold on it: see who, in the order of the queue.
+    with Lines(state.ready, MOST_BLOCKED_CLASSES) as lines:
+        while (cls := lines.next_class(True)) is not None:
+            head = state.ready.head(cls)
+            if head is None or head.order >= job.order:
+                lines.set_aside(cls)
+                break
+            wanted = state.need_of(head)
+            if (
+                scan.group_blocks(head) is None
+                and not (wanted.learns and state.scouts(wanted))
+                and scan.place(head) is None
+                and scan.could_start(wanted)
+            ):
+                scan.hold_back(head)
+            lines.set_aside(cls)
+    if scan.place(job) is not None:
+        return why.IsNext()
+    held = [gpu.id for gpu in roomy if not scan.hold_allows(job, gpu)]
+    if len(roomy) - len(held) < need.gpus:
+        shown = tuple(state.gpus[gpu_id].shown_as for gpu_id in held)
+        return why.HeldBack(scan.holds[held[0]].job_id, shown)
+    assert scan.cpus_held_for is not None
+    return why.HeldBack(scan.cpus_held_for, ())
+
+
+def _gpu_shortage(state: State, job: Job, allowed: list[Gpu], free: int) -> why.Reason:
+    need = state.need_of(job)
+    shareable = [g for g in allowed if not any(r.whole for r in g.held_by.values())]
+    others = sum(1 for gpu in allowed if gpu.others)
+    if need.whole or need.learns or need.gpus > 1 or not shareable:
+        return why.NeedsGpus(need.gpus, free, len(allowed), others)
+    if need.mem_mib is not None:
+        room_mib, roomiest = max(
+            ((room_for_mib(need, gpu), gpu) for gpu in shareable), key=lambda found: found[0]
+        )
+        if room_mib < need.mem_mib:
+            profile = state.profiles.get(job.need.kind or "") if need is not job.need else None
+            return why.NeedsMemory(
+                need.mem_mib,
+                max(0, room_mib),
+                roomiest.shown_as,
+                None if profile is None else profile.count,
+                job.ooms,
+            )
+    if need.share_milli is not None:
+        roomiest = min(shareable, key=lambda gpu: gpu.share_used_milli)
+        left = WHOLE_SHARE_MILLI - roomiest.share_used_milli
+        if left < need.share_milli:
+            return why.NeedsShare(need.share_milli, left, roomiest.shown_as)
+    return why.NeedsGpus(need.gpus, free, len(allowed), others)
