@@ -144,7 +144,7 @@ class Engine:
     def _take_in(self, facts: Sequence[ev.Fact]) -> list[ev.Fact]:
         """Apply the facts, and say which: one or the other may have to wait for a reading."""
         taken, state = [], self.state
-        for fact in facts:
+        for fact in in_order(facts):
             failed = isinstance(fact, ev.AttemptExited) and not fact.exit.ok
             if failed and self._must_wait(fact):
                 continue
@@ -251,3 +251,22 @@ class Engine:
                     placement.growth_mib,
                 )
             )
+
+
+def in_order(facts: Sequence[ev.Fact]) -> Sequence[ev.Fact]:
+    """The facts, with those of an attempt that has relieved another after the other's end."""
+    ends = {
+        fact.relieved_by: fact
+        for fact in facts
+        if isinstance(fact, ev.AttemptExited) and fact.relieved_by is not None
+    }
+    if not ends:
+        return facts
+    ordered: dict[int, ev.Fact] = {}
+    for fact in facts:
+        before = [fact]
+        while (end := ends.get((before[-1].job_id, before[-1].attempt))) is not None:
+            before.append(end)
+        for one in reversed(before):
+            ordered.setdefault(id(one), one)
+    return list(ordered.values())

@@ -43,8 +43,7 @@ class Executor(Protocol):
     """What runs attempts: processes on this machine, or a cluster.
 
     Commands are idempotent per (job, attempt). Facts are repeated by `observe` until `settled`
-    says that they are committed; those of an attempt that has relieved another only after that
-    was settled.
+    says that they are committed.
     """
 
     def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:

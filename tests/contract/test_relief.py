@@ -20,7 +20,7 @@ from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Exit, Job, Need, Terms
 from stoker.executors.adoption import Past
-from stoker.executors.ledger import LedgerWriter, read_ledger
+from stoker.executors.ledger import LedgerWriter
 from waiting import eventually
 
 Here = LocalBench | SimBench
@@ -37,7 +37,8 @@ def here(request: pytest.FixtureRequest) -> Here:
 def relieve(attempts: int | tuple[int, ...], *standbys: int) -> cmd.Relieve:
     jobs = (attempts,) if isinstance(attempts, int) else attempts
     return cmd.Relieve(
-        tuple((job_id, 1) for job_id in jobs), tuple((job_id, 1, 300) for job_id in standbys)
+        tuple((job_id, 1) for job_id in jobs),
+        tuple(cmd.Standby(job_id, 1, 300) for job_id in standbys),
     )
 
 
@@ -77,18 +78,40 @@ def test_a_standby_gets_the_gpus_of_the_one_before_it(local: LocalBench) -> None
     assert local.log(2) == "on 3, attempt 1\n"
 
 
-def test_nothing_is_told_of_a_standby_before_its_taking_over_is_settled(here: Here) -> None:
-    here.has(1, ENDS_WELL)
-    here.has(2, EXITS_7)
-    here.order(start(1), relieve(1, 2))
-    left = here.until(ev.AttemptExited, 1)
-    if isinstance(here, LocalBench):
-        real = here
-        eventually(lambda: (2, 1) in read_ledger(real.ledger.path).pids and real.observe())
-    assert kinds_told(here, 2) == []
-    here.executor.settled([left])
-    here.until(ev.AttemptExited, 2)
-    assert kinds_told(here, 2) == [ev.AttemptStarted, ev.AttemptExited]
+def test_one_that_has_taken_over_may_be_relieved_in_its_turn(here: Here) -> None:
+    for job_id in (1, 2):
+        here.has(job_id, ENDS_WELL)
+    here.has(3, EXITS_7)
+    here.order(start(1), relieve(1, 2, 3))
+    assert here.until(ev.AttemptExited, 3).exit == Exit(code=7)
+    ends = {
+        fact.job_id: fact.relieved_by
+        for fact in here.executor.observe(2_000_000)
+        if isinstance(fact, ev.AttemptExited)
+    }
+    assert ends == {1: (2, 1), 2: (3, 1), 3: None}
+
+
+def test_one_for_which_others_wait_is_not_relieved_in_its_turn(here: Here) -> None:
+    for job_id in (1, 2):
+        here.has(job_id, ENDS_WELL)
+    here.has(3, RUNS_ON)
+    standbys = (cmd.Standby(2, 1, 300, may_be_relieved=False), cmd.Standby(3, 1, 300))
+    here.order(start(1), cmd.Relieve(((1, 1),), standbys))
+    assert here.until(ev.AttemptExited, 2).relieved_by is None
+
+
+def test_a_chain_of_those_that_took_over_before_a_crash_is_told_after_it(here: Here) -> None:
+    for job_id in (1, 2):
+        here.has(job_id, ENDS_WELL)
+    here.has(3, RUNS_ON)
+    here.order(start(1), relieve(1, 2, 3))
+    here.until(ev.AttemptStarted, 3)
+    here.started_again(active_job(1, started=True), standbys=[waiting_job(2), waiting_job(3)])
+    ends = [here.until(ev.AttemptExited, job_id) for job_id in (1, 2)]
+    assert [end.relieved_by for end in ends] == [(2, 1), (3, 1)]
+    here.until(ev.AttemptStarted, 3)
+    ended(here)
 
 
 def test_one_that_fails_is_not_relieved(here: Here) -> None:
@@ -158,8 +181,6 @@ def test_what_has_taken_over_before_a_crash_is_told_after_it(here: Here) -> None
     here.started_again(active_job(1, started=True), standbys=[waiting_job(2), waiting_job(3)])
     left = here.until(ev.AttemptExited, 1)
     assert (left.exit, left.relieved_by) == (Exit(code=0), (2, 1))
-    assert kinds_told(here, 2) == []
-    here.executor.settled([left])
     here.until(ev.AttemptStarted, 2)
     assert kinds_told(here, 3) == [], "it never started"
     ended(here)

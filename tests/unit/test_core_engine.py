@@ -509,9 +509,38 @@ def test_who_is_to_take_over_is_committed_before_it_is_ordered() -> None:
         "ordered Relieve",
     ]
     assert house.executor.ordered[-1] == cmd.Relieve(
-        ((1, 1), (2, 1)), ((3, 1, Terms().grace_ms), (4, 1, Terms().grace_ms))
+        ((1, 1), (2, 1)),
+        tuple(cmd.Standby(job_id, 1, Terms().grace_ms) for job_id in (3, 4, 5)),
     )
-    assert house.store.load(0).relief.standbys == (3, 4)
+    assert house.store.load(0).relief.standbys == (3, 4, 5)
+
+
+def test_one_for_which_others_wait_is_not_to_be_relieved_in_its_turn() -> None:
+    house = crowded()
+    waits_for_3 = ev.JobSubmitted(0, 5, Need(), Terms(), requires=(Requirement(3, True),))
+    house.engine.turn([lambda state: Decided([waits_for_3])])
+    order = house.executor.ordered[-1]
+    assert isinstance(order, cmd.Relieve)
+    assert [standby.may_be_relieved for standby in order.standbys] == [False, True]
+
+
+def test_a_chain_of_attempts_that_took_over_is_taken_in_whatever_the_order_of_its_facts() -> None:
+    now_ms = House().clock.now_ms
+    chain: list[ev.Fact] = [
+        ev.AttemptExited(now_ms, 1, 1, Exit(code=0), relieved_by=(3, 1)),
+        ev.AttemptStarted(now_ms, 3, 1, 7),
+        ev.AttemptExited(now_ms, 3, 1, Exit(code=0), relieved_by=(4, 1)),
+        ev.AttemptStarted(now_ms, 4, 1, 8),
+        ev.AttemptExited(now_ms, 4, 1, Exit(code=3)),
+    ]
+    for order in ((0, 1, 2, 3, 4), (3, 4, 1, 2, 0), (2, 0, 3, 1, 4)):
+        # Those of one attempt are always told in their own order.
+        house = crowded()
+        house.executor.facts = [chain[place] for place in order]
+        house.engine.turn()
+        assert sorted(house.engine.state.jobs) == [2]
+        assert house.store.outcomes[3].state is JobState.SUCCEEDED
+        assert house.store.outcomes[4].exit == Exit(code=3)
 
 
 def test_an_order_that_could_not_be_committed_is_not_given() -> None:

@@ -10,7 +10,7 @@ from stoker.core.model import Cause, Exit, Gpu, GpuReading, Need, Relief, Requir
 from stoker.core.order import Crowd
 from stoker.core.plan import Scan
 from stoker.core.relief import NOBODY, planned
-from stoker.core.state import State
+from stoker.core.state import MOST_ENDS_IN_A_TURN, State
 
 NOW_MS = 1_000
 
@@ -43,16 +43,18 @@ class Lab:
 def test_the_first_in_line_take_the_places_of_those_that_need_the_same() -> None:
     lab = Lab()
     lab.full()
-    third, fourth, _ = (lab.add() for _ in range(3))
-    assert planned(lab.state) == Relief((1, 2), (third, fourth))
+    waiting = [lab.add() for _ in range(20)]
+    # As many as may take over before the next turn, one after the other in each place.
+    most = 2 * (MOST_ENDS_IN_A_TURN - 1)
+    assert planned(lab.state) == Relief((1, 2), tuple(waiting[:most]))
 
 
 def test_by_priority_and_then_by_number() -> None:
     lab = Lab()
     lab.full()
-    lab.add()
+    usual = lab.add()
     urgent = [lab.add(priority=-1), lab.add(priority=-1)]
-    assert planned(lab.state).standbys == tuple(urgent)
+    assert planned(lab.state).standbys == (*urgent, usual)
 
 
 def test_planning_takes_nobody_out_of_line() -> None:

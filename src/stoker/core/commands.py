@@ -6,6 +6,7 @@ Each is idempotent per (job, attempt): carrying it out twice is the same as once
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stoker.core.frozen import quick_to_make
 from stoker.core.learning import pinned_mib
@@ -89,15 +90,24 @@ class Warn:
     signal: int
 
 
+class Standby(NamedTuple):
+    """An attempt that is to take the place of another."""
+
+    job_id: int
+    attempt: int
+    grace_ms: int
+    may_be_relieved: bool = True  # in its turn, by one that stands by
+
+
 @quick_to_make
 class Relieve:
-    """When one of these attempts ends well, start the first of the jobs in its place at once.
+    """When one of these attempts ends well, start the first of the standbys in its place at once.
 
     It holds until the next orders are given, whether they repeat it or not.
     """
 
     attempts: tuple[tuple[int, int], ...]
-    standbys: tuple[tuple[int, int, int], ...]  # job, attempt and grace time of each
+    standbys: tuple[Standby, ...]
 
 
 Command = Start | StartAttached | HandOver | Terminate | Warn | Relieve
@@ -148,16 +158,15 @@ def orders(state: State) -> list[Command]:
     return commands
 
 
+def _standby(state: State, job: Job) -> Standby:
+    return Standby(job.id, job.attempt + 1, job.terms.grace_ms, not state.is_required(job.id))
+
+
 def _relieve(state: State) -> Relieve:
     jobs = state.jobs
     return Relieve(
         tuple([(job_id, jobs[job_id].attempt) for job_id in state.relief.attempts]),
-        tuple(
-            [
-                (job_id, jobs[job_id].attempt + 1, jobs[job_id].terms.grace_ms)
-                for job_id in state.relief.standbys
-            ]
-        ),
+        tuple([_standby(state, jobs[job_id]) for job_id in state.relief.standbys]),
     )
 
 

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from stoker.core.model import Job, Relief
 from stoker.core.order import Crowd, JobClass, Order
 from stoker.core.plan import Scan
-from stoker.core.state import State
+from stoker.core.state import MOST_ENDS_IN_A_TURN, State
 
 NOBODY = Relief()
 _MOST_LOOKED_AT = 1_000
@@ -41,7 +41,7 @@ def planned(state: State) -> Relief:
         if second is not None:
             rival = second.heap[0]  # The first entry of a class that was in line is its head's.
             state.ready.put_back(second)
-        standbys = _first_of(state, first, len(attempts), rival)
+        standbys = _first_of(state, first, len(attempts) * (MOST_ENDS_IN_A_TURN - 1), rival)
         return Relief(tuple(attempts), standbys) if standbys else NOBODY
     finally:
         state.ready.put_back(first)

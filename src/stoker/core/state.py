@@ -80,6 +80,8 @@ LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
 )
 
 BACKOFF_FIRST_MS = 1_000
+# Of one place: an attempt and those that take over from it, one after the other, before a turn.
+MOST_ENDS_IN_A_TURN = 4
 BACKOFF_MOST_MS = 300_000
 
 
@@ -185,8 +187,8 @@ class State:
         return job is not None and job.active is not None and job.active.number == attempt
 
     def is_required(self, job_id: int) -> bool:
-        """True if others wait for this active job, or for the last of all that are active."""
-        if self.gates.may_open(job_id, len(self.active)):
+        """True if others wait for this job, or for the last of all that may end before a turn."""
+        if self.gates.may_open(job_id, MOST_ENDS_IN_A_TURN * len(self.active)):
             return True
         dependents = [self.jobs.get(i) for i in self._dependents.get(job_id, ())]
         return any(

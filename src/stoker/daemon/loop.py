@@ -45,6 +45,7 @@ class Rounds:
     _inbox: list[tuple[Wish, Reply]] = field(default_factory=list)
     _scheduled: bool = False
     _timer: asyncio.TimerHandle | None = None
+    _soon: asyncio.TimerHandle | None = None  # a turn that gathers what happens until then
     _watchers: dict[int, list[Watcher]] = field(default_factory=dict)
 
     @property
@@ -72,6 +73,11 @@ class Rounds:
         if not self._scheduled:
             self.turn()
 
+    def turn_within(self, seconds: float) -> None:
+        """Have a turn by then; what happens meanwhile shares it."""
+        if not self._scheduled and self._soon is None:
+            self._soon = asyncio.get_running_loop().call_later(seconds, self.turn)
+
     def watch(self, job_ids: Iterable[int], done: Callable[[], None]) -> Watcher:
         """Call `done` once all these jobs are final; at once if they are."""
         watcher = Watcher({i for i in job_ids if i in self.state.jobs}, done)
@@ -95,6 +101,9 @@ class Rounds:
         """One turn, its answers, and the alarm for the next."""
         began = time.perf_counter()
         self._scheduled = False
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
         asked, self._inbox = self._inbox, []
         trouble = False
         try:

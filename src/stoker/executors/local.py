@@ -124,7 +124,12 @@ class LocalExecutor:
     def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""
         self._now_ms = now_ms
-        for job in standbys:
+        may_have_taken_over = list(standbys)
+        for job in may_have_taken_over:
+            relieved = self._past.relieved_by((job.id, job.attempt + 1))
+            if relieved is not None:
+                self._reliefs.has_relieved(relieved, (job.id, job.attempt + 1))
+        for job in may_have_taken_over:
             self._adopt_standby(job)
         for job in active:
             attempt = job.active
@@ -159,11 +164,15 @@ class LocalExecutor:
         """It may have taken the place of another, just before the daemon was killed."""
         key = (job.id, job.attempt + 1)
         relieved = self._past.relieved_by(key)
-        found = self._past.find(key, self._marker(key), False) if relieved else NeverStarted()
-        if relieved is None or isinstance(found, NeverStarted):
+        if relieved is None:
             return
-        self._reliefs.has_relieved(relieved, key)
-        if isinstance(found, Living):
+        found = self._past.find(key, self._marker(key), False)
+        if self._reliefs.of(key) is not None:
+            how, at_ms = _end_of_relieved(found)
+            self._exited(key, how, None, min(at_ms or self._now_ms, self._now_ms))
+        elif isinstance(found, NeverStarted):
+            self._reliefs.settled(relieved)  # It came to nothing.
+        elif isinstance(found, Living):
             self._tell(ev.AttemptStarted(self._now_ms, *key, found.process.pid))
             self._watch(key, found.process, False, True, job.terms.grace_ms)
         elif found.exit is None:
@@ -454,7 +463,21 @@ class LocalExecutor:
             for key in [key for key, moment in self._again_at.items() if moment <= now_ms]:
                 self._look(self._running[key])
         self._ledger.pay()
-        return self._reliefs.may_be_told(self._unsettled.all())
+        return self._unsettled.all()
+
+    def relieve(self, now_ms: int) -> bool:
+        """Let standbys take over from what has ended; True if the turn that commits it can wait."""
+        if not self._reliefs:
+            return False
+        self.observe(now_ms)
+        return (
+            bool(self._reliefs)
+            and not self._unsettled.warned
+            and all(
+                isinstance(fact, ev.AttemptExited) and fact.relieved_by is not None
+                for fact in self._unsettled.over_with.values()
+            )
+        )
 
     def _hear_of_mps(self) -> None:
         assert self._mps is not None

@@ -7,7 +7,6 @@ two orders, before facts are settled. `Steps` counts them and raises `Crash` at 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stoker.core.change import Change
@@ -118,7 +117,10 @@ class CrashingExecutor:
                 if not self.relief.standbys:
                     break
                 standby, *others = self.relief.standbys
-                self.relief = replace(self.relief, standbys=tuple(others))
+                attempts = self.relief.attempts
+                if standby.may_be_relieved:
+                    attempts = (*attempts, (standby.job_id, standby.attempt))
+                self.relief = Relieve(attempts, tuple(others))
                 self._world.relieve(place, standby)
                 self._steps.take()
         return self._world.facts()

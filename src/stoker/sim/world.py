@@ -178,10 +178,6 @@ class World:
         by_attempt: dict[Key, list[ev.Fact]] = {}
         for fact in self.unsettled:
             by_attempt.setdefault((fact.job_id, fact.attempt), []).append(fact)
-        for fact in self.unsettled:
-            relief = relief_of(fact)
-            if relief is not None:
-                by_attempt.pop(relief, None)  # It is told of when that is settled.
         keys = sorted(by_attempt)
         if len(keys) > 1:
             Random(f"{self._seed} {self.clock.true_ms} {keys}").shuffle(keys)
@@ -205,9 +201,9 @@ class World:
         ]
         return sorted(left, key=lambda fact: fact.job_id)
 
-    def relieve(self, left: ev.AttemptExited, standby: tuple[int, int, int]) -> None:
+    def relieve(self, left: ev.AttemptExited, standby: cmd.Standby) -> None:
         """Start another attempt where one has ended; where that can't be done, nothing happens."""
-        job_id, attempt, grace_ms = standby
+        job_id, attempt, grace_ms, _ = standby
         behaviours = self.behaviours[job_id]
         if behaviours[min(attempt, len(behaviours)) - 1].cannot_start is not None:
             return
