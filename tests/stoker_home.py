@@ -166,6 +166,14 @@ class StokerHome:
         """The daemon's process."""
         return int(self.call("hello")["pid"])
 
+    def is_reachable(self) -> bool:
+        """Whether a daemon answers."""
+        try:
+            self.call("hello")
+        except StokerError:
+            return False
+        return True
+
     def daemons(self) -> list[int]:
         """Every daemon of this home, those that are only just starting too."""
         found = []

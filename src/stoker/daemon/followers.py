@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.core.change import Ended
+from stoker.core.model import Attempt, Job
 from stoker.core.reasons import outcome_words
 from stoker.daemon.loop import Rounds
 from stoker.daemon.server import Connection
@@ -33,28 +34,37 @@ class Followers:
             return
         change, state = self.rounds.engine.committed, self.rounds.state
         lines: dict[str, list[dict[str, Any]]] = {group: [] for group in self._by_group}
-        # Ends come first: within one turn the end of one job makes room for the start of the next.
+        over = {i for i in change.placed if i not in state.jobs or state.jobs[i].active is None}
+        # Ends come first: within one turn the end of one job makes room for the start of the next,
+        # which may have ended in it as well.
         for ended in change.ended:
-            group = ended.job.group or ""
-            if group in lines and (ended.attempt is not None or ended.job_is_final):
+            job, attempt = ended.job, ended.attempt
+            group = job.group or ""
+            if group in lines and (attempt is not None or ended.job_is_final):
+                was_placed = job.id in over and not job.terms.executor
+                if was_placed and attempt is not None and attempt.number == job.attempt:
+                    lines[group].append(self._started_line(job, attempt))
                 lines[group].append(_ended_line(ended))
         here = [i for i in change.placed if i in state.jobs and not state.jobs[i].terms.executor]
         for job_id in (*here, *change.begun):
-            job = state.jobs.get(job_id)
-            if job is not None and job.active is not None and (job.group or "") in lines:
-                line = {
-                    "event": "started",
-                    "id": job_id,
-                    "attempt": job.active.number,
-                    "gpus": state.shown_gpus(job.active.gpus),
-                }
-                if not job.terms.executor:
-                    line["log"] = log_text(self.attempts, job_id, job.active.number)
-                lines[job.group or ""].append(line)
+            active = state.jobs.get(job_id)
+            if active is not None and active.active is not None and (active.group or "") in lines:
+                lines[active.group or ""].append(self._started_line(active, active.active))
         for group, told in lines.items():
             if told:
                 for connection in self._by_group[group]:
                     connection.tell_all(told)
+
+    def _started_line(self, job: Job, attempt: Attempt) -> dict[str, Any]:
+        line: dict[str, Any] = {
+            "event": "started",
+            "id": job.id,
+            "attempt": attempt.number,
+            "gpus": self.rounds.state.shown_gpus(attempt.gpus),
+        }
+        if not job.terms.executor:
+            line["log"] = log_text(self.attempts, job.id, attempt.number)
+        return line
 
     def _forget(self, group: str, connection: Connection) -> None:
         followers = self._by_group.get(group, [])
