@@ -172,6 +172,15 @@ def test_a_standby_that_can_not_be_started_is_left_to_the_next_turn(here: Here) 
     here.until(ev.AttemptNotStarted, 2)
 
 
+def test_ends_are_told_also_where_what_is_to_take_over_can_not_be_read(local: LocalBench) -> None:
+    for job_id in (1, 2):
+        local.has(job_id, ENDS_WELL)
+    local.order(start(1, gpus=("0",)), start(2, gpus=("1",)), relieve((1, 2), 3, 4))
+    assert 3 not in local.launches and 4 not in local.launches
+    for job_id in (1, 2):
+        assert local.until(ev.AttemptExited, job_id).relieved_by is None
+
+
 def test_what_has_taken_over_before_a_crash_is_told_after_it(here: Here) -> None:
     here.has(1, ENDS_WELL)
     here.has(2, RUNS_ON)

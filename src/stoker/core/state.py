@@ -80,9 +80,9 @@ LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
 )
 
 BACKOFF_FIRST_MS = 1_000
+BACKOFF_MOST_MS = 300_000
 # Of one place: an attempt and those that take over from it, one after the other, before a turn.
 MOST_ENDS_IN_A_TURN = 4
-BACKOFF_MOST_MS = 300_000
 
 
 def backoff_ms(failures: int) -> int:
@@ -190,11 +190,11 @@ class State:
         """True if others wait for this job, or for the last of all that may end before a turn."""
         if self.gates.may_open(job_id, MOST_ENDS_IN_A_TURN * len(self.active)):
             return True
-        dependents = [self.jobs.get(i) for i in self._dependents.get(job_id, ())]
+        # The first one that still waits is enough; there may be very many.
         return any(
             requirement.job_id == job_id and requirement.last_id is None
-            for dependent in dependents
-            if dependent is not None
+            for dependent_id in self._dependents.get(job_id, ())
+            if (dependent := self.jobs.get(dependent_id)) is not None
             for requirement in dependent.requires or ()
         )
 

@@ -94,9 +94,8 @@ class Past:
     def relieved_by(self, key: Key) -> Key | None:
         """The attempt whose place this one has taken."""
         for entries in self._entries.values():
-            for relieved, by in entries.relieved.items():
-                if by == key:
-                    return relieved
+            if key in entries.relieved_by:
+                return entries.relieved_by[key]
         return None
 
     def _process_of(self, key: Key) -> tuple[ProcessId | None, bool, bool]:

@@ -33,7 +33,7 @@ class Entries:
     exits: dict[Key, tuple[Exit, int]] = field(default_factory=dict)  # how, and when
     intent: Key | None = None  # the last one, if no pid followed
     settled: bool = False
-    relieved: dict[Key, Key] = field(default_factory=dict)  # an attempt, and who took its place
+    relieved_by: dict[Key, Key] = field(default_factory=dict)  # by whom, whose place was taken
 
     @property
     def this_boot(self) -> bool:
@@ -191,7 +191,7 @@ def _take(entries: Entries, words: list[str]) -> None:
             entries.intent = (int(job_id), int(attempt))
         case ["intent", job_id, attempt, "for", relieved_id, relieved_attempt]:
             entries.intent = (int(job_id), int(attempt))
-            entries.relieved[int(relieved_id), int(relieved_attempt)] = entries.intent
+            entries.relieved_by[entries.intent] = (int(relieved_id), int(relieved_attempt))
         case ["pid", job_id, attempt, pid, start_time]:
             key = (int(job_id), int(attempt))
             entries.pids[key] = ProcessId(int(pid), int(start_time))
@@ -205,8 +205,8 @@ def _take(entries: Entries, words: list[str]) -> None:
             if entries.intent == key:
                 entries.intent = None
         case ["none"]:
-            if entries.intent in entries.relieved.values():
-                entries.relieved.popitem()
+            if entries.intent is not None:
+                entries.relieved_by.pop(entries.intent, None)
             entries.intent = None
         case ["settled"]:
             entries.settled = True

@@ -124,13 +124,14 @@ class LocalExecutor:
     def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""
         self._now_ms = now_ms
-        may_have_taken_over = list(standbys)
-        for job in may_have_taken_over:
+        taken_over: list[tuple[Job, Key]] = []
+        for job in standbys:
             relieved = self._past.relieved_by((job.id, job.attempt + 1))
             if relieved is not None:
                 self._reliefs.has_relieved(relieved, (job.id, job.attempt + 1))
-        for job in may_have_taken_over:
-            self._adopt_standby(job)
+                taken_over.append((job, relieved))
+        for job, relieved in taken_over:
+            self._adopt_standby(job, relieved)
         for job in active:
             attempt = job.active
             assert attempt is not None
@@ -160,12 +161,9 @@ class LocalExecutor:
                         why = "no trace of it was left"
                         self._tell(ev.AttemptVanished(now_ms, *key, why))
 
-    def _adopt_standby(self, job: Job) -> None:
-        """It may have taken the place of another, just before the daemon was killed."""
+    def _adopt_standby(self, job: Job, relieved: Key) -> None:
+        """It took the place of another, or was about to, just before the daemon was killed."""
         key = (job.id, job.attempt + 1)
-        relieved = self._past.relieved_by(key)
-        if relieved is None:
-            return
         found = self._past.find(key, self._marker(key), False)
         if self._reliefs.of(key) is not None:
             how, at_ms = _end_of_relieved(found)
@@ -304,10 +302,14 @@ class LocalExecutor:
         if running.start is None or self._launch_of is None:
             return
         command = self._reliefs.next_for(running.start)
-        if command is not None:
+        if command is None:
+            return
+        try:
             launch = self._launch_of(command.job_id)
-            if self._make(command, launch, {}, relieves=running.key) is None:
-                self._reliefs.has_relieved(running.key, (command.job_id, command.attempt))
+        except Exception:
+            return  # Whatever is wrong with the record: that one has ended must be told.
+        if self._make(command, launch, {}, relieves=running.key) is None:
+            self._reliefs.has_relieved(running.key, (command.job_id, command.attempt))
 
     def _client(self, command: cmd.Start | cmd.StartAttached, env: dict[str, str]) -> Client | None:
         """The attempt as a client of MPS; None if it can't start yet, or (told here) at all."""
