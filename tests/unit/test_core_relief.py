@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from stoker.core import events as ev
-from stoker.core.model import Cause, Exit, Gpu, GpuReading, Need, Relief, Requirement, Terms
+from stoker.core.jobs import Jobs
+from stoker.core.model import Cause, Exit, Gpu, GpuReading, Job, Need, Relief, Requirement, Terms
 from stoker.core.order import Crowd
 from stoker.core.plan import Scan
 from stoker.core.relief import NOBODY, planned
@@ -248,3 +251,27 @@ def test_those_who_were_loaded_as_crowds_stand_by_in_their_order() -> None:
     assert planned(lab.state).standbys == (6, 7, 9)
     lab.state.apply(ev.JobCancelled(NOW_MS, 6, Cause.CANCELLED))
     assert planned(lab.state).standbys == (7, 9)
+
+
+def test_that_very_many_wait_for_a_job_is_known_by_the_first_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    find, asked = Jobs.get, list[int]()
+
+    def counting(jobs: Jobs, job_id: int) -> Job | None:
+        asked.append(job_id)
+        return find(jobs, job_id)
+
+    looked_at = []
+    for many in (10, 2_000):
+        lab = Lab()
+        lab.full()
+        for _ in range(many):
+            lab.add(requires=(Requirement(1, must_succeed=True),))
+        lab.add()
+        asked.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(Jobs, "get", counting)
+            assert planned(lab.state).attempts == (2,)
+        looked_at.append(len(asked))
+    assert looked_at[0] == looked_at[1]

@@ -8,10 +8,12 @@ Who asks for a job is given a `Job`, from then on always the same, so nothing el
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from stoker.core.model import Job
 from stoker.core.order import Crowd, JobClass
+
+T = TypeVar("T")
 
 _Unseen = tuple[Crowd, JobClass]
 """A job that nobody has asked for yet: one of a crowd, which stands in line in this class."""
@@ -49,10 +51,21 @@ class Jobs(MutableMapping[int, Job]):
         kept = self._kept[job_id]
         return kept if isinstance(kept, Job) else self._first_seen(job_id, kept)
 
-    def get(self, job_id: int) -> Job | None:  # type: ignore[override]
+    @overload
+    def get(self, key: int, /) -> Job | None: ...
+
+    @overload
+    def get(self, key: int, default: Job, /) -> Job: ...
+
+    @overload
+    def get(self, key: int, default: T, /) -> Job | T: ...
+
+    def get(self, key: int, default: Any = None, /) -> Any:
         """The job, if it is not final."""
-        kept = self._kept.get(job_id)
-        return kept if kept is None or isinstance(kept, Job) else self._first_seen(job_id, kept)
+        kept = self._kept.get(key)
+        if kept is None:
+            return default
+        return kept if isinstance(kept, Job) else self._first_seen(key, kept)
 
     def _first_seen(self, job_id: int, unseen: _Unseen) -> Job:
         crowd, cls = unseen
