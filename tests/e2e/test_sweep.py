@@ -548,35 +548,48 @@ def request(stoker: StokerHome, *points: str, **fields: Any) -> dict[str, Any]:
     return order | fields
 
 
-def test_points_that_got_a_job_since_they_were_looked_at_are_left_out(stoker: StokerHome) -> None:
-    a, b, c = "sweep:a", "sweep:b", "sweep:c"
+Outcome = tuple[list[int], dict[str, int]]
 
-    def queued(*points: str, **fields: Any) -> list[int]:
-        """Which jobs of this test come of a submission, counted from one."""
-        ids = stoker.call("submit", **request(stoker, *points, **fields))["ids"]
-        return [job_id - stoker.first_id + 1 for job_id in ids]
 
-    second = stoker.nth(2)
-    assert queued(a, b, seen={}) == [1, 2]
-    stoker.until_final(stoker.nth(1), second)
-    # Whoever has seen them may have them again; who has not seen them may not.
-    assert queued(a, b, c, seen={b: second}) == [3, 4]
-    stoker.until_final(stoker.nth(3), stoker.nth(4))
-    assert [job["point"] for job in stoker.jobs().values()] == [a, b, b, c]
-    assert queued(b, seen={b: second}) == []
-    # One that was retried is seen, and runs all the same.
-    held = stoker.submit("true", point="sweep:d", hold=True)
-    assert queued("sweep:d", seen={"sweep:d": held}) == []
-    # Without a word of what was seen, everything is queued.
-    assert queued(a, a) == [6, 7]
+def test_a_point_gets_another_job_by_what_became_of_its_latest_one(stoker: StokerHome) -> None:
+    def queued(*points: str, **fields: Any) -> Outcome:
+        """Which jobs come of a submission, counted from one, and who is left out."""
+        answer = stoker.call("submit", **request(stoker, *points, **fields))
+        left_out = {why: count for why, count in answer["left_out"].items() if count}
+        return [job_id - stoker.first_id + 1 for job_id in answer["ids"]], left_out
+
+    done, failed, held, new = "sweep:done", "sweep:failed", "sweep:held", "sweep:new"
+    stoker.submit("true", point=done)
+    stoker.submit("false", point=failed)
+    stoker.until_final(stoker.nth(1), stoker.nth(2))
+    stoker.submit("true", point=held, hold=True)
+    assert queued(done, failed, held, rerun="missing") == ([4], {"succeeded": 1, "unfinished": 1})
+    assert queued(done, new, held, rerun="failed") == (
+        [],
+        {"succeeded": 1, "not_tried": 1, "unfinished": 1},
+    )
+    assert queued(done, held, rerun="all") == ([5], {"unfinished": 1})
+    # The latest job counts, and not the first.
+    stoker.until_final(stoker.nth(4))
+    assert queued(failed, rerun="missing") == ([], {"succeeded": 1})
     # Within one submission, too, a point is queued once.
-    assert queued("sweep:e", "sweep:e", seen={}) == [8]
+    assert queued(new, new, rerun="missing") == ([6], {"unfinished": 1})
+    # Without a word of it, everything is queued, and nothing is said of it.
+    answer = stoker.call("submit", **request(stoker, done, done))
+    assert len(answer["ids"]) == 2 and "left_out" not in answer
 
 
 def test_a_submission_of_points_that_is_repeated_with_its_token_has_the_same_answer(
     stoker: StokerHome,
 ) -> None:
-    order = request(stoker, "sweep:a", "sweep:b", seen={}, token=uuid4().hex)
-    ids = [stoker.nth(1), stoker.nth(2)]
-    assert stoker.call("submit", **order)["ids"] == ids
-    assert stoker.call("submit", **order)["ids"] == ids
+    stoker.submit("true", point="sweep:a")
+    stoker.until_final(stoker.nth(1))
+    stoker.submit("true", point="sweep:b", hold=True)
+    points = ("sweep:a", "sweep:b", "sweep:c", "sweep:d")
+    order = request(stoker, *points, rerun="missing", token=uuid4().hex)
+    first = stoker.call("submit", **order)
+    assert first["ids"] == [stoker.nth(3), stoker.nth(4)]
+    assert first["left_out"] == {"succeeded": 1, "unfinished": 1, "not_tried": 0}
+    assert stoker.call("submit", **order) == first
+    stoker.until_final(*first["ids"])
+    assert stoker.call("submit", **order) == first

@@ -14,7 +14,7 @@ from stoker.errors import UsageError
 from stoker.sweep import notation
 from stoker.sweep.points import Choosing, Space
 from stoker.sweep.values import Point, Value
-from unit.scripted_daemon import Script, ScriptedDaemon
+from unit.scripted_daemon import ScriptedDaemon
 
 
 @pytest.fixture(autouse=True)
@@ -31,53 +31,38 @@ def planned(space: str, *words: str) -> queueing.Plan:
 
 
 class Daemon:
-    """Knows some points from before, and gives the others numbers."""
+    """Takes in every other point; of the rest, it says that they have succeeded."""
 
-    def __init__(self, plan: queueing.Plan, known: dict[int, str]) -> None:
-        self.points = {
-            plan.jobs[place]["point"]: {"id": 100 + place, "state": state}
-            for place, state in known.items()
-        }
-        self.taken: list[str] = []
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.tokens: set[str] = set()
 
-    def script(self) -> Script:
-        return {"points": self._points, "submit": self._submit}
-
-    def _points(self, request: dict[str, Any]) -> dict[str, Any]:
-        return {"points": {p: self.points[p] for p in request["points"] if p in self.points}}
-
-    def _submit(self, request: dict[str, Any]) -> dict[str, Any]:
-        first = len(self.taken) + 1
-        self.taken += [own["argv"][-1] for own in request["each"]]
-        return {"ids": list(range(first, len(self.taken) + 1))}
+    def __call__(self, request: dict[str, Any]) -> dict[str, Any]:
+        given = [own["argv"][-1] for own in request["each"]]
+        self.asked += given
+        self.tokens.add(request["token"])
+        ids = [int(text) for text in given if int(text) % 2 == 0]
+        left_out = {"succeeded": len(given) - len(ids), "unfinished": 10, "not_tried": 100}
+        return {"ids": ids, "left_out": left_out}
 
 
-@pytest.mark.parametrize(
-    ("count", "known", "queued"),
-    [
-        (1, {}, "0"),
-        (5, {}, "01234"),
-        (6, {0: "succeeded", 3: "failed", 4: "running", 5: "succeeded"}, "123"),
-        (6, {0: "succeeded", 1: "succeeded"}, "2345"),
-        (4, {2: "succeeded", 3: "waiting"}, "01"),
-        (2, {0: "succeeded", 1: "succeeded"}, ""),
-    ],
-)
-def test_each_point_is_looked_at_and_queued_once_in_order(
-    tmp_path: Path, count: int, known: dict[int, str], queued: str
+@pytest.mark.parametrize(("count", "parts"), [(1, 1), (2, 1), (5, 3), (6, 3)])
+@pytest.mark.parametrize("rerun", [None, "all"])
+def test_each_point_is_given_once_in_order_and_what_became_of_it_is_added_up(
+    tmp_path: Path, count: int, parts: int, rerun: str | None
 ) -> None:
     plan = planned(f"x=range(0,{count},1)", "echo", "{x}")
-    daemon = Daemon(plan, known)
+    daemon = Daemon()
     with (
-        ScriptedDaemon(tmp_path, daemon.script()) as scripted,
+        ScriptedDaemon(tmp_path, {"submit": daemon}) as scripted,
         Client(Home(str(tmp_path)), autostart=False) as client,
     ):
-        told = queueing.queue(client, plan, None, None)
-        asked = [point for one in scripted.sent("points") for point in one["points"]]
-    assert asked == [job["point"] for job in plan.jobs]
-    assert "".join(daemon.taken) == queued and told.ids == list(range(1, len(queued) + 1))
-    assert told.done == list(known.values()).count("succeeded")
-    assert told.unfinished == count - told.done - len(queued)
+        told = queueing.queue(client, plan, rerun, None)
+        rules = [one["rerun"] for one in scripted.sent("submit")]
+    assert daemon.asked == [str(number) for number in range(count)]
+    assert rules == [rerun or "missing"] * parts and len(daemon.tokens) == parts
+    assert told.ids == list(range(0, count, 2)) and told.done == count // 2
+    assert (told.unfinished, told.passed_over) == (10 * parts, 100 * parts)
 
 
 @pytest.mark.parametrize("words", [("echo", "{x:d}"), ("echo `{x}`",), ("{x}", "a")])

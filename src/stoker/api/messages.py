@@ -89,15 +89,22 @@ class JobOwn(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
     point: Annotated[str, Meta(max_length=100)] | None = None
 
 
+Rerun = Literal["missing", "failed", "all"]
+"""Which points that have had a job get another: those that have not succeeded yet; of these only
+those that were tried; all."""
+
+
 class Submit(Request, tag="submit"):
     """Queue jobs, all or none. Answer: `ids`.
 
     With `each`, `jobs` has one: as many jobs are queued as `each` has entries, all of them like
     that one but for what their entry says. What they share is then said, and looked at, once.
 
-    With `seen`, which has the latest job of each point as Points has told it, a job is left out if
-    its point has another one by now, or one that is not final: whoever else queues the same points
-    at the same moment does not queue them twice. `ids` are then those of the others.
+    With `rerun`, jobs are left out by the latest job of their point: if that is not final; if it
+    has succeeded, unless `rerun` is "all"; if there is none, where it is "failed". `ids` are then
+    those of the others, and the answer has `left_out`: how many of each, as `unfinished`,
+    `succeeded` and `not_tried`. Whoever else queues the same points at the same moment does not
+    queue them twice.
 
     A submission that was cut off can be repeated with its token: if it was taken, the answer is
     what it was the first time, and nothing is queued twice.
@@ -109,7 +116,7 @@ class Submit(Request, tag="submit"):
     user: str = ""
     env_of: JobId | None = None  # the environment of that job is taken instead of `env`
     token: Annotated[str, Meta(max_length=100)] | None = None  # the same one when it is repeated
-    seen: dict[str, JobId] | None = None
+    rerun: Rerun | None = None
     each: list[JobOwn] | None = None
     attached: bool = False  # the client runs the (single) job in its own terminal: see Attach
 

@@ -195,14 +195,21 @@ class Handlers:
             settings.cluster_rules_of(values),
             warnings.append,
         )
-        self._ask(wish, connection, "ids", **({"warnings": warnings} if warnings else {}))
 
-    def _ask(self, wish: Wish, connection: Connection, key: str | None = None, **more: Any) -> None:
         def reply(answer: Answer) -> None:
             if answer.error is not None:
                 connection.fail(answer.error)
             else:
-                connection.answer(**({key: answer.value} if key is not None else {}), **more)
+                connection.answer(**answer.value, **({"warnings": warnings} if warnings else {}))
+
+        self.rounds.ask(wish, reply)
+
+    def _ask(self, wish: Wish, connection: Connection, key: str | None = None) -> None:
+        def reply(answer: Answer) -> None:
+            if answer.error is not None:
+                connection.fail(answer.error)
+            else:
+                connection.answer(**({key: answer.value} if key is not None else {}))
 
         self.rounds.ask(wish, reply)
 

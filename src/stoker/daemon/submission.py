@@ -21,10 +21,12 @@ from stoker.daemon.checks import (
     check_output,
 )
 from stoker.daemon.cluster import ClusterRules, check_cluster_job
+from stoker.daemon.drafts import Drafts
+from stoker.daemon.known_points import Chosen, chosen
 from stoker.daemon.mps_terms import mps_terms, refuse_mps_without_nvidia
 from stoker.daemon.requirements import RequiredJobs, required
 from stoker.engine import Decided, Wish
-from stoker.errors import NotFound, UsageError
+from stoker.errors import UsageError
 from stoker.executors.environment import MPS_MARKER
 from stoker.executors.mps_control import find_control
 from stoker.learn.kind import Kinds
@@ -80,8 +82,10 @@ def submission(
         if request.token is not None:
             taken = views.submission(request.token)
             if taken is not None:
-                return Decided([], taken)
-        drafts = asked if request.seen is None else _untaken(asked, request.seen, state, views)
+                repeated = chosen(asked, request.rerun, state, views, frozenset(taken))
+                return Decided([], _answer(taken, repeated))
+        wanted = chosen(asked, request.rerun, state, views)
+        drafts = wanted.drafts
         here = {id(some.need): some.need for some in drafts if not some.terms.executor}
         needs = list(here.values())  # Alike jobs share one.
         events: list[ev.Event] = list(_declared_by_naming(state, needs))
@@ -98,9 +102,13 @@ def submission(
             next_id += len(some.each)
         if request.token is not None:
             events.append(ev.SubmissionTaken(state.now_ms, request.token, tuple(ids)))
-        return Decided(events, list(ids))
+        return Decided(events, _answer(list(ids), wanted))
 
     return wish
+
+
+def _answer(ids: list[int], wanted: Chosen) -> dict[str, Any]:
+    return {"ids": ids} if wanted.left_out is None else {"ids": ids, "left_out": wanted.left_out}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,84 +119,6 @@ class Defaults:
     mem_auto: bool = False
     margin: tuple[int, int] = DEFAULT_MARGIN
     mps: bool = False
-
-
-@dataclass(slots=True)
-class Drafts:
-    """Alike jobs that are fine by themselves; whether they fit the GPUs is for the state to say.
-
-    What they share is kept once: there may be a hundred thousand of them.
-    """
-
-    need: Need
-    terms: Terms
-    launch: Launch
-    priority: int  # of those that have none of their own
-    group: str | None
-    not_before_ms: int | None
-    held: bool
-    each: Sequence[JobOwn]
-    kinds: Sequence[str]
-
-    def events(self, state: State, first_id: int, others: RequiredJobs) -> list[ev.Event]:
-        """The facts that they were submitted, and numbered from `first_id` on."""
-        usual, at_ms = self.priority, state.now_ms
-        priorities = [usual if own.priority is None else own.priority for own in self.each]
-        requires = self.launch.requires
-        if len(self.each) > 1 and not (requires or self.held or self.not_before_ms is not None):
-            return [
-                ev.JobsSubmitted(
-                    at_ms,
-                    first_id,
-                    self.need,
-                    self.terms,
-                    self.group,
-                    priorities,
-                    self.launch,
-                    self.each,
-                    self.kinds,
-                )
-            ]
-        events: list[ev.Event] = []
-        own_of_each = zip(priorities, self.each, self.kinds, strict=True)
-        for job_id, (priority, own, kind) in enumerate(own_of_each, start=first_id):
-            unmet: tuple[Requirement, ...] = ()
-            skip: list[ev.Event] = []
-            if requires:
-                unmet, skip = _unmet(state, others, requires, job_id)
-            events.append(
-                ev.JobSubmitted(
-                    at_ms,
-                    job_id,
-                    self.need,
-                    self.terms,
-                    priority,
-                    self.group,
-                    self.not_before_ms,
-                    unmet,
-                    self.held,
-                    self.launch.with_own(own, kind),
-                )
-            )
-            events += skip
-        return events
-
-    def without(self, left_out: Callable[[str], bool]) -> Drafts:
-        """Those whose points are not to be left out."""
-        usual = self.launch.point
-        points = [usual if own.point is None else own.point for own in self.each]
-        kept = [place for place, point in enumerate(points) if point is None or not left_out(point)]
-        if len(kept) == len(points):
-            return self
-        each, kinds = self.each, self.kinds
-        return replace(self, each=[each[p] for p in kept], kinds=[kinds[p] for p in kept])
-
-    @property
-    def points(self) -> list[str]:
-        """The points that they are."""
-        usual = self.launch.point
-        points = [usual if own.point is None else own.point for own in self.each]
-        return [point for point in points if point is not None]
 
 
 @dataclass(slots=True)
@@ -424,53 +354,6 @@ def terms_of(job: JobRequest, grace_ms: int, attached: bool, executor: str) -> T
 
 
 # ---------------------------------------------------------------------- against the state
-
-
-def _unmet(
-    state: State, others: RequiredJobs, requires: tuple[Requirement, ...], own_id: int
-) -> tuple[tuple[Requirement, ...], list[ev.Event]]:
-    """The requirements that still have to come true, and the skip if one never will.
-
-    A job may require those that come before it in the same submission.
-    """
-    unmet: list[Requirement] = []
-    skip: list[ev.Event] = []
-    for requirement in requires:
-        stand = others.stand(requirement)
-        unknown = requirement.ids[-1] if requirement.ids[-1] >= own_id else stand.unknown
-        if unknown is not None:
-            raise NotFound(f"there is no job {unknown} to wait for", "see `stoker ls --all`")
-        if stand.unfinished or stand.failed:
-            unmet.append(requirement)
-        if stand.failed:
-            skip = [ev.JobSkipped(state.now_ms, own_id, *stand.failed)]
-    return tuple(unmet), skip
-
-
-def _untaken(
-    drafts: Sequence[Drafts], seen: Mapping[str, int], state: State, views: Views
-) -> list[Drafts]:
-    """The drafts whose points have got no job since they were looked at; each point once.
-
-    A point that somebody queues in this very turn is in no record yet.
-    """
-    points = [point for some in drafts for point in some.points]
-    latest = {point: job_id for point, (job_id, _) in views.at_points(points).items()}
-    change = state.change
-    this_turn = {e.launch.point for e in change.submitted if e.launch is not None}
-    for many in change.submitted_alike:
-        this_turn.add(many.launch.point)
-        this_turn.update(own.point for own in many.each)
-
-    def is_taken(point: str) -> bool:
-        job_id = latest.get(point)
-        if point in this_turn or job_id != seen.get(point) or job_id in state.jobs:
-            return True
-        this_turn.add(point)
-        return False
-
-    untaken = [some.without(is_taken) for some in drafts]
-    return [some for some in untaken if some.each]
 
 
 def _declared_by_naming(state: State, needs: list[Need]) -> list[ev.GpuAdded]:

@@ -302,7 +302,7 @@ async def _queue_sweep(house: House, asked: Asked) -> Answer:
     house.changed()
     return {
         "sweep": plan.name,
-        "count": len(plan.points),
+        "count": len(plan.jobs),
         "ids": queued.ids,
         "succeeded_before": queued.done,
         "unfinished": queued.unfinished,

@@ -7,18 +7,18 @@ import pwd
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 import stoker
 from stoker.api.messages import JobRequest
-from stoker.core.model import FINAL
 from stoker.errors import UsageError
 from stoker.quantities import MAX_LABEL_CHARS, label, quoted
 from stoker.sweep import identity, notation
 from stoker.sweep.points import Choosing, Space, chosen
+from stoker.sweep.queued import Queued
 from stoker.sweep.template import Template, Text
 from stoker.sweep.values import Point
 from stoker.web.bodies import SubmitOrder, SweepOrder
@@ -112,11 +112,10 @@ def _directory(given: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A sweep, ready to be queued: its points, and the job of each."""
+    """A sweep, ready to be queued: the job of each point."""
 
     name: str
     cwd: str
-    points: list[str]
     jobs: list[dict[str, Any]]
     varied: list[str]
 
@@ -127,20 +126,10 @@ class Planned:
         ]
         return {
             "sweep": self.name,
-            "count": len(self.points),
+            "count": len(self.jobs),
             "varied": self.varied,
             "points": shown,
         }
-
-
-@dataclass(slots=True)
-class Queued:
-    """What became of the points."""
-
-    ids: list[int] = field(default_factory=list)
-    done: int = 0
-    unfinished: int = 0
-    passed_over: int = 0
 
 
 def planned(order: SweepOrder) -> Planned:
@@ -173,7 +162,7 @@ def planned(order: SweepOrder) -> Planned:
             )
     base["group"] = name
     name_of = identity.namer(template.key, cwd)
-    point_names, jobs = [], []
+    jobs = []
     for point in points:
         point_name = name_of(point)
         short = identity.short(point_name)
@@ -182,45 +171,21 @@ def planned(order: SweepOrder) -> Planned:
         job["name"] = _job_name(point, varied)
         job["params"] = {parameter: value.data for parameter, value in point.items()}
         job["point"] = point_name
-        point_names.append(point_name)
         jobs.append(job)
-    return Planned(name, cwd, point_names, jobs, varied)
+    return Planned(name, cwd, jobs, varied)
 
 
 async def queue_sweep(link: Link, order: SweepOrder, plan: Planned) -> Queued:
     """Queue the points that have not been run, or have failed."""
-    found: dict[str, dict[str, Any]] = {}
-    for part in _parts(plan.points):
-        found |= (await link.call("points", points=part))["points"]
     queued = Queued()
-    jobs = [
-        job
-        for point, job in zip(plan.points, plan.jobs, strict=True)
-        if _is_wanted(found.get(point, {}).get("state"), order.rerun, queued)
-    ]
     if order.max_running is not None:
         await link.call("limit_group", group=plan.name, max_running=order.max_running)
     request = {"cwd": plan.cwd, "env": environment(), "user": user_name()}
-    for part in _parts(jobs):
-        seen = {job["point"]: found[job["point"]]["id"] for job in part if job["point"] in found}
+    request["rerun"] = order.rerun or "missing"
+    for part in _parts(plan.jobs):
         token = os.urandom(16).hex()
-        ids = (await link.call("submit", **request, jobs=part, seen=seen, token=token))["ids"]
-        queued.ids += ids
-        queued.unfinished += len(part) - len(ids)  # Somebody else was quicker.
+        queued.took(await link.call("submit", **request, jobs=part, token=token))
     return queued
-
-
-def _is_wanted(state: str | None, rerun: str | None, queued: Queued) -> bool:
-    if state is not None and state not in FINAL:
-        queued.unfinished += 1
-        return False
-    if state == "succeeded":
-        queued.done += rerun != "all"
-        return rerun == "all"
-    if state is None and rerun == "failed":
-        queued.passed_over += 1
-        return False
-    return True
 
 
 def _parts(items: list[Any]) -> Iterator[list[Any]]:

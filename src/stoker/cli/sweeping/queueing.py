@@ -6,11 +6,11 @@ import gc
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from stoker.api.ahead import Ahead
-from stoker.api.client import Client, line_of
+from stoker.api.client import Client
 from stoker.api.jsonline import dumps
 from stoker.cli.jobspec import (
     command_fields,
@@ -20,13 +20,13 @@ from stoker.cli.jobspec import (
     settle_requirements,
     submission,
 )
-from stoker.cli.jobtext import FINAL_STATES
 from stoker.cli.terminal import escaped, out, say
 from stoker.errors import UsageError
 from stoker.quantities import MAX_LABEL_CHARS
 from stoker.sweep import identity, notation, sweepfile
 from stoker.sweep.axes import Axis
 from stoker.sweep.points import Choosing, Repeat, Space, chosen
+from stoker.sweep.queued import Queued
 from stoker.sweep.template import Style, Template, Text
 from stoker.sweep.values import Point, parameter_name
 
@@ -103,21 +103,6 @@ class Jobs(Sequence[dict[str, Any]]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self[:])
-
-
-@dataclass(slots=True)
-class Queued:
-    """What became of the points."""
-
-    ids: list[int] = field(default_factory=list)
-    done: int = 0  # points that have succeeded before
-    unfinished: int = 0  # points whose job is queued or running already
-    passed_over: int = 0  # points that --rerun failed leaves out
-
-    def took(self, ids: list[int], asked: int) -> None:
-        """So many were asked for, and these are the jobs of those that nobody else had queued."""
-        self.ids += ids
-        self.unfinished += asked - len(ids)
 
 
 # ---------------------------------------------------------------------- what is to be queued
@@ -265,64 +250,21 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
     if max_running is not None:
         # Before the first job is queued, so that there are never more.
         client.call("limit_group", group=plan.name, max_running=max_running)
+    settle_requirements(client, plan.shared)
     queued = Queued()
     ahead = Ahead(client)
-    parts = _parts(plan.jobs)
-    part = next(parts)
-    ahead.give("points", points=[job["point"] for job in part])
-    found: dict[str, dict[str, Any]] = ahead.answer()["points"]
-    under_way = settled = 0
-    while part:
-        jobs = [job for job in part if _is_wanted(_state_at(job["point"], found), rerun, queued)]
-        if jobs and not settled:
-            settle_requirements(client, plan.shared)
-            settled = 1
-        order = line_of("submit", _submission(plan, jobs, found))
-        part = next(parts, [])
-        question = line_of("points", {"points": [job["point"] for job in part]})
-        if under_way:
-            queued.took(ahead.answer()["ids"], under_way)
-        if part:
-            ahead.give_line(question)  # Answered at once, and so before the submission is.
-        if jobs:
-            ahead.give_line(order)
-        if part:
-            found = ahead.answer()["points"]
-        under_way = len(jobs)
-    if under_way:
-        queued.took(ahead.answer()["ids"], under_way)
+    for count, part in enumerate(_parts(plan.jobs)):
+        ahead.give("submit", **_submission(plan, part, rerun))
+        if count:
+            queued.took(ahead.answer())
+    queued.took(ahead.answer())
     return queued
 
 
-def _state_at(point: str, found: dict[str, dict[str, Any]]) -> str | None:
-    known = found.get(point)
-    return None if known is None else known["state"]
-
-
-def _submission(
-    plan: Plan, jobs: list[dict[str, Any]], found: dict[str, dict[str, Any]]
-) -> dict[str, Any]:
-    """An order that is known by its token should it be cut off and given again.
-
-    Points that somebody else has queued since they were looked at are left out.
-    """
-    seen = {job["point"]: found[job["point"]]["id"] for job in jobs if job["point"] in found}
-    token = os.urandom(16).hex()
-    return {**plan.request, "jobs": [plan.shared], "each": jobs, "seen": seen, "token": token}
-
-
-def _is_wanted(state: str | None, rerun: str | None, queued: Queued) -> bool:
-    """Whether a point is queued, by the state of its latest job (None: it has none)."""
-    if state is not None and state not in FINAL_STATES:
-        queued.unfinished += 1
-        return False
-    if state == "succeeded":
-        queued.done += rerun != "all"
-        return rerun == "all"
-    if state is None and rerun == "failed":
-        queued.passed_over += 1
-        return False
-    return True
+def _submission(plan: Plan, jobs: list[dict[str, Any]], rerun: str | None) -> dict[str, Any]:
+    """An order that is known by its token should it be cut off and given again."""
+    how = {"rerun": rerun or "missing", "token": os.urandom(16).hex()}
+    return {**plan.request, "jobs": [plan.shared], "each": jobs, **how}
 
 
 def _parts(items: Jobs) -> Iterator[list[dict[str, Any]]]:

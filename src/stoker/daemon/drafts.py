@@ -1,0 +1,112 @@
+"""Jobs that were asked for and looked at, and have no number yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from stoker.api.messages import JobOwn
+from stoker.core import events as ev
+from stoker.core.model import Launch, Need, Requirement, Terms
+from stoker.core.state import State
+from stoker.daemon.requirements import RequiredJobs
+from stoker.errors import NotFound
+
+
+@dataclass(slots=True)
+class Drafts:
+    """Alike jobs that are fine by themselves; whether they fit the GPUs is for the state to say.
+
+    What they share is kept once: there may be a hundred thousand of them.
+    """
+
+    need: Need
+    terms: Terms
+    launch: Launch
+    priority: int  # of those that have none of their own
+    group: str | None
+    not_before_ms: int | None
+    held: bool
+    each: Sequence[JobOwn]
+    kinds: Sequence[str]
+
+    def events(self, state: State, first_id: int, others: RequiredJobs) -> list[ev.Event]:
+        """The facts that they were submitted, and numbered from `first_id` on."""
+        usual, at_ms = self.priority, state.now_ms
+        priorities = [usual if own.priority is None else own.priority for own in self.each]
+        requires = self.launch.requires
+        if len(self.each) > 1 and not (requires or self.held or self.not_before_ms is not None):
+            return [
+                ev.JobsSubmitted(
+                    at_ms,
+                    first_id,
+                    self.need,
+                    self.terms,
+                    self.group,
+                    priorities,
+                    self.launch,
+                    self.each,
+                    self.kinds,
+                )
+            ]
+        events: list[ev.Event] = []
+        own_of_each = zip(priorities, self.each, self.kinds, strict=True)
+        for job_id, (priority, own, kind) in enumerate(own_of_each, start=first_id):
+            unmet: tuple[Requirement, ...] = ()
+            skip: list[ev.Event] = []
+            if requires:
+                unmet, skip = _unmet(state, others, requires, job_id)
+            events.append(
+                ev.JobSubmitted(
+                    at_ms,
+                    job_id,
+                    self.need,
+                    self.terms,
+                    priority,
+                    self.group,
+                    self.not_before_ms,
+                    unmet,
+                    self.held,
+                    self.launch.with_own(own, kind),
+                )
+            )
+            events += skip
+        return events
+
+    def without(self, left_out: Callable[[str], bool]) -> Drafts:
+        """Those whose points are not to be left out."""
+        usual = self.launch.point
+        points = [usual if own.point is None else own.point for own in self.each]
+        kept = [place for place, point in enumerate(points) if point is None or not left_out(point)]
+        if len(kept) == len(points):
+            return self
+        each, kinds = self.each, self.kinds
+        return replace(self, each=[each[p] for p in kept], kinds=[kinds[p] for p in kept])
+
+    @property
+    def points(self) -> list[str]:
+        """The points that they are."""
+        usual = self.launch.point
+        points = [usual if own.point is None else own.point for own in self.each]
+        return [point for point in points if point is not None]
+
+
+def _unmet(
+    state: State, others: RequiredJobs, requires: tuple[Requirement, ...], own_id: int
+) -> tuple[tuple[Requirement, ...], list[ev.Event]]:
+    """The requirements that still have to come true, and the skip if one never will.
+
+    A job may require those that come before it in the same submission.
+    """
+    unmet: list[Requirement] = []
+    skip: list[ev.Event] = []
+    for requirement in requires:
+        stand = others.stand(requirement)
+        unknown = requirement.ids[-1] if requirement.ids[-1] >= own_id else stand.unknown
+        if unknown is not None:
+            raise NotFound(f"there is no job {unknown} to wait for", "see `stoker ls --all`")
+        if stand.unfinished or stand.failed:
+            unmet.append(requirement)
+        if stand.failed:
+            skip = [ev.JobSkipped(state.now_ms, own_id, *stand.failed)]
+    return tuple(unmet), skip
