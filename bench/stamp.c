@@ -1,7 +1,7 @@
-/* A job that does nothing but say when: stamp FILE [MILLISECONDS]
+/* A job that does nothing but say when: stamp FILE MILLISECONDS
  *
  * Appends a line `SLOT START END` to FILE: the GPU that it was given, and the monotonic clock in
- * nanoseconds at its start and just before its end. With MILLISECONDS it sleeps in between.
+ * nanoseconds at its start and just before its end. It sleeps that long in between, if at all.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,14 +19,15 @@ static long long now_ns(void)
 int main(int argc, char **argv)
 {
     long long start = now_ns();
-    if (argc < 2)
+    if (argc < 3)
         return 2;
     const char *slot = getenv("CUDA_VISIBLE_DEVICES");
     int file = open(argv[1], O_WRONLY | O_APPEND | O_CREAT, 0600);
     if (file < 0)
         return 1;
-    if (argc > 2)
-        usleep(atoi(argv[2]) * 1000);
+    int pause_ms = atoi(argv[2]);
+    if (pause_ms > 0)
+        usleep(pause_ms * 1000);
     char line[128];
     int length = snprintf(line, sizeof line, "%s %lld %lld\n", slot ? slot : "-", start, now_ns());
     return write(file, line, length) == length ? 0 : 1;

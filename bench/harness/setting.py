@@ -51,7 +51,9 @@ class Setting:
                 sys.exit("bench: no C compiler; `make bench` installs one where it may")
             program = self.scratch / name
             source = HERE / f"{name}.c"
-            subprocess.run([compiler, "-O2", "-Wall", "-o", program, source], check=True)
+            # Static: to load libraries would be part of what is measured.
+            how = ("-O2", "-Wall", "-static")
+            subprocess.run([compiler, *how, "-o", program, source], check=True)
             self._programs[name] = program
         return self._programs[name]
 

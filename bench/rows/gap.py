@@ -2,8 +2,9 @@
 
 Each job writes down when it starts and, just before it ends, that it ends. What is in between on
 one GPU is the gap: the end of a process, the scheduler's decision and its commit, and the start of
-the next process. First with jobs that do nothing, where the scheduler is never done; then with
-jobs that take a while, as jobs on GPUs do.
+the next process. The job is that program itself, without a shell or a loader before it, whose time
+is a job's own. First with jobs that do nothing, where the scheduler is never done; then with jobs
+that take a while, as jobs on GPUs do.
 """
 
 from __future__ import annotations
@@ -68,8 +69,7 @@ def _measures(kind: str, gaps: dict[str, list[list[float]]], *, paced: bool) -> 
 
 def _gaps_ms(setting: Setting, run: Run, jobs: int, pause_ms: int) -> list[float]:
     file = setting.scratch / f"stamps-{len(list(setting.scratch.glob('stamps-*')))}"
-    words = [str(setting.program("stamp")), str(file)]
-    run(setting.load(jobs), words + ([str(pause_ms)] if pause_ms else []))
+    run(setting.load(jobs), [str(setting.program("stamp")), str(file), str(pause_ms)])
     by_slot: dict[str, list[tuple[int, int]]] = {}
     for line in file.read_text(encoding="ascii").splitlines():
         slot, start, end = line.split()
@@ -84,12 +84,12 @@ def _gaps_ms(setting: Setting, run: Run, jobs: int, pause_ms: int) -> list[float
 
 def _xargs(load: Load, words: list[str]) -> None:
     slots = ["--process-slot-var=CUDA_VISIBLE_DEVICES", f"-P{load.slots}"]
-    # The word that xargs appends is for the shell, which does not look at it.
-    timed(["xargs", *slots, "-n1", "sh", "-c", " ".join(words)], peers.numbers(load))
+    # At the word that xargs appends nobody looks.
+    timed(["xargs", *slots, "-n1", *words], peers.numbers(load))
 
 
 def _stoker(load: Load, words: list[str]) -> None:
-    job = {"argv": ["sh", "-c", " ".join(words)], "gpus": 1}
+    job = {"argv": words, "gpus": 1}
     with (
         Instance(load.scratch, gpus=gpu_list(load.slots)) as instance,
         paused(instance, [job] * load.jobs) as ids,

@@ -66,6 +66,7 @@ def test_sigterm_means_the_same_and_shows_in_the_exit_code(stoker: StokerHome) -
         eventually(lambda: len(stoker.jobs()) == 2, "both are queued")
         feed.send(signal.SIGTERM)
         feed.until_said("1 that runs may finish")
+        eventually(lambda: counted(stoker) == {"running": 1, "cancelled": 1}, "the rest is off")
         (stoker.work / "go").touch()
         assert feed.wait() == 143
     assert counted(stoker) == {"succeeded": 1, "cancelled": 1}

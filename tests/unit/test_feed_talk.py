@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +12,11 @@ from typing import Any
 import pytest
 
 from stoker.cli.feeding import talk
+from stoker.cli.feeding.feed import Feed
+from stoker.cli.feeding.tally import Line
 from unit.cli_run import stoker
 from unit.scripted_daemon import GONE, Answer, Script, ScriptedDaemon
+from waiting import PATIENCE_S
 
 FULL: Answer = {
     "ok": False,
@@ -132,3 +138,65 @@ def test_events_of_other_jobs_in_the_group_are_not_ours(
     code, err, _ = fed(capsys, home, {"submit": with_strangers})
     assert code == 0
     assert "job 77" not in err
+
+
+@pytest.fixture
+def next_is_made(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Wait until the first of three submissions is made, then until the second is, and so on."""
+    (home / "c.txt").write_text("one\ntwo\nthree\n")
+    monkeypatch.setattr("stoker.cli.feeding.feed._MOST_IN_A_MESSAGE", 1)
+    made = threading.Semaphore(0)
+    real = Feed._submission
+
+    def counted(feed: Feed) -> tuple[list[Line], bytes]:
+        made.release()
+        return real(feed)
+
+    monkeypatch.setattr(Feed, "_submission", counted)
+
+    def wait() -> None:
+        assert made.acquire(timeout=PATIENCE_S)
+
+    return wait
+
+
+def test_the_next_submission_is_made_while_the_daemon_is_at_one(
+    capsys: pytest.CaptureFixture[str], home: Path, next_is_made: Callable[[], None]
+) -> None:
+    def slowly(request: dict[str, Any]) -> list[Answer]:
+        if jobs_of(request)[0]["shell"] == "one":
+            next_is_made()
+        if jobs_of(request)[0]["shell"] != "three":
+            next_is_made()  # The one after this, of which nobody has heard yet.
+        return taken(request)
+
+    code, err, daemon = fed(capsys, home, {"submit": slowly})
+    assert code == 0, err
+    assert [jobs_of(one)[0]["shell"] for one in daemon.sent("submit")] == ["one", "two", "three"]
+
+
+def test_a_submission_that_is_made_but_not_given_is_called_off_with_the_rest(
+    capsys: pytest.CaptureFixture[str], home: Path, next_is_made: Callable[[], None]
+) -> None:
+    def unwilling(request: dict[str, Any]) -> Answer:
+        next_is_made()
+        next_is_made()
+        return REFUSED
+
+    code, err, daemon = fed(capsys, home, {"submit": unwilling})
+    assert code == 2 and len(daemon.sent("submit")) == 1
+    assert "0 succeeded, 0 failed, 3 not run" in err
+
+
+def test_an_interrupted_feed_does_not_give_the_submission_that_it_has_made(
+    capsys: pytest.CaptureFixture[str], home: Path, next_is_made: Callable[[], None]
+) -> None:
+    def interrupted(request: dict[str, Any]) -> list[Answer]:
+        next_is_made()
+        next_is_made()
+        os.kill(os.getpid(), signal.SIGINT)
+        return taken(request)
+
+    code, err, daemon = fed(capsys, home, {"submit": interrupted, "hold": {"ids": []}})
+    assert code == 130 and len(daemon.sent("submit")) == 1
+    assert "1 succeeded, 0 failed, 2 not run" in err

@@ -19,7 +19,8 @@ from unit.scripted_daemon import ScriptedDaemon
 
 @pytest.fixture(autouse=True)
 def _few_in_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queueing, "_IN_A_MESSAGE", 2)
+    monkeypatch.setattr(queueing, "_FIRST_IN_A_MESSAGE", 2)
+    monkeypatch.setattr(queueing, "_MOST_IN_A_MESSAGE", 3)
 
 
 def planned(space: str, *words: str) -> queueing.Plan:
@@ -46,7 +47,7 @@ class Daemon:
         return {"ids": ids, "left_out": left_out}
 
 
-@pytest.mark.parametrize(("count", "parts"), [(1, 1), (2, 1), (5, 3), (6, 3)])
+@pytest.mark.parametrize(("count", "parts"), [(1, 1), (2, 1), (5, 2), (6, 3), (8, 3), (9, 4)])
 @pytest.mark.parametrize("rerun", [None, "all"])
 def test_each_point_is_given_once_in_order_and_what_became_of_it_is_added_up(
     tmp_path: Path, count: int, parts: int, rerun: str | None

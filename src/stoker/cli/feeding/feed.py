@@ -13,6 +13,7 @@ import time
 from collections import deque
 from enum import IntEnum
 
+from stoker.api.client import line_of
 from stoker.cli.feeding.lines import Refusal
 from stoker.cli.feeding.talk import Order
 from stoker.cli.feeding.tally import Line, Tally
@@ -101,6 +102,7 @@ class Feed:
         self._own = own  # what a line's job has for itself alone
         self._unchecked: deque[Line] = deque()  # read; a resumed feed asks if it knows them
         self._ready: deque[Line] = deque()  # to be queued
+        self._prepared: tuple[list[Line], bytes] | None = None  # the next ones, and their order
         self._jobs: dict[int, Line] = {}  # queued and not over, by job id
         self._unsure: list[Line] = []  # their events may have been lost
         self._not_held: list[Line] = []  # they have started, or wait at a cluster
@@ -133,7 +135,7 @@ class Feed:
     def _is_over(self) -> bool:
         if self.stage is Stage.LEAVING:
             return True
-        under_way = self._unchecked or self._ready or self._jobs or not self._talk.is_free
+        under_way = self._unqueued or self._jobs or not self._talk.is_free
         return self.stage > Stage.READING and not under_way
 
     def _wait(self, view_s: float | None) -> None:
@@ -157,7 +159,7 @@ class Feed:
     # ------------------------------------------------------------------ lines
 
     def _wants_more(self) -> bool:
-        under_way = len(self._unchecked) + len(self._ready) + len(self._jobs)
+        under_way = self._unqueued + len(self._jobs)
         return self.stage is Stage.READING and under_way < MOST_UNDER_WAY
 
     def _read(self) -> None:
@@ -189,9 +191,7 @@ class Feed:
             self.tally.expected = None  # What is left in the input is not ours any more.
         self.stage = stage
         if stage >= Stage.WINDING_DOWN:
-            self.tally.not_run += len(self._unchecked) + len(self._ready)
-            self._unchecked.clear()
-            self._ready.clear()
+            self._call_off_unqueued()
 
     def _heed(self) -> None:
         wishes = self._wishes
@@ -226,7 +226,7 @@ class Feed:
             self.tally.expected = None
             self.stage = Stage.FINISHING
         being_told = self._talk.connected and not self._talk.is_free
-        if self.stage is not Stage.FINISHING or not (self._unchecked or self._ready or being_told):
+        if self.stage is not Stage.FINISHING or not (self._unqueued or being_told):
             self._go_to(Stage.LEAVING)
 
     def _after_failure(self) -> None:
@@ -237,10 +237,15 @@ class Feed:
     # ------------------------------------------------------------------ orders
 
     def _pursue(self) -> None:
-        """Give the order that is due now, if there is one."""
+        """Give the order that is due now; while one is under way, prepare the next submission."""
+        if self._talk.is_free and self.stage is not Stage.LEAVING:
+            self._give_what_is_due()
+        waits = not self._talk.is_free and len(self._ready) >= self._message_size
+        if waits and self._prepared is None:
+            self._prepared = self._submission()
+
+    def _give_what_is_due(self) -> None:
         talk = self._talk
-        if not talk.is_free or self.stage is Stage.LEAVING:
-            return
         if talk.missed_something:
             # A submission that was under way has been answered by now: its jobs are among these.
             talk.missed_something = False
@@ -261,7 +266,7 @@ class Feed:
                 self._order_for(("waiting",), "hold")
         elif self._unchecked:
             self._ask_about_the_unchecked()
-        elif self._ready:
+        elif self._prepared or self._ready:
             self._queue()
         elif self._to_release:
             lines, self._to_release = self._to_release, []
@@ -295,9 +300,30 @@ class Feed:
                     line.asked = ""
 
         ids = ranges([line.job_id for line in lines])
-        self._talk.give(Order(op, {"select": {"ids": ids}}, then, failed, repeatable=False))
+        self._talk.give(
+            Order(line_of(op, {"select": {"ids": ids}}), then, failed, repeatable=False)
+        )
 
     def _queue(self) -> None:
+        """Give a submission; the next one is made while the daemon is at this one."""
+        lines, order = self._prepared or self._submission()
+        self._prepared = None
+
+        def then(answer: dict[str, Any]) -> None:
+            for line, job_id in zip(lines, answer["ids"], strict=True):
+                self._adopt(line, job_id, "waiting")
+
+        def failed(error: StokerError) -> None:
+            self.tally.not_run += len(lines)
+            self.error = error
+            self.tally.expected = None
+            self._go_to(Stage.FINISHING)
+            self._call_off_unqueued()
+
+        self._talk.give(Order(order, then, failed, repeatable=True))
+
+    def _submission(self) -> tuple[list[Line], bytes]:
+        """The first lines that are ready, as an order that queues them."""
         lines: list[Line] = []
         size, most = 0, self._message_size
         self._message_size = min(2 * most, _MOST_IN_A_MESSAGE)
@@ -315,23 +341,21 @@ class Feed:
             }
             for line in lines
         ]
-
-        def then(answer: dict[str, Any]) -> None:
-            for line, job_id in zip(lines, answer["ids"], strict=True):
-                self._adopt(line, job_id, "waiting")
-
-        def failed(error: StokerError) -> None:
-            self.tally.not_run += len(lines)
-            self.error = error
-            self.tally.expected = None
-            self._go_to(Stage.FINISHING)
-            self.tally.not_run += len(self._ready) + len(self._unchecked)
-            self._ready.clear()
-            self._unchecked.clear()
-
         # A submission that is cut off is repeated with the same token, and taken once.
-        order = self._request | {"each": each, "token": os.urandom(16).hex()}
-        self._talk.give(Order("submit", order, then, failed, repeatable=True))
+        fields = self._request | {"each": each, "token": os.urandom(16).hex()}
+        return lines, line_of("submit", fields)
+
+    def _call_off_unqueued(self) -> None:
+        """What was read and is not queued yet is not queued any more."""
+        self.tally.not_run += self._unqueued
+        self._unchecked.clear()
+        self._ready.clear()
+        self._prepared = None
+
+    @property
+    def _unqueued(self) -> int:
+        prepared = len(self._prepared[0]) if self._prepared is not None else 0
+        return len(self._unchecked) + len(self._ready) + prepared
 
     def _adopt(self, line: Line, job_id: int, state: str) -> None:
         line.job_id, line.state = job_id, state
@@ -349,8 +373,8 @@ class Feed:
         def failed(error: StokerError) -> None:
             raise error
 
-        fields = {"points": [line.point for line in lines]}
-        self._talk.give(Order("points", fields, then, failed, repeatable=True))
+        question = line_of("points", {"points": [line.point for line in lines]})
+        self._talk.give(Order(question, then, failed, repeatable=True))
 
     def _note_submitted(self, line: Line, job_id: int, state: str) -> None:
         if state == "submitted" and line.state == "waiting":

@@ -28,19 +28,17 @@ _TRY_AGAIN_S = 1.0
 class Order:
     """An order, and what to do with its answer or with the error that it meets."""
 
-    __slots__ = ("failed", "fields", "op", "repeatable", "then")
+    __slots__ = ("failed", "line", "repeatable", "then")
 
     def __init__(
         self,
-        op: str,
-        fields: dict[str, Any],
+        line: bytes,
         then: Callable[[dict[str, Any]], None],
         failed: Callable[[StokerError], None],
         *,
         repeatable: bool,
     ) -> None:
-        self.op = op
-        self.fields = fields
+        self.line = line  # see client.line_of
         self.then = then
         self.failed = failed
         self.repeatable = repeatable
@@ -90,7 +88,7 @@ class Talk:
 
     def _send(self, order: Order) -> None:
         try:
-            self.client.send(order.op, **order.fields)
+            self.client.send_line(order.line)
         except StokerError as error:
             self._lose(error)
 

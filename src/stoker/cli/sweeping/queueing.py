@@ -33,7 +33,10 @@ from stoker.sweep.values import Point, parameter_name
 if TYPE_CHECKING:
     from stoker.cli.options import Args
 
-_IN_A_MESSAGE = 5_000
+# The daemon soon has something to do, and then as much as a little more than its own pace allows:
+# the more jobs there are in a commit, the less of the database is written over and over again.
+_FIRST_IN_A_MESSAGE = 1_000
+_MOST_IN_A_MESSAGE = 10_000
 _SHOWN_IN_A_DRY_RUN = 10
 
 
@@ -267,9 +270,11 @@ def _submission(plan: Plan, jobs: list[dict[str, Any]], rerun: str | None) -> di
     return {**plan.request, "jobs": [plan.shared], "each": jobs, **how}
 
 
-def _parts(items: Jobs) -> Iterator[list[dict[str, Any]]]:
-    for start in range(0, len(items), _IN_A_MESSAGE):
-        yield items[start : start + _IN_A_MESSAGE]
+def _parts(jobs: Jobs) -> Iterator[list[dict[str, Any]]]:
+    start, size = 0, _FIRST_IN_A_MESSAGE
+    while part := jobs[start : start + size]:
+        yield part
+        start, size = start + size, min(size * 3 // 2, _MOST_IN_A_MESSAGE)
 
 
 # ---------------------------------------------------------------------- what is said
