@@ -18,6 +18,11 @@ from waiting import PATIENCE_S
 Answer = dict[str, Any]
 Script = Mapping[str, Answer | Callable[[Answer], Answer | Iterable[Answer]]]
 
+# To close the connection instead would have some clients ask again and again.
+_NOT_IN_THE_SCRIPT: Answer = {
+    "ok": False,
+    "error": {"code": "failed", "message": "this is not in the script", "hint": ""},
+}
 GONE: Answer = {"gone": True}  # Instead of an answer, the connection is closed.
 # {"raw": b"..."} is sent as it is.
 
@@ -84,7 +89,7 @@ class ScriptedDaemon:
                 for line in lines:
                     request = json.loads(line)
                     self.requests.append(request)
-                    scripted = self.script[request["op"]]
+                    scripted = self.script.get(request["op"], _NOT_IN_THE_SCRIPT)
                     answers = scripted(request) if callable(scripted) else scripted
                     for answer in [answers] if isinstance(answers, dict) else answers:
                         if answer is GONE:

@@ -115,8 +115,8 @@ class Feed:
     def run(self) -> None:
         """Until the end of the input and the last job, or until told otherwise."""
         self._talk.begin()
+        self._heed()
         while not self._is_over():
-            self._heed()
             self._talk.mend()
             self._pursue()
             if self._in_a_hurry and (self._talk.is_free or not self._talk.connected):
@@ -125,6 +125,7 @@ class Feed:
             self._wait(self._view.tick(self.tally))
             self._talk.hear(self._on_event)
             self._heard_at = time.monotonic()
+            self._heed()  # After that there may be nothing left to wait for.
         self._view.tick(self.tally)
 
     @property
