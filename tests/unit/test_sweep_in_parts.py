@@ -66,6 +66,25 @@ def test_each_point_is_given_once_in_order_and_what_became_of_it_is_added_up(
     assert (told.unfinished, told.passed_over) == (10 * parts, 100 * parts)
 
 
+def test_after_a_part_that_is_refused_nothing_follows(tmp_path: Path) -> None:
+    plan = planned("x=range(0,8,1)", "echo", "{x}")
+    took = Daemon()
+    refused = {"ok": False, "error": {"code": "usage", "message": "no such GPU", "hint": "x"}}
+
+    def submit(request: dict[str, Any]) -> dict[str, Any]:
+        return refused if took.asked else took(request)
+
+    with (
+        ScriptedDaemon(tmp_path, {"submit": submit, "hello": {}}) as scripted,
+        Client(Home(str(tmp_path)), autostart=False) as client,
+    ):
+        with pytest.raises(UsageError, match="no such GPU"):
+            queueing.queue(client, plan, None, None)
+        client.call("hello")  # What was sent before has arrived by then.
+        given = [own["argv"][-1] for one in scripted.sent("submit") for own in one["each"]]
+    assert given == list("01234"), "two parts of three"
+
+
 @pytest.mark.parametrize("words", [("echo", "{x:d}"), ("echo `{x}`",), ("{x}", "a")])
 def test_a_bad_point_is_found_before_the_first_is_queued(words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError):

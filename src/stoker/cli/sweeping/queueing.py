@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from stoker.api.ahead import Ahead
-from stoker.api.client import Client
+from stoker.api.client import Client, line_of
 from stoker.api.jsonline import dumps
 from stoker.cli.jobspec import (
     command_fields,
@@ -256,10 +256,11 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
     settle_requirements(client, plan.shared)
     queued = Queued()
     ahead = Ahead(client)
-    for count, part in enumerate(_parts(plan.jobs)):
-        ahead.give("submit", **_submission(plan, part, rerun))
-        if count:
-            queued.took(ahead.answer())
+    for number, part in enumerate(_parts(plan.jobs)):
+        order = line_of("submit", _submission(plan, part, rerun))
+        if number:
+            queued.took(ahead.answer())  # After one that is refused, nothing follows.
+        ahead.give_line(order)
     queued.took(ahead.answer())
     return queued
 
