@@ -46,6 +46,7 @@ from stoker.core.model import (
     Terms,
     Warning,
 )
+from stoker.core.moments import deadline_ms, kill_ms
 from stoker.core.plan import Placement, Scan
 from stoker.core.reasons import IsNext, QueueIsPaused, as_data, words
 from stoker.core.state import State
@@ -431,11 +432,11 @@ class CoreMachine(RuleBasedStateMachine):
             if job.backoff_until_ms is not None:
                 left[job.id, "back-off"] = job.backoff_until_ms - self.now
             if job.active is not None:
-                deadline_ms = self.state.deadline_ms(job)
-                if deadline_ms is not None:
-                    left[job.id, "limit"] = deadline_ms - self.now
+                limit_ms = deadline_ms(job)
+                if limit_ms is not None:
+                    left[job.id, "limit"] = limit_ms - self.now
                 if job.active.stop is not None:
-                    left[job.id, "grace"] = self.state.kill_ms(job) - self.now
+                    left[job.id, "grace"] = kill_ms(job) - self.now
         return left
 
     def _moments(self) -> dict[int, int | None]:
@@ -567,8 +568,8 @@ class CoreMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_that_is_due_is_left_undone(self) -> None:
         for job in self.in_states(JobState.RUNNING):
-            deadline_ms = self.state.deadline_ms(job)
-            assert deadline_ms is None or deadline_ms > self.now
+            limit_ms = deadline_ms(job)
+            assert limit_ms is None or limit_ms > self.now
 
     @invariant()
     def what_is_to_be_done_outside_follows_from_the_state(self) -> None:

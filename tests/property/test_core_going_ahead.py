@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from stoker.core import events as ev
 from stoker.core.fit import eligible, fits_beside, reservation
 from stoker.core.model import Job, Need, Terms
+from stoker.core.moments import latest_end_ms
 from stoker.core.plan import Scan
 from stoker.core.state import State
 from stoker.core.waiting import can_never_start
@@ -79,7 +80,7 @@ def submit(state: State, wanted: list[tuple[Need, Terms]]) -> None:
 
 def of(job: Job, state: State) -> Running:
     assert job.active is not None
-    end_ms = state.latest_end_ms(job)
+    end_ms = latest_end_ms(job)
     return Running(job.need, job.active.gpus, inf if end_ms is None else end_ms)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stoker.core import events as ev
+from stoker.core.endings import BACKOFF_FIRST_MS, BACKOFF_MOST_MS, backoff_ms
 from stoker.core.model import Cause, Exit, JobState, Outcome, Terms
-from stoker.core.state import BACKOFF_FIRST_MS, BACKOFF_MOST_MS, backoff_ms
 from unit.core_scene import Scene, mem, whole
 
 S = JobState

@@ -7,6 +7,7 @@ import pytest
 from stoker.core import events as ev
 from stoker.core.commands import Start, StartAttached, Terminate, Warn, orders
 from stoker.core.model import Cause, JobState, Warning
+from stoker.core.moments import deadline_ms, kill_ms
 from stoker.core.reasons import WaitsForTime
 from unit.core_scene import Scene
 
@@ -264,12 +265,12 @@ def test_a_clock_that_is_set_moves_no_duration(by_ms: int) -> None:
     scene.plan()
     scene.started(retried)
     scene.exited(retried, 1)
-    before = scene.state.deadline_ms(scene.job(limited)), scene.state.kill_ms(scene.job(stopped))
+    before = deadline_ms(scene.job(limited)), kill_ms(scene.job(stopped))
     backoff_ms = scene.job(retried).backoff_until_ms
     assert before[0] is not None and backoff_ms is not None
     scene.apply(ev.ClockShifted(scene.now + by_ms, by_ms))
-    assert scene.state.deadline_ms(scene.job(limited)) == before[0] + by_ms
-    assert scene.state.kill_ms(scene.job(stopped)) == before[1] + by_ms
+    assert deadline_ms(scene.job(limited)) == before[0] + by_ms
+    assert kill_ms(scene.job(stopped)) == before[1] + by_ms
     assert scene.job(retried).backoff_until_ms == backoff_ms + by_ms
     assert scene.where(limited) is S.RUNNING
     scene.pass_s(1)

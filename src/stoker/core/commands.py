@@ -11,6 +11,7 @@ from typing import NamedTuple
 from stoker.core.frozen import quick_to_make
 from stoker.core.learning import pinned_mib
 from stoker.core.model import Job, Need, Requirement, Terms
+from stoker.core.moments import kill_ms
 from stoker.core.state import State
 
 
@@ -151,7 +152,7 @@ def orders(state: State) -> list[Command]:
     for job_id in state.stopping:
         job = state.jobs[job_id]
         assert job.active is not None
-        force = state.now_ms >= state.kill_ms(job)
+        force = state.now_ms >= kill_ms(job)
         commands.append(Terminate(job_id, job.active.number, force, job.terms.executor))
     if state.relief.attempts:
         commands.append(_relieve(state))

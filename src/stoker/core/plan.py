@@ -35,6 +35,7 @@ from stoker.core.model import (
     Need,
     Reservation,
 )
+from stoker.core.moments import latest_end_ms
 from stoker.core.state import State
 
 # How many classes that can't start are looked at in a turn, GPU jobs and CPU-only jobs apart.
@@ -425,7 +426,7 @@ class Scan:
 
     def _ends_at(self, job_id: int) -> int | None:
         """When an active attempt is over at the latest."""
-        end = self.state.latest_end_ms(self.state.jobs[job_id])
+        end = latest_end_ms(self.state.jobs[job_id])
         return None if end is None else max(end, self.state.now_ms + 1)
 
     def _should_end_at(self, job_id: int) -> int | None:

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from enum import IntEnum
 from heapq import heappop, heappush
 from typing import Any
 
 from stoker.core import events as ev
 from stoker.core.change import Change, Ended
-from stoker.core.fit import could_ever_fit, held_reservation, natural
+from stoker.core.endings import backoff_ms, judged
+from stoker.core.fit import held_reservation, natural
 from stoker.core.gates import Gate, Gates
 from stoker.core.jobs import Jobs
 from stoker.core.learning import after_out_of_memory, after_run
 from stoker.core.model import (
-    ALONE,
     CANCELLED,
     FAILED,
     FINAL,
@@ -36,7 +35,6 @@ from stoker.core.model import (
     WAITING,
     Attempt,
     Cause,
-    Exit,
     Gpu,
     Group,
     Job,
@@ -49,6 +47,15 @@ from stoker.core.model import (
     Stop,
     Warning,
 )
+from stoker.core.moments import (
+    Timer,
+    attempt_timers,
+    deadline_ms,
+    kill_ms,
+    ready_ms,
+    warning_ms,
+)
+from stoker.core.needs import largest_mib, learned_need
 from stoker.core.order import Crowd, ReadyQueue
 
 LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
@@ -79,24 +86,8 @@ LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
     }
 )
 
-BACKOFF_FIRST_MS = 1_000
-BACKOFF_MOST_MS = 300_000
 # Of one place: an attempt and those that take over from it, one after the other, before a turn.
 MOST_ENDS_IN_A_TURN = 4
-
-
-def backoff_ms(failures: int) -> int:
-    """How long a job waits before the attempt that follows its nth failure."""
-    return min(BACKOFF_FIRST_MS << min(failures - 1, 20), BACKOFF_MOST_MS)
-
-
-class Timer(IntEnum):
-    """What may be due at a moment."""
-
-    READY = 0
-    WARNING = 1
-    LIMIT = 2
-    GRACE = 3
 
 
 class State:
@@ -211,47 +202,17 @@ class State:
             return False
         if kind == Timer.READY:
             waits = job.state is WAITING and not self.ready.has(job) and not self._awaits(job)
-            return waits and _ready_ms(job) == moment
+            return waits and ready_ms(job) == moment
         attempt = job.active
         if attempt is None or attempt.number != number:
             return False
         if kind == Timer.GRACE:
-            return attempt.stop is not None and self.kill_ms(job) == moment
+            return attempt.stop is not None and kill_ms(job) == moment
         if attempt.stop is not None:
             return False
         if kind == Timer.WARNING:
-            return attempt.warning is Warning.NONE and self.warning_ms(job) == moment
-        return self.deadline_ms(job) == moment
-
-    def deadline_ms(self, job: Job) -> int | None:
-        """When the active attempt reaches its time limit; a cluster sees to that itself."""
-        assert job.active is not None
-        limit = job.terms.time_limit_ms
-        if limit is None or job.terms.executor:
-            return None
-        started = job.active.started_at_ms
-        return (job.active.placed_at_ms if started is None else started) + limit
-
-    def latest_end_ms(self, job: Job) -> int | None:
-        """When the active attempt is over at the latest: its limit, and its grace time."""
-        attempt = job.active
-        assert attempt is not None
-        if attempt.stop is not None:
-            return self.kill_ms(job)
-        deadline = self.deadline_ms(job)
-        return None if deadline is None else deadline + job.terms.grace_ms
-
-    def warning_ms(self, job: Job) -> int | None:
-        """When the active attempt is to get its signal before the limit."""
-        deadline = self.deadline_ms(job)
-        if deadline is None or job.terms.signal is None:
-            return None
-        return deadline - job.terms.signal_before_ms
-
-    def kill_ms(self, job: Job) -> int:
-        """When a stopping attempt's grace time is over."""
-        assert job.active is not None and job.active.stop is not None
-        return job.active.stop.at_ms + job.terms.grace_ms
+            return attempt.warning is Warning.NONE and warning_ms(job) == moment
+        return deadline_ms(job) == moment
 
     def take_due(self) -> list[ev.Event]:
         """What has become due by now, as events that are still to be applied."""
@@ -269,9 +230,9 @@ class State:
                 continue
             at_ms = self.now_ms
             if kind == Timer.WARNING and attempt.warning is Warning.NONE:
-                if (self.warning_ms(job) or 0) <= at_ms:
+                if (warning_ms(job) or 0) <= at_ms:
                     due.append(ev.WarningDue(at_ms, job_id, number))
-            elif kind == Timer.LIMIT and (self.deadline_ms(job) or 0) <= at_ms:
+            elif kind == Timer.LIMIT and (deadline_ms(job) or 0) <= at_ms:
                 due.append(ev.StopRequested(at_ms, job_id, number, Cause.TIME_LIMIT))
         return due
 
@@ -326,45 +287,14 @@ class State:
         key = (need, job.floor_mib)
         known = self._learned_needs.get(key)
         if known is None:
-            known = self._learned_needs[key] = self._learned_need(need, job.floor_mib)
+            known = self._learned_needs[key] = learned_need(
+                need, job.floor_mib, self.gpus.values(), self.profiles
+            )
         return known
-
-    def _learned_need(self, need: Need, floor_mib: int | None) -> Need:
-        largest = self.largest_mib(need)
-        if floor_mib == ALONE:
-            sizes = sorted((g.memory_mib or 0 for g in self._may_use(need)), reverse=True)
-            least = sizes[need.gpus - 1] if len(sizes) >= need.gpus else 0
-            on = tuple(g.id for g in self._may_use(need) if (g.memory_mib or 0) >= least)
-            return replace(need, kind=None, mem_mib=None, share_milli=None, exclusive=True, on=on)
-        if need.exclusive or not largest:
-            # Where nobody knows how much there is, a job has its GPUs for itself.
-            return replace(need, kind=None)
-        firm_mib = mem_mib = max(need.mem_mib or 0, floor_mib or 0)
-        growth_mib = 0
-        profile = self.profiles.get(need.kind or "")
-        if profile is not None and profile.max_mib > (need.mem_mib or 0):
-            # What is seen counts for more than what is said.
-            firm_mib = max(firm_mib, profile.max_mib)
-            mem_mib = max(mem_mib, need.with_margin(profile.max_mib))
-            growth_mib = profile.growth_mib(need)
-        if mem_mib == (need.mem_mib or 0):
-            return need
-        mem_mib = min(mem_mib, largest)
-        return replace(
-            need,
-            mem_mib=mem_mib,
-            spare_mib=max(0, mem_mib - firm_mib),
-            growth_mib=min(growth_mib, largest - mem_mib),
-        )
-
-    def _may_use(self, need: Need) -> list[Gpu]:
-        anywhere = replace(need, mem_mib=None)
-        return [gpu for gpu in self.gpus.values() if could_ever_fit(anywhere, gpu)]
 
     def largest_mib(self, need: Need) -> int:
         """The memory of the largest GPUs of which there are enough for the need; 0 if unknown."""
-        sizes = sorted((gpu.memory_mib or 0 for gpu in self._may_use(need)), reverse=True)
-        return sizes[need.gpus - 1] if 0 < need.gpus <= len(sizes) else 0
+        return largest_mib(need, self.gpus.values())
 
     def use_percent(self, need: Need) -> int | None:
         """How much of a GPU jobs of its kind use; None if nobody knows."""
@@ -411,7 +341,7 @@ class State:
         """Put a waiting job in line if nothing but room is missing, else set its timer."""
         if job.state is not WAITING or (job.requires and self._awaits(job)):
             return
-        moment = _ready_ms(job)
+        moment = ready_ms(job)
         if moment > self.now_ms:
             heappush(self._timers, (moment, job.id, 0, Timer.READY))
         else:
@@ -444,21 +374,9 @@ class State:
                 self._settle(dependent)
 
     def _set_attempt_timers(self, job: Job) -> None:
-        attempt = job.active
-        assert attempt is not None
-        moments: list[tuple[int | None, Timer]]
-        if attempt.stop is not None:
-            moments = [(self.kill_ms(job), Timer.GRACE)]
-        elif job.terms.time_limit_ms is None:
-            return
-        else:
-            moments = [
-                (self.deadline_ms(job), Timer.LIMIT),
-                (self.warning_ms(job), Timer.WARNING),
-            ]
-        for moment, kind in moments:
-            if moment is not None:
-                heappush(self._timers, (moment, job.id, attempt.number, kind))
+        assert job.active is not None
+        for moment, kind in attempt_timers(job):
+            heappush(self._timers, (moment, job.id, job.active.number, kind))
 
     def _occupy(self, job: Job, attempt: Attempt) -> None:
         self.active[job.id] = None
@@ -956,30 +874,6 @@ class State:
 
     def _time_passed(self, e: ev.TimePassed) -> None:
         """The time itself was taken by `apply`; what is due is asked for with `take_due`."""
-
-
-def _ready_ms(job: Job) -> int:
-    if job.not_before_ms is None and job.backoff_until_ms is None:
-        return 0
-    if job.terms.executor:  # A cluster is told the time, and waits for it itself.
-        return job.backoff_until_ms or 0
-    return max(job.not_before_ms or 0, job.backoff_until_ms or 0)
-
-
-_DONE = Outcome(SUCCEEDED, Cause.EXIT, Exit(code=0))
-
-
-def judged(job: Job, stop: Stop | None, how: Exit | None) -> Outcome:
-    """What an ended attempt amounts to. The exit code is never invented: it may be unknown."""
-    if stop is not None and stop.cause is Cause.REQUIREMENT:
-        unmet = [r.job_id for r in job.requires or () if r.must_succeed]
-        return Outcome(SKIPPED, stop.cause, how, str(unmet[0]) if unmet else "")
-    if stop is not None:
-        failed = stop.cause in (Cause.TIME_LIMIT, Cause.GPU_LOST)
-        state = FAILED if failed else CANCELLED
-        return Outcome(state, stop.cause, how)
-    assert how is not None
-    return _DONE if how.ok else Outcome(FAILED, Cause.EXIT, how)
 
 
 _APPLY: dict[type[Any], Callable[[State, Any], None]] = {
