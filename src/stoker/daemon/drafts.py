@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stoker.api.messages import JobOwn
@@ -73,22 +73,18 @@ class Drafts:
             events += skip
         return events
 
-    def without(self, left_out: Callable[[str], bool]) -> Drafts:
-        """Those whose points are not to be left out."""
-        usual = self.launch.point
-        points = [usual if own.point is None else own.point for own in self.each]
-        kept = [place for place, point in enumerate(points) if point is None or not left_out(point)]
-        if len(kept) == len(points):
+    def only(self, places: Sequence[int]) -> Drafts:
+        """Those at these places."""
+        if len(places) == len(self.each):
             return self
         each, kinds = self.each, self.kinds
-        return replace(self, each=[each[p] for p in kept], kinds=[kinds[p] for p in kept])
+        return replace(self, each=[each[p] for p in places], kinds=[kinds[p] for p in places])
 
     @property
-    def points(self) -> list[str]:
-        """The points that they are."""
+    def point_of_each(self) -> list[str | None]:
+        """The points that they are, None for one that is none."""
         usual = self.launch.point
-        points = [usual if own.point is None else own.point for own in self.each]
-        return [point for point in points if point is not None]
+        return [usual if own.point is None else own.point for own in self.each]
 
 
 def _unmet(

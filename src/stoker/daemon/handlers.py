@@ -195,21 +195,20 @@ class Handlers:
             settings.cluster_rules_of(values),
             warnings.append,
         )
-
-        def reply(answer: Answer) -> None:
-            if answer.error is not None:
-                connection.fail(answer.error)
-            else:
-                connection.answer(**answer.value, **({"warnings": warnings} if warnings else {}))
-
-        self.rounds.ask(wish, reply)
+        more = {"warnings": warnings} if warnings else {}
+        self._reply_to(wish, connection, lambda answer: {**answer, **more})
 
     def _ask(self, wish: Wish, connection: Connection, key: str | None = None) -> None:
+        self._reply_to(wish, connection, lambda value: {} if key is None else {key: value})
+
+    def _reply_to(
+        self, wish: Wish, connection: Connection, shown: Callable[[Any], dict[str, Any]]
+    ) -> None:
         def reply(answer: Answer) -> None:
             if answer.error is not None:
                 connection.fail(answer.error)
             else:
-                connection.answer(**({key: answer.value} if key is not None else {}))
+                connection.answer(**shown(answer.value))
 
         self.rounds.ask(wish, reply)
 

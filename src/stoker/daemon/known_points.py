@@ -6,9 +6,8 @@ do not queue them twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stoker.api.messages import Rerun
 from stoker.core.model import FINAL, JobState
@@ -38,55 +37,53 @@ def chosen(
     """
     if rerun is None:
         return Chosen(drafts)
-    rule = _Rule(rerun, _latest(drafts, views), _queued_this_turn(state), state, own)
-    left = [some.without(rule.leaves_out) for some in drafts]
-    return Chosen([some for some in left if some.each], rule.left_out)
+    points = [some.point_of_each for some in drafts]
+    latest = views.at_points([point for some in points for point in some if point is not None])
+    rule = _Rule(rerun, latest, _queued_this_turn(state), state, own)
+    kept = [
+        some.only([place for place, point in enumerate(own_points) if rule.takes(point)])
+        for some, own_points in zip(drafts, points, strict=True)
+    ]
+    return Chosen([some for some in kept if some.each], rule.left_out)
 
 
+@dataclass(slots=True)
 class _Rule:
-    def __init__(
-        self,
-        rerun: Rerun,
-        latest: dict[str, tuple[int, str]],
-        queued: set[str | None],
-        state: State,
-        own: AbstractSet[int],
-    ) -> None:
-        self._rerun = rerun
-        self._latest = latest
-        self._queued = queued
-        self._state = state
-        self._own = own
-        self.left_out = {"succeeded": 0, "unfinished": 0, "not_tried": 0}
+    rerun: Rerun
+    latest: dict[str, tuple[int, str]]
+    queued: set[str | None]
+    state: State
+    own: AbstractSet[int]
+    left_out: dict[str, int] = field(
+        default_factory=lambda: {"succeeded": 0, "unfinished": 0, "not_tried": 0}
+    )
 
-    def leaves_out(self, point: str) -> bool:
-        """Whether a point gets no job; asked once for each, and counted."""
-        why = self._why_not(point)
-        if why is None:
-            self._queued.add(point)
-            return False
-        self.left_out[why] += 1
-        return True
+    def takes(self, point: str | None) -> bool:
+        """Whether a job is queued for its point; asked once for each, and counted."""
+        if point is None:
+            return True
+        why_not = self._why_not(point)
+        if why_not is None:
+            self.queued.add(point)
+            return True
+        self.left_out[why_not] += 1
+        return False
 
     def _why_not(self, point: str) -> str | None:
-        if point in self._queued:
+        if point in self.queued:
             return "unfinished"
-        known = self._latest.get(point)
+        known = self.latest.get(point)
         if known is None:
-            return "not_tried" if self._rerun == "failed" else None
+            return "not_tried" if self.rerun == "failed" else None
         job_id, state = known
-        if job_id in self._own:
+        if job_id in self.own:
             return None
         # One that has ended in this very turn is not known to have ended well.
-        if job_id in self._state.jobs or state not in FINAL:
+        if job_id in self.state.jobs or state not in FINAL:
             return "unfinished"
-        if state == JobState.SUCCEEDED and self._rerun != "all":
+        if state == JobState.SUCCEEDED and self.rerun != "all":
             return "succeeded"
         return None
-
-
-def _latest(drafts: Sequence[Drafts], views: Views) -> dict[str, tuple[int, str]]:
-    return views.at_points([point for some in drafts for point in some.points])
 
 
 def _queued_this_turn(state: State) -> set[str | None]:
