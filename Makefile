@@ -12,6 +12,8 @@ BENCH_PEERS := .venv-bench
 # What a whole cluster on one machine takes; see tests/slurm/cluster.py.
 SLURM := slurmctld slurmd slurm-client munge
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# What is compiled where there is a compiler.
+COMPILED := src/stoker/executors/_quickspawn.c
 # Many tests wait for processes rather than compute, so there are more workers than small
 # machines have cores.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 1); echo $$(( n > 4 ? n : 4 )))
@@ -59,15 +61,17 @@ screenshots: $(VENV)/.ready-test  ## make the pictures in docs/images, from a re
 clean:  ## remove the virtual environment and whatever else was made here
 	rm -rf $(VENV) $(PEERS) $(BENCH_PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-	rm -rf src/*.egg-info
+	rm -rf src/*.egg-info src/stoker/executors/*.so
 
 # A stamp says that the packages of pyproject.toml, as it is now, are installed.
-$(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.ready: pyproject.toml $(COMPILED) | $(VENV)/bin/python
 	@echo "installing Stoker into $(VENV)"
 	@$(PIP) install --editable .
 	@touch $@
 
-$(VENV)/.ready-test: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.ready-test: pyproject.toml $(COMPILED) | $(VENV)/bin/python
+	@scripts/python-headers $(BIN)/python \
+		|| echo "make: Stoker waits for each program to load, for want of a compiler" >&2
 	@echo "installing Stoker and what its tests need into $(VENV)"
 	@$(PIP) install --editable '.[test,lint]'
 	@touch $@ $(VENV)/.ready

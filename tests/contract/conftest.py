@@ -5,21 +5,45 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from contract.executor_benches import Bench, LocalBench, SimBench, SlurmBench
+from contract.executor_benches import LOCAL, Bench, LocalBench, SimBench, SlurmBench
+from quickspawn import needs_quickspawn
 from slurm.cluster import Cluster
 from stoker_home import processes_with
 from waiting import eventually
 
 
 @pytest.fixture
-def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalBench]:
-    """A LocalExecutor whose processes end with the test."""
+def patient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalBench]:
+    """A LocalExecutor that waits until programs are loaded."""
+    with _local(tmp_path, monkeypatch, quick=False) as bench:
+        yield bench
+
+
+@pytest.fixture
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalBench]:
+    """A LocalExecutor that never waits for that."""
+    needs_quickspawn()
+    with _local(tmp_path, monkeypatch, quick=True) as bench:
+        yield bench
+
+
+@pytest.fixture(params=LOCAL)
+def local(request: pytest.FixtureRequest) -> LocalBench:
+    """A LocalExecutor, of either kind."""
+    bench: LocalBench = request.getfixturevalue(request.param)
+    return bench
+
+
+@contextmanager
+def _local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, quick: bool) -> Iterator[LocalBench]:
+    """One whose processes end with the test."""
     monkeypatch.chdir(tmp_path)  # The executor leaves us in "/", as is right for a daemon.
-    bench = LocalBench(tmp_path)
+    bench = LocalBench(tmp_path, quick=quick)
     try:
         yield bench
     finally:
@@ -56,13 +80,10 @@ def slurm(cluster: Cluster, tmp_path: Path) -> Iterator[SlurmBench]:
         bench.close()
 
 
-@pytest.fixture(params=["local", "simulated", "slurm"])
+@pytest.fixture(params=[*LOCAL, "simulated", "slurm"])
 def bench(request: pytest.FixtureRequest) -> Bench:
     """Each executor in turn."""
-    if request.param == "slurm":
-        at_cluster: SlurmBench = request.getfixturevalue("slurm")
-        return at_cluster
-    if request.param == "local":
-        made: LocalBench = request.getfixturevalue("local")
-        return made
-    return SimBench()
+    if request.param == "simulated":
+        return SimBench()
+    made: Bench = request.getfixturevalue(request.param)
+    return made

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +21,16 @@ from stoker.executors.ledger import LedgerWriter
 from stoker.executors.local import Grant, LocalExecutor
 from stoker.executors.processes import stat_of
 from stoker.executors.slurm.executor import SlurmExecutor
+from stoker.executors.spawn import Spawner
 from stoker.ports import Executor, SeenGpu
 from stoker.sim.faults import CrashingExecutor, Steps
 from stoker.sim.world import NEVER_MS, Behaviour, VirtualClock, World
 from waiting import eventually
 
 F = TypeVar("F", bound=ev.Fact)
+
+LOCAL = ("patient", "quick")
+"""Fixtures: real processes, which are waited for until their programs are loaded, or are not."""
 
 ENDS_WELL = "exits with code 0"
 EXITS_7 = "exits with code 7"
@@ -91,8 +97,10 @@ def words_of(behaviour: str) -> tuple[str, ...]:
 class LocalBench:
     """Real processes, children of this one; put together as the daemon does it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, quick: bool = False) -> None:
+        """`quick`: no start waits until a program is loaded, not even the first of each."""
         self.root = root
+        self.quick = quick
         self.instance = uuid4().hex  # By it, tests that run at the same time are told apart.
         self.attempts, self.ledgers = root / "attempts", root / "ledgers"
         for directory in (self.attempts, self.ledgers):
@@ -109,8 +117,16 @@ class LocalBench:
         self.past = Past(self.attempts, self.ledgers)
         path = ledger_path(self.ledgers, keeper.id)
         self.ledger = LedgerWriter(path, keeper.id)
+        spawner = Spawner(quick=self.quick)
+        for program in ("sh", "bash", "true", "sleep", "env", sys.executable):
+            spawner.prove(shutil.which(program) or program)
         return LocalExecutor(
-            self.attempts, self.past, self.ledger, self.instance, self.grants.append
+            self.attempts,
+            self.past,
+            self.ledger,
+            self.instance,
+            self.grants.append,
+            spawner=spawner,
         )
 
     def has(self, job_id: int, behaviour: str) -> None:

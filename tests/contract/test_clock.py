@@ -118,6 +118,14 @@ class Machine:
         self.clocks.pass_ms(pass_ms)
         self.engine.turn()
 
+    def until_started(self, job_id: int) -> None:
+        def started() -> bool:
+            self.turn(1)
+            attempt = self.engine.state.jobs[job_id].active
+            return attempt is not None and attempt.started_at_ms is not None
+
+        eventually(started, "it runs its program")
+
     def turned(self, pass_ms: int) -> bool:
         """One turn more, for those who wait for what comes of it."""
         self.turn(pass_ms)
@@ -132,8 +140,7 @@ def machine(local: LocalBench, tmp_path: Path) -> Machine:
 @pytest.mark.parametrize("by_ms", [48 * HOUR_MS, -48 * HOUR_MS])
 def test_a_running_job_with_a_limit_does_not_feel_a_set_clock(machine: Machine, by_ms: int) -> None:
     job = machine.submit("sleep", "600", terms=Terms(time_limit_ms=60_000, grace_ms=0))
-    machine.turn(100)
-    assert machine.state_of(job) is JobState.RUNNING
+    machine.until_started(job)
     machine.clocks.wall_ms += by_ms
     machine.turn(30_000)
     assert machine.state_of(job) is JobState.RUNNING, "half of its time has passed"
@@ -148,7 +155,7 @@ def test_a_running_job_with_a_limit_does_not_feel_a_set_clock(machine: Machine, 
 @pytest.mark.parametrize("by_ms", [48 * HOUR_MS, -48 * HOUR_MS])
 def test_a_clock_set_between_two_daemons_loses_nothing(machine: Machine, by_ms: int) -> None:
     running = machine.submit("sleep", "600", terms=Terms(time_limit_ms=60_000, grace_ms=0))
-    machine.turn(100)
+    machine.until_started(running)
     waiting = machine.submit("true", at_ms=machine.clocks.wall_ms + 10 * HOUR_MS)
     machine.clocks.wall_ms += by_ms
     machine.clocks.pass_ms(10_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -132,6 +133,37 @@ def test_a_script_without_a_first_line_is_run_by_sh(local: LocalBench, tmp_path:
     local.runs(1, str(script))
     local.order(start(1))
     assert local.until(ev.AttemptExited, 1).exit == Exit(code=4)
+
+
+def test_a_program_that_was_run_before_is_looked_at_anew_when_it_has_changed(
+    local: LocalBench, tmp_path: Path
+) -> None:
+    script = tmp_path / "train"
+    for job_id, text in enumerate(["#!/bin/sh\nexit 3\n", "exit 4\n", "#!/no/such/shell\n"], 1):
+        script.write_text(text)
+        script.chmod(0o755)
+        local.runs(job_id, str(script))
+        local.order(start(job_id))
+        if job_id < 3:
+            assert local.until(ev.AttemptExited, job_id).exit == Exit(code=2 + job_id)
+    assert "No such file" in local.until(ev.AttemptNotStarted, 3).why
+
+
+def test_what_can_not_be_loaded_has_neither_started_nor_exited(
+    quick: LocalBench, tmp_path: Path
+) -> None:
+    interpreter, script = tmp_path / "interpreter", tmp_path / "train"
+    shutil.copy("/bin/sh", interpreter)
+    script.write_text(f"#!{interpreter}\nexit 3\n")
+    script.chmod(0o755)
+    for job_id in (1, 2):
+        quick.runs(job_id, str(script))
+    quick.order(start(1))
+    assert quick.until(ev.AttemptExited, 1).exit == Exit(code=3)
+    interpreter.unlink()  # The script itself is as it was when it could be run.
+    quick.order(start(2))
+    assert quick.until(ev.AttemptNotStarted, 2).why == f"{script}: No such file or directory"
+    assert [type(fact) for fact in quick.observe() if fact.job_id == 2] == [ev.AttemptNotStarted]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from contract.executor_benches import (
     ENDS_WELL,
     EXITS_7,
+    LOCAL,
     MISSING,
     RUNS_ON,
     LocalBench,
@@ -26,12 +27,12 @@ from waiting import eventually
 Here = LocalBench | SimBench
 
 
-@pytest.fixture(params=["local", "sim"])
+@pytest.fixture(params=[*LOCAL, "simulated"])
 def here(request: pytest.FixtureRequest) -> Here:
-    if request.param == "local":
-        real: LocalBench = request.getfixturevalue("local")
-        return real
-    return SimBench()
+    if request.param == "simulated":
+        return SimBench()
+    real: LocalBench = request.getfixturevalue(request.param)
+    return real
 
 
 def relieve(attempts: int | tuple[int, ...], *standbys: int) -> cmd.Relieve:
@@ -214,3 +215,14 @@ def test_a_ledger_tells_who_took_whose_place_unless_that_came_to_nothing(tmp_pat
     past = Past(tmp_path, tmp_path)
     assert past.relieved_by((2, 1)) is None
     assert past.relieved_by((3, 1)) == (4, 1)
+
+
+def test_a_standby_whose_program_can_not_be_loaded_has_taken_over_and_is_told_of(
+    quick: LocalBench,
+) -> None:
+    quick.has(1, ENDS_WELL)
+    quick.runs(2, "true", "x" * 200_000)
+    quick.order(start(1), relieve(1, 2))
+    assert quick.until(ev.AttemptExited, 1).relieved_by == (2, 1)
+    assert "Argument list too long" in quick.until(ev.AttemptNotStarted, 2).why
+    assert not any(isinstance(f, ev.AttemptStarted) and f.job_id == 2 for f in quick.observe())

@@ -543,6 +543,19 @@ def test_a_chain_of_attempts_that_took_over_is_taken_in_whatever_the_order_of_it
         assert house.store.outcomes[4].exit == Exit(code=3)
 
 
+def test_one_that_took_over_and_could_not_be_loaded_has_failed_and_its_gpu_goes_to_the_next() -> (
+    None
+):
+    house = crowded()
+    relieved(house, 1, by=3)
+    house.executor.facts.append(ev.AttemptNotStarted(house.clock.now_ms, 3, 1, "no such file"))
+    house.engine.turn()
+    assert house.store.outcomes[3].cause is Cause.NOT_STARTED
+    next_one, other = house.job(4).active, house.job(2).active
+    assert next_one is not None and other is not None
+    assert next_one.gpus != other.gpus
+
+
 def test_an_order_that_could_not_be_committed_is_not_given() -> None:
     house = crowded()
     house.store.full = True

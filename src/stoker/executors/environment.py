@@ -6,7 +6,6 @@ import os
 import pwd
 import sys
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # The keeper wants the markers alone, and is there as long as the daemon is.
@@ -14,7 +13,7 @@ if TYPE_CHECKING:  # The keeper wants the markers alone, and is there as long as
     from stoker.core.model import Launch
 
 MARKER = "STOKER_ATTEMPT_ID"
-EncodedEnv = dict[bytes, bytes]
+EncodedEnv = list[bytes]  # as in b"HOME=/home/ada"
 _PLACES_KEPT = 256
 _ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 # What runs for MPS, and is no job, has this with the name of our instance. A job that uses MPS has
@@ -67,39 +66,33 @@ class Encoder:
     def __init__(self, instance: str) -> None:
         self._instance = instance
         self._submitted: Mapping[str, str] = {}
-        self._shared: EncodedEnv = {}
         self._placed: dict[tuple[str, tuple[str, ...], tuple[str, ...], str], EncodedEnv] = {}
 
     def encoded(
         self, launch: Launch, start: Start | StartAttached, more: Mapping[str, str]
     ) -> EncodedEnv:
         """What `environment` says, and more."""
+        if launch.extra_env or more:
+            return _encoded({**environment(launch, start, self._instance), **more})
         if self._submitted is not launch.env:
-            self._shared = _encoded(launch.env)
             self._submitted = launch.env
             self._placed.clear()
-        if launch.extra_env or more:
-            return (
-                self._shared | _encoded(additions(launch, start, self._instance)) | _encoded(more)
-            )
         # Those that start one after the other differ by their number and little else.
+        own = _own(start, self._instance)
         place = (launch.cwd, start.gpus, start.labels, start.maker)
         base = self._placed.get(place)
         if base is None:
             if len(self._placed) >= _PLACES_KEPT:
                 self._placed.clear()
-            base = self._shared | _encoded(additions(launch, start, self._instance))
-            self._placed[place] = base
-        return base | _encoded(_own(start, self._instance))
+            shared = environment(launch, start, self._instance)
+            for name in own:
+                del shared[name]
+            base = self._placed[place] = _encoded(shared)
+        return base + _encoded(own)
 
 
 def _encoded(env: Mapping[str, str]) -> EncodedEnv:
-    return {_encoded_name(name): value.encode(_ENCODING, _ERRORS) for name, value in env.items()}
-
-
-@lru_cache(maxsize=4096)
-def _encoded_name(name: str) -> bytes:
-    return name.encode(_ENCODING, _ERRORS)
+    return [f"{name}={value}".encode(_ENCODING, _ERRORS) for name, value in env.items()]
 
 
 def command_line(launch: Launch, gpus: Sequence[str], *, gpu_arg: bool = True) -> list[str]:

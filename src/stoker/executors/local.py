@@ -48,8 +48,8 @@ from stoker.executors.processes import (
     ticks_since_boot,
 )
 from stoker.executors.relief import Reliefs
-from stoker.executors.running import Running
-from stoker.executors.spawn import CouldNotStart, Spawner
+from stoker.executors.running import Loading, Running
+from stoker.executors.spawn import CouldNotStart, Spawner, outcome
 from stoker.executors.unsettled import Unsettled
 
 _LOOK_AGAIN_MS = 30
@@ -80,13 +80,14 @@ class LocalExecutor:
         instance: str,
         grant: Callable[[Grant], None],
         mps: MpsClients | None = None,
+        spawner: Spawner | None = None,
     ) -> None:
         self._root = str(attempts)
         self._past = past
         self._ledger = ledger
         self._instance = instance
         self._grant = grant
-        self._spawner = Spawner()
+        self._spawner = spawner or Spawner()
         self._ownership = Ownership(instance)
         self._encoder = Encoder(instance)
         self._epoll = select.epoll()
@@ -96,6 +97,7 @@ class LocalExecutor:
         self._running: dict[Key, Running] = {}
         self._by_fd: dict[int, Running] = {}
         self._again_at: dict[Key, int] = {}  # when to look at some of them again
+        self._loading: dict[Key, Running] = {}  # those on the way to their programs
         self._unsettled = Unsettled()
         self._tell = self._unsettled.tell
         self._reliefs = Reliefs()
@@ -283,16 +285,50 @@ class LocalExecutor:
             log = log_text(self._root, *key)
             self._ledger.intend(key, relieves)
             ticks_before = ticks_since_boot()
-            pid = self._spawner.spawn(words, env, launch, log, command.attempt)
+            made = self._spawner.spawn(words, env, launch, log, command.attempt)
         except (CouldNotStart, OSError, ValueError) as error:
             # ValueError: a path or word that the system's encoding can't express.
             self._withdraw()
             return os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
-        process = identify_child(pid, ticks_before)
+        process = identify_child(made.pid, ticks_before)
         self._ledger.record_soon(key, process)
-        self._tell(ev.AttemptStarted(self._now_ms, *key, pid))
-        self._watch(key, process, True, True, command.grace_ms, client, command)
+        running = self._watch(
+            key, process, True, True, command.grace_ms, client, command, made.pidfd
+        )
+        if made.underway is None or running is None:
+            self._tell(ev.AttemptStarted(self._now_ms, *key, made.pid))
+        else:
+            running.loading = Loading(made.underway, words[0], self._now_ms)
+            self._loading[key] = running
         return None
+
+    def _look_who_has_loaded(self) -> None:
+        """Tell of those that run their programs by now; who could not ends, and is seen then."""
+        for running in list(self._loading.values()):
+            assert running.loading is not None
+            if outcome(running.loading.underway) == 0:
+                self._has_loaded(running)
+
+    def _has_loaded(self, running: Running) -> None:
+        loading = running.loading
+        assert loading is not None
+        running.loading = None
+        del self._loading[running.key]
+        fact = ev.AttemptStarted(loading.made_at_ms, *running.key, running.process.pid)
+        self._tell(fact)
+
+    def _has_ended_loading(self, running: Running) -> None:
+        """It is a zombie, so how its way to its program ended is known."""
+        loading = running.loading
+        assert loading is not None
+        error = outcome(loading.underway)
+        assert error is not None, "a zombie shares nobody's memory"
+        if error:
+            running.why_not_started = f"{loading.program}: {os.strerror(error)}"
+            running.loading = None
+            del self._loading[running.key]
+        else:
+            self._has_loaded(running)
 
     def _relieve(self, running: Running) -> None:
         """Start the next one in the place of an attempt that has ended well, if one stands by.
@@ -453,6 +489,8 @@ class LocalExecutor:
     def observe(self, now_ms: int) -> list[ev.Fact]:
         """See ports.Executor."""
         self._now_ms = now_ms
+        if self._loading:
+            self._look_who_has_loaded()
         ended = []
         for fd, _ in self._epoll.poll(0):
             if fd in self._by_fd:
@@ -501,7 +539,8 @@ class LocalExecutor:
         """
         if self._unsettled.over_with or self._unsettled.warned:
             return self._now_ms
-        earliest_ms = self._now_ms + _STARTED_MAY_WAIT_MS if self._unsettled.begun else None
+        begun = self._unsettled.begun or self._loading
+        earliest_ms = self._now_ms + _STARTED_MAY_WAIT_MS if begun else None
         if self._again_at:
             again_ms = min(self._again_at.values())
             earliest_ms = again_ms if earliest_ms is None else min(again_ms, earliest_ms)
@@ -524,9 +563,11 @@ class LocalExecutor:
         grace_ms: int,
         client: Client | None = None,
         start: cmd.Start | None = None,
-    ) -> None:
+        pidfd: int | None = None,
+    ) -> Running | None:
         try:
-            pidfd = os.pidfd_open(process.pid)
+            if pidfd is None:
+                pidfd = os.pidfd_open(process.pid)
             if not ours and not is_alive(process):
                 os.close(pidfd)
                 raise ProcessLookupError
@@ -537,11 +578,12 @@ class LocalExecutor:
                 self._exited(key, how, client, self._now_ms)
             else:
                 self._tell(ev.AttemptVanished(self._now_ms, *key, "it left no exit code"))
-            return
+            return None
         running = Running(key, process, pidfd, ours, own_session, grace_ms, mps=client, start=start)
         self._running[key] = running
         self._by_fd[pidfd] = running
         self._epoll.register(pidfd, select.EPOLLIN)
+        return running
 
     def _mains_ended(self, ended: Sequence[Running]) -> None:
         """These main processes are zombies, or gone: learn how they ended."""
@@ -570,6 +612,8 @@ class LocalExecutor:
                 self._look_again(zombie, _WRITE_AGAIN_MS)
             return
         for zombie, how in zip(zombies, ends, strict=True):
+            if zombie.loading is not None:
+                self._has_ended_loading(zombie)
             os.waitid(os.P_PIDFD, zombie.pidfd, os.WEXITED)
             self._main_is_gone(zombie, how)
 
@@ -645,7 +689,10 @@ class LocalExecutor:
         if running.pidfd >= 0:
             del self._by_fd[running.pidfd]
             os.close(running.pidfd)
-        if running.exit is not None:
+        if running.why_not_started is not None:
+            why = running.why_not_started
+            self._tell(ev.AttemptNotStarted(self._now_ms, *running.key, why))
+        elif running.exit is not None:
             client = None if running.asked_to_stop else running.mps
             if running.exit.ok and not running.asked_to_stop:
                 self._relieve(running)

@@ -11,6 +11,15 @@ from stoker.executors.mps_clients import Client
 from stoker.executors.processes import ProcessId
 
 
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """A process that was made a moment ago, on its way to its program."""
+
+    underway: object
+    program: str
+    made_at_ms: int
+
+
 @dataclass(slots=True)
 class Running:
     """An attempt with a process, or with processes that its main process left behind."""
@@ -30,3 +39,5 @@ class Running:
     signalled: bool = False  # its processes were asked to end because it was told to stop
     mps: Client | None = None
     start: Start | None = None  # what it was started by, if we did
+    loading: Loading | None = None  # until it is known that it runs its program
+    why_not_started: str | None = None  # its program could not be loaded

@@ -1,7 +1,11 @@
 """Making the process of an attempt: in its own session, its output in its log, nothing inherited.
 
-`posix_spawn` (a vfork) costs the same however large the daemon is. It has no way to say the
-directory, so the daemon goes there for that moment; all its own paths are absolute.
+`posix_spawn` (a vfork) costs the same however large the daemon is, and tells what is wrong with a
+program. But it lets the daemon stand still until the program is loaded, which on a busy machine is
+longer than all else that a start takes. So once it has told that there is nothing wrong with a
+program, `_quickspawn` takes its place: that one is C, and not there where no compiler was.
+Neither can be told the directory, so the daemon goes there for that moment; all its own paths are
+absolute.
 """
 
 from __future__ import annotations
@@ -10,10 +14,18 @@ import errno
 import os
 import shutil
 import signal
+from typing import NamedTuple
 
 from stoker.core.model import Launch
 from stoker.executors.attempt_dir import make_folder
 from stoker.executors.environment import EncodedEnv, variable
+
+try:
+    from stoker.executors import _quickspawn
+
+    _COMPILED = True
+except ImportError:
+    _COMPILED = False
 
 _MOST_CACHED_PROGRAMS = 1000
 _OUTPUT = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
@@ -23,10 +35,29 @@ class CouldNotStart(Exception):
     """No process was made; the message says why."""
 
 
-class Spawner:
-    """Makes processes; remembers where programs are."""
+class Made(NamedTuple):
+    """A new process. If it is still on its way to its program, `outcome` tells how that went."""
 
-    def __init__(self) -> None:
+    pid: int
+    pidfd: int | None = None  # None: none was opened
+    underway: object = None
+
+
+_File = tuple[int, int, int, int]
+"""A file as it was: its device, number, size, and when it was last changed."""
+
+
+def outcome(underway: object) -> int | None:
+    """0: the process runs its program, or has; else why it could not; None: not known yet."""
+    return _quickspawn.outcome(underway)
+
+
+class Spawner:
+    """Makes processes; remembers where programs are, and which of them can be run."""
+
+    def __init__(self, *, quick: bool = True) -> None:
+        self._quick = quick and _COMPILED
+        self._proven: set[_File] = set()
         self._home = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._no_input = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         self._programs: dict[tuple[str, str], str] = {}
@@ -45,8 +76,8 @@ class Spawner:
 
     def spawn(
         self, words: list[str], env: EncodedEnv, launch: Launch, log: str, attempt: int
-    ) -> int:
-        """The pid of the new process, which leads its own session.
+    ) -> Made:
+        """The new process, which leads its own session.
 
         Its output goes to the log, or to the files that the user named: these are written anew by
         the first attempt, and gone on with by the next.
@@ -62,42 +93,62 @@ class Spawner:
             else:
                 out = _open(launch.out, attempt > 1, opened)
             err = out if launch.err is None else _open(launch.err, attempt > 1, opened)
-            actions = [
-                (os.POSIX_SPAWN_DUP2, self._no_input, 0),
-                (os.POSIX_SPAWN_DUP2, out, 1),
-                (os.POSIX_SPAWN_DUP2, err, 2),
-            ]
-            return self._posix_spawn(self._program(words[0], launch), words, env, actions)
+            streams = (self._no_input, out, err)
+            return self._made(self._program(words[0], launch), words, env, streams)
         finally:
             for fd in opened:
                 os.close(fd)
             os.fchdir(self._home)
 
-    def _posix_spawn(
-        self,
-        program: str,
-        words: list[str],
-        env: EncodedEnv,
-        actions: list[tuple[int, int, int]],
-    ) -> int:
+    def _made(
+        self, program: str, words: list[str], env: EncodedEnv, streams: tuple[int, int, int]
+    ) -> Made:
         try:
-            return os.posix_spawn(
-                program,
-                words,
-                env,
-                file_actions=actions,
-                setsid=True,
-                setsigmask=[],
-                setsigdef=self._ignored,
-            )
+            # Looked at before it is run: if it is replaced meanwhile, it is another one next time.
+            file = _file(program) if self._quick else None
+            if file in self._proven:
+                encoded = [os.fsencode(word) for word in words]
+                return Made(*_quickspawn.spawn(os.fsencode(program), encoded, env, streams))
+            try:
+                pid = self._posix_spawn(program, words, env, streams)
+                if file is not None:
+                    self._remember(file)
+            except OSError as error:
+                if error.errno != errno.ENOEXEC:
+                    raise
+                # A script without a `#!` line: what a shell would do.
+                through_shell = ["/bin/sh", program, *words[1:]]
+                pid = self._posix_spawn("/bin/sh", through_shell, env, streams)
+            return Made(pid)
         except OSError as error:
             self._programs.clear()
-            if error.errno == errno.ENOEXEC:
-                # A script without a `#!` line: what a shell would do.
-                return self._posix_spawn("/bin/sh", ["/bin/sh", program, *words[1:]], env, actions)
             raise CouldNotStart(f"{words[0]}: {os.strerror(error.errno or 0)}") from None
         except ValueError as error:
             raise CouldNotStart(str(error)) from None
+
+    def prove(self, program: str) -> None:
+        """Take it that this program can be run."""
+        file = _file(program)
+        if self._quick and file is not None:
+            self._remember(file)
+
+    def _remember(self, file: _File) -> None:
+        if len(self._proven) >= _MOST_CACHED_PROGRAMS:
+            self._proven.clear()
+        self._proven.add(file)
+
+    def _posix_spawn(
+        self, program: str, words: list[str], env: EncodedEnv, streams: tuple[int, int, int]
+    ) -> int:
+        return os.posix_spawn(
+            program,
+            words,
+            dict(pair.split(b"=", 1) for pair in env),
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams)],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=self._ignored,
+        )
 
     def _program(self, word: str, launch: Launch) -> str:
         if "/" in word:
@@ -113,6 +164,14 @@ class Spawner:
             if os.path.isabs(known) and len(self._programs) < _MOST_CACHED_PROGRAMS:
                 self._programs[word, search] = known
         return known
+
+
+def _file(path: str) -> _File | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _open_log(path: str, opened: list[int]) -> int:
