@@ -181,7 +181,8 @@ class StokerHome:
             words = command_line_of(pid)
             if b"stoker.daemon.main" in words and b"stoker.executors.keeper" not in words:
                 found.append(pid)
-        return found
+        # A child of a daemon that has not loaded its program yet looks just like it.
+        return [pid for pid in found if parent_of(pid) not in found]
 
     def keeper_pid(self) -> int:
         """The daemon's parent."""
