@@ -182,7 +182,7 @@ class StokerHome:
             if b"stoker.daemon.main" in words and b"stoker.executors.keeper" not in words:
                 found.append(pid)
         # A child of a daemon that has not loaded its program yet looks just like it.
-        return [pid for pid in found if parent_of(pid) not in found]
+        return [pid for pid in found if is_running(pid) and parent_of(pid) not in found]
 
     def keeper_pid(self) -> int:
         """The daemon's parent."""
