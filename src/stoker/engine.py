@@ -13,7 +13,7 @@ from typing import Any
 
 from stoker.core import events as ev
 from stoker.core.change import Change
-from stoker.core.commands import orders
+from stoker.core.commands import Command, Relieve, orders
 from stoker.core.learning import Habits, consequences, gpus_were_full
 from stoker.core.model import Job
 from stoker.core.plan import Scan
@@ -96,9 +96,9 @@ class Engine:
             facts = self._take_in(facts)
             answers = [self._grant(wish) for wish in wishes]
             self._decide()
-            change = self.state.take_change()
+            commands, change = orders(self.state), self.state.take_change()
             if change:
-                self._store.commit(self.state, change)
+                self._commit(change, commands, reading.now_ms, wishes)
         except StoreFailed as failure:
             self.failing, self.committed = True, Change()
             self._load(reading.now_ms)
@@ -115,7 +115,7 @@ class Engine:
         self.failing, self.committed = False, change
         self._shift_ms = 0
         self._executor.settled(facts)
-        self._executor.carry_out(orders(self.state), self._store.launch, reading.now_ms)
+        self._executor.carry_out(commands, self._store.launch, reading.now_ms)
         return answers
 
     def next_wakeup_ms(self) -> int | None:
@@ -236,6 +236,23 @@ class Engine:
         relief = NOBODY if self.starts_nothing else planned(self.state)
         if relief != self.state.relief:
             self._apply(ev.ReliefPlanned(self.state.now_ms, relief))
+
+    def _commit(
+        self, change: Change, commands: Sequence[Command], now_ms: int, wishes: Sequence[Wish]
+    ) -> None:
+        """Commit, and let standbys take over meanwhile: no GPU waits for the disk.
+
+        The order that holds is on disk, and the one that is about to be is not. So only what both
+        of them say is done, and that is right whether the commit succeeds or not. What somebody
+        asks for may change more than orders: then all wait for the end of the turn.
+        """
+        if wishes:
+            self._store.commit(self.state, change)
+            return
+        to_come = (command for command in commands if isinstance(command, Relieve))
+        self._executor.keep_to(next(to_come, None))
+        self._executor.relieve(now_ms)
+        self._store.commit(self.state, change, lambda: self._executor.relieve(now_ms))
 
     def _place(self) -> None:
         for placement in Scan(self.state).starts():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stoker.core.change import Change
-from stoker.core.commands import Command
+from stoker.core.commands import Command, Relieve
 from stoker.core.events import Fact
 from stoker.core.model import Job, Launch
 from stoker.core.state import State
@@ -32,8 +32,13 @@ class Store(Protocol):
     def load(self, now_ms: int) -> State:
         """The state as of the last commit."""
 
-    def commit(self, state: State, change: Change) -> None:
-        """Write the change durably, all of it or (raising StoreFailed) nothing."""
+    def commit(
+        self, state: State, change: Change, meanwhile: Callable[[], object] | None = None
+    ) -> None:
+        """Write the change durably, all of it or (raising StoreFailed) nothing.
+
+        That takes a while: `meanwhile` is called before the part for which the disk is waited for.
+        """
 
     def launch(self, job_id: int) -> Launch:
         """What is needed to start a job."""
@@ -62,6 +67,12 @@ class Executor(Protocol):
 
     def settled(self, facts: Sequence[Fact]) -> None:
         """These facts are committed and need not be told again."""
+
+    def keep_to(self, order: Relieve | None) -> None:
+        """Until it is given, nobody takes over whom this order would not let take over."""
+
+    def relieve(self, now_ms: int) -> bool:
+        """Let standbys take over from what has ended; True if the turn that commits it can wait."""
 
     def next_wakeup_ms(self) -> int | None:
         """When it wants to be asked again although nothing was heard from outside."""

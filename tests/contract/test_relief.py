@@ -217,6 +217,33 @@ def test_a_ledger_tells_who_took_whose_place_unless_that_came_to_nothing(tmp_pat
     assert past.relieved_by((3, 1)) == (4, 1)
 
 
+def test_until_the_next_order_only_those_take_over_who_are_first_in_both(here: Here) -> None:
+    for job_id in range(1, 5):
+        here.has(job_id, ENDS_WELL if job_id < 3 else RUNS_ON)
+    here.order(start(1), start(2, gpus=("1",)), relieve((1, 2), 3, 4))
+    here.executor.keep_to(relieve((1,), 3, 5))
+    assert here.until(ev.AttemptExited, 1).relieved_by == (3, 1)
+    assert here.until(ev.AttemptExited, 2).relieved_by is None
+
+
+def test_nobody_takes_over_before_an_order_in_which_another_is_first(here: Here) -> None:
+    for job_id in (1, 3):
+        here.has(job_id, ENDS_WELL)
+    here.order(start(1), relieve(1, 3, 4))
+    here.executor.keep_to(relieve(1, 4, 3))
+    assert here.until(ev.AttemptExited, 1).relieved_by is None
+
+
+def test_one_that_has_taken_over_before_an_order_does_not_do_so_again(here: Here) -> None:
+    for job_id in range(1, 5):
+        here.has(job_id, ENDS_WELL if job_id in (1, 3) else RUNS_ON)
+    here.order(start(1), relieve(1, 3, 4))
+    here.executor.keep_to(relieve(1, 3))
+    assert here.until(ev.AttemptExited, 1).relieved_by == (3, 1)
+    here.order(relieve(1, 3, 4))
+    assert here.until(ev.AttemptExited, 3).relieved_by == (4, 1)
+
+
 def test_a_standby_whose_program_can_not_be_loaded_has_taken_over_and_is_told_of(
     quick: LocalBench,
 ) -> None:

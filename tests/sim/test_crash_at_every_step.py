@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.sim.run import Faults
+from stoker.sim.run import Faults, Simulation
 from stoker.sim.sweep import Sweep
 
 CALM = Faults(clock_jumps=2, gpus_lost=2)
@@ -25,6 +25,25 @@ def test_a_crash_at_any_step_of_a_run_of_200_jobs_breaks_nothing(seed: int) -> N
     # Nearly every crash leaves no trace at all: the run goes on exactly as if it had not been.
     # Those that do leave one are the crashes of an engine that had just seen the clock being set.
     assert swept.ended <= swept.crashes // 50, swept
+
+
+@pytest.mark.parametrize("seed", [31, 32])
+def test_a_crash_at_any_step_breaks_nothing_where_others_take_over_during_turns(seed: int) -> None:
+    faults = Faults(clock_jumps=1, gpus_lost=1, in_a_turn_ms=1_000)
+    calm = Simulation(seed, 200, faults=faults)
+    calm.run()
+    assert calm.world.took_over_in_a_turn >= 5
+    swept = Sweep(seed, 200, faults=faults).run()
+    assert swept.crashes == swept.steps > 2_000
+
+
+@pytest.mark.parametrize("seed", [33, 34])
+def test_a_full_disk_and_power_cuts_break_nothing_where_others_take_over_during_turns(
+    seed: int,
+) -> None:
+    faults = Faults(clock_jumps=1, gpus_lost=1, power_cuts=2, disk_full=2, in_a_turn_ms=1_000)
+    swept = Sweep(seed, 60, faults=faults).run()
+    assert swept.crashes == swept.steps > 500
 
 
 @pytest.mark.parametrize("seed", [11, 12])

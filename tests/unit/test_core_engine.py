@@ -39,7 +39,11 @@ class DiaryStore(MemoryStore):
         self._diary = diary
         self.full = False
 
-    def commit(self, state: State, change: Change) -> None:
+    def commit(
+        self, state: State, change: Change, meanwhile: Callable[[], object] | None = None
+    ) -> None:
+        if meanwhile is not None:
+            meanwhile()
         if self.full:
             self._diary.lines.append("could not commit")
             raise StoreFailed("no space left on device")
@@ -57,6 +61,8 @@ class ScriptedExecutor:
         self.adopted: list[int] = []
         self.may_have_taken_over: list[int] = []
         self.wakeup_ms: int | None = None
+        self.kept_to: list[cmd.Relieve | None] = []
+        self.happens_meanwhile: list[ev.Fact] = []
 
     def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
         self.adopted = [job.id for job in active]
@@ -74,6 +80,14 @@ class ScriptedExecutor:
     def settled(self, facts: Sequence[ev.Fact]) -> None:
         self._diary.lines += [f"settled {type(fact).__name__}" for fact in facts]
         self.facts = [fact for fact in self.facts if fact not in facts]
+
+    def keep_to(self, order: cmd.Relieve | None) -> None:
+        self.kept_to.append(order)
+
+    def relieve(self, now_ms: int) -> bool:
+        self.facts += self.happens_meanwhile
+        self.happens_meanwhile = []
+        return False
 
     def next_wakeup_ms(self) -> int | None:
         return self.wakeup_ms
@@ -554,6 +568,48 @@ def test_one_that_took_over_and_could_not_be_loaded_has_failed_and_its_gpu_goes_
     next_one, other = house.job(4).active, house.job(2).active
     assert next_one is not None and other is not None
     assert next_one.gpus != other.gpus
+
+
+def test_what_takes_over_while_a_turn_is_committed_is_taken_in_by_the_next() -> None:
+    house = crowded()
+    now_ms = house.clock.now_ms
+    house.executor.facts = [ev.AttemptStarted(now_ms, 1, 1, 7)]
+    house.executor.happens_meanwhile = [
+        ev.AttemptExited(now_ms, 1, 1, Exit(code=0), relieved_by=(3, 1)),
+        ev.AttemptStarted(now_ms, 3, 1, 8),
+    ]
+    house.engine.turn()
+    assert house.executor.kept_to[-1] == house.executor.ordered[-1]
+    assert [type(fact) for fact in house.executor.facts] == [ev.AttemptExited, ev.AttemptStarted]
+    place = house.job(1).active
+    house.engine.turn()
+    taken = house.job(3).active
+    assert place is not None and taken is not None
+    assert taken.gpus == place.gpus and taken.started_at_ms is not None
+
+
+def test_nobody_takes_over_while_what_somebody_asked_for_is_committed() -> None:
+    house = crowded()
+    house.executor.kept_to.clear()
+    house.executor.happens_meanwhile = [ev.AttemptStarted(0, 1, 1, 7)]
+    house.submit()
+    assert house.executor.kept_to == []
+    assert house.executor.happens_meanwhile
+
+
+def test_what_took_over_before_a_commit_failed_is_told_again_and_taken_in() -> None:
+    house = crowded()
+    now_ms = house.clock.now_ms
+    house.executor.facts = [ev.AttemptStarted(now_ms, 1, 1, 7)]
+    left = ev.AttemptExited(now_ms, 1, 1, Exit(code=0), relieved_by=(3, 1))
+    house.executor.happens_meanwhile = [left, ev.AttemptStarted(now_ms, 3, 1, 8)]
+    house.store.full = True
+    house.engine.turn()
+    house.store.full = False
+    house.engine.turn()
+    assert house.store.outcomes[1].state is JobState.SUCCEEDED
+    taken = house.job(3).active
+    assert taken is not None and taken.started_at_ms is not None
 
 
 def test_an_order_that_could_not_be_committed_is_not_given() -> None:

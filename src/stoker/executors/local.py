@@ -222,7 +222,7 @@ class LocalExecutor:
     ) -> None:
         """See ports.Executor."""
         self._now_ms, self._launch_of = now_ms, launch_of
-        self._reliefs.order(commands)
+        self._reliefs.order(commands, self._is_known)
         if self._mps is not None:
             self._mps.begin_turn()
         try:
@@ -505,8 +505,12 @@ class LocalExecutor:
         self._ledger.pay()
         return self._unsettled.all()
 
+    def keep_to(self, order: cmd.Relieve | None) -> None:
+        """See ports.Executor."""
+        self._reliefs.keep_to(order)
+
     def relieve(self, now_ms: int) -> bool:
-        """Let standbys take over from what has ended; True if the turn that commits it can wait."""
+        """See ports.Executor."""
         if not self._reliefs:
             return False
         self.observe(now_ms)

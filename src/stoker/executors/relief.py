@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import takewhile
 
 from stoker.core import commands as cmd
 from stoker.executors.ledger import Key
@@ -17,14 +18,32 @@ class Reliefs:
         self._standbys: deque[cmd.Standby] = deque()
         self._relieved_by: dict[Key, Key] = {}
 
-    def order(self, commands: Iterable[cmd.Command]) -> None:
-        """Take the order, if there is one; any other does not hold any more."""
+    def order(self, commands: Iterable[cmd.Command], is_known: Callable[[Key], bool]) -> None:
+        """Take the order, if there is one; any other does not hold any more.
+
+        Some of the standbys may have taken over while it was committed, and are known.
+        """
         self._may_be_relieved.clear()
         self._standbys.clear()
         for command in commands:
             if isinstance(command, cmd.Relieve):
                 self._may_be_relieved.update(command.attempts)
-                self._standbys.extend(command.standbys)
+                for standby in command.standbys:
+                    key = (standby.job_id, standby.attempt)
+                    if not is_known(key):
+                        self._standbys.append(standby)
+                    elif standby.may_be_relieved:
+                        self._may_be_relieved.add(key)
+
+    def keep_to(self, order: cmd.Relieve | None) -> None:
+        """See ports.Executor. Those who are to be first must be first now."""
+        if order is None:
+            self._standbys.clear()
+            return
+        self._may_be_relieved.intersection_update(order.attempts)
+        pairs = zip(self._standbys, order.standbys, strict=False)
+        alike = takewhile(lambda pair: pair[0] == pair[1], pairs)
+        self._standbys = deque([standby for standby, _ in alike])
 
     def __bool__(self) -> bool:
         """Whether anybody stands by."""

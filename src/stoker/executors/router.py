@@ -59,6 +59,14 @@ class Router:
         for name, told in self._told.items():
             self._executors[name].settled(told)
 
+    def keep_to(self, order: cmd.Relieve | None) -> None:
+        """See ports.Executor."""
+        self._executors[""].keep_to(order)
+
+    def relieve(self, now_ms: int) -> bool:
+        """See ports.Executor: nobody takes over elsewhere."""
+        return self._executors[""].relieve(now_ms)
+
     def next_wakeup_ms(self) -> int | None:
         """See ports.Executor."""
         earliest_ms = None

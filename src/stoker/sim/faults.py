@@ -7,6 +7,7 @@ two orders, before facts are settled. `Steps` counts them and raises `Crash` at 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from stoker.core.change import Change
@@ -68,9 +69,14 @@ class CrashingStore:
         """See ports.Store."""
         return self._inner.load(now_ms)
 
-    def commit(self, state: State, change: Change) -> None:
+    def commit(
+        self, state: State, change: Change, meanwhile: Callable[[], object] | None = None
+    ) -> None:
         """See ports.Store."""
         self._steps.take()
+        if meanwhile is not None:
+            meanwhile()
+            self._steps.take()
         if self.disk_full:
             self.refused += 1
             raise StoreFailed("no space left on device")
@@ -103,7 +109,7 @@ class CrashingExecutor:
         for command in commands:
             self._steps.take()
             if isinstance(command, Relieve):
-                self.relief = command
+                self.relief = self._world.still_to_come(command)
                 continue
             launch_of(command.job_id)  # A real executor needs it, so it must be there.
             self._world.carry_out(command)
@@ -112,18 +118,41 @@ class CrashingExecutor:
     def observe(self, now_ms: int) -> list[Fact]:
         """See ports.Executor."""
         self._steps.take()
-        if self.relief is not None:
-            for place in self._world.left_places(self.relief):
-                if not self.relief.standbys:
-                    break
-                standby, *others = self.relief.standbys
-                attempts = self.relief.attempts
-                if standby.may_be_relieved:
-                    attempts = (*attempts, (standby.job_id, standby.attempt))
-                self.relief = Relieve(attempts, tuple(others))
-                self._world.relieve(place, standby)
-                self._steps.take()
+        self._take_over()
         return self._world.facts()
+
+    def keep_to(self, order: Relieve | None) -> None:
+        """See ports.Executor."""
+        if order is None or self.relief is None:
+            self.relief = None
+            return
+        attempts = [one for one in self.relief.attempts if one in order.attempts]
+        pairs = zip(self.relief.standbys, order.standbys, strict=False)
+        standbys = [now for now, then in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+        self.relief = Relieve(tuple(attempts), tuple(standbys))
+
+    def relieve(self, now_ms: int) -> bool:
+        """See ports.Executor: while a turn goes on, processes may end that were about to."""
+        self._world.end_those_due_within(self._world.in_a_turn_ms)
+        self._world.took_over_in_a_turn += self._take_over()
+        return False
+
+    def _take_over(self) -> int:
+        """Let standbys take over; how many have."""
+        count = 0
+        for place in self._world.left_places(self.relief) if self.relief is not None else ():
+            assert self.relief is not None
+            if not self.relief.standbys:
+                break
+            standby, *others = self.relief.standbys
+            attempts = self.relief.attempts
+            if standby.may_be_relieved:
+                attempts = (*attempts, (standby.job_id, standby.attempt))
+            self.relief = Relieve(attempts, tuple(others))
+            self._world.relieve(place, standby)
+            count += 1
+            self._steps.take()
+        return count
 
     def settled(self, facts: Sequence[Fact]) -> None:
         """See ports.Executor."""

@@ -36,6 +36,7 @@ class Faults:
     facts_repeated: int = 4
     power_cuts: int = 0
     disk_full: int = 0
+    in_a_turn_ms: int = 0  # what ends that soon, by the clock of the world, ends during the turn
 
 
 class Simulation:
@@ -50,6 +51,8 @@ class Simulation:
         self.shift_was_lost = False
         self.clock = VirtualClock()
         self.world = World(scenario.GPUS, scenario.CPUS, self.clock, seed)
+        if faults is not None:
+            self.world.in_a_turn_ms = faults.in_a_turn_ms
         self.store = MemoryStore()
         self.steps = Steps() if steps is None else steps
         self.disk = CrashingStore(self.store, self.steps)

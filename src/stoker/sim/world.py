@@ -91,6 +91,8 @@ class World:
         self._gpus = {g.id: Gpu(g.id, g.memory_mib) for g in gpus}
         self.sighting = Sighting(cpus, tuple(gpus))
         self._seed = seed
+        self.in_a_turn_ms = 0  # processes whose time comes that soon end while a turn goes on
+        self.took_over_in_a_turn = 0
 
     def copied(self, clock: VirtualClock) -> World:
         """Another world in which all is the same, and which goes on by itself."""
@@ -109,7 +111,12 @@ class World:
     def advance_to(self, true_ms: int) -> None:
         """Let time pass; processes whose time has come end."""
         self.clock.true_ms = max(self.clock.true_ms, true_ms)
-        for key in [k for k, p in self.processes.items() if p.ends_at_ms <= self.clock.true_ms]:
+        self.end_those_due_within(0)
+
+    def end_those_due_within(self, ms: int) -> None:
+        """Processes whose time comes until then end now."""
+        by_ms = self.clock.true_ms + ms
+        for key in [k for k, p in self.processes.items() if p.ends_at_ms <= by_ms]:
             process = self.processes.pop(key)
             for held in self.ledger.values():
                 held.pop(key, None)
@@ -200,6 +207,17 @@ class World:
             and (fact.job_id, fact.attempt) in order.attempts
         ]
         return sorted(left, key=lambda fact: fact.job_id)
+
+    def still_to_come(self, order: cmd.Relieve) -> cmd.Relieve:
+        """The order without those who have taken over while it was committed."""
+        attempts, standbys = list(order.attempts), []
+        for standby in order.standbys:
+            key = (standby.job_id, standby.attempt)
+            if key not in self.made:
+                standbys.append(standby)
+            elif standby.may_be_relieved:
+                attempts.append(key)
+        return cmd.Relieve(tuple(attempts), tuple(standbys))
 
     def relieve(self, left: ev.AttemptExited, standby: cmd.Standby) -> None:
         """Start another attempt where one has ended; where that can't be done, nothing happens."""

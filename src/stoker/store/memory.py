@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from stoker.core.change import Change
@@ -44,8 +45,12 @@ class MemoryStore:
             standbys=self._standbys,
         )
 
-    def commit(self, state: State, change: Change) -> None:
+    def commit(
+        self, state: State, change: Change, meanwhile: Callable[[], object] | None = None
+    ) -> None:
         """See ports.Store."""
+        if meanwhile is not None:
+            meanwhile()
         launches = {event.job_id: event.launch or Launch() for event in change.submitted}
         for many in change.submitted_alike:
             for job_id, own, kind in zip(many.ids, many.each, many.kinds, strict=True):

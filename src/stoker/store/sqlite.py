@@ -10,7 +10,7 @@ import hashlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -202,12 +202,16 @@ class SqliteStore:
 
     # ------------------------------------------------------------------ commit
 
-    def commit(self, state: State, change: Change) -> None:
+    def commit(
+        self, state: State, change: Change, meanwhile: Callable[[], object] | None = None
+    ) -> None:
         """See ports.Store."""
         cursor = self.connection.cursor()
         try:
             cursor.execute("BEGIN IMMEDIATE")
             self._write(cursor, state, change)
+            if meanwhile is not None:
+                meanwhile()
             cursor.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()

@@ -166,6 +166,13 @@ class SlurmExecutor:
         if ended:
             self._thread().post(lambda worker: worker.forget(ended))
 
+    def keep_to(self, order: cmd.Relieve | None) -> None:
+        """See ports.Executor: who is next at a cluster is for the cluster to say."""
+
+    def relieve(self, now_ms: int) -> bool:
+        """See ports.Executor."""
+        return False
+
     def next_wakeup_ms(self) -> int | None:
         """See ports.Executor. That the cluster has taken or started something can wait a moment."""
         if self._worker is None:
