@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.executor_benches import LocalBench, start
+from contract.executor_benches import EXITS_7, LocalBench, start
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Cause, Exit
@@ -147,6 +148,23 @@ def test_a_program_that_was_run_before_is_looked_at_anew_when_it_has_changed(
         if job_id < 3:
             assert local.until(ev.AttemptExited, job_id).exit == Exit(code=2 + job_id)
     assert "No such file" in local.until(ev.AttemptNotStarted, 3).why
+
+
+def test_where_the_kernel_refuses_the_quick_way_the_other_is_taken(
+    quick: LocalBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def refused(*order: object) -> None:
+        tried.append(order)
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("stoker.executors._quickspawn.spawn", refused)
+    for job_id in (1, 2):
+        quick.has(job_id, EXITS_7)
+        quick.order(start(job_id))
+        assert quick.until(ev.AttemptExited, job_id).exit == Exit(code=7)
+    assert len(tried) == 1
 
 
 def test_what_can_not_be_loaded_has_neither_started_nor_exited(

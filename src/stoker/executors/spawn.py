@@ -28,6 +28,8 @@ except ImportError:
     _COMPILED = False
 
 _MOST_CACHED_PROGRAMS = 1000
+# What a kernel says, or a sandbox in its place, to a way of making processes that it does not have.
+_UNKNOWN_HERE = (errno.EINVAL, errno.EPERM, errno.ENOSYS)
 _OUTPUT = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
 
 
@@ -107,8 +109,9 @@ class Spawner:
             # Looked at before it is run: if it is replaced meanwhile, it is another one next time.
             file = _file(program) if self._quick else None
             if file in self._proven:
-                encoded = [os.fsencode(word) for word in words]
-                return Made(*_quickspawn.spawn(os.fsencode(program), encoded, env, streams))
+                quick = self._quickly_made(program, words, env, streams)
+                if quick is not None:
+                    return quick
             try:
                 pid = self._posix_spawn(program, words, env, streams)
                 if file is not None:
@@ -125,6 +128,18 @@ class Spawner:
             raise CouldNotStart(f"{words[0]}: {os.strerror(error.errno or 0)}") from None
         except ValueError as error:
             raise CouldNotStart(str(error)) from None
+
+    def _quickly_made(
+        self, program: str, words: list[str], env: EncodedEnv, streams: tuple[int, int, int]
+    ) -> Made | None:
+        encoded = [os.fsencode(word) for word in words]
+        try:
+            return Made(*_quickspawn.spawn(os.fsencode(program), encoded, env, streams))
+        except OSError as error:
+            if error.errno not in _UNKNOWN_HERE:
+                raise
+            self._quick = False
+            return None
 
     def prove(self, program: str) -> None:
         """Take it that this program can be run."""
