@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # The keeper wants the markers alone, and is there as long as
 MARKER = "STOKER_ATTEMPT_ID"
 EncodedEnv = list[bytes]  # as in b"HOME=/home/ada"
 _PLACES_KEPT = 256
-_ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
+ENCODING, ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 # What runs for MPS, and is no job, has this with the name of our instance. A job that uses MPS has
 # it too, as 1: what is submitted from there is not to have what was its own.
 MPS_MARKER = "STOKER_MPS"
@@ -92,7 +92,7 @@ class Encoder:
 
 
 def _encoded(env: Mapping[str, str]) -> EncodedEnv:
-    return [f"{name}={value}".encode(_ENCODING, _ERRORS) for name, value in env.items()]
+    return [f"{name}={value}".encode(ENCODING, ERRORS) for name, value in env.items()]
 
 
 def command_line(launch: Launch, gpus: Sequence[str], *, gpu_arg: bool = True) -> list[str]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from stoker.core.model import Launch
 from stoker.executors.attempt_dir import make_folder
-from stoker.executors.environment import EncodedEnv, variable
+from stoker.executors.environment import ENCODING, ERRORS, EncodedEnv, variable
 
 try:
     from stoker.executors import _quickspawn
@@ -132,7 +132,7 @@ class Spawner:
     def _quickly_made(
         self, program: str, words: list[str], env: EncodedEnv, streams: tuple[int, int, int]
     ) -> Made | None:
-        encoded = [os.fsencode(word) for word in words]
+        encoded = [word.encode(ENCODING, ERRORS) for word in words]
         try:
             return Made(*_quickspawn.spawn(os.fsencode(program), encoded, env, streams))
         except OSError as error:
