@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.random_history import HISTORIES, OWN, History
+from stoker.api.messages import JobOwn
 from stoker.core import events as ev
 from stoker.core.check import check
 from stoker.core.model import Attempt, Exit, Launch, Need, Relief, Requirement, Terms
@@ -348,6 +349,22 @@ def test_what_sqlite_can_not_hold_is_refused_whole_and_leaves_no_open_transactio
     before = seen(store.load(NOW_MS))
     with pytest.raises(OverflowError):
         commit(store, state, submitted(state), ev.GroupLimited(NOW_MS, "sweep", 10**30))
+    assert not store.connection.in_transaction
+    assert seen(store.load(NOW_MS)) == before
+    store.close()
+
+
+def test_many_jobs_of_which_the_last_can_not_be_written_are_refused_whole(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "stoker.db")
+    state = store.load(NOW_MS)
+    commit(store, state, submitted(state))
+    store.connection.execute("UPDATE jobs SET id = 251")
+    before = seen(store.load(NOW_MS))
+    many = ev.JobsSubmitted(
+        NOW_MS, 2, Need(), Terms(), None, [0] * 250, Launch(), [JobOwn()] * 250, [""] * 250
+    )
+    with pytest.raises(StoreFailed, match="UNIQUE"):
+        commit(store, state, many)
     assert not store.connection.in_transaction
     assert seen(store.load(NOW_MS)) == before
     store.close()

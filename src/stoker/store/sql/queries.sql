@@ -118,7 +118,9 @@ ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, max_running = exclude
 -- name: add_jobs
 -- {columns} are those of "group", name, not_before_ms, unmet, requires, params, point and point_hash
 -- in which there is something, each after a comma, and {rows} one or more of "(?, ?, ...)".
-INSERT INTO jobs (id, state, priority, need, terms, user, submitted_at_ms, launch, environment,
+-- A row that can't be written undoes the whole commit: SQLite need not put aside what a statement of
+-- many rows changes, to undo that alone.
+INSERT OR ROLLBACK INTO jobs (id, state, priority, need, terms, user, submitted_at_ms, launch, environment,
                   kind{columns})
 VALUES {rows};
 
