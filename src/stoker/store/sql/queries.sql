@@ -116,13 +116,10 @@ INSERT INTO groups (name, paused, max_running) VALUES (?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, max_running = excluded.max_running;
 
 -- name: add_jobs
--- {columns} are those of "group", name, not_before_ms, unmet, requires, params, point and point_hash
--- in which there is something, each after a comma, and {rows} one or more of "(?, ?, ...)".
+-- {columns} are those in which there is something, and {rows} one or more of "(?1, ?2, ...)".
 -- A row that can't be written undoes the whole commit: SQLite need not put aside what a statement of
 -- many rows changes, to undo that alone.
-INSERT OR ROLLBACK INTO jobs (id, state, priority, need, terms, user, submitted_at_ms, launch, environment,
-                  kind{columns})
-VALUES {rows};
+INSERT OR ROLLBACK INTO jobs ({columns}) VALUES {rows};
 
 -- name: move_job
 -- Where a job stands that is not final. Only what changes by itself: no index hangs on it.
