@@ -21,8 +21,10 @@ from stoker.core.model import Attempt, Exit, Launch, Need, Relief, Requirement, 
 from stoker.core.state import State
 from stoker.ports import Store, StoreFailed
 from stoker.sim.fingerprint import of_state
+from stoker.store.database import point_hash
 from stoker.store.memory import MemoryStore
 from stoker.store.sqlite import SqliteStore
+from stoker.store.views import Views
 
 NOW_MS = 1_700_000_000_000
 
@@ -367,6 +369,26 @@ def test_many_jobs_of_which_the_last_can_not_be_written_are_refused_whole(tmp_pa
         commit(store, state, many)
     assert not store.connection.in_transaction
     assert seen(store.load(NOW_MS)) == before
+    store.close()
+
+
+def test_a_point_is_not_taken_for_another_one_with_the_same_hash(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "stoker.db")
+    state = store.load(NOW_MS)
+    assert point_hash("plumless") == point_hash("buckeroo")
+    views = Views(store.connection)
+    commit(store, state, submitted(state, Launch(("true",), point="plumless")))
+    assert views.at_points(["buckeroo"]) == {}
+    commit(store, state, submitted(state, Launch(("true",), point="buckeroo")))
+    own = [JobOwn(point="plumless"), JobOwn(), JobOwn(point="other")]
+    many = ev.JobsSubmitted(NOW_MS, 3, Need(), Terms(), None, [0] * 3, Launch(), own, [""] * 3)
+    commit(store, state, many)
+    asked = ["buckeroo", "other", "plumless", "unknown"]
+    assert views.at_points(asked) == {
+        "buckeroo": (2, "waiting"),
+        "other": (5, "waiting"),
+        "plumless": (3, "waiting"),
+    }
     store.close()
 
 

@@ -30,7 +30,7 @@ from stoker.core.model import (
 )
 from stoker.core.state import State
 from stoker.ports import StoreFailed
-from stoker.store.database import open_database, point_hash
+from stoker.store.database import open_database, point_hash, point_hashes
 from stoker.store.launches import json_of_each, launch_bodies, launch_body
 from stoker.store.loading import unfinished
 from stoker.store.named_sql import queries
@@ -396,9 +396,15 @@ class SqliteStore:
             bodies = json_of_each(params)
             columns["params"] = [None if body == "{}" else body for body in bodies]
         points = [launch.point if own.point is None else own.point for own in each]
-        if any(point is not None for point in points):
+        named = [point for point in points if point is not None]
+        if named:
             columns["point"] = points
-            columns["point_hash"] = [None if p is None else point_hash(p) for p in points]
+            hashes = point_hashes(named)
+            if len(named) < len(points):
+                known = dict(zip(named, hashes, strict=True))
+                columns["point_hash"] = [None if p is None else known[p] for p in points]
+            else:
+                columns["point_hash"] = hashes
         self._insert_jobs(cursor, shared, list(columns), zip(*columns.values(), strict=True))
 
     def _insert_jobs(

@@ -295,10 +295,11 @@ SELECT job_id, attempts FROM removals LIMIT ?;
 DELETE FROM removals WHERE job_id = ?;
 
 -- name: jobs_at_points
--- The latest job of each of these points, which are a JSON object with the hash of each.
+-- The latest job of each point that has one of these hashes, which are a JSON list. In the order in
+-- which the index has them, it is read once from its beginning to its end.
 SELECT j.point, max(j.id), j.state
 FROM json_each(?) AS asked
-CROSS JOIN jobs AS j INDEXED BY jobs_point ON j.point_hash = asked.value AND j.point = asked.key
+CROSS JOIN jobs AS j INDEXED BY jobs_point ON j.point_hash = asked.value
 GROUP BY j.point;
 
 -- name: browse_ids
