@@ -234,7 +234,7 @@ class SqliteStore:
         for many in change.submitted_alike:
             self._add_alike_jobs(cursor, many)
         for taken in change.submissions:
-            ids = json.dumps(taken.job_ids)
+            ids = _json(taken.job_ids).decode()
             cursor.execute(sql["add_submission"], (taken.token, taken.at_ms, ids))
         for edit in change.edited:
             if edit.launch is not None:
