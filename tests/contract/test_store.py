@@ -14,14 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.random_history import HISTORIES, OWN, History
+from stoker.api.messages import JobOwn
 from stoker.core import events as ev
 from stoker.core.check import check
 from stoker.core.model import Attempt, Exit, Launch, Need, Relief, Requirement, Terms
 from stoker.core.state import State
 from stoker.ports import Store, StoreFailed
 from stoker.sim.fingerprint import of_state
+from stoker.store.database import point_hash
 from stoker.store.memory import MemoryStore
 from stoker.store.sqlite import SqliteStore
+from stoker.store.views import Views
 
 NOW_MS = 1_700_000_000_000
 
@@ -350,6 +353,42 @@ def test_what_sqlite_can_not_hold_is_refused_whole_and_leaves_no_open_transactio
         commit(store, state, submitted(state), ev.GroupLimited(NOW_MS, "sweep", 10**30))
     assert not store.connection.in_transaction
     assert seen(store.load(NOW_MS)) == before
+    store.close()
+
+
+def test_many_jobs_of_which_the_last_can_not_be_written_are_refused_whole(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "stoker.db")
+    state = store.load(NOW_MS)
+    commit(store, state, submitted(state))
+    store.connection.execute("UPDATE jobs SET id = 251")
+    before = seen(store.load(NOW_MS))
+    many = ev.JobsSubmitted(
+        NOW_MS, 2, Need(), Terms(), None, [0] * 250, Launch(), [JobOwn()] * 250, [""] * 250
+    )
+    with pytest.raises(StoreFailed, match="UNIQUE"):
+        commit(store, state, many)
+    assert not store.connection.in_transaction
+    assert seen(store.load(NOW_MS)) == before
+    store.close()
+
+
+def test_a_point_is_not_taken_for_another_one_with_the_same_hash(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "stoker.db")
+    state = store.load(NOW_MS)
+    assert point_hash("plumless") == point_hash("buckeroo")
+    views = Views(store.connection)
+    commit(store, state, submitted(state, Launch(("true",), point="plumless")))
+    assert views.at_points(["buckeroo"]) == {}
+    commit(store, state, submitted(state, Launch(("true",), point="buckeroo")))
+    own = [JobOwn(point="plumless"), JobOwn(), JobOwn(point="other")]
+    many = ev.JobsSubmitted(NOW_MS, 3, Need(), Terms(), None, [0] * 3, Launch(), own, [""] * 3)
+    commit(store, state, many)
+    asked = ["buckeroo", "other", "plumless", "unknown"]
+    assert views.at_points(asked) == {
+        "buckeroo": (2, "waiting"),
+        "other": (5, "waiting"),
+        "plumless": (3, "waiting"),
+    }
     store.close()
 
 

@@ -48,7 +48,8 @@ def test_they_run_as_if_they_had_been_said_one_by_one(stoker: StokerHome) -> Non
 
 
 def test_one_bad_entry_is_refused_with_all_the_others(stoker: StokerHome) -> None:
-    for bad in ({"name": "two\nlines"}, {"argv": ["a\0"]}, {"out": "relative"}, {"shell": " "}):
+    names: Each = [{"name": "two\nlines"}, {"name": " "}, {"name": ""}, {"name": "x" * 1000}]
+    for bad in (*names, {"argv": ["a\0"]}, {"out": "relative"}, {"shell": " "}):
         with pytest.raises(UsageError):
             submitted(stoker, {"argv": ["true"]}, [{}, bad])
     assert not stoker.jobs()

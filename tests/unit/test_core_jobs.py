@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from stoker.api.messages import JobOwn
 from stoker.core import events as ev
-from stoker.core.model import Job, Need, Terms
+from stoker.core.check import check
+from stoker.core.model import Job, Launch, Need, Terms
 from stoker.core.order import Crowd
 from stoker.core.state import State
 
@@ -81,3 +83,66 @@ def test_a_job_can_not_be_there_twice() -> None:
             cpus=1,
             at_cluster_most=1,
         )
+
+
+def together(first_id: int, priorities: list[int], group: str | None = None) -> ev.JobsSubmitted:
+    count = len(priorities)
+    return ev.JobsSubmitted(
+        1_000, first_id, Need(), Terms(), group, priorities, Launch(), [JobOwn()] * count,
+        [""] * count,
+    )  # fmt: skip
+
+
+def one_by_one(many: ev.JobsSubmitted) -> list[ev.Event]:
+    return [
+        ev.JobSubmitted(1_000, job_id, many.need, many.terms, priority, many.group)
+        for job_id, priority in zip(many.ids, many.priorities, strict=True)
+    ]
+
+
+def in_line(state: State) -> list[int]:
+    met = []
+    while (cls := state.ready.pop_class(True)) is not None:
+        head = state.ready.head(cls)
+        assert head is not None
+        met.append(head.id)
+        state.apply(ev.JobCancelled(1_000, head.id))
+        state.ready.put_back(cls)
+    return met
+
+
+@pytest.mark.parametrize("priorities", [[0] * 9, [2, 0, 1] * 3, list(range(9, 0, -1))])
+def test_jobs_that_came_together_are_met_as_if_they_had_come_one_by_one(
+    priorities: list[int],
+) -> None:
+    events: list[ev.Event] = [
+        ev.JobHeld(1_000, 10),
+        ev.JobReleased(1_000, 10),
+        ev.JobCancelled(1_000, 11),
+        ev.JobEdited(1_000, 12, Need(), Terms(), 0, "other", None, None),
+        ev.JobEdited(1_000, 13, Need(), Terms(), -1, None, None, None),
+    ]
+    came, apart = State(1_000), State(1_000)
+    for state in (came, apart):
+        for first_id in (1, 10, 19):
+            many = together(first_id, priorities)
+            for event in [many] if state is came else one_by_one(many):
+                state.apply(event)
+        for event in events:
+            state.apply(event)
+        check(state)
+    assert list(came.jobs) == list(apart.jobs) and came.jobs == apart.jobs
+    assert in_line(came) == in_line(apart)
+    assert not came.jobs and not came.ready.count
+
+
+@pytest.mark.parametrize("priorities", [[0] * 50, [0, 1] * 25])
+def test_of_jobs_that_came_together_none_is_made_before_somebody_asks_for_it(
+    priorities: list[int],
+) -> None:
+    state = State(1_000)
+    state.apply(together(1, priorities, "few"))
+    assert len(state.jobs) == state.ready.count == 50 and list(state.jobs) == list(range(1, 51))
+    assert state.jobs.seen() == []
+    assert state.jobs[7].group == "few" and state.jobs[7].priority == priorities[6]
+    assert state.jobs.seen() == [state.jobs[7]]

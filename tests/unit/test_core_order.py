@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.core.model import Job, Need, Terms
-from stoker.core.order import JobClass, ReadyQueue
+from stoker.core.order import Crowd, JobClass, ReadyQueue, by_priority
 from unit.core_scene import Scene, cpu_only, whole
 
 
@@ -61,10 +61,14 @@ def test_jobs_that_come_together_stand_among_those_that_were_there() -> None:
     line = Line()
     line.add(1, priority=1)
     line.add(2, priority=-1)
-    jobs = [Job(3 + place, Need(), Terms(), priority) for place, priority in enumerate((1, -2, 0))]
-    line.jobs |= {job.id: job for job in jobs}
-    line.ready.add_alike(jobs)
-    assert line.in_order() == [4, 2, 5, 1, 3]
+    priorities = (1, -2, 0, -2, 1)
+    for priority, ids in by_priority(range(3, 8), priorities).items():
+        cls = line.ready.add_crowd(Crowd(Need(), Terms(), priority, None, ids))
+        for job_id in ids:
+            job = line.jobs[job_id] = Job(job_id, Need(), Terms(), priority)
+            job.in_class = cls
+    assert line.in_order() == [4, 6, 2, 5, 1, 3, 7]
+    assert line.ready.count == 7
 
 
 def test_jobs_of_different_needs_are_merged_into_one_order() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.cli.feeding import lines as feed_lines
 from stoker.cli.feeding.lines import MOST_COMMAND_BYTES, Command, LineReader, Refusal, shown
 
 
@@ -142,3 +143,8 @@ def _is_special(line: str) -> bool:
 def test_a_command_of_several_lines_is_shown_in_one() -> None:
     assert shown("python a.py \\\n  --lr 1") == "python a.py --lr 1"
     assert shown("a  b") == "a  b"
+
+
+@given(st.lists(st.binary(max_size=5).filter(lambda line: b"\n" not in line), max_size=4))
+def test_lines_are_plain_together_if_each_of_them_is(some: list[bytes]) -> None:
+    assert feed_lines._are_plain(some) == all(map(feed_lines._is_plain, some))

@@ -98,7 +98,8 @@ def test_jobs_are_made_when_they_are_asked_for_and_once() -> None:
         made.append(point["x"].data)
         return {"n": len(made)}
 
-    jobs = queueing.Jobs([{"x": Value(number, str(number))} for number in range(9)], job_at)
+    points = [{"x": Value(number, str(number))} for number in range(9)]
+    jobs = queueing.Jobs(len(points), points, job_at)
     assert len(jobs) == 9 and not made
     assert [job["n"] for job in jobs[2:4]] == [3, 4] and made == [0, 1, 2, 3]
     assert jobs[-1]["n"] == 9 and [job["n"] for job in jobs] == list(range(1, 10))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 from stoker.errors import UsageError
 from stoker.sweep import notation
-from stoker.sweep.points import Choosing, Repeat, Space, chosen
-from stoker.sweep.values import Data
+from stoker.sweep.points import Choosing, Repeat, Space, chosen, in_turn
+from stoker.sweep.values import Data, Point, Value
 
 
 def space_of(*words: str, repeat: Repeat | None = None) -> Space:
@@ -42,6 +43,32 @@ def test_in_a_grid_the_first_parameter_changes_most_slowly() -> None:
         {"a": a, "x": x, "y": y, "b": b}
         for a, (x, y), b in itertools.product((1, 2), (("p", "r"), ("q", "s")), (3, 4))
     ]
+
+
+@pytest.mark.parametrize("repeat", [None, Repeat("run", 2)])
+def test_points_in_turn_are_as_many_as_is_said_and_those_of_the_list(repeat: Repeat | None) -> None:
+    space = space_of("a=range(3)", "b=x,y", repeat=repeat)
+    for choosing in (Choosing(), Choosing(4), Choosing(most=3), Choosing(where=("a > 0",))):
+        count, points = in_turn(space, choosing)
+        assert list(points) == chosen(space, choosing)
+        assert len(chosen(space, choosing)) == count
+
+
+def test_of_a_whole_grid_no_point_is_made_before_it_is_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = []
+
+    def grid(axes: object) -> Iterator[Point]:
+        for number in range(4):
+            made.append(number)
+            yield {"a": Value(number, str(number))}
+
+    monkeypatch.setattr("stoker.sweep.points._grid", grid)
+    count, points = in_turn(space_of("a=range(4)"), Choosing())
+    assert (count, made) == (4, [])
+    next(points)
+    assert made == [0]
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4))

@@ -168,6 +168,22 @@ def test_an_upgraded_database_takes_jobs_that_are_with_a_cluster(
     store.close()
 
 
+@pytest.mark.parametrize("column", ["need", "terms", "environment"])
+def test_a_job_of_an_upgraded_database_still_can_not_refer_to_what_is_not_there(
+    tmp_path: Path, column: str
+) -> None:
+    path = tmp_path / "stoker.db"
+    database_of_schema_1(path)
+    store = SqliteStore(path)
+    assert store.connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    store.connection.execute("BEGIN")
+    store.connection.execute(f"UPDATE jobs SET {column} = 99 WHERE id = 7")
+    with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+        store.connection.execute("COMMIT")
+    store.connection.execute("ROLLBACK")
+    store.close()
+
+
 def test_the_old_database_is_kept_beside_the_upgraded_one(tmp_path: Path) -> None:
     path = tmp_path / "stoker.db"
     database_of_schema_1(path)

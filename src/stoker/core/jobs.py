@@ -1,13 +1,13 @@
 """The jobs that are not final, by their ids.
 
-Of a long queue that was loaded, most jobs are looked at by nobody for a long time. Until then such
-a job is kept as the crowd that it is one of, which takes a fraction of the time and of the memory.
+Of a long queue, most jobs are looked at by nobody for a long time. Until then such a job is kept as
+the crowd that it is one of, which takes a fraction of the time and of the memory.
 Who asks for a job is given a `Job`, from then on always the same, so nothing else knows of this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import Any, TypeVar, overload
 
 from stoker.core.model import Job
@@ -43,9 +43,13 @@ class Jobs(MutableMapping[int, Job]):
         assert len(everybody) == len(ids), "a job is there twice"
         self._kept = everybody
 
-    def add_all(self, jobs: Sequence[Job]) -> None:
-        """Take in new ones, in the order of their ids."""
-        self._kept.update({job.id: job for job in jobs})
+    def add_crowds(self, ids: Iterable[int], crowds: Sequence[_Unseen]) -> None:
+        """Take in new ones, in the order of these ids."""
+        kept = self._kept
+        if len(crowds) > 1:
+            kept.update(dict.fromkeys(ids, crowds[0]))
+        for unseen in crowds:
+            kept.update(dict.fromkeys(unseen[0].ids, unseen))
 
     def __getitem__(self, job_id: int) -> Job:
         kept = self._kept[job_id]

@@ -31,6 +31,16 @@ class Crowd(NamedTuple):
     ids: Sequence[int]  # in order, and at least one
 
 
+def by_priority(ids: Sequence[int], priorities: Sequence[int]) -> dict[int, Sequence[int]]:
+    """Which of these jobs have which priority; they are in order, and so are those of each."""
+    if len(set(priorities)) == 1:
+        return {priorities[0]: ids}
+    found: dict[int, list[int]] = {}
+    for job_id, priority in zip(ids, priorities, strict=True):
+        found.setdefault(priority, []).append(job_id)
+    return dict(found)
+
+
 @dataclass(slots=True, eq=False)
 class JobClass:
     """Jobs that planning can't tell apart but for their order.
@@ -84,33 +94,16 @@ class ReadyQueue:
         if not cls.parked and (cls.in_line_as is None or order < cls.in_line_as):
             self._line_up(cls, order)
 
-    def add_alike(self, jobs: Sequence[Job]) -> None:
-        """Like `add`, for new jobs that differ in their orders alone."""
-        cls = self._class_with(jobs[0].need, jobs[0].terms, jobs[0].group, jobs[0].floor_mib)
-        heap = cls.heap
-        orders = [(job.priority, job.id) for job in jobs]
-        for job, order in zip(jobs, orders, strict=True):
-            job.in_class = cls
-            heappush(heap, order)
-        cls.count += len(jobs)
-        self.count += len(jobs)
-        first = min(orders)
+    def add_crowd(self, crowd: Crowd) -> JobClass:
+        """Put jobs in line that never stood in one; the class that they join."""
+        cls = self._class_with(crowd.need, crowd.terms, crowd.group, None)
+        cls.count += len(crowd.ids)
+        self.count += len(crowd.ids)
+        _put_in_heap(cls, crowd, 0)
+        first = (crowd.priority, crowd.ids[0])
         if not cls.parked and (cls.in_line_as is None or first < cls.in_line_as):
             self._line_up(cls, first)
-
-    def add_crowds(self, crowds: Sequence[Crowd]) -> list[JobClass]:
-        """Put very many in line at once, before any other; the class of each crowd."""
-        assert not self._classes, "others stand in line already, and may have left marks behind"
-        joined = []
-        for crowd in crowds:
-            cls = self._class_with(crowd.need, crowd.terms, crowd.group, None)
-            cls.count += len(crowd.ids)
-            self.count += len(crowd.ids)
-            _put_in_heap(cls, crowd, 0)
-            joined.append(cls)
-        for cls in self._classes.values():
-            self._line_up(cls, cls.heap[0])
-        return joined
+        return cls
 
     def _class_with(
         self, need: Need, terms: Terms, group: str | None, floor_mib: int | None

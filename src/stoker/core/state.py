@@ -56,7 +56,7 @@ from stoker.core.moments import (
     warning_ms,
 )
 from stoker.core.needs import largest_mib, learned_need
-from stoker.core.order import Crowd, ReadyQueue
+from stoker.core.order import Crowd, ReadyQueue, by_priority
 
 LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
     {
@@ -147,7 +147,7 @@ class State:
         state.groups = {g.name: g for g in groups}
         state.profiles = {p.kind: p for p in profiles}
         others = list(jobs)
-        classes = state.ready.add_crowds(crowds)
+        classes = [state.ready.add_crowd(crowd) for crowd in crowds]
         state.jobs.let_in(others, list(zip(crowds, classes, strict=True)))
         for crowd in crowds:
             if crowd.group is not None:
@@ -556,18 +556,17 @@ class State:
         self.ready.add(job)
 
     def _jobs_submitted(self, e: ev.JobsSubmitted) -> None:
-        ids, need, terms, group = e.ids, e.need, e.terms, e.group
+        ids, group = e.ids, e.group
         assert ids and ids[0] >= self.next_job_id, f"the job ids {ids} were given before"
         self.next_job_id = ids[-1] + 1
-        jobs = [
-            Job(job_id, need, terms, priority, group)
-            for job_id, priority in zip(ids, e.priorities, strict=True)
-        ]
-        self.jobs.add_all(jobs)
         self.change.submitted_alike.append(e)
         if group is not None:
             self.group_of(group)
-        self.ready.add_alike(jobs)
+        crowds = [
+            Crowd(e.need, e.terms, priority, group, some)
+            for priority, some in by_priority(ids, e.priorities).items()
+        ]
+        self.jobs.add_crowds(ids, [(crowd, self.ready.add_crowd(crowd)) for crowd in crowds])
 
     def _submission_taken(self, e: ev.SubmissionTaken) -> None:
         self.change.submissions.append(e)

@@ -38,8 +38,11 @@ def chosen(
     if rerun is None:
         return Chosen(drafts)
     points = [some.point_of_each for some in drafts]
-    latest = views.at_points([point for some in points for point in some if point is not None])
+    asked = [point for some in points for point in some if point is not None]
+    latest = views.at_points(asked)
     rule = _Rule(rerun, latest, _queued_this_turn(state), state, own)
+    if rerun != "failed" and not latest and _are_new(asked, rule.queued):
+        return Chosen(drafts, rule.left_out)
     kept = [
         some.only([place for place, point in enumerate(own_points) if rule.takes(point)])
         for some, own_points in zip(drafts, points, strict=True)
@@ -84,6 +87,12 @@ class _Rule:
         if state == JobState.SUCCEEDED and self.rerun != "all":
             return "succeeded"
         return None
+
+
+def _are_new(points: list[str], queued: AbstractSet[str | None]) -> bool:
+    """Whether each of these is there once and in no other submission, as those of most sweeps."""
+    distinct = set(points)
+    return len(distinct) == len(points) and distinct.isdisjoint(queued)
 
 
 def _queued_this_turn(state: State) -> set[str | None]:

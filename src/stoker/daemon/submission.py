@@ -30,7 +30,7 @@ from stoker.errors import UsageError
 from stoker.executors.environment import MPS_MARKER
 from stoker.executors.mps_control import find_control
 from stoker.learn.kind import Kinds
-from stoker.quantities import label, signal_name
+from stoker.quantities import MAX_LABEL_CHARS, label, signal_name
 from stoker.store.views import Views
 
 # Variables that say which attempt a process belongs to are never handed on to another job.
@@ -207,11 +207,10 @@ class _Maker:
                     check_command(job.argv, job.shell)
                     usual = kind_of(job.argv, job.shell) if given is None else given
                 kinds.append(usual)
-            if own.name is not None:
-                label(own.name)
             if own.out is not None or own.err is not None:
                 check_output(own.out, "--out")
                 check_output(own.err, "--err")
+        _check_names([own.name for own in each if own.name is not None])
         return kinds
 
     def _need_and_terms(self, job: JobRequest, terms: Terms, kind: str) -> tuple[Need, Terms]:
@@ -279,6 +278,14 @@ class _Maker:
         if known is None:
             known = self._labels[text] = label(text)
         return known
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Refuse the first that can't be a name; where all are good, that is told at once."""
+    are_short = max(map(len, names), default=0) <= MAX_LABEL_CHARS
+    if not (are_short and "".join(names).isprintable() and all(map(str.strip, names))):
+        for name in names:
+            label(name)
 
 
 # ---------------------------------------------------------------------- needs and terms

@@ -5,7 +5,8 @@ Runs of one kind are taken to be alike: `train.py --lr 0.1` and `train.py --lr 0
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 MOST_CHARS = 500
 _NUMBERS_BEGIN = frozenset(".0123456789iInN")
@@ -14,6 +15,7 @@ _NUMBERS_BEGIN = frozenset(".0123456789iInN")
 # A word of a command as far as it tells the kind: itself; True: whatever follows an option as its
 # value; False: a number that stands alone.
 _Pattern = list[str | bool]
+_Fixed = Callable[[Sequence[str]], str | tuple[str, ...]]
 
 
 class Kinds:
@@ -21,26 +23,35 @@ class Kinds:
 
     def __init__(self) -> None:
         self._kind = ""
-        self._pattern: _Pattern = []
+        # What the last one was: so many words, those that stay, and the places of the others.
+        self._count = 0
+        self._fixed_of: _Fixed = tuple
+        self._fixed: str | tuple[str, ...] = ()
+        self._open: list[tuple[int, bool]] = []
 
     def of(self, argv: Sequence[str], shell: str | None) -> str:
         """The kind of a command, as `kind_of` says it."""
         words = argv if shell is None else shell.split()
-        pattern = self._pattern
-        if len(words) == len(pattern):
-            for word, known in zip(words, pattern, strict=True):
-                if known is True:
+        if len(words) == self._count and self._fixed_of(words) == self._fixed:
+            for place, is_value in self._open:
+                word = words[place]
+                if is_value:
                     if word[:1] == "-" or "=" in word:
                         break
-                elif known is False:
-                    if not (word.isdigit() and word.isascii()):
-                        break
-                elif word != known:
+                elif not (word.isdigit() and word.isascii()):
                     break
             else:
                 return self._kind
-        self._kind, self._pattern = _read(words)
+        self._kind, pattern = _read(words)
+        self._remember(words, pattern)
         return self._kind
+
+    def _remember(self, words: Sequence[str], pattern: _Pattern) -> None:
+        fixed = [place for place, known in enumerate(pattern) if isinstance(known, str)]
+        self._count = len(pattern)
+        self._fixed_of = itemgetter(*fixed) if fixed else lambda words: ()
+        self._fixed = self._fixed_of(words)
+        self._open = [(n, known) for n, known in enumerate(pattern) if isinstance(known, bool)]
 
 
 def kind_of(argv: Sequence[str], shell: str | None) -> str:

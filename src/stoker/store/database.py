@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 from zlib import crc32
 
@@ -25,6 +26,11 @@ sqlite3.register_adapter(type(None), _as_it_is)
 def point_hash(point: str) -> int:
     """The number by which a point is looked for; it is in the database, so it stays as it is."""
     return crc32(point.encode())
+
+
+def point_hashes(points: Iterable[str]) -> list[int]:
+    """The numbers of many points, made at once."""
+    return list(map(crc32, map(str.encode, points)))
 
 
 def open_database(path: Path) -> sqlite3.Connection:

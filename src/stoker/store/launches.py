@@ -10,6 +10,7 @@ import msgspec
 from stoker.core.model import Launch, Own
 
 _json = msgspec.json.encode
+_lines = msgspec.json.Encoder().encode_lines
 
 
 def launch_body(launch: Launch) -> str:
@@ -37,12 +38,18 @@ def launch_bodies(launch: Launch, each: Sequence[Own]) -> Iterator[str]:
     """The same of each of many jobs that share a launch; what they share is written once."""
     usual = launch_body(launch)
     shared = launch_body(launch._replace(argv=(), shell=None)).removesuffix("}")
-    for own in each:
+    commands = json_of_each([own.argv or own.shell for own in each])
+    for own, command in zip(each, commands, strict=True):
         if own.out is not None or own.err is not None:
             yield launch_body(launch.with_own(own, ""))
         elif own.argv:
-            yield f'{shared},"argv":{_json(own.argv).decode()}}}'
+            yield f'{shared},"argv":{command}}}'
         elif own.shell is not None:
-            yield f'{shared},"shell":{_json(own.shell).decode()}}}'
+            yield f'{shared},"shell":{command}}}'
         else:
             yield usual
+
+
+def json_of_each(values: Sequence[Any]) -> list[str]:
+    """The JSON of each of many values, made at once; there is never a newline in it."""
+    return _lines(values).decode().split("\n")[:-1]

@@ -12,7 +12,7 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ from stoker.core.model import (
 )
 from stoker.core.state import State
 from stoker.ports import StoreFailed
-from stoker.store.database import open_database, point_hash
-from stoker.store.launches import launch_bodies, launch_body
+from stoker.store.database import open_database, point_hash, point_hashes
+from stoker.store.launches import json_of_each, launch_bodies, launch_body
 from stoker.store.loading import unfinished
 from stoker.store.named_sql import queries
 from stoker.store.rows import (
@@ -46,7 +46,9 @@ from stoker.store.views import need_from
 _NO_LAUNCH = Launch()
 _LAUNCHES_KEPT = 64  # Jobs that start one after the other are often alike.
 _LAUNCHES_AHEAD = 50
-_USUAL_COLUMNS = 10  # that every new job has: see add_jobs
+# That every new job has, one by one.
+_USUAL_COLUMNS = ("id", "state", "priority", "need", "terms", "user", "submitted_at_ms", "launch",
+                  "environment", "kind")  # fmt: skip
 # In one statement: to open the table and its indexes takes longer than to write a row. More of them
 # gain no more.
 _ROWS_AT_ONCE = 250
@@ -67,6 +69,8 @@ class SqliteStore:
         self._launches: dict[tuple[Any, ...], tuple[Launch, dict[str, Any]]] = {}  # and its fields
         self._read_ahead: dict[int, tuple[Any, ...]] = {}  # rows of launches, by job
         self._last_launch = 0
+        # By the columns that rows share, those of their own, and how many rows there are.
+        self._inserts: dict[tuple[tuple[str, ...], tuple[str, ...], int], str] = {}
         self.finished: dict[str, int] = {}  # how many final jobs, by state
 
     def close(self) -> None:
@@ -234,7 +238,7 @@ class SqliteStore:
         for many in change.submitted_alike:
             self._add_alike_jobs(cursor, many)
         for taken in change.submissions:
-            ids = json.dumps(taken.job_ids)
+            ids = _json(taken.job_ids).decode()
             cursor.execute(sql["add_submission"], (taken.token, taken.at_ms, ids))
         for edit in change.edited:
             if edit.launch is not None:
@@ -314,7 +318,7 @@ class SqliteStore:
         """
         numbers: dict[int, int] = {}
         rows: list[list[Any]] = []
-        shape: list[str] = []
+        shape: list[str] = [*_USUAL_COLUMNS]
         for e in submitted:
             at_ms, job_id, need, terms, priority, group, not_before_ms, unmet, held, launch = e
             if launch is None:
@@ -341,7 +345,7 @@ class SqliteStore:
                 environment,
                 kind,
             ]
-            columns = []
+            columns = [*_USUAL_COLUMNS]
             if group is not None:
                 columns.append('"group"')
                 row.append(group)
@@ -364,60 +368,79 @@ class SqliteStore:
                 columns += ["point", "point_hash"]
                 row += [point, point_hash(point)]
             if columns != shape:
-                self._insert_jobs(cursor, shape, rows)
+                self._insert_jobs(cursor, {}, shape, rows)
                 shape, rows = columns, []
             rows.append(row)
-        self._insert_jobs(cursor, shape, rows)
+        self._insert_jobs(cursor, {}, shape, rows)
 
     def _add_alike_jobs(self, cursor: sqlite3.Cursor, many: JobsSubmitted) -> None:
         """Write new jobs that share all but a few columns, column by column."""
         launch, each = many.launch, many.each
-        columns: dict[str, Iterable[Any]] = {}
+        shared: dict[str, Any] = {
+            "state": "waiting",
+            "need": self._need_id(cursor, many.need),
+            "terms": self._terms_id(cursor, many.terms),
+            "user": launch.user,
+            "submitted_at_ms": many.at_ms,
+            "environment": self._environment_id(cursor, launch.env),
+        }
         if many.group is not None:
-            columns['"group"'] = repeat(many.group)
+            shared['"group"'] = many.group
+        columns: dict[str, Iterable[Any]] = {
+            "id": many.ids,
+            "priority": many.priorities,
+            "launch": launch_bodies(launch, each),
+            "kind": many.kinds,
+        }
         names = [launch.name if own.name is None else own.name for own in each]
         if any(name is not None for name in names):
             columns["name"] = names
         params = [launch.params if own.params is None else own.params for own in each]
         if any(params):
-            columns["params"] = [_json(some).decode() if some else None for some in params]
+            bodies = json_of_each(params)
+            columns["params"] = [None if body == "{}" else body for body in bodies]
         points = [launch.point if own.point is None else own.point for own in each]
-        if any(point is not None for point in points):
+        named = [point for point in points if point is not None]
+        if named:
             columns["point"] = points
-            columns["point_hash"] = [None if p is None else point_hash(p) for p in points]
-        rows = zip(
-            many.ids,
-            repeat("waiting"),
-            many.priorities,
-            repeat(self._need_id(cursor, many.need)),
-            repeat(self._terms_id(cursor, many.terms)),
-            repeat(launch.user),
-            repeat(many.at_ms),
-            launch_bodies(launch, each),
-            repeat(self._environment_id(cursor, launch.env)),
-            many.kinds,
-            *columns.values(),
-            strict=False,  # What repeats has no end.
-        )
-        self._insert_jobs(cursor, list(columns), rows)
+            hashes = point_hashes(named)
+            if len(named) < len(points):
+                known = dict(zip(named, hashes, strict=True))
+                columns["point_hash"] = [None if p is None else known[p] for p in points]
+            else:
+                columns["point_hash"] = hashes
+        self._insert_jobs(cursor, shared, list(columns), zip(*columns.values(), strict=True))
 
     def _insert_jobs(
-        self, cursor: sqlite3.Cursor, columns: list[str], rows: Iterable[Sequence[Any]]
+        self,
+        cursor: sqlite3.Cursor,
+        shared: Mapping[str, Any],
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Any]],
     ) -> None:
-        """Write rows that have the usual columns and these, in as few statements as is good."""
-        width = _USUAL_COLUMNS + len(columns)
-        more = "".join(f", {name}" for name in columns)
-        row = f"({', '.join('?' * width)})"
-        one, many = (
-            self._sql["add_jobs"].format(columns=more, rows=", ".join([row] * count))
-            for count in (1, _ROWS_AT_ONCE)
-        )
+        """Write rows that have some columns in common, in as few statements as is good."""
+        of_all = list(shared.values())
         rows = iter(rows)
         while some := list(islice(rows, _ROWS_AT_ONCE)):
             if len(some) == _ROWS_AT_ONCE:
-                cursor.execute(many, list(chain.from_iterable(some)))
+                insert = self._insert(tuple(shared), tuple(columns), _ROWS_AT_ONCE)
+                cursor.execute(insert, [*of_all, *chain.from_iterable(some)])
             else:
-                cursor.executemany(one, some)
+                insert = self._insert(tuple(shared), tuple(columns), 1)
+                cursor.executemany(insert, [(*of_all, *row) for row in some])
+
+    def _insert(self, shared: tuple[str, ...], columns: tuple[str, ...], count: int) -> str:
+        """The statement for so many rows; what they share is handed over once."""
+        known = self._inserts.get((shared, columns, count))
+        if known is None:
+            of_all = [f"?{number}" for number in range(1, len(shared) + 1)]
+            own = [f"?{n}" for n in range(len(shared) + 1, len(shared) + len(columns) * count + 1)]
+            starts = range(0, len(own), len(columns))
+            rows = [", ".join([*of_all, *own[at : at + len(columns)]]) for at in starts]
+            known = self._inserts[shared, columns, count] = self._sql["add_jobs"].format(
+                columns=", ".join([*shared, *columns]), rows=f"({'), ('.join(rows)})"
+            )
+        return known
 
     def _said_row(self, cursor: sqlite3.Cursor, job: Job) -> tuple[Any, ...]:
         return (

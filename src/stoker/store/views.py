@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from stoker.core.model import Cause, Exit, JobState, Need, Outcome, Terms
-from stoker.store.database import point_hash
+from stoker.store.database import point_hashes
 from stoker.store.named_sql import queries
 
 _MOST_PARAMETERS = 500
@@ -122,9 +122,12 @@ class Views:
 
     def at_points(self, points: Sequence[str]) -> dict[str, tuple[int, str]]:
         """The id and state of the latest job at each of these points."""
-        asked = (msgspec.json.encode({point: point_hash(point) for point in points}).decode(),)
-        rows = self._connection.execute(self._sql["jobs_at_points"], asked)
-        return {point: (job_id, state) for point, job_id, state in rows}
+        asked = (msgspec.json.encode(sorted(set(point_hashes(points)))).decode(),)
+        rows = self._connection.execute(self._sql["jobs_at_points"], asked).fetchall()
+        if not rows:
+            return {}  # As for most sweeps: nobody has tried any of them.
+        wanted = set(points)
+        return {point: (job_id, state) for point, job_id, state in rows if point in wanted}
 
     def kinds_of_unfinished(self) -> dict[int, str]:
         """The kind of every job that is not final."""

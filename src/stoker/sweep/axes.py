@@ -8,7 +8,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from statistics import NormalDist
 from typing import Literal
 
 from stoker.errors import UsageError
@@ -101,6 +100,8 @@ class Numbers:
                 low, high = math.log(1 / b), math.log(1 / a)
                 return 1 / math.exp(low + (high - low) * rng.random())
             case "normal" | "log-normal":
+                from statistics import NormalDist  # It is slow to import, and rarely needed.
+
                 x = NormalDist(a, b).inv_cdf(rng.random() or 0.5)
                 return x if self.shape == "normal" else math.exp(x)
             case "beta":

@@ -26,16 +26,18 @@ def namer(command: Sequence[str], cwd: str) -> Callable[[Point], str]:
     """
     start = hashlib.sha256(json.dumps([cwd, *command]).encode())
     names: tuple[str, ...] = ()
-    in_order: list[tuple[str, str]] = []
+    in_order: list[str] = []
+    form = ""  # with a place for each value
 
     def name(point: Point) -> str:
-        nonlocal names, in_order
+        nonlocal names, in_order, form
         if tuple(point) != names:
             names = tuple(point)
-            in_order = [(name, f"{json.dumps(name)}: ") for name in sorted(names)]
+            in_order = sorted(names)
+            pairs = [json.dumps(name).replace("%", "%%") + ": %s" for name in in_order]
+            form = f"{{{', '.join(pairs)}}}"
         digest = start.copy()
-        data = ", ".join([text + point[name].key for name, text in in_order])
-        digest.update(f"{{{data}}}".encode())
+        digest.update((form % tuple([point[name].key for name in in_order])).encode())
         return PREFIX + digest.hexdigest()[:_POINT_DIGITS]
 
     return name

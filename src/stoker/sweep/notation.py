@@ -24,6 +24,7 @@ _QUOTES = "\"'"
 _DISTRIBUTIONS = ("uniform", "loguniform", "randint", "normal", "choice")
 FUNCTIONS = (*_DISTRIBUTIONS, "range", "zip")
 _MOST_DEPTH = 20
+_MOST_DIGITS = 17  # as far as a range of whole numbers needs no closer look
 
 
 def parsed(word: str) -> Axis:
@@ -162,6 +163,9 @@ def _range(name: str, arguments: Sequence[str]) -> list[Value]:
         raise UsageError(f"{name}: the range is empty", "the end is not part of it")
     if count > MOST_VALUES:
         raise UsageError(f"{name}: the range has too many values", f"at most {MOST_VALUES}")
+    if start == int(start) and step == int(step) and max(abs(start), abs(stop)) < 10**_MOST_DIGITS:
+        first, by = int(start), int(step)
+        return [Value(n, str(n)) for n in range(first, first + count * by, by)]
     return [_of_decimal(start + place * step) for place in range(count)]
 
 

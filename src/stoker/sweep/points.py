@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
+from typing import TYPE_CHECKING
 
 from stoker.errors import UsageError
 from stoker.sweep.axes import Axis, Drawn, Listed
 from stoker.sweep.values import Point, Value
-from stoker.sweep.where import Where
+
+if TYPE_CHECKING:
+    from stoker.sweep.where import Where
 
 MOST_POINTS = 1_000_000
 _MOST_LOOKED_AT = 10_000_000  # of a grid that --where then thins out
@@ -73,7 +76,7 @@ class Space:
     @property
     def size(self) -> int | None:
         """How many points the grid has, repeats aside; None if values are drawn."""
-        listed = [axis for axis in self.axes if isinstance(axis, Listed)]
+        listed = _listed(self)
         if len(listed) < len(self.axes):
             return None
         return math.prod(len(axis.rows) for axis in listed)
@@ -92,6 +95,11 @@ class Choosing:
 
 def chosen(space: Space, choosing: Choosing) -> list[Point]:
     """The points, each once; the first parameter changes most slowly, repeats most quickly."""
+    return list(in_turn(space, choosing)[1])
+
+
+def in_turn(space: Space, choosing: Choosing) -> tuple[int, Iterator[Point]]:
+    """How many points are chosen, and one after the other; of a whole grid, none is made before."""
     if space.size is None and choosing.samples is None:
         drawn = next(axis.name for axis in space.axes if isinstance(axis, Drawn))
         raise UsageError(
@@ -102,6 +110,8 @@ def chosen(space: Space, choosing: Choosing) -> list[Point]:
     known = limits if space.size is None else [*limits, space.size]
     if min(known) * copies > MOST_POINTS and not choosing.where:
         raise _too_many(min(known) * copies)
+    if space.size is not None and not (limits or choosing.shuffle or choosing.where):
+        return space.size * copies, _repeated(_grid(_listed(space)), space.repeat)
     points: list[Point] = []
     for point in _wanted(space, choosing):
         points.append(point)
@@ -111,7 +121,7 @@ def chosen(space: Space, choosing: Choosing) -> list[Point]:
             break
     if not points:
         raise UsageError("no point is left", "--where refuses all of them")
-    return list(_repeated(points, space.repeat))
+    return len(points) * copies, _repeated(points, space.repeat)
 
 
 def _too_many(count: int | None) -> UsageError:
@@ -122,7 +132,7 @@ def _too_many(count: int | None) -> UsageError:
 
 
 def _wanted(space: Space, choosing: Choosing) -> Iterator[Point]:
-    conditions = [Where(text, space.base_names) for text in choosing.where]
+    conditions = _conditions(space, choosing.where) if choosing.where else []
     misses = 0
     for point in _candidates(space, choosing):
         if point is not None and _fulfils(point, conditions):
@@ -136,6 +146,12 @@ def _wanted(space: Space, choosing: Choosing) -> Iterator[Point]:
             raise UsageError(
                 f"--where refuses {misses} points in a row", "narrow the parameters instead"
             )
+
+
+def _conditions(space: Space, where: Sequence[str]) -> list[Where]:
+    from stoker.sweep.where import Where  # It is slow to import, and most sweeps are whole grids.
+
+    return [Where(text, space.base_names) for text in where]
 
 
 def _fulfils(point: Point, conditions: Sequence[Where]) -> bool:
@@ -155,14 +171,22 @@ def _candidates(space: Space, choosing: Choosing) -> Iterator[Point | None]:
         return
     if size > _MOST_LOOKED_AT and choosing.samples is None and choosing.most is None:
         raise _too_many(size)
-    listed = [axis for axis in space.axes if isinstance(axis, Listed)]
+    listed = _listed(space)
     if not at_random:
-        names = tuple(name for axis in listed for name in axis.names)
-        for rows in product(*[axis.rows for axis in listed]):
-            yield dict(zip(names, chain.from_iterable(rows), strict=True))
+        yield from _grid(listed)
         return
     for place in _shuffled(size, rng):
         yield _at(listed, place)
+
+
+def _listed(space: Space) -> list[Listed]:
+    return [axis for axis in space.axes if isinstance(axis, Listed)]
+
+
+def _grid(axes: Sequence[Listed]) -> Iterator[Point]:
+    names = tuple(name for axis in axes for name in axis.names)
+    for rows in product(*[axis.rows for axis in axes]):
+        yield dict(zip(names, chain.from_iterable(rows), strict=True))
 
 
 def _at(axes: Sequence[Listed], place: int) -> Point:
@@ -204,7 +228,7 @@ def _draws(space: Space, rng: random.Random) -> Iterator[Point | None]:
         seen.add(key)
 
 
-def _repeated(points: Sequence[Point], repeat: Repeat | None) -> Iterator[Point]:
+def _repeated(points: Iterable[Point], repeat: Repeat | None) -> Iterator[Point]:
     if repeat is None:
         yield from points
         return

@@ -136,7 +136,9 @@ class Template:
         self._fill = self._for_shell() if len(words) == 1 else self._by_words
         plain = [_plain_word(parts, self._names) for parts in self._parts]
         if len(words) > 1 and not self.appended and None not in plain:
-            self._plain_words = [word for word in plain if word is not None]
+            named = [(place, word[1]) for place, word in enumerate(plain) if word is not None]
+            self._fixed_words = [word[0] for word in plain if word is not None]
+            self._holes = [(place, name) for place, name in named if name is not None]
             self._fill = self._by_plain_words
 
     @property
@@ -179,7 +181,9 @@ class Template:
 
     def _by_plain_words(self, point: Point, point_name: str) -> dict[str, Any]:
         """The usual command: each word is itself, or the value of a parameter."""
-        words = [word if name is None else point[name].text for word, name in self._plain_words]
+        words = self._fixed_words.copy()
+        for place, name in self._holes:
+            words[place] = point[name].text
         return {"argv": words}
 
     def _by_words(self, point: Point, point_name: str) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, time
 from typing import TypeAlias
 
 from stoker.errors import UsageError
@@ -23,6 +22,7 @@ _NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3
 _MOST_DIGITS = 18  # What every JSON reader takes for a whole number.
 _NAME = re.compile(r"[+~]{0,2}[^\W\d][\w.\-/@]*")
 _MOST_NAME_CHARS = 100
+_in_order = json.JSONEncoder(sort_keys=True).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,13 @@ class Value:
 
     data: Data
     text: str
-    _key: str = field(default="", init=False, repr=False, compare=False)
+    # Its JSON: equal for equal values, however they are written; 1, 1.0 and true are three. A value
+    # is that of many points, so it is worth remembering.
+    key: str = field(init=False, repr=False, compare=False)
 
-    @property
-    def key(self) -> str:
-        """Its JSON: equal for equal values, however they are written; 1, 1.0 and true are three."""
-        key = self._key
-        if not key:
-            # A value is that of many points, so it is worth remembering.
-            key = json.dumps(self.data, sort_keys=True)
-            object.__setattr__(self, "_key", key)
-        return key
+    def __post_init__(self) -> None:
+        data = self.data
+        object.__setattr__(self, "key", str(data) if type(data) is int else _in_order(data))
 
 
 Point: TypeAlias = dict[str, Value]
@@ -91,6 +87,8 @@ def from_data(data: object) -> Value:
 
 
 def _plain(data: object) -> Data:
+    from datetime import date, time  # Only files have these, and to import it takes a while.
+
     if isinstance(data, bool) or data is None:
         return data
     if isinstance(data, int):

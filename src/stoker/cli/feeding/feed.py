@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
 
 MOST_UNDER_WAY = 200_000  # lines are left in the input while so many are not over
-_MOST_IN_A_MESSAGE = 5000
-_FIRST_IN_A_MESSAGE = 50  # and then twice as many each time: the first jobs start at once
+_MOST_IN_A_MESSAGE = 10_000
+_FIRST_IN_A_MESSAGE = 50  # and then four times as many each time: the first jobs start at once
 _MOST_BYTES_IN_A_MESSAGE = 4_000_000
 # While many jobs are under way, what happens within so long is heard together: to be woken for each
 # of them takes more of the machine than some of the jobs do.
@@ -327,7 +327,7 @@ class Feed:
         """The first lines that are ready, as an order that queues them."""
         lines: list[Line] = []
         size, most = 0, self._message_size
-        self._message_size = min(2 * most, _MOST_IN_A_MESSAGE)
+        self._message_size = min(4 * most, _MOST_IN_A_MESSAGE)
         while self._ready and len(lines) < most and size < _MOST_BYTES_IN_A_MESSAGE:
             line = self._ready.popleft()
             lines.append(line)

@@ -57,13 +57,16 @@ class LineReader:
     def feed(self, piece: bytes) -> Iterator[Command | Refusal]:
         """The commands that are complete with this piece."""
         *lines, rest = piece.split(b"\n")
+        if lines and (self._rest or self._parts or self._in_block):
+            yield from self._line(self._rest + lines.pop(0))
+            self._rest = b""
+        all_plain = not (self._parts or self._in_block) and _are_plain(lines)
         for line in lines:
-            if self._rest or self._parts or self._in_block or not _is_plain(line):
-                yield from self._line(self._rest + line)
-                self._rest = b""
-            else:
+            if all_plain or not (self._parts or self._in_block or not _is_plain(line)):
                 self._number += 1
                 yield Command(self._number, line.decode())
+            else:
+                yield from self._line(line)
         # Of a line that is too long already only so much is kept that this stays known.
         self._rest = (self._rest + rest)[: MOST_COMMAND_BYTES + 2]
 
@@ -153,6 +156,28 @@ def _is_plain(raw: bytes) -> bool:
         and raw[-1:].isalnum()
         and len(raw) <= MOST_COMMAND_BYTES
         and b"\0" not in raw
+    )
+
+
+def _sort(code: int) -> int:
+    if code == 0 or code >= 128:
+        return 0
+    return code if code == ord("\n") else ord("a" if chr(code).isalnum() else "-")
+
+
+# What may stand at the ends of a plain line, what only in its middle, and (0) what nowhere.
+_SORTS = bytes(map(_sort, range(256)))
+
+
+def _are_plain(lines: list[bytes]) -> bool:
+    """True if each of these is plain, which is told of all at once."""
+    sorts = b"\n".join((b"", *lines, b"")).translate(_SORTS)
+    return (
+        b"\0" not in sorts
+        and b"\n-" not in sorts
+        and b"-\n" not in sorts
+        and b"\n\n" not in sorts
+        and max(map(len, lines), default=0) <= MOST_COMMAND_BYTES
     )
 
 

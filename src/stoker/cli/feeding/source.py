@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from stoker.cli.feeding.lines import Command
 
-_READ_BYTES = 65_536
+# Between two readings the daemon is heard, which may wait for the next lines.
+_READ_BYTES = 16_384
 
 
 class Source:

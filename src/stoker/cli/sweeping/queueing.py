@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, overload
 
 from stoker.api.ahead import Ahead
@@ -23,15 +24,16 @@ from stoker.cli.jobspec import (
 from stoker.cli.terminal import escaped, out, say
 from stoker.errors import UsageError
 from stoker.quantities import MAX_LABEL_CHARS
-from stoker.sweep import identity, notation, sweepfile
+from stoker.sweep import identity, notation
 from stoker.sweep.axes import Axis
-from stoker.sweep.points import Choosing, Repeat, Space, chosen
+from stoker.sweep.points import Choosing, Repeat, Space, in_turn
 from stoker.sweep.queued import Queued
 from stoker.sweep.template import Style, Template, Text
 from stoker.sweep.values import Point, parameter_name
 
 if TYPE_CHECKING:
     from stoker.cli.options import Args
+    from stoker.sweep import sweepfile
 
 # The daemon soon has something to do, and then as much as a little more than its own pace allows:
 # the more jobs there are in a commit, the less of the database is written over and over again.
@@ -79,15 +81,17 @@ class Plan:
 
 
 class Jobs(Sequence[dict[str, Any]]):
-    """What the job of each point has for itself, made when it is first asked for."""
+    """What the job of each of so many points has for itself, made when it is first asked for."""
 
-    def __init__(self, points: Sequence[Point], job_at: Callable[[Point], dict[str, Any]]) -> None:
-        self._points = points
-        self._job_at = job_at
+    def __init__(
+        self, count: int, points: Iterable[Point], job_at: Callable[[Point], dict[str, Any]]
+    ) -> None:
+        self._count = count
+        self._to_be_made = map(job_at, points)
         self._made: list[dict[str, Any]] = []
 
     def __len__(self) -> int:
-        return len(self._points)
+        return self._count
 
     @overload
     def __getitem__(self, place: int) -> dict[str, Any]: ...
@@ -101,7 +105,7 @@ class Jobs(Sequence[dict[str, Any]]):
             place.indices(len(self))[1] if isinstance(place, slice) else range(len(self))[place] + 1
         )
         if last > known:
-            self._made += map(self._job_at, self._points[known:last])
+            self._made += islice(self._to_be_made, last - known)
         return self._made[place]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -112,7 +116,7 @@ class Jobs(Sequence[dict[str, Any]]):
 
 
 def _planned(args: Args) -> Plan:
-    file = sweepfile.read(args["file"], os.environ) if args["file"] is not None else None
+    file = _read(args["file"]) if args["file"] is not None else None
     space = Space(_axes(args, file), Repeat(*args["repeat"]) if args["repeat"] else None)
     asked = Choosing(args["samples"], None, args["shuffle"], args["seed"] or 0, args["where"])
     made = plan(
@@ -131,6 +135,12 @@ def _planned(args: Args) -> Plan:
     return made
 
 
+def _read(path: str) -> sweepfile.SweepFile:
+    from stoker.sweep import sweepfile  # It is slow to import, and most sweeps need no file.
+
+    return sweepfile.read(path, os.environ)
+
+
 def plan(wish: Wish) -> Plan:
     """The points and their jobs; UsageError for what makes no sense."""
     space = wish.space
@@ -145,9 +155,9 @@ def plan(wish: Wish) -> Plan:
     request = dict(wish.request)
     cwd: str = request["cwd"]
     name = wish.name or identity.sweep_name(template.key, cwd, space.names)
-    points = chosen(space, wish.choosing)
+    count, points = in_turn(space, wish.choosing)
     shared = {**request.pop("jobs")[0], "group": name}
-    jobs = Jobs(points, _maker(wish, len(points), template, shared.get("cwd")))
+    jobs = Jobs(count, points, _maker(wish, count, template, shared.get("cwd")))
     if wish.files or template.may_refuse:
         jobs[:]  # One bad point is found before the first one is queued.
     _require_programs(jobs[:1] if template.has_fixed_program else jobs, request, shared)
@@ -208,12 +218,13 @@ def _maker(
             )
     name_of = identity.namer(template.key, here)
     varied = space.varied or space.names
+    labels = ",".join([name.replace("%", "%%") + "=%s" for name in varied])
 
     def job_at(point: Point) -> dict[str, Any]:
         point_name = name_of(point)
         short = identity.short(point_name)
         job = template.filled(point, short)
-        job["name"] = _job_name(point, varied)
+        job["name"] = _job_name(labels % tuple([point[name].text for name in varied]))
         job["params"] = {name: value.data for name, value in point.items()}
         job["point"] = point_name
         if files:
@@ -227,8 +238,8 @@ def _maker(
     return job_at
 
 
-def _job_name(point: Point, varied: Sequence[str]) -> str:
-    text = escaped(",".join([f"{name}={point[name].text}" for name in varied]))
+def _job_name(text: str) -> str:
+    text = escaped(text)
     return text if len(text) <= MAX_LABEL_CHARS else text[: MAX_LABEL_CHARS - 1] + "…"
 
 

@@ -116,11 +116,10 @@ INSERT INTO groups (name, paused, max_running) VALUES (?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, max_running = excluded.max_running;
 
 -- name: add_jobs
--- {columns} are those of "group", name, not_before_ms, unmet, requires, params, point and point_hash
--- in which there is something, each after a comma, and {rows} one or more of "(?, ?, ...)".
-INSERT INTO jobs (id, state, priority, need, terms, user, submitted_at_ms, launch, environment,
-                  kind{columns})
-VALUES {rows};
+-- {columns} are those in which there is something, and {rows} one or more of "(?1, ?2, ...)".
+-- A row that can't be written undoes the whole commit: SQLite need not put aside what a statement of
+-- many rows changes, to undo that alone.
+INSERT OR ROLLBACK INTO jobs ({columns}) VALUES {rows};
 
 -- name: move_job
 -- Where a job stands that is not final. Only what changes by itself: no index hangs on it.
@@ -296,10 +295,11 @@ SELECT job_id, attempts FROM removals LIMIT ?;
 DELETE FROM removals WHERE job_id = ?;
 
 -- name: jobs_at_points
--- The latest job of each of these points, which are a JSON object with the hash of each.
+-- The latest job of each point that has one of these hashes, which are a JSON list. In the order in
+-- which the index has them, it is read once from its beginning to its end.
 SELECT j.point, max(j.id), j.state
 FROM json_each(?) AS asked
-CROSS JOIN jobs AS j INDEXED BY jobs_point ON j.point_hash = asked.value AND j.point = asked.key
+CROSS JOIN jobs AS j INDEXED BY jobs_point ON j.point_hash = asked.value
 GROUP BY j.point;
 
 -- name: browse_ids
