@@ -4,7 +4,7 @@
 -- as a whole anyway. Nothing else of the table changes, so its text is changed where it stands.
 
 PRAGMA writable_schema = ON;
-UPDATE sqlite_schema
+UPDATE sqlite_master
 SET sql = replace(replace(replace(sql,
     'REFERENCES needs (id)', 'REFERENCES needs (id) DEFERRABLE INITIALLY DEFERRED'),
     'REFERENCES terms (id)', 'REFERENCES terms (id) DEFERRABLE INITIALLY DEFERRED'),
