@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -19,6 +20,13 @@ from waiting import eventually
 # Hypothesis would try the same examples each time where CI is set.
 settings.register_profile("stoker", deadline=None, derandomize=False)
 settings.load_profile("stoker")
+
+# What a process ignores, its children ignore too. Tests that are run in the background of a shell
+# would ignore Ctrl-C, and some of them wait for its effect for ever.
+for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        usual = signal.default_int_handler if ignored is signal.SIGINT else signal.SIG_DFL
+        signal.signal(ignored, usual)
 
 HAS_FAILED = pytest.StashKey[bool]()
 
