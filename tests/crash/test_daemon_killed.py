@@ -62,6 +62,8 @@ def until_lines(path: Path, least: int) -> None:
 
 def kill_while_it_starts(home: StokerHome) -> None:
     """Start a daemon, and kill it as soon as its process is there."""
+    # A job that the last daemon had just made looks like a daemon until its program is loaded.
+    eventually(lambda: not home.daemons(), "the jobs of the last one run their programs")
     starter = home.popen("daemon", "start", stderr=-3)
 
     eventually(lambda: home.daemons() or starter.poll() is not None, "a daemon is starting")

@@ -205,6 +205,8 @@ def test_feed_and_daemon_killed_together_again_and_again_lose_nothing(stoker: St
     for lines in (1, 50, 100):
         with FeedProcess(stoker, *words) as feed:
             until_lines(stoker.work / "ran.txt", lines)
+            # So many may have run before this feed has started a daemon.
+            eventually(stoker.is_reachable, "a daemon answers")
             stoker.kill_daemon()
             kill_and_wait(feed.process.pid)
         words = ["--on", "0,1", "--resume", "commands.txt"]
