@@ -7,9 +7,11 @@ the others one by one.
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from array import array
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import cycle
 
 import msgspec
 
@@ -32,15 +34,16 @@ _Alike = tuple[int | None, int, str | None]
 
 
 def unfinished(
-    connection: sqlite3.Connection,
+    connections: Sequence[sqlite3.Connection],
     needs: Mapping[int, Need],
     terms: Mapping[int, Terms],
     next_job_id: int,
+    ended: int,
 ) -> tuple[list[Job], list[Crowd]]:
-    """The unusual jobs, and all others in crowds."""
+    """The unusual jobs, and all others in crowds; so many others are there that have ended."""
     alike: defaultdict[_Alike, list[int]] = defaultdict(list)
     names: dict[str | None, str | None] = {}  # Jobs of a group share one string.
-    for part in _parts(connection, next_job_id):
+    for part in _parts(connections, next_job_id, ended):
         kinds = zip(
             _numbers_or_none.decode(part[1]),
             _numbers.decode(part[2]),
@@ -56,29 +59,38 @@ def unfinished(
             unusual += ids
             continue
         need, term = needs[need_and_terms >> 32], terms[need_and_terms & 0xFFFFFFFF]
-        crowds.append(Crowd(need, term, priority, names.setdefault(name, name), ids))
-    jobs = _unusual(connection, unusual, needs, terms, names) if unusual else ()
+        crowds.append(Crowd(need, term, priority, names.setdefault(name, name), array("q", ids)))
+    jobs = _unusual(connections[0], unusual, needs, terms, names) if unusual else ()
     return list(jobs), crowds
 
 
-def _parts(connection: sqlite3.Connection, next_job_id: int) -> Iterator[_Part]:
-    """The rows of `unfinished_jobs`; while one is looked at, SQLite reads the next."""
+def _parts(
+    connections: Sequence[sqlite3.Connection], next_job_id: int, ended: int
+) -> Iterator[_Part]:
+    """The rows of `unfinished_jobs`; while one is looked at, each connection reads another."""
     sql = queries()
-    (first,) = connection.execute(sql["first_unfinished_id"]).fetchone()
+    (first,) = connections[0].execute(sql["first_unfinished_id"]).fetchone()
     if first is None:
         return
+    # To go through the table itself is quicker than to look each job up, unless most have ended.
+    by_index = ended > (next_job_id - first) // 2
+    index = "INDEXED BY jobs_unfinished" if by_index else "NOT INDEXED"
+    text = sql["unfinished_jobs"].format(index=index)
 
-    def read(start: int) -> _Part:
-        span = (start, start + _AT_A_TIME - 1)
-        row: _Part = connection.execute(sql["unfinished_jobs"], span).fetchone()
+    def read(connection: sqlite3.Connection, start: int) -> _Part:
+        row: _Part = connection.execute(text, (start, start + _AT_A_TIME - 1)).fetchone()
         return row
 
-    with ThreadPoolExecutor(1) as reader:
-        ahead = reader.submit(read, first)
-        for start in range(first + _AT_A_TIME, next_job_id, _AT_A_TIME):
-            part, ahead = ahead.result(), reader.submit(read, start)
-            yield part
-        yield ahead.result()
+    starts = range(first, next_job_id, _AT_A_TIME)
+    with ThreadPoolExecutor(len(connections)) as readers:
+        ahead: deque[Future[_Part]] = deque()
+        for start, connection in zip(starts, cycle(connections)):
+            done = ahead.popleft().result() if len(ahead) == len(connections) else None
+            ahead.append(readers.submit(read, connection, start))
+            if done is not None:
+                yield done
+        for last in ahead:
+            yield last.result()
 
 
 def _unusual(

@@ -42,8 +42,8 @@ SELECT coalesce(max(id), 0) + 1 FROM jobs;
 SELECT min(id) FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL;
 
 -- name: unfinished_jobs
--- What planning has to know of every job that is not final, from one id to another in the order of the
--- index. A column is one JSON list, which is read in a small part of the time that a row for each job
+-- What planning has to know of every job that is not final, from one id to another in their order. A
+-- column is one JSON list, which is read in a small part of the time that a row for each job
 -- takes. A usual job waits, and nothing has ever happened to it; the others have no need and terms
 -- here, and more in unusual_jobs.
 SELECT json_group_array(id),
@@ -54,7 +54,7 @@ SELECT json_group_array(id),
                              THEN need << 32 | terms END),
        json_group_array(priority),
        json_group_array("group")
-FROM jobs INDEXED BY jobs_unfinished
+FROM jobs {index}
 WHERE ended_at_ms IS NULL AND id BETWEEN ? AND ?;
 
 -- name: unusual_jobs
