@@ -257,8 +257,10 @@ def test_who_comes_after_the_last_of_a_crowd_has_left_is_met_all_the_same() -> N
     assert line.in_order() == [1]
     line.add(3, priority=1)
     assert line.in_order() == [1, 3]
+    (cls,) = line.ready.classes()
     line.remove(1)
     line.remove(3)
+    assert not (cls.heap or cls.crowds or cls.growing), "no crowd is held by a class that is gone"
     line.add(4, priority=1)
     assert line.joined is not first, "the ids of those who are gone are not kept for ever"
     assert line.in_order() == [4] and line.ready.count == 1
