@@ -181,3 +181,42 @@ def test_all_jobs_are_read_however_many_are_read_at_a_time(
     assert list(loaded.jobs) == list(state.jobs)
     assert loaded.jobs == state.jobs
     store.close()
+
+
+@pytest.mark.parametrize("left", [[1], [99, 100], [1, 50, 51, 52, 100], list(range(2, 100, 2))])
+@pytest.mark.parametrize("at_a_time", [7, 100])
+def test_the_jobs_that_are_left_are_read_whatever_has_ended_or_was_removed(
+    tmp_path: Path, left: list[int], at_a_time: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_AT_A_TIME", at_a_time)
+    store = _on_disk(tmp_path)
+    state = _queued(store, 100)
+    gone = [job_id for job_id in range(1, 101) if job_id not in left]
+    for job_id in gone:
+        state.apply(ev.JobCancelled(NOW_MS, job_id))
+    store.commit(state, state.take_change())
+    for removed in ([], gone[::2], gone[1::2]):
+        if removed:
+            state.apply(ev.JobsRemoved(NOW_MS, tuple(removed)))
+            store.commit(state, state.take_change())
+        loaded = store.load(NOW_MS)
+        check(loaded)
+        assert list(loaded.jobs) == left
+        assert loaded.jobs == state.jobs
+        assert loaded.next_job_id == 101
+    store.close()
+
+
+def test_jobs_have_their_own_needs_and_terms_again_however_many_there_are_of_these(
+    tmp_path: Path,
+) -> None:
+    store = _on_disk(tmp_path)
+    state = store.load(NOW_MS)
+    for job_id in range(1, 301):
+        need, terms = Need(1, cpus=job_id % 20), Terms(time_limit_ms=1 + job_id % 37)
+        state.apply(ev.JobSubmitted(NOW_MS, job_id, need, terms))
+    store.commit(state, state.take_change())
+    loaded = store.load(NOW_MS)
+    assert loaded.jobs == state.jobs
+    assert len({(job.need, job.terms) for job in loaded.jobs.values()}) > 256
+    store.close()

@@ -14,6 +14,7 @@ import pytest
 
 from stoker.core import events as ev
 from stoker.core import plan as plan_module
+from stoker.core.jobs import Jobs
 from stoker.core.model import Exit, Need, Requirement, Terms
 from stoker.core.order import ReadyQueue
 from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan
@@ -21,29 +22,6 @@ from stoker.core.waiting import reason_for
 from unit.core_scene import Scene, cpu_only, mem, share, whole
 
 KINDS = (whole(), whole(2), whole(4), share(0.5), mem(4), mem(20), whole(cpus=2), cpu_only(2))
-
-
-class Jobs(dict[int, Any]):
-    """The jobs of a state; notes how often one is looked up and whether all are gone through."""
-
-    looked_up = 0
-
-    def get(self, key: int, default: Any = None) -> Any:
-        self.looked_up += 1
-        return super().get(key, default)
-
-    def __getitem__(self, key: int) -> Any:
-        self.looked_up += 1
-        return super().__getitem__(key)
-
-    def __iter__(self) -> Iterator[int]:
-        raise AssertionError("all jobs are gone through")
-
-    def values(self) -> Any:
-        raise AssertionError("all jobs are gone through")
-
-    def items(self) -> Any:
-        raise AssertionError("all jobs are gone through")
 
 
 def busy_queue(waiting: int) -> Scene:
@@ -64,34 +42,36 @@ def busy_queue(waiting: int) -> Scene:
 
 @contextmanager
 def counted(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    """Counts what planning does."""
+    """Counts what planning does, and how often a job is looked up; none goes through all jobs."""
     counts: Counter[str] = Counter()
 
-    def count(owner: Any, name: str) -> None:
+    def count(owner: Any, name: str, counted_as: str = "") -> None:
         really: Callable[..., Any] = getattr(owner, name)
 
         def counting(*args: Any, **kwargs: Any) -> Any:
-            counts[name] += 1
+            counts[counted_as or name] += 1
             return really(*args, **kwargs)
 
         patch.setattr(owner, name, counting)
 
+    def refuse(*_: object) -> None:
+        raise AssertionError("all jobs are gone through")
+
     state = scene.state
-    jobs = Jobs(state.jobs)
     with monkeypatch.context() as patch:
         count(ReadyQueue, "pop_class")
         count(ReadyQueue, "head")
         count(ReadyQueue, "add")
+        count(ReadyQueue, "add_new")
         count(ReadyQueue, "discard")
         for name in ("has_room", "fits_beside", "reservation", "best"):
             count(plan_module, name)
-        patch.setattr(state, "jobs", jobs)
-        patch.setattr(state.ready, "_find", jobs.get)
+        count(Jobs, "get", "looked up")
+        count(Jobs, "__getitem__", "looked up")
+        for name in ("__iter__", "seen", "attached", "ahead_of", "_unseen_of"):
+            patch.setattr(Jobs, name, refuse)
+        patch.setattr(state.ready, "_find", state.jobs.get)
         yield counts
-    plain = dict(dict.items(jobs))
-    state.jobs.clear()
-    state.jobs.update(plain)
-    counts["looked up"] = jobs.looked_up
 
 
 def turn_after_an_exit(scene: Scene) -> None:

@@ -66,6 +66,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 HARMLESS = {
     "__future__",
+    "array",
+    "bisect",
     "collections.abc",
     "contextlib",
     "dataclasses",

@@ -10,25 +10,34 @@ Heaps are pruned lazily: an entry is only a hint, `Job` says whether it still ho
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 from stoker.core.model import Job, Need, Terms
 
 Order = tuple[int, int]
 ClassKey = tuple[Need, str | None, int | None, int | None, str]
 
+_MOST_WHO_JOIN = 10_000  # one by one, in a crowd
 
-class Crowd(NamedTuple):
-    """Jobs that wait and to which nothing has ever happened, and all that they have in common."""
+
+@dataclass(slots=True, eq=False)
+class Crowd:
+    """Jobs that wait and to which nothing has ever happened, and all that they have in common.
+
+    Those that have left it since are still among its `ids`.
+    """
 
     need: Need
     terms: Terms
     priority: int
     group: str | None
     ids: Sequence[int]  # in order, and at least one
+    place: int = 0  # among them, of the first that has not left the heap of its class
+    in_class: JobClass | None = None
+    unseen: int = 0  # how many of them nobody has asked for yet: see core.jobs
 
 
 def by_priority(ids: Sequence[int], priorities: Sequence[int]) -> dict[int, Sequence[int]]:
@@ -38,7 +47,8 @@ def by_priority(ids: Sequence[int], priorities: Sequence[int]) -> dict[int, Sequ
     found: dict[int, list[int]] = {}
     for job_id, priority in zip(ids, priorities, strict=True):
         found.setdefault(priority, []).append(job_id)
-    return dict(found)
+    # In an array an id takes 8 bytes, in a list five times that.
+    return {priority: array("q", some) for priority, some in found.items()}
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +56,7 @@ class JobClass:
     """Jobs that planning can't tell apart but for their order.
 
     Of a crowd only one stands in the heap, the first that has not left it. By the id of that one
-    `crowds` has the crowd, and its place there: when it leaves the heap, the next takes its place.
+    `crowds` has the crowd: when it leaves the heap, the next takes its place.
     """
 
     need: Need
@@ -56,7 +66,8 @@ class JobClass:
     executor: str
     number: int  # breaks ties in heaps, so that classes are never compared
     heap: list[Order] = field(default_factory=list)
-    crowds: dict[int, tuple[Crowd, int]] = field(default_factory=dict)
+    crowds: dict[int, Crowd] = field(default_factory=dict)
+    growing: dict[tuple[int, Terms], Crowd] = field(default_factory=dict)  # see `add_new`
     first: Job | None = None  # the head that was found last
     count: int = 0  # of the jobs in it; each of them knows that it is
     in_line_as: Order | None = None  # the order under which it stands in its line
@@ -94,16 +105,39 @@ class ReadyQueue:
         if not cls.parked and (cls.in_line_as is None or order < cls.in_line_as):
             self._line_up(cls, order)
 
-    def add_crowd(self, crowd: Crowd) -> JobClass:
-        """Put jobs in line that never stood in one; the class that they join."""
-        cls = self._class_with(crowd.need, crowd.terms, crowd.group, None)
+    def add_crowd(self, crowd: Crowd) -> None:
+        """Put jobs in line that never stood in one."""
+        self._add_crowd(crowd, self._class_with(crowd.need, crowd.terms, crowd.group, None))
+
+    def add_new(
+        self, job_id: int, need: Need, terms: Terms, priority: int, group: str | None
+    ) -> Crowd:
+        """Put a job in line that is newer than all others, and was never asked for.
+
+        It joins those who came before it and are like it, however many others came in between.
+        """
+        cls = self._class_with(need, terms, group, None)
+        crowd = cls.growing.get((priority, terms))
+        if crowd is None or len(crowd.ids) == _MOST_WHO_JOIN:
+            # The ids of a crowd stay until the last of it has left, so it does not grow for ever.
+            crowd = Crowd(need, terms, priority, group, array("q", (job_id,)))
+            cls.growing[priority, terms] = crowd
+            self._add_crowd(crowd, cls)
+        else:
+            assert isinstance(crowd.ids, array)
+            crowd.ids.append(job_id)
+            cls.count += 1
+            self.count += 1
+        return crowd
+
+    def _add_crowd(self, crowd: Crowd, cls: JobClass) -> None:
+        crowd.in_class = cls
         cls.count += len(crowd.ids)
         self.count += len(crowd.ids)
-        _put_in_heap(cls, crowd, 0)
+        _put_in_heap(cls, crowd)
         first = (crowd.priority, crowd.ids[0])
         if not cls.parked and (cls.in_line_as is None or first < cls.in_line_as):
             self._line_up(cls, first)
-        return cls
 
     def _class_with(
         self, need: Need, terms: Terms, group: str | None, floor_mib: int | None
@@ -144,6 +178,7 @@ class ReadyQueue:
             del self._classes[key]
             cls.heap.clear()
             cls.crowds.clear()
+            cls.growing.clear()
             cls.first = None
 
     def has(self, job: Job) -> bool:
@@ -165,9 +200,7 @@ class ReadyQueue:
                 return job
             heappop(cls.heap)
             if job_id in cls.crowds:
-                crowd, place = cls.crowds.pop(job_id)
-                if place + 1 < len(crowd.ids):
-                    _put_in_heap(cls, crowd, place + 1)
+                _next_of_crowd(cls, cls.crowds.pop(job_id))
         return None
 
     def pop_class(self, gpu: bool) -> JobClass | None:
@@ -230,7 +263,15 @@ class ReadyQueue:
         return self._gpu_line if cls.need.gpus else self._cpu_line
 
 
-def _put_in_heap(cls: JobClass, crowd: Crowd, place: int) -> None:
-    job_id = crowd.ids[place]
+def _put_in_heap(cls: JobClass, crowd: Crowd) -> None:
+    job_id = crowd.ids[crowd.place]
     heappush(cls.heap, (crowd.priority, job_id))
-    cls.crowds[job_id] = (crowd, place)
+    cls.crowds[job_id] = crowd
+
+
+def _next_of_crowd(cls: JobClass, crowd: Crowd) -> None:
+    crowd.place += 1
+    if crowd.place < len(crowd.ids):
+        _put_in_heap(cls, crowd)
+    elif cls.growing.get((crowd.priority, crowd.terms)) is crowd:
+        del cls.growing[crowd.priority, crowd.terms]

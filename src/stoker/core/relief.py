@@ -99,7 +99,8 @@ def _first_of(state: State, cls: JobClass, count: int, rival: Order | None) -> t
             for below in (2 * at + 1, 2 * at + 2):
                 if below < len(heap):
                     heappush(tops, (heap[below], below, None, 0))
-            crowd, place = cls.crowds.get(job_id, (None, 0))
+            crowd = cls.crowds.get(job_id)
+            place = 0 if crowd is None else crowd.place
         if crowd is not None and place + 1 < len(crowd.ids):
             heappush(tops, ((priority, crowd.ids[place + 1]), -1, crowd, place + 1))
         job = state.jobs.get(job_id)

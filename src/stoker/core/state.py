@@ -147,9 +147,9 @@ class State:
         state.groups = {g.name: g for g in groups}
         state.profiles = {p.kind: p for p in profiles}
         others = list(jobs)
-        classes = [state.ready.add_crowd(crowd) for crowd in crowds]
-        state.jobs.let_in(others, list(zip(crowds, classes, strict=True)))
+        state.jobs.let_in(others, crowds)
         for crowd in crowds:
+            state.ready.add_crowd(crowd)
             if crowd.group is not None:
                 state.group_of(crowd.group)
         for job in others:
@@ -542,18 +542,17 @@ class State:
         _, job_id, need, terms, priority, group, not_before_ms, requires, held, _ = e
         assert job_id >= self.next_job_id, f"job id {job_id} was given before"
         self.next_job_id = job_id + 1
-        job = Job(job_id, need, terms, priority, group, WAITING, not_before_ms)
-        self.jobs[job_id] = job
         self.change.submitted.append(e)
         if held or requires or not_before_ms is not None:
-            job.state = HELD if held else WAITING
-            job.requires = requires or None
+            job = Job(job_id, need, terms, priority, group, HELD if held else WAITING)
+            job.not_before_ms, job.requires = not_before_ms, requires or None
+            self.jobs[job_id] = job
             self._index(job)
             return
         # The usual job only wants room, and there may be a hundred thousand of them at once.
         if group is not None and group not in self.groups:
             self.group_of(group)
-        self.ready.add(job)
+        self.jobs.add_to(self.ready.add_new(job_id, need, terms, priority, group), job_id)
 
     def _jobs_submitted(self, e: ev.JobsSubmitted) -> None:
         ids, group = e.ids, e.group
@@ -562,11 +561,10 @@ class State:
         self.change.submitted_alike.append(e)
         if group is not None:
             self.group_of(group)
-        crowds = [
-            Crowd(e.need, e.terms, priority, group, some)
-            for priority, some in by_priority(ids, e.priorities).items()
-        ]
-        self.jobs.add_crowds(ids, [(crowd, self.ready.add_crowd(crowd)) for crowd in crowds])
+        for priority, some in by_priority(ids, e.priorities).items():
+            crowd = Crowd(e.need, e.terms, priority, group, some)
+            self.ready.add_crowd(crowd)
+            self.jobs.add_crowd(crowd)
 
     def _submission_taken(self, e: ev.SubmissionTaken) -> None:
         self.change.submissions.append(e)

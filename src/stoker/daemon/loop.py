@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from stoker.core.change import Change
 from stoker.core.state import State
 from stoker.engine import Answer, Engine, Wish
 from stoker.errors import Failed, StokerError
@@ -119,6 +120,9 @@ class Rounds:
         self._tell_watchers()
         for action in self.after_turn:
             action()
+        if asked:
+            # All have heard of it, and what a long submission has brought is not kept any longer.
+            self.engine.committed = Change()
         self._set_alarm(trouble or self.engine.failing)
         self.turns += 1
         self._latest_s.append(time.perf_counter() - began)

@@ -21,6 +21,7 @@ from typing import Any
 from stoker.core.model import ACTIVE, FINAL
 from stoker.errors import Unavailable
 from stoker.store import sweep_table
+from stoker.store.database import open_to_read
 from stoker.store.named_sql import queries
 
 LONGEST_S = 5.0
@@ -105,12 +106,7 @@ class Browser:
     """Questions about many jobs at once, each answered from one moment's record."""
 
     def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro",
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+        self._connection = open_to_read(path)
         self._sql = queries()
         self._until = 0.0
         self._connection.set_progress_handler(self._is_late, _STEPS_BETWEEN_LOOKS)

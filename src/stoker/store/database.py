@@ -58,6 +58,16 @@ def open_database(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """One more connection on a database that is open, which changes nothing."""
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
 def _refuse_newer(path: Path, version: int) -> None:
     newest = len(schema_steps())
     if version > newest:

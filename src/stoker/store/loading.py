@@ -7,9 +7,11 @@ the others one by one.
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from array import array
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import cycle
 
 import msgspec
 
@@ -24,61 +26,79 @@ _numbers = msgspec.json.Decoder(list[int])
 _numbers_or_none = msgspec.json.Decoder(list[int | None])
 _texts_or_none = msgspec.json.Decoder(list[str | None])
 
-_Part = tuple[str, str, str, str]
-"""Some jobs as JSON lists: ids, needs and terms (see `_Alike`), priorities, groups."""
+_Part = tuple[Sequence[int], str, str, str]
+"""The ids of some jobs, and as JSON lists their needs and terms (see `_Alike`), priorities, groups.
+"""
 
 _Alike = tuple[int | None, int, str | None]
 """The numbers of a need and of terms in one (None: see `_unusual`), a priority, and a group."""
 
 
 def unfinished(
-    connection: sqlite3.Connection,
+    connections: Sequence[sqlite3.Connection],
     needs: Mapping[int, Need],
     terms: Mapping[int, Terms],
     next_job_id: int,
+    ended: int,
 ) -> tuple[list[Job], list[Crowd]]:
-    """The unusual jobs, and all others in crowds."""
+    """The unusual jobs, and all others in crowds; so many others are there that have ended."""
     alike: defaultdict[_Alike, list[int]] = defaultdict(list)
     names: dict[str | None, str | None] = {}  # Jobs of a group share one string.
-    for part in _parts(connection, next_job_id):
+    bits = max(terms, default=0).bit_length()
+    for ids, needs_and_terms, priorities, groups in _parts(connections, next_job_id, ended, bits):
         kinds = zip(
-            _numbers_or_none.decode(part[1]),
-            _numbers.decode(part[2]),
-            _texts_or_none.decode(part[3]),
+            _numbers_or_none.decode(needs_and_terms),
+            _numbers.decode(priorities),
+            _texts_or_none.decode(groups),
             strict=True,
         )
-        for job_id, kind in zip(_numbers.decode(part[0]), kinds, strict=True):
+        for job_id, kind in zip(ids, kinds, strict=True):
             alike[kind].append(job_id)
     crowds: list[Crowd] = []
     unusual: list[int] = []
-    for (need_and_terms, priority, name), ids in alike.items():
+    for (need_and_terms, priority, name), some in alike.items():
         if need_and_terms is None:
-            unusual += ids
+            unusual += some
             continue
-        need, term = needs[need_and_terms >> 32], terms[need_and_terms & 0xFFFFFFFF]
-        crowds.append(Crowd(need, term, priority, names.setdefault(name, name), ids))
-    jobs = _unusual(connection, unusual, needs, terms, names) if unusual else ()
+        number = need_and_terms >> bits
+        need, term = needs[number], terms[need_and_terms - (number << bits)]
+        crowds.append(Crowd(need, term, priority, names.setdefault(name, name), array("q", some)))
+    jobs = _unusual(connections[0], unusual, needs, terms, names) if unusual else ()
     return list(jobs), crowds
 
 
-def _parts(connection: sqlite3.Connection, next_job_id: int) -> Iterator[_Part]:
-    """The rows of `unfinished_jobs`; while one is looked at, SQLite reads the next."""
+def _parts(
+    connections: Sequence[sqlite3.Connection], next_job_id: int, ended: int, bits: int
+) -> Iterator[_Part]:
+    """The rows of `unfinished_jobs`; while one is looked at, each connection reads another."""
     sql = queries()
-    (first,) = connection.execute(sql["first_unfinished_id"]).fetchone()
+    (first,) = connections[0].execute(sql["first_unfinished_id"]).fetchone()
     if first is None:
         return
+    # To go through the table itself is quicker than to look each job up, unless most have ended.
+    by_index = ended > (next_job_id - first) // 2
+    index = "INDEXED BY jobs_unfinished" if by_index else "NOT INDEXED"
+    text = sql["unfinished_jobs"].format(index=index)
 
-    def read(start: int) -> _Part:
-        span = (start, start + _AT_A_TIME - 1)
-        row: _Part = connection.execute(sql["unfinished_jobs"], span).fetchone()
-        return row
+    def read(connection: sqlite3.Connection, start: int) -> _Part:
+        ids: Sequence[int] = range(start, min(start + _AT_A_TIME, next_job_id))
+        span = {"first": ids[0], "last": ids[-1]}
+        count, *columns = connection.execute(text, {**span, "bits": bits}).fetchone()
+        if count < len(ids):  # Some in between have ended, or were removed.
+            (numbers,) = connection.execute(sql["unfinished_ids"], span).fetchone()
+            ids = _numbers.decode(numbers)
+        return (ids, *columns)
 
-    with ThreadPoolExecutor(1) as reader:
-        ahead = reader.submit(read, first)
-        for start in range(first + _AT_A_TIME, next_job_id, _AT_A_TIME):
-            part, ahead = ahead.result(), reader.submit(read, start)
-            yield part
-        yield ahead.result()
+    starts = range(first, next_job_id, _AT_A_TIME)
+    with ThreadPoolExecutor(len(connections)) as readers:
+        ahead: deque[Future[_Part]] = deque()
+        for start, connection in zip(starts, cycle(connections), strict=False):
+            done = ahead.popleft().result() if len(ahead) == len(connections) else None
+            ahead.append(readers.submit(read, connection, start))
+            if done is not None:
+                yield done
+        for last in ahead:
+            yield last.result()
 
 
 def _unusual(

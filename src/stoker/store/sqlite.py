@@ -28,9 +28,10 @@ from stoker.core.model import (
     Profile,
     Terms,
 )
+from stoker.core.order import Crowd
 from stoker.core.state import State
 from stoker.ports import StoreFailed
-from stoker.store.database import open_database, point_hash, point_hashes
+from stoker.store.database import open_database, open_to_read, point_hash, point_hashes
 from stoker.store.launches import json_of_each, launch_bodies, launch_body
 from stoker.store.loading import unfinished
 from stoker.store.named_sql import queries
@@ -60,6 +61,7 @@ class SqliteStore:
     """See ports.Store; the questions of front ends are in `views`."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self.connection = open_database(path)
         self._sql = queries()
         self._needs: dict[Need, int] = {}
@@ -92,7 +94,7 @@ class SqliteStore:
         next_job_id = max(
             int(settings.get("next_job_id", "1")), run(sql["next_job_id"]).fetchone()[0]
         )
-        jobs, crowds = unfinished(self.connection, needs, terms, next_job_id)
+        jobs, crowds = self._unfinished(needs, terms, next_job_id)
         return State.restored(
             jobs,
             [gpu_from(row) for row in run(sql["gpus"])],
@@ -106,6 +108,18 @@ class SqliteStore:
             at_cluster_most=int(settings.get("at_cluster_most", "1000")),
             standbys=json.loads(settings.get("standbys", "[]")),
         )
+
+    def _unfinished(
+        self, needs: Mapping[int, Need], terms: Mapping[int, Terms], next_job_id: int
+    ) -> tuple[list[Job], list[Crowd]]:
+        """The jobs that are not final, read by two connections at a time: there may be many."""
+        other = open_to_read(self._path)
+        try:
+            connections = (self.connection, other)
+            ended = sum(self.finished.values())
+            return unfinished(connections, needs, terms, next_job_id, ended)
+        finally:
+            other.close()
 
     def launch(self, job_id: int) -> Launch:
         """See ports.Store."""

@@ -42,20 +42,24 @@ SELECT coalesce(max(id), 0) + 1 FROM jobs;
 SELECT min(id) FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL;
 
 -- name: unfinished_jobs
--- What planning has to know of every job that is not final, from one id to another in the order of the
--- index. A column is one JSON list, which is read in a small part of the time that a row for each job
--- takes. A usual job waits, and nothing has ever happened to it; the others have no need and terms
--- here, and more in unusual_jobs.
-SELECT json_group_array(id),
+-- What planning has to know of every job that is not final, from one id to another in their order, and
+-- how many they are. A column is one JSON list, which is read in a small part of the time that a row for
+-- each job takes. A usual job waits, and nothing has ever happened to it; the others have no need and
+-- terms here, and more in unusual_jobs.
+SELECT count(*),
        json_group_array(CASE WHEN state = 'waiting' AND attempt = 0 AND unmet IS NULL
                                   AND not_before_ms IS NULL AND backoff_until_ms IS NULL
                                   AND failures = 0 AND ooms = 0 AND floor_mib IS NULL
                                   AND mps_faults = 0
-                             THEN need << 32 | terms END),
+                             THEN need << :bits | terms END),
        json_group_array(priority),
        json_group_array("group")
-FROM jobs INDEXED BY jobs_unfinished
-WHERE ended_at_ms IS NULL AND id BETWEEN ? AND ?;
+FROM jobs {index}
+WHERE ended_at_ms IS NULL AND id BETWEEN :first AND :last;
+
+-- name: unfinished_ids
+SELECT json_group_array(id) FROM jobs INDEXED BY jobs_unfinished
+WHERE ended_at_ms IS NULL AND id BETWEEN :first AND :last;
 
 -- name: unusual_jobs
 -- All that planning has to know of these jobs, whose ids are a JSON list.
