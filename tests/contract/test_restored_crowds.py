@@ -6,6 +6,7 @@ Usual jobs come back as crowds, and none of them is made before somebody asks fo
 from __future__ import annotations
 
 import gc
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from stoker.core.state import State
 from stoker.ports import Store
 from stoker.sim.fingerprint import of_state
 from stoker.store import loading
+from stoker.store import sqlite as sqlite_store
 from stoker.store.memory import MemoryStore
 from stoker.store.sqlite import SqliteStore
 
@@ -220,3 +222,16 @@ def test_jobs_have_their_own_needs_and_terms_again_however_many_there_are_of_the
     assert loaded.jobs == state.jobs
     assert len({(job.need, job.terms) for job in loaded.jobs.values()}) > 256
     store.close()
+
+
+def test_a_queue_is_loaded_where_no_second_connection_can_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = _on_disk(tmp_path)
+    before = of_state(_queued(store, 300))
+
+    def refuse(path: Path) -> sqlite3.Connection:
+        raise sqlite3.OperationalError("unable to open database file")
+
+    monkeypatch.setattr(sqlite_store, "open_to_read", refuse)
+    assert of_state(store.load(NOW_MS)) == before

@@ -11,6 +11,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, astuple
 from itertools import chain, islice
 from pathlib import Path
@@ -113,13 +114,16 @@ class SqliteStore:
         self, needs: Mapping[int, Need], terms: Mapping[int, Terms], next_job_id: int
     ) -> tuple[list[Job], list[Crowd]]:
         """The jobs that are not final, read by two connections at a time: there may be many."""
-        other = open_to_read(self._path)
-        try:
-            connections = (self.connection, other)
-            ended = sum(self.finished.values())
+        ended = sum(self.finished.values())
+        with ExitStack() as opened:
+            connections = [self.connection]
+            try:
+                other = opened.enter_context(closing(open_to_read(self._path)))
+                other.execute("PRAGMA user_version")  # Only now are all its files open.
+                connections.append(other)
+            except sqlite3.Error:
+                pass  # No descriptor is left, say. One takes longer, and does as well.
             return unfinished(connections, needs, terms, next_job_id, ended)
-        finally:
-            other.close()
 
     def launch(self, job_id: int) -> Launch:
         """See ports.Store."""
