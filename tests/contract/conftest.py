@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 from contract.executor_benches import LOCAL, Bench, LocalBench, SimBench, SlurmBench
 from quickspawn import needs_quickspawn
 from slurm.cluster import Cluster
+from stoker.executors.processes import children_of_this_process
 from stoker_home import processes_with
 from waiting import eventually
 
@@ -48,12 +49,14 @@ def _local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, quick: bool) -> I
         yield bench
     finally:
         bench.close()
-        _end_all(f"STOKER_HOME={tmp_path}".encode())
+        _end_all(f"STOKER_HOME={tmp_path}".encode(), bench.made)
 
 
-def _end_all(mark: bytes) -> None:
+def _end_all(mark: bytes, made: Sequence[int]) -> None:
     def gone() -> bool:
-        for pid in processes_with(mark):
+        # Until it has loaded its program a process has no mark, but then it is still our child.
+        children = [pid for pid in children_of_this_process() or () if pid in made]
+        for pid in (*children, *processes_with(mark)):
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -65,7 +68,7 @@ def _end_all(mark: bytes) -> None:
                     break
             except ChildProcessError:
                 break
-        return not processes_with(mark)
+        return not children and not processes_with(mark)
 
     eventually(gone, "no process is left")
 

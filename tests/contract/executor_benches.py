@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 from slurm.cluster import Cluster
@@ -21,7 +21,7 @@ from stoker.executors.ledger import LedgerWriter
 from stoker.executors.local import Grant, LocalExecutor
 from stoker.executors.processes import stat_of
 from stoker.executors.slurm.executor import SlurmExecutor
-from stoker.executors.spawn import Spawner
+from stoker.executors.spawn import Made, Spawner
 from stoker.ports import Executor, SeenGpu
 from stoker.sim.faults import CrashingExecutor, Steps
 from stoker.sim.world import NEVER_MS, Behaviour, VirtualClock, World
@@ -94,6 +94,19 @@ def words_of(behaviour: str) -> tuple[str, ...]:
     }[behaviour]
 
 
+class _NotingSpawner(Spawner):
+    """Notes whom it has made."""
+
+    def __init__(self, made: list[int], *, quick: bool) -> None:
+        super().__init__(quick=quick)
+        self._noted = made
+
+    def _made(self, *words: Any) -> Made:
+        made = super()._made(*words)
+        self._noted.append(made.pid)
+        return made
+
+
 class LocalBench:
     """Real processes, children of this one; put together as the daemon does it."""
 
@@ -108,6 +121,7 @@ class LocalBench:
         self.launches: dict[int, Launch] = {}
         self.grants: list[Grant] = []
         self.now_ms = 1_000_000
+        self.made: list[int] = []  # the pids of all processes
         self.executor = self._make()
 
     def _make(self) -> LocalExecutor:
@@ -117,7 +131,7 @@ class LocalBench:
         self.past = Past(self.attempts, self.ledgers)
         path = ledger_path(self.ledgers, keeper.id)
         self.ledger = LedgerWriter(path, keeper.id)
-        spawner = Spawner(quick=self.quick)
+        spawner = _NotingSpawner(self.made, quick=self.quick)
         for program in ("sh", "bash", "true", "sleep", "env", sys.executable):
             spawner.prove(shutil.which(program) or program)
         return LocalExecutor(
