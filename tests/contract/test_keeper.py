@@ -193,6 +193,64 @@ die()
     kept.until_gone()
 
 
+# A spare waits in the daemon's session until it is told, and then leads one of its own.
+SPARE = """
+import socket, time
+def spare(script):
+    ours, its = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        time.sleep(0.3)
+        if not its.recv(1):
+            os._exit(0)
+        os.environ["STOKER_ATTEMPT_ID"] = "test:2.1"
+        os.setsid()
+        os.execv("/bin/sh", ["sh", "-c", script])
+    its.close()
+    return stat_of(pid).id, ours
+"""
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_spare_that_was_told_is_the_last_intents_though_it_is_older_than_others(
+    tmp_path: Path, ended: bool
+) -> None:
+    go = tmp_path / "go"
+    wait = f"while ! [ -e {go} ]; do sleep 0.02; done; exit 8"
+    then = "os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)" if ended else ""
+    if ended:
+        go.touch()
+    script = f"""
+process, link = spare({wait!r})
+time.sleep(0.05)
+run(1, 'exit 0')
+ledger.intend((2, 1), None, process)
+link.send(b"x")
+{then}
+die()
+"""
+    kept = Kept(tmp_path, SPARE + script)
+    entries = kept.ledger()
+    assert entries.intent is None and (2, 1) in entries.pids
+    go.touch()
+    assert kept.exit(2) == Exit(code=8)
+    kept.until_gone()
+
+
+def test_a_spare_that_was_not_told_is_nobodys_process(tmp_path: Path) -> None:
+    script = """
+process, link = spare("exit 8")
+ledger.intend((2, 1), None, process)
+die()
+"""
+    kept = Kept(tmp_path, SPARE + script)
+    entries = kept.ledger()
+    assert entries.intent is None and (2, 1) not in entries.pids
+    kept.until_gone()
+    assert read_exit(str(tmp_path / "attempts" / "0000" / "2.1")) is None
+
+
 def test_orphans_of_jobs_are_not_left_as_zombies_while_the_daemon_lives(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     go = tmp_path / "go"

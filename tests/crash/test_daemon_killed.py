@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from stoker import Executor
 from stoker_home import (
     StokerHome,
     is_running,
@@ -21,6 +22,7 @@ from waiting import eventually
 
 JOBS = 200
 KILLS = 20
+WARM_CALLS, WARM_KILLS = 300, 12
 
 
 def test_200_jobs_run_exactly_once_however_often_the_daemon_is_killed(home: StokerHome) -> None:
@@ -252,3 +254,36 @@ def test_a_client_that_is_killed_harms_nobody(stoker: StokerHome, verb: str) -> 
     if verb == "run":
         assert stoker.until_final(2)[0]["reason"] == "its terminal was gone"
     assert stoker.until_final(stoker.submit("true"))[0]["state"] == "succeeded"
+
+
+def test_warm_calls_run_exactly_once_however_often_the_daemon_is_killed(
+    home: StokerHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seed = random.randrange(10**9)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    monkeypatch.setenv("STOKER_HOME", home.home.root)
+    home.start(gpus="0-3")
+    began = home.work / "began"
+
+    def mark(number: int) -> int:
+        line = os.environ["STOKER_JOB_ID"] + " " + open("/proc/self/cmdline").read()  # noqa: SIM115
+        fd = os.open(began, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(fd, line.replace("\0", " ").encode() + b"\n")
+        os.close(fd)
+        return number
+
+    with Executor(warm=True) as executor:
+        results = executor.map(mark, range(WARM_CALLS))
+        for number in range(WARM_KILLS):
+            most = WARM_CALLS * (number + 1) // (WARM_KILLS + 2)
+            until_lines(began, chance.randint(min(len(lines_of(began)), most), most))
+            home.kill_daemon()
+            home.start()
+        assert list(results) == list(range(WARM_CALLS))
+    lines = lines_of(began)
+    jobs = home.jobs().values()
+    assert Counter(line.split()[0] for line in lines) == Counter({str(j["id"]): 1 for j in jobs})
+    assert all((job["attempt"], job["exit_code"]) == (1, 0) for job in jobs)
+    assert sum("--hearth" in line for line in lines) > WARM_CALLS // 3, "most were warm"
+    assert "Traceback" not in home.log_text()

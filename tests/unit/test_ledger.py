@@ -76,3 +76,22 @@ def test_an_exit_that_was_cut_short_counts_for_nothing(tmp_path: Path) -> None:
         path.write_text(text[:length])
         entries = read_ledger(path)
         assert entries.exits == {} and entries.pids == {(1, 1): ProcessId(1000, 6)}
+
+
+def test_an_intent_names_the_spare_that_was_to_be_told_until_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.ledger"
+    writer = LedgerWriter(path, None)
+    writer.intend((1, 1), spare=ProcessId(100, 5))
+    entries = read_ledger(path)
+    assert (entries.intent, entries.spare) == ((1, 1), ProcessId(100, 5))
+    writer.record((1, 1), ProcessId(100, 5))
+    assert read_ledger(path).intent is None
+    writer.intend((2, 1), relieves=(1, 1), spare=ProcessId(101, 6))
+    entries = read_ledger(path)
+    assert (entries.intent, entries.spare) == ((2, 1), ProcessId(101, 6))
+    assert entries.relieved_by == {(2, 1): (1, 1)}
+    writer.withdraw()
+    writer.intend((2, 1))
+    entries = read_ledger(path)
+    assert (entries.intent, entries.spare, entries.relieved_by) == ((2, 1), None, {})
+    writer.close()

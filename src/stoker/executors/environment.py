@@ -73,7 +73,7 @@ class Encoder:
     ) -> EncodedEnv:
         """What `environment` says, and more."""
         if launch.extra_env or more:
-            return _encoded({**environment(launch, start, self._instance), **more})
+            return encoded({**environment(launch, start, self._instance), **more})
         if self._submitted is not launch.env:
             self._submitted = launch.env
             self._placed.clear()
@@ -87,11 +87,12 @@ class Encoder:
             shared = environment(launch, start, self._instance)
             for name in own:
                 del shared[name]
-            base = self._placed[place] = _encoded(shared)
-        return base + _encoded(own)
+            base = self._placed[place] = encoded(shared)
+        return base + encoded(own)
 
 
-def _encoded(env: Mapping[str, str]) -> EncodedEnv:
+def encoded(env: Mapping[str, str]) -> EncodedEnv:
+    """Variables as the system has them."""
     return [f"{name}={value}".encode(ENCODING, ERRORS) for name, value in env.items()]
 
 

@@ -19,7 +19,13 @@ from pathlib import Path
 from stoker.executors.attempt_dir import attempt_dir_text, exit_of_status, write_exit
 from stoker.executors.environment import MARKER, MPS_MARKER
 from stoker.executors.ledger import Key, LedgerWriter, read_ledger
-from stoker.executors.processes import ProcessId, children_of_this_process, is_alive, stat_of
+from stoker.executors.processes import (
+    ProcessId,
+    Stat,
+    children_of_this_process,
+    is_alive,
+    stat_of,
+)
 
 _PR_SET_CHILD_SUBREAPER = 36
 _RETRY_WRITE_S = 1.0
@@ -103,16 +109,7 @@ class Keeper:
             # sessions, so an unknown child that does, and that is younger than all the known
             # ones, is the one that it had just made.
             _let_children_leave()
-            youngest = max((p.start_time for p in self._known), default=0)
-            unknown = [
-                stat
-                for pid in children_of_this_process() or []
-                if (stat := stat_of(pid)) is not None
-                and stat.id not in self._known
-                and stat.session == pid
-                and stat.id.start_time >= youngest
-                and not _is_of_another(pid, entries.intent)
-            ]
+            unknown = self._made_for(entries.intent, entries.spare)
             if len(unknown) == 1:
                 writer.record(entries.intent, unknown[0].id)
                 self._known[unknown[0].id] = entries.intent
@@ -120,6 +117,24 @@ class Keeper:
                 writer.withdraw()
         writer.settle()
         writer.close()
+
+    def _made_for(self, intent: Key, spare: ProcessId | None) -> list[Stat]:
+        """The children that can be the process of the last intent."""
+        if spare is not None:
+            # It leads a session if it was told, which it then has heard by now; it may be a zombie.
+            stat = stat_of(spare.pid)
+            told = stat is not None and stat.id == spare and stat.session == spare.pid
+            return [stat] if stat is not None and told else []
+        youngest = max((p.start_time for p in self._known), default=0)
+        return [
+            stat
+            for pid in children_of_this_process() or []
+            if (stat := stat_of(pid)) is not None
+            and stat.id not in self._known
+            and stat.session == pid
+            and stat.id.start_time >= youngest
+            and not _is_of_another(pid, intent)
+        ]
 
 
 def _is_dying(daemon: int) -> bool:

@@ -2,9 +2,9 @@
 
 Lines are only ever appended. An `intent` stands there before its process is made and a `pid` before
 the next one is, so at most one intent, the last, has no pid when the daemon is killed: the process,
-if there is one, is then the one unknown child. The keeper, which inherits the children of a dead
-daemon, writes `settled` when it has sorted that out. An `exit` stands there before its zombie is
-reaped.
+if there is one, is then the one unknown child. If the process was there already, and was only to be
+told (see `hearths`), the intent names it. The keeper, which inherits the children of a dead daemon,
+writes `settled` when it has sorted that out. An `exit` stands there before its zombie is reaped.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Entries:
     pids: dict[Key, ProcessId] = field(default_factory=dict)
     exits: dict[Key, tuple[Exit, int]] = field(default_factory=dict)  # how, and when
     intent: Key | None = None  # the last one, if no pid followed
+    spare: ProcessId | None = None  # which was to become that one's process
     settled: bool = False
     relieved_by: dict[Key, Key] = field(default_factory=dict)  # by whom, whose place was taken
 
@@ -53,10 +54,14 @@ class LedgerWriter:
         self._rewrite_at = _REWRITE_AT_BYTES
         self._open(fresh=not path.exists())
 
-    def intend(self, key: Key, relieves: Key | None = None) -> None:
-        """A process for this attempt is about to be made, maybe in the place of another."""
+    def intend(self, key: Key, relieves: Key | None = None, spare: ProcessId | None = None) -> None:
+        """A process for this attempt is about to be made, maybe in the place of another.
+
+        Or a spare one is about to be told that it is this attempt's.
+        """
         place = "" if relieves is None else f" for {relieves[0]} {relieves[1]}"
-        self._append_after_owed(f"intent {key[0]} {key[1]}{place}\n")
+        whom = "" if spare is None else f" by {spare.pid} {spare.start_time}"
+        self._append_after_owed(f"intent {key[0]} {key[1]}{place}{whom}\n")
 
     def record(self, key: Key, process: ProcessId) -> None:
         """The process for this attempt has been made."""
@@ -187,10 +192,15 @@ def _take(entries: Entries, words: list[str]) -> None:
             entries.boot = boot
             if pid != "0":
                 entries.keeper = ProcessId(int(pid), int(start_time))
+        case ["intent", job_id, attempt, *more, "by", pid, start_time]:
+            spare = ProcessId(int(pid), int(start_time))
+            _take(entries, ["intent", job_id, attempt, *more])
+            entries.spare = spare
         case ["intent", job_id, attempt]:
-            entries.intent = (int(job_id), int(attempt))
+            entries.intent, entries.spare = (int(job_id), int(attempt)), None
         case ["intent", job_id, attempt, "for", relieved_id, relieved_attempt]:
-            entries.intent = (int(job_id), int(attempt))
+            _take(entries, ["intent", job_id, attempt])
+            assert entries.intent is not None
             entries.relieved_by[entries.intent] = (int(relieved_id), int(relieved_attempt))
         case ["pid", job_id, attempt, pid, start_time]:
             key = (int(job_id), int(attempt))

@@ -33,6 +33,7 @@ from stoker.executors.environment import (
     environment,
     marker,
 )
+from stoker.executors.hearths import Hearths, Wish
 from stoker.executors.ledger import Key, LedgerWriter
 from stoker.executors.mps import CantStart, NotYet
 from stoker.executors.mps_clients import Client, MpsClients
@@ -40,6 +41,7 @@ from stoker.executors.ownership import Ownership
 from stoker.executors.processes import (
     ProcessId,
     catches,
+    group_exists,
     identify_child,
     is_alive,
     members,
@@ -88,9 +90,11 @@ class LocalExecutor:
         self._instance = instance
         self._grant = grant
         self._spawner = spawner or Spawner()
+        self._hearths = Hearths(instance, self._spawner)
         self._ownership = Ownership(instance)
         self._encoder = Encoder(instance)
         self._epoll = select.epoll()
+        self._epoll.register(self._hearths.fileno(), select.EPOLLIN)
         self._mps = mps
         if mps is not None:
             self._epoll.register(mps.fileno(), select.EPOLLIN)
@@ -119,6 +123,7 @@ class LocalExecutor:
         for pidfd in self._by_fd:
             os.close(pidfd)
         self._epoll.close()
+        self._hearths.close()
         self._spawner.close()
 
     # ------------------------------------------------------------------ taking over
@@ -280,17 +285,20 @@ class LocalExecutor:
         """Make the process of an attempt; if that can't be done, why."""
         key = (command.job_id, command.attempt)
         try:
-            env = self._encoder.encoded(launch, command, variables)
             words = command_line(launch, command.labels or command.gpus)
             log = log_text(self._root, *key)
-            self._ledger.intend(key, relieves)
+            wish = Wish(words, launch, command, variables, log, relieves)
+            made = self._hearths.made(wish, self._ledger)
             ticks_before = ticks_since_boot()
-            made = self._spawner.spawn(words, env, launch, log, command.attempt)
+            if made is None:
+                env = self._encoder.encoded(launch, command, variables)
+                self._ledger.intend(key, relieves)
+                made = self._spawner.spawn(words, env, launch, log, command.attempt)
         except (CouldNotStart, OSError, ValueError) as error:
             # ValueError: a path or word that the system's encoding can't express.
             self._withdraw()
             return os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
-        process = identify_child(made.pid, ticks_before)
+        process = made.process or identify_child(made.pid, ticks_before)
         self._ledger.record_soon(key, process)
         running = self._watch(
             key, process, True, True, command.grace_ms, client, command, made.pidfd
@@ -495,6 +503,8 @@ class LocalExecutor:
         for fd, _ in self._epoll.poll(0):
             if fd in self._by_fd:
                 ended.append(self._by_fd[fd])
+            elif fd == self._hearths.fileno():
+                self._hearths.heard()
             else:
                 self._hear_of_mps()
         if ended:
@@ -676,7 +686,7 @@ class LocalExecutor:
     def _left(self, running: Running) -> list[ProcessId]:
         if running.asked_to_stop:
             return self._members(running)
-        in_session = running.own_session and _group_exists(running.process.pid)
+        in_session = running.own_session and group_exists(running.process.pid)
         if not in_session and not running.ended_unseen:
             return []
         left = []
@@ -722,14 +732,3 @@ def _end_of_relieved(found: Finding) -> tuple[Exit, int | None]:
     if isinstance(found, Gone) and found.exit is not None:
         return found.exit, found.at_ms
     return Exit(code=0), None
-
-
-def _group_exists(pid: int) -> bool:
-    """True if a process is left in the group that the reaped main process led."""
-    try:
-        os.killpg(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

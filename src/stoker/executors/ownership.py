@@ -41,7 +41,8 @@ class Ownership:
         known = self._known.get(pid)
         if stat is None:
             return OURS if known is not None else VANISHED
-        if known is not None and known[0] == stat.id:
+        # One that is of no job may become a job's: see `hearths`.
+        if known is not None and known[0] == stat.id and known[1] != OURS:
             return known[1]
         owner = self._by_tree(stat, roots)
         if owner is None:
@@ -75,7 +76,7 @@ class Ownership:
         for word in words:
             if word.startswith(self._job_prefix):
                 job_id = word[len(self._job_prefix) :].partition(b".")[0]
-                return int(job_id) if job_id.isdigit() else None
+                return int(job_id) if job_id.isdigit() else OURS  # a hearth's
             if word == self._mps:
                 return OURS
         return None

@@ -145,6 +145,17 @@ def members(marker: bytes, roots: Iterable[int], session: int | None) -> list[Pr
     return [stats[pid].id for pid in sorted(mine) if stats[pid].state not in "ZX"]
 
 
+def group_exists(pid: int) -> bool:
+    """True if a process is left in the group that the reaped one with this pid led."""
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 def catches(process: ProcessId, number: int) -> bool:
     """True if the process has a handler for that signal."""
     try:

@@ -14,11 +14,14 @@ import errno
 import os
 import shutil
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from stoker.core.model import Launch
 from stoker.executors.attempt_dir import make_folder
 from stoker.executors.environment import ENCODING, ERRORS, EncodedEnv, variable
+from stoker.executors.processes import ProcessId
 
 try:
     from stoker.executors import _quickspawn
@@ -43,7 +46,11 @@ class Made(NamedTuple):
     pid: int
     pidfd: int | None = None  # None: none was opened
     underway: object = None
+    process: ProcessId | None = None  # with its start time, if that is known
 
+
+Streams = tuple[int, int, int]
+"""The descriptors of input, output and errors."""
 
 _File = tuple[int, int, int, int]
 """A file as it was: its device, number, size, and when it was last changed."""
@@ -84,27 +91,51 @@ class Spawner:
         Its output goes to the log, or to the files that the user named: these are written anew by
         the first attempt, and gone on with by the next.
         """
-        try:
-            os.chdir(launch.cwd)
-        except OSError as error:
-            raise CouldNotStart(f"{launch.cwd}: {os.strerror(error.errno or 0)}") from None
-        opened: list[int] = []
-        try:
-            if launch.out is None:
-                out = _open_log(log, opened)
-            else:
-                out = _open(launch.out, attempt > 1, opened)
-            err = out if launch.err is None else _open(launch.err, attempt > 1, opened)
-            streams = (self._no_input, out, err)
+        with self.place(launch, log, attempt) as streams:
             return self._made(self._program(words[0], launch), words, env, streams)
+
+    @contextmanager
+    def place(self, launch: Launch, log: str, attempt: int) -> Iterator[Streams]:
+        """Be in the attempt's directory, with its streams open."""
+        opened: list[int] = []
+        with self._in(launch.cwd):
+            try:
+                if launch.out is None:
+                    out = _open_log(log, opened)
+                else:
+                    out = _open(launch.out, attempt > 1, opened)
+                err = out if launch.err is None else _open(launch.err, attempt > 1, opened)
+                yield self._no_input, out, err
+            finally:
+                for fd in opened:
+                    os.close(fd)
+
+    @contextmanager
+    def _in(self, cwd: str) -> Iterator[None]:
+        try:
+            os.chdir(cwd)
+        except OSError as error:
+            raise CouldNotStart(f"{cwd}: {os.strerror(error.errno or 0)}") from None
+        try:
+            yield
         finally:
-            for fd in opened:
-                os.close(fd)
             os.fchdir(self._home)
 
-    def _made(
-        self, program: str, words: list[str], env: EncodedEnv, streams: tuple[int, int, int]
-    ) -> Made:
+    def spawn_helper(
+        self, words: list[str], env: EncodedEnv, cwd: str, stdin: int, control: int
+    ) -> int:
+        """A process of the daemon's own, in its session; `control` is its descriptor 3."""
+        null = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
+        streams = (stdin, null, null, control)
+        try:
+            with self._in(cwd):
+                return self._posix_spawn(words[0], words, env, streams, setsid=False)
+        except OSError as error:
+            raise CouldNotStart(f"{words[0]}: {os.strerror(error.errno or 0)}") from None
+        finally:
+            os.close(null)
+
+    def _made(self, program: str, words: list[str], env: EncodedEnv, streams: Streams) -> Made:
         try:
             # Looked at before it is run: if it is replaced meanwhile, it is another one next time.
             file = _file(program) if self._quick else None
@@ -130,7 +161,7 @@ class Spawner:
             raise CouldNotStart(str(error)) from None
 
     def _quickly_made(
-        self, program: str, words: list[str], env: EncodedEnv, streams: tuple[int, int, int]
+        self, program: str, words: list[str], env: EncodedEnv, streams: Streams
     ) -> Made | None:
         encoded = [word.encode(ENCODING, ERRORS) for word in words]
         try:
@@ -153,14 +184,20 @@ class Spawner:
         self._proven.add(file)
 
     def _posix_spawn(
-        self, program: str, words: list[str], env: EncodedEnv, streams: tuple[int, int, int]
+        self,
+        program: str,
+        words: list[str],
+        env: EncodedEnv,
+        streams: tuple[int, ...],
+        *,
+        setsid: bool = True,
     ) -> int:
         return os.posix_spawn(
             program,
             words,
             dict(pair.split(b"=", 1) for pair in env),
             file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams)],
-            setsid=True,
+            setsid=setsid,
             setsigmask=[],
             setsigdef=self._ignored,
         )

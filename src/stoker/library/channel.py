@@ -39,6 +39,7 @@ class Draft:
     title: str  # what is called, for listings; jobs with the same title are of one kind
     log_path: str | None = None  # where it will print, if not to the job's own log
     on_started: Callable[[JobFuture[Any]], None] | None = None
+    warm: str | None = None  # the modules that its process has from the start; None: not warm
 
 
 @dataclass(slots=True)
@@ -116,8 +117,8 @@ class Channel:
                 calls.note_group(group)
             since = min(self._follower.follow(group) for group in dict.fromkeys(groups))
             jobs = [
-                {"argv": worker_words(file, draft.title), **draft.fields, "group": group}
-                for draft, file, group in zip(drafts, files, groups, strict=True)
+                {"argv": worker_words(file, one.title, one.warm), **one.fields, "group": group}
+                for one, file, group in zip(drafts, files, groups, strict=True)
             ]
             with self._changed:
                 self._submitting += 1
@@ -292,11 +293,12 @@ class Channel:
         )
 
 
-def worker_words(file: str, title: str) -> list[str]:
-    """The command line of a worker."""
+def worker_words(file: str, title: str, warm: str | None = None) -> list[str]:
+    """The command line of a worker; an executor that knows nothing of `--warm` just runs it."""
     if not sys.executable:
         raise Failed("the path of this Python is not known", "start it by its full path")
-    return [sys.executable, _WORKER, "--call", file, title]
+    words = [sys.executable, _WORKER, "--call", file, title]
+    return words if warm is None else [*words, f"--warm={warm}"]
 
 
 @contextmanager

@@ -53,10 +53,28 @@ def _check_call(fn: Callable[..., Any], args: Sequence[Any], keywords: dict[str,
     signature.bind(*args, **keywords)
 
 
-def draft(call: Call | Chunk, fields: Fields) -> Draft:
+def draft(call: Call | Chunk, fields: Fields, warm: str | None = None) -> Draft:
     """A call as it is queued."""
     title = title_of(call.target)
-    return Draft(pickled_call(call, call.target), {"name": title, **fields}, title)
+    return Draft(pickled_call(call, call.target), {"name": title, **fields}, title, warm=warm)
+
+
+def _modules_text(warm: bool | Iterable[str]) -> str | None:
+    """The modules that calls have from the start, in one word; None if they are not warm."""
+    if isinstance(warm, bool):
+        return "" if warm else None
+    if not isinstance(warm, str) and isinstance(warm, Iterable):
+        names = list(warm)
+        if all(isinstance(name, str) and _is_module_name(name) for name in names):
+            return ",".join(dict.fromkeys(names))
+    raise UsageError(
+        "warm is True, or the names of modules to load beforehand",
+        'write e.g. warm=["torch", "numpy"]',
+    )
+
+
+def _is_module_name(name: str) -> bool:
+    return all(part.isidentifier() for part in name.split("."))
 
 
 def title_of(fn: Any) -> str:
@@ -76,15 +94,23 @@ class Executor(StandardExecutor):
     """A concurrent.futures.Executor whose calls are jobs on GPUs.
 
     Each call has `gpus_per_job` GPUs to itself, or what else the options say (those of
-    `stoker add`); `max_running` limits how many of its jobs run at a time. Leaving a `with` block
-    waits for all of its calls, and cancels them if Ctrl-C is the reason for leaving.
+    `stoker add`); `max_running` limits how many of its jobs run at a time. With `warm` their
+    processes are copies of one that has an interpreter, and the modules that it names, loaded.
+    Leaving a `with` block waits for all of its calls, and cancels them if Ctrl-C is the reason for
+    leaving.
     """
 
     def __init__(
-        self, gpus_per_job: float | str = 1, *, max_running: int | None = None, **options: Any
+        self,
+        gpus_per_job: float | str = 1,
+        *,
+        max_running: int | None = None,
+        warm: bool | Iterable[str] = False,
+        **options: Any,
     ) -> None:
         if "gpus" in options:
             raise UsageError("an Executor has gpus_per_job instead of gpus", "write gpus_per_job=2")
+        self._warm = _modules_text(warm)
         self._fields = call_fields({**options, "gpus": gpus_per_job})
         self._channel: Channel = channel()
         number = next(_executor_numbers)
@@ -108,7 +134,7 @@ class Executor(StandardExecutor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> JobFuture[T]:
         """Queue a call; all keywords are the function's."""
-        future: JobFuture[T] = self._submit([draft(Call(fn, args, kwargs), self._fields)])[0]
+        future: JobFuture[T] = self._submit([self._draft(Call(fn, args, kwargs))])[0]
         return future
 
     def map(
@@ -124,11 +150,14 @@ class Executor(StandardExecutor):
         deadline = None if timeout is None else time.monotonic() + timeout
         if chunksize == 1:
             calls = zip(*iterables, strict=False)
-            futures = self._submit([draft(Call(fn, args, {}), self._fields) for args in calls])
+            futures = self._submit([self._draft(Call(fn, args, {})) for args in calls])
             return _results(futures, deadline)
         chunks = _chunks(iterables, chunksize)
-        drafts = [draft(Chunk(fn, chunk), self._fields) for chunk in chunks]
+        drafts = [self._draft(Chunk(fn, chunk)) for chunk in chunks]
         return itertools.chain.from_iterable(_results(self._submit(drafts), deadline))
+
+    def _draft(self, call: Call | Chunk) -> Draft:
+        return draft(call, self._fields, self._warm)
 
     def _submit(self, drafts: list[Draft]) -> list[JobFuture[Any]]:
         if self._shut_down:

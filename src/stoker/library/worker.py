@@ -2,6 +2,7 @@
 
 A script is compiled each time that it is run, a module only once; so this is short. The module is
 loaded by its file, since the path of the submitter, on which Stoker is, comes with the call.
+With `--hearth` it is a process of which those of calls are copies: see hearth.py.
 """
 
 
@@ -14,12 +15,14 @@ def _run() -> int:
     here = __file__.rpartition("/")[0]
     # Neighbours of this file must not be taken for modules of the standard library or of the user.
     sys.path[:] = [entry for entry in sys.path if entry != here]
-    spec = spec_from_file_location("stoker.library.calling", here + "/calling.py")
-    assert spec is not None and spec.loader is not None
-    # What was pickled names things in it, so it has to be found.
-    calling = sys.modules[spec.name] = module_from_spec(spec)
-    spec.loader.exec_module(calling)
-    code: int = calling.main()
+    # What was pickled names things in the first, so it has to be found.
+    for name in ("calling", "hearth") if sys.argv[1] == "--hearth" else ("calling",):
+        spec = spec_from_file_location("stoker.library." + name, f"{here}/{name}.py")
+        assert spec is not None and spec.loader is not None
+        module = sys.modules[spec.name] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    given = () if name == "calling" else (sys.modules["stoker.library.calling"],)
+    code: int = module.main(*given)
     return code
 
 

@@ -1,0 +1,204 @@
+"""Calls of `Executor(warm=...)`: what is loaded beforehand, and that all else is as ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hearth_processes import hearths_and_spares
+from library_home import fifo, gpus_seen, library, tell, until_told
+from stoker import Executor, JobFailed, JobFuture
+from stoker_home import StokerHome, all_gone, is_running, kill_and_wait
+from waiting import PATIENCE_S, eventually
+
+__all__ = ["library"]
+
+
+@pytest.fixture
+def warm(library: StokerHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[StokerHome]:
+    """A Stoker without hearths, before and after."""
+    monkeypatch.syspath_prepend(str(library.work))
+    yield library
+    for daemon in library.daemons():
+        for pid in hearths_and_spares(daemon):
+            kill_and_wait(pid)
+
+
+def who_am_i() -> tuple[bool, int, int]:
+    """Whether it is a copy of a hearth, its pid and that of its session."""
+    with open("/proc/self/cmdline", "rb") as file:
+        return b"--hearth" in file.read().split(b"\0"), os.getpid(), os.getsid(0)
+
+
+def warmed_up(executor: Executor) -> Executor:
+    """The same once its calls are warm."""
+    eventually(lambda: executor.submit(who_am_i).result(PATIENCE_S)[0], "calls are warm")
+    return executor
+
+
+def hearth_of(home: StokerHome) -> int:
+    """The hearth's process, which is older than its spares."""
+    return hearths_and_spares(home.daemon_pid())[0]
+
+
+def process_of(future: JobFuture[Any], home: StokerHome) -> int:
+    return home.until_pid(future.job_id or 0)
+
+
+def test_a_warm_call_gives_its_result_and_prints_to_its_own_log(warm: StokerHome) -> None:
+    def speak(number: int) -> tuple[int, tuple[bool, int, int]]:
+        print("number", number)
+        return number * 2, who_am_i()
+
+    with warmed_up(Executor(warm=True)) as executor:
+        futures = [executor.submit(speak, number) for number in range(6)]
+        found = [future.result(PATIENCE_S) for future in futures]
+    assert [number for number, _ in found] == [0, 2, 4, 6, 8, 10]
+    assert [future.log() for future in futures] == [f"number {n}\n" for n in range(6)]
+    pids = [pid for _, (_, pid, _) in found]
+    assert len(set(pids)) == 6 and all(pid == session for _, (_, pid, session) in found)
+    assert [warm.job(f.job_id or 0)["pid"] for f in futures] == pids
+    assert all(warm.job(f.job_id or 0)["exit_code"] == 0 for f in futures)
+
+
+def test_an_exception_of_a_warm_call_is_raised_with_its_traceback(warm: StokerHome) -> None:
+    def broken() -> None:
+        raise ValueError("no data")
+
+    with warmed_up(Executor(warm=True)) as executor:
+        future = executor.submit(broken)
+        with pytest.raises(ValueError, match="no data") as caught:
+            future.result(PATIENCE_S)
+    assert "in broken" in str(caught.value.__cause__)
+    assert "hearth.py" not in future.log()
+
+
+def test_each_warm_call_has_gpus_of_its_own(warm: StokerHome) -> None:
+    with warmed_up(Executor(gpus_per_job=2, warm=True)) as executor:
+        seen = [executor.submit(gpus_seen) for _ in range(6)]
+    assert {future.result() for future in seen} == {"0,1", "2,3"}
+
+
+def test_a_module_that_was_named_is_loaded_once_and_others_as_they_are_now(
+    warm: StokerHome,
+) -> None:
+    (warm.work / "heavy.py").write_text("import os\nLOADED_BY = os.getpid()\n")
+    (warm.work / "mine.py").write_text("VALUE = 1\n")
+
+    def look() -> tuple[int, int]:
+        import heavy  # type: ignore[import-not-found]
+        import mine  # type: ignore[import-not-found]
+
+        return heavy.LOADED_BY, mine.VALUE
+
+    with warmed_up(Executor(warm=["heavy"])) as executor:
+        hearth = hearth_of(warm)
+        assert executor.submit(look).result(PATIENCE_S) == (hearth, 1)
+        (warm.work / "mine.py").write_text("VALUE = 22\n")
+        assert executor.submit(look).result(PATIENCE_S) == (hearth, 22)
+
+
+def test_a_module_that_can_not_be_loaded_leaves_calls_to_themselves(warm: StokerHome) -> None:
+    def needs_it() -> None:
+        import no_such_module  # type: ignore[import-not-found] # noqa: F401
+
+    with Executor(warm=["no_such_module"]) as executor:
+        assert list(executor.map(abs, range(8))) == list(range(8))
+        with pytest.raises(ModuleNotFoundError):
+            executor.submit(needs_it).result(PATIENCE_S)
+    assert "start cold: ModuleNotFoundError" in eventually(warm.log_text)
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "number"),
+    [
+        (lambda: sys.exit(3), 3, None),
+        (lambda: os._exit(5), 5, None),
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), None, signal.SIGSEGV),
+    ],
+)
+def test_how_a_warm_call_ended_is_exact(
+    warm: StokerHome, end: Any, code: int | None, number: int | None
+) -> None:
+    with warmed_up(Executor(warm=True)) as executor:
+        with pytest.raises(JobFailed) as caught:
+            executor.submit(end).result(PATIENCE_S)
+        assert (caught.value.job_exit_code, caught.value.job_signal) == (code, number)
+
+
+def test_a_warm_call_can_be_cancelled(warm: StokerHome) -> None:
+    with warmed_up(Executor(warm=True)) as executor:
+        future = executor.submit(time.sleep, 600)
+        pid = process_of(future, warm)
+        assert future.cancel()
+        job = warm.until_final(future.job_id or 0)[0]
+    assert (job["state"], job["signal"]) == ("cancelled", signal.SIGTERM)
+    assert not is_running(pid)
+
+
+def test_a_warm_call_has_its_time_limit_and_its_retries(warm: StokerHome) -> None:
+    def second_time() -> str:
+        if os.environ["STOKER_ATTEMPT"] == "1":
+            time.sleep(600)
+        return os.environ["STOKER_ATTEMPT"]
+
+    executor = Executor(warm=True, time_limit="2s", retries=1)
+    with warmed_up(executor):
+        assert executor.submit(second_time).result(PATIENCE_S) == "2"
+
+
+def test_warm_calls_go_on_without_the_daemon_and_their_ends_are_known(warm: StokerHome) -> None:
+    def then_exit(path: str, code: int) -> None:
+        until_told(path)
+        os._exit(code)
+
+    pipes = [fifo(warm.work, f"go{number}") for number in range(2)]
+    with warmed_up(Executor(warm=True)) as executor:
+        ends = [executor.submit(then_exit, path, 40 + n) for n, path in enumerate(pipes)]
+        pids = [process_of(future, warm) for future in ends]
+        waiting = hearths_and_spares(warm.daemon_pid(), *pids)
+        warm.kill_daemon()
+        eventually(lambda: all_gone(waiting), "hearth and spares end with their daemon")
+        tell(pipes[0])
+        eventually(lambda: not is_running(pids[0]), "one ends with or without a daemon")
+        assert is_running(pids[1])
+        tell(pipes[1])
+        for number, future in enumerate(ends):
+            with pytest.raises(JobFailed) as caught:
+                future.result(PATIENCE_S)
+            assert caught.value.job_exit_code == 40 + number
+        warmed_up(executor)  # The next daemon has a hearth of its own.
+
+
+def test_a_hearth_that_is_killed_is_no_loss_to_its_calls(warm: StokerHome) -> None:
+    path = fifo(warm.work)
+    with warmed_up(Executor(warm=True)) as executor:
+        running = executor.submit(until_told, path)
+        pid = process_of(running, warm)
+        waiting = hearths_and_spares(warm.daemon_pid(), pid)
+        kill_and_wait(waiting[0])
+        eventually(lambda: all_gone(waiting), "its spares end too")
+        assert is_running(pid)
+        assert list(executor.map(abs, range(-4, 4))) == [4, 3, 2, 1, 0, 1, 2, 3]
+        tell(path)
+        assert running.result(PATIENCE_S) == "told"
+        assert warm.job(running.job_id or 0)["exit_code"] == 0
+        warmed_up(executor)
+        kill_and_wait(hearth_of(warm))  # Idle this time.
+        assert executor.submit(abs, -3).result(PATIENCE_S) == 3
+        warmed_up(executor)
+
+
+def test_a_daemon_that_is_stopped_leaves_no_hearth_behind(warm: StokerHome) -> None:
+    with warmed_up(Executor(warm=True)):
+        waiting = hearths_and_spares(warm.daemon_pid())
+        assert waiting
+    warm.call("shutdown", mode="leave")
+    eventually(lambda: all_gone(waiting), "all have gone")
+    warm.start()
