@@ -33,10 +33,11 @@ SHOWS_ITSELF = """
 import json, os, sys
 print(json.dumps({"pid": os.getpid(), "session": os.getsid(0), "cwd": os.getcwd(),
     "env": dict(os.environ), "argv": sys.argv, "parent": os.getppid(),
-    "fds": sorted(os.listdir("/proc/self/fd")), "warm": "--hearth" in open("/proc/self/cmdline").read(),
+    "fds": sorted(os.listdir("/proc/self/fd")),
+    "warm": "--hearth" in open("/proc/self/cmdline").read(),
     "marker": [one for one in open("/proc/self/environ").read().split("\\0")
                if one.startswith("STOKER_ATTEMPT_ID=")]}))
-"""  # noqa: E501
+"""
 
 
 class Warm:

@@ -20,7 +20,7 @@ from stoker.library.pickling import pickled_call
 from stoker_home import lines_of
 
 DAEMON = """
-import time
+import select
 from stoker.core.commands import Start
 from stoker.core.model import Launch
 from stoker.executors import hearths
@@ -34,8 +34,8 @@ first = Launch(argv=tuple({first!r}), cwd=str(root), env=launch.env)
 executor.carry_out([Start(1, 1, (), 0)], lambda _: first, 0)
 [hearth] = executor._hearths._hearths
 while len(hearth.spares) < hearths._SPARES:
+    select.select([hearth.control], [], [])
     hearth.hear()
-    time.sleep(0.001)
 become = Spare.become
 def dying(spare, *order):
     {before}
@@ -44,8 +44,11 @@ def dying(spare, *order):
 Spare.become = dying
 executor.carry_out([Start(2, 1, (), 0)], lambda _: launch, 0)
 """
-# The spare hears nothing until some time after the daemon's death.
-STOPS = "os.system(f'P={spare.process.pid}; kill -STOP $P; (sleep 0.5; kill -CONT $P) &')"
+# The spare hears nothing until the daemon is dead, and reaped by its keeper.
+STOPS = (
+    "os.system(f'P={spare.process.pid}; kill -STOP $P;"
+    " (while [ -e /proc/{os.getpid()} ]; do sleep 0.01; done; kill -CONT $P) &')"
+)
 
 
 def daemon(tmp_path: Path, calls: Calls, before: str) -> Kept:

@@ -195,13 +195,16 @@ die()
 
 # A spare waits in the daemon's session until it is told, and then leads one of its own.
 SPARE = """
-import socket, time
-def spare(script):
+import socket
+from stoker.executors.processes import ticks_since_boot
+def spare(script, late=True):
+    daemon = os.getpid()
     ours, its = socket.socketpair()
     pid = os.fork()
     if pid == 0:
         ours.close()
-        time.sleep(0.3)
+        while late and os.getppid() == daemon:
+            os.sched_yield()  # As on a busy machine: it does not come to it before the daemon dies.
         if not its.recv(1):
             os._exit(0)
         os.environ["STOKER_ATTEMPT_ID"] = "test:2.1"
@@ -222,8 +225,9 @@ def test_a_spare_that_was_told_is_the_last_intents_though_it_is_older_than_other
     if ended:
         go.touch()
     script = f"""
-process, link = spare({wait!r})
-time.sleep(0.05)
+process, link = spare({wait!r}, late={not ended})
+while ticks_since_boot() <= process.start_time:
+    pass
 run(1, 'exit 0')
 ledger.intend((2, 1), None, process)
 link.send(b"x")

@@ -267,7 +267,8 @@ def test_warm_calls_run_exactly_once_however_often_the_daemon_is_killed(
     began = home.work / "began"
 
     def mark(number: int) -> int:
-        line = os.environ["STOKER_JOB_ID"] + " " + open("/proc/self/cmdline").read()  # noqa: SIM115
+        with open("/proc/self/cmdline", encoding="utf-8") as words:
+            line = os.environ["STOKER_JOB_ID"] + " " + words.read()
         fd = os.open(began, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(fd, line.replace("\0", " ").encode() + b"\n")
         os.close(fd)
