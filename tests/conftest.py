@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from fakegpu.build import Built, build, has_compiler
 from lending import Lender
+from same_examples import draw_no_constants_of_loaded_modules
 from slurm.cluster import Cluster, missing_programs
 from stoker_home import StokerHome, processes_with
 from waiting import eventually
@@ -20,6 +21,7 @@ from waiting import eventually
 # Hypothesis would try the same examples each time where CI is set.
 settings.register_profile("stoker", deadline=None, derandomize=False)
 settings.load_profile("stoker")
+draw_no_constants_of_loaded_modules()
 
 # What a process ignores, its children ignore too. Tests that are run in the background of a shell
 # would ignore Ctrl-C, and some of them wait for its effect for ever.

@@ -25,6 +25,11 @@ def library(lent: StokerHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stoke
     monkeypatch.setenv("STOKER_HOME", lent.home.root)
     monkeypatch.chdir(lent.work)
     yield lent
+    end_calls()
+
+
+def end_calls() -> None:
+    """Cancel what has not ended, and see it end."""
     left = channel().unfinished()
     if left:
         channel().cancel(left)

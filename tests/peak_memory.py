@@ -18,7 +18,7 @@ def ended_with_peak(pid: int, timeout_s: float = 120.0) -> tuple[int, int]:
 
     def over() -> tuple[int, int] | None:
         nonlocal peak
-        peak = max(peak, _peak_now(pid))
+        peak = max(peak, peak_so_far(pid))
         ended, status = os.waitpid(pid, os.WNOHANG)
         return (os.waitstatus_to_exitcode(status), peak) if ended else None
 
@@ -27,7 +27,7 @@ def ended_with_peak(pid: int, timeout_s: float = 120.0) -> tuple[int, int]:
     return found
 
 
-def _peak_now(pid: int) -> int:
+def peak_so_far(pid: int) -> int:
     """The peak so far; it only ever grows, so the last look before the end is close to it."""
     try:
         text = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")

@@ -181,8 +181,13 @@ class StokerHome:
             words = command_line_of(pid)
             if b"stoker.daemon.main" in words and b"stoker.executors.keeper" not in words:
                 found.append(pid)
-        # A child of a daemon that has not loaded its program yet looks just like it.
-        return [pid for pid in found if is_running(pid) and parent_of(pid) not in found]
+        # A child of a daemon that has not loaded its program yet looks just like it, be its parent
+        # alive or not; but it leads a session of its own.
+        return [
+            pid
+            for pid in found
+            if is_running(pid) and parent_of(pid) not in found and not leads_session(pid)
+        ]
 
     def keeper_pid(self) -> int:
         """The daemon's parent."""
@@ -269,6 +274,13 @@ def parent_of(pid: int) -> int:
     """The parent's pid."""
     text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     return int(text[text.rindex(")") + 2 :].split()[1])
+
+
+def leads_session(pid: int) -> bool:
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
 
 
 def is_running(pid: int) -> bool:

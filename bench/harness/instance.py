@@ -15,7 +15,7 @@ from typing import Any
 from side_by_side import BIN
 from stoker.api.client import Client
 from stoker.api.paths import Home
-from stoker.cli.selection import ranges
+from stoker.text.ids import ranges
 
 NO_OP: dict[str, Any] = {"argv": ["sh", "-c", "true"], "gpus": 1}
 _AT_ONCE = 100_000  # jobs in one submission

@@ -20,9 +20,9 @@ from stoker.library.calls import Calls
 from stoker.library.channel import Draft, channel
 from stoker.library.executor import label_of
 from stoker.library.futures import JobFuture
-from stoker.library.options import job_fields
 from stoker.library.pickling import pickled_call
 from stoker.library.run_grid import check_task, title
+from stoker.submission.keywords import job_fields
 
 log = logging.getLogger("gpu_task_scheduler")
 

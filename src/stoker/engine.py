@@ -2,29 +2,33 @@
 
 The daemon, the simulator and the tests drive this very code. Nothing is done outside before the
 decision is committed, and what is to be done outside is derived from the state each time, so a
-crash at any point loses no order.
+crash at any point loses no order. There is one exception: what is to stop is stopped even if that
+can't be committed (see `core.unsaved`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from stoker.core import events as ev
 from stoker.core.change import Change
-from stoker.core.commands import Command, Relieve, orders
+from stoker.core.commands import Command, Relieve, Terminate, orders
 from stoker.core.learning import Habits, consequences, gpus_were_full
 from stoker.core.model import Job
 from stoker.core.plan import Scan
 from stoker.core.relief import NOBODY, planned
 from stoker.core.state import State
+from stoker.core.unsaved import Ending, UnsavedStops, is_easing
 from stoker.errors import StokerError, Unavailable
 from stoker.ports import Clock, Executor, Inventory, Sighting, Store, StoreFailed
 from stoker.seeing import differences, readings
 
 _WAIT_FOR_READING_MS = 2_000
 _JUDGE_AGAIN_MS = 50
+_GOES_ON = (ev.AttemptAccepted, ev.AttemptStarted, ev.WarningSent)  # The attempt is not over.
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +45,31 @@ Wish = Callable[[State], Decided]
 
 @dataclass(slots=True)
 class Answer:
-    """What became of a wish: `error` or `value`."""
+    """What became of a wish: `error` or `value`, and what its user should know besides."""
 
     value: Any = None
     error: StokerError | None = None
+    note: str = ""
+
+
+@dataclass(slots=True)
+class _Tried:
+    """What a pass has come to by the time of its commit, in case that fails."""
+
+    answers: list[Answer] = field(default_factory=list)
+    granted: list[Sequence[ev.Event]] = field(default_factory=list)  # to each wish
+    due: Sequence[ev.Event] = ()
+    a_stop_is_over: bool = False
+    commands: Sequence[Command] = ()
+
+    def easing(self) -> list[int]:
+        """The wishes that stop or remove something, by their number."""
+        return [n for n, events in enumerate(self.granted) if any(map(is_easing, events))]
+
+    def stops(self) -> list[Ending]:
+        """What is to stop because a user wants it, or because its time has come."""
+        events = chain(self.due, *self.granted)
+        return [event for event in events if isinstance(event, Ending)]
 
 
 class Engine:
@@ -68,7 +93,9 @@ class Engine:
         self._says_out_of_memory = says_out_of_memory
         self.starts_nothing = False  # while the daemon drains
         self.committed = Change()  # what the last turn has changed
-        self.failing = False  # the last turn could not be saved
+        self.failing = False  # the last turn could not be saved, or not as a whole
+        self.saved = True  # something of it was, even if that was nothing
+        self.unsaved = UnsavedStops()
         self.habits = Habits()
         self._seen: Sighting | None = None
         self._unjudged: dict[tuple[int, int], int] = {}  # since when failures wait for a reading
@@ -86,37 +113,85 @@ class Engine:
         """One pass. Answers are true only because they are returned after the commit."""
         reading = self._clock.read()
         self._shift_ms += reading.shifted_ms
-        facts = self._executor.observe(reading.now_ms)
+        self.unsaved.shift(reading.shifted_ms)
+        tried = _Tried()
         try:
-            if self._shift_ms:
-                self._apply(ev.ClockShifted(reading.now_ms, self._shift_ms))
-            else:
-                self._apply(ev.TimePassed(reading.now_ms))
-            self._look_around(self._inventory.observe())
-            facts = self._take_in(facts)
-            answers = [self._grant(wish) for wish in wishes]
-            self._decide()
-            commands, change = orders(self.state), self.state.take_change()
-            if change:
-                self._commit(change, commands, reading.now_ms, wishes)
+            return self._pass(reading.now_ms, wishes, tried)
         except StoreFailed as failure:
-            self.failing, self.committed = True, Change()
-            self._load(reading.now_ms)
             error = Unavailable(
                 f"the state can't be saved: {failure}",
                 "nothing was changed; make room, then try again",
             )
-            return [Answer(error=error) for _ in wishes]
-        except BaseException:
-            # A bug, found before anything was committed: memory is worth nothing, disk is.
+        return self._ease(reading.now_ms, wishes, tried, error)
+
+    def _pass(
+        self, now_ms: int, wishes: Sequence[Wish], tried: _Tried, *, starts: bool = True
+    ) -> list[Answer]:
+        facts = self._executor.observe(now_ms)
+        try:
+            if self._shift_ms:
+                self._apply(ev.ClockShifted(now_ms, self._shift_ms))
+            else:
+                self._apply(ev.TimePassed(now_ms))
+            self._look_around(self._inventory.observe())
+            for stop in self.unsaved.stops(self.state):
+                self._apply(stop)
+            facts = self._take_in(facts, tried)
+            for wish in (*self.unsaved.stops(self.state), *self.unsaved.called_off(self.state)):
+                self._apply(wish)
+            tried.answers = [self._grant(wish, tried) for wish in wishes]
+            self._decide(tried, starts and not self.starts_nothing)
+            tried.commands, change = orders(self.state), self.state.take_change()
+            if change:
+                self._commit(change, tried.commands, now_ms, wishes)
+        except BaseException as error:
+            # If it is not the disk it is a bug, found before anything was committed: memory is
+            # worth nothing, disk is.
+            self.failing, self.saved = isinstance(error, StoreFailed), False
             self.committed = Change()
-            self._load(reading.now_ms)
+            self._load(now_ms)
             raise
-        self.failing, self.committed = False, change
+        self.failing, self.saved, self.committed = False, True, change
         self._shift_ms = 0
+        self.unsaved.saved()
         self._executor.settled(facts)
-        self._executor.carry_out(commands, self._store.launch, reading.now_ms)
+        self._executor.carry_out(tried.commands, self._store.launch, now_ms)
+        return tried.answers
+
+    def _ease(
+        self, now_ms: int, wishes: Sequence[Wish], tried: _Tried, error: Unavailable
+    ) -> list[Answer]:
+        """The turn can't be saved: see to it that what fills the disk can be stopped or removed."""
+        answers = [Answer(error=error) for _ in wishes]
+        easing, stops = tried.easing(), tried.stops()
+        granted = [(tried.answers[number], tried.granted[number]) for number in easing]
+        if (easing or stops or tried.a_stop_is_over) and self._store.make_room():
+            # That room is for these wishes, and not for others or for new processes.
+            tried = _Tried()
+            try:
+                self._pass(now_ms, [wishes[n] for n in easing], tried, starts=False)
+            except StoreFailed:
+                pass
+            else:
+                self.failing = True  # The rest of the turn is still to be done.
+                for number, answer in zip(easing, tried.answers, strict=True):
+                    answers[number] = answer
+                return answers
+        self.unsaved.add(stops)
+        for number, (answer, events) in zip(easing, granted, strict=True):
+            if all(isinstance(event, Ending) for event in events):
+                answers[number] = replace(answer, note=_not_on_record(len(events), error))
+        if self.unsaved or self.state.stopping:
+            ends = [c for c in tried.commands if isinstance(c, Terminate) and self._is_to_end(c)]
+            self._executor.carry_out(ends, self._store.launch, now_ms)
         return answers
+
+    def _is_to_end(self, order: Terminate) -> bool:
+        """Whether it is so by the record, or by a wish that is not on record yet.
+
+        What follows from facts that could not be committed is not: they are judged anew.
+        """
+        return order.job_id in self.state.stopping or self.unsaved.concern(order.job_id)
 
     def next_wakeup_ms(self) -> int | None:
         """When the next turn is due although nothing is heard from outside."""
@@ -132,8 +207,12 @@ class Engine:
     # ------------------------------------------------------------------ parts of a turn
 
     def _load(self, now_ms: int) -> None:
+        terminals = self.state.terminals
         self.state = self._store.load(now_ms)
-        self._seen = None  # Readings are in no store.
+        for job_id in terminals:  # Who is at a terminal is in no store,
+            if job_id in self.state.jobs:
+                self.state.apply(ev.TerminalCame(now_ms, job_id))
+        self._seen = None  # nor is what was read.
         self._unjudged.clear()
 
     def _apply(self, event: ev.Event) -> None:
@@ -141,7 +220,7 @@ class Engine:
         if self._witness is not None:
             self._witness(event)
 
-    def _take_in(self, facts: Sequence[ev.Fact]) -> list[ev.Fact]:
+    def _take_in(self, facts: Sequence[ev.Fact], tried: _Tried) -> list[ev.Fact]:
         """Apply the facts, and say which: one or the other may have to wait for a reading."""
         taken, state = [], self.state
         for fact in in_order(facts):
@@ -160,23 +239,27 @@ class Engine:
             if not attempt.placed_at_ms <= fact.at_ms <= state.now_ms:
                 at_ms = min(max(fact.at_ms, attempt.placed_at_ms), state.now_ms)
                 fact = replace(fact, at_ms=at_ms)
+            if attempt.stop is not None and not isinstance(fact, _GOES_ON):
+                tried.a_stop_is_over = True
             if failed and attempt.gpus and isinstance(fact, ev.AttemptExited):
                 fact = self._examined(fact, job)
-            self._apply(fact)
             if isinstance(fact, ev.AttemptExited) and fact.relieved_by is not None:
-                # It has what the other had.
+                # It has what the other had; and first, since a GPU that was taken away meanwhile is
+                # gone with the last one on it.
                 relief_id, number = fact.relieved_by
                 self._apply(ev.AttemptPlaced(fact.at_ms, relief_id, number, attempt.gpus))
+            self._apply(fact)
         return taken
 
     def _must_wait(self, fact: ev.Fact) -> bool:
         """Whether a failure can't be judged yet: a reading may tell that its GPU was lost."""
         job = self.state.jobs.get(fact.job_id)
         attempt = None if job is None else job.active
+        key, now_ms = (fact.job_id, fact.attempt), self.state.now_ms
         if attempt is None or attempt.number != fact.attempt or attempt.stop is not None:
+            self._unjudged.pop(key, None)  # It was called off while it waited.
             return False
         measured = [self.state.gpus[i] for i in attempt.gpus if self.state.gpus[i].maker]
-        key, now_ms = (fact.job_id, fact.attempt), self.state.now_ms
         if not any(gpu.reading and gpu.reading.at_ms <= fact.at_ms for gpu in measured):
             self._unjudged.pop(key, None)
             return False
@@ -216,24 +299,27 @@ class Engine:
             for event in consequences(self.state, self.habits):
                 self._apply(event)
 
-    def _grant(self, wish: Wish) -> Answer:
+    def _grant(self, wish: Wish, tried: _Tried) -> Answer:
         try:
             decided = wish(self.state)
         except StokerError as error:
+            tried.granted.append(())
             return Answer(error=error)
+        tried.granted.append(decided.events)
         for event in decided.events:
             self._apply(event)
         return Answer(value=decided.answer)
 
-    def _decide(self) -> None:
-        for event in self.state.take_due():
+    def _decide(self, tried: _Tried, starts: bool) -> None:
+        tried.due = self.state.take_due()
+        for event in tried.due:
             self._apply(event)
         while skips := self.state.take_doomed():
             for event in skips:
                 self._apply(event)
-        if not self.starts_nothing:
+        if starts:
             self._place()
-        relief = NOBODY if self.starts_nothing else planned(self.state)
+        relief = planned(self.state) if starts else NOBODY
         if relief != self.state.relief:
             self._apply(ev.ReliefPlanned(self.state.now_ms, relief))
 
@@ -268,6 +354,11 @@ class Engine:
                     placement.growth_mib,
                 )
             )
+
+
+def _not_on_record(jobs: int, error: Unavailable) -> str:
+    who = "it is" if jobs == 1 else f"these {jobs} jobs are"
+    return f"{who} being stopped, but that is not on record yet: {error.message}"
 
 
 def in_order(facts: Sequence[ev.Fact]) -> Sequence[ev.Fact]:

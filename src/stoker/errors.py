@@ -55,9 +55,15 @@ class Unavailable(StokerError):
     exit_code = 1
 
 
+class Crowded(Unavailable):
+    """The daemon has no room for another client that stays: it may have later."""
+
+    code = "crowded"
+
+
 BY_CODE: dict[str, type[StokerError]] = {
     cls.code: cls
-    for cls in (Failed, AlreadyRunning, UsageError, NotFound, Unreachable, Unavailable)
+    for cls in (Failed, AlreadyRunning, UsageError, NotFound, Unreachable, Unavailable, Crowded)
 }
 
 

@@ -40,6 +40,12 @@ class Store(Protocol):
         That takes a while: `meanwhile` is called before the part for which the disk is waited for.
         """
 
+    def make_room(self) -> bool:
+        """Give up some of the room that is kept for such a moment; False if none is left.
+
+        Called after a commit has failed, for one that stops or removes something.
+        """
+
     def launch(self, job_id: int) -> Launch:
         """What is needed to start a job."""
 
@@ -66,7 +72,10 @@ class Executor(Protocol):
         """The facts that are not settled yet."""
 
     def settled(self, facts: Sequence[Fact]) -> None:
-        """These facts are committed and need not be told again."""
+        """These facts are committed and need not be told again.
+
+        AttemptPutBack must not be: the number of its attempt is given again, unless it is `spent`.
+        """
 
     def keep_to(self, order: Relieve | None) -> None:
         """Until it is given, nobody takes over whom this order would not let take over."""

@@ -42,6 +42,15 @@ def quoted(text: str) -> str:
     return f"'{text}'" if len(text) <= 60 else f"'{text[:57]}...'"
 
 
+def plain(text: str) -> str:
+    """A value that is taken as it is, as long as the daemon can be told of it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{quoted(text)} is not valid UTF-8", "write it in UTF-8") from None
+    return text
+
+
 def _is_digits(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
@@ -442,6 +451,14 @@ def label(text: str) -> str:
             "use printable characters only",
         )
     return text
+
+
+def sweep_label(text: str) -> str:
+    """A sweep's name, which can't be taken for the id of a job."""
+    name = label(text)
+    if name.isdigit() or name == "last":
+        raise UsageError(f"{quoted(name)} would be taken for a job's id", "use letters too")
+    return name
 
 
 def env_pair(text: str) -> tuple[str, str]:

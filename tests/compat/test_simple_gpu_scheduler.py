@@ -287,6 +287,15 @@ def test_gpus_are_understood_as_the_original_does() -> None:
     }
 
 
+@pytest.mark.parametrize("sharers", range(2, 41))
+def test_all_that_share_a_gpu_fit_on_it_at_the_same_time(sharers: int) -> None:
+    need = need_of(["0"] * sharers)
+    assert need["max_per_gpu"] == sharers
+    # The daemon counts in thousandths.
+    assert round(need["share"] * 1000) * sharers <= 1000
+    assert (round(need["share"] * 1000) + 1) * sharers > 1000
+
+
 @pytest.mark.parametrize("words", [["0", "0", "1"], ["x y"], [""], ["0,,1"], ["0,1", "1,2"]])
 def test_gpus_that_make_no_sense_are_refused(words: list[str]) -> None:
     with pytest.raises(UsageError):

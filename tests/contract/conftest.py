@@ -13,7 +13,9 @@ import pytest
 from contract.executor_benches import LOCAL, Bench, LocalBench, SimBench, SlurmBench
 from quickspawn import needs_quickspawn
 from slurm.cluster import Cluster
+from stoker.executors.hearths import Spare
 from stoker.executors.processes import children_of_this_process
+from stoker.executors.spawn import Made, Streams
 from stoker_home import processes_with
 from waiting import eventually
 
@@ -45,6 +47,16 @@ def _local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, quick: bool) -> I
     """One whose processes end with the test."""
     monkeypatch.chdir(tmp_path)  # The executor leaves us in "/", as is right for a daemon.
     bench = LocalBench(tmp_path, quick=quick)
+    become = Spare.become
+
+    def told(
+        spare: Spare, words: list[str], cwd: str, env: dict[str, str], streams: Streams
+    ) -> Made:
+        bench.on_disk.about_to_tell(spare.process, env)
+        return become(spare, words, cwd, env, streams)
+
+    monkeypatch.setattr(Spare, "become", told)
+    monkeypatch.setattr(os, "waitid", lambda *words: bench.on_disk.waitid(*words))
     try:
         yield bench
     finally:

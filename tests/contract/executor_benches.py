@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
+from contract.written_before import LedgerOnDisk
 from slurm.cluster import Cluster
 from stoker.core import commands as cmd
 from stoker.core import events as ev
@@ -95,13 +96,15 @@ def words_of(behaviour: str) -> tuple[str, ...]:
 
 
 class _NotingSpawner(Spawner):
-    """Notes whom it has made."""
+    """Notes whom it has made, once it is on disk that they are to be made."""
 
-    def __init__(self, made: list[int], *, quick: bool) -> None:
+    def __init__(self, made: list[int], on_disk: LedgerOnDisk, *, quick: bool) -> None:
         super().__init__(quick=quick)
         self._noted = made
+        self._on_disk = on_disk
 
     def _made(self, *words: Any) -> Made:
+        self._on_disk.about_to_make(words[2])
         made = super()._made(*words)
         self._noted.append(made.pid)
         return made
@@ -131,10 +134,11 @@ class LocalBench:
         self.past = Past(self.attempts, self.ledgers)
         path = ledger_path(self.ledgers, keeper.id)
         self.ledger = LedgerWriter(path, keeper.id)
-        spawner = _NotingSpawner(self.made, quick=self.quick)
+        self.on_disk = LedgerOnDisk(path)
+        spawner = _NotingSpawner(self.made, self.on_disk, quick=self.quick)
         for program in ("sh", "bash", "true", "sleep", "env", sys.executable):
             spawner.prove(shutil.which(program) or program)
-        return LocalExecutor(
+        self.on_disk.executor = LocalExecutor(
             self.attempts,
             self.past,
             self.ledger,
@@ -142,6 +146,7 @@ class LocalBench:
             self.grants.append,
             spawner=spawner,
         )
+        return self.on_disk.executor
 
     def has(self, job_id: int, behaviour: str) -> None:
         self.runs(job_id, *words_of(behaviour))

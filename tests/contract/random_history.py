@@ -208,6 +208,8 @@ class History:
             ev.AttemptExited(now, *key, Exit(signal=9)),
             ev.AttemptVanished(now, *key, "a power cut"),
             ev.AttemptNotStarted(now, *key, "no such command"),
+            ev.AttemptPutBack(now, *key, "no more processes", False, bool(a % 2)),
+            ev.AttemptPutBack(now, *key, "no space left", True, bool(a % 2)),
             ev.AttemptNotStarted(now, *key, "gone", Cause.TERMINAL_GONE),
         )
         self.state.apply(endings[b % len(endings)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -17,9 +18,11 @@ from stoker.core.model import Exit
 from stoker.executors import processes
 from stoker.executors.adoption import Finding, Gone, Living, NeverStarted, Past
 from stoker.executors.attempt_dir import make_attempt_dir, write_exit
+from stoker.executors.elsewhere import Elsewhere
 from stoker.executors.environment import MARKER, marker
 from stoker.executors.ledger import LedgerWriter, read_ledger
 from stoker.executors.processes import ProcessId, Stat, stat_of
+from stoker.machine import here
 from stoker_home import is_running, kill_and_wait, pid_in
 from waiting import eventually
 
@@ -53,6 +56,10 @@ class Remains:
         words = lines[0].split()
         words[1] = "00000000-0000-0000-0000-000000000000"
         self.path.write_text(" ".join(words) + "\n" + "".join(lines[1:]))
+
+    def of_another_container(self) -> None:
+        namespace = here().namespace
+        self.path.write_text(self.path.read_text().replace(f" {namespace}\n", " 4026530000-5\n"))
 
     def mean(self, attached: bool = False) -> Finding:
         return Past(self.attempts, self.ledgers).find(KEY, MARK, attached)
@@ -142,6 +149,22 @@ def test_a_pid_whose_process_is_gone_without_an_exit_means_that_nobody_saw_its_e
     assert isinstance(found, Gone) and found.exit is None and found.why
 
 
+def test_what_ends_in_the_moment_in_which_it_is_looked_at_has_its_exit_code(
+    remains: Remains, living: ProcessId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = remains.ledger()
+    ledger.intend(KEY)
+    ledger.record(KEY, living)
+
+    def ends_now(process: ProcessId) -> bool:
+        remains.has_exit(Exit(code=3))
+        return False
+
+    monkeypatch.setattr("stoker.executors.adoption.is_alive", ends_now)
+    found = remains.mean()
+    assert isinstance(found, Gone) and found.exit == Exit(code=3)
+
+
 def test_a_pid_that_another_process_has_now_is_not_taken_for_the_job(
     remains: Remains, living: ProcessId
 ) -> None:
@@ -198,6 +221,41 @@ def test_anything_of_an_earlier_boot_was_running_when_the_machine_went_down(
     found = remains.mean()
     assert isinstance(found, Gone) and found.exit is None
     assert "machine went down" in found.why
+
+
+def test_a_pid_of_another_container_is_not_looked_up_here(remains: Remains) -> None:
+    ledger = remains.ledger()
+    ledger.intend(KEY)
+    ledger.record(KEY, processes.this_process())
+    assert isinstance(remains.mean(), Living)
+    remains.of_another_container()
+    found = remains.mean()
+    assert isinstance(found, Gone) and found.exit is None and "container ended" in found.why
+
+
+def test_a_job_of_another_container_that_is_seen_by_its_marker_runs(
+    remains: Remains, living: ProcessId
+) -> None:
+    ledger = remains.ledger()
+    ledger.intend(KEY)
+    ledger.record(KEY, ProcessId(7, 7))
+    remains.of_another_container()
+    assert remains.mean() == Living(living)
+
+
+@pytest.mark.parametrize("attached", [True, False])
+def test_nothing_of_another_machine_is_looked_up_here(remains: Remains, attached: bool) -> None:
+    other = here()._replace(machine="other", host="alpha", boot="other")
+    kept = json.dumps({"place": other._asdict(), "given_up": []})
+    past = Past(remains.attempts, remains.ledgers, Elsewhere(kept, shared=True))
+    remains.has_directory()
+    me = processes.this_process()
+    (remains.directory / "pid").write_text(f"{me.pid} {me.start_time}\n")
+    found = past.find(KEY, MARK, attached)
+    assert isinstance(found, Gone) and found.exit is None and "alpha" in found.why
+    write_exit(str(remains.directory), Exit(code=3))
+    found = past.find(KEY, MARK, attached)
+    assert isinstance(found, Gone) and found.exit == Exit(code=3)
 
 
 def test_an_exit_of_an_earlier_boot_is_still_true(remains: Remains, living: ProcessId) -> None:
@@ -294,6 +352,23 @@ def test_ledgers_that_speak_of_nothing_that_goes_on_are_deleted(remains: Remains
     assert not remains.path.exists()
 
 
+def test_a_ledger_with_an_open_intent_of_what_goes_on_is_kept(remains: Remains) -> None:
+    remains.ledger().intend(KEY)
+    past = Past(remains.attempts, remains.ledgers)
+    past.tidy([KEY])
+    assert read_ledger(remains.path).intent == KEY, "else the next daemon would start it again"
+    past.tidy([(8, 1)])
+    assert not remains.path.exists()
+
+
+def test_what_a_rewrite_of_a_ledger_left_that_was_cut_off_is_deleted(remains: Remains) -> None:
+    unfinished = remains.path.with_name(f"{remains.path.name}.new")
+    remains.ledger()
+    unfinished.touch()
+    Past(remains.attempts, remains.ledgers).tidy([])
+    assert not unfinished.exists()
+
+
 def test_an_intent_is_waited_for_until_the_living_keeper_has_sorted_it_out(
     remains: Remains, living: ProcessId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,6 +383,14 @@ def test_an_intent_is_waited_for_until_the_living_keeper_has_sorted_it_out(
 
     monkeypatch.setattr(time, "sleep", keeper_is_done)
     assert remains.mean() == NeverStarted()
+
+
+def test_an_intent_that_only_our_own_keeper_could_sort_out_is_not_waited_for(
+    remains: Remains, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remains.ledger(keeper=identity(os.getppid())).intend(KEY)
+    monkeypatch.delattr(time, "sleep")
+    assert isinstance(remains.mean(), Gone)
 
 
 # ---------------------------------------------------------------------- through the executor

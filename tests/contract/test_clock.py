@@ -95,14 +95,20 @@ class Machine:
     def _engine(self) -> Engine:
         return Engine(self.store, self.local.executor, DeclaredInventory(None), self.clocks.clock())
 
-    def submit(self, *argv: str, terms: Terms | None = None, at_ms: int | None = None) -> int:
+    def submit(
+        self,
+        *argv: str,
+        terms: Terms | None = None,
+        at_ms: int | None = None,
+        need: Need | None = None,
+    ) -> int:
         env = {"PATH": "/usr/bin:/bin", "STOKER_HOME": str(self.local.root)}
         launch = Launch(argv, cwd="/", env=env)
 
         def wish(state: State) -> Decided:
             now, job_id = state.now_ms, state.next_job_id
             event = ev.JobSubmitted(
-                now, job_id, Need(0), terms or Terms(), not_before_ms=at_ms, launch=launch
+                now, job_id, need or Need(0), terms or Terms(), not_before_ms=at_ms, launch=launch
             )
             return Decided([event], job_id)
 

@@ -111,6 +111,17 @@ def warm(local: LocalBench, tmp_path: Path) -> Iterator[Warm]:
     calls.close()
 
 
+def test_a_warm_call_has_the_umask_of_its_submitter(warm: Warm) -> None:
+    text = "import os; print(oct(os.umask(0)))"
+    for number, umask in enumerate((0o027, 0o007), 1):
+        warm.light(umask=umask)
+        warm.runs(number, text, umask=umask)
+        warm.starts(start(number))
+        warm.exit_of(number)
+        assert warm.local.log(number).strip() == oct(umask)
+        assert (number, 1) in warm.local.on_disk.when_told, "it was a copy of a hearth"
+
+
 def shown(warm: Warm, job_id: int, **fields: Any) -> dict[str, Any]:
     import json
 

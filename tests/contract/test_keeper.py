@@ -13,7 +13,15 @@ from stoker.core.model import Exit
 from stoker.executors.attempt_dir import read_exit
 from stoker.executors.environment import MARKER
 from stoker.executors.ledger import Entries, read_ledger
-from stoker_home import SRC, all_gone, kill_and_wait, parent_of, pid_in, processes_with
+from stoker_home import (
+    SRC,
+    all_gone,
+    is_running,
+    kill_and_wait,
+    parent_of,
+    pid_in,
+    processes_with,
+)
 from waiting import eventually
 
 # A daemon cut down to what the keeper sees of it: a ledger, children, and a sudden death.
@@ -79,6 +87,12 @@ class Kept:
         assert found is not None
         return found
 
+    def end(self) -> None:
+        """Kill all that there is."""
+        for pid in processes_with(f"STOKER_HOME={self.root}".encode()):
+            kill_and_wait(pid)
+        self.until_gone()
+
     def until_gone(self) -> None:
         eventually(lambda: not processes_with(f"STOKER_HOME={self.root}".encode()), "all is gone")
 
@@ -105,6 +119,33 @@ def test_a_child_that_had_ended_but_was_not_reaped_is_written_down(tmp_path: Pat
     kept = Kept(tmp_path, script)
     assert kept.exit(1) == Exit(code=9)
     kept.until_gone()
+
+
+def test_an_exit_that_can_not_be_written_yet_is_kept_by_its_zombie_until_it_can(
+    tmp_path: Path,
+) -> None:
+    # A file stands where the folder of the attempts is to be: no directory can be made there.
+    script = "(root / 'attempts' / '0000').touch(); ledger.intend((1, 1));" + (
+        "pid = spawn(1, 'exit 9'); ledger.record((1, 1), stat_of(pid).id);"
+        "(root / 'pid').write_text(f'{pid}\\n'); die()"
+    )
+    kept = Kept(tmp_path, script)
+    kept.ledger()
+    job = pid_in(tmp_path / "pid")
+    # It is tried more than once, and the zombie stays all the while.
+    keeper = parent_of(job)
+    tries = eventually(lambda: switches(keeper), "the keeper has tried")
+    eventually(lambda: switches(keeper) > tries + 2, "the keeper has tried again")
+    assert not is_running(job) and parent_of(job) == keeper
+    (tmp_path / "attempts" / "0000").unlink()
+    assert kept.exit(1) == Exit(code=9)
+    kept.until_gone()
+
+
+def switches(pid: int) -> int:
+    """How often a process has gone to sleep."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(text.split("\nvoluntary_ctxt_switches:")[1].split()[0])
 
 
 def test_an_exit_that_is_seen_before_the_daemons_own_is_written_down_too(tmp_path: Path) -> None:

@@ -15,9 +15,7 @@ import pytest
 from contract.executor_benches import EXITS_7, LocalBench, start
 from stoker.core import commands as cmd
 from stoker.core import events as ev
-from stoker.core.model import Cause, Exit
-from stoker.executors.attempt_dir import write_exit
-from stoker.executors.processes import ProcessId
+from stoker.core.model import Exit
 from stoker_home import all_gone, is_running, pid_in
 from waiting import eventually
 
@@ -325,48 +323,3 @@ def test_nobody_elses_process_is_touched(local: LocalBench) -> None:
     local.order(cmd.Terminate(1, 1, force=True))
     local.until(ev.AttemptExited, 1)
     assert not all_gone([other])
-
-
-# ---------------------------------------------------------------------- in the user's terminal
-
-
-def test_an_attached_job_is_offered_to_its_client_until_it_is_started(local: LocalBench) -> None:
-    local.runs(1, "sleep", "600")
-    order = cmd.StartAttached(1, 1, ("0",), grace_ms=300)
-    local.order(order)
-    local.order(order)
-    assert [grant.argv for grant in local.grants] == [["sleep", "600"]] * 2
-    assert local.grants[0].env["CUDA_VISIBLE_DEVICES"] == "0"
-    local.executor.attached_failed((1, 1), "no such program", Cause.NOT_STARTED)
-    local.order(order)
-    assert len(local.grants) == 2
-    assert local.until(ev.AttemptNotStarted, 1).why == "no such program"
-
-
-def test_a_terminal_that_is_gone_before_the_start_calls_the_job_off(local: LocalBench) -> None:
-    local.runs(1, "sleep", "600")
-    local.order(cmd.StartAttached(1, 1, ("0",), grace_ms=300))
-    local.executor.attached_client_gone((1, 1))
-    assert local.until(ev.AttemptNotStarted, 1).cause is Cause.TERMINAL_GONE
-
-
-def test_an_attached_job_that_was_over_before_its_client_was_heard_has_its_exit_code(
-    local: LocalBench,
-) -> None:
-    local.runs(1, "sh", "-c", "exit 5")
-    local.order(cmd.StartAttached(1, 1, ("0",), grace_ms=300))
-    directory = str(local.directory(1))
-    ended = ProcessId(2**22 - 5, 1)
-    (local.directory(1) / "pid").write_text(f"{ended.pid} {ended.start_time}\n")
-    write_exit(directory, Exit(code=5))
-    assert local.executor.attached_started((1, 1), ended.pid, grace_ms=300)
-    local.until(ev.AttemptStarted, 1)
-    assert local.until(ev.AttemptExited, 1).exit == Exit(code=5)
-
-
-def test_a_client_that_names_a_process_it_never_put_down_is_not_believed(
-    local: LocalBench,
-) -> None:
-    local.runs(1, "true")
-    local.order(cmd.StartAttached(1, 1, ("0",), grace_ms=300))
-    assert not local.executor.attached_started((1, 1), os.getpid(), grace_ms=300)

@@ -196,6 +196,23 @@ def test_what_has_taken_over_before_a_crash_is_told_after_it(here: Here) -> None
     ended(here)
 
 
+def test_what_has_taken_over_is_told_after_a_crash_though_the_ledger_was_written_anew(
+    local: LocalBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local.ledger, "_rewrite_at", 0)
+    for job_id in (1, 9):
+        local.has(job_id, ENDS_WELL)
+    local.has(2, RUNS_ON)
+    local.order(start(1), start(9, gpus=("1",)), relieve(1, 2))
+    local.until(ev.AttemptStarted, 2)
+    local.executor.settled([local.until(ev.AttemptExited, 9)])
+    assert "exit 9 " not in local.ledger.path.read_text(), "it was written anew"
+    local.started_again(active_job(1, started=True), standbys=[waiting_job(2)])
+    assert local.until(ev.AttemptExited, 1).relieved_by == (2, 1)
+    local.until(ev.AttemptStarted, 2)
+    ended(local)
+
+
 def test_a_standby_that_never_started_is_none_of_the_executors_business(here: Here) -> None:
     here.has(1, RUNS_ON)
     here.has(2, RUNS_ON)
@@ -224,6 +241,31 @@ def test_until_the_next_order_only_those_take_over_who_are_first_in_both(here: H
     here.executor.keep_to(relieve((1,), 3, 5))
     assert here.until(ev.AttemptExited, 1).relieved_by == (3, 1)
     assert here.until(ev.AttemptExited, 2).relieved_by is None
+
+
+def test_nobody_takes_over_before_an_order_that_names_none(here: Here) -> None:
+    for job_id in (1, 2):
+        here.has(job_id, ENDS_WELL)
+    here.has(3, RUNS_ON)
+    here.order(start(1), start(2, gpus=("1",)), relieve((1, 2), 3))
+    here.executor.keep_to(None)
+    assert here.until(ev.AttemptExited, 1).relieved_by is None
+    here.order(relieve(2))
+    assert here.until(ev.AttemptExited, 2).relieved_by is None
+    assert kinds_told(here, 3) == []
+
+
+def test_those_who_stood_by_are_forgotten_with_their_order(here: Here) -> None:
+    for job_id in (1, 4):
+        here.has(job_id, ENDS_WELL)
+    for job_id in (2, 3):
+        here.has(job_id, RUNS_ON)
+    here.order(relieve(9, 2))
+    here.order()
+    here.order(start(1), relieve(1, 3))
+    assert here.until(ev.AttemptExited, 1).relieved_by == (3, 1)
+    assert kinds_told(here, 2) == []
+    ended(here)
 
 
 def test_nobody_takes_over_before_an_order_in_which_another_is_first(here: Here) -> None:

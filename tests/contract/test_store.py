@@ -240,6 +240,7 @@ _LAUNCHES = st.builds(
     ),
     point=st.none() | _TEXT,
     cluster_options=st.lists(_TEXT, max_size=3).map(tuple),
+    umask=st.none() | st.integers(0, 0o777),
 )
 
 

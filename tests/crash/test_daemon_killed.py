@@ -20,8 +20,12 @@ from stoker_home import (
 )
 from waiting import eventually
 
+# Dozens of daemons are killed and started, one after the other.
+pytestmark = pytest.mark.timeout(1500)
+
 JOBS = 200
 KILLS = 20
+TAKEOVERS = 1_000
 WARM_CALLS, WARM_KILLS = 300, 12
 
 
@@ -55,6 +59,30 @@ def test_200_jobs_run_exactly_once_however_often_the_daemon_is_killed(home: Stok
     assert Counter(lines_of(began)) == Counter({str(job_id): 1 for job_id in ids})
     assert all(job["attempt"] == 1 and job["signal"] is None for job in jobs)
     assert all(gpu["state"] == "free" for gpu in home.call("gpus")["gpus"])
+    assert "Traceback" not in home.log_text()
+
+
+def test_jobs_that_take_over_run_exactly_once_however_often_the_daemon_is_killed(
+    home: StokerHome,
+) -> None:
+    seed = random.randrange(10**9)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    daemon = home.start(gpus="0-1")
+    began = home.work / "began"
+    # All alike and all end well: so one takes the place of another, most of the time.
+    script = f"echo $STOKER_JOB_ID >> {began}"
+    ids = home.submit_all([{"argv": ["sh", "-c", script]} for _ in range(TAKEOVERS)])
+    for number in range(KILLS):
+        least = len(lines_of(began)) + chance.randint(1, TAKEOVERS // KILLS // 2)
+        until_lines(began, min(least, TAKEOVERS))
+        kill_and_wait(daemon)  # It is not spoken to before, which would lead to a turn.
+        if number % 5 == 4:
+            kill_while_it_starts(home)
+        daemon = home.start()
+    jobs = home.until_final(*ids)
+    assert Counter(lines_of(began)) == Counter({str(job_id): 1 for job_id in ids})
+    assert all((job["attempt"], job["exit_code"]) == (1, 0) for job in jobs)
     assert "Traceback" not in home.log_text()
 
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import pytest
+
+from stoker.executors.adoption import Past
 from stoker_home import StokerHome, is_running, kill_and_wait, lines_of
 from waiting import eventually
 
@@ -125,3 +132,29 @@ def test_a_reused_pid_is_not_taken_for_the_job(stoker: StokerHome) -> None:
     kill_and_wait(pid)
     stoker.start()
     assert stoker.job(job)["state"] == "lost"
+
+
+def test_a_daemon_whose_keeper_was_killed_at_its_start_delays_no_other(
+    home: StokerHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As the keeper would start it; but its parent is another by now, which lives on.
+    os.makedirs(home.home.root, 0o700)
+    ready, report = os.pipe()
+    daemon = subprocess.Popen(
+        [sys.executable, "-m", "stoker.daemon.main", str(report), "4194000-77"],
+        env=home.env, pass_fds=[report], stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    os.close(report)
+    assert os.read(ready, 100) == b"ready\n"
+    os.close(ready)
+    home.until_final(home.submit("true", gpus=0))
+    daemon.kill()
+    daemon.wait()
+    ledgers = Path(home.home.root, "ledgers")
+    [path] = ledgers.glob("*.ledger")
+    with path.open("a") as file:
+        file.write("intent 99 1\n")  # It was killed just then.
+    monkeypatch.delattr(time, "sleep")
+    past = Past(Path(home.home.attempts), ledgers)
+    past.tidy([])
+    assert not path.exists()

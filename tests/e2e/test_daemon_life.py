@@ -325,3 +325,24 @@ def test_the_path_of_the_home_may_be_longer_than_a_socket_address(tmp_path: Path
         assert stoker.until_final(1)[0]["state"] == "succeeded"
     finally:
         stoker.clean_up()
+
+
+def test_a_command_that_was_stopped_while_it_starts_the_daemon_keeps_no_other_waiting(
+    home: StokerHome,
+) -> None:
+    """By Ctrl-Z, say: it has the lock of those who start one, and will not give it back."""
+    Path(home.home.root).mkdir(mode=0o700, exist_ok=True)
+    script = (
+        "import fcntl, os, signal, sys\n"
+        "fd = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR, 0o600)\n"
+        "fcntl.flock(fd, fcntl.LOCK_EX)\n"
+        "os.write(fd, b'%d\\n' % os.getpid())\n"
+        "os.kill(os.getpid(), signal.SIGSTOP)\n"
+    )
+    words = [sys.executable, "-c", script, home.home.lock + ".start", "stoker"]
+    with subprocess.Popen(words) as stopped:
+        try:
+            os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
+            assert home.cli("ls").code == 0
+        finally:
+            stopped.kill()

@@ -233,6 +233,15 @@ def test_fail_fast_cancels_the_rest_at_the_first_failure(stoker: StokerHome) -> 
     assert states == ["cancelled", "failed", *["cancelled"] * 50]
 
 
+def test_fail_fast_does_not_wait_for_lines_that_came_with_one_that_is_refused(
+    stoker: StokerHome,
+) -> None:
+    done = stoker.cli("feed", "--fail-fast", "-", stdin=b"bad\0line\ntrue\ntrue\n")
+    assert done.code == 1
+    assert "0 succeeded, 1 failed, 2 not run" in done.err
+    assert stoker.jobs() == {}
+
+
 def test_fail_fast_takes_no_more_of_an_input_that_goes_on(stoker: StokerHome) -> None:
     with FeedProcess(stoker, "--fail-fast") as feed:
         feed.write("false")
@@ -257,7 +266,7 @@ def test_a_feed_keeps_going_unless_told(stoker: StokerHome) -> None:
         (["a", "b"], b"", "one word too many"),
         (["--gpus", "x"], b"true\n", "not a number of GPUs"),
         (["--gpus", "9"], b"true\n", "9 GPUs"),
-        (["--on", "17"], b"true\n", "17"),
+        (["--on", "17"], b"true\n", "no GPU 17"),
         (["--keep-going", "--fail-fast"], b"true\n", "exclude each other"),
         (["--resume"], b"true\n", "--group"),
         (["--hold"], b"true\n", "unknown option"),

@@ -10,7 +10,9 @@ import pytest
 
 from library_home import fifo, gpus_seen, library, tell, until_told
 from stoker import Executor, JobFailed, JobFuture, submit
-from stoker.errors import StokerError, Unreachable
+from stoker.api.launch import start_daemon
+from stoker.api.paths import Home
+from stoker.errors import Failed, Unreachable
 from stoker.library.channel import channel
 from stoker_home import StokerHome, is_running, kill_and_wait
 from waiting import PATIENCE_S, eventually
@@ -107,20 +109,79 @@ def test_a_call_with_retries_is_made_again_after_a_power_cut(library: StokerHome
     assert library.job(future.job_id or 0)["attempt"] == 2
 
 
-def test_if_no_daemon_can_be_had_those_who_wait_are_told_why(
+def test_a_daemon_that_refuses_to_start_for_good_is_told_to_those_who_wait(
     library: StokerHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     future = submit(until_told, fifo(library.work))
     job_pid = _process_of(future, library)
 
     def refuse(home: object) -> None:
-        raise Unreachable("the disk is gone", "look for it")
+        raise Failed("the database is of a newer version", "upgrade")
 
     monkeypatch.setattr("stoker.api.launch.start_daemon", refuse)
     kill_and_wait(library.daemon_pid())
-    with pytest.raises(StokerError, match="the disk is gone"):
+    with pytest.raises(Failed, match="newer version"):
         future.result(PATIENCE_S)
     kill_and_wait(job_pid)
+
+
+def test_a_daemon_that_can_not_be_started_just_now_is_waited_for_and_that_is_said_once(
+    library: StokerHome, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, tries = fifo(library.work), []
+    future = submit(until_told, path)
+    eventually(future.running, "it runs")
+
+    def start(home: Home) -> None:
+        tries.append(home)
+        if len(tries) < 4:
+            raise Unreachable("there is no room", "make some")
+        start_daemon(home)
+
+    monkeypatch.setattr("stoker.api.launch.start_daemon", start)
+    kill_and_wait(library.daemon_pid())
+    tell(path)
+    assert future.result(PATIENCE_S) == "told"
+    assert [one.getMessage() for one in caplog.records] == [
+        "the daemon is gone: there is no room (make some); trying again"
+    ]
+
+
+def test_a_submission_is_refused_while_no_daemon_can_be_had_and_others_wait_on(
+    library: StokerHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = fifo(library.work)
+    future = submit(until_told, path)
+    eventually(future.running, "it runs")
+
+    def refuse(home: object) -> None:
+        raise Unreachable("there is no room", "make some")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("stoker.api.launch.start_daemon", refuse)
+        kill_and_wait(library.daemon_pid())
+        with pytest.raises(Unreachable, match="there is no room"):
+            submit(gpus_seen, group="another")
+        assert not future.done()
+    tell(path)
+    assert future.result(PATIENCE_S) == "told"
+
+
+def test_a_call_that_is_moved_to_another_group_is_not_taken_for_lost(library: StokerHome) -> None:
+    first, second = fifo(library.work, "first"), fifo(library.work, "second")
+    executor = Executor(max_running=1)
+    running, moved = executor.submit(until_told, first), executor.submit(until_told, second)
+    eventually(running.running, "it runs")
+    library.stoker("edit", str(moved.job_id), "--group", "elsewhere")
+    library.kill_daemon()
+    eventually(lambda: moved.running() or moved.done(), "it is known how it stands")
+    assert not moved.done()
+    tell(second)
+    library.until_final(moved.job_id or 0)
+    library.kill_daemon()
+    assert moved.result(PATIENCE_S) == "told"
+    tell(first)
+    assert running.result(PATIENCE_S) == "told"
 
 
 def test_every_call_is_made_once_though_the_daemon_is_killed_again_and_again(

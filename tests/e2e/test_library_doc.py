@@ -9,7 +9,7 @@ import pytest
 
 import stoker
 from library_home import library, output_of, run_script
-from stoker.library import options
+from stoker.api.job_options import BY_KEY
 from stoker_home import StokerHome
 
 __all__ = ["library"]
@@ -34,6 +34,6 @@ def test_every_public_name_of_the_library_is_on_the_page() -> None:
 def test_every_option_and_every_method_of_the_client_is_on_the_page() -> None:
     methods = [name for name in vars(stoker.Client) if not name.startswith("_")]
     hidden = {"close", "call"}  # the plumbing
-    for name in (*methods, *options._CONVERTERS):
+    for name in (*methods, *BY_KEY, "params"):
         if name not in hidden | {"params", "gpu_arg"}:
             assert f"`{name}`" in PAGE, name

@@ -18,6 +18,7 @@ import pytest
 from stoker.cli.sweep import VERB
 from stoker.sweep.identity import PREFIX
 from stoker_home import StokerHome, lines_of
+from unit.cli_run import Terminal
 from waiting import PATIENCE_S, eventually
 
 # A stand-in for a training script: it records what it was given and the GPU that it saw.
@@ -317,6 +318,30 @@ def test_show_has_a_row_a_point_with_what_varies(sweeps: Sweeps) -> None:
     assert [row.split()[:3] for row in rows] == [[one, "failed", "0.1"], [two, "failed", "0.01"]]
     assert [row.split()[-1] for row in rows] == ["1", "1"]
     assert ran.err == "2 points: 2 failed\n"
+
+
+FORMULAS = ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1"]
+HARMLESS = ["-0.5", "1e-3", "a=b", "word-"]
+
+
+def test_csv_has_no_formula_and_a_terminal_gets_no_escape(sweeps: Sweeps) -> None:
+    escape = "\x1b]0;owned\x07\x9b31m"
+    values = [*FORMULAS, *HARMLESS, f"x{escape}"]
+    jobs = [{"argv": ["true"], "group": "hostile", "hold": True, "point": f"{PREFIX}{n}",
+             "params": {"note": value, f"=p{escape}": n}}
+            for n, value in enumerate(values)]  # fmt: skip
+    sweeps.stoker.submit_all(jobs)
+    words = ("sweep", "show", "hostile", "--csv")
+    file = sweeps.stoker.stoker(*words)
+    head, *rows = csv.reader(io.StringIO(file))
+    assert head[2:4] == ["note", f"'=p{escape}"]
+    wanted = [f"'{text}" for text in FORMULAS] + HARMLESS + [f"x{escape}"]
+    assert [row[2] for row in rows] == wanted
+    with Terminal(sweeps.stoker.work, *words, **sweeps.stoker.env) as terminal:
+        assert terminal.wait() == 0
+        assert b"x\\x1b]0;owned\\x07\\x9b31m" in terminal.screen
+        assert b"'=1+1" in terminal.screen
+        assert b"\x1b" not in terminal.screen and "\x9b".encode() not in terminal.screen
 
 
 def test_show_as_csv_and_json_for_scripts(sweeps: Sweeps) -> None:

@@ -186,3 +186,31 @@ def test_colours_are_for_terminals_and_no_color_is_respected(
             assert (b"\x1b[" in terminal.screen) == (no_color is None), words
         piped = subprocess.run(stoker.command(*words), env=stoker.env, capture_output=True)
         assert b"\x1b" not in piped.stdout
+
+
+def test_what_a_job_leaves_in_its_terminal_is_ended_before_its_gpus_are_free(
+    stoker: StokerHome,
+) -> None:
+    left = stoker.work / "left"
+    script = f"sleep 600 & echo $! > {left}; exit 0"
+    with on_terminal(stoker, "run", "--gpus", "4", "--", "sh", "-c", script) as terminal:
+        assert terminal.wait() == 0
+        pid = pid_in(left)
+        # What has ended may be a zombie until the first process of the machine fetches it.
+        lives = f"grep -qs '^State:.[^ZX]' /proc/{pid}/status"
+        after = stoker.add("--gpus", "4", "--", "sh", "-c", f"{lives} && exit 9; exit 0")
+        assert stoker.until_final(after)[0]["state"] == "succeeded", "nothing was left by then"
+        assert not is_running(pid)
+
+
+def test_what_took_a_session_of_its_own_stays_when_its_job_ends_in_a_terminal(
+    stoker: StokerHome,
+) -> None:
+    left = stoker.work / "left"
+    script = f"setsid sh -c 'echo $$ > {left}; exec sleep 600' & until test -s {left}; do :; done"
+    with on_terminal(stoker, "run", "--", "sh", "-c", script) as terminal:
+        assert terminal.wait() == 0
+        stoker.until_final(stoker.first_id)
+        pid = pid_in(left)
+        assert is_running(pid)
+        os.kill(pid, signal.SIGKILL)

@@ -388,7 +388,8 @@ def test_a_job_in_a_terminal_uses_mps_too(box: MpsBox) -> None:
 def test_what_is_submitted_from_such_a_job_has_nothing_of_its_server(box: MpsBox) -> None:
     script = "stoker add --gpus 0 -- sh -c 'env' x"
     command = script.replace("stoker", f"{box.command()[0]} -m stoker", 1)
-    parent = box.submit("sh", "-c", command, mps=True, mem_mib=1024)
+    limits = {"mem_mib": 1024, "thread_percentage": 50}
+    parent = box.submit("sh", "-c", command, mps=True, **limits)
     box.until_final(parent)
     child = int(box.log_of(parent))
     box.until_final(child)

@@ -53,6 +53,7 @@ from stoker.core.state import State
 from stoker.core.waiting import reason_for
 from stoker.sim.fingerprint import of_state
 from stoker.store.memory import MemoryStore
+from unit.core_scene import with_terminals
 
 
 @dataclass
@@ -314,6 +315,7 @@ class CoreMachine(RuleBasedStateMachine):
                 assert not job.need.on or set(placement.gpus) <= set(job.need.on)
                 assert not job.requires, "it was placed before what it requires has ended"
             assert key not in self.given, "an attempt was given out twice"
+            assert not job.terms.attached or job.id in self.state.terminals, "its client is away"
             self.given[key] = placement.gpus
             self.state.apply(ev.AttemptPlaced(self.now, *key, placement.gpus))
             check(self.state)
@@ -327,6 +329,18 @@ class CoreMachine(RuleBasedStateMachine):
 
     def _placed(self) -> list[Job]:
         return [self.state.jobs[job_id] for job_id in self.state.to_start]
+
+    @precondition(lambda self: self.state.jobs.attached())
+    @rule(number=picks, all_come=st.booleans())
+    def terminals_come_or_leave(self, number: int, all_come: bool) -> None:
+        jobs = self.state.jobs.attached()
+        away = [job for job in jobs if job.id not in self.state.terminals]
+        if all_come and away:
+            self.happens(*(ev.TerminalCame(self.now, job.id) for job in away))
+            return
+        job = self.pick(jobs, number)
+        here = job.id in self.state.terminals
+        self.happens((ev.TerminalLeft if here else ev.TerminalCame)(self.now, job.id))
 
     @precondition(lambda self: self.state.to_start)
     @rule(number=picks)
@@ -345,6 +359,23 @@ class CoreMachine(RuleBasedStateMachine):
         assert job.active is not None
         attempt = job.active.number
         self.happens(ev.AttemptNotStarted(self.now, job.id, attempt, "no such command", cause))
+
+    @precondition(lambda self: self._placed_here())
+    @rule(number=picks, alone=st.booleans(), spent=st.booleans())
+    def the_machine_is_short(self, number: int, alone: bool, spent: bool) -> None:
+        job = self.pick(self._placed_here(), number)
+        assert job.active is not None
+        attempt, failures = job.active.number, job.failures
+        if job.active.stop is None and not spent:
+            del self.given[job.id, attempt]  # It is as if it had not been placed.
+        stopped = job.active.stop is not None
+        self.happens(ev.AttemptPutBack(self.now, job.id, attempt, "no files", alone, spent))
+        if not stopped:
+            assert job.failures == failures and job.active is None
+            assert job.attempt == (attempt if spent else attempt - 1)
+
+    def _placed_here(self) -> list[Job]:
+        return [job for job in self._placed() if not job.terms.executor]
 
     def _at_cluster(self) -> list[Job]:
         return [job for job in self.in_states(*ACTIVE) if job.terms.executor]
@@ -445,9 +476,11 @@ class CoreMachine(RuleBasedStateMachine):
 
     @rule()
     def crash_and_restart(self) -> None:
-        before = of_state(self.state)
+        before = self.state
         self.state = self.store.load(self.now)
-        assert of_state(self.state) == before
+        assert not self.state.terminals
+        with_terminals(self.state, before)
+        assert of_state(self.state) == of_state(before)
         self.happens()  # A restart is followed by a turn.
 
     # ------------------------------------------------------------------ what must hold
@@ -461,7 +494,8 @@ class CoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_record_says_what_memory_says(self) -> None:
-        assert of_state(self.store.load(self.now)) == of_state(self.state)
+        loaded = with_terminals(self.store.load(self.now), self.state)
+        assert of_state(loaded) == of_state(self.state)
 
     @invariant()
     def no_gpu_is_over_capacity(self) -> None:
@@ -557,7 +591,7 @@ class CoreMachine(RuleBasedStateMachine):
 
     def _would_start(self) -> list[Placement]:
         """What the next turn would start, were nothing else to happen."""
-        state = self.store.load(self.now)
+        state = with_terminals(self.store.load(self.now), self.state)
         placements = []
         for placement in Scan(state).starts():
             number = state.jobs[placement.job_id].attempt + 1

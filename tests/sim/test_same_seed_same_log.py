@@ -13,8 +13,9 @@ from stoker.core.model import JobState
 from stoker.sim.faults import EveryNth, Steps
 from stoker.sim.fingerprint import of_state
 from stoker.sim.run import Faults, Simulation
+from unit.core_scene import with_terminals
 
-ALL_FAULTS = Faults(clock_jumps=3, gpus_lost=3, power_cuts=2, disk_full=2)
+ALL_FAULTS = Faults(clock_jumps=3, gpus_lost=3, power_cuts=2, disk_full=2, shortages=2)
 
 PRINT_LOG = """
 from stoker.sim.faults import EveryNth, Steps
@@ -66,7 +67,8 @@ def test_what_is_in_memory_is_after_every_turn_what_the_record_says() -> None:
         while more:
             more = run.step()
             state = run.engine.state
-            assert of_state(run.store.load(state.now_ms)) == of_state(state)
+            loaded = with_terminals(run.store.load(state.now_ms), state)
+            assert of_state(loaded) == of_state(state)
 
 
 def test_the_same_run_with_crashes_in_it_ends_with_the_same_outcomes() -> None:
@@ -95,13 +97,16 @@ def test_a_run_has_everything_in_it_that_can_happen() -> None:
     power.run()
     seen |= {type(event) for event in power.log}
     ended |= {outcome.state for outcome in power.store.outcomes.values()}
+    unruly = Simulation(1, 60, Steps(range(0, 3_000, 50)), Faults(unruly_clients=True))
+    unruly.run()
+    seen |= {type(event) for event in unruly.log}
     never = {ev.JobsRemoved, ev.SubmissionTaken}  # They change nothing but the record.
     never |= {ev.JobsSubmitted}  # The same as many of the other, as the contract of stores says.
     # Simulated GPUs are not measured, so nothing is learned from them.
     never |= {ev.MemorySeen, ev.ReservationChanged, ev.ProfileLearned, ev.ProfilesForgotten}
     never |= {ev.GpusMeasured}
     # There is no cluster in the simulated world.
-    never |= {ev.AttemptAccepted, ev.AttemptCutShort, ev.AttemptEvicted, ev.ClusterLimited}
+    never |= {ev.AttemptAccepted, ev.AttemptCutShort, ev.ClusterLimited}
     assert set(ev.Event.__args__) - seen == never
     assert {str(state) for state in ended} == {
         "succeeded",

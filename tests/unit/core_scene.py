@@ -46,6 +46,13 @@ def cpu_only(cpus: int = 1) -> Need:
     return Need(0, cpus=cpus)
 
 
+def with_terminals(loaded: State, like: State) -> State:
+    """A state as the record has it, once the clients that another knows of are back."""
+    for job_id in like.terminals:
+        loaded.apply(ev.TerminalCame(loaded.now_ms, job_id))
+    return loaded
+
+
 class Scene:
     """A state with GPUs, driven by hand. Every change goes through `apply` and is checked."""
 
@@ -92,6 +99,7 @@ class Scene:
         signal_before_s: float = 0,
         retries: int = 0,
         attached: bool = False,
+        terminal: bool = True,
         on_cluster: bool = False,
         priority: int = 0,
         group: str | None = None,
@@ -101,7 +109,10 @@ class Scene:
         at_ms: int | None = None,
         after_all: Iterable[tuple[int, int, bool]] = (),
     ) -> int:
-        """A new job; its id. `after_all`: from, to, and whether all of them must succeed."""
+        """A new job; its id. `after_all`: from, to, and whether all of them must succeed.
+
+        `terminal`: the client of an attached job is there.
+        """
         terms = Terms(
             None if limit_s is None else round(limit_s * 1000),
             round(grace_s * 1000),
@@ -126,7 +137,8 @@ class Scene:
                 at_ms,
                 tuple(requires),
                 held,
-            )
+            ),
+            *([ev.TerminalCame(self.now, job_id)] if attached and terminal else []),
         )
         return job_id
 

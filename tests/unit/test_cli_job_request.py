@@ -13,6 +13,7 @@ import pytest
 
 from stoker.api.messages import JobRequest, Submit
 from stoker.quantities import moment_ms
+from stoker.submission.rules import Said, share_of_many
 from unit.cli_run import process, stoker
 from unit.scripted_daemon import GONE, Script, ScriptedDaemon, job
 
@@ -105,11 +106,12 @@ def test_so_many_jobs_on_a_gpu_share_it_equally_unless_memory_says_otherwise(
     capsys: pytest.CaptureFixture[str], home: Path
 ) -> None:
     by_count = submitted(capsys, home, "--max-per-gpu", "3", "--", "true")[1]
-    assert by_count == {"shell": "true", "max_per_gpu": 3, "share": 0.333}
+    assert by_count == {"shell": "true", "max_per_gpu": 3}, "what that means, the daemon says"
+    assert share_of_many(Said(by_count)) == 0.333
     by_memory = submitted(capsys, home, "--max-per-gpu", "3", "--mem", "1G", "--", "true")[1]
-    assert "share" not in by_memory
+    assert share_of_many(Said(by_memory)) is None
     alone = submitted(capsys, home, "--max-per-gpu", "1", "--", "true")[1]
-    assert "share" not in alone
+    assert share_of_many(Said(alone)) is None
 
 
 def test_the_environment_and_directory_of_now_are_the_jobs(

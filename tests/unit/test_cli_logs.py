@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.cli import logtext
-from stoker.cli.logtext import Collapser, last_state, start_of_last_lines, tamed
+from stoker.text import loglines
+from stoker.text.loglines import Collapser, last_state, start_of_last_lines, tamed
 from unit.cli_run import Ran, Terminal, argv, environment, process
 from unit.scripted_daemon import ScriptedDaemon, job
 from waiting import PATIENCE_S, eventually
@@ -61,7 +61,7 @@ def test_a_line_of_any_length_is_passed_on_and_never_kept_whole() -> None:
     total = 0
     for _ in range(20):
         total += len(collapser.feed(b"x" * 300_000))
-        assert len(collapser.partial) <= logtext.MAX_LINE_BYTES
+        assert len(collapser.partial) <= loglines.MAX_LINE_BYTES
     assert total + len(collapser.partial) == 6_000_000
 
 
@@ -105,7 +105,7 @@ def test_the_last_lines_are_found_from_the_end_whatever_the_blocks(
     try:
         os.write(fd, data)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(logtext, "BLOCK_BYTES", block)
+            patch.setattr(loglines, "BLOCK_BYTES", block)
             start = start_of_last_lines(fd, len(data), wanted)
     finally:
         os.close(fd)

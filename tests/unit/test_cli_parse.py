@@ -10,9 +10,9 @@ import pytest
 
 from stoker.cli.main import VERBS, load, main
 from stoker.cli.options import Option, Positional, Verb, choose, parse
-from stoker.cli.suggest import nearest
 from stoker.errors import UsageError
 from stoker.quantities import whole_number
+from stoker.text.suggest import nearest
 from unit.cli_run import stoker
 
 VERB = Verb(

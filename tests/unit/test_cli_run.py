@@ -84,7 +84,7 @@ def test_the_job_runs_here_and_its_exit_code_is_ours(tmp_path: Path) -> None:
     assert done.stdout == b"7 from stdin\n"
     [submitted] = daemon.sent("submit")
     assert submitted["attached"] is True
-    assert daemon.sent("attach") == [{"job_id": 7}]
+    assert daemon.sent("attach") == [{"job_id": 7, "claims": True}]
     assert daemon.sent("attach_started") == [{"job_id": 7, "attempt": 1, "pid": turn.pid}]
     assert (turn.dir / "exit").read_text() == "exited 3\n"
     for name in ("pid", "exit"):
@@ -97,7 +97,10 @@ def test_the_pid_is_on_record_with_its_start_time_before_the_command_begins(tmp_
     code = (
         "import os; record = open(%r).read().split();"
         "stat = open('/proc/self/stat').read().rpartition(')')[2].split();"
-        "assert record == [str(os.getpid()), stat[19]], (record, stat[19])"
+        "assert record[:2] == [str(os.getpid()), stat[19]], (record, stat[19]);"
+        "assert record[2] == str(os.stat('/proc/self/ns/pid').st_ino), record;"
+        "boot = open('/proc/sys/kernel/random/boot_id').read().strip();"
+        "assert record[3:] == [boot, str(os.getsid(0))], record"
     )
     turn = Turn(tmp_path, *python(code % str(record)))
     with ScriptedDaemon(tmp_path, turn.script()):
@@ -190,7 +193,25 @@ def test_a_command_that_can_not_start_is_told_to_the_user_and_to_the_daemon(tmp_
     [report] = daemon.sent("attach_started")
     assert report["error"]
     assert "pid" not in report
-    assert list(turn.dir.iterdir()) == []
+    # A daemon that was not told finds it there.
+    assert [path.name for path in turn.dir.iterdir()] == ["pid"]
+    assert (turn.dir / "pid").read_text() == f"failed {report['error']}\n"
+
+
+def test_what_was_taken_back_is_not_started(tmp_path: Path) -> None:
+    turn = Turn(tmp_path, "touch", str(tmp_path / "began"))
+    (turn.dir / "pid").write_text("void\n")
+
+    def play(request: Answer) -> Iterator[Answer]:
+        yield turn.granted()
+        yield {**ENDED, "state": "cancelled", "exit_code": None, "text": "no answer came"}
+
+    with ScriptedDaemon(tmp_path, {**turn.script(), "attach": play}) as daemon:
+        ran = process(tmp_path, "run", "--", *turn.command)
+    assert (ran.code, ran.err) == (1, "stoker: job 7 cancelled: no answer came\n")
+    assert not (tmp_path / "began").exists()
+    assert not daemon.sent("attach_started")
+    assert [path.name for path in turn.dir.iterdir()] == ["pid"]
 
 
 # --- waiting ---
@@ -289,7 +310,8 @@ def test_a_job_that_is_retried_runs_here_again(tmp_path: Path) -> None:
     def play(request: Answer) -> Iterator[Answer]:
         yield turn.granted()
         eventually(turn.ended, "the first attempt is over")
-        (turn.dir / "exit").unlink()
+        for name in ("exit", "pid"):
+            (turn.dir / name).unlink()
         yield {"event": "waiting", "text": "tries again in a moment"}
         yield turn.granted(attempt=2)
         eventually(turn.ended, "the second attempt is over")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.cli import terminal
-from stoker.cli.terminal import Cell, Column, clipped, escaped, width_of
+from stoker.text import terminal
+from stoker.text.terminal import Cell, Column, clipped, escaped, width_of
 from unit.cli_run import Terminal
 from unit.scripted_daemon import Script, ScriptedDaemon, job
 

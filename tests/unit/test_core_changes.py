@@ -23,6 +23,7 @@ from stoker.core.model import (
 from stoker.core.state import State
 from stoker.sim.fingerprint import of_state
 from stoker.store.memory import MemoryStore
+from unit.core_scene import with_terminals
 
 NOW = 1_700_000_000_000
 
@@ -42,7 +43,8 @@ class Recorded:
             self.store.commit(self.state, self.state.take_change())
 
     def agrees(self) -> bool:
-        return of_state(self.store.load(self.state.now_ms)) == of_state(self.state)
+        loaded = with_terminals(self.store.load(self.state.now_ms), self.state)
+        return of_state(loaded) == of_state(self.state)
 
 
 def submitted(job_id: int, *, held: bool = False, after: int | None = None) -> ev.JobSubmitted:
@@ -65,6 +67,10 @@ HANDED_OVER = (
 ACCEPTED = (*HANDED_OVER, ev.AttemptAccepted(NOW, 1, 1, "77_3"))
 AT_CLUSTER = (*ACCEPTED, ev.AttemptStarted(NOW, 1, 1, None, "77_3 n1"))
 CANCELLED = (submitted(1), ev.JobCancelled(NOW, 1))
+ATTACHED = (
+    ev.JobSubmitted(NOW, 1, Need(), Terms(attached=True), held=True),
+    ev.TerminalCame(NOW, 1),
+)
 PROFILE = Profile("train", 3, 700, 650.5, 12.25, 2_000, 40, 1, NOW)
 # A job whose memory is learned, beside another GPU that is larger.
 AUTO = (
@@ -94,6 +100,9 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((*PLACED, submitted(2)), ev.ReliefPlanned(NOW, Relief((1,), (2,)))),
     (PLACED, ev.AttemptStarted(NOW, 1, 1, 4711)),
     (PLACED, ev.AttemptNotStarted(NOW, 1, 1, "no such command")),
+    (PLACED, ev.AttemptPutBack(NOW, 1, 1, "no more processes")),
+    (PLACED, ev.AttemptPutBack(NOW, 1, 1, "no more processes", spent=True)),
+    (PLACED, ev.AttemptPutBack(NOW, 1, 1, "no space left", alone=True)),
     (STARTED, ev.AttemptExited(NOW, 1, 1, Exit(code=0))),
     (STARTED, ev.AttemptExited(NOW, 1, 1, Exit(code=1))),
     (STARTED, ev.AttemptExited(NOW, 1, 1, Exit(code=1), mps_fault=True)),
@@ -113,6 +122,14 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     (AT_CLUSTER, ev.AttemptEvicted(NOW, 1, 1, Cause.NODE_FAILED, "node n1 failed")),
     (AT_CLUSTER, ev.AttemptCutShort(NOW, 1, 1, Cause.TIME_LIMIT, None)),
     ((), ev.ClusterLimited(NOW, 7)),
+    (ATTACHED[:1], ATTACHED[1]),
+    (ATTACHED, ev.TerminalLeft(NOW, 1)),
+    (ATTACHED, ev.JobCancelled(NOW, 1)),
+    (ATTACHED[:1], ev.JobReleased(NOW, 1)),
+    (
+        (GPU, *ATTACHED, ev.JobReleased(NOW, 1), ev.AttemptPlaced(NOW, 1, 1, ("0",))),
+        ev.AttemptEvicted(NOW, 1, 1, Cause.REQUEUED, "the daemon was restarted"),
+    ),
     (STARTED, ev.AttemptVanished(NOW, 1, 1, "power cut")),
     (STARTED, ev.StopRequested(NOW, 1, 1, Cause.CANCELLED)),
     (STOPPED, ev.StopRequested(NOW, 1, 1, Cause.CANCELLED)),
@@ -177,9 +194,10 @@ def test_a_history_is_known_for_every_kind_of_event() -> None:
 
 
 def is_fleeting(event: ev.Event) -> bool:
-    """Readings are taken again soon, so they are in no record until something follows from them."""
+    """Readings are taken again soon, and clients come back: they are in no record."""
     growing = isinstance(event, ev.MemorySeen) and not event.settled
-    return growing or isinstance(event, (ev.TimePassed, ev.GpusMeasured))
+    of_terminals = isinstance(event, (ev.TerminalCame, ev.TerminalLeft))
+    return growing or of_terminals or isinstance(event, (ev.TimePassed, ev.GpusMeasured))
 
 
 def test_nothing_that_happens_goes_unnoticed() -> None:

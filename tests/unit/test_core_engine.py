@@ -276,6 +276,20 @@ def test_with_a_full_disk_every_wish_is_refused_and_nothing_is_changed_or_done()
     assert house.store.outcomes[1].state is JobState.SUCCEEDED
 
 
+def test_with_a_full_disk_it_is_not_forgotten_which_clients_are_there() -> None:
+    house = House()
+    house.engine.starts_nothing = True
+    job = house.submit(Terms(attached=True))
+    house.engine.turn([lambda state: Decided([ev.TerminalCame(state.now_ms, job)])])
+    house.store.full = True
+    [refused] = house.engine.turn([submission(None, None)])
+    assert isinstance(refused.error, Unavailable)
+    house.store.full = False
+    house.engine.starts_nothing = False
+    house.engine.turn()
+    assert house.job(job).active is not None
+
+
 def test_with_a_full_disk_a_turn_that_changes_nothing_still_gives_its_orders() -> None:
     house = House()
     house.submit()
@@ -668,3 +682,40 @@ def test_a_new_engine_asks_whether_those_who_stood_by_have_taken_over() -> None:
     house.restart()
     assert house.executor.adopted == [1, 2]
     assert house.executor.may_have_taken_over == [3, 4]
+
+
+def measured_house() -> tuple[House, int]:
+    """A job runs on a GPU that a driver measures, and which was read before."""
+    house = House()
+    now = house.clock.now_ms
+    gpu = SeenGpu("GPU-0", 24_576, 0, used_mib=0, maker="nvidia", measured_at_ms=now)
+    house.inventory.sighting = Sighting(4, (gpu,))
+    job_id = house.submit()
+    house.start(job_id)
+    house.engine.turn()
+    house.clock.true_ms += 10
+    house.executor.facts.append(ev.AttemptExited(house.clock.now_ms, job_id, 1, Exit(code=1)))
+    house.executor.wakeup_ms = house.clock.now_ms
+    house.engine.turn()
+    assert house.job(job_id).active is not None, "it is not judged without a newer reading"
+    assert house.engine.next_wakeup_ms() == house.clock.now_ms + 50
+    return house, job_id
+
+
+def test_a_failure_that_is_called_off_while_it_waits_for_a_reading_leaves_nothing_behind() -> None:
+    house, job_id = measured_house()
+    stop = ev.StopRequested(house.clock.now_ms, job_id, 1, Cause.CANCELLED)
+    house.engine.turn([lambda state: Decided([stop])])
+    house.engine.turn()
+    assert house.store.outcomes[job_id].state is JobState.CANCELLED
+    # Else each turn to come would be put off.
+    assert house.engine.next_wakeup_ms() == house.clock.now_ms
+
+
+def test_a_failure_that_is_judged_without_a_reading_leaves_nothing_behind() -> None:
+    house, job_id = measured_house()
+    house.clock.true_ms += 2_000
+    house.executor.wakeup_ms = house.clock.now_ms
+    house.engine.turn()
+    assert house.store.outcomes[job_id].state is JobState.FAILED
+    assert house.engine.next_wakeup_ms() == house.clock.now_ms

@@ -16,7 +16,7 @@ ATTACHED = Terms(attached=True)
 
 @pytest.fixture
 def state() -> State:
-    """Two crowds and two others; a hundred jobs wait, and one more is held."""
+    """A crowd and others, of which one is held; those of terminals, whose clients are away."""
     need, terms = Need(), Terms()
     held = Job(51, need, terms, 0)
     loaded = State.restored(
@@ -52,16 +52,20 @@ def test_those_ahead_are_counted_whether_or_not_somebody_has_asked_for_them(stat
     def ahead() -> list[int]:
         return [state.jobs.ahead_of(state.jobs[job_id]) for job_id in (1, 50, 52, 100, 101)]
 
-    assert ahead() == [0, 49, 50, 98, 99], "the one that is held is in nobody's way"
+    assert ahead() == [0, 49, 50, 50, 50], "a job that can't start counts for none"
     for job in state.jobs.values():
         assert job.id
+    assert ahead() == [0, 49, 50, 50, 50]
+    for job in state.jobs.attached():
+        state.apply(ev.TerminalCame(1_000, job.id))
     assert ahead() == [0, 49, 50, 98, 99]
 
 
 def test_only_those_that_were_asked_for_are_kept_as_themselves(state: State) -> None:
-    assert [job.id for job in state.jobs.seen()] == [51, 101]
-    assert state.jobs[60].priority == 1
-    assert [job.id for job in state.jobs.seen()] == [51, 60, 101]
+    others = list(range(51, 102))  # One that is held, and those of terminals.
+    assert [job.id for job in state.jobs.seen()] == others
+    assert state.jobs[30].priority == 0
+    assert [job.id for job in state.jobs.seen()] == [30, *others]
 
 
 def test_a_group_is_known_by_the_crowd_that_is_of_it(state: State) -> None:

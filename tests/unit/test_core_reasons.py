@@ -216,9 +216,17 @@ IN_WORDS: list[tuple[why.Reason, str]] = [
     (why.WaitsForTime(7_500_000, False), "starts in 2h 05m"),
     (why.WaitsForTime(5 * 86_400_000, False), "starts in 5d 0h"),
     (why.WaitsForTime(-5, True), "tries again in 0s after a failure"),
+    (
+        why.MachineIsShort("no more processes can be made", 61_000),
+        "could not start: no more processes can be made; tries again in 1m 01s",
+    ),
     (why.WaitsForJobs((4,), True), "waits for job 4 to succeed"),
     (why.WaitsForJobs((4, 5), False), "waits for jobs 4, 5 to end"),
     (why.WaitsForJobs(tuple(range(1, 8)), True), "waits for jobs 1, 2, 3, 4, 5, … to succeed"),
+    (
+        why.NeedsTerminal(),
+        "its terminal (`stoker run`) is not connected; called off if it stays away",
+    ),
     (why.NeedsGpus(4, 1, 8), "needs 4 GPUs, 1 of 8 free"),
     (why.NeedsGpus(1, 0, 1), "needs 1 GPU, 0 of 1 free"),
     (
@@ -291,6 +299,7 @@ ENDINGS: list[tuple[Outcome, str | None]] = [
     (Outcome(JobState.FAILED, Cause.EXIT, Exit(signal=40)), "signal 40"),
     (Outcome(JobState.FAILED, Cause.TIME_LIMIT, Exit(signal=15)), "time limit"),
     (Outcome(JobState.FAILED, Cause.NOT_STARTED, None, "no sh"), "could not start: no sh"),
+    (Outcome(JobState.FAILED, Cause.SHORTAGE, None, "no files"), "could not start: no files"),
     (Outcome(JobState.CANCELLED, Cause.CANCELLED, Exit(signal=15)), None),
     (Outcome(JobState.CANCELLED, Cause.TERMINAL_GONE), "its terminal was gone"),
     (

@@ -30,6 +30,8 @@ class Lab:
         job_id = self.state.next_job_id
         event = ev.JobSubmitted(NOW_MS, job_id, need or Need(), terms or Terms(), **fields)
         self.state.apply(event)
+        if event.terms.attached:
+            self.state.apply(ev.TerminalCame(NOW_MS, job_id))
         return job_id
 
     def full(self, **fields: Any) -> None:

@@ -69,6 +69,21 @@ def test_an_attempt_that_does_not_get_started_is_given_up_after_its_time_limit()
     assert orders(scene.state) == [Terminate(job, 1, force=False)]
 
 
+def test_the_time_limit_of_an_attached_job_does_not_count_before_its_terminal_has_started_it() -> (
+    None
+):
+    scene = Scene(1)
+    job = scene.submit(limit_s=60, attached=True)
+    scene.plan()
+    scene.pass_s(600)
+    assert scene.where(job) is S.RUNNING
+    scene.started(job)
+    scene.pass_s(59.999)
+    assert scene.where(job) is S.RUNNING
+    scene.pass_s(0.001)
+    assert scene.where(job) is S.STOPPING
+
+
 def test_a_job_without_a_time_limit_runs_for_ever() -> None:
     scene = Scene(1)
     job = running_with(scene)
@@ -143,6 +158,29 @@ def test_a_signal_for_longer_before_than_the_limit_is_due_at_once() -> None:
     scene = Scene(1)
     job = running_with(scene, limit_s=60, signal=12, before_s=600)
     assert orders(scene.state) == [Warn(job, 1, 12)]
+
+
+def test_signal_and_limit_that_fall_due_in_one_turn_are_each_due_once() -> None:
+    scene = Scene(1)
+    job = scene.submit(limit_s=60, signal=10, signal_before_s=20)
+    scene.plan()
+    scene.pass_s(1)
+    scene.started(job)  # The timers of its placement are still there.
+    scene.state.apply(ev.TimePassed(scene.now + 61_000))
+    due = scene.state.take_due()
+    assert [type(event) for event in due] == [ev.WarningDue, ev.StopRequested]
+    scene.apply(*due)
+    assert orders(scene.state) == [Terminate(job, 1, force=False)]
+    assert not scene.state.to_warn
+
+
+def test_a_signal_that_is_due_to_a_job_that_is_being_stopped_comes_to_nothing() -> None:
+    scene = Scene(1)
+    job = running_with(scene, limit_s=60, signal=10, before_s=20)
+    scene.cancel(job)
+    scene.apply(ev.WarningDue(scene.now, job, 1))
+    assert scene.attempt(job).warning is Warning.NONE
+    assert orders(scene.state) == [Terminate(job, 1, force=False)]
 
 
 def test_a_job_that_is_being_stopped_gets_no_signal_any_more() -> None:

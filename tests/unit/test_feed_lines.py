@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.cli.feeding import lines as feed_lines
-from stoker.cli.feeding.lines import MOST_COMMAND_BYTES, Command, LineReader, Refusal, shown
+from stoker.submission import lines as feed_lines
+from stoker.submission.lines import MOST_COMMAND_BYTES, Command, LineReader, Refusal, shown
 
 
 def read(data: bytes, *, pieces: int = 1_000_000) -> list[Command | Refusal]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from stoker.cli.feeding.progress import counts, outcome
 from stoker.cli.feeding.summary import failures_text, headline, summary_json, unshown
@@ -45,6 +48,25 @@ def test_no_time_is_foretold_before_anything_has_ended() -> None:
     tally.taken = 10
     tally.started()
     assert tally.left_s() is None
+
+
+def test_what_succeeded_in_an_earlier_run_neither_waits_nor_counts_for_the_pace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(
+        "stoker.cli.feeding.tally.time", SimpleNamespace(monotonic=lambda: clock.now)
+    )
+    tally = Tally()
+    tally.expected, tally.taken, tally.before = 10, 6, 3
+    for number in (1, 2):
+        tally.started()
+        clock.now += 5.0
+        tally.end(line(number, running=True), ended(("succeeded", "failed")[number - 1]))
+    tally.started()
+    assert (tally.running, tally.waiting) == (1, 4)
+    # Two took ten seconds, however they ended; five are left.
+    assert tally.left_s() == 25.0
 
 
 def test_what_the_feed_calls_off_is_no_failure() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +202,67 @@ def test_an_interrupted_feed_does_not_give_the_submission_that_it_has_made(
     code, err, daemon = fed(capsys, home, script)
     assert code == 130 and len(daemon.sent("submit")) == 1
     assert "1 succeeded, 0 failed, 2 not run" in err
+
+
+def test_a_message_has_no_more_bytes_than_is_good_for_the_daemon(
+    capsys: pytest.CaptureFixture[str], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoker.cli.feeding.feed._MOST_BYTES_IN_A_MESSAGE", 3)
+    code, err, daemon = fed(capsys, home, {"submit": taken})
+    assert code == 0, err
+    assert [[job["shell"] for job in jobs_of(one)] for one in daemon.sent("submit")] == [
+        ["one"], ["two"],
+    ]  # fmt: skip
+
+
+def test_lines_are_left_in_the_input_while_enough_are_under_way(
+    capsys: pytest.CaptureFixture[str], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "c.txt").write_text("".join(f"{n} {'x' * 1000}\n" for n in range(1, 501)))
+    monkeypatch.setattr("stoker.cli.feeding.feed.MOST_UNDER_WAY", 1)
+    under_way: list[int] = []
+    real = Feed._read
+
+    def noting(feed: Feed) -> None:
+        under_way.append(feed._unqueued + len(feed._jobs))
+        real(feed)
+
+    monkeypatch.setattr(Feed, "_read", noting)
+    code, err, _ = fed(capsys, home, {"submit": taken})
+    assert code == 0, err
+    assert len(under_way) > 2 and set(under_way) == {0}
+
+
+def test_after_a_lost_connection_all_that_may_have_ended_is_asked_about(
+    capsys: pytest.CaptureFixture[str], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "c.txt").write_text("one\ntwo\nthree\n")
+    monkeypatch.setattr("stoker.cli.feeding.feed._MOST_IN_A_MESSAGE", 2)
+    line_of: dict[str, int] = {}
+    real, one_is_left = Feed._wait, threading.Event()
+
+    def noting(feed: Feed, view_s: float | None) -> None:
+        if len(feed._jobs) == 1:
+            one_is_left.set()
+        real(feed, view_s)
+
+    monkeypatch.setattr(Feed, "_wait", noting)
+
+    def taken_in_silence(request: dict[str, Any]) -> list[Answer]:
+        jobs = jobs_of(request)
+        line_of.update({job["point"]: int(job["params"]["line"]) for job in jobs})
+        answer: Answer = {"ids": [int(job["params"]["line"]) for job in jobs]}
+        return [answer, GONE] if len(line_of) == 3 else [answer]
+
+    def known(request: dict[str, Any]) -> Iterator[Answer]:
+        one_is_left.clear()
+        yield {"points": {p: {"id": line_of[p], "state": "succeeded"} for p in request["points"]}}
+        # What is not asked about is heard of too, so that the feed ends in any case; but only once
+        # it has asked for all that it wants to know.
+        if len(request["points"]) == 2:
+            one_is_left.wait(PATIENCE_S)
+            yield ended(3)
+
+    code, err, daemon = fed(capsys, home, {"submit": taken_in_silence, "points": known})
+    assert code == 0, err
+    assert [len(one["points"]) for one in daemon.sent("points")] == [2, 1]

@@ -23,41 +23,55 @@ ADAPTERS = {"store", "executors", "inventory"}
 FRONT_ENDS = {"cli", "library", "compat", "web", "top"}
 
 # What front ends share: the words of the house, and what is read before anything is asked of it.
-TO_FRONT_ENDS = {"api", "core.model", "errors", "quantities", "sweep", "batch", "__version__"}
+TO_FRONT_ENDS = {
+    "api",
+    "batch",
+    "core.model",
+    "errors",
+    "quantities",
+    "submission",
+    "sweep",
+    "text",
+    "wholefile",
+    "__version__",
+}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "quantities": {"errors"},
+    "wholefile": set(),
+    "machine": set(),
     "core": set(),
     "ports": {"core"},
     "seeing": {"core", "ports"},
     "engine": {"core", "ports", "errors", "seeing"},
     "store": {"core", "ports", "errors", "quantities"},
-    "executors": {"core", "learn", "ports", "errors", "quantities"},
+    "executors": {"core", "learn", "ports", "errors", "quantities", "machine", "wholefile"},
     "inventory": {"core", "ports", "errors", "quantities"},
     "learn": {"core", "errors", "quantities"},
     "sim": {"core", "ports", "engine", "errors", *ADAPTERS},
-    "api": {"core.model", "errors", "quantities"},
+    "api": {"core.model", "errors", "quantities", "machine"},
     "sweep": {"errors", "quantities"},
     "batch": {"errors", "quantities"},
+    "text": {"errors", "quantities"},
+    "submission": {"api", "batch", "errors", "quantities", "sweep", "text"},
     "daemon": {
         "api",
         "core",
         "engine",
         "errors",
         "learn",
+        "machine",
         "ports",
         "quantities",
+        "submission.rules",
         "__version__",
         *ADAPTERS,
     },
     # The keys to the page are made on the command line, and the live view is one of its verbs.
     "cli": TO_FRONT_ENDS | {"web.tokens", "top"},
-    "top": TO_FRONT_ENDS | {"cli"},  # it speaks of jobs in the command line's words
-    # What the command line does with many jobs at once is done for Python too.
-    "library": TO_FRONT_ENDS
-    | {"cli.batch", "cli.batching", "cli.feeding.lines", "cli.options", "cli.sweeping"}
-    | {"web.tokens"},
+    "top": TO_FRONT_ENDS,
+    "library": TO_FRONT_ENDS | {"web.tokens"},
     "web": TO_FRONT_ENDS,
     "compat": TO_FRONT_ENDS | {"cli"},  # thin translations into what the command line does
     "__init__": {"library"},

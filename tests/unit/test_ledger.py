@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from stoker import machine
 from stoker.core.model import Exit
 from stoker.executors import ledger
 from stoker.executors.ledger import LedgerWriter, read_ledger
@@ -40,6 +42,28 @@ def test_a_ledger_that_can_not_be_written_anew_goes_on_as_it_is(
         writer.forget((job_id, 1))
     writer.close()
     assert len(read_ledger(tmp_path / "a.ledger").pids) == 19
+
+
+def test_a_ledger_for_which_there_was_no_room_to_be_written_anew_leaves_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "_REWRITE_AT_BYTES", 0)
+    writer = LedgerWriter(tmp_path / "a.ledger", None)
+    for job_id in (1, 2):
+        writer.intend((job_id, 1))
+        writer.record((job_id, 1), ProcessId(1000 + job_id, 6))
+    real_write = os.write
+
+    def almost_full(fd: int, data: bytes) -> int:
+        return real_write(fd, data if data.startswith(b"ledger ") else data[:9])
+
+    before = os.listdir("/proc/self/fd")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", almost_full)
+        writer.forget((2, 1))
+    assert os.listdir("/proc/self/fd") == before
+    writer.close()
+    assert read_ledger(tmp_path / "a.ledger").pids.keys() == {(1, 1), (2, 1)}
 
 
 def test_an_exit_is_there_until_it_is_forgotten_also_in_a_ledger_written_anew(
@@ -95,3 +119,93 @@ def test_an_intent_names_the_spare_that_was_to_be_told_until_the_next_one(tmp_pa
     entries = read_ledger(path)
     assert (entries.intent, entries.spare, entries.relieved_by) == ((2, 1), None, {})
     writer.close()
+
+
+def test_a_ledger_written_anew_still_tells_who_took_whose_place_until_that_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "_REWRITE_AT_BYTES", 0)
+    path = tmp_path / "a.ledger"
+    writer = LedgerWriter(path, None)
+    for job_id, relieves in ((1, None), (2, (1, 1)), (3, (2, 1)), (9, None)):
+        writer.intend((job_id, 1), relieves)
+        writer.record((job_id, 1), ProcessId(1000 + job_id, 6))
+    for job_id in (1, 2):
+        writer.ended((job_id, 1), Exit(code=0), 7_000 + job_id)
+    length = path.stat().st_size
+    writer.forget((9, 1))
+    assert path.stat().st_size < length, "it was written anew"
+    entries = read_ledger(path)
+    assert entries.relieved_by == {(2, 1): (1, 1), (3, 1): (2, 1)}
+    assert set(entries.pids) == {(1, 1), (2, 1), (3, 1)} and entries.intent is None
+    writer.forget((1, 1))
+    assert read_ledger(path).relieved_by == {(3, 1): (2, 1)}
+    writer.forget((2, 1))
+    assert read_ledger(path).relieved_by == {}
+    assert set(read_ledger(path).pids) == {(3, 1)}
+    writer.close()
+
+
+def test_a_takeover_that_came_to_nothing_is_in_no_ledger_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "_REWRITE_AT_BYTES", 0)
+    path = tmp_path / "a.ledger"
+    writer = LedgerWriter(path, None)
+    writer.intend((1, 1))
+    writer.record((1, 1), ProcessId(1001, 6))
+    writer.intend((2, 1), relieves=(1, 1))
+    writer.withdraw()
+    writer.intend((2, 1))
+    writer.record((2, 1), ProcessId(1002, 6))
+    writer.forget((8, 1))
+    assert read_ledger(path).relieved_by == {}
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "bad", [b"pid 1 1 10\xe400 6", b"\xff", b"intent 9 1 \xc3\xa9", b"\x80\x85"]
+)
+def test_a_line_with_a_byte_that_is_not_ascii_is_passed_over_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, bad: bytes
+) -> None:
+    path = tmp_path / "a.ledger"
+    writer = LedgerWriter(path, None)
+    writer.intend((1, 1))
+    writer.record((1, 1), ProcessId(1000, 6))
+    writer.close()
+    with path.open("ab") as file:
+        file.write(bad + b"\n")
+    writer = LedgerWriter(path, None)
+    writer.intend((2, 1))
+    writer.close()
+    entries = read_ledger(path)
+    assert entries.pids == {(1, 1): ProcessId(1000, 6)} and entries.intent == (2, 1)
+    assert "line 5" in caplog.text and str(path) in caplog.text
+
+
+def test_a_ledger_says_where_it_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.ledger"
+    LedgerWriter(path, None).close()
+    here = machine.here()
+    entries = read_ledger(path)
+    assert entries.place == here and entries.is_here and not entries.in_another_namespace
+    container = here._replace(namespace="1-1", machine="", host="c")
+    monkeypatch.setattr(ledger, "here", lambda: container)
+    assert not entries.is_here and entries.in_another_namespace
+    assert entries.why_gone == "its container ended"
+    monkeypatch.setattr(ledger, "boot_id", lambda: "another")
+    monkeypatch.setattr(ledger, "here", lambda: here._replace(boot="another"))
+    assert not entries.is_here and not entries.in_another_namespace
+    assert entries.why_gone == "it ran when the machine went down"
+    monkeypatch.setattr(ledger, "here", lambda: here._replace(boot="another", machine="another"))
+    assert entries.why_gone == f"it ran on {here.host}, and this machine has its state now"
+
+
+def test_what_an_earlier_version_wrote_goes_by_its_boot(tmp_path: Path) -> None:
+    path = tmp_path / "a.ledger"
+    path.write_text(f"ledger {machine.boot_id()} 7 70\nintent 1 1\npid 1 1 100 5\n")
+    entries = read_ledger(path)
+    assert entries.is_here and entries.keeper == ProcessId(7, 70) and entries.place is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import subprocess
@@ -14,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from stoker.errors import Failed
 from stoker.library.calling import Call, Chunk
-from stoker.library.calls import Calls, Result, read_result
+from stoker.library.calls import Calls, Result, clear_after_others, read_result
 from stoker.library.channel import worker_words
 from stoker.library.pickling import pickled, pickled_call
 
@@ -213,3 +215,132 @@ def test_only_the_users_own_lines_are_in_the_traceback(calls: Calls) -> None:
         assert "in fails" in text and text.count("File ") == 1
     missing = pickled_call(Call(os.path.basename, (), {}), os.path.basename)
     assert "File " not in _result_of(calls, missing).text
+
+
+def _of_another_user(file: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file to another user")
+    os.chown(file, 12345, 12345)
+
+
+def test_a_call_in_a_file_of_another_user_is_not_read(calls: Calls, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    file = calls.write(pickled_call(Call(Path.touch, (made,), {}), Path.touch))
+    _of_another_user(file)
+    done = subprocess.run(worker_words(file, "call"), capture_output=True, check=False)
+    assert done.returncode == 1 and b"belongs to another user" in done.stderr
+    assert not made.exists() and read_result(file, 1) is None
+
+
+def test_the_second_step_of_a_call_is_not_read_from_a_file_of_another_user(
+    calls: Calls, tmp_path: Path
+) -> None:
+    made = tmp_path / "made"
+    file = calls.write(pickled_call(Call(Path.touch, (made,), {}), Path.touch))
+    prepared = Path(file + ".prepared")
+    prepared.write_bytes(Path(file).read_bytes())
+    _of_another_user(str(prepared))
+    words = [*worker_words(file, "call"), "--prepared"]
+    done = subprocess.run(words, capture_output=True, check=False)
+    assert done.returncode == 1 and b"belongs to another user" in done.stderr
+    assert not made.exists()
+
+
+def test_a_hearth_takes_no_path_from_a_file_of_another_user(calls: Calls) -> None:
+    file = calls.write(pickled_call(Call(os.getpid, (), {}), os.getpid))
+    load = "from stoker.library import calling, hearth; hearth._load(calling, '')"
+    words = [sys.executable, "-c", load]
+    for refused in (False, True):
+        if refused:
+            _of_another_user(file)
+        with open(file, "rb") as call:
+            done = subprocess.run(words, stdin=call, capture_output=True, check=False)
+        assert (b"CantWarm: the call belongs to another user" in done.stderr) is refused
+
+
+def test_a_worker_that_dies_while_it_writes_leaves_no_result_that_could_be_read(
+    calls: Calls,
+) -> None:
+    scope = _scope("""
+import os
+
+class Falls:
+    def __reduce__(self):
+        os.kill(os.getpid(), 9)
+
+def much():
+    return [bytes(4_000_000), Falls()]
+""")
+    file = calls.write(pickled_call(Call(scope["much"], (), {}), scope["much"]))
+    done = subprocess.run(worker_words(file, "call"), capture_output=True, check=False)
+    assert done.returncode == -9
+    assert read_result(file, 1) is None
+
+
+def test_a_result_that_can_not_be_written_whole_leaves_nothing_but_the_error(
+    calls: Calls,
+) -> None:
+    scope = _scope("""
+class Stubborn:
+    def __reduce__(self):
+        raise ValueError("never")
+
+def much():
+    return [bytes(4_000_000), Stubborn()]
+""")
+    file = calls.write(pickled_call(Call(scope["much"], (), {}), scope["much"]))
+    subprocess.run(worker_words(file, "call"), capture_output=True, check=False)
+    result = read_result(file, 1)
+    assert result is not None and not result.ok
+    assert sorted(os.listdir(calls.directory)) == ["1.call", "1.call.1.result", "lock"]
+
+
+def test_each_attempt_has_a_result_of_its_own(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def attempt() -> str:
+        return os.environ["STOKER_ATTEMPT"]
+
+    file = calls.write(pickled_call(Call(attempt, (), {}), attempt))
+    for number in ("1", "2"):
+        monkeypatch.setenv("STOKER_ATTEMPT", number)
+        subprocess.run(worker_words(file, "call"), capture_output=True, check=True)
+    results = [read_result(file, number) for number in (1, 2, 3)]
+    assert [one.value if one else None for one in results] == ["1", "2", None]
+
+
+def test_a_call_for_which_there_is_no_room_leaves_nothing(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int, mode: str) -> None:
+        os.close(fd)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdopen", full)
+        with pytest.raises(Failed, match="No space left"):
+            calls.write(b"")
+    assert os.listdir(calls.directory) == ["lock"], "else it would count as still to be made"
+
+
+def test_a_line_that_was_cut_off_names_no_job(tmp_path: Path) -> None:
+    left = Calls(str(tmp_path))
+    left.write(b"")
+    with open(os.path.join(left.directory, "jobs"), "w") as file:
+        file.write("1.call 12")  # It was to be 123.
+    os.close(left._lock)
+
+    class Daemon:
+        asked: list[int]
+
+        def calls_of_jobs(self, job_ids: list[int]) -> list[str]:
+            self.asked += job_ids
+            return []
+
+        def calls_of_group(self, group: str) -> list[str]:
+            return []
+
+    daemon = Daemon()
+    daemon.asked = []
+    clear_after_others(str(tmp_path), daemon)
+    assert daemon.asked == []

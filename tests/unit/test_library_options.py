@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from stoker.api import job_options as options_of_jobs
+from stoker.api.job_options import BY_KEY
 from stoker.errors import UsageError
-from stoker.library.options import call_fields, is_option, job_fields
 from stoker.quantities import moment_ms
+from stoker.submission.keywords import call_fields, is_option, job_fields
 
 
 @pytest.mark.parametrize(
@@ -98,12 +101,15 @@ def test_what_makes_no_sense_is_refused_with_the_options_name(
     assert words in f"{caught.value.message} {caught.value.hint}"
 
 
-def test_every_option_of_add_is_an_option_of_the_library() -> None:
-    from stoker.cli.jobspec import JOB_OPTIONS
-
-    for option in JOB_OPTIONS:
-        if option.key != "no_mps":  # mps=False
-            assert is_option(option.key), option.name
+def test_every_option_of_the_table_is_a_keyword_that_a_type_checker_knows() -> None:
+    """The keywords are for type checkers only, so they are looked for in the file."""
+    tree = ast.parse(Path(options_of_jobs.__file__).read_text(encoding="utf-8"))
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    keywords = [one for one in classes if one.name in ("PointOptions", "LineOptions", "JobOptions")]
+    said = [i.target for one in keywords for i in one.body if isinstance(i, ast.AnnAssign)]
+    named = [target.id for target in said if isinstance(target, ast.Name)]
+    assert sorted(named) == sorted([*BY_KEY, "params"])
+    assert all(is_option(name) for name in named)
 
 
 def test_a_call_has_no_command_line_to_append_gpus_to() -> None:

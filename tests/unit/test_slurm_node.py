@@ -236,3 +236,17 @@ def test_what_is_told_to_end_in_the_moment_before_its_command_runs_does_not_run(
     assert read_exit(directory) == Exit(signal=signal.SIGTERM)
     assert on_disk.was_told_to_stop(directory)
     assert node.log() == ""
+
+
+def test_a_command_on_a_node_has_the_umask_of_its_submitter(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    out = str(tmp_path / "out")
+    node.order("umask; touch made", launch={"umask": 0o027, "out": out})
+    node.start().wait()
+    assert Path(out).read_text() == "0027\n"
+    assert Path(out).stat().st_mode & 0o777 == 0o640
+    node.order("umask", job_id=8, launch={"umask": None})
+    node.start().wait()
+    ours = os.umask(0o077)
+    os.umask(ours)
+    assert node.log().strip() == f"{ours:04o}"

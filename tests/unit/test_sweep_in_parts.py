@@ -9,8 +9,8 @@ import pytest
 
 from stoker.api.client import Client
 from stoker.api.paths import Home
-from stoker.cli.sweeping import queueing
 from stoker.errors import UsageError
+from stoker.submission import sweeps
 from stoker.sweep import notation
 from stoker.sweep.points import Choosing, Space
 from stoker.sweep.values import Point, Value
@@ -19,15 +19,15 @@ from unit.scripted_daemon import ScriptedDaemon
 
 @pytest.fixture(autouse=True)
 def _few_in_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queueing, "_FIRST_IN_A_MESSAGE", 2)
-    monkeypatch.setattr(queueing, "_MOST_IN_A_MESSAGE", 3)
+    monkeypatch.setattr(sweeps, "_FIRST_IN_A_MESSAGE", 2)
+    monkeypatch.setattr(sweeps, "_MOST_IN_A_MESSAGE", 3)
 
 
-def planned(space: str, *words: str) -> queueing.Plan:
+def planned(space: str, *words: str) -> sweeps.Plan:
     request = {"jobs": [{}], "cwd": "/", "env": {"PATH": "/bin:/usr/bin"}, "user": "ada"}
     axes = (notation.parsed(space),)
-    return queueing.plan(
-        queueing.Wish(Space(axes), Choosing(), words, "flags", "mine", request, {})
+    return sweeps.plan(
+        sweeps.SweepSpec(Space(axes), Choosing(), words, "flags", "mine", request, {})
     )
 
 
@@ -58,7 +58,7 @@ def test_each_point_is_given_once_in_order_and_what_became_of_it_is_added_up(
         ScriptedDaemon(tmp_path, {"submit": daemon}) as scripted,
         Client(Home(str(tmp_path)), autostart=False) as client,
     ):
-        told = queueing.queue(client, plan, rerun, None)
+        told = sweeps.queue(client, plan, rerun, None)
         rules = [one["rerun"] for one in scripted.sent("submit")]
     assert daemon.asked == [str(number) for number in range(count)]
     assert rules == [rerun or "missing"] * parts and len(daemon.tokens) == parts
@@ -79,7 +79,7 @@ def test_after_a_part_that_is_refused_nothing_follows(tmp_path: Path) -> None:
         Client(Home(str(tmp_path)), autostart=False) as client,
     ):
         with pytest.raises(UsageError, match="no such GPU"):
-            queueing.queue(client, plan, None, None)
+            sweeps.queue(client, plan, None, None)
         client.call("hello")  # What was sent before has arrived by then.
         given = [own["argv"][-1] for one in scripted.sent("submit") for own in one["each"]]
     assert given == list("01234"), "two parts of three"
@@ -99,7 +99,7 @@ def test_jobs_are_made_when_they_are_asked_for_and_once() -> None:
         return {"n": len(made)}
 
     points = [{"x": Value(number, str(number))} for number in range(9)]
-    jobs = queueing.Jobs(len(points), points, job_at)
+    jobs = sweeps.Jobs(len(points), points, job_at)
     assert len(jobs) == 9 and not made
     assert [job["n"] for job in jobs[2:4]] == [3, 4] and made == [0, 1, 2, 3]
     assert jobs[-1]["n"] == 9 and [job["n"] for job in jobs] == list(range(1, 10))

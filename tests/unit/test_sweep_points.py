@@ -187,6 +187,25 @@ def test_too_many_points_are_refused_before_they_are_made() -> None:
         points_of("x=uniform(0,1)", samples=1_000_000, repeat=Repeat("seed", 2))
 
 
+@pytest.mark.parametrize("where", [(), ("a >= 0",)])
+def test_repeats_count_among_the_points_that_are_too_many(
+    monkeypatch: pytest.MonkeyPatch, where: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("stoker.sweep.points.MOST_POINTS", 10)
+    assert len(points_of("a=range(5)", where=where, repeat=Repeat("run", 2))) == 10
+    with pytest.raises(UsageError, match="points"):
+        points_of("a=range(6)", where=where, repeat=Repeat("run", 2))
+
+
+def test_where_is_given_up_only_after_too_many_refusals_in_a_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stoker.sweep.points._MOST_REFUSED", 5)
+    assert len(points_of("a=range(40)", where=("a % 5 == 0",))) == 8
+    with pytest.raises(UsageError, match="refuses 5 points in a row"):
+        points_of("a=range(40)", where=("a % 6 == 0",))
+
+
 def test_only_the_first_points_are_taken_if_so_many_are_enough() -> None:
     assert points_of("a=range(1000)", "b=range(1000)", "c=range(100)", most=2) == [
         {"a": 0, "b": 0, "c": 0},

@@ -40,8 +40,16 @@ def test_a_condition_can_say(text: str) -> None:
     assert Where(text, POINT)(POINT) is True
 
 
-def test_a_condition_can_say_no() -> None:
-    assert Where("bs > 32", POINT)(POINT) is False
+@pytest.mark.parametrize(
+    "text", ["bs > 32", "1 < accum < 3", "accum < bs < 16", "bs > accum > 1 > lr > lr"]
+)
+def test_a_condition_can_say_no(text: str) -> None:
+    assert Where(text, POINT)(POINT) is False
+
+
+def test_a_parameter_that_is_named_just_so_goes_before_one_that_is_only_spoken_so() -> None:
+    point: dict[str, Data] = {"a-b": 1, "a_b": 2, "c_d": 3, "c-d": 4}
+    assert Where("a_b == 2 and c_d == 3", point)(point) is True
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,7 @@ def test_a_database_of_an_older_schema_is_upgraded_with_its_rows_intact(tmp_path
     assert state.gpus["0"].memory_mib == 24576 and state.gpus["1"].drained
     assert store.launch(7).argv == ("echo", "naïve")
     assert dict(store.launch(7).env) == ENV
+    assert store.launch(7).umask is None, "as then: that of the daemon"
     row = Views(store.connection).rows([3])[0]
     assert (row["state"], row["exit_code"], row["name"]) == ("failed", 9, "old")
     assert store.finished == {"failed": 1}

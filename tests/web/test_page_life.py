@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -90,6 +91,24 @@ def test_a_page_that_dies_is_brought_back_and_no_job_minds(page: PageHome) -> No
     assert is_running(job_pid)
     os.kill(page.pid(), signal.SIGTERM)
     eventually(lambda: is_served(page), "the page is back again")
+
+
+def test_a_page_that_dies_while_no_file_can_be_opened_is_brought_back_later(
+    page: PageHome,
+) -> None:
+    page.start(port=free_port())
+    daemon = page.home.daemon_pid()
+    before = resource.prlimit(daemon, resource.RLIMIT_NOFILE)
+    pid = int(page.home.call("page_status")["pid"])
+    resource.prlimit(daemon, resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        kill_and_wait(pid)
+        log = Path(page.home.home.log)
+        eventually(lambda: "the page is not served" in log.read_text(), "the daemon has tried")
+    finally:
+        resource.prlimit(daemon, resource.RLIMIT_NOFILE, before)
+    eventually(lambda: is_served(page), "the page is back")
+    assert page.home.daemon_pid() == daemon
 
 
 def test_other_settings_move_the_page(page: PageHome) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _socket
 import os
+import sys
 
 from stoker.api.jsonline import dumps, loads
 from stoker.api.paths import Home, socket_address
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 ANSWER_TIMEOUT_S = 120.0
+_LOOK_AFTER_S = 1.5
 
 _MANY = 2_000  # jobs in one submission
 
@@ -88,19 +90,41 @@ class Client:
             start_daemon(self.home)
             if self._try_to_connect():
                 return
+        elif self._connects_soon():
+            return
         raise self._unreachable("the daemon is not running")
 
+    def _connects_soon(self) -> bool:
+        """Wait for a daemon that has the lock: it begins, ends, or makes its socket anew."""
+        import time
+
+        from stoker.api.claim import check
+        from stoker.api.holder import LOOK_AFTER_S, holder, trouble
+
+        deadline = time.monotonic() + LOOK_AFTER_S
+        while (pid := holder(self.home)) is not None:
+            if self._try_to_connect():
+                return True
+            check(self.home)  # It may be on another machine, where it can't be reached from here.
+            if time.monotonic() > deadline:
+                raise trouble(pid, self.home)
+            time.sleep(0.02)
+        return self._try_to_connect()
+
     def _try_to_connect(self) -> bool:
-        sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
+        sock: _socket.socket | None = None
         directory_fd = -1
         try:
+            sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
             address, directory_fd = socket_address(self.home.socket)
             sock.connect(address)
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            assert sock is not None
             sock.close()
             return False
         except OSError as error:
-            sock.close()
+            if sock is not None:
+                sock.close()
             raise self._unreachable(
                 f"can't connect to {self.home.socket}: {error.strerror}"
             ) from None
@@ -144,14 +168,29 @@ class Client:
 
     def answer(self) -> dict[str, Any]:
         """The answer to an order that was sent, for which nobody waits for ever."""
-        try:
-            return self.receive(ANSWER_TIMEOUT_S)
-        except NoAnswerYet:
+        left_s = ANSWER_TIMEOUT_S
+        while left_s > 0:
+            try:
+                return self.receive(_LOOK_AFTER_S)
+            except NoAnswerYet:
+                left_s -= _LOOK_AFTER_S
+                self._look_at_daemon()
+        self.close()
+        raise self._unreachable(
+            f"the daemon has not answered for {ANSWER_TIMEOUT_S:.0f} s; "
+            "it may yet carry the order out"
+        )
+
+    def _look_at_daemon(self) -> None:
+        """Give up on one that is stopped: it would answer only when somebody lets it go on."""
+        from stoker.api.holder import is_stopped, trouble
+
+        assert self._socket is not None
+        who = self._socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+        pid = int.from_bytes(who[:4], sys.byteorder)
+        if is_stopped(pid):
             self.close()
-            raise self._unreachable(
-                f"the daemon has not answered for {ANSWER_TIMEOUT_S:.0f} s; "
-                "it may yet carry the order out"
-            ) from None
+            raise trouble(pid, self.home)
 
     def send(self, op: str, **fields: Any) -> None:
         """Send an order without waiting for its answer."""
@@ -183,7 +222,9 @@ class Client:
             self.close()
             raise self._unreachable("the daemon's answer can't be understood")
         if not answer.get("ok"):
-            raise from_wire(answer.get("error") or {})
+            from stoker.api.skew import explained
+
+            raise explained(from_wire(answer.get("error") or {}))
         for text in answer.get("warnings", ()):
             if text not in self._warned:  # Once is enough for a thousand jobs.
                 self._warned.add(text)

@@ -11,21 +11,41 @@ import fcntl
 import os
 import sys
 
-from stoker.api.paths import Home, make_private
-from stoker.errors import AlreadyRunning, Unreachable, from_wire
+from stoker.api.holder import holder, is_stopped, no_locks, put_down, trouble, written_pid
+from stoker.api.localstate import prepare
+from stoker.api.paths import Home
+from stoker.errors import AlreadyRunning, Unavailable, Unreachable, from_wire
 
 _OF_AN_ATTEMPT = ("STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID")
 READY_WITHIN_S = 60.0
+_MOST_DEATHS = 3  # of daemons that are killed while they start, for which another one is started
+
+
+class DiedAtStart(Unreachable):
+    """It ended before it was ready, without a word."""
 
 
 def start_daemon(home: Home | None = None) -> None:
     """Start the daemon if none runs; it answers on its socket when this returns."""
+    from stoker.api.claim import check
+
     home = home or Home.from_environment()
-    make_private(home.root)
-    # Of several commands that find no daemon, one starts it and the others wait for that.
-    start_lock = os.open(home.lock + ".start", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(start_lock, fcntl.LOCK_EX)
+        prepare(home)
+        check(home)
+        _start_if_none_runs(home)
+    except OSError as error:
+        # No room for a file, no more processes, too many open files: all of it may pass.
+        raise Unreachable(
+            f"the daemon can't be started: {error.strerror}", f"its log is {home.log}"
+        ) from None
+
+
+def _start_if_none_runs(home: Home) -> None:
+    deaths = 0
+    # Of several commands that find no daemon, one starts it and the others wait for that.
+    start_lock = _start_lock(home)
+    try:
         while not is_running(home):
             try:
                 _start(home)
@@ -33,29 +53,61 @@ def start_daemon(home: Home | None = None) -> None:
             except AlreadyRunning:
                 # One whose starter was killed, and with it its lock, got ahead of ours.
                 continue
+            except DiedAtStart:
+                deaths += 1
+                if deaths == _MOST_DEATHS:
+                    raise
     finally:
         os.close(start_lock)
 
 
-def is_running(home: Home) -> bool:
-    """True if a daemon has the lock."""
+def _start_lock(home: Home) -> int:
+    """The lock of the one command that starts a daemon.
+
+    One that was stopped while it has the lock, by Ctrl-Z say, would keep all others waiting: its
+    file is put aside, and the lock is that of a new one. At worst two start a daemon, which have a
+    lock of their own.
+    """
+    import time
+
+    path = home.lock + ".start"
+    deadline = time.monotonic() + READY_WITHIN_S
+    while time.monotonic() < deadline:
+        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        while time.monotonic() < deadline and _is_at(fd, path):
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if is_stopped(written_pid(fd), b"stoker"):
+                    os.unlink(path)
+                time.sleep(0.02)
+            except OSError as error:
+                os.close(fd)
+                raise no_locks(home.root, error) from None
+            else:
+                put_down(fd)
+                return fd
+        os.close(fd)
+    raise Unreachable("another command starts the daemon, and does not finish", "try again")
+
+
+def _is_at(fd: int, path: str) -> bool:
     try:
-        fd = os.open(home.lock, os.O_RDWR | os.O_CLOEXEC)
+        return os.path.samestat(os.fstat(fd), os.stat(path))
     except FileNotFoundError:
         return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _answers(home)
-    finally:
-        os.close(fd)
-    return False
+
+
+def is_running(home: Home) -> bool:
+    """True if a daemon has the lock."""
+    return holder(home) is not None and _answers(home)
 
 
 def _answers(home: Home) -> bool:
     """A daemon that has the lock is about to listen, or about to end: wait for either."""
     import time
 
+    from stoker.api.claim import check
     from stoker.api.client import Client
 
     deadline = time.monotonic() + READY_WITHIN_S
@@ -66,22 +118,38 @@ def _answers(home: Home) -> bool:
                 return True
         except Unreachable:
             pass
-        fd = os.open(home.lock, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        pid = holder(home)
+        if pid is None:
             return False
-        except BlockingIOError:
-            time.sleep(0.02)
-        finally:
-            os.close(fd)
-    raise Unreachable("a daemon runs, but does not answer", f"its log is {home.log}")
+        check(home)  # It may be on another machine, where it can't be reached from here.
+        if is_stopped(pid):
+            raise trouble(pid, home)
+        time.sleep(0.02)
+    raise trouble(holder(home) or 0, home)
 
 
 def _start(home: Home) -> None:
     ready, report = os.pipe()
+    try:
+        try:
+            pid = _spawned(home, report)
+        finally:
+            os.close(report)
+        line = b""
+        while not line.endswith(b"\n"):
+            chunk = os.read(ready, 4096)
+            if not chunk:
+                break
+            line += chunk
+    finally:
+        os.close(ready)
+    os.waitpid(pid, 0)  # It has handed over to the keeper proper.
+    _understand(line.decode(errors="replace").strip(), home)
+
+
+def _spawned(home: Home, report: int) -> int:
+    """The pid of a new keeper, whose daemon says on `report` that it is ready."""
     os.set_inheritable(report, True)
-    log = os.open(home.log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    nothing = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
     # -P: a file of the user's in this directory must not stand in for a module of ours.
     python = [sys.executable, "-P", "-m"]
     command = [
@@ -93,25 +161,16 @@ def _start(home: Home) -> None:
     package_root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     others = [os.path.abspath(part) for part in env.get("PYTHONPATH", "").split(":") if part]
     env["PYTHONPATH"] = os.pathsep.join([package_root, *others])
+    log = os.open(home.log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
     actions = [
-        (os.POSIX_SPAWN_DUP2, nothing, 0),
         (os.POSIX_SPAWN_DUP2, log, 1),
         (os.POSIX_SPAWN_DUP2, log, 2),
+        (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
     ]
     try:
-        pid = os.posix_spawn(command[0], command, env, file_actions=actions, setsid=True)
+        return os.posix_spawn(command[0], command, env, file_actions=actions, setsid=True)
     finally:
-        for fd in (report, log, nothing):
-            os.close(fd)
-    line = b""
-    while not line.endswith(b"\n"):
-        chunk = os.read(ready, 4096)
-        if not chunk:
-            break
-        line += chunk
-    os.close(ready)
-    os.waitpid(pid, 0)  # It has handed over to the keeper proper.
-    _understand(line.decode(errors="replace").strip(), home)
+        os.close(log)
 
 
 def _understand(line: str, home: Home) -> None:
@@ -120,5 +179,7 @@ def _understand(line: str, home: Home) -> None:
     code, _, rest = line.partition("\t")
     message, _, hint = rest.partition("\t")
     if message:
-        raise from_wire({"code": code, "message": message, "hint": hint})
-    raise Unreachable("the daemon could not be started", f"its log is {home.log}")
+        error = from_wire({"code": code, "message": message, "hint": hint})
+        # To clients, what is not available is a daemon that was stopped on purpose.
+        raise Unreachable(message, hint) if isinstance(error, Unavailable) else error
+    raise DiedAtStart("the daemon could not be started", f"its log is {home.log}")

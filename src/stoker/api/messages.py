@@ -3,13 +3,15 @@
 A request has `op` and its fields; the answer is `{"ok": true, ...}` or
 `{"ok": false, "error": {"code", "message", "hint"}}`. Requests on one connection are answered in
 order. Units are in the names; times on the wire are milliseconds since the epoch.
-Only the daemon imports this module: the command line builds plain dictionaries.
+The daemon and the page import this module; the command line builds plain dictionaries.
 """
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+
+from stoker.api.job_options import JOB_OPTIONS, Field
 
 API_VERSION = 1
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
@@ -35,45 +37,65 @@ class Select(Struct, forbid_unknown_fields=True, kw_only=True):
     all: bool = False  # all for which the order makes sense
 
 
-class JobRequest(Struct, forbid_unknown_fields=True, kw_only=True):
-    """One job to be queued; what is absent has the documented default."""
+_NO_OPTIONS: list[tuple[str, Any, Any]] = [
+    ("argv", list[str], []),  # run as they are, or ...
+    ("shell", str | None, None),  # ... one string for the login shell
+    ("params", dict[str, Any], {}),  # of the point of a sweep that the job is
+    ("point", Annotated[str, Meta(max_length=100)] | None, None),  # names that point: see Points
+]
 
-    argv: list[str] = []  # run as they are, or ...
-    shell: str | None = None  # ... one string for the login shell
-    name: str | None = None
-    group: str | None = None
-    cwd: str | None = None  # else the submission's
-    env: dict[str, str] = {}  # on top of the submission's environment
-    gpus: Count | None = None  # whole GPUs (or GPUs shared by memory); default 1
-    share: Annotated[float, Meta(gt=0, lt=1)] | None = None  # part of one GPU instead
-    mem_mib: Annotated[int, Meta(gt=0, le=10**9)] | None = None  # to reserve on each GPU, or ...
-    mem: Literal["auto", "whole"] | None = None  # ... as is learned of its kind, or all of it
-    kind: Annotated[str, Meta(min_length=1, max_length=500)] | None = None  # else by its command
-    margin: tuple[Count, Count] | None = None  # over what is learned: percent, at least MiB
-    exclusive: bool = False
-    on: list[str] = []
-    prefer: list[str] = []
-    cpus: Count | None = None
-    max_per_gpu: Annotated[int, Meta(ge=1, le=10_000)] | None = None
-    mps: bool | None = None  # share its GPU through MPS; else as is usual here
-    thread_percentage: Annotated[int, Meta(ge=0, le=100)] | None = None  # under MPS
-    priority: Priority = 0
-    after: list[str] = []  # ids or ranges ("3-9"), all of which must succeed
-    after_any: list[str] = []  # ids or ranges, all of which must have ended
-    time_limit_ms: Annotated[int, Meta(ge=1, le=10**12)] | None = None
-    grace_ms: Millis | None = None
-    signal: str | None = None  # e.g. "USR1", sent ...
-    signal_before_ms: Millis = 0  # ... that long before the time limit
-    retries: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
-    not_before_ms: Millis | None = None
-    out: str | None = None
-    err: str | None = None
-    gpu_arg: bool = False
-    hold: bool = False
-    executor: Literal["local", "slurm"] | None = None  # else as the settings say
-    slurm: Annotated[list[str], Meta(max_length=200)] = []  # options that sbatch gets as they are
-    params: dict[str, Any] = {}  # of the point of a sweep that the job is
-    point: Annotated[str, Meta(max_length=100)] | None = None  # names that point: see Points
+
+def _type_of(field: Field) -> Any:
+    """The type of a field of the table, with its limits."""
+    least, most = field.least, field.most
+    kind: Any
+    match field.kind:
+        case "int":
+            kind = Annotated[int, Meta(ge=least, le=most)]
+        case "number":
+            kind = Annotated[float, Meta(gt=least, lt=most)]
+        case "flag":
+            kind = bool
+        case "text":
+            limits = Meta(min_length=_length(least), max_length=_length(most))
+            kind = str if least is most is None else Annotated[str, limits]
+        case "texts":
+            kind = list[str] if most is None else Annotated[list[str], Meta(max_length=int(most))]
+        case "pairs":
+            kind = dict[str, str]
+        case "margin":
+            kind = tuple[Count, Count]  # percent, and at least so many MiB
+        case words:
+            kind = Literal[tuple(words.split("|"))]
+    return kind | None if field.default is None else kind
+
+
+def _length(limit: float | None) -> int | None:
+    return None if limit is None else int(limit)
+
+
+if TYPE_CHECKING:
+
+    class JobRequest(Struct, kw_only=True):
+        """One job to be queued; its fields are those of the table of job options."""
+
+        def __getattr__(self, name: str) -> Any: ...
+else:
+    JobRequest = msgspec.defstruct(
+        "JobRequest",
+        [
+            *_NO_OPTIONS,
+            *(
+                (field.name, _type_of(field), field.default)
+                for option in JOB_OPTIONS
+                for field in option.fields
+            ),
+        ],
+        kw_only=True,
+        forbid_unknown_fields=True,
+        module=__name__,
+        namespace={"__doc__": "One job to be queued; what is absent has the documented default."},
+    )
 
 
 class JobOwn(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
@@ -114,7 +136,8 @@ class Submit(Request, tag="submit"):
     cwd: str
     env: dict[str, str]
     user: str = ""
-    env_of: JobId | None = None  # the environment of that job is taken instead of `env`
+    umask: Annotated[int, Meta(ge=0, le=0o777)] | None = None  # else the daemon's
+    env_of: JobId | None = None  # environment and umask of that job are taken instead
     token: Annotated[str, Meta(max_length=100)] | None = None  # the same one when it is repeated
     rerun: Rerun | None = None
     each: list[JobOwn] | None = None
@@ -159,10 +182,11 @@ class Watch(Request, tag="watch"):
     """Hear that things have changed, from now on, on this connection.
 
     Lines `{"ok": true, "event": "changed", "version", "changed", "many", "at_ms", "counts",
-    "gpus", "paused", "paused_groups", "cpus"}`, the first at once and further ones at most every
-    `every_ms`. `changed` has the ids of the jobs that have changed since the line before; with
-    `many` there are more than it names. `gpus` is left out when they are as they were. A client
-    that does not read misses lines, never changes. Further requests are answered in between.
+    "gpus", "paused", "paused_groups", "short", "cpus"}`, the first at once and further ones at
+    most every `every_ms`. `changed` has the ids of the jobs that have changed since the line
+    before; with `many` there are more than it names. `gpus` is left out when they are as they
+    were. A client that does not read misses lines, never changes. Further requests are answered
+    in between.
     """
 
     every_ms: Annotated[int, Meta(ge=50, le=60_000)] = 250
@@ -464,13 +488,15 @@ class Attach(Request, tag="attach"):
     """Follow an attached job from its terminal.
 
     The connection then carries, as lines: `{"ok": true, "event": "waiting", "text"}` whenever the
-    reason changes, `{"ok": true, "event": "granted", "attempt", "dir", "argv", "env"}` once, and
-    `{"ok": true, "event": "ended", "state", "exit_code", "signal", "text"}` at last. The client
-    answers `granted` with AttachStarted on the same connection, and writes the truth of the exit
-    to the attempt's directory.
+    reason changes, `{"ok": true, "event": "granted", "attempt", "dir", "argv", "env", "namespace"}`
+    once for each attempt, and `{"ok": true, "event": "ended", "state", "exit_code", "signal",
+    "text"}` at last. The client may start what was granted only once it has claimed it, by a file
+    in the attempt's directory (executors/claims.py); it answers with AttachStarted on the same
+    connection, and writes the truth of the exit to that directory.
     """
 
     job_id: JobId
+    claims: bool = False  # the client knows that it has to; one that does not is refused
 
 
 class AttachStarted(Request, tag="attach_started"):
@@ -480,6 +506,7 @@ class AttachStarted(Request, tag="attach_started"):
     attempt: JobId
     pid: int | None = None
     error: str = ""
+    errno: int = 0  # the system's number for that, if it has one
 
 
 AnyRequest = (

@@ -1,8 +1,9 @@
 """Where Stoker's state lives, and how its directories come to be private.
 
 Everything is in one directory: `STOKER_HOME` if it is set, else `stoker` in the XDG state
-directory. The socket is there too, and not in XDG_RUNTIME_DIR: that one is removed when its user
-logs out and is unknown to cron, while the daemon outlives the session in which it was started.
+directory; if other machines may have that one as well, see `localstate`. The socket is there too,
+and not in XDG_RUNTIME_DIR: that one is removed when its user logs out and is unknown to cron, while
+the daemon outlives the session in which it was started.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ MAX_SOCKET_PATH_BYTES = 107
 class Home:
     """The directory of one Stoker instance, and the names in it."""
 
-    __slots__ = ("attempts", "database", "lock", "log", "root", "socket")
+    __slots__ = ("attempts", "claim", "database", "kept_in", "lock", "log", "root", "socket")
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, kept_in: str = "") -> None:
         self.root = root
+        self.kept_in = kept_in  # a directory that machines share, with the logs of each; see there
+        self.claim = os.path.join(root, "claim")
         self.database = os.path.join(root, "stoker.db")
         self.attempts = os.path.join(root, "attempts")
         self.log = os.path.join(root, "daemon.log")
@@ -45,7 +48,12 @@ class Home:
         state_home = env.get("XDG_STATE_HOME", "").strip()
         if not os.path.isabs(state_home):
             state_home = os.path.expanduser("~/.local/state")
-        return cls(os.path.join(state_home, "stoker"))
+        root = os.path.join(state_home, "stoker")
+        if os.path.exists(os.path.join(root, "stoker.db")):
+            return cls(root)  # What is there is gone on with, wherever it is.
+        from stoker.api.localstate import home_for
+
+        return home_for(root)
 
 
 def _is_utf8(text: str) -> bool:

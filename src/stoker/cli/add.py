@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
-from stoker.cli.jobspec import COMMAND_NOTE, JOB_OPTIONS, submission, submit
+from stoker.cli.jobspec import COMMAND_NOTE, job_options, submission
 from stoker.cli.options import JSON, Verb
-from stoker.cli.terminal import out
+from stoker.submission.sending import submit
+from stoker.text.terminal import out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ VERB = Verb(
     "add",
     "queue a job and print its id",
     run=add,
-    options=(*JOB_OPTIONS, JSON),
+    options=(*job_options("add"), JSON),
     command="required",
     examples=(
         ("stoker add --gpus 2 --name big -- python train.py --lr 0.1", "two GPUs, with a name"),

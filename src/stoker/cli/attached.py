@@ -1,7 +1,8 @@
 """A job's process in the user's own terminal: started, signalled, and its end put on record.
 
-The truth of the attempt is in its directory, whatever becomes of the daemon: `pid` is written
-before the command begins, and `exit` before its process is reaped.
+The truth of the attempt is in its directory, whatever becomes of the daemon. The file `pid` is
+made before the command begins, by link(2): it *claims* the attempt, and fails if the daemon has
+taken the attempt back. `exit` is written before the process is reaped.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import errno
 import os
 import signal
 
-from stoker.cli.jobspec import find_program
 from stoker.cli.processtree import kill_tree, signal_tree, start_time
-from stoker.cli.terminal import say
+from stoker.submission.surroundings import find_program
+from stoker.text.terminal import say
+from stoker.wholefile import write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,10 +26,25 @@ _FORWARDED = frozenset(
     (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 )
 _RETRY_WRITE_S = 1.0
+_LOOK_FOR_STOP_S = 0.2
+
+
+# What the machine has not enough of now, and may have later: the daemon lets the job wait for it.
+_PASSES = frozenset(
+    (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EIO)
+)
 
 
 class CouldNotStart(Exception):
     """The command can't be run; the message says why."""
+
+    def __init__(self, why: str, error: int = 0) -> None:
+        super().__init__(why)
+        self.errno = error if error in _PASSES else 0
+
+
+class NotGranted(Exception):
+    """The attempt was taken back: it may not be started any more."""
 
 
 class AttachedProcess:
@@ -46,8 +63,12 @@ class AttachedProcess:
         files: tuple[str | None, str | None] = (None, None),
         *,
         append: bool = False,
+        namespace: int | None = None,
     ) -> None:
+        """`namespace`: the PID namespace of the daemon, which may not see ours."""
         self._directory = directory
+        self._apart = namespace not in (None, own_namespace())
+        self._told_to_send = 0
         self._append = append  # to the files, as later attempts do; the first one empties them
         self._interrupts = 0
         self._terminal = _terminal_settings()
@@ -73,37 +94,112 @@ class AttachedProcess:
         program = find_program(argv[0], cwd, env.get("PATH"))
         if program is None:
             raise CouldNotStart(f"the command {argv[0]} was not found")
+        try:
+            return self._begin(program, argv, env, cwd, files)
+        except OSError as error:
+            raise CouldNotStart(
+                f"can't start a process: {error.strerror}", error.errno or 0
+            ) from None
+
+    def _begin(
+        self,
+        program: str,
+        argv: list[str],
+        env: Mapping[str, str],
+        cwd: str,
+        files: tuple[str | None, str | None],
+    ) -> int:
         # The child waits at a gate until its pid is on record: nothing runs that nobody knows of.
         gate_out, gate_in = os.pipe()
         trouble_out, trouble_in = os.pipe()
-        pid = os.fork()
+        lock = self._lock_of_life() if self._apart else -1
+        try:
+            pid = os.fork()
+        except OSError:
+            for fd in (gate_out, gate_in, trouble_out, trouble_in, *([lock] if lock >= 0 else [])):
+                os.close(fd)
+            raise
         if pid == 0:
             try:
                 os.close(gate_in)
-                if os.read(gate_out, 1):
-                    self._become(program, argv, env, cwd, files)
+                if not os.read(gate_out, 1):
+                    write_whole(f"{self._directory}/pid", b"failed its terminal was gone\n")
+                    os._exit(127)
+                if lock >= 0:
+                    os.set_inheritable(lock, True)
+                self._become(program, argv, env, cwd, files)
             except BaseException as error:
                 os.write(trouble_in, str(getattr(error, "strerror", None) or error).encode()[:500])
             finally:
                 os._exit(127)
         os.close(gate_out)
         os.close(trouble_in)
+        if lock >= 0:
+            os.close(lock)  # Only the job has it from now on.
         try:
-            _write_whole(self._directory, "pid", f"{pid} {start_time(pid)}\n")
-            os.write(gate_in, b"g")
-        except OSError as error:
-            os.close(gate_in)  # The child sees the gate closed for good, and goes.
-            os.close(trouble_out)
+            self._claim(pid)
+        except BaseException as error:
+            # It has not begun, and must not: it may be stopped, so it is not asked to go.
+            os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            raise CouldNotStart(f"can't write to {self._directory}: {error.strerror}") from None
+            os.close(gate_in)
+            os.close(trouble_out)
+            if isinstance(error, FileExistsError):
+                raise NotGranted from None
+            if isinstance(error, OSError):
+                why = f"can't write to {self._directory}: {error.strerror}"
+                raise CouldNotStart(why, error.errno or 0) from None
+            raise
+        try:
+            os.write(gate_in, b"g")
+        except BrokenPipeError:
+            pass  # The daemon has ended it, since it was cancelled.
         os.close(gate_in)
         trouble = os.read(trouble_out, 500)  # Empty once the command has begun.
         os.close(trouble_out)
         if trouble:
+            why = f"can't run {program}: {trouble.decode(errors='replace')}"
+            self._note_failure(why)
             os.waitpid(pid, 0)
-            os.unlink(os.path.join(self._directory, "pid"))
-            raise CouldNotStart(f"can't run {program}: {trouble.decode(errors='replace')}")
+            raise CouldNotStart(why)
         return pid
+
+    def _claim(self, pid: int) -> None:
+        """Put the process on record, as ours to start; FileExistsError: it is not, any more.
+
+        With a pid belong its start time, its PID namespace, the boot of the machine, its session.
+        """
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot = file.read().strip()
+        record = f"{pid} {start_time(pid)} {own_namespace()} {boot} {os.getsid(0)}\n"
+        temporary = os.path.join(self._directory, f"pid.{os.getpid()}")
+        write_whole(temporary, record.encode(), flush=True)
+        try:
+            os.link(temporary, os.path.join(self._directory, "pid"))
+        finally:
+            os.unlink(temporary)
+        directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def _note_failure(self, why: str) -> None:
+        """The daemon may not be there to be told that the command never began."""
+        try:
+            text = f"failed {' '.join(why.split())[:400]}\n"
+            write_whole(f"{self._directory}/pid", text.encode(errors="replace"))
+        except OSError:
+            pass
+
+    def _lock_of_life(self) -> int:
+        """A lock that the job holds as long as it lives, for a daemon that can't see it."""
+        import fcntl
+
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        fd = os.open(os.path.join(self._directory, "alive"), flags, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        return fd
 
     def _become(
         self,
@@ -144,7 +240,7 @@ class AttachedProcess:
         """Pass signals on until the process ends; its exit code, 128 + n for signal n."""
         try:
             while (ended := self._ended()) is None:
-                self._take(signal.sigwaitinfo(self._watched))
+                self._take_next()
             if ended.si_code == os.CLD_EXITED:
                 code, record = ended.si_status, f"exited {ended.si_status}\n"
             else:
@@ -161,6 +257,29 @@ class AttachedProcess:
 
     def _ended(self) -> os.waitid_result | None:
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+
+    def _take_next(self) -> None:
+        if not self._apart:
+            self._take(signal.sigwaitinfo(self._watched))
+            return
+        info = signal.sigtimedwait(self._watched, _LOOK_FOR_STOP_S)
+        if info is not None:
+            self._take(info)
+        self._obey_stop()
+
+    def _obey_stop(self) -> None:
+        """A daemon that can't signal the job itself puts down what it is to be sent."""
+        try:
+            with open(os.path.join(self._directory, "stop"), encoding="ascii") as file:
+                number = int(file.read())
+        except (OSError, ValueError):
+            return
+        if number != self._told_to_send:
+            self._told_to_send = number
+            if number == signal.SIGKILL:
+                kill_tree(self.pid)
+            else:
+                signal_tree(self.pid, number)
 
     def _take(self, info: signal.struct_siginfo) -> None:
         if info.si_signo == signal.SIGCHLD:
@@ -188,7 +307,7 @@ class AttachedProcess:
         told = False
         while True:
             try:
-                _write_whole(self._directory, "exit", record)
+                write_whole(f"{self._directory}/exit", record.encode())
                 return
             except FileNotFoundError:
                 return  # The directory was removed: nobody wants to know.
@@ -223,12 +342,6 @@ def _terminal_settings() -> list[int | list[bytes | int]] | None:
         return None
 
 
-def _write_whole(directory: str, name: str, text: str) -> None:
-    """A file that is there whole or not at all, 0600 from its first moment."""
-    temporary = os.path.join(directory, f"{name}.{os.getpid()}")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(fd, text.encode("ascii"))
-    finally:
-        os.close(fd)
-    os.rename(temporary, os.path.join(directory, name))
+def own_namespace() -> int:
+    """Our PID namespace, as others of this machine can compare it."""
+    return os.stat("/proc/self/ns/pid").st_ino

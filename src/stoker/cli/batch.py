@@ -7,28 +7,20 @@ import os
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.jobspec import (
-    JOB_OPTIONS,
-    current_directory,
-    submitted_environment,
-    user_name,
-)
+from stoker.cli.jobspec import job_options, values_said
 from stoker.cli.options import JSON, Option, Positional, Verb
-from stoker.cli.terminal import out, say
 from stoker.errors import UsageError
+from stoker.text.terminal import out, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from stoker.batch.entries import Entry
-    from stoker.cli.batching.translate import PlannedJob
     from stoker.cli.options import Args
+    from stoker.submission.batches import PlannedJob
 
 # Where the priority scheduler looks if it is told nothing.
 _USUAL_CSV = os.path.join("scheduler_files", "commands_1.csv")
-# These are a single job's own; a file says them for each.
-_OF_ONE_JOB = ("name", "out", "err")
 INTERRUPTED = 130
 
 
@@ -48,49 +40,28 @@ def batch(args: Args) -> int:
     """Queue the jobs of a file, and wait for them unless told not to."""
     # A long file makes much that stays, and hardly any garbage that would have to be looked for.
     gc.set_threshold(100_000, 50, 50)
+    from stoker.batch.reading import Reading, read_entries
+    from stoker.submission.batches import COLUMNS, Translator, new_group
+    from stoker.submission.profiling import profiled
+    from stoker.submission.surroundings import surroundings
+
     path = _path(args)
     source = os.path.basename(path)
-    entries, size = read_entries(path, source, args)
+    how = Reading(args["csv"] is not None, args["header"], args["template"], args["num"])
+    entries, size = read_entries(path, source, how, COLUMNS)
     if not entries:
         raise UsageError(f"{source} has no jobs in it", "write a row for each")
     group = args["group"] or new_group(source)
-    environment = submitted_environment()
-    here = current_directory()
-    jobs = _planned(args, source, entries, size, (here, environment, group))
-    common = {"cwd": here, "env": environment, "user": user_name()}
+    common = surroundings()
+    translator = Translator(source, values_said(args), common["cwd"], common["env"], group)
+    jobs = translator.planned(entries, size)
     with Client() as client:
         client.connect()
-        jobs, short = profiled(client, args, source, jobs, here)
+        jobs, short = profiled(client, source, jobs, args["profile_epochs"], common["cwd"])
         if short:
             kinds = "1 kind of jobs runs" if short == 1 else f"{short} kinds of jobs run"
             say(f"stoker: {kinds} briefly first, to learn what memory is needed")
-        number(client, jobs)
         return _queue_and_follow(client, args, source, jobs, short, common, group)
-
-
-def profiled(
-    client: Client, args: Args, source: str, jobs: list[PlannedJob], here: str
-) -> tuple[list[PlannedJob], int]:
-    """The jobs behind the short runs that come first, and how many of these there are."""
-    from stoker.cli.batching.profiling import USUAL_EPOCHS, with_profiling
-
-    epochs = args["profile_epochs"]
-    if epochs is None and jobs[0].entry.numbered:
-        epochs = USUAL_EPOCHS
-    if not epochs:
-        return jobs, 0
-    if not any(gpu["uuid"] for gpu in client.call("gpus")["gpus"]):
-        if args["profile_epochs"]:
-            raise UsageError(
-                "no driver tells what jobs use, so nothing can be learned by running them first",
-                "leave out --profile-epochs, and say their memory with --mem",
-            )
-        return jobs, 0
-    known = {profile["kind"] for profile in client.call("profiles")["profiles"]}
-    try:
-        return with_profiling(jobs, epochs, known, here)
-    except UsageError as error:
-        raise UsageError(f"{source}, {error.message}", error.hint) from None
 
 
 def _path(args: Args) -> str:
@@ -104,88 +75,6 @@ def _path(args: Args) -> str:
     raise UsageError("no file was named", "e.g. stoker batch --csv commands.csv")
 
 
-# ---------------------------------------------------------------------- reading
-
-
-def read_entries(path: str, source: str, args: Args) -> tuple[list[Entry], int | None]:
-    """What the file says, and the size of its batches if it is worked off in batches."""
-    from stoker.batch.csv_file import decoded
-
-    try:
-        with open(path, "rb") as file:
-            text = decoded(file.read(), source)
-    except OSError as error:
-        raise UsageError(f"can't read {path}: {error.strerror}", "check its name") from None
-    ending = os.path.splitext(path)[1].lower()
-    if args["csv"] is None and ending in (".yaml", ".yml", ".jsonl", ".ndjson", ".json"):
-        for option, value in (("--header", args["header"]), ("--template", args["template"])):
-            if value is not None:
-                raise UsageError(f"{option} is for CSV files", f"leave it out for {source}")
-        return _document(text, source, ending), args["num"]
-    if args["csv"] is None and ending not in (".csv", ".tsv", ""):
-        raise UsageError(
-            f"{source} is neither .csv, .yaml, .json nor .jsonl", "name a CSV with --csv FILE"
-        )
-    return _table(text, source, args)
-
-
-def _document(text: str, source: str, ending: str) -> list[Entry]:
-    from stoker.batch import documents
-
-    if ending in (".yaml", ".yml"):
-        return documents.yaml_list(text, source)
-    if ending == ".json":
-        return documents.json_list(text, source)
-    return documents.json_lines(text, source)
-
-
-def _table(text: str, source: str, args: Args) -> tuple[list[Entry], int | None]:
-    import sys
-
-    from stoker.batch import tables, training
-    from stoker.batch.csv_file import read_table
-    from stoker.cli.batching.translate import OPTIONS
-
-    # An option whose value is None can't be told from one that was not given.
-    header = 0 if args["header"] is None else args["header"][0]
-    world = tables.World(OPTIONS, sys.executable, _is_file)
-    try:
-        table = read_table(text, source, header)
-        entries = tables.table_entries(table, source, args["template"], world)
-    except UsageError as error:
-        if source in error.message:
-            raise
-        raise UsageError(f"{source}: {error.message}", error.hint) from None
-    usual = training.BATCH if entries and entries[0].numbered else None
-    return entries, args["num"] or usual
-
-
-def _is_file(directory: str, name: str) -> bool:
-    path = os.path.join(os.path.expanduser(directory), os.path.expanduser(name))
-    return os.path.isfile(path)
-
-
-def new_group(source: str) -> str:
-    """A group for the jobs of a file, which no other has."""
-    stem = "".join(c for c in os.path.splitext(source)[0] if c.isprintable())[:100]
-    return f"{stem or 'batch'}-{os.urandom(3).hex()}"
-
-
-# ---------------------------------------------------------------------- queueing
-
-
-def _planned(
-    args: Args,
-    source: str,
-    entries: list[Entry],
-    size: int | None,
-    common: tuple[str, dict[str, str], str],
-) -> list[PlannedJob]:
-    from stoker.cli.batching.translate import Translator
-
-    return Translator(source, dict(args), *common).planned(entries, size)
-
-
 def _queue_and_follow(
     client: Client,
     args: Args,
@@ -196,9 +85,10 @@ def _queue_and_follow(
     group: str,
 ) -> int:
     """Queue the jobs, of which some are short runs that are not told of, and see them through."""
-    from stoker.cli.batching.following import Following
-    from stoker.cli.batching.queueing import queue
+    from stoker.cli.following import Following
+    from stoker.submission.batch_queueing import number, queue
 
+    number(client, jobs)
     if args["no_wait"]:
         return _print_ids(args, queue(client, jobs, source, common)[short:], group)
     with Following(list(dict.fromkeys(job.fields["group"] for job in jobs))) as following:
@@ -219,18 +109,6 @@ def _queue_and_follow(
         told = [{**job, "line": line} for job, line in zip(ended, lines, strict=True)]
         _print_json(group, ids, told)
     return int(any(job["state"] != "succeeded" for job in ended))
-
-
-def number(client: Client, jobs: list[PlannedJob]) -> None:
-    """Give `--id=N` to the commands that take it."""
-    from stoker.cli.batching.queueing import take_numbers
-
-    numbered = [job for job in jobs if job.entry.numbered]
-    if not numbered:
-        return
-    for number, job in enumerate(numbered, take_numbers(client.home, len(numbered))):
-        job.fields["argv"].append(f"--id={number}")
-        job.fields["params"]["id"] = str(number)
 
 
 def _print_ids(args: Args, ids: list[int], group: str) -> int:
@@ -267,7 +145,7 @@ VERB = Verb(
         Option("profile-epochs", "run each kind of jobs for so many epochs first, to learn what "
                "memory it needs; 2 for a CSV with Epochs, 0 for not at all", "N", _epochs),
         Option("no-wait", "only queue the jobs, and print their ids"),
-        *(option for option in JOB_OPTIONS if option.key not in _OF_ONE_JOB),
+        *job_options("batch"),
         JSON,
     ),
     examples=(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Verb
-from stoker.cli.terminal import Cell, Column, out, say, table
 from stoker.errors import Failed
+from stoker.text.terminal import Cell, Column, out, say, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

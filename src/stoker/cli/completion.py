@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stoker.cli.options import Positional, Verb
-from stoker.cli.terminal import out
 from stoker.errors import UsageError
 from stoker.quantities import quoted
+from stoker.text.terminal import out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

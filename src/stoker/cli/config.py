@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Positional, Verb
-from stoker.cli.terminal import Cell, Column, escaped, out, say, table
+from stoker.text.terminal import Cell, Column, escaped, out, say, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

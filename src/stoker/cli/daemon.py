@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from stoker.api.client import Client
+from stoker.api.holder import NotAnswering
 from stoker.cli.options import JSON, Option, Verb
-from stoker.cli.terminal import escaped, out, say
 from stoker.errors import Unreachable, UsageError
 from stoker.quantities import duration_text
+from stoker.text.terminal import escaped, out, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def _hello() -> dict[str, Any] | None:
     try:
         with Client(autostart=False) as client:
             return client.call("hello")
+    except NotAnswering:
+        raise
     except Unreachable:
         return None
 
@@ -122,34 +125,63 @@ def restart(args: Args) -> int:
 
 def status(args: Args) -> int:
     """Tell whether the daemon runs; it is not started for that."""
-    hello = _hello()
+    from stoker.api.claim import OnAnotherMachine, standing
+
+    try:
+        hello = _hello()
+    except OnAnotherMachine:
+        hello = None
+    except NotAnswering as trouble:
+        if not args["json"]:
+            raise
+        _print_status(None, trouble)
+        return trouble.exit_code
     if args["json"]:
         _print_status(hello)
     elif hello is None:
-        out("not running\n")
+        out("not running\n" + _host_text(standing(Client().home)))
     else:
         age = duration_text(int(hello["uptime_s"] * 1000))
-        lines = (
+        lines: tuple[str, ...] = (
             f"running for {age}, process {hello['pid']}, version {hello['version']}",
             f"socket  {hello['socket']}",
             f"state   {hello['home']}",
             f"log     {Client().home.log}",
         )
-        out("".join(escaped(line) + "\n" for line in lines))
+        place = standing(Client().home)
+        lines += (f"disk    {place['file_system'] or 'of a kind that can not be told'}",)
+        if place["logs"] is not None:
+            lines += (f"logs    {place['logs']}",)
+        out("".join(escaped(line) + "\n" for line in lines) + _host_text(place))
     return Unreachable.exit_code if hello is None else 0
 
 
-def _print_status(hello: dict[str, Any] | None) -> None:
+def _host_text(place: dict[str, Any]) -> str:
+    """Which machine has the state, if one has."""
+    if place["claim"] is None:
+        return ""
+    which = "this machine" if place["is_here"] else "another machine"
+    return escaped(f"host    {place['claim']}: {which}") + "\n"
+
+
+def _print_status(hello: dict[str, Any] | None, trouble: NotAnswering | None = None) -> None:
+    from stoker.api.claim import standing
     from stoker.api.jsonline import dumps
-    from stoker.cli.jobtext import iso_times
+    from stoker.text.jobs import iso_times
 
     home = Client().home
     shown: dict[str, Any] = {"schema": 1, "running": hello is not None}
     if hello is None:
         shown |= {"pid": None, "socket": home.socket, "version": None, "uptime_s": None}
+        if trouble is not None:
+            shown |= {"running": True, "pid": trouble.pid}
+            shown["trouble"] = f"{trouble.message}; {trouble.hint}"
     else:
         shown |= iso_times({key: value for key, value in hello.items() if key != "ok"})
     shown["log"] = home.log
+    found = standing(home)
+    del found["claim"]
+    shown["place"] = iso_times(found)
     out(dumps(shown) + "\n")
 
 
@@ -158,6 +190,18 @@ def run(args: Args) -> int:
     from stoker.cli.foreground import run_daemon
 
     return run_daemon()
+
+
+def claim(args: Args) -> int:
+    """Have the state of a machine that is gone."""
+    from stoker.api.claim import claim_from_another, whose
+    from stoker.api.paths import Home
+
+    home = Home.from_environment()
+    was = claim_from_another(home)
+    say(f"{home.root} is this machine's now" + (f"; it was {whose(was)}'s" if was else ""))
+    say("jobs that ran elsewhere are lost; those with retries left run again, here")
+    return 0
 
 
 def install_service(args: Args) -> int:
@@ -200,9 +244,19 @@ VERB = Verb(
             examples=(("stoker daemon restart", "after an upgrade, say"),),
         ),
         Verb(
-            "daemon status", "tell whether the daemon runs; exit code 4 if it does not",
+            "daemon status",
+            "tell whether the daemon runs; exit code 4 if it does not, or does not answer",
             run=status, options=(JSON,),
             examples=(("stoker daemon status --json | jq .pid", "its process"),),
+        ),
+        Verb(
+            "daemon claim", "go on here with a state whose machine is gone",
+            run=claim,
+            examples=(("stoker daemon claim", "after the machine that had it has died"),),
+            notes=("A state directory that machines share is of the one whose daemon runs or has "
+                   "jobs there, and others are refused. If that machine is gone, this one can have "
+                   "it: refused within 30 s of a sign of life. What ran there is `lost`, and not "
+                   "looked for here; so be sure that it is down.",),
         ),
         Verb(
             "daemon run", "run the daemon in the foreground, for systemd and the like",

@@ -4,38 +4,23 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.jobspec import JOB_OPTIONS, fields_from, settle_paths
+from stoker.api.job_options import options_in
+from stoker.cli.jobspec import option_of, values_said
 from stoker.cli.options import JSON, Option, Positional, Verb
-from stoker.cli.selection import id_list
-from stoker.cli.terminal import out, say
 from stoker.errors import NotFound, UsageError
+from stoker.submission import rules
+from stoker.submission.changes import changed_fields
+from stoker.submission.surroundings import command_fields, usable_paths
+from stoker.text.ids import id_list
+from stoker.text.terminal import out, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
+    from stoker.api.job_options import JobOption
     from stoker.cli.options import Args
-
-# What `none` takes away again, by option: the wire's fields, and what they go back to.
-_CLEARED: dict[str, dict[str, Any]] = {
-    "mem": {"mem_mib": None, "mem": None},
-    "on": {"on": []},
-    "prefer": {"prefer": []},
-    "cpus": {"cpus": None},
-    "max_per_gpu": {"max_per_gpu": None},
-    "thread_percentage": {"thread_percentage": None},
-    "name": {"name": None},
-    "group": {"group": None},
-    "time_limit": {"time_limit_ms": None},
-    "signal": {"signal": None, "signal_before_ms": 0},
-    "at": {"not_before_ms": None},
-    "out": {"out": None},
-    "err": {"err": None},
-}
-
-# What a job depends on stays; and there are verbs of their own for holding.
-_FIXED = ("after", "after_any", "hold")
 
 
 class _Cleared:
@@ -49,24 +34,18 @@ def _or_none(convert: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda text: _NONE if text == "none" else convert(text)
 
 
-def _editable(option: Option) -> Option:
-    if option.key not in _CLEARED:
-        return option
-    return Option(
-        option.name,
-        f"{option.help}; none takes it away",
-        option.metavar,
-        _or_none(option.convert),
-        files=option.files,
-        dashes=option.dashes,
-    )
-
-
-_OPTIONS = (
-    *(_editable(option) for option in JOB_OPTIONS if option.key not in _FIXED),
-    Option("no-exclusive", "undo --exclusive"),
-    Option("no-gpu-arg", "undo --gpu-arg"),
-)
+def _editable(option: JobOption) -> Iterator[Option]:
+    found = option_of(option)
+    if option.cleared:
+        found.help += "; none takes it away"
+        found.convert = _or_none(option.read)
+    yield found
+    if option.negative or (option.is_flag and option.fields):
+        yield Option(
+            f"no-{option.name}",
+            option.negative or f"undo --{option.name}",
+            group=option.group,
+        )
 
 
 def edit(args: Args) -> int:
@@ -82,7 +61,7 @@ def edit(args: Args) -> int:
             if len(jobs) != 1:
                 raise NotFound("that is not one job", "name one job by its id")
             paths = {key: changes[key] for key in ("cwd", "out", "err") if changes.get(key)}
-            settle_paths(paths, jobs[0]["cwd"])
+            usable_paths(paths, jobs[0]["cwd"])
             changes |= paths
         answer = client.call("edit", select=select, changes=changes)
     ids = answer.get("ids", [])
@@ -96,25 +75,13 @@ def edit(args: Args) -> int:
 
 
 def _changes(args: Args) -> dict[str, Any]:
-    cleared = [key for key in _CLEARED if args[key] is _NONE]
-    changes = fields_from({**args, **dict.fromkeys((*cleared, *_FIXED))}, editing=True)
-    for key in cleared:
-        changes |= _CLEARED[key]
-    # A count replaces a share, and a shell string a list of words; both at once mean nothing.
-    if "share" in changes:
-        changes["gpus"] = None
-    elif "gpus" in changes:
-        changes["share"] = None
-    if "shell" in changes:
-        changes["argv"] = []
-    elif "argv" in changes:
-        changes["shell"] = None
-    for flag in ("exclusive", "gpu_arg"):
-        if args[f"no_{flag}"]:
-            if changes.get(flag):
-                name = flag.replace("_", "-")
-                raise UsageError(f"--{name} and --no-{name} exclude each other", "give one of them")
-            changes[flag] = False
+    cleared = [key for key, value in args.items() if value is _NONE]
+    values = values_said({key: value for key, value in args.items() if value is not _NONE})
+    command = command_fields(args["command"]) if args["command"] else None
+    changes = changed_fields(values, cleared, command)
+    said = rules.Said(changes)
+    rules.check_need(said, elsewhere=not all(name.isdigit() for name in said.on or ()))
+    rules.check_limits(said, has_limit=True)
     return changes
 
 
@@ -123,7 +90,7 @@ VERB = Verb(
     "change a job that has not started: its command, needs, priority, limits",
     run=edit,
     positionals=(Positional("ID", "the job: 7, or last", quantities.job_ids),),
-    options=(*_OPTIONS, JSON),
+    options=(*(one for option in options_in("edit") for one in _editable(option)), JSON),
     command="optional",
     examples=(
         ("stoker edit 7 --priority -1", "job 7 goes ahead of the others"),

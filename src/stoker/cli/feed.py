@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from stoker.cli.jobspec import JOB_OPTIONS
+from stoker.cli.jobspec import job_options
 from stoker.cli.options import JSON, Option, Positional, Verb
 from stoker.errors import UsageError
 
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from stoker.cli.feeding.feed import Feed
     from stoker.cli.feeding.tally import Tally
     from stoker.cli.options import Args
-
-# A line says itself where its output goes (`> file`), and lines that all wait for somebody to
-# release them are no feed.
-_NOT_FOR_LINES = ("out", "err", "hold")
-_OPTIONS = tuple(option for option in JOB_OPTIONS if option.key not in _NOT_FOR_LINES)
 
 HUNG_UP = 129
 
@@ -34,8 +29,9 @@ def feed(args: Args) -> int:
     from stoker.cli.feeding.source import Source
     from stoker.cli.feeding.talk import Talk
     from stoker.cli.feeding.wishes import Wishes
-    from stoker.cli.jobspec import settle_requirements, submission
-    from stoker.cli.terminal import say
+    from stoker.cli.jobspec import submission
+    from stoker.submission.sending import resolve_requirements
+    from stoker.text.terminal import say
 
     # Lines stay until their jobs are over, and hardly any of it is garbage to be looked for.
     gc.set_threshold(100_000, 50, 50)
@@ -45,11 +41,11 @@ def feed(args: Args) -> int:
             "a pipe can't be known again by itself", "name the group of the feed with --group"
         )
     group = args["group"] = args["group"] or group_for(source.path)
-    request = submission(args | {"out": None, "err": None, "hold": False})
+    request = submission(args)
     expected = source.check()
     with Wishes() as wishes, api.Client() as client:
         client.connect()
-        settle_requirements(client, request["jobs"][0])
+        resolve_requirements(client, request["jobs"][0])
         lock = Lock(client.home, group, alone=args["resume"])
         try:
             run = last_run(client, group) if args["resume"] else None
@@ -81,7 +77,7 @@ def _tell(tally: Tally, client: Client, group: str, *, as_json: bool) -> None:
 
     from stoker.cli.feeding import summary
     from stoker.cli.feeding.progress import write
-    from stoker.cli.terminal import out, say
+    from stoker.text.terminal import out, say
 
     jobs = summary.jobs_of(client, tally.failures)
     if as_json:
@@ -113,7 +109,7 @@ VERB = Verb(
         Positional("FILE", "a file with one command a line; stdin unless told", optional=True),
     ),
     options=(
-        *_OPTIONS,
+        *job_options("feed"),
         Option("keep-going", "go on if a command fails; that is so unless told"),
         Option("fail-fast", "cancel the rest as soon as a command fails"),
         Option("resume", "go on with the group's last feed: what has succeeded is not run again"),

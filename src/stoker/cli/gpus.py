@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.gputable import gpu_table
 from stoker.cli.options import JSON, Option, Positional, Verb
 from stoker.cli.status import no_gpus
-from stoker.cli.terminal import out, say
+from stoker.text.gpus import gpu_table
+from stoker.text.terminal import out, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.jobtext import STATES
 from stoker.cli.options import JSON, Positional, Verb
-from stoker.cli.terminal import Cell, Column, out, say, table
+from stoker.text.jobs import STATES
+from stoker.text.terminal import Cell, Column, out, say, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from stoker.cli.options import Option, Positional, Verb, plain
-from stoker.cli.terminal import out, painted, terminal_width, wants_colour
+from stoker.api.job_options import GROUPS
+from stoker.cli.options import JSON, Option, Positional, Verb
 from stoker.errors import UsageError
-from stoker.quantities import quoted
+from stoker.quantities import plain, quoted
+from stoker.text.terminal import out, painted, terminal_width, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stoker.cli.options import Args
 
+_HELP = Option("help", "print this help", short="h")
 SECTIONS = (
     ("Jobs", ("add", "run", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait")),
     ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
@@ -102,16 +106,27 @@ def verb_help(verb: Verb, colour: bool) -> str:
     for positional in verb.positionals:
         lines += ["", *_described(f"  {positional.metavar}", positional.help, 22)]
     if verb.run is not None:
-        lines += ["", painted("Options:", "bold", colour)]
-        for option in verb.options:
-            lines += _described(f"  {flags(option)}", option.help, 22)
-        lines += _described("  -h, --help", "print this help", 22)
+        for heading, options in grouped(verb.options):
+            lines += ["", painted(f"{heading}:", "bold", colour)]
+            for option in options:
+                lines += _described(f"  {flags(option)}", option.help, 22)
     for note in verb.notes:
         lines += ["", *_wrapped(note, "")]
     lines += ["", painted("Examples:", "bold", colour)]
     for command, meaning in verb.examples:
         lines += [f"  {command}", painted(f"      {meaning}", "dim", colour)]
     return "\n".join(lines) + "\n"
+
+
+def grouped(options: Sequence[Option]) -> list[tuple[str, list[Option]]]:
+    """The options under their headings: those of the verb itself first, the rare ones last."""
+    own = [option for option in options if not option.group]
+    if len(own) == len(options):
+        return [("Options", [*own, _HELP])]
+    headings = [("Options", [option for option in own if option is not JSON])]
+    headings += [(group, [one for one in options if one.group == group]) for group in GROUPS]
+    headings.append(("Other", [*(one for one in own if one is JSON), _HELP]))
+    return [(heading, some) for heading, some in headings if some]
 
 
 def _described(left: str, text: str, indent: int) -> list[str]:
@@ -135,7 +150,7 @@ def _wrapped(text: str, indent: str) -> list[str]:
 def find_verb(words: list[str]) -> Verb:
     """The verb that some words name, such as ["gpus", "drain"]."""
     from stoker.cli.main import VERBS, load
-    from stoker.cli.suggest import nearest
+    from stoker.text.suggest import nearest
 
     if words[0] not in VERBS:
         guess = nearest(words[0], list(VERBS))

@@ -6,18 +6,18 @@ import time
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.jobtext import FINAL_STATES, outcome, title
-from stoker.cli.logfile import LogFile, Printer
 from stoker.cli.options import Option, Positional, Verb
-from stoker.cli.terminal import say
 from stoker.errors import Failed, NotFound, Unavailable, Unreachable, UsageError
+from stoker.text.jobs import FINAL_STATES, outcome, title
+from stoker.text.logfile import LogFile, Printer
+from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from stoker.cli.jobtext import Job
     from stoker.cli.options import Args
+    from stoker.text.jobs import Job
 
 DEFAULT_LINES = 200
 _POLL_S = 0.1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.jobtext import STATES, iso_times, job_table
 from stoker.cli.options import JSON, Option, Verb
 from stoker.cli.selection import GROUP, IDS, NAME, selected
-from stoker.cli.terminal import out, say
 from stoker.errors import UsageError
+from stoker.text.jobs import STATES, iso_times, job_table
+from stoker.text.terminal import out, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def _states(text: str) -> list[str]:
     states = [word.strip().lower() for word in text.split(",")]
     for state in states:
         if state not in STATES:
-            from stoker.cli.suggest import nearest
+            from stoker.text.suggest import nearest
 
             guess = nearest(state, list(STATES))
             raise UsageError(

@@ -44,15 +44,15 @@ def dispatch(words: list[str]) -> int:
         return show_overview()
     if word in ("-V", "--version"):
         from stoker import __version__
-        from stoker.cli.terminal import out
+        from stoker.text.terminal import out
 
         out(f"stoker {__version__}\n")
         return 0
     if not word or word.startswith("-"):
         return _run(load("status"), words)
     if word not in VERBS:
-        from stoker.cli.suggest import nearest
         from stoker.quantities import quoted
+        from stoker.text.suggest import nearest
 
         guess = nearest(word, list(VERBS))
         raise UsageError(
@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _tell(message: str, hint: str) -> None:
-    from stoker.cli.terminal import say
+    from stoker.text.terminal import say
 
     say(f"stoker: {message}; {hint}" if hint else f"stoker: {message}")
 

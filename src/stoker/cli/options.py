@@ -8,7 +8,7 @@ A table parser of our own starts in less than a millisecond; the library ones ta
 from __future__ import annotations
 
 from stoker.errors import UsageError
-from stoker.quantities import quoted
+from stoker.quantities import plain, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     Args = dict[str, Any]
-
-
-def plain(text: str) -> str:
-    """A value that is taken as it is, as long as the daemon can be told of it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{quoted(text)} is not valid UTF-8", "write it in UTF-8") from None
-    return text
 
 
 class Option:
@@ -35,6 +26,7 @@ class Option:
         "convert",
         "dashes",
         "files",
+        "group",
         "help",
         "key",
         "many",
@@ -57,9 +49,11 @@ class Option:
         choices: tuple[str, ...] = (),
         files: str = "",
         dashes: bool = False,
+        group: str = "",
     ) -> None:
         self.name = name
         self.key = name.replace("-", "_")
+        self.group = group  # the heading under which help shows it
         self.help = help
         self.metavar = metavar
         self.convert = convert
@@ -310,7 +304,7 @@ def _see(verb: Verb) -> str:
 def _unknown(
     message: str, word: str, known: Sequence[str] | dict[str, Any], verb: Verb
 ) -> UsageError:
-    from stoker.cli.suggest import nearest
+    from stoker.text.suggest import nearest
 
     guess = nearest(word, list(known))
     return UsageError(message, f"did you mean {guess}?" if guess else _see(verb))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Option, Verb
-from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, id_list, required
-from stoker.cli.terminal import out, say
+from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
+from stoker.text.ids import id_list
+from stoker.text.terminal import out, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

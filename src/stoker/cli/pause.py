@@ -5,7 +5,7 @@ from __future__ import annotations
 from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Option, Verb
-from stoker.cli.terminal import out, say
+from stoker.text.terminal import out, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

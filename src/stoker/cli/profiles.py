@@ -5,8 +5,8 @@ from __future__ import annotations
 from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Option, Positional, Verb
-from stoker.cli.terminal import Cell, Column, out, say, table
 from stoker.errors import UsageError
+from stoker.text.terminal import Cell, Column, out, say, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from stoker.cli.completion import all_verbs
-from stoker.cli.help import flags, usage
+from stoker.cli.help import flags, grouped, usage
 from stoker.cli.options import Verb
 
 MARK = "<!-- Made from the code: python -m stoker.cli.reference docs/reference.md -->\n"
@@ -29,7 +29,8 @@ def _section(verb: Verb) -> str:
         lines.append(f"`stoker {verb.name}` alone is `stoker {verb.name} {verb.default}`.")
     lines.append("")
     rows = [(f"`{positional.metavar}`", positional.help) for positional in verb.positionals]
-    rows += [(f"`{flags(option)}`", option.help) for option in verb.options]
+    for _, options in grouped(verb.options):
+        rows += [(f"`{flags(option)}`", option.help) for option in options if option.name != "help"]
     if rows:
         lines += ["| option | meaning |", "|---|---|"]
         lines += [f"| {_cell(left)} | {_cell(right)} |" for left, right in rows]

@@ -6,13 +6,15 @@ import signal
 import time
 
 from stoker.api.client import Client, ConnectionLost, NoAnswerYet
-from stoker.cli.attached import AttachedProcess, CouldNotStart
-from stoker.cli.jobspec import COMMAND_NOTE, JOB_OPTIONS, is_for_cluster, submission, submit
+from stoker.cli.attached import AttachedProcess, CouldNotStart, NotGranted
+from stoker.cli.jobspec import COMMAND_NOTE, job_options, submission
 from stoker.cli.options import Verb
 from stoker.cli.reconnect import Reconnection
-from stoker.cli.terminal import say
 from stoker.cli.wait import exit_code
 from stoker.errors import StokerError, Unavailable, UsageError
+from stoker.submission.sending import submit
+from stoker.submission.surroundings import is_for_cluster
+from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ _SILENCE_S = 0.5
 # so. What the exit code is does not depend on it.
 _NOTICE_S = 1.0
 NOT_FOUND = 127
+_LEAVES = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Leave(Exception):
@@ -37,7 +40,9 @@ class Leave(Exception):
 
 
 def leave_on_signal(number: int, frame: FrameType | None) -> None:
-    """For signals while the job waits: see Leave."""
+    """For signals while the job waits: see Leave. Further ones change nothing."""
+    for one in _LEAVES:
+        signal.signal(one, signal.SIG_IGN)
     raise Leave(number)
 
 
@@ -49,7 +54,7 @@ def run(args: Args) -> int:
             "a job in this terminal can't run on the cluster",
             "use `stoker add --on-cluster`, and `stoker logs -f`",
         )
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    for number in _LEAVES:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, leave_on_signal)
     attachment = Attachment(request)
@@ -88,7 +93,7 @@ class Attachment:
         while True:
             try:
                 if not attached:
-                    self._client.send("attach", job_id=self._job_id)
+                    self._client.send("attach", job_id=self._job_id, claims=True)
                     attached = True
                 event = self._next_event()
             except StokerError as error:
@@ -145,11 +150,17 @@ class Attachment:
                 event["dir"],
                 (job.get("out"), job.get("err")),
                 append=event["attempt"] > 1,
+                namespace=event.get("namespace"),
             )
+        except NotGranted:
+            self._attempt = None  # The daemon says what became of the job.
+            return
         except CouldNotStart as error:
-            self._code = NOT_FOUND
-            self._report(error=str(error))
+            self._report(error=str(error), errno=error.errno)
             self._attempt = None
+            if error.errno:
+                return  # The daemon says when it may be tried again.
+            self._code = NOT_FOUND
             say(f"stoker: job {self._job_id} could not start: {error}")
             return
         self._report(pid=process.pid)
@@ -168,8 +179,8 @@ class Attachment:
     def _end(self, event: dict[str, Any]) -> int:
         if self._code is not None:
             return self._code
-        text = event.get("text") or event["state"]
-        say(f"stoker: job {self._job_id} {event['state']}: {text}")
+        text = f": {event['text']}" if event.get("text") else ""
+        say(f"stoker: job {self._job_id} {event['state']}{text}")
         return exit_code([event])
 
     def cancel(self) -> None:
@@ -191,7 +202,7 @@ VERB = Verb(
     "run",
     "run a job in this terminal, as soon as it is its turn",
     run=run,
-    options=JOB_OPTIONS,
+    options=job_options("run"),
     command="required",
     examples=(
         ("stoker run --gpus 1 -- python train.py", "waits for a GPU; its exit code is mine"),
@@ -201,6 +212,8 @@ VERB = Verb(
         COMMAND_NOTE,
         "While it waits, Ctrl-C takes the job back. While it runs, the first Ctrl-C interrupts it, "
         "a second one terminates it, a third kills it with all of its processes.",
+        "A job whose terminal does not answer within 15 s when its turn has come (it was stopped "
+        "with Ctrl-Z, say) is called off, and its GPUs go to the next one.",
         "The exit code is the job's own, 128 + n if signal n ended it, 127 if it could not start.",
     ),
 )

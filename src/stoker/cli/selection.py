@@ -50,21 +50,3 @@ def required(args: Args, verb: str) -> dict[str, Any]:
     if not select:
         raise UsageError("no job was named", f"e.g. stoker {verb} 7, or stoker {verb} last")
     return select
-
-
-def id_list(ids: list[int]) -> str:
-    """Ids in words: "job 7", "jobs 7, 8, 9", "jobs 3-90"."""
-    if len(ids) == 1:
-        return f"job {ids[0]}"
-    return "jobs " + ", ".join(ranges(ids))
-
-
-def ranges(ids: list[int]) -> list[str]:
-    """Ids as few ranges: [3, 4, 5, 9] is ["3-5", "9"]."""
-    runs: list[list[int]] = []
-    for one in sorted(ids):
-        if runs and one == runs[-1][1] + 1:
-            runs[-1][1] = one
-        else:
-            runs.append([one, one])
-    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]

@@ -7,6 +7,7 @@ import sys
 
 from stoker.api.paths import Home
 from stoker.errors import Failed
+from stoker.wholefile import write_whole
 
 _UNIT = """\
 [Unit]
@@ -68,8 +69,5 @@ def install(*, force: bool) -> str:
             f"{path} is there already and differs", "see it, then use --force to overwrite"
         )
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = f"{path}.{os.getpid()}"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.rename(temporary, path)
+    write_whole(path, text.encode(), 0o666)
     return path

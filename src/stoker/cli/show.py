@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
-from stoker.cli.jobtext import (
-    FINAL_STATES,
-    STATE_COLOURS,
-    gpus_text,
-    iso_times,
-    need_text,
-    now_ms,
-    outcome,
-    time_text,
-    title,
-)
 from stoker.cli.options import JSON, Verb
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
-from stoker.cli.terminal import Cell, Column, escaped, out, painted, table, wants_colour
-from stoker.quantities import duration_text, local_moment_text
+from stoker.text.job_page import job_page
+from stoker.text.jobs import iso_times
+from stoker.text.terminal import out, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from stoker.cli.jobtext import Job
     from stoker.cli.options import Args
-
-_NOT_BEGUN = ("waiting", "held", "submitted")
 
 
 def show(args: Args) -> int:
@@ -47,109 +34,6 @@ def _names_one(select: dict[str, list[str]]) -> bool:
     """Whether what was typed means one job whatever exists, so that the form of JSON is settled."""
     ids = select.get("ids", [])
     return len(select) == 1 and len(ids) == 1 and "-" not in ids[0]
-
-
-def job_page(job: Job, colour: bool) -> str:
-    """A job on a few lines."""
-    now = now_ms()
-    state = painted(escaped(job["state"]), STATE_COLOURS.get(job["state"], ""), colour)
-    why = escaped(outcome(job))
-    # A reason that begins with the state ("held; ...") does not repeat it.
-    same = why.startswith(job["state"])
-    rest = why.removeprefix(job["state"]) if same else f": {why}" if why else ""
-    facts = [
-        ("state", state + rest),
-        ("command", escaped(job["command"])),
-        ("directory", escaped(job["cwd"])),
-        ("needs", escaped(need_text(job.get("need") or {}))),
-        ("GPUs", escaped(gpus_text(job)) if job.get("gpus") else ""),
-        ("cluster", escaped(_cluster(job))),
-        ("group", escaped(job.get("group") or "")),
-        ("user", escaped(job.get("user") or "")),
-        ("priority", str(job["priority"]) if job.get("priority") else ""),
-        ("after", _ids(job.get("after"))),
-        ("after any", _ids(job.get("after_any"))),
-        ("not before", _moment(job.get("not_before_ms"), now)),
-        ("time limit", _duration(job.get("time_limit_ms"))),
-        ("grace", _duration(job.get("grace_ms"))),
-        ("signal", escaped(str(job.get("signal_spec") or ""))),
-        ("retries", str(job["retries"]) if job.get("retries") else ""),
-        ("MPS", _mps(job)),
-        ("submitted", _moment(job.get("submitted_at_ms"), now)),
-        ("started", _moment(job.get("started_at_ms"), now)),
-        ("ended", _moment(job.get("ended_at_ms"), now)),
-        ("waited" if job["state"] in _NOT_BEGUN else "ran", time_text(job, now)),
-        ("exit code", "" if job.get("exit_code") is None else str(job["exit_code"])),
-        ("log", escaped(job.get("log") or "")),
-        ("error log", escaped(job.get("err_log") or "")),
-    ]
-    if job["state"] not in FINAL_STATES and job.get("pid"):
-        facts.insert(5, ("process", str(job["pid"])))
-    lines = [painted(escaped(title(job)), "bold", colour)]
-    lines += [
-        f"  {painted(f'{name:<10}', 'dim', colour)}  {value}" for name, value in facts if value
-    ]
-    page = "\n".join(lines) + "\n"
-    if len(job.get("attempts") or []) > 1:
-        page += "  attempts\n" + _attempts(job["attempts"], now)
-    return page
-
-
-def _attempts(attempts: list[Job], now: int) -> str:
-    columns = (
-        Column("NO", right=True),
-        Column("STATE"),
-        Column("GPUS", least=6),
-        Column("STARTED"),
-        Column("TIME", right=True),
-        Column("NOTE", least=16),
-        Column("LOG", least=16),
-    )
-    rows = [
-        (
-            Cell(str(attempt["attempt"])),
-            Cell(attempt["state"], STATE_COLOURS.get(attempt["state"], "")),
-            Cell(",".join(attempt.get("gpus") or [])),
-            Cell(_moment(attempt.get("started_at_ms"), now)),
-            Cell(time_text(attempt, now)),
-            Cell(outcome(attempt)),
-            Cell(attempt.get("log") or ""),
-        )
-        for attempt in attempts
-    ]
-    return table(columns, rows, indent="    ")
-
-
-def _cluster(job: Job) -> str:
-    """Where a job of the cluster is, and what its user told the cluster."""
-    if job.get("executor", "local") == "local":
-        return ""
-    there = job.get("cluster") or {}
-    parts = [job["executor"]]
-    if there.get("id"):
-        parts.append(f"job {there['id']}" + (f" on {there['node']}" if there.get("node") else ""))
-    if job.get("slurm"):
-        parts.append(" ".join(job["slurm"]))
-    return ", ".join(parts)
-
-
-def _mps(job: Job) -> str:
-    if not job.get("mps"):
-        return ""
-    threads = job.get("thread_percentage")
-    return "yes" if threads is None else f"{threads} % of the GPU's threads"
-
-
-def _ids(ids: list[int] | None) -> str:
-    return ", ".join(str(one) for one in ids or [])
-
-
-def _moment(at_ms: int | None, now: int) -> str:
-    return "" if at_ms is None else local_moment_text(at_ms, now)
-
-
-def _duration(value_ms: int | None) -> str:
-    return "" if value_ms is None else duration_text(value_ms)
 
 
 VERB = Verb(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.gputable import gpu_table
-from stoker.cli.jobtext import FINAL_STATES, STATES, iso_times, job_table
 from stoker.cli.options import JSON, Option, Verb
-from stoker.cli.terminal import escaped, out, painted, wants_colour
+from stoker.text.gpus import gpu_table
+from stoker.text.jobs import FINAL_STATES, STATES, iso_times, job_table
+from stoker.text.terminal import escaped, out, painted, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,6 +75,9 @@ def _summary(answer: dict[str, Any], colour: bool) -> str:
             f"group {escaped(group)} is paused: `stoker resume --group {escaped(group)}`"
         )
         line += painted(words_of_group, "red", colour) + "\n"
+    if answer.get("short"):
+        words_of_it = f"jobs can't be started: {escaped(answer['short'])}; tried again by itself"
+        line += painted(words_of_it, "red", colour) + "\n"
     return line
 
 

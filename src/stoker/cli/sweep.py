@@ -6,9 +6,10 @@ Only the tables are here, so that help and completion load nothing else.
 from __future__ import annotations
 
 from stoker import quantities
-from stoker.cli.jobspec import COMMAND_NOTE, JOB_OPTIONS
-from stoker.cli.options import JSON, Option, Positional, Verb, plain
+from stoker.cli.jobspec import COMMAND_NOTE, job_options
+from stoker.cli.options import JSON, Option, Positional, Verb
 from stoker.errors import UsageError
+from stoker.quantities import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,15 +26,6 @@ def _count(text: str) -> int:
 
 def _seed(text: str) -> int:
     return quantities.whole_number(text, 0, 2**63 - 1, "seed")
-
-
-def _name(text: str) -> str:
-    name = quantities.label(text)
-    if name.isdigit() or name == "last":
-        raise UsageError(
-            f"{quantities.quoted(name)} would be taken for a job's id", "write a name with letters"
-        )
-    return name
 
 
 def _repeat(text: str) -> tuple[str, int]:
@@ -91,10 +83,10 @@ _OWN_OPTIONS = (
     Option("rerun", "failed: only points that ended without success; all: those that succeeded "
            "too", "WHICH", _one_of("failed", "all"), choices=("failed", "all")),
     Option("max-running", "let at most so many of the sweep's jobs run at a time", "N", _count),
-    Option("name", "a name for the sweep, which is the group of its jobs", "NAME", _name),
+    Option("name", "a name for the sweep, which is the group of its jobs", "NAME",
+           quantities.sweep_label),
     Option("dry-run", "print how many points there are, and the first ones; queue nothing"),
 )  # fmt: skip
-_JOB_OPTIONS = tuple(option for option in JOB_OPTIONS if option.name not in ("name", "group"))
 
 _SWEEP_ID = Positional(
     "ID", "a sweep's name, the id of any of its jobs, or last (the newest sweep)", plain
@@ -131,7 +123,7 @@ VERB = Verb(
         Positional("SPACE", "parameters: lr=0.1,0.01 or 'bs=range(16,65,16)'", plain, many=True,
                    optional=True),
     ),
-    options=(*_OWN_OPTIONS, *_JOB_OPTIONS, JSON),
+    options=(*_OWN_OPTIONS, *job_options("sweep"), JSON),
     command="optional",
     verbs=(_SHOW, _LS),
     examples=(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.paths import Home
-from stoker.cli.options import JSON, Option, Positional, Verb, plain
-from stoker.cli.terminal import Cell, Column, out, say, table
+from stoker.cli.options import JSON, Option, Positional, Verb
 from stoker.errors import UsageError
+from stoker.quantities import plain
+from stoker.text.terminal import Cell, Column, out, say, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,13 +59,17 @@ def revoke(args: Args) -> int:
         raise UsageError("name what is to be revoked", "give a name, an id, or --all")
     access = _access()
     gone = access.revoke_all() if args["all"] else access.revoke(args["token"])
-    shown = [grant for grant in gone if grant.kind != "key"]
-    say(f"revoked {', '.join(grant.name for grant in shown)}" if shown else "nothing was there")
+    named = [grant for grant in gone if grant.kind == "token" or grant.id in args["token"]]
+    shown = [grant for grant in gone if grant.kind != "key"] if args["all"] else named
+    also = 0 if args["all"] else len(gone) - len(named)
+    rest = f", and {also} browser{'s' * (also != 1)} let in by it" if also else ""
+    names = ", ".join(grant.name for grant in shown)
+    say(f"revoked {names}{rest}" if shown else "nothing was there")
     return 0
 
 
 def _described(grant: Grant) -> dict[str, Any]:
-    from stoker.cli.jobtext import iso_times
+    from stoker.text.jobs import iso_times
 
     return iso_times(
         {
@@ -79,8 +84,8 @@ def _described(grant: Grant) -> dict[str, Any]:
 
 
 def _as_table(grants: list[Grant]) -> str:
-    from stoker.cli.jobtext import now_ms
     from stoker.quantities import local_moment_text
+    from stoker.text.jobs import now_ms
 
     now = now_ms()
     columns = (

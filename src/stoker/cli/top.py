@@ -6,8 +6,8 @@ import os
 import sys
 
 from stoker.cli.options import Option, Verb
-from stoker.cli.terminal import has_terminal, say
 from stoker.errors import Failed, UsageError
+from stoker.text.terminal import has_terminal, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def top(args: Args) -> int:
 
 def _once() -> int:
     from stoker.api.client import Client
-    from stoker.cli.terminal import out, wants_colour
+    from stoker.text.terminal import out, wants_colour
     from stoker.top.once import picture_text, size
 
     columns, rows = size()

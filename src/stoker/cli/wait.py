@@ -6,19 +6,20 @@ import time
 
 from stoker import quantities
 from stoker.api.client import Client, ConnectionLost, NoAnswerYet
-from stoker.cli.jobtext import FINAL_STATES, outcome, title
 from stoker.cli.options import JSON, Option, Verb
 from stoker.cli.reconnect import Reconnection
-from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, ranges, required
-from stoker.cli.terminal import out, say
+from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.errors import NotFound, Unavailable
+from stoker.text.ids import ranges
+from stoker.text.jobs import FINAL_STATES, outcome, title
+from stoker.text.terminal import out, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from stoker.cli.jobtext import Job
     from stoker.cli.options import Args
+    from stoker.text.jobs import Job
 
 TIMED_OUT = 124
 
@@ -100,7 +101,7 @@ def _final(client: Client, select: dict[str, Any], deadline: float | None) -> li
 
 def _print_json(jobs: list[Job], *, timed_out: bool) -> None:
     from stoker.api.jsonline import dumps
-    from stoker.cli.jobtext import iso_times
+    from stoker.text.jobs import iso_times
 
     shown = [iso_times(job) for job in jobs]
     out(dumps({"schema": 1, "timed_out": timed_out, "jobs": shown}) + "\n")

@@ -6,9 +6,10 @@ import os
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb, plain
-from stoker.cli.terminal import has_terminal, out, say
+from stoker.cli.options import JSON, Option, Verb
 from stoker.errors import UsageError
+from stoker.quantities import plain
+from stoker.text.terminal import has_terminal, out, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def web(args: Args) -> int:
     with Client() as client:
         page = client.call("page_start", changes=_changes(args))
         access = Access(client.home)
-    address = f"{page['url']}/enter#{access.new_key(read_only=args['read_only'])}"
+    key = access.new_key(read_only=args["read_only"])
+    address = f"{page['url']}/enter#{key}"
     if args["json"]:
         from stoker.api.jsonline import dumps
 
@@ -65,7 +67,8 @@ def web(args: Args) -> int:
         port = page["settings"]["port"]
         say(f"from the machine where you sit: ssh -L {port}:localhost:{port} and this one's name")
     if not args["no_open"] and _has_desktop():
-        _open(address)
+        # Its own address would be in the browser's arguments, which all users can see.
+        _open(access.way_in(key, address))
     return 0
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
-from stoker.cli.jobtext import iso_times, now_ms
 from stoker.cli.options import JSON, Verb
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
-from stoker.cli.terminal import escaped, out
 from stoker.quantities import duration_text, local_moment_text
+from stoker.text.jobs import iso_times, now_ms
+from stoker.text.terminal import escaped, out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from stoker.cli.jobtext import Job
     from stoker.cli.options import Args
+    from stoker.text.jobs import Job
 
 _STANDING = {
     "succeeded": "has succeeded",

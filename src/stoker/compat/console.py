@@ -14,9 +14,9 @@ import sys
 
 from stoker.api.client import Client
 from stoker.api.paths import make_private
-from stoker.cli.logfile import LogFile
-from stoker.cli.terminal import escaped, say
 from stoker.errors import StokerError
+from stoker.text.logfile import LogFile
+from stoker.text.terminal import escaped, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

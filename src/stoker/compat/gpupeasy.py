@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stoker.api.client import Client
 from stoker.cli.main import main as stoker
-from stoker.cli.terminal import say
 from stoker.errors import StokerError
+from stoker.text.terminal import say
 
 
 def start_server(gpus: str = "0-3") -> int:

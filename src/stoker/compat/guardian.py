@@ -70,7 +70,7 @@ class Guardian:
     def _stop_by_hand(self) -> None:
         try:
             with open(os.path.join(self._directory, "pid"), encoding="ascii") as file:
-                pid, started = map(int, file.read().split())
+                pid, started = map(int, file.read().split()[:2])
             process = os.pidfd_open(pid)
         except (OSError, ValueError):
             return

@@ -15,7 +15,7 @@ import termios
 import threading
 from collections.abc import Sequence
 
-from stoker.cli.terminal import say
+from stoker.text.terminal import say
 
 _CHUNK = 65_536
 

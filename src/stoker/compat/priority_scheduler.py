@@ -6,8 +6,8 @@ import argparse
 from typing import NoReturn
 
 from stoker.cli.main import main as stoker
-from stoker.cli.terminal import say
 from stoker.errors import UsageError
+from stoker.text.terminal import say
 
 _NO = ("", "0", "false", "no", "off")
 

@@ -15,14 +15,15 @@ import time
 from typing import Any, NoReturn
 
 from stoker.api.client import Client
-from stoker.cli.jobspec import current_directory, find_program, submission
+from stoker.cli.jobspec import submission
 from stoker.cli.options import parse
 from stoker.cli.run import VERB as RUN
 from stoker.cli.run import Leave, leave_on_signal
-from stoker.cli.terminal import out, say
 from stoker.compat.scheduler_task import Kept, Task
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import MAX_GPUS, declared_gpus_text, quoted
+from stoker.submission.surroundings import current_directory, find_program
+from stoker.text.terminal import out, say
 
 USUAL_GPUS = 4
 INTERRUPTED = 130

@@ -6,11 +6,11 @@ import os
 import time
 from typing import Any
 
-from stoker.cli.attached import AttachedProcess, CouldNotStart
+from stoker.cli.attached import AttachedProcess, CouldNotStart, NotGranted
 from stoker.cli.run import NOT_FOUND, Attachment
-from stoker.cli.terminal import say
 from stoker.compat.guardian import Guardian
 from stoker.compat.kept_output import KeptStream
+from stoker.text.terminal import say
 
 
 class Kept:
@@ -63,11 +63,15 @@ class Task(Attachment):
         with Guardian(self._job_id, event["dir"]):
             try:
                 self._run(event)
+            except NotGranted:
+                pass  # The daemon says what became of the task.
             except (CouldNotStart, OSError) as error:
                 why = str(error) if isinstance(error, CouldNotStart) else error.strerror
-                self._code = NOT_FOUND
-                self._report(error=why or "the system refuses")
-                say(f"scheduler: the task could not start: {why}")
+                passes = error.errno if isinstance(error, CouldNotStart) else 0
+                self._report(error=why or "the system refuses", errno=passes)
+                if not passes:  # Else the daemon says when it may be tried again.
+                    self._code = NOT_FOUND
+                    say(f"scheduler: the task could not start: {why}")
             self._attempt = None
 
     def _run(self, event: dict[str, Any]) -> None:
@@ -85,6 +89,7 @@ class Task(Attachment):
                 self._request["cwd"],
                 event["dir"],
                 (out.path, err.path),
+                namespace=event.get("namespace"),
             )
             self.started_at = time.time()
             self._report(pid=process.pid)

@@ -18,11 +18,11 @@ from stoker.cli.feeding.progress import let_go_of_a_lost_terminal
 from stoker.cli.feeding.source import Source
 from stoker.cli.feeding.talk import Talk
 from stoker.cli.feeding.wishes import Wishes
-from stoker.cli.jobspec import current_directory, submitted_environment, user_name
-from stoker.cli.terminal import has_terminal, say
 from stoker.compat.console import Console, ErrorFiles, keeps_errors_apart
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import gpu_ids
+from stoker.submission.surroundings import surroundings
+from stoker.text.terminal import has_terminal, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,12 +113,7 @@ def _run(need: dict[str, Any]) -> int:
     if has_terminal() and "PYTHONUNBUFFERED" not in os.environ:
         # On a terminal a Python program shows each line as it prints it; in a log it would not.
         job["env"] = {"PYTHONUNBUFFERED": "1"}
-    request = {
-        "jobs": [job],
-        "cwd": current_directory(),
-        "env": submitted_environment(),
-        "user": user_name(),
-    }
+    request = {"jobs": [job], **surroundings()}
     with Wishes() as wishes, Client() as client:
         client.connect()
         points = Points(new_run())

@@ -29,6 +29,7 @@ class Change:
     edited: list[ev.JobEdited]
     touched: dict[int, None]
     placed: list[int]  # touched, and given GPUs
+    put_back: list[tuple[int, int]]  # touched; attempts that are as if they had never been placed
     started: dict[int, None]  # only this changed in their attempt
     begun: list[int]  # touched, and started by a cluster
     retried: list[int]  # touched, and final before
@@ -44,7 +45,7 @@ class Change:
         """Nothing yet. There is one for each turn, so it is not left to `field`."""
         self.submitted, self.submitted_alike, self.submissions, self.edited = [], [], [], []
         self.touched, self.started = {}, {}
-        self.placed, self.begun, self.retried = [], [], []
+        self.placed, self.put_back, self.begun, self.retried = [], [], [], []
         self.ended, self.removed = [], []
         self.groups, self.profiles = set(), set()
         self.gpus = self.settings = self.standbys = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.core.fit import fits_beside, held_reservation
-from stoker.core.model import ACTIVE, FINAL, Job, JobState, Requirement
+from stoker.core.model import ACTIVE, FINAL, Job, JobState, Requirement, Warning
 from stoker.core.state import State
 
 
@@ -26,6 +26,8 @@ def _check_jobs(state: State) -> None:
             stopping = job.active.stop is not None
             assert stopping == (job.state is JobState.STOPPING), f"job {job.id}: {job}"
             assert stopping == (job.id in state.stopping)
+            to_warn = not stopping and job.active.warning is Warning.DUE
+            assert to_warn == (job.id in state.to_warn), f"job {job.id}: {job}"
             begun = job.active.started_at_ms is not None or bool(job.active.place)
             assert begun == (job.id not in state.to_start)
             if not job.terms.executor:
@@ -72,12 +74,16 @@ def _check_ready(state: State) -> None:
         if not job.terms.executor:  # A cluster is told the time, and waits for it itself.
             moment = max(job.not_before_ms or 0, moment)
         unmet = [r for r in job.requires or () if not _cluster_can_await(state, job, r)]
+        alone = job.terms.attached and job.id not in state.terminals
         if state.ready.has(job):
             ready += 1
             assert job.state is JobState.WAITING and not unmet, f"job {job.id}: {job}"
-        elif job.state is JobState.WAITING and not unmet:
+            assert not alone, f"job {job.id} is in line without its terminal"
+        elif job.state is JobState.WAITING and not unmet and not alone:
             assert moment > state.now_ms, f"job {job.id} could be ready and is not: {job}"
     assert state.ready.count == ready
+    for job_id in state.terminals:
+        assert job_id in state.jobs, f"job {job_id} has ended, and its terminal is still known"
 
 
 def _check_gates(state: State) -> None:

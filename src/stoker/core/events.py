@@ -200,6 +200,22 @@ class AttemptNotStarted:
     cause: Cause = Cause.NOT_STARTED
 
 
+@dataclass(frozen=True, slots=True)
+class AttemptPutBack:
+    """The machine had not enough of something to start it: it is to be tried again.
+
+    No process of it has run its program, so it is as if it had never been placed. Only if others
+    have heard of its number, that is `spent`: the next attempt has another.
+    """
+
+    at_ms: int
+    job_id: int
+    attempt: int
+    what: str  # is missing
+    alone: bool = False  # only this job has to do with it: a disk that a file of its own is on
+    spent: bool = False
+
+
 @quick_to_make
 class AttemptExited:
     """Its last process is gone; `exit` is that of its main process."""
@@ -228,7 +244,7 @@ class AttemptCutShort:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEvicted:
-    """The cluster took its place away, by no fault of its own: it is to be tried again."""
+    """Its place was taken away, by no fault of its own: it is to be tried again."""
 
     at_ms: int
     job_id: int
@@ -245,6 +261,22 @@ class AttemptVanished:
     job_id: int
     attempt: int
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalCame:
+    """The client of an attached job is there to start it. That is in no record."""
+
+    at_ms: int
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalLeft:
+    """It is not there any more."""
+
+    at_ms: int
+    job_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +456,7 @@ Fact = (
     AttemptAccepted
     | AttemptStarted
     | AttemptNotStarted
+    | AttemptPutBack
     | AttemptExited
     | AttemptCutShort
     | AttemptEvicted
@@ -447,10 +480,13 @@ Event = (
     | AttemptAccepted
     | AttemptStarted
     | AttemptNotStarted
+    | AttemptPutBack
     | AttemptExited
     | AttemptCutShort
     | AttemptEvicted
     | AttemptVanished
+    | TerminalCame
+    | TerminalLeft
     | StopRequested
     | WarningDue
     | WarningSent

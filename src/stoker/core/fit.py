@@ -6,6 +6,7 @@ memory while the first of them is still growing into it. What others use counts 
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from math import comb
@@ -26,6 +27,21 @@ _MOST_SETS = 5_000
 def natural(gpu_id: str) -> tuple[int, int, str]:
     """Sorts "2" before "10", and numbers before names."""
     return (0, int(gpu_id), "") if gpu_id.isdecimal() else (1, 0, gpu_id)
+
+
+def with_in_order(gpus: dict[str, Gpu], new: Gpu) -> dict[str, Gpu]:
+    """The GPUs, in the order of what they are called, with one more or one that is called anew.
+
+    The others are in order. Thousands may be added at a time, most often in order too.
+    """
+    gpus.pop(new.id, None)
+    last = next(reversed(gpus.values()), None)
+    if last is None or natural(last.shown_as) <= natural(new.shown_as):
+        gpus[new.id] = new
+        return gpus
+    ordered = list(gpus.values())
+    insort(ordered, new, key=lambda one: natural(one.shown_as))
+    return {one.id: one for one in ordered}
 
 
 def could_ever_fit(need: Need, gpu: Gpu) -> bool:

@@ -67,6 +67,8 @@ class _Future:
             cpus=state.cpus,
             at_cluster_most=state.at_cluster_most,
         )
+        for job_id in state.terminals:
+            self._state.apply(ev.TerminalCame(state.now_ms, job_id))
         self._ends: list[tuple[int, int, int]] = []
         for job_id in self._state.active:
             self._expect_end(self._state.jobs[job_id])

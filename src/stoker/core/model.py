@@ -7,7 +7,7 @@ that a million alike jobs share one. `Job`, `Attempt` and `Gpu` are mutable, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -151,6 +151,7 @@ class Cause(StrEnum):
     EXIT = "exit"  # by its own exit code or a signal
     TIME_LIMIT = "time limit"
     NOT_STARTED = "could not start"
+    SHORTAGE = "shortage"  # the machine had not enough of something to start it
     CANCELLED = "cancelled"
     TERMINAL_GONE = "terminal gone"
     REQUIREMENT = "requirement"
@@ -159,7 +160,7 @@ class Cause(StrEnum):
     NODE_MEMORY = "node memory"  # more than the cluster lets it have, of its node
     PREEMPTED = "preempted"  # the cluster gave its place to another job
     NODE_FAILED = "node failed"
-    REQUEUED = "requeued"  # the cluster took it back, or lost it
+    REQUEUED = "requeued"  # it was taken back before it began, or a cluster lost it
     CLUSTER = "cluster"  # the cluster ended it, for a reason of its own
     MPS_FAULT = "mps server fault"  # it was taken down by a neighbour, or with it
     NO_TRACE = "no trace"  # no process and no exit code: a power cut, or its keeper was killed
@@ -215,6 +216,7 @@ class Launch(NamedTuple):
     params: Mapping[str, object] = {}  # of the point that it is
     point: str | None = None  # names that point, so that it is known again
     cluster_options: tuple[str, ...] = ()  # passed on to the cluster as they are
+    umask: int | None = None  # the submitter's; None: that of whatever starts it
 
     def __repr__(self) -> str:
         shown = self._asdict()
@@ -240,6 +242,7 @@ class Launch(NamedTuple):
             self.params if own.params is None else own.params,
             self.point if own.point is None else own.point,
             self.cluster_options,
+            self.umask,
         )
 
 
@@ -458,7 +461,7 @@ class Gpu:
         """How people call it."""
         return self.label or self.id
 
-    def is_one_of(self, names: tuple[str, ...]) -> bool:
+    def is_one_of(self, names: Container[str]) -> bool:
         """True if it is named, by its number or its whole id."""
         return self.id in names or (bool(self.label) and self.label in names)
 

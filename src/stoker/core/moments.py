@@ -23,6 +23,8 @@ def deadline_ms(job: Job) -> int | None:
     if limit is None or job.terms.executor:
         return None
     started = job.active.started_at_ms
+    if started is None and job.terms.attached:
+        return None  # Its terminal is to start it, and has a time of its own for that.
     return (job.active.placed_at_ms if started is None else started) + limit
 
 

@@ -127,7 +127,7 @@ class Scan:
             return
         yield from self._handovers()
         with Lines(self.state.ready, MOST_BLOCKED_CLASSES) as lines:
-            while True:
+            while not self._machine_is_short():
                 gpu_room = self._gpu_has_room()
                 cls = lines.next_class(gpu_room)
                 if cls is None:
@@ -162,6 +162,8 @@ class Scan:
         """GPUs that nobody else wants are not left idle until a scout has been measured."""
         for cls in lines.waiting_for_scouts:
             while (job := self.state.ready.head(cls)) is not None:
+                if self._machine_is_short():
+                    return
                 blocked = self.group_blocks(job) is not None
                 placement = None if blocked else self.place(job, empty_only=True)
                 if placement is None:
@@ -169,6 +171,11 @@ class Scan:
                 yield placement
                 assert job.active is not None, f"job {job.id} was yielded and not placed"
                 self._went_ahead(job, placement.gpus)
+
+    def _machine_is_short(self) -> bool:
+        """True while no process is to be made here; of those that are tried, after each."""
+        short = self.state.short
+        return short is not None and short.holds(self.state.now_ms)
 
     def _handovers(self) -> Iterator[Placement]:
         """The jobs of a cluster: it decides where and when, so none of them waits for another."""

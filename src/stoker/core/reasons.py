@@ -45,11 +45,24 @@ class WaitsForTime:
 
 
 @dataclass(frozen=True, slots=True)
+class MachineIsShort:
+    """A start has failed for want of something; the next is tried then."""
+
+    what: str
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class WaitsForJobs:
     """Other jobs must end first."""
 
     job_ids: tuple[int, ...]
     must_succeed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsTerminal:
+    """It is to run in a terminal whose client is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +169,9 @@ Reason = (
     | DaemonIsEnding
     | GroupIsFull
     | WaitsForTime
+    | MachineIsShort
     | WaitsForJobs
+    | NeedsTerminal
     | NeedsGpus
     | NeedsMemory
     | NeedsUse
@@ -202,10 +217,15 @@ def words(reason: Reason, now_ms: int) -> str:
         case WaitsForTime(until_ms=until, after_failure=failed):
             wait = _duration(max(0, until - now_ms))
             return f"tries again in {wait} after a failure" if failed else f"starts in {wait}"
+        case MachineIsShort(what=what, until_ms=until):
+            when = _duration(until - now_ms) if until > now_ms else ""
+            return f"could not start: {what}; tries again " + (f"in {when}" if when else "now")
         case WaitsForJobs(job_ids=ids, must_succeed=must):
             names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
             noun = "job" if len(ids) == 1 else "jobs"
             return f"waits for {noun} {names} to {'succeed' if must else 'end'}"
+        case NeedsTerminal():
+            return "its terminal (`stoker run`) is not connected; called off if it stays away"
         case NeedsGpus(wanted=wanted, free=free, allowed=allowed, others=others):
             used = f" ({others} used by other programs)" if others else ""
             return f"needs {plural(wanted, 'GPU')}, {free} of {allowed} free{used}"
@@ -316,12 +336,12 @@ def outcome_words(outcome: Outcome) -> str | None:
             return "out of memory on its node"
         case Cause.PREEMPTED | Cause.NODE_FAILED | Cause.REQUEUED | Cause.CLUSTER:
             return outcome.detail or str(outcome.cause)
-        case Cause.NOT_STARTED:
+        case Cause.NOT_STARTED | Cause.SHORTAGE:
             return f"could not start: {outcome.detail}"
         case Cause.CANCELLED:
             return outcome.detail or None
         case Cause.TERMINAL_GONE:
-            return "its terminal was gone"
+            return outcome.detail or "its terminal was gone"
         case Cause.REQUIREMENT:
             job_id, _, state = outcome.detail.partition(" ")
             ended = f"ended as {state}" if state else "did not succeed"

@@ -16,7 +16,7 @@ from typing import Any
 from stoker.core import events as ev
 from stoker.core.change import Change, Ended
 from stoker.core.endings import backoff_ms, judged
-from stoker.core.fit import held_reservation, natural
+from stoker.core.fit import held_reservation, natural, with_in_order
 from stoker.core.gates import Gate, Gates
 from stoker.core.jobs import Jobs
 from stoker.core.learning import after_out_of_memory, after_run
@@ -57,6 +57,7 @@ from stoker.core.moments import (
 )
 from stoker.core.needs import largest_mib, learned_need
 from stoker.core.order import Crowd, ReadyQueue, by_priority
+from stoker.core.shortage import Shortage, after_failure
 
 LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
     {
@@ -103,6 +104,8 @@ class State:
         self.at_cluster_most = 1000
         self.held_count = 0
         self.relief = Relief()
+        self.short: Shortage | None = None  # what the machine has not enough of to start anything
+        self.short_alone: dict[int, Shortage] = {}  # what only these jobs' own files lack
         self.jobs = Jobs()
         self.gpus: dict[str, Gpu] = {}
         self.groups: dict[str, Group] = {}
@@ -110,6 +113,7 @@ class State:
         self.ready = ReadyQueue(self.jobs.get)
         self.active: dict[int, None] = {}
         self.to_start: dict[int, None] = {}
+        self.terminals: dict[int, None] = {}  # attached jobs whose clients are there; in no record
         self.to_warn: dict[int, None] = {}
         self.stopping: dict[int, None] = {}
         self.doomed: list[tuple[int, int, JobState]] = []
@@ -147,6 +151,9 @@ class State:
         state.groups = {g.name: g for g in groups}
         state.profiles = {p.kind: p for p in profiles}
         others = list(jobs)
+        # A job that can't start before its client has come stands in no line until then.
+        others += [job for crowd in crowds if crowd.terms.attached for job in _each_of(crowd)]
+        crowds = [crowd for crowd in crowds if not crowd.terms.attached]
         state.jobs.let_in(others, crowds)
         for crowd in crowds:
             state.ready.add_crowd(crowd)
@@ -177,6 +184,10 @@ class State:
         job = self.jobs.get(job_id)
         return job is not None and job.active is not None and job.active.number == attempt
 
+    def lacks_terminal(self, job: Job) -> bool:
+        """True if the job is to run in a terminal, and its client is not there to start it."""
+        return job.terms.attached and job.id not in self.terminals
+
     def is_required(self, job_id: int) -> bool:
         """True if others wait for this job, or for the last of all that may end before a turn."""
         if self.gates.may_open(job_id, MOST_ENDS_IN_A_TURN * len(self.active)):
@@ -193,7 +204,11 @@ class State:
         """When something may become due without any event."""
         while self._timers and not self._is_awaited(*self._timers[0]):
             heappop(self._timers)
-        return self._timers[0][0] if self._timers else None
+        first_ms = self._timers[0][0] if self._timers else None
+        if self.short is not None and self.short.holds(self.now_ms):
+            until_ms = self.short.until_ms
+            return until_ms if first_ms is None else min(first_ms, until_ms)
+        return first_ms
 
     def _is_awaited(self, moment: int, job_id: int, number: int, kind: int) -> bool:
         """False for a timer that was overtaken: its attempt ended, or its moment moved."""
@@ -202,7 +217,7 @@ class State:
             return False
         if kind == Timer.READY:
             waits = job.state is WAITING and not self.ready.has(job) and not self._awaits(job)
-            return waits and ready_ms(job) == moment
+            return waits and not self.lacks_terminal(job) and ready_ms(job) == moment
         attempt = job.active
         if attempt is None or attempt.number != number:
             return False
@@ -215,8 +230,12 @@ class State:
         return deadline_ms(job) == moment
 
     def take_due(self) -> list[ev.Event]:
-        """What has become due by now, as events that are still to be applied."""
-        due: list[ev.Event] = []
+        """What has become due by now, as events that are still to be applied.
+
+        Each of them once, though the timers of an attempt's placement and of its start, which
+        moves the moment, may both have run out.
+        """
+        due: dict[ev.Event, None] = {}
         while self._timers and self._timers[0][0] <= self.now_ms:
             _, job_id, number, kind = heappop(self._timers)
             job = self.jobs.get(job_id)
@@ -231,10 +250,10 @@ class State:
             at_ms = self.now_ms
             if kind == Timer.WARNING and attempt.warning is Warning.NONE:
                 if (warning_ms(job) or 0) <= at_ms:
-                    due.append(ev.WarningDue(at_ms, job_id, number))
+                    due[ev.WarningDue(at_ms, job_id, number)] = None
             elif kind == Timer.LIMIT and (deadline_ms(job) or 0) <= at_ms:
-                due.append(ev.StopRequested(at_ms, job_id, number, Cause.TIME_LIMIT))
-        return due
+                due[ev.StopRequested(at_ms, job_id, number, Cause.TIME_LIMIT)] = None
+        return list(due)
 
     def take_doomed(self) -> list[ev.Event]:
         """The jobs whose requirement can no longer come true, as events still to be applied."""
@@ -341,6 +360,8 @@ class State:
         """Put a waiting job in line if nothing but room is missing, else set its timer."""
         if job.state is not WAITING or (job.requires and self._awaits(job)):
             return
+        if self.lacks_terminal(job):
+            return
         moment = ready_ms(job)
         if moment > self.now_ms:
             heappush(self._timers, (moment, job.id, 0, Timer.READY))
@@ -439,7 +460,11 @@ class State:
         """The job is final: it leaves memory, and those that wait for it are told."""
         self._move(job, outcome.state)
         job_id, change = job.id, self.change
+        if self.short_alone:
+            self.short_alone.pop(job_id, None)
         del self.jobs[job_id]
+        if self.terminals:
+            self.terminals.pop(job_id, None)
         change.touched.pop(job_id, None)
         change.started.pop(job_id, None)
         change.ended.append(Ended(job, attempt, outcome, at_ms, True))
@@ -543,7 +568,7 @@ class State:
         assert job_id >= self.next_job_id, f"job id {job_id} was given before"
         self.next_job_id = job_id + 1
         self.change.submitted.append(e)
-        if held or requires or not_before_ms is not None:
+        if held or requires or not_before_ms is not None or terms.attached:
             job = Job(job_id, need, terms, priority, group, HELD if held else WAITING)
             job.not_before_ms, job.requires = not_before_ms, requires or None
             self.jobs[job_id] = job
@@ -563,6 +588,10 @@ class State:
             self.group_of(group)
         for priority, some in by_priority(ids, e.priorities).items():
             crowd = Crowd(e.need, e.terms, priority, group, some)
+            if e.terms.attached:
+                for job in _each_of(crowd):
+                    self.jobs[job.id] = job
+                continue
             self.ready.add_crowd(crowd)
             self.jobs.add_crowd(crowd)
 
@@ -593,6 +622,8 @@ class State:
         if job.need != e.need:
             job.ooms, job.floor_mib = 0, None
         job.need, job.terms = e.need, e.terms
+        if not e.terms.attached:
+            self.terminals.pop(job.id, None)
         job.priority, job.group, job.not_before_ms = e.priority, e.group, e.not_before_ms
         if job.group is not None:
             self.group_of(job.group)
@@ -625,6 +656,8 @@ class State:
         self.change.placed.append(job.id)
         self.to_start[job.id] = None
         self._set_attempt_timers(job)
+        if self.short is not None and not job.terms.executor:
+            self.short.try_with(job.id, self.now_ms)
 
     def _relief_planned(self, e: ev.ReliefPlanned) -> None:
         if e.relief.standbys != self.relief.standbys:
@@ -644,6 +677,8 @@ class State:
         attempt.started_at_ms = e.at_ms
         attempt.pid = e.pid
         self.to_start.pop(job.id, None)
+        if self.short is not None or self.short_alone:
+            self._has_started(job, attempt)
         if job.terms.executor:
             attempt.place = e.place or attempt.place
             self.change.begun.append(job.id)
@@ -655,8 +690,43 @@ class State:
         self._set_attempt_timers(job)
         self._settle_dependents(job)
 
+    def _has_started(self, job: Job, attempt: Attempt) -> None:
+        """One that was tried since a start failed has started: there is enough of all again."""
+        self.short_alone.pop(job.id, None)
+        short = self.short
+        if short is not None and not job.terms.executor and attempt.placed_at_ms > short.since_ms:
+            self.short = None
+
+    def _attempt_put_back(self, e: ev.AttemptPutBack) -> None:
+        job, attempt = self._current(e.job_id, e.attempt)
+        if e.alone:
+            known = self.short_alone.get(job.id)
+            if known is not None:
+                known.trial = job.id
+            short = after_failure(known, e.what, job.id, self.now_ms)
+            self.short_alone[job.id] = short
+        else:
+            self.short = after_failure(self.short, e.what, job.id, self.now_ms)
+        if attempt.stop is not None:
+            self._end_attempt(job, attempt, judged(job, attempt.stop, None), e.at_ms)
+            return
+        self._vacate(job, attempt)
+        job.active = None
+        self._move(job, WAITING)
+        if e.alone:
+            job.backoff_until_ms = self.short_alone[job.id].until_ms
+        if e.spent:
+            outcome = Outcome(FAILED, Cause.SHORTAGE, detail=e.what)
+            self.change.ended.append(Ended(job, attempt, outcome, e.at_ms, False))
+        else:
+            job.attempt -= 1
+            self.change.put_back.append((job.id, e.attempt))
+        self._settle(job)
+
     def _attempt_not_started(self, e: ev.AttemptNotStarted) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
+        if self.short is not None:
+            self.short.says_nothing(job.id, self.now_ms)
         outcome = Outcome(FAILED, e.cause, detail=e.why)
         if attempt.stop is not None and attempt.stop.cause is not Cause.TIME_LIMIT:
             outcome = judged(job, attempt.stop, None)
@@ -704,6 +774,18 @@ class State:
             outcome = judged(job, attempt.stop, None)
         self._end_attempt(job, attempt, outcome, e.at_ms)
 
+    def _terminal_came(self, e: ev.TerminalCame) -> None:
+        job = self.jobs[e.job_id]
+        assert job.terms.attached, f"job {job.id} runs in no terminal"
+        self.terminals[job.id] = None
+        self._settle(job)
+
+    def _terminal_left(self, e: ev.TerminalLeft) -> None:
+        self.terminals.pop(e.job_id, None)
+        job = self.jobs.get(e.job_id)
+        if job is not None:
+            self.ready.discard(job)
+
     def _stop_requested(self, e: ev.StopRequested) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
         if attempt.stop is not None:
@@ -721,6 +803,8 @@ class State:
 
     def _warning_due(self, e: ev.WarningDue) -> None:
         job, attempt = self._current(e.job_id, e.attempt)
+        if attempt.stop is not None:
+            return  # It is told to end anyway.
         attempt.warning = Warning.DUE
         self.to_warn[job.id] = None
         self.change.touched[job.id] = None
@@ -753,8 +837,9 @@ class State:
 
     def _gpu_added(self, e: ev.GpuAdded) -> None:
         gpu = self.gpus.get(e.gpu)
+        was_shown_as = gpu.shown_as if gpu is not None else None
         if gpu is None:
-            gpu = self.gpus[e.gpu] = Gpu(e.gpu, e.memory_mib, e.declared)
+            gpu = Gpu(e.gpu, e.memory_mib, e.declared)
         gpu.removing = e.hidden
         gpu.memory_mib = e.memory_mib
         gpu.declared = gpu.declared or e.declared
@@ -763,8 +848,8 @@ class State:
             job = self.jobs[job_id]
             assert job.active is not None
             gpu.held_by[job_id] = held_reservation(job.need, job.active, gpu)
-        ordered = sorted(self.gpus.values(), key=lambda one: natural(one.shown_as))
-        self.gpus = {one.id: one for one in ordered}
+        if gpu.shown_as != was_shown_as:
+            self.gpus = with_in_order(self.gpus, gpu)
         self._gpus_changed()
 
     def _gpu_removed(self, e: ev.GpuRemoved) -> None:
@@ -853,6 +938,9 @@ class State:
             if attempt.peak_at_ms is not None:
                 attempt.peak_at_ms += e.by_ms
             self.change.touched[job_id] = None
+        for short in (self.short, *self.short_alone.values()):
+            if short is not None:
+                short.shift(e.by_ms)
         for job in self.jobs.seen():
             if job.backoff_until_ms is not None:
                 job.backoff_until_ms += e.by_ms
@@ -873,6 +961,11 @@ class State:
         """The time itself was taken by `apply`; what is due is asked for with `take_due`."""
 
 
+def _each_of(crowd: Crowd) -> list[Job]:
+    """Those of a crowd as jobs of their own."""
+    return [Job(i, crowd.need, crowd.terms, crowd.priority, crowd.group) for i in crowd.ids]
+
+
 _APPLY: dict[type[Any], Callable[[State, Any], None]] = {
     ev.JobSubmitted: State._job_submitted,
     ev.JobsSubmitted: State._jobs_submitted,
@@ -889,10 +982,13 @@ _APPLY: dict[type[Any], Callable[[State, Any], None]] = {
     ev.AttemptAccepted: State._attempt_accepted,
     ev.AttemptStarted: State._attempt_started,
     ev.AttemptNotStarted: State._attempt_not_started,
+    ev.AttemptPutBack: State._attempt_put_back,
     ev.AttemptExited: State._attempt_exited,
     ev.AttemptCutShort: State._attempt_cut_short,
     ev.AttemptEvicted: State._attempt_evicted,
     ev.AttemptVanished: State._attempt_vanished,
+    ev.TerminalCame: State._terminal_came,
+    ev.TerminalLeft: State._terminal_left,
     ev.StopRequested: State._stop_requested,
     ev.WarningDue: State._warning_due,
     ev.WarningSent: State._warning_sent,

@@ -31,11 +31,15 @@ def reason_for(state: State, job: Job) -> why.Reason:
         ids = [i for r in job.requires for i in _missing(state, r)]
         return why.WaitsForJobs(tuple(ids), must)
     if job.backoff_until_ms is not None and job.backoff_until_ms > state.now_ms:
+        if job.id in state.short_alone:
+            return why.MachineIsShort(state.short_alone[job.id].what, job.backoff_until_ms)
         return why.WaitsForTime(job.backoff_until_ms, after_failure=True)
     if job.terms.executor:
         return _handover_reason(state, job)
     if job.not_before_ms is not None and job.not_before_ms > state.now_ms:
         return why.WaitsForTime(job.not_before_ms, after_failure=False)
+    if state.lacks_terminal(job):
+        return why.NeedsTerminal()
     impossible = can_never_start(state, state.need_of(job))
     if impossible is not None:
         return impossible
@@ -45,7 +49,10 @@ def reason_for(state: State, job: Job) -> why.Reason:
     blocked = scan.group_blocks(job)
     if blocked is not None:
         return blocked
-    return _room_reason(scan, job)
+    reason = _room_reason(scan, job)
+    if isinstance(reason, why.IsNext) and state.short is not None:
+        return why.MachineIsShort(state.short.what, state.short.until_ms)
+    return reason
 
 
 def _handover_reason(state: State, job: Job) -> why.Reason:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from stoker.executors.processes import boot_id
+from stoker.machine import boot_id
 from stoker.ports import Reading
 
 TOLERANCE_MS = 2_000

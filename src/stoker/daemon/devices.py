@@ -20,7 +20,7 @@ def add(texts: Sequence[str]) -> Wish:
         raise UsageError("no GPU was named", "e.g. `stoker gpus add 4` or `stoker gpus add 4:24G`")
 
     def wish(state: State) -> Decided:
-        events = [_added(state, name, memory) for name, memory in declared]
+        events = _all_added(state, declared)
         return Decided(events, [gpu for gpu, _ in declared])
 
     return wish
@@ -35,24 +35,28 @@ def declare(text: str | None) -> Wish:
         if not declared and seen:
             events = [_added(state, gpu.id, None) for gpu in seen if gpu.removing]
             return Decided(events, AUTO)
-        events = [_added(state, name, memory) for name, memory in declared.items()]
+        events = _all_added(state, list(declared.items()))
         events += [
             ev.GpuRemoved(state.now_ms, gpu.id)
             for gpu in state.gpus.values()
-            if not gpu.is_one_of(tuple(declared)) and not gpu.removing
+            if not gpu.is_one_of(declared) and not gpu.removing
         ]
         return Decided(events, declared_gpus_text(list(declared.items())))
 
     return wish
 
 
+def _all_added(state: State, declared: Sequence[tuple[str, int | None]]) -> list[ev.Event]:
+    if not any(gpu.maker for gpu in state.gpus.values()):
+        return [ev.GpuAdded(state.now_ms, name, memory_mib) for name, memory_mib in declared]
+    return [_added(state, name, memory_mib) for name, memory_mib in declared]
+
+
 def _added(state: State, name: str, memory_mib: int | None) -> ev.Event:
     known = state.gpu_named(name)
     if known is None or not known.maker:
-        if any(gpu.maker for gpu in state.gpus.values()):
-            there = ", ".join(gpu.shown_as for gpu in state.gpus.values())
-            raise NotFound(f"the driver shows no GPU {name}", f"it shows: {there}")
-        return ev.GpuAdded(state.now_ms, name, memory_mib)
+        there = ", ".join(gpu.shown_as for gpu in state.gpus.values())
+        raise NotFound(f"the driver shows no GPU {name}", f"it shows: {there}")
     if memory_mib is not None:
         raise UsageError(
             f"the memory of GPU {name} is known from its driver",

@@ -173,10 +173,14 @@ class Handlers:
             case msg.ConfigSet():
                 self._set(request, connection)
             case msg.Shutdown(mode=mode):
-                connection.answer(pid=os.getpid(), running=len(self.rounds.state.active))
+                about = {"pid": os.getpid(), "running": len(self.rounds.state.active)}
                 self.shut_down(mode)
-            case msg.Attach(job_id=job_id):
-                self.terminals.attach(job_id, connection)
+                if mode == "kill":
+                    self._reply_to(orders.stop_all, connection, lambda _: about)
+                else:
+                    connection.answer(**about)
+            case msg.Attach():
+                self.terminals.attach(request, connection)
             case msg.AttachStarted():
                 self.terminals.started(request)
                 connection.take_more()
@@ -185,7 +189,7 @@ class Handlers:
 
     def _submit(self, request: msg.Submit, connection: Connection) -> None:
         if request.env_of is not None:
-            request.env = self._environment_of(request.env_of)
+            request.env, request.umask = self._environment_of(request.env_of)
         values = self.store.settings()
         warnings: list[str] = []
         wish = submission(
@@ -208,7 +212,8 @@ class Handlers:
             if answer.error is not None:
                 connection.fail(answer.error)
             else:
-                connection.answer(**shown(answer.value))
+                note = {"warnings": [answer.note]} if answer.note else {}
+                connection.answer(**shown(answer.value), **note)
 
         self.rounds.ask(wish, reply)
 
@@ -235,10 +240,11 @@ class Handlers:
     async def _stop_page(self) -> dict[str, Any]:
         return {"stopped": await self.page.stop()}
 
-    def _environment_of(self, job_id: int) -> dict[str, str]:
+    def _environment_of(self, job_id: int) -> tuple[dict[str, str], int | None]:
         if not self.views.between(job_id, job_id):
             raise NotFound(f"there is no job {job_id}", "see `stoker ls --all`")
-        return dict(self.store.launch(job_id).env)
+        launch = self.store.launch(job_id)
+        return dict(launch.env), launch.umask
 
     # ------------------------------------------------------------------ questions
 
@@ -326,6 +332,7 @@ class Handlers:
             counts=show.counts(state, self.store.finished),
             paused=state.paused,
             paused_groups=[group.name for group in state.groups.values() if group.paused],
+            short=show.short(state),
             cpus={"total": state.cpus, "used": state.cpus_used},
             daemon=self._hello(),
         )
@@ -346,11 +353,17 @@ class Handlers:
         unfinished = [s.value for s in JobState if s not in FINAL]
         ids = selected(select, self.views, self.rounds.state, unfinished)
 
+        def left() -> None:
+            self.rounds.unwatch(watcher)
+
         def done() -> None:
             connection.answer(jobs=show.endings(self.views, ids))
+            if left in connection.on_close:  # A client may wait for one thing after the other.
+                connection.on_close.remove(left)
 
         watcher = self.rounds.watch(ids, done)
-        connection.on_close.append(lambda: self.rounds.unwatch(watcher))
+        if watcher.missing:
+            connection.on_close.append(left)
 
     async def _check_cluster(self) -> dict[str, Any]:
         """Try the cluster in a thread of its own: a controller that is down takes its time."""

@@ -40,6 +40,7 @@ class Rounds:
 
     engine: Engine
     now_ms: Callable[[], int]
+    before_turn: list[Callable[[], None]] = field(default_factory=list)
     after_turn: list[Callable[[], None]] = field(default_factory=list)
     turns: int = 0
     _latest_s: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS_REMEMBERED))
@@ -101,10 +102,14 @@ class Rounds:
     def turn(self) -> None:
         """One turn, its answers, and the alarm for the next."""
         began = time.perf_counter()
+        for action in self.before_turn:
+            action()
         self._scheduled = False
         if self._soon is not None:
             self._soon.cancel()
             self._soon = None
+        for action in self.before_turn:
+            action()
         asked, self._inbox = self._inbox, []
         trouble = False
         try:

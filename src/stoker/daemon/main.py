@@ -1,7 +1,7 @@
 """The composition root: chooses the adapters, builds the daemon, and runs it until it is told.
 
 Started by a keeper (see executors.keeper) as `python -m stoker.daemon.main READY_FD`: one line on
-that descriptor says that it is ready, or why it is not.
+that descriptor says that it is ready, or why it is not. The keeper adds who it is.
 """
 
 from __future__ import annotations
@@ -16,35 +16,39 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
 from stoker import __version__
+from stoker.api import holder
 from stoker.api.paths import Home, make_private, socket_address
-from stoker.core.model import Cause, Job
-from stoker.core.state import State
-from stoker.daemon import settings, show
+from stoker.core.model import Job
+from stoker.daemon import own_log, settings, show
 from stoker.daemon.browsing import Browsing
 from stoker.daemon.clock import SystemClock
+from stoker.daemon.door import Door, most_to_stay
 from stoker.daemon.followers import Followers
 from stoker.daemon.handlers import Handlers
+from stoker.daemon.home_watch import HomeWatch
 from stoker.daemon.loop import Rounds
-from stoker.daemon.orders import stop_event
 from stoker.daemon.page import KEPT_AS, Page
 from stoker.daemon.server import Connection
 from stoker.daemon.telemetry import Telemetry
+from stoker.daemon.tenure import Tenure
 from stoker.daemon.terminals import Terminals
 from stoker.daemon.watchers import Watchers
-from stoker.engine import Answer, Decided, Engine
-from stoker.errors import AlreadyRunning, StokerError
+from stoker.engine import Engine
+from stoker.errors import AlreadyRunning, StokerError, Unavailable
+from stoker.executors import file_limit
 from stoker.executors.adoption import Past
 from stoker.executors.attempt_dir import delete_files, log_found, spread_folders
-from stoker.executors.keeper import ledger_path
+from stoker.executors.keeper import keeper_of_this_process, ledger_path
 from stoker.executors.ledger import LedgerWriter
 from stoker.executors.local import Grant, LocalExecutor
 from stoker.executors.mps import MpsServers
 from stoker.executors.mps_clients import MpsClients
-from stoker.executors.processes import stat_of
+from stoker.executors.processes import this_process
 from stoker.executors.router import Router
 from stoker.executors.slurm.executor import NAME as CLUSTER
 from stoker.executors.slurm.executor import SlurmExecutor
@@ -65,28 +69,39 @@ _COLLECTOR = (50_000, 50, 50)
 # Where others have taken over from those that ended, and more stand by, nobody waits for the turn:
 # several ends share one.
 _TAKEN_IN_WITHIN_S = 0.004
+_RESERVE_AGAIN_S = 10.0
+# Who deletes a home deletes one file after the other. Till then a socket made anew would be in the
+# way, and what is still there tells nothing.
+_DELETED_BY_THEN_S = 0.5
 _BACKLOG = 512  # clients that may knock at the same moment
 
 
 class Daemon:
     """One daemon on one state directory."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, keeper_word: str, files: int) -> None:
+        """`files`: how many may be open."""
         self.home = home
+        self._files = files
         self._lock = take_lock(home.lock)
+        self.tenure = Tenure(home)
         make_private(home.attempts)
+        # The paths that are shown and handed on mean the same to whoever shares the logs.
+        home.attempts = os.path.realpath(home.attempts)
         spread_folders(home.attempts)
         ledgers = Path(home.root, "ledgers")
         make_private(str(ledgers))
         self.store = SqliteStore(Path(home.database))
+        self._watch = HomeWatch(home, self._lock)
         values = self.store.settings()
         if "instance" not in values:
             self.store.set_setting("instance", uuid4().hex)
             values = self.store.settings()
         self.clock = SystemClock(
-            values.get("clock"), lambda text: self.store.set_setting("clock", text)
+            values.get("clock"), lambda text: self._keep_setting("clock", text)
         )
-        self.store.drop_old_submissions(self.clock.now_ms() - _TOKENS_KEPT_MS)
+        with suppress(StoreFailed):
+            self.store.drop_old_submissions(self.clock.now_ms() - _TOKENS_KEPT_MS)
         self.inventory = AutoInventory(
             self.clock.now_ms,
             self._wake,
@@ -95,13 +110,15 @@ class Daemon:
             ask_drivers=settings.value_of(settings.DRIVER, values) == "auto",
         )
         attempts = Path(home.attempts)
-        past = Past(attempts, ledgers)
-        parent = stat_of(os.getppid())
-        assert parent is not None
+        elsewhere = self.tenure.elsewhere(values)
+        past = Past(attempts, ledgers, elsewhere)
+        self.tenure.refuse_if_kept(past)
+        keeper = keeper_of_this_process(keeper_word)
+        ledger = ledger_path(ledgers, keeper or this_process())
         self.executor = LocalExecutor(
             attempts,
             past,
-            LedgerWriter(ledger_path(ledgers, parent.id), parent.id),
+            LedgerWriter(ledger, keeper),
             values["instance"],
             self._grant,
             MpsClients(MpsServers(Path(home.root, "mps"), values["instance"])),
@@ -114,7 +131,9 @@ class Daemon:
             self.clock,
             says_out_of_memory=self._says_out_of_memory,
         )
-        past.tidy((job_id, engine.state.jobs[job_id].attempt) for job_id in engine.state.active)
+        active = [(job_id, engine.state.jobs[job_id].attempt) for job_id in engine.state.active]
+        self.tenure.begin(elsewhere, active, self.store)
+        past.tidy(active)
         self.rounds = Rounds(engine, self.clock.now_ms)
         views = Views(self.store.connection)
         self.terminals = Terminals(self.rounds, views, self.executor)
@@ -162,6 +181,15 @@ class Daemon:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending = False
         self._ended = asyncio.Event()
+        self._reserve_timer: asyncio.TimerHandle | None = None
+        self._homeless = False
+
+    def _keep_setting(self, name: str, value: str) -> None:
+        """Note what is no more than a help: a full disk must not stop a turn for it."""
+        try:
+            self.store.set_setting(name, value)
+        except StoreFailed as failure:
+            log.warning("%s can't be noted: %s", name, failure)
 
     def _wake(self) -> None:
         """The GPUs were read, by a thread of the inventory's own."""
@@ -196,9 +224,15 @@ class Daemon:
         # Only where no GPU is known yet is there a reason to wait for a driver.
         self.inventory.start(wait_s=0.0 if self.rounds.state.gpus else _WAIT_FOR_DRIVER_S)
         listener = listen(self.home.socket)
-        server = await loop.create_unix_server(
-            lambda: Connection(self.handlers), sock=listener, backlog=_BACKLOG
+        self._watch.socket_made()
+        self._door = Door(
+            listener,
+            most_to_stay(self._files),
+            lambda may_stay: Connection(self.handlers, may_stay),
         )
+        if self._watch.fileno() >= 0:
+            loop.add_reader(self._watch.fileno(), self._something_was_deleted)
+        self.rounds.before_turn.append(self._look_at_lock)
         loop.add_reader(self.executor.fileno(), self._hear)
         loop.add_reader(self.slurm.fileno(), self.rounds.wake)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -213,6 +247,7 @@ class Daemon:
             self.telemetry.look,
             self.watchers.note,
             self._delete_removed,
+            self._keep_reserve,
             self._end_if_done,
         ]
         self.rounds.turn()
@@ -223,14 +258,44 @@ class Daemon:
         gc.enable()
         log.info("ready: version %s, pid %d, %d jobs", __version__, os.getpid(), len(state.jobs))
         ready()
+        self.tenure.keep(loop, self.rounds)
         self.page.come_back()
         await self._ended.wait()
-        server.close()
+        self._door.close()
         for connection in list(self.handlers.connections):
             connection.say_goodbye()
             connection.close()  # What comes now is for the next daemon.
         await asyncio.sleep(0)  # Answers that are on their way leave before we do.
-        os.unlink(self.home.socket)
+        if self._watch.has_socket():
+            os.unlink(self.home.socket)
+        self.tenure.end(has_jobs=any(self._runs_here(i) for i in self.rounds.state.active))
+
+    def _runs_here(self, job_id: int) -> bool:
+        return self.rounds.state.jobs[job_id].terms.executor != CLUSTER
+
+    def _something_was_deleted(self) -> None:
+        self._watch.heard()
+        asyncio.get_running_loop().call_later(_DELETED_BY_THEN_S, self._look_at_home)
+
+    def _look_at_home(self) -> None:
+        self._look_at_lock()
+        if self._ended.is_set() or not self._watch.has_lock() or self._watch.has_socket():
+            return
+        log.warning("the socket was deleted, and is made anew")
+        self._door.move_to(listen(self.home.socket))
+        self._watch.socket_made()
+
+    def _look_at_lock(self) -> None:
+        """Without its lock a daemon is not alone with its jobs, and must start no more of them."""
+        if self._homeless or self._watch.has_lock():
+            return
+        self._homeless = self.rounds.engine.starts_nothing = True
+        log.error("the home %s, or the lock in it, was deleted: nothing is started", self.home.root)
+        asyncio.get_running_loop().call_later(_DELETED_BY_THEN_S, self._leave_home)
+
+    def _leave_home(self) -> None:
+        """Let the next daemon have the jobs if it can find them, else stay until they end."""
+        self.shut_down("leave" if self._watch.has_database() else "drain")
 
     def shut_down(self, mode: str) -> None:
         """See api.messages.Shutdown."""
@@ -240,13 +305,29 @@ class Daemon:
             return
         self._ending = True
         self.rounds.engine.starts_nothing = True
-        if mode == "kill":
-            self.rounds.ask(_stop_all, _ignore)
         self.rounds.wake()
 
     def _end_if_done(self) -> None:
-        if self._ending and not self.rounds.state.active:
+        if not self._ending:
+            return
+        # What has ended and can't be put on record while the disk is full waits with the keeper.
+        over = self.rounds.engine.failing and not self.executor.runs_anything()
+        if over or not self.rounds.state.active:
             self._ended.set()
+
+    def _keep_reserve(self) -> None:
+        """Have the room for hard times ready again, once there is some to spare."""
+        if self._homeless:
+            return
+        reserve, loop = self.store.reserve, asyncio.get_running_loop()
+        if self._reserve_timer is None and not reserve.is_whole:
+            reserve.fill()
+            if not reserve.is_whole:
+                self._reserve_timer = loop.call_later(_RESERVE_AGAIN_S, self._look_after_reserve)
+
+    def _look_after_reserve(self) -> None:
+        self._reserve_timer = None
+        self._keep_reserve()
 
     def _delete_removed(self) -> None:
         """Delete the files of removed jobs, a few at a time so that nobody waits for it."""
@@ -279,15 +360,8 @@ class Daemon:
         self.page.close()
         self.browsing.close()
         self.store.close()
+        self._watch.close()
         os.close(self._lock)
-
-
-def _stop_all(state: State) -> Decided:
-    return Decided([stop_event(state, state.jobs[i], Cause.CANCELLED) for i in state.active])
-
-
-def _ignore(answer: Answer) -> None:
-    """Nobody waits for this answer."""
 
 
 def take_lock(path: str) -> int:
@@ -300,6 +374,10 @@ def take_lock(path: str) -> int:
         raise AlreadyRunning(
             f"another daemon runs on {os.path.dirname(path)}", "see `stoker daemon status`"
         ) from None
+    except OSError as error:
+        os.close(fd)
+        raise holder.no_locks(os.path.dirname(path), error) from None
+    holder.put_down(fd)
     return fd
 
 
@@ -323,8 +401,8 @@ def listen(path: str) -> socket.socket:
     return listener
 
 
-async def _run(home: Home, ready: Callable[[], None]) -> None:
-    daemon = Daemon(home)
+async def _run(home: Home, keeper_word: str, ready: Callable[[], None]) -> None:
+    daemon = Daemon(home, keeper_word, file_limit.raise_limit())
     try:
         await daemon.run(ready)
     finally:
@@ -333,11 +411,10 @@ async def _run(home: Home, ready: Callable[[], None]) -> None:
 
 def main() -> int:
     """Run a daemon in this process; see the module."""
-    ready_fd = int(sys.argv[1])
+    ready_fd, keeper_word = int(sys.argv[1]), "".join(sys.argv[2:3])
     os.set_inheritable(ready_fd, False)  # The first jobs may be started before it is closed.
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
-    )
+    home = Home.from_environment()
+    own_log.begin(home.log)
 
     def say(text: str) -> None:
         try:
@@ -349,11 +426,15 @@ def main() -> int:
     gc.collect()
     gc.disable()  # until the state is loaded
     try:
-        asyncio.run(_run(Home.from_environment(), lambda: say("ready")))
+        asyncio.run(_run(home, keeper_word, lambda: say("ready")))
     except StokerError as error:
         log.error("%s", error.message)
         say(f"{error.code}\t{error.message}\t{error.hint}")
         return error.exit_code
+    except (OSError, StoreFailed) as error:
+        log.exception("the daemon could not go on")
+        say(f"{Unavailable.code}\tthe daemon could not start: {error}\tmake room, or see its log")
+        return Unavailable.exit_code
     except Exception as error:
         log.exception("the daemon could not go on")
         say(f"failed\tthe daemon could not start: {error}\tsee its log")

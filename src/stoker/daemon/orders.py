@@ -35,6 +35,7 @@ from stoker.daemon.checks import (
     check_output,
 )
 from stoker.daemon.cluster import check_cluster_job
+from stoker.daemon.library_calls import still_there
 from stoker.daemon.mps_terms import mps_terms
 from stoker.daemon.requirements import RequiredJobs
 from stoker.daemon.selecting import selected
@@ -70,6 +71,11 @@ def stop_event(state: State, job: Job, cause: Cause = Cause.CANCELLED) -> ev.Eve
     if job.active is None:
         return ev.JobCancelled(state.now_ms, job.id, cause)
     return ev.StopRequested(state.now_ms, job.id, job.active.number, cause)
+
+
+def stop_all(state: State) -> Decided:
+    """The wish that stops all active jobs."""
+    return Decided([stop_event(state, state.jobs[job_id]) for job_id in state.active])
 
 
 def _already_over(ids: Sequence[int], views: Views) -> StokerError:
@@ -129,8 +135,10 @@ def retry(select: Select, views: Views) -> Wish:
                 "`stoker cancel` stops it; then it can be retried",
             )
         events: list[ev.Event] = []
+        rows = still_there(views.rows(chosen), or_refuse=not select.all)
+        chosen = [row["id"] for row in rows]
         others = RequiredJobs(state, views, set(chosen))
-        for row in views.rows(chosen):
+        for row in rows:
             if row["terms"].attached:
                 raise Failed(
                     f"job {row['id']} ran in a terminal", "start it there again: `stoker run`"
@@ -331,8 +339,8 @@ def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> T
     if "signal" in changes and asked.signal is None:
         edited = replace(edited, signal=None, signal_before_ms=0)
     elif asked.signal is not None:
-        asked.time_limit_ms = limit
-        new = sub.terms_of(asked, grace, terms.attached, edited.executor)
+        both = msgspec.structs.replace(asked, time_limit_ms=limit)
+        new = sub.terms_of(both, grace, terms.attached, edited.executor)
         edited = replace(edited, signal=new.signal, signal_before_ms=new.signal_before_ms)
     return edited
 

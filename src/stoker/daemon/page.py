@@ -125,28 +125,9 @@ class Page:
 
     async def _spawn(self, settings: PageSettings, *, again: bool) -> _Child:
         """Start it, and wait until it serves."""
-        ready, report = os.pipe()
-        life, held = os.pipe()
-        for fd in (report, life):
-            os.set_inheritable(fd, True)
-        command = [
-            sys.executable, "-P", "-m", "stoker.web.main", str(report), str(life),
-            msgspec.json.encode(settings).decode(), *(["again"] if again else []),
-        ]  # fmt: skip
-        env = {**os.environ, "STOKER_HOME": self._home}
-        try:
-            pid = os.posix_spawn(command[0], command, env)
-        except OSError as error:
-            os.close(held)
-            os.close(ready)
-            raise Failed(f"the page could not be started: {error.strerror}", "") from None
-        finally:
-            os.close(report)
-            os.close(life)
-        loop = asyncio.get_running_loop()
-        child = _Child(pid, os.pidfd_open(pid), held, settings, started_at_s=loop.time())
+        child, ready = self._made(settings, again)
         self._child = child
-        loop.add_reader(child.pidfd, self._ended, child)
+        asyncio.get_running_loop().add_reader(child.pidfd, self._ended, child)
         try:
             line = await _line(ready)
         finally:
@@ -161,6 +142,35 @@ class Page:
         if message:
             raise from_wire({"code": word, "message": message, "hint": hint})
         raise Failed("the page could not be started", "see the daemon's log")
+
+    def _made(self, settings: PageSettings, again: bool) -> tuple[_Child, int]:
+        """A new process, and where it reports that it serves; or nothing at all, and Failed."""
+        opened: list[int] = []
+        try:
+            opened += os.pipe()
+            opened += os.pipe()
+            ready, report, life, held = opened
+            for fd in (report, life):
+                os.set_inheritable(fd, True)
+            command = [
+                sys.executable, "-P", "-m", "stoker.web.main", str(report), str(life),
+                msgspec.json.encode(settings).decode(), *(["again"] if again else []),
+            ]  # fmt: skip
+            pid = os.posix_spawn(command[0], command, {**os.environ, "STOKER_HOME": self._home})
+            try:
+                pidfd = os.pidfd_open(pid)
+            except OSError:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                raise
+        except OSError as error:
+            for fd in opened:
+                os.close(fd)
+            raise Failed(f"the page could not be started: {error.strerror}", "") from None
+        os.close(report)
+        os.close(life)
+        started_at_s = asyncio.get_running_loop().time()
+        return _Child(pid, pidfd, held, settings, started_at_s=started_at_s), ready
 
     async def _end(self) -> None:
         """End the page, and wait until it has let go of its port."""

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stoker.api.messages import MAX_MESSAGE_BYTES, AnyRequest
-from stoker.errors import Failed, StokerError, Unavailable, UsageError
+from stoker.api.messages import MAX_MESSAGE_BYTES, AnyRequest, Attach, Follow, Wait, Watch
+from stoker.api.skew import HINT, NOT_UNDERSTOOD, is_skew
+from stoker.errors import Crowded, Failed, StokerError, Unavailable, UsageError
 
 if TYPE_CHECKING:
     from stoker.daemon.handlers import Handlers
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("stoker.daemon")
 
 _MOST_WAITING_REQUESTS = 64
+_BRIEF_S = 5.0  # how long one that may not stay may be silent
+_STAYING = (Wait, Follow, Watch, Attach)
+_CROWDED = Crowded(
+    "the daemon has no room for another client that waits, follows or watches",
+    "it has room again when others have gone; a higher limit of open files (ulimit -n) gives more",
+)
 _decoder = msgspec.json.Decoder(AnyRequest)
 _encoder = msgspec.json.Encoder()
 
@@ -32,8 +39,11 @@ _encoder = msgspec.json.Encoder()
 class Connection(asyncio.Protocol):
     """One client."""
 
-    def __init__(self, handlers: Handlers) -> None:
+    def __init__(self, handlers: Handlers, may_stay: bool = True) -> None:
+        """One that may not stay can only ask something, and is then to go."""
         self._handlers = handlers
+        self._may_stay = may_stay
+        self._let_go: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._chunks: list[bytes] = []
         self._size = 0
@@ -54,6 +64,15 @@ class Connection(asyncio.Protocol):
             log.warning("refused a connection from user id %d", peer_uid(peer))
             self.fail(Failed("this daemon belongs to another user", ""))
             transport.close()
+        if not self._may_stay:
+            self._go_soon()
+
+    def _go_soon(self) -> None:
+        """Make room for others, once nothing is under way."""
+        if self._let_go is not None and not self._busy:
+            self.close()
+            return
+        self._let_go = asyncio.get_running_loop().call_later(_BRIEF_S, self._go_soon)
 
     def data_received(self, data: bytes) -> None:
         """Collect whole lines."""
@@ -81,6 +100,9 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._handlers.connections.discard(self)
         self._requests.clear()
+        if self._let_go is not None:
+            self._let_go.cancel()
+            self._let_go = None
         for action in self.on_close:
             action()
 
@@ -97,8 +119,13 @@ class Connection(asyncio.Protocol):
             try:
                 request = _decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                self.fail(UsageError(f"the message can't be understood: {error}", ""))
+                hint = HINT if is_skew(str(error)) else ""
+                self.fail(UsageError(f"{NOT_UNDERSTOOD}{error}", hint))
                 continue
+            if not self._may_stay and isinstance(request, _STAYING):
+                self.fail(_CROWDED)
+                self.close()
+                return
             self._handlers.handle(request, self)
 
     def answer(self, **fields: Any) -> None:

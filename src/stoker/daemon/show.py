@@ -68,7 +68,7 @@ class Shower:
                 "id": view["id"],
                 "state": view["state"],
                 "reason": None,
-                "text": view["reason"] or f"it has {view['state']}",
+                "text": view["reason"] or _ended_words(view["state"]),
                 "starts_at_ms": None,
                 "jobs_ahead": None,
             }
@@ -397,6 +397,11 @@ def _jobs_ahead(state: State, job: Job) -> int:
     return state.jobs.ahead_of(job) if state.ready.has(job) else 0
 
 
+def short(state: State) -> str | None:
+    """What the machine has not enough of to start jobs, if anything."""
+    return None if state.short is None else state.short.what
+
+
 def counts(state: State, finished: dict[str, int]) -> dict[str, int]:
     """How many jobs there are in each state."""
     found = dict.fromkeys(JobState, 0)
@@ -409,3 +414,8 @@ def counts(state: State, finished: dict[str, int]) -> dict[str, int]:
     found[JobState.WAITING] = queued - held
     assert all(s in found for s in ACTIVE)
     return {name.value: count for name, count in found.items()}
+
+
+def _ended_words(state: str) -> str:
+    verb = "has" if state in (JobState.SUCCEEDED, JobState.FAILED) else "was"
+    return f"it {verb} {state}"

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
+import msgspec
+
 from stoker.api.messages import JobOwn, JobRequest, Submit
 from stoker.core import events as ev
 from stoker.core.model import DEFAULT_MARGIN, Launch, Need, Requirement, Terms
@@ -32,6 +34,7 @@ from stoker.executors.mps_control import find_control
 from stoker.learn.kind import Kinds
 from stoker.quantities import MAX_LABEL_CHARS, label, signal_name
 from stoker.store.views import Views
+from stoker.submission import rules
 
 # Variables that say which attempt a process belongs to are never handed on to another job.
 _OF_AN_ATTEMPT = frozenset(
@@ -67,6 +70,7 @@ def submission(
         request.cwd,
         {k: v for k, v in request.env.items() if k not in dropped},
         request.user,
+        request.umask,
         request.attached,
         defaults,
         cluster,
@@ -128,6 +132,7 @@ class _Maker:
     cwd: str
     env: Mapping[str, str]
     user: str
+    umask: int | None
     attached: bool
     defaults: Defaults
     cluster: ClusterRules
@@ -171,6 +176,7 @@ class _Maker:
             params=job.params,
             point=job.point,
             cluster_options=tuple(job.slurm),
+            umask=self.umask,
         )
         group = self._label(job.group)
         kinds = self._kinds_of(job, each)
@@ -239,6 +245,8 @@ class _Maker:
         key = (*said, kind) if memory else said
         known = self._needs.get(key)
         if known is None:
+            if (share := rules.share_of_many(job)) is not None:
+                job = msgspec.structs.replace(job, share=share)
             known = self._needs[key] = need_of(job, kind, self.defaults, elsewhere)
         return known
 
@@ -296,21 +304,8 @@ def need_of(job: JobRequest, kind: str, defaults: Defaults, elsewhere: bool = Fa
 
     Elsewhere (on a cluster) `on` names a type of GPU, and not which ones.
     """
-    if job.share is not None and job.gpus not in (None, 1):
-        raise UsageError("a share is of one GPU", "use either --gpus 0.5 or --gpus 2")
+    rules.check_need(job, elsewhere=elsewhere)
     gpus = 1 if job.gpus is None else job.gpus
-    if job.mem is not None and job.mem_mib is not None:
-        raise UsageError("a job has one amount of memory", "use either --mem auto or --mem 8G")
-    if gpus == 0 and (job.mem_mib or job.mem == "auto" or job.on or job.prefer or job.exclusive):
-        raise UsageError(
-            "a job without GPUs can't ask for GPU memory or particular GPUs",
-            "leave out --gpus 0, or --mem, --on, --prefer and --exclusive",
-        )
-    if job.on and len(set(job.on)) < gpus and not elsewhere:
-        raise UsageError(
-            f"--on names {plural(len(set(job.on)), 'GPU')}, but the job needs {gpus}",
-            "name more of them, or ask for fewer",
-        )
     # A job without GPUs that says nothing else takes one CPU slot, or a thousand would start.
     cpus = (1 if gpus == 0 else 0) if job.cpus is None else job.cpus
     share = None if job.share is None else max(1, round(job.share * 1000))
@@ -352,9 +347,8 @@ def need_fields(need: Need) -> dict[str, Any]:
 def terms_of(job: JobRequest, grace_ms: int, attached: bool, executor: str) -> Terms:
     """The terms that a request states."""
     number = None
+    rules.check_limits(job)
     if job.signal is not None:
-        if job.time_limit_ms is None:
-            raise UsageError("--signal needs a time limit to come before", "add --time-limit")
         number = int(signal.Signals[f"SIG{signal_name(job.signal)}"])
     before_ms = job.signal_before_ms
     return Terms(job.time_limit_ms, grace_ms, number, before_ms, job.retries, attached, executor)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from stoker.api.messages import AttachStarted
+from stoker.api.messages import Attach, AttachStarted
+from stoker.core import events as ev
 from stoker.core.model import QUEUED, Cause
 from stoker.core.reasons import outcome_words, words
+from stoker.core.state import State
 from stoker.core.waiting import reason_for
 from stoker.daemon.loop import Rounds, Watcher
 from stoker.daemon.orders import stop_event
@@ -15,11 +17,14 @@ from stoker.daemon.server import Connection
 from stoker.engine import Answer, Decided
 from stoker.errors import Failed, NotFound
 from stoker.executors.local import Grant, LocalExecutor
+from stoker.executors.namespaces import own_namespace
 from stoker.store.views import Views, outcome_of
 
 # A client that has submitted, or whose connection broke since the daemon was restarted, has this
-# long to come (back).
+# long to come (back); one that is told to start its job, this long to do so.
 COMES_WITHIN_S = 15.0
+ANSWERS_WITHIN_S = 15.0
+_TRY_AGAIN_S = 1.0
 
 
 @dataclass(slots=True)
@@ -42,20 +47,40 @@ class Terminals:
     _terminals: dict[int, Terminal] = field(default_factory=dict)
     _expected: set[int] = field(default_factory=set)
 
-    def attach(self, job_id: int, connection: Connection) -> None:
+    def attach(self, request: Attach, connection: Connection) -> None:
         """A client follows its job."""
+        job_id = request.job_id
         rows = self.views.rows([job_id])
         if not rows:
             raise NotFound(f"there is no job {job_id}", "")
         if not rows[0]["terms"].attached:
             raise Failed(f"job {job_id} does not run in a terminal", "see `stoker logs -f`")
+        if not request.claims:
+            raise Failed("this `stoker run` is older than the daemon", "start it again")
         terminal = Terminal(connection)
         self._terminals[job_id] = terminal
         self._expected.discard(job_id)
         connection.on_close.append(lambda: self._left(job_id, connection))
         connection.take_more()
         terminal.watcher = self.rounds.watch([job_id], lambda: self._ended(job_id, connection))
-        self.rounds.wake()
+        self._tell_presence(job_id)
+
+    def _tell_presence(self, job_id: int) -> None:
+        """Tell the state whether the client of a job is there, until it knows."""
+
+        def wish(state: State) -> Decided:
+            here = job_id in self._terminals
+            if job_id not in state.jobs or here == (job_id in state.terminals):
+                return Decided([])
+            change = ev.TerminalCame if here else ev.TerminalLeft
+            return Decided([change(state.now_ms, job_id)])
+
+        def reply(answer: Answer) -> None:
+            if answer.error is not None:
+                loop = asyncio.get_running_loop()
+                loop.call_later(_TRY_AGAIN_S, self._tell_presence, job_id)
+
+        self.rounds.ask(wish, reply)
 
     def grant(self, grant: Grant) -> None:
         """The job's time has come: its client is to start it. Repeated until it has."""
@@ -73,7 +98,16 @@ class Terminals:
             argv=grant.argv,
             cwd=grant.cwd,
             env=grant.env,
+            namespace=own_namespace(),
         )
+        key = (grant.job_id, grant.attempt)
+        asyncio.get_running_loop().call_later(ANSWERS_WITHIN_S, self._unanswered, key)
+
+    def _unanswered(self, key: tuple[int, int]) -> None:
+        """A grant has an end: a client may be stopped, and its GPUs are there for others."""
+        why = f"its terminal did not answer within {ANSWERS_WITHIN_S:.0f} s"
+        self.executor.attached_failed(key, why, Cause.TERMINAL_GONE)
+        self.rounds.wake()
 
     def started(self, request: AttachStarted) -> None:
         """The client has started it, or could not."""
@@ -81,12 +115,10 @@ class Terminals:
         key = (request.job_id, request.attempt)
         if not state.is_current(*key) or not state.jobs[request.job_id].terms.attached:
             return
-        grace_ms = state.jobs[request.job_id].terms.grace_ms
         if request.pid is None:
-            self.executor.attached_failed(
-                key, request.error or "no reason given", Cause.NOT_STARTED
-            )
-        elif not self.executor.attached_started(key, request.pid, grace_ms):
+            why = request.error or "no reason given"
+            self.executor.attached_failed(key, why, Cause.NOT_STARTED, request.errno)
+        elif not self.executor.attached_started(key, request.pid):
             self.executor.attached_failed(key, "its process is gone", Cause.NOT_STARTED)
         self.rounds.wake()
 
@@ -122,12 +154,14 @@ class Terminals:
         if job.active is None:
             self._call_off(job_id)
         elif job.active.started_at_ms is None:
-            self.executor.attached_client_gone((job_id, job.active.number))
+            key = (job_id, job.active.number)
+            self.executor.attached_failed(key, "its terminal was gone", Cause.TERMINAL_GONE)
             self.rounds.wake()
 
     def _call_off(self, job_id: int) -> None:
-        def ignore(answer: Answer) -> None:
-            """There is nobody left to be told."""
+        def reply(answer: Answer) -> None:
+            if answer.error is not None:
+                self.expect(job_id)  # The disk is full, say.
 
         self.rounds.ask(
             lambda state: Decided(
@@ -135,7 +169,7 @@ class Terminals:
                 if job_id in state.jobs and state.jobs[job_id].active is None
                 else []
             ),
-            ignore,
+            reply,
         )
 
     def _left(self, job_id: int, connection: Connection) -> None:
@@ -145,6 +179,7 @@ class Terminals:
             if terminal.watcher is not None:
                 self.rounds.unwatch(terminal.watcher)
             del self._terminals[job_id]
+            self._tell_presence(job_id)
             self._client_is_gone(job_id)
 
     def _ended(self, job_id: int, connection: Connection) -> None:

@@ -112,6 +112,7 @@ class Watchers:
             "counts": show.counts(state, self.store.finished),
             "paused": state.paused,
             "paused_groups": [group.name for group in state.groups.values() if group.paused],
+            "short": show.short(state),
             "cpus": {"total": state.cpus, "used": state.cpus_used},
         }
         gpus = self.gpus()

@@ -23,6 +23,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #if defined(__x86_64__)
@@ -64,6 +65,8 @@ typedef struct {
     volatile int error;   /* why execve failed, if it did */
     int pidfd;
     int streams[3];
+    int has_files;         /* whether `files` counts */
+    struct rlimit64 files; /* how many the program may have open */
     const char *program;
     char **argv;
     char **envp;
@@ -98,6 +101,12 @@ static int become(void *given)
         /* One that is there already would be closed by execve; none of ours ever is. */
         done = from == stream ? kernel(SYS_fcntl, from, F_SETFD, 0, 0)
                               : kernel(SYS_dup3, from, stream, 0, 0);
+        if (done < 0)
+            leave(order, done);
+    }
+    /* Ours may be higher. That of a child is its own, though it shares our memory. */
+    if (order->has_files) {
+        done = kernel(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&order->files, 0);
         if (done < 0)
             leave(order, done);
     }
@@ -199,18 +208,22 @@ static Order *new_order(const char *program, PyObject *words, PyObject *variable
 }
 
 PyDoc_STRVAR(spawn_doc,
-             "spawn(program, words, variables, streams) -> (pid, pidfd, underway)\n\n"
+             "spawn(program, words, variables, streams[, files]) -> (pid, pidfd, underway)\n\n"
              "Make a process in a session of its own, with these three descriptors as its own and\n"
-             "all signals as they are by default. `outcome(underway)` tells whether it runs its\n"
-             "program by now.");
+             "all signals as they are by default; `files` is the limit of open files that it gets,\n"
+             "soft and hard. `outcome(underway)` tells whether it runs its program by now.");
 
 static PyObject *spawn(PyObject *module, PyObject *args)
 {
     const char *program;
     PyObject *words, *variables;
+    PyObject *files = Py_None;
     int in, out, err;
-    if (!PyArg_ParseTuple(args, "yO!O!(iii)", &program, &PyList_Type, &words, &PyList_Type,
-                          &variables, &in, &out, &err))
+    long long soft = 0, hard = 0; /* -1: no limit, which is how the kernel has it too */
+    if (!PyArg_ParseTuple(args, "yO!O!(iii)|O", &program, &PyList_Type, &words, &PyList_Type,
+                          &variables, &in, &out, &err, &files))
+        return NULL;
+    if (files != Py_None && !PyArg_ParseTuple(files, "LL", &soft, &hard))
         return NULL;
     Order *order = new_order(program, words, variables);
     if (order == NULL)
@@ -218,6 +231,9 @@ static PyObject *spawn(PyObject *module, PyObject *args)
     order->streams[0] = in;
     order->streams[1] = out;
     order->streams[2] = err;
+    order->has_files = files != Py_None;
+    order->files.rlim_cur = (uint64_t)soft;
+    order->files.rlim_max = (uint64_t)hard;
     PyObject *underway = PyCapsule_New(order, NULL, dismiss_capsule);
     if (underway == NULL) {
         dismiss(order);

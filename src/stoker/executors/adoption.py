@@ -10,6 +10,9 @@
 | an intent, no pid, nobody can say       | look for its marker; else it is lost, not rerun  |
 | neither                                 | it was never started: start it                   |
 | anything of an earlier boot, no `exit`  | it was running when the machine went down        |
+| of another container, no `exit`         | look for its marker; else it went with that one  |
+| anything of another machine, no `exit`  | it is lost, once this machine has claimed it     |
+| attached: `pid` says void, or is missing | it was never started: taken back, to be tried anew |
 """
 
 from __future__ import annotations
@@ -25,13 +28,18 @@ from stoker.executors.attempt_dir import (
     attempt_dir_text,
     exit_written_at_ms,
     read_exit,
-    read_pid,
 )
+from stoker.executors.claims import Claimed, Torn, read_claim
+from stoker.executors.elsewhere import Elsewhere
 from stoker.executors.environment import MARKER
-from stoker.executors.ledger import Entries, Key, read_ledger
-from stoker.executors.processes import ProcessId, is_alive, members
+from stoker.executors.ledger import LOCK_SUFFIX, Entries, Key, read_ledger
+from stoker.executors.locks import is_locked
+from stoker.executors.namespaces import is_alive_elsewhere, located
+from stoker.executors.processes import ProcessId, is_alive, members, stat_of
 
-_KEEPER_SETTLES_WITHIN_S = 10.0
+# On a machine that is very busy a keeper takes its time; one that was stopped may never do it.
+_KEEPER_SETTLES_WITHIN_S = 60.0
+_STOPPED_KEEPER_SETTLES_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,11 @@ class Living:
     """It runs."""
 
     process: ProcessId
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """It runs, in a PID namespace into which we can't see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +69,34 @@ class NeverStarted:
     """No process was ever made for it."""
 
 
-Finding = Living | Gone | NeverStarted
+Finding = Living | Unseen | Gone | NeverStarted
 
 
 class Past:
     """What earlier daemons left: their ledgers and the directories of their attempts."""
 
-    def __init__(self, attempts: Path, ledgers: Path) -> None:
+    def __init__(self, attempts: Path, ledgers: Path, elsewhere: Elsewhere | None = None) -> None:
         self._root = str(attempts)
         self._ledgers = ledgers
+        self._elsewhere = elsewhere or Elsewhere(None, shared=False)
         self._entries = {path: _settled(path) for path in sorted(ledgers.glob("*.ledger"))}
 
     def find(self, key: Key, marker: str, attached: bool) -> Finding:
         """What became of one attempt."""
         directory = attempt_dir_text(self._root, *key)
-        process, earlier_boot, intended = self._process_of(key)
-        if attached:
-            process = process or read_pid(directory)
+        process, entries = self._process_of(key)
+        # One that is void, or that its client could not start, was never started.
+        claim = read_claim(directory) if attached else None
+        earlier_boot = hidden = by_pid_alone = False
+        if isinstance(claim, Claimed):
+            earlier_boot = not claim.this_boot
+            by_pid_alone = claim.namespace is None
+            process = None if earlier_boot else located(claim)
+            hidden = process is None and not earlier_boot
+        out_of_reach = self._elsewhere.why_gone(key, by_pid_alone)
+        if out_of_reach is not None:
+            process, hidden = None, False
+        held = hidden and is_alive_elsewhere(directory)
         # The order counts: a process that is gone has had its exit written before.
         alive = process is not None and is_alive(process)
         how, at_ms = self._exit_of(key, directory)
@@ -80,14 +104,22 @@ class Past:
             return Gone(how, at_ms=at_ms, process=process)
         if process is not None and alive:
             return Living(process)
+        if held:
+            return Unseen()
+        if out_of_reach is not None:
+            return Gone(None, out_of_reach)
         if earlier_boot:
             return Gone(None, "it ran when the machine went down")
-        if process is not None:
+        if entries is not None and not entries.this_boot:
+            return Gone(None, entries.why_gone)
+        if process is not None or hidden:
             return Gone(None, "it is gone, and left no exit code", process=process)
-        if intended:
+        if entries is not None or isinstance(claim, Torn):
             found = members(f"{MARKER}={marker}".encode(), (), None)
             if found:
                 return Living(found[0])
+            if entries is not None and entries.in_another_namespace:
+                return Gone(None, entries.why_gone)
             return Gone(None, "the daemon was killed while it started it")
         return NeverStarted()
 
@@ -98,15 +130,21 @@ class Past:
                 return entries.relieved_by[key]
         return None
 
-    def _process_of(self, key: Key) -> tuple[ProcessId | None, bool, bool]:
-        """Its process, whether that was before the last boot, and whether it may have one."""
+    def kept_in_another_container(self) -> bool:
+        """True if a keeper lives on this machine whose children can't be seen from here."""
+        return any(
+            entries.in_another_namespace and keeper_has_lock(path)
+            for path, entries in self._entries.items()
+        )
+
+    def _process_of(self, key: Key) -> tuple[ProcessId | None, Entries | None]:
+        """Its process, if that means something here, and the ledger that speaks of it."""
         for entries in self._entries.values():
             if key in entries.pids:
-                this_boot = entries.this_boot
-                return (entries.pids[key] if this_boot else None), not this_boot, True
+                return (entries.pids[key] if entries.is_here else None), entries
             if entries.intent == key:
-                return None, not entries.this_boot, True
-        return None, False, False
+                return None, entries
+        return None, None
 
     def _exit_of(self, key: Key, directory: str) -> tuple[Exit | None, int | None]:
         """How and when it ended, by the word of whoever was its parent."""
@@ -119,24 +157,47 @@ class Past:
     def tidy(self, active: Iterable[Key]) -> None:
         """Delete the ledgers that speak of nothing that is still going on."""
         wanted = set(active)
+        for unfinished in self._ledgers.glob("*.ledger.new"):  # of a rewrite that was cut off
+            unfinished.unlink(missing_ok=True)
         for path, entries in self._entries.items():
-            keeper_lives = (
-                entries.this_boot and entries.keeper is not None and is_alive(entries.keeper)
-            )
-            if keeper_lives or entries.intent in wanted or wanted & entries.pids.keys():
+            if _keeper_lives(path, entries) or entries.intent in wanted:
+                continue
+            if wanted & entries.pids.keys():
                 continue
             path.unlink(missing_ok=True)
+            path.with_suffix(LOCK_SUFFIX).unlink(missing_ok=True)
+        for lock in self._ledgers.glob(f"*{LOCK_SUFFIX}"):
+            # That of a keeper whose daemon wrote no ledger.
+            if not lock.with_suffix(".ledger").exists() and not keeper_has_lock(lock):
+                lock.unlink(missing_ok=True)
+
+
+def keeper_has_lock(ledger: Path) -> bool:
+    """True if the keeper with this ledger lives, in whichever container of this machine."""
+    return is_locked(ledger.with_suffix(LOCK_SUFFIX))
+
+
+def _keeper_lives(path: Path, entries: Entries) -> bool:
+    if entries.in_another_namespace:
+        return keeper_has_lock(path)
+    return entries.is_here and entries.keeper is not None and is_alive(entries.keeper)
 
 
 def _settled(path: Path) -> Entries:
     """The ledger of a dead daemon, once its keeper has sorted out the last intent."""
-    deadline = time.monotonic() + _KEEPER_SETTLES_WITHIN_S
+    began = time.monotonic()
     while True:
         entries = read_ledger(path)
-        if entries.settled or entries.intent is None or not entries.this_boot:
+        if entries.settled or entries.intent is None or not _keeper_lives(path, entries):
             return entries
-        if entries.keeper is None or not is_alive(entries.keeper):
-            return entries
-        if entries.keeper.pid == os.getppid() or time.monotonic() > deadline:
+        ours = entries.is_here and entries.keeper is not None and entries.keeper.pid == os.getppid()
+        if ours or time.monotonic() - began > _patience_s(entries):
             return entries
         time.sleep(0.01)
+
+
+def _patience_s(entries: Entries) -> float:
+    keeper = stat_of(entries.keeper.pid) if entries.keeper is not None and entries.is_here else None
+    if keeper is None or keeper.state in "Tt":
+        return _STOPPED_KEEPER_SETTLES_WITHIN_S
+    return _KEEPER_SETTLES_WITHIN_S

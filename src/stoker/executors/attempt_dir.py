@@ -4,8 +4,8 @@ The usual attempt has one file, its log: a file system takes ten times as long t
 and to put files into it. Its end is a line in the daemon's ledger. An attempt whose parent is
 another (a client with a terminal, or the keeper of a daemon that was killed) has a directory, made
 with exclusive create, 0700. There that parent writes `exit`, before it reaps the attempt's main
-process, through a temporary name: it is there whole or not at all. `pid` is written only by a
-client that runs the attempt in its own terminal.
+process, through a temporary name: it is there whole or not at all. `pid` is only in the directory
+of an attempt that a client may run in its own terminal: see `claims`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from stoker.core.model import Exit
-from stoker.executors.processes import ProcessId
+from stoker.executors.processes import CANT_LOOK
+from stoker.wholefile import write_whole
 
 _JOBS_A_FOLDER = 1000
 # Of ext4 (see `chattr +T`): what is in this directory does not belong together.
@@ -110,7 +111,7 @@ def write_exit(path: str, how: Exit) -> None:
     """Put down how the main process ended, in the attempt's directory."""
     text = f"exited {how.code}\n" if how.signal is None else f"signalled {how.signal}\n"
     make_attempt_dir(path)
-    _write_whole(path, "exit", text)
+    write_whole(f"{path}/exit", text.encode("ascii"))
 
 
 def read_exit(path: str) -> Exit | None:
@@ -132,29 +133,15 @@ def exit_written_at_ms(path: str) -> int | None:
         return None
 
 
-def read_pid(path: str) -> ProcessId | None:
-    """The main process of an attached attempt, as its client put it down."""
-    match _read(path, "pid"):
-        case [pid, start_time] if pid.isdecimal() and start_time.isdecimal():
-            return ProcessId(int(pid), int(start_time))
-    return None
-
-
-def _write_whole(path: str, name: str, text: str) -> None:
-    temporary = f"{path}/{name}.{os.getpid()}"
-    fd = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(fd, text.encode("ascii"))
-    finally:
-        os.close(fd)
-    os.rename(temporary, f"{path}/{name}")
-
-
 def _read(path: str, name: str) -> list[str]:
     try:
         with open(f"{path}/{name}", encoding="ascii") as file:
             text = file.read(200)
-    except (OSError, UnicodeDecodeError):
+    except OSError as error:
+        if error.errno in CANT_LOOK:
+            raise  # It may be there.
+        return []
+    except UnicodeDecodeError:
         return []
     return text.split() if text.endswith("\n") else []
 

@@ -28,7 +28,8 @@ from stoker.core.model import Launch
 from stoker.executors.environment import ENCODING, ERRORS, MARKER, additions, encoded
 from stoker.executors.ledger import Key, LedgerWriter
 from stoker.executors.processes import ProcessId, stat_of
-from stoker.executors.spawn import CouldNotStart, Made, Spawner, Streams
+from stoker.executors.shortage import CouldNotStart
+from stoker.executors.spawn import Made, Spawner, Streams
 
 log = logging.getLogger("stoker.daemon")
 
@@ -98,6 +99,7 @@ class _Kind:
     maker: str
     env: Mapping[str, str]
     extra_env: Mapping[str, str]
+    umask: int | None  # which its copies have from it
 
 
 @dataclass(slots=True)
@@ -143,7 +145,11 @@ class _Hearth:
                 why = rest.decode(errors="replace")
                 log.info("calls with warm=[%s] start cold: %s", self.kind.modules, why)
                 continue
-            link, stat = self.asked.pop(int(word)), stat_of(int(rest))
+            link = self.asked.pop(int(word))
+            try:
+                stat = stat_of(int(rest))
+            except OSError:
+                stat = None
             if stat is None:
                 link.close()  # It is there, but too many files are open to look at it.
                 continue
@@ -256,7 +262,7 @@ class Hearths:
             call = os.open(wish.words[3], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 fds = (call, its.fileno())
-                pid = self._spawner.spawn_helper(argv, encoded(env), kind.cwd, *fds)
+                pid = self._spawner.spawn_helper(argv, encoded(env), kind.cwd, *fds, kind.umask)
             finally:
                 os.close(call)
         except (CouldNotStart, OSError, ValueError):
@@ -327,5 +333,6 @@ def _kind(wish: Wish) -> _Kind | None:
                 wish.start.maker,
                 launch.env,
                 launch.extra_env,
+                launch.umask,
             )
     return None

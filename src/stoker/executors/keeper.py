@@ -17,15 +17,19 @@ import time
 from pathlib import Path
 
 from stoker.executors.attempt_dir import attempt_dir_text, exit_of_status, write_exit
+from stoker.executors.cgroups import leave
 from stoker.executors.environment import MARKER, MPS_MARKER
-from stoker.executors.ledger import Key, LedgerWriter, read_ledger
+from stoker.executors.ledger import LOCK_SUFFIX, Key, LedgerWriter, read_ledger
+from stoker.executors.locks import is_locked
 from stoker.executors.processes import (
     ProcessId,
     Stat,
     children_of_this_process,
     is_alive,
     stat_of,
+    this_process,
 )
+from stoker.machine import here
 
 _PR_SET_CHILD_SUBREAPER = 36
 _RETRY_WRITE_S = 1.0
@@ -42,8 +46,40 @@ def become_subreaper() -> None:
 
 
 def ledger_path(ledgers: Path, keeper: ProcessId) -> Path:
-    """The ledger of the daemon whose parent is that keeper."""
-    return ledgers / f"{keeper.pid}-{keeper.start_time}.ledger"
+    """The ledger of the daemon whose parent is that keeper.
+
+    Other machines may have theirs there, and other containers and boots of this one.
+    """
+    place = here()
+    name = f"{place.boot[:8]}-{place.namespace}-{keeper.pid}-{keeper.start_time}"
+    return ledgers / f"{name}.ledger"
+
+
+def as_word(process: ProcessId) -> str:
+    """A process as the keeper tells the daemon who its keeper is."""
+    return f"{process.pid}-{process.start_time}"
+
+
+def keeper_of_this_process(word: str) -> ProcessId | None:
+    """The keeper that started this process; None if it is gone, or if there never was one.
+
+    A parent alone says nothing: whose keeper is killed has the first process for a parent, which
+    lives for ever and settles nothing.
+    """
+    parent = stat_of(os.getppid())
+    return parent.id if parent is not None and as_word(parent.id) == word else None
+
+
+def _hold_lock(ledger: Path) -> int:
+    """Lock the file beside the ledger: to other containers, a pid would not tell that we live."""
+    try:
+        os.makedirs(ledger.parent, 0o700, exist_ok=True)
+        path = ledger.with_suffix(LOCK_SUFFIX)
+        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return -1  # A full disk, or one without locks, must not keep the daemon from starting.
+    return fd
 
 
 class Keeper:
@@ -51,9 +87,8 @@ class Keeper:
 
     def __init__(self, attempts: Path, ledgers: Path) -> None:
         self._attempts = str(attempts)
-        me = stat_of(os.getpid())
-        assert me is not None
-        self._ledger = ledger_path(ledgers, me.id)
+        self._home = _identity(attempts.parent)
+        self._ledger = ledger_path(ledgers, this_process())
         self._known: dict[ProcessId, Key] = {}
 
     def keep(self, daemon: int) -> int:
@@ -76,18 +111,26 @@ class Keeper:
                     # next daemon does not wait for ever to be told.
                     pass
                 continue
-            stat = stat_of(seen.si_pid)
+            try:
+                stat = stat_of(seen.si_pid)
+            except OSError:
+                time.sleep(_RETRY_WRITE_S)  # Too many files are open to look; the zombie waits.
+                continue
             key = self._known.get(stat.id) if stat is not None else None
             if key is not None and not self._write(key, seen):
                 continue
             os.waitpid(seen.si_pid, 0)
 
     def _jobs_are_left(self) -> bool:
-        return any(is_alive(process) for process in self._known)
+        try:
+            return any(is_alive(process) for process in self._known)
+        except OSError:
+            return True  # Too many files are open to look.
 
     def _write(self, key: Key, seen: os.waitid_result) -> bool:
-        if not os.path.isdir(self._attempts):
-            return True  # All of it was removed: nobody wants to know.
+        is_home = _identity(Path(self._attempts).parent) == self._home
+        if not is_home or not os.path.isdir(self._attempts):
+            return True  # All of it was removed: nobody wants to know, a new home least of all.
         path = attempt_dir_text(self._attempts, *key)
         try:
             write_exit(path, exit_of_status(seen.si_code, seen.si_status))
@@ -137,13 +180,24 @@ class Keeper:
         ]
 
 
+def _identity(directory: Path) -> tuple[int, int] | None:
+    try:
+        stat = directory.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
+
+
 def _is_dying(daemon: int) -> bool:
     """True if the daemon's main thread has ended, and with it, or in a moment, all of it.
 
     Its children become ours with its last thread, before we can wait for it: whoever is seen then
     is not a stranger, and must not be let go before the ledger says who he is.
     """
-    stat = stat_of(daemon)
+    try:
+        stat = stat_of(daemon)
+    except OSError:
+        return False  # Too many files are open to look; it is asked again.
     return stat is None or stat.state in "ZX"
 
 
@@ -185,7 +239,7 @@ def end_mps(home: Path) -> None:
     Called when the last job of a daemon that is gone has ended.
     """
     root = home / "mps"
-    while root.is_dir() and any(root.iterdir()) and not _a_daemon_runs(home):
+    while root.is_dir() and any(root.iterdir()) and not is_locked(home / "daemon.lock"):
         from stoker.executors.mps_control import Control
 
         ended = [control.end() for control in Control.found_in(root)]
@@ -194,35 +248,29 @@ def end_mps(home: Path) -> None:
         time.sleep(_MPS_AGAIN_S)
 
 
-def _a_daemon_runs(home: Path) -> bool:
-    try:
-        fd = os.open(home / "daemon.lock", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
-    return False
-
-
 def main() -> None:
     """Start the daemon given by the arguments after the two directories, and keep its children."""
     attempts, ledgers, *command = sys.argv[1:]
+    first = os.getpid()
     if os.fork():
         os._exit(0)  # Nobody's child: whoever started us, a job perhaps, may end as it likes.
+    while os.getppid() == first:
+        time.sleep(_LOOK_AGAIN_S)  # Only then are we none of a job's, which a daemon may look for.
+    leave()
     os.chdir("/")  # No file system is to be kept busy by us.
     become_subreaper()
     # A terminal's Ctrl-C or a logout is not for us: we hold the truth of running jobs.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
+    me = this_process()
+    command.append(as_word(me))
+    lock = _hold_lock(ledger_path(Path(ledgers), me))
     defaults = [signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT]
     daemon = os.posix_spawn(command[0], command, dict(os.environ), setsigdef=defaults)
     for fd in range(3, 64):
         try:
-            os.close(fd)  # The daemon's readiness pipe must close with the daemon.
+            if fd != lock:
+                os.close(fd)  # The daemon's readiness pipe must close with the daemon.
         except OSError:
             pass
     Keeper(Path(attempts), Path(ledgers)).keep(daemon)

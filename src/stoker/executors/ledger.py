@@ -10,15 +10,20 @@ writes `settled` when it has sorted that out. An `exit` stands there before its 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from stoker.core.model import Exit
-from stoker.executors.processes import ProcessId, boot_id
+from stoker.executors.processes import ProcessId
+from stoker.machine import Place, boot_id, here
+
+log = logging.getLogger("stoker.daemon")
 
 Key = tuple[int, int]  # job id, attempt
+LOCK_SUFFIX = ".keeper"  # the file beside a ledger that its keeper has locked while it lives
 _REWRITE_AT_BYTES = 8 * 1024 * 1024
 _TORN = b" torn\n"  # put behind a line without its end, which then reads as none
 
@@ -28,6 +33,7 @@ class Entries:
     """What a ledger says."""
 
     boot: str = ""
+    place: Place | None = None  # None: an earlier version wrote it
     keeper: ProcessId | None = None
     pids: dict[Key, ProcessId] = field(default_factory=dict)
     exits: dict[Key, tuple[Exit, int]] = field(default_factory=dict)  # how, and when
@@ -38,8 +44,27 @@ class Entries:
 
     @property
     def this_boot(self) -> bool:
-        """False if the machine was started anew since: then no pid means anything."""
+        """False if the machine was started anew since, or is another one."""
         return self.boot == boot_id()
+
+    @property
+    def is_here(self) -> bool:
+        """False if no pid in it means anything here."""
+        return self.this_boot and (self.place is None or here().sees(self.place))
+
+    @property
+    def in_another_namespace(self) -> bool:
+        """True if it is of a container on this machine that is not ours; or of its host."""
+        return self.this_boot and not self.is_here
+
+    @property
+    def why_gone(self) -> str:
+        """Why what it speaks of is lost, if it is not here and has no exit."""
+        if self.in_another_namespace:
+            return "its container ended"
+        if self.place is None or self.place.machine == here().machine:
+            return "it ran when the machine went down"
+        return f"it ran on {self.place.host}, and this machine has its state now"
 
 
 class LedgerWriter:
@@ -50,6 +75,7 @@ class LedgerWriter:
         self._keeper = keeper
         self._live: dict[Key, ProcessId] = {}
         self._ended: dict[Key, str] = {}
+        self._relieves: dict[Key, Key] = {}  # whose place was taken, until that is committed
         self._owed: list[str] = []
         self._rewrite_at = _REWRITE_AT_BYTES
         self._open(fresh=not path.exists())
@@ -59,9 +85,12 @@ class LedgerWriter:
 
         Or a spare one is about to be told that it is this attempt's.
         """
-        place = "" if relieves is None else f" for {relieves[0]} {relieves[1]}"
         whom = "" if spare is None else f" by {spare.pid} {spare.start_time}"
-        self._append_after_owed(f"intent {key[0]} {key[1]}{place}{whom}\n")
+        self._append_after_owed(f"{_intent(key, relieves)}{whom}\n")
+        if relieves is not None:
+            self._relieves[key] = relieves
+        elif self._relieves:
+            self._relieves.pop(key, None)  # It was to take a place, and could not.
 
     def record(self, key: Key, process: ProcessId) -> None:
         """The process for this attempt has been made."""
@@ -103,9 +132,10 @@ class LedgerWriter:
         self._append("settled\n")
 
     def forget(self, key: Key) -> None:
-        """An attempt is over and committed."""
+        """An attempt is over and committed, and with it who took its place."""
         self._live.pop(key, None)
         self._ended.pop(key, None)
+        self._relieves.pop(key, None)
         if self._size > self._rewrite_at:
             self._rewrite()
 
@@ -127,7 +157,12 @@ class LedgerWriter:
         self._torn = last != b"\n"
         if fresh:
             keeper = self._keeper or ProcessId(0, 0)
-            self._append(f"ledger {boot_id()} {keeper.pid} {keeper.start_time}\n")
+            place = here()
+            host = place.host.encode("ascii", "replace").decode("ascii")
+            self._append(
+                f"ledger {place.boot} {keeper.pid} {keeper.start_time}\n"
+                f"place {place.machine or '-'} {host or '-'} {place.namespace}\n"
+            )
 
     def _append(self, lines: str) -> None:
         """All of the lines; or (raising OSError) some, and nothing of the one after these."""
@@ -142,7 +177,11 @@ class LedgerWriter:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _rewrite(self) -> None:
-        """Drop what is over. Only ever done between two starts, when no intent is open."""
+        """Drop what is over. Only ever done between two starts, when no intent is open.
+
+        All that `adoption` may ask for stays: which processes there are, how they ended, and who
+        took whose place, until each of these is committed.
+        """
         self._rewrite_at = self._size * 2  # Unless it succeeds, which sets it anew.
         beside = self.path.with_name(self.path.name + ".new")
         try:
@@ -151,6 +190,9 @@ class LedgerWriter:
         except OSError:
             return  # With the disk full the long one does as well.
         for key, process in self._live.items():
+            relieves = self._relieves.get(key)
+            if relieves in self._live:  # Else it is committed.
+                short._owed.append(f"{_intent(key, relieves)}\n")
             short.record_soon(key, process)
         short._owed += self._ended.values()
         try:
@@ -164,23 +206,32 @@ class LedgerWriter:
         self._rewrite_at = _REWRITE_AT_BYTES
 
 
+def _intent(key: Key, relieves: Key | None) -> str:
+    place = "" if relieves is None else f" for {relieves[0]} {relieves[1]}"
+    return f"intent {key[0]} {key[1]}{place}"
+
+
 def _exit_line(key: Key, how: Exit, at_ms: int) -> str:
     number = f"exited {how.code}" if how.signal is None else f"signalled {how.signal}"
     return f"exit {key[0]} {key[1]} {number} {at_ms}\n"
 
 
 def read_ledger(path: Path) -> Entries:
-    """Everything that a ledger says; a line cut short by a crash is passed over."""
+    """Everything that a ledger says.
+
+    A line that was cut short by a crash is passed over, and so is one that a bad disk has spoilt.
+    """
     entries = Entries()
     try:
-        text = path.read_text(encoding="ascii")
+        lines = path.read_bytes().split(b"\n")
     except OSError:
         return entries
-    for line in text.splitlines(keepends=True):
-        if not line.endswith("\n"):
-            break
+    for number, line in enumerate(lines[:-1], 1):  # What is after the last end has none.
+        if not line.isascii():
+            log.warning("%s: line %d can't be read, and is passed over", path, number)
+            continue
         try:
-            _take(entries, line.split())
+            _take(entries, line.decode("ascii").split())
         except ValueError:
             continue  # Its end is missing.
     return entries
@@ -192,6 +243,8 @@ def _take(entries: Entries, words: list[str]) -> None:
             entries.boot = boot
             if pid != "0":
                 entries.keeper = ProcessId(int(pid), int(start_time))
+        case ["place", machine, host, namespace]:
+            entries.place = Place(machine.strip("-"), host, entries.boot, namespace)
         case ["intent", job_id, attempt, *more, "by", pid, start_time]:
             spare = ProcessId(int(pid), int(start_time))
             _take(entries, ["intent", job_id, attempt, *more])

@@ -17,15 +17,16 @@ from pathlib import Path
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Cause, Exit, Job, Launch
-from stoker.executors.adoption import Finding, Gone, Living, NeverStarted, Past
+from stoker.executors.adoption import Finding, Gone, Living, NeverStarted, Past, Unseen
 from stoker.executors.attempt_dir import (
     attempt_dir_text,
     exit_of_status,
     log_text,
     make_attempt_dir,
     read_exit,
-    read_pid,
 )
+from stoker.executors.cgroups import cgroups
+from stoker.executors.claims import Claimed, ClaimFiles, Failed, Torn, read_claim
 from stoker.executors.environment import (
     MARKER,
     Encoder,
@@ -33,16 +34,17 @@ from stoker.executors.environment import (
     environment,
     marker,
 )
+from stoker.executors.grants import End, Grants
 from stoker.executors.hearths import Hearths, Wish
 from stoker.executors.ledger import Key, LedgerWriter
 from stoker.executors.mps import CantStart, NotYet
 from stoker.executors.mps_clients import Client, MpsClients
+from stoker.executors.namespaces import located, own_namespace
 from stoker.executors.ownership import Ownership
 from stoker.executors.processes import (
     ProcessId,
     catches,
     group_exists,
-    identify_child,
     is_alive,
     members,
     send,
@@ -51,7 +53,9 @@ from stoker.executors.processes import (
 )
 from stoker.executors.relief import Reliefs
 from stoker.executors.running import Loading, Running
-from stoker.executors.spawn import CouldNotStart, Spawner, outcome
+from stoker.executors.shortage import CouldNotStart, could_not, shortage
+from stoker.executors.spawn import Spawner, outcome
+from stoker.executors.unseen import UnseenAttempts
 from stoker.executors.unsettled import Unsettled
 
 _LOOK_AGAIN_MS = 30
@@ -104,8 +108,13 @@ class LocalExecutor:
         self._loading: dict[Key, Running] = {}  # those on the way to their programs
         self._unsettled = Unsettled()
         self._tell = self._unsettled.tell
+        self._grants = Grants(ClaimFiles(self._directory), self._is_claimed, self._is_void)
+        self._unseen = UnseenAttempts(self._directory, self._unseen_ended)
         self._reliefs = Reliefs()
+        self._cgroups = cgroups(instance)
         self._launch_of: Callable[[int], Launch] | None = None
+        self._short: CouldNotStart | None = None  # what starts of this turn have failed for
+        self._obey_again_ms: int | None = None  # some orders could not be carried out
         self._now_ms = 0
 
     def fileno(self) -> int:
@@ -115,6 +124,10 @@ class LocalExecutor:
     def has_news(self) -> bool:
         """Whether something has happened that was not observed yet."""
         return bool(self._epoll.poll(0, 1))
+
+    def runs_anything(self) -> bool:
+        """Whether a process of any attempt goes on; a zombie whose end can't be noted does not."""
+        return any(one.main_gone or not self._ended(one) for one in self._running.values())
 
     def close(self) -> None:
         """Watch nothing any more; the processes go on."""
@@ -152,6 +165,10 @@ class LocalExecutor:
                     self._exited(key, how, None, min(ended_at_ms or now_ms, now_ms))
                 case Gone(process=ProcessId() as process) if self._left_behind(job, found, process):
                     pass  # It is over when these are gone.
+                case Unseen():
+                    if not started:
+                        self._tell(ev.AttemptStarted(at_ms, *key, None))
+                    self._unseen.watch(key, now_ms)
                 case Living(process=process):
                     if not started:
                         self._tell(ev.AttemptStarted(at_ms, *key, process.pid))
@@ -159,14 +176,20 @@ class LocalExecutor:
                     client = self._adopted_client(job)
                     self._watch(key, process, False, own_session, job.terms.grace_ms, client)
                 case Gone(exit=None, why=why):
-                    self._tell(ev.AttemptVanished(now_ms, *key, why))
+                    self._vanished(key, why)
                 case Gone(exit=Exit() as how, at_ms=ended_at_ms):
                     client = self._adopted_client(job)
                     self._exited(key, how, client, min(ended_at_ms or now_ms, now_ms))
+                case NeverStarted() if job.terms.attached:
+                    # Its client may be gone, or have yet to come back: nothing is held for it.
+                    why = "the daemon was restarted before its terminal had started it"
+                    evicted = ev.AttemptEvicted(now_ms, *key, Cause.REQUEUED, why)
+                    self._grants.end(evicted, now_ms, job.terms.grace_ms)
                 case NeverStarted():
                     if started:
                         why = "no trace of it was left"
                         self._tell(ev.AttemptVanished(now_ms, *key, why))
+        self._cgroups.adopted(self._running, now_ms)
 
     def _adopt_standby(self, job: Job, relieved: Key) -> None:
         """It took the place of another, or was about to, just before the daemon was killed."""
@@ -180,8 +203,9 @@ class LocalExecutor:
         elif isinstance(found, Living):
             self._tell(ev.AttemptStarted(self._now_ms, *key, found.process.pid))
             self._watch(key, found.process, False, True, job.terms.grace_ms)
-        elif found.exit is None:
-            self._tell(ev.AttemptVanished(self._now_ms, *key, found.why))
+        elif not isinstance(found, Gone) or found.exit is None:
+            why = found.why if isinstance(found, Gone) else "it can't be seen from here"
+            self._tell(ev.AttemptVanished(self._now_ms, *key, why))
         else:
             ended_at_ms = min(found.at_ms or self._now_ms, self._now_ms)
             self._exited(key, found.exit, None, ended_at_ms)
@@ -198,24 +222,38 @@ class LocalExecutor:
         """
         attempt = job.active
         assert attempt is not None
-        running = Running(
-            (job.id, attempt.number),
-            process,
-            pidfd=-1,
-            ours=False,
-            own_session=False,
-            grace_ms=job.terms.grace_ms,
-            exit=found.exit,
-            main_gone=True,
-            ended_unseen=True,
-            asked_to_stop=attempt.stop is not None,
-            mps=self._adopted_client(job),
+        key = (job.id, attempt.number)
+        session = self._session_of(key) if job.terms.attached else process.pid
+        client, stops = self._adopted_client(job), attempt.stop is not None
+        return self._watch_left(
+            key, process, session, found.exit, job.terms.grace_ms, client, stops
         )
+
+    def _watch_left(
+        self,
+        key: Key,
+        process: ProcessId,
+        session: int,
+        how: Exit | None,
+        grace_ms: int,
+        client: Client | None,
+        stops: bool = False,
+    ) -> bool:
+        running = Running(key, process, -1, False, False, grace_ms, session, how, mps=client)
+        running.main_gone = running.ended_unseen = True
+        running.asked_to_stop = stops
         if not self._left(running):
             return False
-        self._running[running.key] = running
-        self._again_at[running.key] = self._now_ms
+        self._running[key] = running
+        self._again_at[key] = self._now_ms
         return True
+
+    def _session_of(self, key: Key) -> int:
+        """The session of the terminal in which an attempt began; 0 if that means nothing here."""
+        claim = read_claim(self._directory(key))
+        if isinstance(claim, Claimed) and claim.namespace == own_namespace():
+            return claim.session
+        return 0
 
     # ------------------------------------------------------------------ orders
 
@@ -228,11 +266,16 @@ class LocalExecutor:
         """See ports.Executor."""
         self._now_ms, self._launch_of = now_ms, launch_of
         self._reliefs.order(commands, self._is_known)
+        self._short = self._obey_again_ms = None
         if self._mps is not None:
             self._mps.begin_turn()
         try:
             for command in commands:
-                self._obey(command, launch_of)
+                try:
+                    self._obey(command, launch_of)
+                except OSError:
+                    # Too many files are open to look at processes. It is ordered again.
+                    self._obey_again_ms = now_ms + _WRITE_AGAIN_MS
         finally:
             self._ledger.pay()
         if self._mps is not None:
@@ -258,21 +301,34 @@ class LocalExecutor:
         return [running.mps for running in self._running.values()]
 
     def _is_known(self, key: Key) -> bool:
-        if key in self._running or key in self._unsettled.over_with:
+        if key in self._running or key in self._unsettled.over_with or key in self._unseen:
             return True
         return self._mps is not None and self._mps.is_examining(key)
 
     def _start(self, command: cmd.Start, launch: Launch) -> None:
+        key = (command.job_id, command.attempt)
+        if self._short is not None:
+            self._could_not(key, self._short)  # It would be no different for this one.
+            return
         client: Client | None = None
         variables: dict[str, str] = {}
         if command.mps is not None:
             client = self._client(command, variables)
             if client is None:
                 return
-        why = self._make(command, launch, variables, client)
-        if why is not None:
-            key = (command.job_id, command.attempt)
-            self._tell(ev.AttemptNotStarted(self._now_ms, *key, why))
+        failure = self._make(command, launch, variables, client)
+        if failure is not None:
+            self._could_not(key, failure)
+
+    def _could_not(self, key: Key, failure: CouldNotStart, *, spent: bool = False) -> None:
+        """Tell why an attempt has no process, by its own fault or for want of something."""
+        short = failure.short
+        if short is None:
+            self._tell(ev.AttemptNotStarted(self._now_ms, *key, str(failure)))
+            return
+        if not short.alone:
+            self._short = failure
+        self._tell(ev.AttemptPutBack(self._now_ms, *key, short.what, short.alone, spent))
 
     def _make(
         self,
@@ -281,7 +337,7 @@ class LocalExecutor:
         variables: Mapping[str, str],
         client: Client | None = None,
         relieves: Key | None = None,
-    ) -> str | None:
+    ) -> CouldNotStart | None:
         """Make the process of an attempt; if that can't be done, why."""
         key = (command.job_id, command.attempt)
         try:
@@ -294,15 +350,16 @@ class LocalExecutor:
                 env = self._encoder.encoded(launch, command, variables)
                 self._ledger.intend(key, relieves)
                 made = self._spawner.spawn(words, env, launch, log, command.attempt)
+            process, pidfd = self._spawner.known(made, ticks_before)
         except (CouldNotStart, OSError, ValueError) as error:
-            # ValueError: a path or word that the system's encoding can't express.
             self._withdraw()
-            return os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
-        process = made.process or identify_child(made.pid, ticks_before)
+            if isinstance(error, CouldNotStart):
+                return error
+            if isinstance(error, OSError):
+                return could_not(error, str(self._ledger.path))
+            return CouldNotStart(str(error))  # What the system's encoding can't express.
         self._ledger.record_soon(key, process)
-        running = self._watch(
-            key, process, True, True, command.grace_ms, client, command, made.pidfd
-        )
+        running = self._watch(key, process, True, True, command.grace_ms, client, command, pidfd)
         if made.underway is None or running is None:
             self._tell(ev.AttemptStarted(self._now_ms, *key, made.pid))
         else:
@@ -332,7 +389,7 @@ class LocalExecutor:
         error = outcome(loading.underway)
         assert error is not None, "a zombie shares nobody's memory"
         if error:
-            running.why_not_started = f"{loading.program}: {os.strerror(error)}"
+            running.not_started = could_not(OSError(error, ""), loading.program, own=True)
             running.loading = None
             del self._loading[running.key]
         else:
@@ -364,8 +421,8 @@ class LocalExecutor:
         if isinstance(found, CantStart):
             gpu = (command.labels or command.gpus)[0]
             why = f"MPS can't be started on GPU {gpu}: {found.why}"
-            fact = ev.AttemptNotStarted(self._now_ms, command.job_id, command.attempt, why)
-            self._tell(fact)
+            failure = CouldNotStart(why, found.short)
+            self._could_not((command.job_id, command.attempt), failure)
         return found if isinstance(found, Client) else None
 
     def _taken(self, key: Key) -> Client | None:
@@ -392,52 +449,76 @@ class LocalExecutor:
             if client is not None and self._mps is not None:
                 self._mps.offer(key, client)
         except OSError as error:
-            why = os.strerror(error.errno or 0)
-            self._tell(ev.AttemptNotStarted(self._now_ms, *key, why))
+            # Its client may have been told of it in a turn before.
+            self._could_not(key, could_not(error, directory), spent=True)
             return
-        process = read_pid(directory)
+        if self._grants.offer(key, command.grace_ms, self._now_ms):
+            argv = command_line(launch, command.labels or command.gpus)
+            self._grant(Grant(*key, directory, argv, launch.cwd, env))
+
+    def attached_started(self, key: Key, pid: int) -> bool:
+        """A client runs the attempt in its terminal; False if it did not claim it."""
+        return self._is_known(key) or self._grants.is_claimed(key, pid, self._now_ms)
+
+    def attached_failed(self, key: Key, why: str, cause: Cause, error: int = 0) -> None:
+        """A client could not start the attempt, or did not; unless it has after all."""
+        if key not in self._grants:
+            return
+        end: ev.AttemptNotStarted | ev.AttemptPutBack
+        end = ev.AttemptNotStarted(self._now_ms, *key, why, cause)
+        short = shortage(error, self._directory(key))
+        if short is not None:
+            end = ev.AttemptPutBack(self._now_ms, *key, short.what, spent=True)
+            self._grants.declined(end)
+        if key in self._grants:
+            self._grants.end(end, self._now_ms)
+
+    def _is_void(self, end: End) -> None:
+        self._taken((end.job_id, end.attempt))
+        self._tell(end)
+
+    def _is_claimed(self, key: Key, claim: Claimed | Torn, grace_ms: int) -> None:
+        """The client has made the process of an attempt that was granted to it."""
+        process = located(claim) if isinstance(claim, Claimed) else None
+        if process is None:
+            found = members(f"{MARKER}={self._marker(key)}".encode(), (), None)
+            process = found[0] if found else None
+        client = self._taken(key)
+        # It may have ended before we heard of it; its client put down how.
+        self._tell(ev.AttemptStarted(self._now_ms, *key, process.pid if process else None))
         if process is not None:
-            # Its client has started it, and could not tell us.
-            self._tell(ev.AttemptStarted(self._now_ms, *key, process.pid))
-            self._watch(key, process, False, False, command.grace_ms, self._taken(key))
-            return
-        argv = command_line(launch, command.labels or command.gpus)
-        self._grant(Grant(*key, directory, argv, launch.cwd, env))
-
-    def attached_started(self, key: Key, pid: int, grace_ms: int) -> bool:
-        """A client runs the attempt in its terminal; False if there is no such process."""
-        if self._is_known(key):
-            return True
-        # It may have ended before we were told of it. Its client put it down with its start time,
-        # and then how it ended.
-        process = read_pid(attempt_dir_text(self._root, *key))
-        if process is None or process.pid != pid:
-            return False
-        self._tell(ev.AttemptStarted(self._now_ms, *key, pid))
-        self._watch(key, process, False, False, grace_ms, self._taken(key))
-        return True
-
-    def attached_client_gone(self, key: Key) -> None:
-        """The client that was to start the attempt is gone; it may have started it just before."""
-        if self._is_known(key):
-            return
-        found = members(f"{MARKER}={self._marker(key)}".encode(), (), None)
-        if found:
-            self._tell(ev.AttemptStarted(self._now_ms, *key, found[0].pid))
-            self._watch(key, found[0], False, False, 0, self._taken(key))
+            self._watch(key, process, False, False, grace_ms, client)
         else:
-            self.attached_failed(key, "its terminal was gone", Cause.TERMINAL_GONE)
+            self._unseen.watch(key, self._now_ms)
 
-    def attached_failed(self, key: Key, why: str, cause: Cause) -> None:
-        """A client could not start the attempt, or is gone."""
-        self._taken(key)
-        if not self._is_known(key):
-            self._tell(ev.AttemptNotStarted(self._now_ms, *key, why, cause))
+    def _unseen_ended(self, key: Key, how: Exit | None) -> None:
+        if how is not None:
+            self._exited(key, how, None, self._now_ms)
+        else:
+            self._vanished(key, "it left no exit code")
+
+    def _vanished(self, key: Key, why: str) -> None:
+        """No process and no exit code are left; a client may have put down that it never began."""
+        claim = read_claim(self._directory(key))
+        if isinstance(claim, Failed):
+            self._tell(ev.AttemptNotStarted(self._now_ms, *key, claim.why))
+        else:
+            self._tell(ev.AttemptVanished(self._now_ms, *key, why))
+
+    def _directory(self, key: Key) -> str:
+        return attempt_dir_text(self._root, *key)
 
     def _terminate(self, key: Key, force: bool) -> None:
+        if key in self._grants:
+            why = "stopped before it started"
+            self._grants.end(ev.AttemptNotStarted(self._now_ms, *key, why), self._now_ms)
+        if key in self._unseen:
+            self._unseen.stop(key, force)
+            return
         running = self._running.get(key)
         if running is None:
-            self._taken(key)
+            if key in self._grants:
+                return  # Its client may still start it; the order comes again.
             if not self._is_known(key):
                 self._tell(ev.AttemptNotStarted(self._now_ms, *key, "stopped before it started"))
             return
@@ -479,18 +560,22 @@ class LocalExecutor:
         """SIGTERM, once for each process: some count them."""
         for process in processes:
             if process not in running.asked:
-                running.asked |= {process}
                 send(process, signal.SIGTERM)
+                running.asked |= {process}
                 send(process, signal.SIGCONT)  # A stopped process can't heed it otherwise.
 
     def _members(self, running: Running) -> list[ProcessId]:
         pid = running.process.pid
         roots = () if running.main_gone else (pid,)
-        return members(
+        found = members(
             f"{MARKER}={self._marker(running.key)}".encode(),
             roots,
             pid if running.own_session else None,
         )
+        if running.asked_to_stop:
+            # One that has left all of the above was meant to stay when the job ends by itself.
+            found += [one for one in self._cgroups.members(running.key) if one not in found]
+        return found
 
     # ------------------------------------------------------------------ facts
 
@@ -512,6 +597,11 @@ class LocalExecutor:
         if self._again_at:
             for key in [key for key, moment in self._again_at.items() if moment <= now_ms]:
                 self._look(self._running[key])
+        if self._grants:
+            self._grants.try_again(now_ms)
+        if self._unseen:
+            self._unseen.look(now_ms)
+        self._cgroups.see_to(self._running, now_ms)
         self._ledger.pay()
         return self._unsettled.all()
 
@@ -558,9 +648,12 @@ class LocalExecutor:
         if self._again_at:
             again_ms = min(self._again_at.values())
             earliest_ms = again_ms if earliest_ms is None else min(again_ms, earliest_ms)
-        mps_ms = self._mps.next_wakeup_ms() if self._mps is not None else None
-        if mps_ms is not None:
-            earliest_ms = mps_ms if earliest_ms is None else min(mps_ms, earliest_ms)
+        parts = (self._mps, self._grants or None, self._unseen or None)
+        moments_ms = [part.next_wakeup_ms() for part in parts if part is not None]
+        moments_ms += (self._obey_again_ms, self._cgroups.next_wakeup_ms(self._running))
+        for moment_ms in moments_ms:
+            if moment_ms is not None:
+                earliest_ms = moment_ms if earliest_ms is None else min(moment_ms, earliest_ms)
         return earliest_ms
 
     def owners(self, pids: Iterable[int]) -> dict[int, int]:
@@ -588,15 +681,20 @@ class LocalExecutor:
         except ProcessLookupError:
             # It ended between the look and now, and its parent has reaped it.
             how = read_exit(attempt_dir_text(self._root, *key))
-            if how is not None:
+            session = process.pid if own_session else self._session_of(key)
+            if self._watch_left(key, process, session, how, grace_ms, client):
+                pass  # It is over when these are gone.
+            elif how is not None:
                 self._exited(key, how, client, self._now_ms)
             else:
-                self._tell(ev.AttemptVanished(self._now_ms, *key, "it left no exit code"))
+                self._vanished(key, "it left no exit code")
             return None
         running = Running(key, process, pidfd, ours, own_session, grace_ms, mps=client, start=start)
+        running.session = process.pid if own_session else self._session_of(key)
         self._running[key] = running
         self._by_fd[pidfd] = running
         self._epoll.register(pidfd, select.EPOLLIN)
+        self._cgroups.expect(key, self._now_ms)
         return running
 
     def _mains_ended(self, ended: Sequence[Running]) -> None:
@@ -633,8 +731,12 @@ class LocalExecutor:
 
     def _learn_from_parent(self, running: Running) -> None:
         """Its keeper or client writes how it ended, then reaps it."""
-        alive = is_alive(running.process)
-        how = read_exit(attempt_dir_text(self._root, *running.key))
+        try:
+            alive = is_alive(running.process)
+            how = read_exit(attempt_dir_text(self._root, *running.key))
+        except OSError:
+            self._look_again(running, _WRITE_AGAIN_MS)  # Too many files are open to look.
+            return
         if how is None and alive:
             self._look_again(running, _LOOK_AGAIN_MS)
             return
@@ -669,7 +771,11 @@ class LocalExecutor:
         the grace time. A process that took a session of its own was meant to stay, unless the job
         is being stopped.
         """
-        left = self._left(running)
+        try:
+            left = self._left(running)
+        except OSError:
+            self._look_again(running, _WRITE_AGAIN_MS)  # Too many files are open to look.
+            return
         if not left:
             self._over(running)
             return
@@ -686,13 +792,15 @@ class LocalExecutor:
     def _left(self, running: Running) -> list[ProcessId]:
         if running.asked_to_stop:
             return self._members(running)
-        in_session = running.own_session and group_exists(running.process.pid)
-        if not in_session and not running.ended_unseen:
+        # Others are in a terminal's session too, and only the marker tells who belongs to it.
+        shared = not running.own_session and running.session != 0
+        in_session = running.own_session and group_exists(running.session)
+        if not (in_session or shared or running.ended_unseen):
             return []
         left = []
         for process in self._members(running):
             stat = stat_of(process.pid)
-            if stat is not None and stat.id == process and stat.session == running.process.pid:
+            if stat is not None and stat.id == process and stat.session == running.session:
                 left.append(process)
         return left
 
@@ -703,9 +811,9 @@ class LocalExecutor:
         if running.pidfd >= 0:
             del self._by_fd[running.pidfd]
             os.close(running.pidfd)
-        if running.why_not_started is not None:
-            why = running.why_not_started
-            self._tell(ev.AttemptNotStarted(self._now_ms, *running.key, why))
+        self._cgroups.over(running.key, self._now_ms)
+        if running.not_started is not None:
+            self._could_not(running.key, running.not_started, spent=True)
         elif running.exit is not None:
             client = None if running.asked_to_stop else running.mps
             if running.exit.ok and not running.asked_to_stop:
@@ -713,7 +821,7 @@ class LocalExecutor:
             self._exited(running.key, running.exit, client, self._now_ms)
         else:
             why = "its parent was killed, so nobody saw its exit code"
-            self._tell(ev.AttemptVanished(self._now_ms, *running.key, why))
+            self._vanished(running.key, why)
 
     def _exited(self, key: Key, how: Exit, client: Client | None, at_ms: int) -> None:
         """Tell how an attempt ended, at once or when it is known whether its MPS server failed."""

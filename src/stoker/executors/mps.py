@@ -6,6 +6,7 @@ readable when one of them is through, and whoever asked asks again.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import threading
@@ -19,6 +20,7 @@ from stoker.core.commands import Mps
 from stoker.executors.environment import MPS_MARKER
 from stoker.executors.mps_control import Control, ControlFailed
 from stoker.executors.processes import ProcessId, is_alive
+from stoker.executors.shortage import Shortage, shortage
 
 log = logging.getLogger("stoker.daemon")
 
@@ -34,16 +36,27 @@ class Task:
     def __init__(self, work: Callable[[], object], wake: Callable[[], None]) -> None:
         self.result: object = None
         self.error = ""
+        self.short: Shortage | None = None  # what was missing, if it failed for that
         self.done = False
         self._work, self._wake = work, wake
-        self.thread = threading.Thread(target=self._run, name="mps", daemon=True)
-        self.thread.start()
+        self._thread = threading.Thread(target=self._run, name="mps", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # There is no room for a thread, as for a process.
+            self.error, self.short = str(error), shortage(errno.EAGAIN, "")
+            self.done = True
+            wake()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until it is through."""
+        if not self.done:
+            self._thread.join(timeout_s)
 
     def _run(self) -> None:
         try:
             self.result = self._work()
         except ControlFailed as failure:
-            self.error = str(failure)
+            self.error, self.short = str(failure), failure.short
         except Exception as error:
             log.exception("MPS")
             self.error = str(error) or type(error).__name__
@@ -70,6 +83,7 @@ class Server:
     process: ProcessId | None = None
     failed: bool = False
     why: str = ""  # it could not be started
+    short: Shortage | None = None  # for want of this
     unused_since_ms: int | None = None
     end_after_ms: int = 0
 
@@ -88,9 +102,10 @@ class NotYet:
 
 @dataclass(frozen=True, slots=True)
 class CantStart:
-    """There will be no server."""
+    """There will be no server; `short` says what is missing for it, if anything is."""
 
     why: str
+    short: Shortage | None = None
 
 
 class MpsServers:
@@ -146,7 +161,7 @@ class MpsServers:
             server = self._servers[gpu] = Server(control, Stage.FOUND)
         server.unused_since_ms = None
         if server.why:
-            return CantStart(server.why)
+            return CantStart(server.why, server.short)
         if server.stage is Stage.FOUND:
             server.stage, server.task = Stage.STARTING, self._task(server.control.start)
         if server.stage is not Stage.READY:
@@ -159,7 +174,10 @@ class MpsServers:
         return Ready(_variables(server.control, mps))
 
     def _look_at(self, server: Server) -> None:
-        gone = server.process is not None and not is_alive(server.process)
+        try:
+            gone = server.process is not None and not is_alive(server.process)
+        except OSError:
+            gone = False  # Too many files are open to look.
         if not server.failed and (gone or server.control.has_failed()):
             server.failed = True
             log.warning("the MPS server of GPU %s has failed", server.control.gpu)
@@ -230,7 +248,7 @@ class MpsServers:
         self._wake()  # Whoever waits for it is to ask again.
         if server.stage is Stage.STARTING:
             if task.error:
-                server.why = task.error
+                server.why, server.short = task.error, task.short
                 log.warning("no MPS on GPU %s: %s", gpu, task.error)
             else:
                 server.stage = Stage.READY
@@ -262,12 +280,12 @@ class MpsServers:
             if gpu in wanted:
                 continue
             if server.task is not None:
-                server.task.thread.join(max(0.0, deadline - time.monotonic()))
+                server.task.join(max(0.0, deadline - time.monotonic()))
             if server.stage is not Stage.ENDING:
                 self._end(server, force=False)
         for gpu, server in self._servers.items():
             if gpu not in wanted and server.task is not None:
-                server.task.thread.join(max(0.0, deadline - time.monotonic()))
+                server.task.join(max(0.0, deadline - time.monotonic()))
         self._open = False
         os.close(self._event)
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from stoker.executors.environment import MPS_MARKER
 from stoker.executors.processes import ProcessId, Stat, all_stats, has_marker, send
+from stoker.executors.shortage import Shortage, shortage
 
 PROGRAM = "nvidia-cuda-mps-control"
 # The longest name that a control daemon gives a socket in its pipe directory, and the kernel's
@@ -43,6 +44,15 @@ _LOGS = ("control.log", "server.log")
 
 class ControlFailed(Exception):
     """The control daemon could not be started or reached; the message says why."""
+
+    def __init__(self, why: str, short: Shortage | None = None) -> None:
+        super().__init__(why)
+        self.short = short  # what was missing, if anything was
+
+
+def _failed(error: OSError) -> ControlFailed:
+    path = str(error.filename or PROGRAM)
+    return ControlFailed(f"{path}: {error.strerror}", shortage(error.errno, path))
 
 
 def find_control(environ: Mapping[str, str] | None = None) -> str | None:
@@ -123,7 +133,7 @@ class Control:
         except subprocess.TimeoutExpired:
             raise ControlFailed(f"{PROGRAM} -d takes too long") from None
         except OSError as error:
-            raise ControlFailed(f"{error.filename or PROGRAM}: {error.strerror}") from None
+            raise _failed(error) from None
         if done.returncode != 0 and not self.answers():
             last = said.splitlines()[-1] if said else f"exit code {done.returncode}"
             raise ControlFailed(f"{PROGRAM}: {_printable(last)}")
@@ -216,7 +226,7 @@ class Control:
         except subprocess.TimeoutExpired:
             raise ControlFailed(f"{PROGRAM} does not answer") from None
         except OSError as error:
-            raise ControlFailed(f"{PROGRAM}: {error.strerror}") from None
+            raise _failed(error) from None
         if done.returncode != 0:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             raise ControlFailed(_printable(said[-1]) if said else f"{PROGRAM} failed")

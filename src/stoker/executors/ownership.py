@@ -31,7 +31,10 @@ class Ownership:
             self._known.clear()
         found = {}
         for pid in pids:
-            owner = self._owner(pid, roots)
+            try:
+                owner = self._owner(pid, roots)
+            except OSError:
+                owner = OURS if pid in self._known else VANISHED  # There is no looking now.
             if owner is not None:
                 found[pid] = owner
         return found

@@ -5,14 +5,17 @@ A pid alone is never trusted: with its start time it names one process of this b
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+# No descriptor or memory is left to look with, so that nothing is known of any process.
+CANT_LOOK = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+K = TypeVar("K")
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
@@ -34,13 +37,6 @@ class Stat:
     session: int
 
 
-@cache
-def boot_id() -> str:
-    """Names this boot of the machine: pids of another one mean nothing."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return file.read().strip()
-
-
 def ticks_since_boot() -> int:
     """The present moment in the unit of start times."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // _TICK_NS
@@ -60,14 +56,16 @@ def identify_child(pid: int, ticks_before: int) -> ProcessId:
 
 
 def stat_of(pid: int) -> Stat | None:
-    """The process with that pid, if there is one."""
+    """The process with that pid, if there is one; raises OSError if that can't be told now."""
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
         try:
             text = os.read(fd, 4096)
         finally:
             os.close(fd)
-    except OSError:
+    except OSError as error:
+        if error.errno in CANT_LOOK:
+            raise
         return None
     # The name, in parentheses, may itself contain spaces and parentheses.
     fields = text[text.rindex(b")") + 2 :].split()
@@ -79,6 +77,13 @@ def stat_of(pid: int) -> Stat | None:
         int(fields[2]),
         int(fields[3]),
     )
+
+
+def this_process() -> ProcessId:
+    """Who we are."""
+    stat = stat_of(os.getpid())
+    assert stat is not None
+    return stat.id
 
 
 def is_alive(process: ProcessId) -> bool:
@@ -104,21 +109,54 @@ def all_stats() -> dict[int, Stat]:
     return found
 
 
-def has_marker(pid: int, marker: bytes) -> bool:
-    """True if the process was started with that `NAME=value` in its environment."""
+def environ_of(pid: int) -> list[bytes]:
+    """Every `NAME=value` that the process was started with; none if it is gone.
+
+    Like `stat_of` it raises where it can't look: that a process is not there is never a guess.
+    """
     try:
         fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
+    except OSError as error:
+        if error.errno in CANT_LOOK:
+            raise
+        return []
     try:
         chunks = []
         while chunk := os.read(fd, 1 << 16):
             chunks.append(chunk)
     except OSError:
-        return False
+        return []
     finally:
         os.close(fd)
-    return marker in b"".join(chunks).split(b"\0")
+    return b"".join(chunks).split(b"\0")
+
+
+def has_marker(pid: int, marker: bytes) -> bool:
+    """True if the process was started with that `NAME=value` in its environment."""
+    return marker in environ_of(pid)
+
+
+def with_descendants(keys: Mapping[int, K], stats: Mapping[int, Stat]) -> dict[int, K]:
+    """To these processes, each with its key, all that they have started; the parents first.
+
+    What has a key of its own keeps it, whatever its parents have.
+    """
+    children: dict[int, list[int]] = {}
+    for stat in stats.values():
+        children.setdefault(stat.parent, []).append(stat.id.pid)
+    found = {pid: key for pid, key in keys.items() if pid in stats}
+    waiting = list(found)
+    for pid in waiting:
+        for child in children.get(pid, ()):
+            if child not in found:
+                found[child] = found[pid]
+                waiting.append(child)
+    return found
+
+
+def not_ours() -> frozenset[int]:
+    """The pids of processes that are of no attempt, whatever they look like."""
+    return frozenset((0, 1, os.getpid(), os.getppid()))
 
 
 def members(marker: bytes, roots: Iterable[int], session: int | None) -> list[ProcessId]:
@@ -128,21 +166,12 @@ def members(marker: bytes, roots: Iterable[int], session: int | None) -> list[Pr
     any of these: a process can leave one of these sets, hardly all of them.
     """
     stats = all_stats()
-    mine = {pid for pid in roots if pid in stats}
+    mine = set(roots)
     for stat in stats.values():
         if (session is not None and stat.session == session) or has_marker(stat.id.pid, marker):
             mine.add(stat.id.pid)
-    children: dict[int, list[int]] = {}
-    for stat in stats.values():
-        children.setdefault(stat.parent, []).append(stat.id.pid)
-    waiting = list(mine)
-    while waiting:
-        for child in children.get(waiting.pop(), ()):
-            if child not in mine:
-                mine.add(child)
-                waiting.append(child)
-    mine -= {0, 1, os.getpid(), os.getppid()}
-    return [stats[pid].id for pid in sorted(mine) if stats[pid].state not in "ZX"]
+    found = with_descendants(dict.fromkeys(mine), stats).keys() - not_ours()
+    return [stats[pid].id for pid in sorted(found) if stats[pid].state not in "ZX"]
 
 
 def group_exists(pid: int) -> bool:
@@ -170,7 +199,9 @@ def send(process: ProcessId, number: int) -> bool:
     """Signal that very process; False if it is gone."""
     try:
         fd = os.pidfd_open(process.pid)
-    except OSError:
+    except OSError as error:
+        if error.errno in CANT_LOOK:
+            raise
         return False
     try:
         if not is_alive(process):

@@ -9,6 +9,7 @@ from stoker.core.model import Exit
 from stoker.executors.ledger import Key
 from stoker.executors.mps_clients import Client
 from stoker.executors.processes import ProcessId
+from stoker.executors.shortage import CouldNotStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Running:
     ours: bool  # we are its parent; else its keeper or its client is
     own_session: bool
     grace_ms: int
+    session: int = 0  # in which it began; 0: not known
     exit: Exit | None = None  # set when the main process has ended
     main_gone: bool = False
     ended_unseen: bool = False  # before we were there
@@ -40,4 +42,4 @@ class Running:
     mps: Client | None = None
     start: Start | None = None  # what it was started by, if we did
     loading: Loading | None = None  # until it is known that it runs its program
-    why_not_started: str | None = None  # its program could not be loaded
+    not_started: CouldNotStart | None = None  # its program could not be loaded

@@ -5,7 +5,8 @@ program. But it lets the daemon stand still until the program is loaded, which o
 longer than all else that a start takes. So once it has told that there is nothing wrong with a
 program, `_quickspawn` takes its place: that one is C, and not there where no compiler was.
 Neither can be told the directory, so the daemon goes there for that moment; all its own paths are
-absolute.
+absolute. In the same way it has the submitter's umask for that moment, in which it makes no file of
+its own.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 from stoker.core.model import Launch
+from stoker.executors import file_limit
 from stoker.executors.attempt_dir import make_folder
 from stoker.executors.environment import ENCODING, ERRORS, EncodedEnv, variable
-from stoker.executors.processes import ProcessId
+from stoker.executors.processes import ProcessId, identify_child
+from stoker.executors.shortage import CouldNotStart, could_not
 
 try:
     from stoker.executors import _quickspawn
@@ -34,10 +38,6 @@ _MOST_CACHED_PROGRAMS = 1000
 # What a kernel says, or a sandbox in its place, to a way of making processes that it does not have.
 _UNKNOWN_HERE = (errno.EINVAL, errno.EPERM, errno.ENOSYS)
 _OUTPUT = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
-
-
-class CouldNotStart(Exception):
-    """No process was made; the message says why."""
 
 
 class Made(NamedTuple):
@@ -69,6 +69,7 @@ class Spawner:
         self._proven: set[_File] = set()
         self._home = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._no_input = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        self._reserve = os.dup(self._no_input)
         self._programs: dict[tuple[str, str], str] = {}
         # What a process ignores, its children would ignore too: Python itself sees to two of
         # them, and whoever started the daemon may have done so too. Handlers are not inherited.
@@ -80,8 +81,10 @@ class Spawner:
 
     def close(self) -> None:
         """Let the descriptors go."""
-        os.close(self._home)
-        os.close(self._no_input)
+        for fd in (self._home, self._no_input, self._reserve):
+            if fd >= 0:
+                os.close(fd)
+        self._reserve = -1
 
     def spawn(
         self, words: list[str], env: EncodedEnv, launch: Launch, log: str, attempt: int
@@ -91,21 +94,58 @@ class Spawner:
         Its output goes to the log, or to the files that the user named: these are written anew by
         the first attempt, and gone on with by the next.
         """
+        if self._reserve < 0:
+            self._keep_reserve()
         with self.place(launch, log, attempt) as streams:
             return self._made(self._program(words[0], launch), words, env, streams)
 
+    def known(self, made: Made, ticks_before: int) -> tuple[ProcessId, int]:
+        """A new process by its start time and a pidfd; raises if it had to be ended at once.
+
+        The process is there, so it must be watched although no descriptor may be left: one is kept
+        in reserve for that. Without it no further process is made.
+        """
+        for _ in range(2):
+            try:
+                process = made.process or identify_child(made.pid, ticks_before)
+                pidfd = os.pidfd_open(made.pid) if made.pidfd is None else made.pidfd
+                return process, pidfd
+            except OSError as error:
+                failed = error
+                self._give_reserve()
+        # Other threads were quicker. What nobody can watch is not let run.
+        try:
+            os.killpg(made.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            os.kill(made.pid, signal.SIGKILL)
+        os.waitpid(made.pid, 0)
+        if made.pidfd is not None:
+            os.close(made.pidfd)
+        raise could_not(failed, str(made.pid))
+
+    def _give_reserve(self) -> None:
+        if self._reserve >= 0:
+            os.close(self._reserve)
+            self._reserve = -1
+
+    def _keep_reserve(self) -> None:
+        try:
+            self._reserve = os.dup(self._no_input)
+        except OSError as error:
+            raise could_not(error, "/dev/null") from None
+
     @contextmanager
     def place(self, launch: Launch, log: str, attempt: int) -> Iterator[Streams]:
-        """Be in the attempt's directory, with its streams open."""
+        """Be in the attempt's directory, with its streams open and its umask set."""
         opened: list[int] = []
         with self._in(launch.cwd):
             try:
-                if launch.out is None:
-                    out = _open_log(log, opened)
-                else:
-                    out = _open(launch.out, attempt > 1, opened)
-                err = out if launch.err is None else _open(launch.err, attempt > 1, opened)
-                yield self._no_input, out, err
+                out = -1 if launch.out is not None else _open_log(log, opened)
+                with _umask(launch.umask):
+                    if launch.out is not None:
+                        out = _open(launch.out, attempt > 1, opened)
+                    err = out if launch.err is None else _open(launch.err, attempt > 1, opened)
+                    yield self._no_input, out, err
             finally:
                 for fd in opened:
                     os.close(fd)
@@ -115,23 +155,29 @@ class Spawner:
         try:
             os.chdir(cwd)
         except OSError as error:
-            raise CouldNotStart(f"{cwd}: {os.strerror(error.errno or 0)}") from None
+            raise could_not(error, cwd, own=True) from None
         try:
             yield
         finally:
             os.fchdir(self._home)
 
     def spawn_helper(
-        self, words: list[str], env: EncodedEnv, cwd: str, stdin: int, control: int
+        self,
+        words: list[str],
+        env: EncodedEnv,
+        cwd: str,
+        stdin: int,
+        control: int,
+        umask: int | None = None,
     ) -> int:
         """A process of the daemon's own, in its session; `control` is its descriptor 3."""
         null = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
         streams = (stdin, null, null, control)
         try:
-            with self._in(cwd):
+            with self._in(cwd), _umask(umask):
                 return self._posix_spawn(words[0], words, env, streams, setsid=False)
         except OSError as error:
-            raise CouldNotStart(f"{words[0]}: {os.strerror(error.errno or 0)}") from None
+            raise could_not(error, words[0], own=True) from None
         finally:
             os.close(null)
 
@@ -156,7 +202,7 @@ class Spawner:
             return Made(pid)
         except OSError as error:
             self._programs.clear()
-            raise CouldNotStart(f"{words[0]}: {os.strerror(error.errno or 0)}") from None
+            raise could_not(error, words[0], own=True) from None
         except ValueError as error:
             raise CouldNotStart(str(error)) from None
 
@@ -165,7 +211,8 @@ class Spawner:
     ) -> Made | None:
         encoded = [word.encode(ENCODING, ERRORS) for word in words]
         try:
-            return Made(*_quickspawn.spawn(os.fsencode(program), encoded, env, streams))
+            program_path, files = os.fsencode(program), file_limit.for_jobs()
+            return Made(*_quickspawn.spawn(program_path, encoded, env, streams, files))
         except OSError as error:
             if error.errno not in _UNKNOWN_HERE:
                 raise
@@ -192,15 +239,17 @@ class Spawner:
         *,
         setsid: bool = True,
     ) -> int:
-        return os.posix_spawn(
+        make = partial(
+            os.posix_spawn,
             program,
             words,
             dict(pair.split(b"=", 1) for pair in env),
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams)],
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate(streams)],
             setsid=setsid,
             setsigmask=[],
             setsigdef=self._ignored,
         )
+        return file_limit.spawned(make, streams)
 
     def _program(self, word: str, launch: Launch) -> str:
         if "/" in word:
@@ -216,6 +265,19 @@ class Spawner:
             if os.path.isabs(known) and len(self._programs) < _MOST_CACHED_PROGRAMS:
                 self._programs[word, search] = known
         return known
+
+
+@contextmanager
+def _umask(umask: int | None) -> Iterator[None]:
+    """Have this umask for a moment, if there is one."""
+    if umask is None:
+        yield
+        return
+    ours = os.umask(umask)
+    try:
+        yield
+    finally:
+        os.umask(ours)
 
 
 def _file(path: str) -> _File | None:
@@ -236,7 +298,7 @@ def _open_log(path: str, opened: list[int]) -> int:
             make_folder(os.path.dirname(path))
             fd = os.open(path, _OUTPUT | os.O_TRUNC, 0o600)
     except OSError as error:
-        raise CouldNotStart(f"{path}: {os.strerror(error.errno or 0)}") from None
+        raise could_not(error, path) from None
     opened.append(fd)
     return fd
 
@@ -246,6 +308,6 @@ def _open(path: str, append: bool, opened: list[int]) -> int:
     try:
         fd = os.open(path, _OUTPUT if append else _OUTPUT | os.O_TRUNC, 0o666)
     except OSError as error:
-        raise CouldNotStart(f"{path}: {os.strerror(error.errno or 0)}") from None
+        raise could_not(error, path, own=True) from None
     opened.append(fd)
     return fd

@@ -8,7 +8,13 @@ from typing import TypeVar
 from stoker.core import events as ev
 from stoker.executors.ledger import Key
 
-Ending = ev.AttemptNotStarted | ev.AttemptExited | ev.AttemptVanished
+Ending = (
+    ev.AttemptNotStarted
+    | ev.AttemptPutBack
+    | ev.AttemptExited
+    | ev.AttemptVanished
+    | ev.AttemptEvicted
+)
 _F = TypeVar("_F", bound=ev.Fact)
 
 

@@ -2,8 +2,13 @@
 
 Each submitting process has a directory of its own, mode 0700, and holds the lock in it as long as
 it lives. In it are, for each call, `N.call` (the submitter's path and the pickled call),
-`N.call.prepared` (the same between two steps of a worker) and `N.call.ATTEMPT.result`. A result is
-read once and then deleted. What a process that has gone left behind is deleted by the next one.
+`N.call.prepared` (the same between two steps of a worker) and `N.call.ATTEMPT.result`. `jobs` says
+which call is that of which job, `groups` in which groups they were queued.
+
+Law: what is queued belongs to the daemon. A call's files are deleted by its submitter once its job
+is final and its result was read, or if the daemon refused it; so a `.call` that is there when the
+submitter leaves is one that a job may still need. What a process that has gone left behind is
+deleted by a later one, when the daemon says that no job is still to make those calls.
 """
 
 from __future__ import annotations
@@ -14,12 +19,16 @@ import os
 import pickle
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from stoker.api.paths import make_private
 from stoker.errors import Failed
+
+_CALL = ".call"
+_GROUPS, _JOBS = "groups", "jobs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +66,35 @@ class Calls:
         self._groups: set[str] = set()
 
     def close(self) -> None:
-        """Delete the directory, and let go of the lock."""
-        shutil.rmtree(self.directory, ignore_errors=True)
+        """Let go of the lock, and of the directory if no call in it can still be needed."""
+        if not _calls_in(self.directory):
+            shutil.rmtree(self.directory, ignore_errors=True)
         os.close(self._lock)
 
-    def note_group(self, group: str) -> None:
-        """Jobs of this process are in this group: by it they are found again after its end."""
-        if group not in self._groups:
-            self._groups.add(group)
-            with open(os.path.join(self.directory, "groups"), "a", encoding="utf-8") as file:
-                file.write(group + "\n")
+    def note_groups(self, groups: Iterable[str]) -> None:
+        """Jobs are about to be queued in these groups: by them they are found if we end now."""
+        new = [group for group in dict.fromkeys(groups) if group not in self._groups]
+        if new:
+            self._append(_GROUPS, "".join(f"{group}\n" for group in new))
+            self._groups.update(new)
+
+    def note_jobs(self, files: Iterable[str], job_ids: Iterable[int]) -> None:
+        """These calls are those of these jobs, whatever group they may be moved to."""
+        pairs = zip(files, job_ids, strict=True)
+        text = "".join(f"{os.path.basename(file)} {job_id}\n" for file, job_id in pairs)
+        with suppress(Failed):  # They are queued, and are found by their group.
+            self._append(_JOBS, text)
+
+    def _append(self, name: str, text: str) -> None:
+        try:
+            with open(os.path.join(self.directory, name), "a", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise _cant_be_written(error) from None
 
     def write(self, call: bytes) -> str:
         """Put a pickled call down; the path of its file."""
-        path = os.path.join(self.directory, f"{next(self._numbers)}.call")
+        path = os.path.join(self.directory, f"{next(self._numbers)}{_CALL}")
         header = pickle.dumps({"path": sys.path, "argv": sys.argv})
         try:
             fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
@@ -79,17 +103,19 @@ class Calls:
                 file.write(call)
         except OSError as error:
             self.forget(path)
-            raise Failed(f"the call can't be written: {error.strerror}", "make room") from None
+            raise _cant_be_written(error) from None
         return path
 
     def forget(self, path: str, attempts: int = 0) -> None:
         """Delete the files of a call of which so many attempts were made."""
         results = [f"{path}.{number}.result" for number in range(1, attempts + 1)]
         for name in (path, f"{path}.prepared", *results):
-            try:
+            with suppress(OSError):  # What can't be deleted stays.
                 os.unlink(name)
-            except FileNotFoundError:
-                pass
+
+
+def _cant_be_written(error: OSError) -> Failed:
+    return Failed(f"the call can't be written: {error.strerror}", "make room")
 
 
 def read_result(path: str, attempt: int) -> Result | None:
@@ -110,11 +136,18 @@ def read_result(path: str, attempt: int) -> Result | None:
     return Result(header["ok"], value, header.get("text", ""), header.get("repr", ""))
 
 
-def clear_after_others(root: str, unfinished: Callable[[str], Iterable[str]]) -> None:
-    """Delete what processes that have gone left behind, but for what is still to be called.
+class Unfinished(Protocol):
+    """What is asked of the daemon before anything of others is deleted."""
 
-    `unfinished` gives the files of calls that jobs of a group have yet to make.
-    """
+    def calls_of_jobs(self, job_ids: list[int]) -> Iterable[str]:
+        """The files of calls that these jobs have yet to make."""
+
+    def calls_of_group(self, group: str) -> Iterable[str]:
+        """The files of calls that the jobs of a group have yet to make."""
+
+
+def clear_after_others(root: str, unfinished: Unfinished) -> None:
+    """Delete what processes that have gone left behind, but for what is still to be called."""
     try:
         names = os.listdir(root)
     except FileNotFoundError:
@@ -123,14 +156,41 @@ def clear_after_others(root: str, unfinished: Callable[[str], Iterable[str]]) ->
         directory = os.path.join(root, name)
         if name.startswith(".") or not _is_abandoned(directory):
             continue
-        try:
-            with open(os.path.join(directory, "groups"), encoding="utf-8") as file:
-                groups = file.read().splitlines()
-        except FileNotFoundError:
-            groups = []
-        needed = {path for group in groups for path in unfinished(group)}
-        if not any(path.startswith(directory + "/") for path in needed):
+        if not _is_needed(directory, unfinished):
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def _is_needed(directory: str, unfinished: Unfinished) -> bool:
+    left = _calls_in(directory)
+    if not left:
+        return False
+    owners = [line.partition(" ") for line in _lines(directory, _JOBS)]
+    job_ids = [int(owner) for name, _, owner in owners if name in left and owner.isdecimal()]
+    groups = _lines(directory, _GROUPS)
+    needed = itertools.chain(
+        unfinished.calls_of_jobs(job_ids) if job_ids else (),
+        itertools.chain.from_iterable(map(unfinished.calls_of_group, groups)),
+    )
+    # By name: the same directory may have been reached by another path.
+    name = os.path.basename(directory)
+    return any(os.path.basename(os.path.dirname(path)) == name for path in needed)
+
+
+def _calls_in(directory: str) -> set[str]:
+    """The names of the calls that are not done with."""
+    try:
+        return {name for name in os.listdir(directory) if name.endswith(_CALL)}
+    except OSError:
+        return set()
+
+
+def _lines(directory: str, name: str) -> list[str]:
+    """The whole lines of a file; the last one may be cut off by the end of its writer."""
+    try:
+        with open(os.path.join(directory, name), encoding="utf-8") as file:
+            return [line.rstrip("\n") for line in file if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
 
 
 def _is_abandoned(directory: str) -> bool:

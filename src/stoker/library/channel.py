@@ -1,7 +1,7 @@
 """The way of this process to one Stoker: calls become jobs, and their ends settle futures.
 
 Law: a future is in `_live` from its submission until its job is final, and is settled exactly
-once, whatever becomes of the daemon meanwhile.
+once, whatever becomes of the daemon meanwhile. What may have been queued keeps its files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import atexit
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +18,16 @@ from typing import Any
 from stoker.api.client import Client
 from stoker.api.paths import Home, make_private
 from stoker.core.model import FINAL, JobState
-from stoker.errors import Failed, NotFound, StokerError
+from stoker.errors import Failed, NotFound, StokerError, UsageError
 from stoker.library.calls import Calls, clear_after_others, read_result
 from stoker.library.failures import JobFailed, tail_of
 from stoker.library.follower import Follower
 from stoker.library.futures import JobFuture
-from stoker.library.options import Fields, surroundings
+from stoker.submission.keywords import Fields
+from stoker.submission.surroundings import surroundings
 
 _MOST_AT_ONCE = 2000
+_NEAR = 16  # between ids that are asked for in one range
 _WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
 _UNFINISHED = [state.value for state in JobState if state not in FINAL]
 
@@ -68,7 +70,7 @@ class Channel:
         self._live: dict[int, _Live] = {}
         self._submitting = 0
         self._early: dict[int, list[dict[str, Any]]] = {}  # events of jobs not known yet
-        clear_after_others(root, self._files_needed)
+        clear_after_others(root, self)
 
     @property
     def default_group(self) -> str:
@@ -77,7 +79,7 @@ class Channel:
 
     def calls_in(self, folder: str) -> Calls:
         """A place of their own for some calls, in a folder that the user named."""
-        clear_after_others(folder, self._files_needed)
+        clear_after_others(folder, self)
         return Calls(folder, private_root=False)
 
     # --- orders ---
@@ -110,11 +112,11 @@ class Channel:
         self, drafts: Sequence[Draft], calls: Calls, common: Fields
     ) -> list[JobFuture[Any]]:
         files: list[str] = []
+        token, ordered = os.urandom(16).hex(), False
         try:
             files += [calls.write(draft.call) for draft in drafts]
             groups = [draft.fields.get("group") or self.default_group for draft in drafts]
-            for group in dict.fromkeys(groups):
-                calls.note_group(group)
+            calls.note_groups(groups)
             since = min(self._follower.follow(group) for group in dict.fromkeys(groups))
             jobs = [
                 {"argv": worker_words(file, one.title, one.warm), **one.fields, "group": group}
@@ -123,7 +125,7 @@ class Channel:
             with self._changed:
                 self._submitting += 1
             try:
-                token = os.urandom(16).hex()
+                ordered = True
                 ids = self.order("submit", jobs=jobs, token=token, **common)["ids"]
                 futures = self._register(ids, drafts, calls, files, groups)
             finally:
@@ -131,12 +133,23 @@ class Channel:
                     self._submitting -= 1
                     if not self._submitting:
                         self._early.clear()
-        except BaseException:
-            for file in files:
-                calls.forget(file)
+        except BaseException as error:
+            if ordered and not isinstance(error, Exception):
+                self._call_off(jobs=jobs, token=token, **common)
+            # All other errors may come after the daemon has queued what it was given.
+            if not ordered or isinstance(error, UsageError | NotFound):
+                for file in files:
+                    calls.forget(file)
             raise
+        calls.note_jobs(files, ids)
         self._follower.still_heard(since)
         return futures
+
+    def _call_off(self, **submission: Any) -> None:
+        """Ctrl-C came before the answer: the daemon knows by its token what it has queued."""
+        with suppress(StokerError, OSError), Client(self.home, autostart=False) as client:
+            ids = client.call("submit", **submission)["ids"]
+            client.call("cancel", select={"ids": [str(job_id) for job_id in ids]})
 
     def _register(
         self,
@@ -209,11 +222,13 @@ class Channel:
         """Ask for what was missed."""
         with self._changed:
             live = dict(self._live)
+        found: dict[int, dict[str, Any]] = {}
         for group in dict.fromkeys(one.group for one in live.values()):
-            found = {job["id"]: job for job in self._jobs_of(group)}
-            for job_id, one in live.items():
-                if one.group == group:
-                    self._compare(job_id, one, found.get(job_id))
+            found |= {job["id"]: job for job in self._jobs_of(group)}
+        # The others were moved to another group, or removed.
+        found |= {job["id"]: job for job in self._jobs([i for i in live if i not in found])}
+        for job_id, one in live.items():
+            self._compare(job_id, one, found.get(job_id))
 
     def _compare(self, job_id: int, live: _Live, job: dict[str, Any] | None) -> None:
         if job is None:
@@ -233,16 +248,26 @@ class Channel:
             live.future.settle_error(error)
 
     def _jobs_of(self, group: str, states: Sequence[str] = ()) -> list[dict[str, Any]]:
+        return self._listed({"group": group}, states=list(states), all=True)
+
+    def _jobs(self, job_ids: list[int]) -> list[dict[str, Any]]:
+        """Those of these jobs that there are, and perhaps others whose ids are near theirs."""
+        return [job for ids in _runs(job_ids) for job in self._listed({"ids": [ids]})]
+
+    def _listed(self, select: Fields, **fields: Any) -> list[dict[str, Any]]:
         try:
-            answer = self.order("list", select={"group": group}, states=list(states), all=True)
+            jobs: list[dict[str, Any]] = self.order("list", select=select, **fields)["jobs"]
         except NotFound:
             return []
-        jobs: list[dict[str, Any]] = answer["jobs"]
         return jobs
 
-    def _files_needed(self, group: str) -> list[str]:
-        """The files of calls that jobs of a group have yet to make."""
-        return [word for job in self._jobs_of(group, _UNFINISHED) for word in job["argv"]]
+    def calls_of_jobs(self, job_ids: list[int]) -> Iterator[str]:
+        """The files of calls that these jobs have yet to make."""
+        return _words(job for job in self._jobs(job_ids) if job["state"] in _UNFINISHED)
+
+    def calls_of_group(self, group: str) -> Iterator[str]:
+        """The files of calls that the jobs of a group have yet to make."""
+        return _words(self._jobs_of(group, _UNFINISHED))
 
     # --- the end of a job ---
 
@@ -251,27 +276,33 @@ class Channel:
             if live.claimed:
                 return
             live.claimed = True
-        future, attempt = live.future, end["attempt"]
         try:
-            if not future.cancelled():
-                self._settle_future(live, end)
+            self._settle_future(live, end)
         except Exception as error:
-            future.settle_error(error)
+            live.future.settle_error(error)
         finally:
-            live.calls.forget(live.file, attempt)
             with self._changed:
                 self._live.pop(end["id"], None)
                 self._changed.notify_all()
 
     def _settle_future(self, live: _Live, end: dict[str, Any]) -> None:
-        result = read_result(live.file, end["attempt"])
-        if end["state"] == JobState.CANCELLED:
+        result = failure = None
+        try:
+            if not live.future.cancelled():
+                result = read_result(live.file, end["attempt"])
+        except OSError:
+            raise  # It is there, and can't be read just now: nothing is deleted.
+        except Exception as error:
+            failure = error
+        # First, so that all is gone when a program has its last result and leaves.
+        live.calls.forget(live.file, end["attempt"])
+        if end["state"] == JobState.CANCELLED or live.future.cancelled():
             live.future.settle_cancelled()
         elif result is not None:
             # If the process fell over while it was cleaning up, the call had returned all the same.
             live.future.settle_result(result)
         else:
-            live.future.settle_error(self._failure(live, end))
+            live.future.settle_error(failure or self._failure(live, end))
 
     def _failure(self, live: _Live, end: dict[str, Any]) -> JobFailed:
         reason = end.get("reason") or ""
@@ -291,6 +322,22 @@ class Channel:
             end.get("signal"),
             tail_of(log_path),
         )
+
+
+def _runs(job_ids: list[int]) -> Iterator[str]:
+    """Ids as ranges, as few as can be without too many others among them."""
+    first = last = None
+    for job_id in sorted(job_ids):
+        if first is not None and last is not None and job_id - last > _NEAR:
+            yield f"{first}-{last}"
+            first = None
+        first, last = job_id if first is None else first, job_id
+    if first is not None:
+        yield f"{first}-{last}"
+
+
+def _words(jobs: Iterable[dict[str, Any]]) -> Iterator[str]:
+    return (word for job in jobs for word in job["argv"])
 
 
 def worker_words(file: str, title: str, warm: str | None = None) -> list[str]:
@@ -340,10 +387,9 @@ def _begin_anew() -> None:
 
 
 def _leave() -> None:
-    """Leave no files behind, unless there are calls that are still to be made."""
+    """Leave no files behind, but for those of calls that may still be made."""
     for one in _channels.values():
-        if not one.waits():
-            one.calls.close()
+        one.calls.close()
 
 
 os.register_at_fork(after_in_child=_begin_anew)

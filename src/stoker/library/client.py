@@ -20,9 +20,14 @@ from stoker.api.paths import Home
 from stoker.core.model import FINAL
 from stoker.errors import Unavailable, Unreachable, UsageError
 from stoker.library.channel import whole_answers
-from stoker.library.options import Fields, job_fields, surroundings
+from stoker.submission.changes import changed_fields
+from stoker.submission.keywords import Fields, job_fields, values_of
+from stoker.submission.surroundings import absolute_paths, surroundings
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from stoker.api.job_options import JobOptions, LineOptions, PointOptions
     from stoker.library.many import QueuedBatch, QueuedSweep
     from stoker.web.tokens import Access, Grant
 
@@ -65,7 +70,7 @@ class Client:
 
     # --- queueing ---
 
-    def add(self, command: str | Sequence[str], **options: Any) -> int:
+    def add(self, command: str | Sequence[str], **options: Unpack[JobOptions]) -> int:
         """Queue a command and give its job's id; the options are those of `stoker add`.
 
         A string is run by the login shell, a list of words as it is.
@@ -82,7 +87,7 @@ class Client:
         ids: list[int] = self.call("submit", **order)["ids"]
         return ids
 
-    def run(self, command: str | Sequence[str], **options: Any) -> int:
+    def run(self, command: str | Sequence[str], **options: Unpack[JobOptions]) -> int:
         """Queue a command, wait for its end, and give its exit code; Ctrl-C cancels it."""
         job_id = self.add(command, **options)
         try:
@@ -108,7 +113,7 @@ class Client:
         rerun: str | None = None,
         max_running: int | None = None,
         name: str | None = None,
-        **options: Any,
+        **options: Unpack[PointOptions],
     ) -> QueuedSweep:
         """Queue a parameter space, a job a point, as `stoker sweep` does.
 
@@ -140,7 +145,7 @@ class Client:
         lines: str | os.PathLike[str] | Iterable[str],
         *,
         group: str | None = None,
-        **options: Any,
+        **options: Unpack[LineOptions],
     ) -> list[Job]:
         """Queue a command a line and return when the last has ended, as `stoker feed` does.
 
@@ -169,7 +174,7 @@ class Client:
         header: int | None = 0,
         template: str | None = None,
         profile_epochs: int | None = None,
-        **options: Any,
+        **options: Unpack[JobOptions],
     ) -> QueuedBatch:
         """Queue all jobs of a file or of rows, or none, as `stoker batch --no-wait` does.
 
@@ -177,15 +182,12 @@ class Client:
         given here are for those rows that do not say otherwise. `num` works them off in batches;
         `profile_epochs` runs each kind of jobs briefly first, to learn what memory it needs.
         """
+        from stoker.batch.reading import Reading
         from stoker.library import many
 
-        reading = {
-            "header": None if header == 0 else (header,),
-            "template": template,
-            "profile_epochs": profile_epochs,
-        }
+        reading = Reading(False, None if header == 0 else (header,), template, num)
         with self._lock, whole_answers(self._connection):
-            return many.batch(self._connection, source, num, reading, options)
+            return many.batch(self._connection, source, reading, profile_epochs, options)
 
     # --- looking ---
 
@@ -270,18 +272,14 @@ class Client:
         return self._order("remove", jobs, name, group)
 
     def edit(
-        self, job: Any, command: str | Sequence[str] | None = None, **options: Any
+        self, job: Any, command: str | Sequence[str] | None = None, **options: Unpack[JobOptions]
     ) -> list[int]:
         """Change a job that has not started; only what is named changes."""
         select = _select((job,), None, None)
         found = _jobs(self.call("show", select=select))
-        changes = job_fields(options, here=found[0]["cwd"])
-        if command is not None:
-            changes |= {"shell": None, "argv": []} | _command(command)
-        if "share" in changes:
-            changes["gpus"] = None
-        elif "gpus" in changes:
-            changes["share"] = None
+        words = None if command is None else _command(command)
+        changes = changed_fields(values_of(options), command=words)
+        absolute_paths(changes, found[0]["cwd"])
         if not changes:
             raise UsageError("nothing to change was named", "e.g. edit(7, priority=-1)")
         return _ids(self.call("edit", select=select, changes=changes))

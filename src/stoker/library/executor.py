@@ -10,15 +10,20 @@ from concurrent.futures import Executor as StandardExecutor
 from concurrent.futures import wait as wait_for
 from functools import partial
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from stoker.errors import UsageError
 from stoker.library.calling import Call, Chunk
 from stoker.library.channel import Channel, Draft, channel
 from stoker.library.futures import JobFuture
-from stoker.library.options import Fields, call_fields, is_option
 from stoker.library.pickling import pickled_call
 from stoker.quantities import MAX_LABEL_CHARS
+from stoker.submission.keywords import Fields, call_fields, is_option
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from stoker.api.job_options import JobOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -106,7 +111,7 @@ class Executor(StandardExecutor):
         *,
         max_running: int | None = None,
         warm: bool | Iterable[str] = False,
-        **options: Any,
+        **options: Unpack[JobOptions],
     ) -> None:
         if "gpus" in options:
             raise UsageError("an Executor has gpus_per_job instead of gpus", "write gpus_per_job=2")

@@ -1,8 +1,7 @@
 """The one background thread of a process: it hears of starts and ends as they happen.
 
 It polls nothing. When the daemon goes away while somebody still waits for a job, it comes back to
-it: a daemon that died is started again, one that was stopped on purpose is waited for. After that
-it asks for what it has missed.
+it with patience, as api/reconnect.py has it. After that it asks for what it has missed.
 """
 
 from __future__ import annotations
@@ -12,16 +11,17 @@ import os
 import select
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from stoker.api.client import Client, ConnectionLost, NoAnswerYet
+from stoker.api.holder import NotAnswering
 from stoker.api.paths import Home
+from stoker.api.reconnect import Reconnection
 from stoker.errors import StokerError, Unavailable, Unreachable
 
 log = logging.getLogger("stoker")
-
-_LOOK_AGAIN_S = 0.25
-_ANSWER_S = 120.0
 
 
 class Listener(Protocol):
@@ -34,7 +34,7 @@ class Listener(Protocol):
         """Events may have been missed: ask how things stand."""
 
     def give_up(self, error: StokerError) -> None:
-        """The daemon can't be had back."""
+        """The daemon refuses: nothing will be heard any more."""
 
     def waits(self) -> bool:
         """True while somebody waits for a job."""
@@ -45,6 +45,7 @@ class Follower:
 
     def __init__(self, home: Home, listener: Listener) -> None:
         self._client = Client(home)
+        self._reconnection = Reconnection(self._client, log.warning)
         self._listener = listener
         self._changed = threading.Condition()
         self._wanted: list[str] = []
@@ -119,16 +120,17 @@ class Follower:
             while not self._needed():
                 self._pause(None)
             try:
-                self._listen()
+                if self._come_back():
+                    self._listen()
             except StokerError as error:
-                self._client.close()
+                self._reconnection.lost(error)
                 with self._changed:
                     self._followed.clear()
                     self._losses += 1
-                if isinstance(error, Unreachable | Unavailable):
-                    self._come_back(error)
-                else:
+                if not isinstance(error, Unreachable | Unavailable):
                     self._give_up(error)  # The daemon is there, and refuses.
+                elif isinstance(error, NotAnswering) and self._is_asked():
+                    self._refuse(error)  # It was stopped, say; what is queued is waited for.
 
     def _needed(self) -> bool:
         return self._is_asked() or self._listener.waits()
@@ -137,38 +139,35 @@ class Follower:
         with self._changed:
             return self._asking > 0 and self._refused is None
 
-    def _come_back(self, error: StokerError) -> None:
-        """Connect again if anybody needs it."""
-        stopped = isinstance(error, Unavailable)
-        if stopped and self._listener.waits():
-            log.warning("the daemon was stopped; waiting for it (`stoker daemon start`)")
+    def _come_back(self) -> bool:
+        """Connect; False if that is not needed any more."""
         while self._needed():
-            # A new submission is a wish for a daemon, as any new order is.
-            stopped = stopped and not self._is_asked()
-            self._client.autostart = not stopped
-            try:
-                self._client.connect()
-                return
-            except StokerError as trouble:
-                if not stopped or not isinstance(trouble, Unreachable):
-                    self._give_up(trouble)
-                    return
-            finally:
-                self._client.autostart = True
-            self._pause(_LOOK_AGAIN_S)
+            asked = self._is_asked()
+            if asked:
+                self._reconnection.wanted()
+            trouble = self._reconnection.attempt()
+            if trouble is None:
+                return True
+            # What is queued is waited for; a submission fails, and nothing is lost by that.
+            if asked:
+                self._refuse(trouble)
+            self._pause(self._reconnection.pause_s)
+        return False
 
-    def _give_up(self, error: StokerError) -> None:
+    def _refuse(self, error: StokerError) -> None:
         with self._changed:
             self._refused = error
             self._changed.notify_all()
+
+    def _give_up(self, error: StokerError) -> None:
+        self._refuse(error)
         self._listener.give_up(error)
 
     def _listen(self) -> None:
         """Follow all that is wanted, and pass on what comes, until the connection breaks."""
-        self._client.connect()
         self._follow_wanted()
         # Whatever began before we followed, or while nobody listened, is asked for.
-        self._listener.catch_up()
+        self._catch_up()
         connection = self._client.fileno()
         poll = select.poll()
         poll.register(connection, select.POLLIN)
@@ -192,19 +191,18 @@ class Follower:
                 pass
 
     def _pass_on(self, event: dict[str, Any]) -> None:
-        try:
+        with _mistakes_of_callbacks(f"job {event.get('id')}"):
             self._listener.hear(event)
-        except StokerError:
-            raise
-        except Exception:
-            # Code of the user's runs in callbacks; its mistakes must not silence everybody else.
-            log.exception("what was to be done for job %s failed", event.get("id"))
+
+    def _catch_up(self) -> None:
+        with _mistakes_of_callbacks("jobs of which nothing was heard for a while"):
+            self._listener.catch_up()
 
     def _look_again(self) -> None:
         with self._changed:
             stale, self._stale = self._stale, False
         if stale:
-            self._listener.catch_up()
+            self._catch_up()
 
     def _follow_wanted(self) -> None:
         with self._changed:
@@ -215,7 +213,7 @@ class Follower:
     def _follow(self, group: str) -> None:
         self._client.send("follow", group=group)
         while True:
-            line = self._client.receive(_ANSWER_S)
+            line = self._client.answer()
             if "event" not in line:
                 break
             self._events.append(line)
@@ -235,3 +233,14 @@ class Follower:
             os.read(self._wake_in, 4096)
         except BlockingIOError:
             pass
+
+
+@contextmanager
+def _mistakes_of_callbacks(whose: str) -> Iterator[None]:
+    """Code of the user's runs in callbacks; its mistakes must not silence everybody else."""
+    try:
+        yield
+    except StokerError:
+        raise
+    except Exception:
+        log.exception("what was to be done for %s failed", whose)

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.api.client import Client as Connection
-from stoker.batch.entries import Entry, Value
-from stoker.cli.batching import queueing as batch_queueing
-from stoker.cli.batching.translate import OPTIONS, Translator
-from stoker.cli.feeding.lines import Command, LineReader, Refusal
-from stoker.cli.sweeping import queueing as sweep_queueing
+from stoker.batch.entries import Entry
+from stoker.batch.reading import Reading, read_entries
 from stoker.errors import UsageError
-from stoker.library.options import job_fields, surroundings
 from stoker.quantities import quoted
+from stoker.submission import batch_queueing, sweeps
+from stoker.submission.batches import COLUMNS, Translator, new_group
+from stoker.submission.keywords import job_fields, values_of
+from stoker.submission.lines import Command, LineReader, Refusal
+from stoker.submission.profiling import profiled
+from stoker.submission.surroundings import surroundings
 from stoker.sweep import axes, notation, sweepfile
 from stoker.sweep.axes import Axis
 from stoker.sweep.filevalues import axes_from
@@ -70,7 +72,7 @@ def sweep(connection: Connection, wish: SweepWish) -> QueuedSweep:
     if wish.rerun not in _RERUNS:
         raise UsageError(f"rerun: {quoted(str(wish.rerun))} is not known", "failed or all")
     plan = _plan(wish)
-    queued = sweep_queueing.queue(connection, plan, wish.rerun, wish.max_running)
+    queued = sweeps.queue(connection, plan, wish.rerun, wish.max_running)
     return QueuedSweep(plan.name, queued.ids, len(plan.jobs), queued.done, queued.unfinished)
 
 
@@ -79,7 +81,7 @@ def points(wish: SweepWish) -> list[dict[str, Any]]:
     return [job["params"] for job in _plan(wish).jobs]
 
 
-def _plan(wish: SweepWish) -> sweep_queueing.Plan:
+def _plan(wish: SweepWish) -> sweeps.Plan:
     source = "" if wish.file is None else os.fspath(wish.file)
     file = None if wish.file is None else sweepfile.read(source, os.environ)
     named = [_axis(name, values) for name, values in wish.params.items()]
@@ -90,10 +92,10 @@ def _plan(wish: SweepWish) -> sweep_queueing.Plan:
     job = job_fields(options)
     request = surroundings() | {"jobs": [job]}
     request["cwd"] = job.get("cwd", request["cwd"])
-    return sweep_queueing.plan(
-        sweep_queueing.Wish(
-            Space(sweep_queueing.replaced(file, named), _repeat(wish.repeat)),
-            sweep_queueing.choosing(file, asked, source),
+    return sweeps.plan(
+        sweeps.SweepSpec(
+            Space(sweeps.replaced(file, named), _repeat(wish.repeat)),
+            sweeps.choosing(file, asked, source),
             _words(wish.command) or (file.command if file is not None else ()),
             _style(wish.style),
             wish.name or (file.name if file is not None else None),
@@ -224,35 +226,28 @@ class QueuedBatch:
 def batch(
     connection: Connection,
     source: str | os.PathLike[str] | Iterable[Mapping[str, Any]],
-    number: int | None,
-    reading: Mapping[str, Any],
+    reading: Reading,
+    profile_epochs: int | None,
     options: Mapping[str, Any],
 ) -> QueuedBatch:
     """Queue all jobs of a file or of rows, or none of them."""
-    from stoker.cli import batch as verb
-    from stoker.cli.options import parse
-
-    args = parse(verb.VERB, [])
-    assert args is not None
-    args |= {key: value for key, value in reading.items() if value is not None}
+    defaults = values_of(options)
+    group = defaults.pop("group", None)
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         name = os.path.basename(path)
-        args["num"] = number
-        entries, size = verb.read_entries(path, name, args)
+        entries, size = read_entries(path, name, reading, COLUMNS)
     else:
-        name, size = "rows", number
+        name, size = "rows", reading.batch_size
         entries = _entries(source)
     if not entries:
         raise UsageError(f"{name} has no jobs in it", "give a row for each")
     shared = surroundings()
-    texts = {key: _text(key, value) for key, value in options.items() if value is not None}
-    group = str(texts.pop("group", "")) or verb.new_group(name)
-    entries = [_with(entry, texts) for entry in entries]
-    translator = Translator(name, args, shared["cwd"], shared["env"], group)
+    group = group or new_group(name)
+    translator = Translator(name, defaults, shared["cwd"], shared["env"], group)
     jobs = translator.planned(entries, size)
-    jobs, short = verb.profiled(connection, args, name, jobs, shared["cwd"])
-    verb.number(connection, jobs)
+    jobs, short = profiled(connection, name, jobs, profile_epochs, shared["cwd"])
+    batch_queueing.number(connection, jobs)
     return QueuedBatch(group, batch_queueing.queue(connection, jobs, name, shared)[short:])
 
 
@@ -276,21 +271,3 @@ def _json_form(value: Any) -> Any:
     if plain is value:
         raise TypeError(f"{type(value).__name__} has no text form")
     return plain
-
-
-def _with(entry: Entry, texts: Mapping[str, Value]) -> Entry:
-    """The entry with what all of them have, unless it says otherwise itself."""
-    return Entry(entry.line, entry.command, {**texts, **entry.values}, entry.params, entry.numbered)
-
-
-def _text(key: str, value: Any) -> Value:
-    """An option as a file would say it."""
-    if key not in OPTIONS:
-        job_fields({key: value})  # It knows how to complain.
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, Mapping):
-        return {str(name): str(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [str(one) for one in value]
-    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)

@@ -9,16 +9,21 @@ import os
 import pickle
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker.errors import UsageError
 from stoker.library.channel import Draft, channel
 from stoker.library.executor import title_of
 from stoker.library.futures import JobFuture
 from stoker.library.grids import folder_name
-from stoker.library.options import call_fields, job_fields
 from stoker.library.pickling import pickled_call
 from stoker.library.task import RESULT, TaskCall
+from stoker.submission.keywords import call_fields, job_fields
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from stoker.api.job_options import JobOptions
 
 
 def run_grid(
@@ -27,7 +32,7 @@ def run_grid(
     *,
     folder: str | os.PathLike[str] = "results",
     rerun: bool = False,
-    **options: Any,
+    **options: Unpack[JobOptions],
 ) -> list[JobFuture[Any]]:
     """Run a task on every point; the futures, in the order of the points.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from stoker.library.pickling import pickled
+from stoker.wholefile import write_whole
 
 RESULT = "result.pkl"
 PARAMS = "params.json"
@@ -70,9 +71,7 @@ class TaskCall:
         else:
             value = imported(self.target)(**self._params)
         path = os.path.join(self._folder, RESULT)
-        with open(path + ".new", "wb") as file:
-            file.write(pickled(value, type(value)))
-        os.rename(path + ".new", path)
+        write_whole(path, pickled(value, type(value)), 0o666)
         return value
 
 

@@ -13,6 +13,8 @@ from stoker.sim.world import relief_of
 if TYPE_CHECKING:
     from stoker.sim.run import Simulation
 
+_BY_STOPPING = (Exit(signal=15), Exit(signal=9))
+
 
 def check_agreement(run: Simulation) -> None:
     """After a turn: the state is sound, and agrees with the world's own ledger."""
@@ -33,7 +35,11 @@ def check_agreement(run: Simulation) -> None:
         attempt = state.jobs[job_id].active
         assert attempt is not None
         key = (job_id, attempt.number)
-        assert key in world.processes or key in told, f"{key} is active, and nothing is there"
+        there = key in world.processes or key in world.unseen or run.is_granted(key)
+        assert there or key in told, f"{key} is active, and nothing is there"
+    for job_id, number in world.processes:
+        known = state.is_current(job_id, number) or (job_id, number) in taking_over
+        assert known, f"{job_id}.{number} runs, and is over or was cancelled"
 
 
 def check_time_limits(run: Simulation, events: Iterable[ev.Event]) -> None:
@@ -64,23 +70,28 @@ def check_end(run: Simulation) -> None:
     for (job_id, number), outcome in store.attempts.items():
         behaviours = world.behaviours[job_id]
         behaviour = behaviours[min(number, len(behaviours)) - 1]
-        had_process = (job_id, number) in world.made
-        _check_ending(outcome, behaviour.exit if had_process else None, f"{job_id}.{number}")
+        own = [behaviour.exit] if (job_id, number) in world.made else []
+        if own and outcome.cause is Cause.EXIT and job_id in run.forgotten:
+            # It was stopped, and a crash has forgotten that somebody wanted it.
+            own += _BY_STOPPING
+        _check_ending(outcome, own, f"{job_id}.{number}")
 
 
-def _check_ending(outcome: Outcome, own: Exit | None, what: str) -> None:
+def _check_ending(outcome: Outcome, own: list[Exit], what: str) -> None:
     """The exit code is the process's own, or that of a stop that was asked for: never invented."""
     match outcome.cause:
         case Cause.EXIT:
-            assert own is not None and outcome.exit == own, f"{what}: {outcome}, not {own}"
-            assert (outcome.state is JobState.SUCCEEDED) == own.ok, f"{what}: {outcome}"
+            assert outcome.exit in own, f"{what}: {outcome}, not {own}"
+            assert outcome.exit is not None
+            ok = outcome.state is JobState.SUCCEEDED
+            assert ok == outcome.exit.ok, f"{what}: {outcome}"
         case Cause.CANCELLED | Cause.TIME_LIMIT:
-            possible = (None, own, Exit(signal=15), Exit(signal=9))
+            possible = (None, *own, *_BY_STOPPING)
             assert outcome.exit in possible, f"{what}: {outcome}"
-            assert own is not None or outcome.exit is None, f"{what}: {outcome}"
+            assert own or outcome.exit is None, f"{what}: {outcome}"
         case Cause.NO_TRACE:
             assert outcome.state is JobState.LOST and outcome.exit is None, f"{what}: {outcome}"
-        case Cause.NOT_STARTED | Cause.TERMINAL_GONE:
-            assert own is None and outcome.exit is None, f"{what}: {outcome}"
+        case Cause.NOT_STARTED | Cause.TERMINAL_GONE | Cause.REQUEUED:
+            assert not own and outcome.exit is None, f"{what}: {outcome}"
         case Cause.REQUIREMENT:
             raise AssertionError(f"{what} ran, and was skipped: {outcome}")

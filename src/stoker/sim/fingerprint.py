@@ -8,9 +8,11 @@ of indexes, which a restart changes.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 from stoker.core.model import Job
+from stoker.core.shortage import Shortage
 from stoker.core.state import State
 
 if TYPE_CHECKING:
@@ -108,6 +110,11 @@ def of_state(state: State) -> Hashable:
     )
 
 
+def _of_shortage(short: Shortage | None) -> Hashable:
+    """What no record has, and a decision looks at."""
+    return None if short is None else astuple(short)
+
+
 def of_run(run: Simulation) -> Hashable:
     """The whole of a simulation between two turns."""
     world, clock, store = run.world, run.clock, run.store
@@ -116,7 +123,10 @@ def of_run(run: Simulation) -> Hashable:
     )
     return (
         (clock.true_ms, clock.wall_ahead_ms, clock.unread_shift_ms),
-        (len(run.todo), len(run.outside), run.disk.disk_full),
+        (len(run.todo), len(run.outside), run.world.short),
+        (run.disk.disk_full, run.disk.reserve, run.disk.room),
+        run.engine.unsaved.value(),
+        _of_shortage(run.engine.state.short),
         of_state(run.engine.state),
         run.engine.state.relief,
         run.standing_order(),
@@ -126,6 +136,14 @@ def of_run(run: Simulation) -> Hashable:
         processes,
         frozenset(world.made),
         frozenset(world.unsettled),
+        frozenset(world.unseen.items()),
+        frozenset(world.watched),
+        frozenset(world.terminals.claims.items()),
+        frozenset((key, at_ms) for key, (at_ms, _) in world.terminals.told.items()),
+        tuple(world.terminals.reports),
+        frozenset(world.terminals.died_at_ms),
+        run.open_grants(),
+        frozenset(run.state_terminals()),
         tuple(world.told),
         tuple((gpu_id, frozenset(held)) for gpu_id, held in world.ledger.items()),
         world.sighting,

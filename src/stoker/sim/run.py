@@ -6,7 +6,7 @@ against itself and against the world's own ledger.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,13 +14,17 @@ from random import Random
 
 from stoker.core import events as ev
 from stoker.core.commands import Relieve
-from stoker.engine import Engine, Wish
+from stoker.core.model import Cause, Job
+from stoker.core.state import State
+from stoker.core.unsaved import UnsavedStops
+from stoker.engine import Decided, Engine, Wish
 from stoker.errors import Unavailable
 from stoker.sim import scenario
 from stoker.sim.agreement import check_agreement, check_end, check_time_limits
 from stoker.sim.faults import Crash, CrashingExecutor, CrashingStore, Steps, WorldInventory
 from stoker.sim.scenario import Ask
-from stoker.sim.world import VirtualClock, World
+from stoker.sim.terminals import COMES_WITHIN_MS, Habits, Key, unruly
+from stoker.sim.world import NEVER_MS, VirtualClock, World
 from stoker.store.memory import MemoryStore
 
 MOST_CRASHES_IN_A_MOMENT = 3
@@ -36,7 +40,9 @@ class Faults:
     facts_repeated: int = 4
     power_cuts: int = 0
     disk_full: int = 0
+    shortages: int = 0  # times in which no process can be made
     in_a_turn_ms: int = 0  # what ends that soon, by the clock of the world, ends during the turn
+    unruly_clients: bool = False  # half the jobs are attached; clients are late, unheard, and die
 
 
 class Simulation:
@@ -49,6 +55,8 @@ class Simulation:
         self.log: list[ev.Event] = []
         self.crashes = 0
         self.shift_was_lost = False
+        self.stopped_unsaved = 0  # how often something was stopped that could not be committed
+        self.forgotten: frozenset[int] = frozenset()  # jobs of which a crash forgot just that
         self.clock = VirtualClock()
         self.world = World(scenario.GPUS, scenario.CPUS, self.clock, seed)
         if faults is not None:
@@ -59,6 +67,7 @@ class Simulation:
         self.todo: list[tuple[int, int, Ask]] = []  # by users: when, a number, what
         self.outside: list[tuple[int, int, Happening]] = []  # the same, by the world
         self._pending: list[ev.Event] = []
+        self._unsaved = UnsavedStops()  # the engine's own
         self._crashes_now = 0
         self._shift_is_open = False  # the clock was set, and that is not committed yet
         self._plan(Random(seed), Faults() if faults is None else faults)
@@ -80,8 +89,7 @@ class Simulation:
         for name, value in vars(self.store).items():
             if isinstance(value, dict | list):  # What is in them is replaced, and never changed.
                 setattr(other.store, name, value.copy())
-        other.disk = CrashingStore(other.store, steps)
-        other.disk.disk_full = self.disk.disk_full
+        other.disk = self.disk.survivor(other.store, steps)
         steps.run = other
         other._crashed()
         other.engine = other._new_engine()
@@ -91,10 +99,11 @@ class Simulation:
 
     def _plan(self, random: Random, faults: Faults) -> None:
         at_ms = 0
+        clients = Random(f"{random.random()} clients")
         self._will(0, scenario.limit("b", 2))
         for job_id in range(1, self.jobs + 1):
             at_ms += random.randrange(1, 1_000)
-            self._plan_job(random, at_ms, job_id)
+            self._plan_job(random, at_ms, job_id, clients if faults.unruly_clients else None)
         for _ in range(self.jobs // 20):
             moment = random.randrange(0, at_ms)
             group = random.choice((None, "a"))
@@ -109,8 +118,15 @@ class Simulation:
         self.todo.sort(key=lambda item: item[:2])
         self.outside.sort(key=lambda item: item[:2])
 
-    def _plan_job(self, random: Random, at_ms: int, job_id: int) -> None:
+    def _plan_job(
+        self, random: Random, at_ms: int, job_id: int, clients: Random | None = None
+    ) -> None:
         wanted = scenario.wanted(random, job_id - 1)
+        if clients is not None:
+            wanted = self._with_unruly_client(clients, at_ms, job_id, wanted)
+        if wanted.terms.attached:
+            self.world.terminals.habits.setdefault(job_id, Habits())
+            self.world.terminals.come_at_ms[job_id] = at_ms + 1
         self.world.behaviours[job_id] = wanted.behaviours
         self.world.needs[job_id] = wanted.need
         self._will(at_ms, scenario.submit(job_id, wanted))
@@ -118,7 +134,7 @@ class Simulation:
             self._will(at_ms + random.randrange(1, 5_000), scenario.release(job_id))
         if wanted.cancel_after_ms is not None:
             self._will(at_ms + wanted.cancel_after_ms, scenario.cancel(job_id))
-        if wanted.retry_after_ms is not None:
+        if wanted.retry_after_ms is not None and not wanted.terms.attached:
             self._will(at_ms + wanted.retry_after_ms, scenario.retry(job_id, wanted))
         if random.random() < 0.05:
             moment = at_ms + random.randrange(1, 2_000)
@@ -127,6 +143,21 @@ class Simulation:
         if random.random() < 0.05:
             moment = at_ms + random.randrange(1, 2_000)
             self._will(moment, scenario.reprioritise(job_id, random.randrange(-3, 3)))
+
+    def _with_unruly_client(
+        self, random: Random, at_ms: int, job_id: int, wanted: scenario.Wanted
+    ) -> scenario.Wanted:
+        if random.random() < 0.5:
+            return wanted
+        self.world.terminals.habits[job_id] = unruly(random)
+        if random.random() < 0.25:
+            dies_at_ms = at_ms + random.randrange(1, 10_000)
+            self._outside_at(dies_at_ms, _kills_client(job_id))
+        cancel_after_ms = wanted.cancel_after_ms
+        if random.random() < 0.4:
+            cancel_after_ms = random.randrange(1, 10_000)
+        terms = replace(wanted.terms, attached=True)
+        return replace(wanted, terms=terms, cancel_after_ms=cancel_after_ms)
 
     def _plan_faults(self, random: Random, faults: Faults, until_ms: int) -> None:
         for _ in range(faults.clock_jumps):
@@ -145,6 +176,10 @@ class Simulation:
             moment = random.randrange(until_ms)
             self._outside_at(moment, _fills_the_disk)
             self._outside_at(moment + random.randrange(1, 4_000), _frees_the_disk)
+        for _ in range(faults.shortages):
+            moment = random.randrange(until_ms)
+            self._outside_at(moment, _runs_short)
+            self._outside_at(moment + random.randrange(1, 8_000), _has_enough)
 
     def _will(self, at_ms: int, ask: Ask) -> None:
         self.todo.append((at_ms, len(self.todo), ask))
@@ -181,6 +216,9 @@ class Simulation:
         while len(wishes) < len(self.todo) and self.todo[len(wishes)][0] <= self.clock.true_ms:
             wishes.append(partial(self.todo[len(wishes)][2], self.store))
         refused = self.disk.refused
+        of_users = len(wishes)
+        if self._news_of_clients(self.engine.state):
+            wishes.append(lambda state: Decided(self._news_of_clients(state)))
         try:
             answers = self.engine.turn(wishes)
         except Crash:
@@ -188,21 +226,33 @@ class Simulation:
             self.engine = self._new_engine()
             return False
         self._crashes_now = 0
-        if self.disk.refused > refused:
-            assert all(isinstance(answer.error, Unavailable) for answer in answers), answers
+        refused_now = self.disk.refused - refused
+        # What is not on record yet is asked for again, as what was refused is.
+        granted = [answer.error is None and not answer.note for answer in answers]
+        if refused_now:
+            assert all(isinstance(a.error, Unavailable | None) for a in answers), answers
+            self.stopped_unsaved += sum(bool(answer.note) for answer in answers)
+        else:
+            assert all(granted), answers
+        asked, later = self.todo[:of_users], self.todo[of_users:]
+        of_users_done = granted[:of_users]
+        self.todo = [i for i, done in zip(asked, of_users_done, strict=True) if not done] + later
+        if refused_now:
             self.todo = [
                 (max(at_ms, self.clock.true_ms + ASKS_AGAIN_AFTER_MS), number, ask)
                 for at_ms, number, ask in self.todo
             ]
-        else:
-            assert all(answer.error is None for answer in answers), answers
-            del self.todo[: len(wishes)]
+        if self.engine.saved:
             self._shift_is_open = False
             check_time_limits(self, self._pending)
             self.log.extend(self._pending)
             check_agreement(self)
         self._pending.clear()
         return True
+
+    def forget_events(self) -> None:
+        """What has come true in this turn could not be committed, and so has not."""
+        self._pending.clear()
 
     def set_clock(self, by_ms: int) -> None:
         """Somebody sets the wall clock."""
@@ -213,6 +263,41 @@ class Simulation:
         """Who is to take whose place, as far as the executor knows."""
         return self._executor.relief
 
+    def _news_of_clients(self, state: State) -> list[ev.Event]:
+        """Who has come, who is gone, and what is called off, as the daemon tells its engine."""
+        terminals, now_ms = self.world.terminals, self.clock.true_ms
+        news: list[ev.Event] = []
+        for job in state.jobs.attached():
+            here = terminals.is_there(job.id, now_ms)
+            if here != (job.id in state.terminals):
+                change = ev.TerminalCame if here else ev.TerminalLeft
+                news.append(change(state.now_ms, job.id))
+            if job.active is None and now_ms >= self._called_off_at_ms(job.id):
+                news.append(ev.JobCancelled(state.now_ms, job.id, Cause.TERMINAL_GONE))
+        return news
+
+    def _called_off_at_ms(self, job_id: int) -> int:
+        """When a job that waits is called off since its client is gone."""
+        died_at_ms = self.world.terminals.died_at_ms.get(job_id)
+        if died_at_ms is None:
+            return NEVER_MS
+        # A connection that breaks tells it at once; who was gone before is waited for.
+        seen = died_at_ms > self._engine_since_ms
+        return died_at_ms if seen else self._engine_since_ms + COMES_WITHIN_MS
+
+    def is_granted(self, key: Key) -> bool:
+        """Whether an attempt waits for its client to start it."""
+        return key in self._executor.grants
+
+    def open_grants(self) -> Hashable:
+        """What the executor knows of such attempts."""
+        return frozenset(self._executor.offered_at_ms.items())
+
+    def state_terminals(self) -> list[tuple[int, int]]:
+        """The jobs whose clients are gone, and when those that wait will be called off."""
+        gone = self.world.terminals.died_at_ms
+        return [(i, self._called_off_at_ms(i)) for i in gone if i in self.engine.state.jobs]
+
     def cut_power(self) -> None:
         """The engine and all processes die at once; then the machine is switched on again."""
         self.world.power_cut()
@@ -221,20 +306,30 @@ class Simulation:
 
     def _new_engine(self) -> Engine:
         while True:
+            self._engine_since_ms = self.clock.true_ms
+            self.world.terminals.reports.clear()
             self._executor = executor = CrashingExecutor(self.world, self.steps)
             inventory = WorldInventory(self.world)
             try:
-                return Engine(self.disk, executor, inventory, self.clock, self._pending.append)
+                engine = Engine(self.disk, executor, inventory, self.clock, self._pending.append)
             except Crash:
                 self._crashed()
+            else:
+                self._unsaved = engine.unsaved
+                return engine
 
     def _crashed(self) -> None:
         self.crashes += 1
         self._crashes_now += 1
         self._pending.clear()
+        self.forgotten |= {wish.job_id for wish in self._unsaved.value()}
         if self._shift_is_open and not self.clock.unread_shift_ms:
             # It was read by an engine that died before it could commit what follows from it.
             self._shift_is_open, self.shift_was_lost = False, True
+
+    def _lacks(self, job: Job) -> bool:
+        there = job.id not in self.world.terminals.died_at_ms
+        return there and self.engine.state.lacks_terminal(job)
 
     def _next_moment(self) -> int:
         """When something happens next, in true time; never now, so that time does pass."""
@@ -244,6 +339,11 @@ class Simulation:
         if wakeup_ms is not None:
             moments.append(wakeup_ms - self.clock.wall_ahead_ms)
         moments += [queue[0][0] for queue in (self.todo, self.outside) if queue]
+        for job in self.engine.state.jobs.attached():
+            if job.active is None:
+                come_at_ms = self.world.terminals.come_at_ms[job.id]
+                moments.append(max(come_at_ms, now_ms) if self._lacks(job) else None)
+                moments.append(self._called_off_at_ms(job.id))
         known = [moment for moment in moments if moment is not None]
         soonest = now_ms + (ASKS_AGAIN_AFTER_MS if self.disk.disk_full else 1)
         return max(min(known, default=soonest), soonest)
@@ -269,9 +369,22 @@ def _repeats_facts(run: Simulation) -> None:
     run.world.tell_again()
 
 
+def _kills_client(job_id: int) -> Happening:
+    return lambda run: run.world.kill_client(job_id)
+
+
 def _fills_the_disk(run: Simulation) -> None:
-    run.disk.disk_full = True
+    run.disk.disk_full = run.world.terminals.disk_full = True
+
+
+def _runs_short(run: Simulation) -> None:
+    run.world.short = True
+
+
+def _has_enough(run: Simulation) -> None:
+    run.world.short = False
 
 
 def _frees_the_disk(run: Simulation) -> None:
-    run.disk.disk_full = False
+    run.disk.free()
+    run.world.terminals.disk_full = False

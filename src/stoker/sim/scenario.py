@@ -10,6 +10,7 @@ from stoker.core import events as ev
 from stoker.core.model import Cause, Exit, JobState, Need, Requirement, Terms
 from stoker.core.state import State
 from stoker.engine import Decided
+from stoker.errors import Unavailable
 from stoker.ports import SeenGpu
 from stoker.sim.world import NEVER_MS, Behaviour
 from stoker.store.memory import MemoryStore
@@ -253,6 +254,8 @@ def cancel(job_id: int) -> Ask:
 
     def ask(_: MemoryStore, state: State) -> Decided:
         job = state.jobs.get(job_id)
+        if job_id >= state.next_job_id:
+            raise Unavailable(f"job {job_id} is not there yet")  # Its submission was refused.
         if job is None:
             return Decided([])
         if job.active is None:

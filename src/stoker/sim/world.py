@@ -18,11 +18,13 @@ from stoker.core import events as ev
 from stoker.core.fit import fits_beside, reservation
 from stoker.core.model import Cause, Exit, Gpu, Job, Need, Reservation
 from stoker.ports import Reading, SeenGpu, Sighting
+from stoker.sim.terminals import Habits, Terminals
 
 NEVER_MS = 10**15
 MOST_TOLD = 30
 
 Key = tuple[int, int]  # job, attempt
+Ending = ev.AttemptExited | ev.AttemptVanished
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Process:
     started_at_ms: int
     ends_at_ms: int
     exit: Exit
+    attached: bool = False
     warned: int = 0
     forced: bool = False
 
@@ -84,6 +87,9 @@ class World:
         self.needs: dict[int, Need] = {}
         self.processes: dict[Key, Process] = {}
         self.made: set[Key] = set()  # attempts for which there once was a process
+        self.terminals = Terminals()
+        self.watched: set[Key] = set()  # attached attempts that an executor knows to have begun
+        self.unseen: dict[Key, Ending] = {}  # how others of these have ended meanwhile
         self.unsettled: list[ev.Fact] = []
         self.told: list[ev.Fact] = []  # the latest of those that are settled
         self.ledger: dict[str, dict[Key, Reservation]] = {g.id: {} for g in gpus}
@@ -91,6 +97,7 @@ class World:
         self._gpus = {g.id: Gpu(g.id, g.memory_mib) for g in gpus}
         self.sighting = Sighting(cpus, tuple(gpus))
         self._seed = seed
+        self.short = False  # no process can be made at the moment
         self.in_a_turn_ms = 0  # processes whose time comes that soon end while a turn goes on
         self.took_over_in_a_turn = 0
 
@@ -100,6 +107,8 @@ class World:
         other.clock = clock
         other.processes = {key: replace(process) for key, process in self.processes.items()}
         other.made = self.made.copy()
+        other.terminals = self.terminals.copied()
+        other.watched, other.unseen = self.watched.copy(), self.unseen.copy()
         other._places = self._places.copy()
         other.unsettled = self.unsettled.copy()
         other.told = self.told.copy()
@@ -112,6 +121,9 @@ class World:
         """Let time pass; processes whose time has come end."""
         self.clock.true_ms = max(self.clock.true_ms, true_ms)
         self.end_those_due_within(0)
+        told = self.terminals.told
+        for key in [key for key, (at_ms, _) in told.items() if at_ms <= self.clock.true_ms]:
+            self._client_acts(key)
 
     def end_those_due_within(self, ms: int) -> None:
         """Processes whose time comes until then end now."""
@@ -120,16 +132,25 @@ class World:
             process = self.processes.pop(key)
             for held in self.ledger.values():
                 held.pop(key, None)
-            self.unsettled.append(ev.AttemptExited(self.clock.now_ms, *key, process.exit))
+            ended: Ending = ev.AttemptExited(self.clock.now_ms, *key, process.exit)
+            if process.attached and key[0] in self.terminals.died_at_ms:
+                # Its parent is dead, so that nothing tells how it ended.
+                ended = ev.AttemptVanished(self.clock.now_ms, *key, why="no exit code")
+            if process.attached and key not in self.watched:
+                self.unseen[key] = ended
+            else:
+                self.unsettled.append(ended)
 
     def next_end_ms(self) -> int | None:
-        """When the next process ends by itself, in true time."""
+        """When a process ends by itself, or a client acts, next in true time."""
         ends = [p.ends_at_ms for p in self.processes.values() if p.ends_at_ms < NEVER_MS]
+        ends += [at_ms for at_ms, _ in self.terminals.told.values()]
         return min(ends, default=None)
 
     def power_cut(self) -> None:
         """Everything dies, and nobody is left to tell."""
         self.processes.clear()
+        self.terminals.all_die(self.clock.true_ms)
         # Where one has taken the place of another, it stands on disk how that ended.
         self.unsettled = [fact for fact in self.unsettled if relief_of(fact) is not None]
         for held in self.ledger.values():
@@ -139,6 +160,55 @@ class World:
         """Facts that are long settled are told once more, as by an executor that forgot."""
         random = Random(f"{self._seed} {self.clock.true_ms} again")
         self.unsettled += random.sample(self.told, min(len(self.told), MOST_TOLD // 2))
+
+    # ------------------------------------------------------------------ clients at terminals
+
+    def grant(self, command: cmd.StartAttached) -> None:
+        """Tell a client to start its job; it does so when it can, if it still may."""
+        key = (command.job_id, command.attempt)
+        if not self.terminals.is_there(key[0], self.clock.true_ms) or key in self.terminals.told:
+            return
+        at_ms = self.clock.true_ms + self.habits_of(key[0]).answers_after_ms
+        self.terminals.told[key] = (at_ms, command)
+        if at_ms <= self.clock.true_ms:
+            self._client_acts(key)
+
+    def habits_of(self, job_id: int) -> Habits:
+        """What the client of a job does."""
+        return self.terminals.habits.get(job_id, Habits())
+
+    def kill_client(self, job_id: int) -> None:
+        """It is gone; what it started goes on."""
+        self.terminals.died_at_ms.setdefault(job_id, self.clock.true_ms)
+        for key in [key for key in self.terminals.told if key[0] == job_id]:
+            del self.terminals.told[key]
+
+    def _client_acts(self, key: Key) -> None:
+        _, command = self.terminals.told.pop(key)
+        if self.behaviour_of(key).cannot_start is not None:
+            self.terminals.reports.append(key)
+        elif self.short:
+            if self.habits_of(key[0]).is_heard:
+                self.terminals.reports.append(key)
+        elif self.terminals.claim(key):
+            self._start(command)
+            if self.habits_of(key[0]).is_heard:
+                self.terminals.reports.append(key)
+
+    def watch(self, key: Key) -> None:
+        """An executor has found that an attached attempt has begun; it may be over by now."""
+        self.watched.add(key)
+        self.unsettled.append(self._started(key))
+        if key in self.unseen:
+            self.unsettled.append(self.unseen.pop(key))
+        elif key not in self.processes:
+            vanished = ev.AttemptVanished(self.clock.now_ms, *key, why="power cut")
+            self.unsettled.append(vanished)
+
+    def behaviour_of(self, key: Key) -> Behaviour:
+        """What the command of an attempt does."""
+        behaviours = self.behaviours[key[0]]
+        return behaviours[min(key[1], len(behaviours)) - 1]
 
     def show(self, gpus: Iterable[SeenGpu]) -> None:
         """From now on, these GPUs are seen."""
@@ -160,6 +230,9 @@ class World:
             key = (job.id, number)
             if key in told:
                 continue
+            if job.terms.attached and key in self.made and key not in self.watched:
+                self.watch(key)
+                continue
             if key in self.processes and (attempt is None or attempt.started_at_ms is None):
                 self.unsettled.append(self._started(key))
             elif key not in self.processes and key in self.made:
@@ -169,7 +242,7 @@ class World:
     def carry_out(self, command: cmd.Command) -> None:
         """Do one thing."""
         match command:
-            case cmd.Start() | cmd.StartAttached():
+            case cmd.Start():
                 self._start(command)
             case cmd.Terminate():
                 self._terminate(command)
@@ -190,11 +263,17 @@ class World:
             Random(f"{self._seed} {self.clock.true_ms} {keys}").shuffle(keys)
         return [fact for key in keys for fact in by_attempt[key]]
 
+    def tell(self, fact: ev.Fact) -> None:
+        """One more fact, told until it is settled."""
+        self.unsettled.append(fact)
+
     def settled(self, facts: Sequence[ev.Fact]) -> None:
         """See ports.Executor."""
         done = {id(fact) for fact in facts}
         self.unsettled = [fact for fact in self.unsettled if id(fact) not in done]
-        self.told = [*self.told, *facts][-MOST_TOLD:]
+        # One that was put back is told once: its number is given again.
+        again = [fact for fact in facts if not isinstance(fact, ev.AttemptPutBack)]
+        self.told = [*self.told, *again][-MOST_TOLD:]
 
     def left_places(self, order: cmd.Relieve) -> list[ev.AttemptExited]:
         """The ends of attempts whose places are to be taken, and were not yet."""
@@ -222,8 +301,7 @@ class World:
     def relieve(self, left: ev.AttemptExited, standby: cmd.Standby) -> None:
         """Start another attempt where one has ended; where that can't be done, nothing happens."""
         job_id, attempt, grace_ms, _ = standby
-        behaviours = self.behaviours[job_id]
-        if behaviours[min(attempt, len(behaviours)) - 1].cannot_start is not None:
+        if self.short or self.behaviour_of((job_id, attempt)).cannot_start is not None:
             return
         place = self._places[left.job_id, left.attempt]
         self._start(cmd.Start(job_id, attempt, place, grace_ms))
@@ -242,11 +320,14 @@ class World:
         key = (command.job_id, command.attempt)
         if key in self.made or key in self._being_told():
             return
-        behaviours = self.behaviours[command.job_id]
-        behaviour = behaviours[min(command.attempt, len(behaviours)) - 1]
+        behaviour = self.behaviour_of(key)
         if behaviour.cannot_start is not None:
             why, cause = "there is nothing to run", behaviour.cannot_start
             self.unsettled.append(ev.AttemptNotStarted(self.clock.now_ms, *key, why, cause))
+            return
+        if self.short:
+            what = "there is no room for a process"
+            self.unsettled.append(ev.AttemptPutBack(self.clock.now_ms, *key, what))
             return
         twice = [other for other in self.processes if other[0] == command.job_id]
         assert not twice, f"{key} is started while {twice} runs"
@@ -260,10 +341,11 @@ class World:
         self._places[key] = command.gpus
         started = self.clock.true_ms
         self.made.add(key)
-        self.processes[key] = Process(
-            behaviour, started, min(NEVER_MS, started + behaviour.runs_ms), behaviour.exit
-        )
-        self.unsettled.append(self._started(key))
+        attached = isinstance(command, cmd.StartAttached)
+        ends_ms = min(NEVER_MS, started + behaviour.runs_ms)
+        self.processes[key] = Process(behaviour, started, ends_ms, behaviour.exit, attached)
+        if not attached:
+            self.unsettled.append(self._started(key))
 
     def _terminate(self, command: cmd.Terminate) -> None:
         key = (command.job_id, command.attempt)

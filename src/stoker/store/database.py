@@ -8,11 +8,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from zlib import crc32
 
-from stoker.errors import Failed
+from stoker.errors import Failed, Unavailable
 from stoker.store.named_sql import schema_steps
 
 APPLICATION_ID = 0x53544F4B  # "STOK"
 _HEADER_BYTES = 100
+_MAY_PASS = frozenset((
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY,
+))  # fmt: skip
 
 
 def _as_it_is(value: None) -> None:
@@ -54,7 +58,10 @@ def open_database(path: Path) -> sqlite3.Connection:
         _upgrade(connection, version)
     except sqlite3.Error as error:
         connection.close()
-        raise Failed(f"{path} can't be opened: {error}", "is the disk full or damaged?") from None
+        # What may pass is tried again by those who wait; a file that is damaged stays so.
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        kind = Unavailable if code in _MAY_PASS else Failed
+        raise kind(f"{path} can't be opened: {error}", "is the disk full or damaged?") from None
     return connection
 
 

@@ -15,7 +15,7 @@ _lines = msgspec.json.Encoder().encode_lines
 
 def launch_body(launch: Launch) -> str:
     """What has no column of its own, and is not as it usually is."""
-    argv, shell, cwd, _, extra_env, _, _, out, err, gpu_arg, _, _, _, _, options = launch
+    argv, shell, cwd, _, extra_env, _, _, out, err, gpu_arg, _, _, _, _, options, _ = launch
     fields: dict[str, Any] = {"cwd": cwd}
     if argv:
         fields["argv"] = argv

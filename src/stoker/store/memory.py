@@ -63,6 +63,8 @@ class MemoryStore:
         for edit in change.edited:
             if edit.launch is not None:
                 self.launches[edit.job_id] = edit.launch
+        for key in change.put_back:
+            self.attempts.pop(key, None)
         for ended in change.ended:
             if ended.attempt is not None:
                 self.attempts[ended.job.id, ended.attempt.number] = ended.outcome
@@ -92,6 +94,10 @@ class MemoryStore:
         if change.standbys:
             self._standbys = state.relief.standbys
         self._next_job_id = state.next_job_id
+
+    def make_room(self) -> bool:
+        """See ports.Store: there is always room."""
+        return False
 
     def launch(self, job_id: int) -> Launch:
         """See ports.Store."""

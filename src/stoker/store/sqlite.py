@@ -36,7 +36,9 @@ from stoker.store.database import open_database, open_to_read, point_hash, point
 from stoker.store.launches import json_of_each, launch_bodies, launch_body
 from stoker.store.loading import unfinished
 from stoker.store.named_sql import queries
+from stoker.store.reserve import PART_BYTES, Reserve, lengthen, room_is_short
 from stoker.store.rows import (
+    Batches,
     ended_rows,
     gpu_from,
     requirements_body,
@@ -46,6 +48,7 @@ from stoker.store.rows import (
 from stoker.store.views import need_from
 
 _NO_LAUNCH = Launch()
+_NO_ENVIRONMENT: tuple[int, tuple[dict[str, str], int | None]] = (0, ({}, None))
 _LAUNCHES_KEPT = 64  # Jobs that start one after the other are often alike.
 _LAUNCHES_AHEAD = 50
 # That every new job has, one by one.
@@ -63,12 +66,15 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.reserve = Reserve(path.with_name("reserve"))
+        if room_is_short(path.parent):
+            self.reserve.give_up_part()  # To open the database takes some, too.
         self.connection = open_database(path)
         self._sql = queries()
         self._needs: dict[Need, int] = {}
         self._terms: dict[Terms, int] = {}
         self._environments: dict[bytes, int] = {}  # by digest
-        self._last_environment: tuple[int, dict[str, str]] = (0, {})
+        self._last_environment: tuple[int, tuple[dict[str, str], int | None]] = _NO_ENVIRONMENT
         self._launches: dict[tuple[Any, ...], tuple[Launch, dict[str, Any]]] = {}  # and its fields
         self._read_ahead: dict[int, tuple[Any, ...]] = {}  # rows of launches, by job
         self._last_launch = 0
@@ -125,6 +131,18 @@ class SqliteStore:
                 pass  # No descriptor is left, say. One takes longer, and does as well.
             return unfinished(connections, needs, terms, next_job_id, ended)
 
+    def make_room(self) -> bool:
+        """See ports.Store.
+
+        A commit is written to the write-ahead log, whose place is taken before somebody else can
+        have it. What SQLite finds there is no commit of its own, and overwritten. The other half
+        is for the database, to which the log is copied, and for ledgers and exit codes.
+        """
+        if not self.reserve.give_up_part():
+            return False
+        lengthen(self._path.with_name(f"{self._path.name}-wal"), PART_BYTES // 2)
+        return True
+
     def launch(self, job_id: int) -> Launch:
         """See ports.Store."""
         row = self._read_ahead.pop(job_id, None)
@@ -155,15 +173,16 @@ class SqliteStore:
         fields: dict[str, Any] = msgspec.json.decode(body)
         fields["argv"] = tuple(fields.get("argv", ()))
         fields["cluster_options"] = tuple(fields.get("cluster_options", ()))
-        fields["env"] = self._environment(environment)
+        fields["env"], fields["umask"] = self._environment(environment)
         fields |= {"name": name, "user": user, "kind": kind}
         return fields | {"requires": requirements_from(requires)}
 
-    def _environment(self, number: int) -> dict[str, str]:
-        """The environment that was kept; jobs of a submission start one after the other with it."""
+    def _environment(self, number: int) -> tuple[dict[str, str], int | None]:
+        """The environment that was kept, and its umask; a submission's jobs start with the same."""
         if self._last_environment[0] != number:
             row = self.connection.execute(self._sql["environment"], (number,)).fetchone()
-            self._last_environment = (number, msgspec.json.decode(zlib.decompress(row[0])))
+            env: dict[str, str] = msgspec.json.decode(zlib.decompress(row[0]))
+            self._last_environment = (number, (env, row[1]))
         return self._last_environment[1]
 
     def settings(self) -> dict[str, str]:
@@ -220,7 +239,10 @@ class SqliteStore:
 
     def drop_old_submissions(self, before_ms: int) -> None:
         """Forget tokens that nobody will repeat any more."""
-        self.connection.execute(self._sql["drop_old_submissions"], (before_ms,))
+        try:
+            self.connection.execute(self._sql["drop_old_submissions"], (before_ms,))
+        except sqlite3.Error as error:
+            raise StoreFailed(str(error)) from error
 
     # ------------------------------------------------------------------ commit
 
@@ -273,7 +295,7 @@ class SqliteStore:
             cursor.executemany(sql["remove_job"], [(job_id,) for job_id in change.removed])
             cursor.execute(sql["drop_unused_environments"])
             self._environments.clear()
-            self._last_environment = (0, {})
+            self._last_environment = _NO_ENVIRONMENT
             self._launches.clear()
         if change.gpus:
             cursor.execute(sql["clear_gpus"])
@@ -304,7 +326,9 @@ class SqliteStore:
 
     def _write_jobs(self, cursor: sqlite3.Cursor, state: State, change: Change) -> None:
         """Bring the jobs that have changed, and their attempts, up to date."""
-        batches = ended_rows(change)
+        # These first: the same numbers may have been given again since.
+        batches: Batches = [("put_back_attempt", change.put_back)]
+        batches += ended_rows(change)
         if change.edited or change.retried:
             # What a user once said of a job changes only when he says it anew.
             anew = dict.fromkeys([*(edit.job_id for edit in change.edited), *change.retried])
@@ -347,10 +371,10 @@ class SqliteStore:
             number_of_terms = numbers.get(id(terms))
             if number_of_terms is None:
                 number_of_terms = numbers[id(terms)] = self._terms_id(cursor, terms)
-            (_, _, _, env, _, name, user, _, _, _, requires, kind, params, point, _) = launch
+            (_, _, _, env, _, name, user, _, _, _, requires, kind, params, point, _, _) = launch
             environment = numbers.get(id(env))
             if environment is None:
-                environment = numbers[id(env)] = self._environment_id(cursor, env)
+                environment = numbers[id(env)] = self._environment_id(cursor, launch)
             row: list[Any] = [
                 job_id,
                 "held" if held else "waiting",
@@ -400,7 +424,7 @@ class SqliteStore:
             "terms": self._terms_id(cursor, many.terms),
             "user": launch.user,
             "submitted_at_ms": many.at_ms,
-            "environment": self._environment_id(cursor, launch.env),
+            "environment": self._environment_id(cursor, launch),
         }
         if many.group is not None:
             shared['"group"'] = many.group
@@ -488,14 +512,19 @@ class SqliteStore:
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
-    def _environment_id(self, cursor: sqlite3.Cursor, env: Mapping[str, str]) -> int:
-        body = _sorted_json(dict(env)).encode()
-        digest = hashlib.sha256(body).digest()
+    def _environment_id(self, cursor: sqlite3.Cursor, launch: Launch) -> int:
+        """The number of the environment, which with another umask is another one."""
+        body = _sorted_json(dict(launch.env)).encode()
+        hashed = hashlib.sha256(body)
+        if launch.umask is not None:
+            hashed.update(b"umask %o" % launch.umask)
+        digest = hashed.digest()
         known = self._environments.get(digest)
         if known is None:
             row = cursor.execute(self._sql["environment_by_digest"], (digest,)).fetchone()
             if row is None:
-                cursor.execute(self._sql["add_environment"], (digest, zlib.compress(body)))
+                environment = (digest, zlib.compress(body), launch.umask)
+                cursor.execute(self._sql["add_environment"], environment)
                 assert cursor.lastrowid is not None
                 known = cursor.lastrowid
             else:

@@ -17,8 +17,8 @@ from textual.message import Message
 
 from stoker.api.client import Client
 from stoker.api.paths import Home
-from stoker.cli.jobtext import title
 from stoker.errors import StokerError
+from stoker.text.jobs import title
 from stoker.top import orders
 from stoker.top.confirmation import Confirmation, Pages
 from stoker.top.feed import Feed, Picture

@@ -16,8 +16,8 @@ from typing import Any
 
 from stoker.api.client import Client
 from stoker.api.paths import Home
-from stoker.cli.jobtext import now_ms
 from stoker.errors import StokerError, Unavailable, Unreachable, UsageError
+from stoker.text.jobs import now_ms
 
 # Use over time is drawn in steps of this length, the last ten minutes of it.
 _STEP_MS = 10_000
@@ -31,7 +31,7 @@ _MOST_RETRY_S = 10.0
 _LAST_WORDS_S = 5.0
 
 _STOPPED = "the daemon was stopped; `stoker daemon start` brings it back"
-_OVERVIEW = ("counts", "paused", "paused_groups", "cpus")
+_OVERVIEW = ("counts", "paused", "paused_groups", "short", "cpus")
 
 
 @dataclass(frozen=True, slots=True)

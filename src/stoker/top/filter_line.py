@@ -9,8 +9,8 @@ from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
 
-from stoker.cli.jobtext import STATES
-from stoker.cli.terminal import escaped
+from stoker.text.jobs import STATES
+from stoker.text.terminal import escaped
 from stoker.top.paint import Line
 from stoker.top.strips import strip
 

@@ -5,7 +5,7 @@ Pure, and shared by the live view and by `stoker top --once`.
 
 from __future__ import annotations
 
-from stoker.cli.jobtext import FINAL_STATES, STATES
+from stoker.text.jobs import FINAL_STATES, STATES
 from stoker.top.paint import fitted, piece, width
 
 TYPE_CHECKING = False
@@ -48,6 +48,8 @@ def summary(overview: dict[str, Any], columns: int, glyphs: Glyphs) -> Line:
         line.append((" PAUSED: nothing new starts ", "reverse bold"))
     for group in overview.get("paused_groups") or ():
         line.append(piece(f"  group {group} paused", "magenta"))
+    if overview.get("short"):
+        line.append(piece(f"  can't start jobs: {overview['short']}", "red"))
     return fitted(line, columns)
 
 

@@ -5,7 +5,7 @@ Pure. Widths that followed what happens to be shown would jump with every scroll
 
 from __future__ import annotations
 
-from stoker.cli.jobtext import gpus_text, note, time_text
+from stoker.text.jobs import gpus_text, note, time_text
 from stoker.top.paint import cell, fitted, piece
 
 TYPE_CHECKING = False

@@ -13,7 +13,7 @@ from typing import Any
 from textual import events
 from textual.message import Message
 
-from stoker.cli.jobtext import now_ms
+from stoker.text.jobs import now_ms
 from stoker.top.feed import Picture, View
 from stoker.top.job_rows import JobColumns
 from stoker.top.paint import Glyphs, Line, pointed_at

@@ -11,7 +11,7 @@ import sys
 
 from stoker.api.client import Client
 from stoker.api.paths import Home
-from stoker.cli.terminal import has_terminal, wants_colour
+from stoker.text.terminal import has_terminal, wants_colour
 from stoker.top.feed import Picture, View, picture_of
 from stoker.top.once import picture_lines, size
 from stoker.top.paint import glyphs_of_this_terminal, printed

@@ -12,8 +12,8 @@ from typing import Any
 
 from stoker.api.client import Client
 from stoker.api.paths import Home
-from stoker.cli.jobtext import FINAL_STATES, outcome
 from stoker.errors import StokerError, Unavailable, Unreachable
+from stoker.text.jobs import FINAL_STATES, outcome
 from stoker.top.log_text import LogTail
 from stoker.top.paint import Line
 

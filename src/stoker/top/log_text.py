@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from stoker.cli.logfile import LogFile
-from stoker.cli.logtext import Collapser, tamed
+from stoker.text.logfile import LogFile
+from stoker.text.loglines import Collapser, tamed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

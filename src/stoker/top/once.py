@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from stoker.cli.jobtext import now_ms
+from stoker.text.jobs import now_ms
 from stoker.top.feed import View, picture_of
 from stoker.top.frame import list_title, listed, summary
 from stoker.top.gpu_rows import gpu_lines

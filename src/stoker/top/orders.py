@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.api.client import Client
-from stoker.cli.jobtext import FINAL_STATES, now_ms, time_text, title
-from stoker.cli.selection import id_list
-from stoker.cli.show import job_page
-from stoker.cli.terminal import clipped, escaped
 from stoker.quantities import local_moment_text
+from stoker.text.ids import id_list
+from stoker.text.job_page import job_page
+from stoker.text.jobs import FINAL_STATES, now_ms, time_text, title
+from stoker.text.terminal import clipped, escaped
 from stoker.top.paint import Line, piece
 
 Job = dict[str, Any]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from stoker.cli.terminal import clipped, cut_mark, escaped, width_of
+from stoker.text.terminal import clipped, cut_mark, escaped, width_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

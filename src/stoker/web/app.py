@@ -28,6 +28,7 @@ from stoker.errors import (
 from stoker.web import bodies, logs, metrics, openapi
 from stoker.web.endpoints import ENDPOINTS, Asked, Endpoint, House
 from stoker.web.guard import COOKIE, Guard, Visitor
+from stoker.web.refusals import Refusals
 from stoker.web.submitting import decoded
 from stoker.web.tokens import BROWSER_LASTS_MS, Access
 
@@ -45,10 +46,16 @@ Respond = Callable[[Request], Awaitable[Response]]
 
 
 def application(
-    house: House, access: Access, names: list[str], *, secure: bool, with_metrics: bool
+    house: House,
+    access: Access,
+    refusals: Refusals,
+    names: list[str],
+    *,
+    secure: bool,
+    with_metrics: bool,
 ) -> Guard:
     """The whole page: the guard, and what is behind it."""
-    page = _Page(house, access)
+    page = _Page(house, access, refusals)
     routes = [Route(e.path, page.responder(e), methods=[e.method]) for e in _in_order(ENDPOINTS)]
     routes += [
         Route("/api/enter", _careful(page.enter), methods=["POST"]),
@@ -65,7 +72,7 @@ def application(
         exception_handlers={404: _not_found, 405: _wrong_method},
     )
     app.router.redirect_slashes = False
-    return Guard(app, access, names, secure=secure)
+    return Guard(app, access, refusals, names, secure=secure)
 
 
 def _in_order(endpoints: tuple[Endpoint, ...]) -> list[Endpoint]:
@@ -74,9 +81,10 @@ def _in_order(endpoints: tuple[Endpoint, ...]) -> list[Endpoint]:
 
 
 class _Page:
-    def __init__(self, house: House, access: Access) -> None:
+    def __init__(self, house: House, access: Access, refusals: Refusals) -> None:
         self._house = house
         self._access = access
+        self._refusals = refusals
 
     def responder(self, endpoint: Endpoint) -> Respond:
         async def respond(request: Request) -> Response:
@@ -98,6 +106,7 @@ class _Page:
         name = "".join(c for c in request.headers.get("user-agent", "") if c.isprintable())
         entered = self._access.enter(order.secret, name or "a browser")
         if entered is None:
+            self._refusals.count("a secret that lets nobody in")
             error = {
                 "code": "refused",
                 "message": "this address is not good any more",
@@ -129,6 +138,8 @@ class _Page:
     # ------------------------------------------------------------------ what is not JSON
 
     async def events(self, request: Request) -> Response:
+        if not self._house.feed.has_room:
+            raise Unavailable("too many tabs listen already", "close some of them")
         return StreamingResponse(
             self._house.feed.events(),
             media_type="text/event-stream",
@@ -140,7 +151,9 @@ class _Page:
 
     async def metrics(self, request: Request) -> Response:
         status = await self._house.link.call("status", limit=1)
-        return Response(metrics.text(status), media_type="text/plain; version=0.0.4")
+        return Response(
+            metrics.text(status, self._refusals.counts), media_type="text/plain; version=0.0.4"
+        )
 
     async def download(self, request: Request) -> Response:
         question = asked_fields(request.url.query, bodies.TicketQuestion)

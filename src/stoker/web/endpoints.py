@@ -13,6 +13,7 @@ import msgspec
 from stoker import __version__
 from stoker.errors import NotFound, StokerError, UsageError
 from stoker.quantities import quoted
+from stoker.submission.surroundings import user_name
 from stoker.web import bodies, logs, submitting
 from stoker.web.events import Feed
 from stoker.web.link import Link
@@ -120,7 +121,7 @@ async def _status(house: House, asked: Asked) -> Answer:
 
 async def _me(house: House, asked: Asked) -> Answer:
     return {
-        "user": submitting.user_name(),
+        "user": user_name(),
         "directory": submitting.home_directory(),
         "read_only": asked.grant.read_only,
         "version": __version__,
@@ -292,7 +293,7 @@ def _passed_on(op: str) -> Handler:
 
 async def _preview(house: House, asked: Asked) -> Answer:
     plan = await asyncio.to_thread(submitting.planned, asked.fields)
-    return plan.preview()
+    return submitting.preview(plan)
 
 
 async def _queue_sweep(house: House, asked: Asked) -> Answer:
@@ -319,7 +320,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              "page"),
     Endpoint("GET", "/api/status", _status, bodies.Nothing, "GPUs, counts by state, the daemon",
              {"gpus": "Gpus", "counts": "Counts", "paused": "Flag", "paused_groups": "Texts",
-              "cpus": "Object", "daemon": "Object"}, "queue"),
+              "short": "MaybeText", "cpus": "Object", "daemon": "Object"}, "queue"),
     Endpoint("GET", "/api/jobs", _jobs, bodies.JobsQuestion, "a window of the list of jobs",
              {"jobs": "Jobs", "total": "Number", "version": "Number"}),
     Endpoint("POST", "/api/jobs", _submit, bodies.SubmitOrder, "queue jobs, all or none", _IDS),

@@ -24,6 +24,7 @@ MOST_ACTIVE = 1_000
 KEEP_ALIVE_S = 15.0
 TRY_AGAIN_S = 1.0
 LINGER_S = 5.0
+MOST_TABS = 200  # so that there is room for other requests
 
 
 class Tab:
@@ -64,6 +65,11 @@ class Feed:
     def is_live(self) -> bool:
         """Whether changes are being heard."""
         return self._task is not None and bool(self._now)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more tab may listen."""
+        return len(self._tabs) < MOST_TABS
 
     async def events(self) -> AsyncIterator[bytes]:
         """Server-sent events for one tab, for as long as it listens."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from stoker.web.refusals import Refusals
 from stoker.web.tokens import Access, Grant, is_pages_own
 
 Scope = MutableMapping[str, Any]
@@ -28,7 +29,11 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 COOKIE = "stoker_page"
 PAGE_HEADER = "x-stoker-page"
 MOST_BODY_BYTES = 16 * 1024 * 1024
+MOST_BODIES_BYTES = 4 * MOST_BODY_BYTES  # of all requests that are under way
 BODY_WITHIN_S = 30.0
+# Whoever has not been let in has a secret to tell, and nothing else.
+STRANGERS_BODY_BYTES = 4 * 1024
+STRANGERS_BODY_WITHIN_S = 5.0
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 # Nothing that could be read in two ways: no escapes, no empty, dotted or doubled parts.
@@ -86,9 +91,13 @@ class Refused(Exception):
 class Guard:
     """The first application: it refuses, or passes on to the next."""
 
-    def __init__(self, app: App, access: Access, names: Iterable[str], *, secure: bool) -> None:
+    def __init__(
+        self, app: App, access: Access, refusals: Refusals, names: Iterable[str], *, secure: bool
+    ) -> None:
         self._app = app
         self._access = access
+        self._refusals = refusals
+        self._bodies_bytes = 0
         self._names = LOOPBACK_NAMES | {name.lower() for name in names}
         self._secure = secure
 
@@ -100,14 +109,20 @@ class Guard:
         if scope["type"] != "http":
             return
         send = _with_headers(send, scope["path"])
+        body = bytearray()
         try:
-            visitor = self._admitted(scope)
-            body = await self._body(scope, receive)
-        except Refused as refusal:
-            await _refuse(scope, send, refusal)
-            return
-        scope["visitor"] = visitor
-        await self._app(scope, _replaying(body, receive), send)
+            try:
+                scope["visitor"] = visitor = self._admitted(scope)
+                await self._read_body(scope, receive, visitor, body)
+                if visitor.grant is not None and visitor.grant not in self._access.grants():
+                    raise _unknown()  # It was taken away while the body was on its way.
+            except Refused as refusal:
+                self._refusals.count(refusal.message)
+                await _refuse(scope, send, refusal)
+                return
+            await self._app(scope, _replaying(bytes(body), receive), send)
+        finally:
+            self._bodies_bytes -= len(body)
 
     # ------------------------------------------------------------------ before the body
 
@@ -159,26 +174,20 @@ class Guard:
             raise Refused(403, "it does not say where it comes from", "scripts use a token")
 
     def _known(self, headers: _Headers, method: str, path: str, is_api: bool) -> Grant:
-        enter = Refused(
-            401,
-            "nobody has been let in here yet",
-            "`stoker web` prints an address that lets this browser in; scripts use "
-            "`stoker token create`",
-        )
         authorization = headers.one("authorization")
         if authorization is not None:
             scheme, _, secret = authorization.partition(" ")
             grant = self._access.token(secret.strip()) if scheme.lower() == "bearer" else None
             if grant is None:
-                raise enter
+                raise _unknown()
         else:
             cookie = _cookie(headers)
             grant = self._access.browser(cookie) if cookie else None
             if grant is None:
-                raise enter
+                raise _unknown()
             # A cookie goes to all ports of a host; what the page itself keeps does not.
             if is_api and path not in _BY_TICKET and not _page_secret_fits(headers, grant):
-                raise enter
+                raise _unknown()
         if grant.read_only and method not in _SAFE and path not in HARMLESS_POSTS:
             raise Refused(
                 403, "this access is read-only", "use a token that may write, or `stoker web`"
@@ -187,24 +196,43 @@ class Guard:
 
     # ------------------------------------------------------------------ the body
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _read_body(
+        self, scope: Scope, receive: Receive, visitor: Visitor, body: bytearray
+    ) -> None:
         headers = _Headers(scope["headers"])
         if scope["method"] in _SAFE:
             if headers.one("transfer-encoding") or (headers.one("content-length") or "0") != "0":
                 raise Refused(400, "a question has no body", "use POST")
-            return b""
+            return
         kind, _, parameters = (headers.one("content-type") or "").lower().partition(";")
         charset = parameters.replace(" ", "").replace('"', "")
         if kind.strip() != "application/json" or charset not in ("", "charset=utf-8"):
             raise Refused(415, "the body must be JSON", "send Content-Type: application/json")
+        is_known = visitor.grant is not None
+        most_bytes = MOST_BODY_BYTES if is_known else STRANGERS_BODY_BYTES
         length = headers.one("content-length")
-        if length is not None and (not length.isdecimal() or int(length) > MOST_BODY_BYTES):
-            raise _too_large()
+        if length is not None and (not length.isdecimal() or int(length) > most_bytes):
+            raise _too_large(most_bytes)
         try:
-            async with asyncio.timeout(BODY_WITHIN_S):
-                return await _whole(receive)
+            async with asyncio.timeout(BODY_WITHIN_S if is_known else STRANGERS_BODY_WITHIN_S):
+                await self._whole(receive, body, most_bytes)
         except TimeoutError:
             raise Refused(408, "the body did not come in time", "send it faster") from None
+
+    async def _whole(self, receive: Receive, body: bytearray, most_bytes: int) -> None:
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Refused(400, "the body is cut off")
+            chunk: bytes = message.get("body", b"")
+            if len(body) + len(chunk) > most_bytes:
+                raise _too_large(most_bytes)
+            if self._bodies_bytes + len(chunk) > MOST_BODIES_BYTES:
+                raise Refused(503, "too many bodies come at once", "try again in a moment")
+            body += chunk
+            self._bodies_bytes += len(chunk)
+            more = message.get("more_body", False)
 
 
 # A browser can't send a header with a download; such a link carries a ticket instead.
@@ -247,24 +275,17 @@ def _page_secret_fits(headers: _Headers, grant: Grant) -> bool:
     return page is not None and is_pages_own(grant, page)
 
 
-async def _whole(receive: Receive) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Refused(400, "the body is cut off")
-        chunk: bytes = message.get("body", b"")
-        size += len(chunk)
-        if size > MOST_BODY_BYTES:
-            raise _too_large()
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return b"".join(chunks)
+def _unknown() -> Refused:
+    return Refused(
+        401,
+        "this browser or token is not let in here (any more)",
+        "`stoker web` prints an address that lets this browser in; scripts use "
+        "`stoker token create`",
+    )
 
 
-def _too_large() -> Refused:
-    most = f"{MOST_BODY_BYTES // 2**20} MiB"
+def _too_large(most_bytes: int) -> Refused:
+    most = f"{most_bytes // 2**20} MiB" if most_bytes >= 2**20 else f"{most_bytes // 2**10} KiB"
     return Refused(413, "the body is too large", f"at most {most}; send fewer jobs at a time")
 
 

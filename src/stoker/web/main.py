@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import itertools
 import logging
 import os
 import socket
@@ -23,6 +24,7 @@ from stoker.api.messages import PageSettings
 from stoker.api.paths import Home
 from stoker.errors import Failed, StokerError, UsageError
 from stoker.quantities import quoted
+from stoker.web.refusals import OncePerMinute
 from stoker.web.tokens import Access
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("stoker.web")
 
-_BACKLOG = 1024
+_RIGHTS_EVERY_S = 0.25
+_WAYS_IN_EVERY = 40  # of these turns
 # A page that was just ended may have the port for another moment.
 _PORT_WITHIN_S = 10.0
 
@@ -84,7 +87,7 @@ def place_of(settings: PageSettings, *, patient: bool) -> Place:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((settings.host, settings.port))
-            listener.listen(_BACKLOG)
+            listener.listen()
             break
         except OSError as error:
             listener.close()
@@ -120,23 +123,26 @@ def server_of(settings: PageSettings, place: Place, home: Home, access: Access) 
     import uvicorn
 
     from stoker.web.app import application
-    from stoker.web.connections import GuardedConnection, allow_many_files
+    from stoker.web.connections import guarded, room_for_connections
     from stoker.web.endpoints import House
     from stoker.web.events import Feed
     from stoker.web.link import Link
+    from stoker.web.refusals import Refusals
 
-    allow_many_files()
+    most_connections, backlog = room_for_connections()
     link = Link(home)
+    refusals = Refusals()
     app = application(
         House(link, Feed(link)),
         access,
+        refusals,
         place.names,
         secure=place.secure,
         with_metrics=settings.metrics,
     )
     config = uvicorn.Config(
         app,
-        http=GuardedConnection,
+        http=guarded(refusals, most_connections),
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -146,7 +152,7 @@ def server_of(settings: PageSettings, place: Place, home: Home, access: Access) 
         proxy_headers=False,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=1,
-        backlog=_BACKLOG,
+        backlog=backlog,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
     )
@@ -179,7 +185,25 @@ async def _run(
     server = server_of(settings, place, home, access)
     _end_with_the_daemon(life_fd)
     report(f"ready\t{place.url}")
-    await server.serve(sockets=[place.listener])
+    watching = asyncio.create_task(_watch_rights(server, access))
+    try:
+        await server.serve(sockets=[place.listener])
+    finally:
+        watching.cancel()
+
+
+async def _watch_rights(server: uvicorn.Server, access: Access) -> None:
+    """See that what is good no longer is of no use, though nobody asks just now."""
+    from stoker.web.connections import end_what_was_revoked
+
+    for turn in itertools.count():
+        end_what_was_revoked(server.server_state.connections, access)
+        if turn % _WAYS_IN_EVERY == 0:
+            try:
+                access.remove_expired_ways_in()
+            except (StokerError, OSError) as error:
+                log.warning("files with one-time addresses can't be removed: %s", error)
+        await asyncio.sleep(_RIGHTS_EVERY_S)
 
 
 def _require_libraries() -> None:
@@ -203,7 +227,9 @@ def main() -> int:
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
     )
-    # What strangers send is no news, and would fill the log.
+    # What strangers send is no news, and would fill the log; nor may anything else of theirs.
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(OncePerMinute())
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
     def report(text: str) -> None:

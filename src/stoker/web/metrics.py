@@ -17,12 +17,12 @@ _MEASURED = (
 )
 
 
-def text(status: dict[str, Any]) -> str:
-    """The metrics of what `status` told."""
-    return "".join(f"{line}\n" for line in _lines(status))
+def text(status: dict[str, Any], refused: dict[str, int]) -> str:
+    """The metrics of what `status` told, and of the requests that the page refused."""
+    return "".join(f"{line}\n" for line in _lines(status, refused))
 
 
-def _lines(status: dict[str, Any]) -> Iterator[str]:
+def _lines(status: dict[str, Any], refused: dict[str, int]) -> Iterator[str]:
     jobs = [({"state": state}, count) for state, count in sorted(status["counts"].items())]
     yield from _metric("stoker_jobs", "jobs by state", jobs)
     cpus = status["cpus"]
@@ -49,6 +49,12 @@ def _lines(status: dict[str, Any]) -> Iterator[str]:
         "stoker_daemon_uptime_seconds", "how long the daemon runs", [({}, daemon["uptime_s"])]
     )
     yield from _metric("stoker_info", "the version", [({"version": daemon["version"]}, 1)])
+    yield from _metric(
+        "stoker_page_refused_total",
+        "requests that the page refused",
+        [({"reason": reason}, count) for reason, count in sorted(refused.items())],
+        kind="counter",
+    )
 
 
 def _by_state(gpus: list[dict[str, Any]]) -> list[Sample]:
@@ -68,12 +74,14 @@ def _of(gpu: dict[str, Any]) -> dict[str, str]:
     return {"gpu": str(gpu["id"])}
 
 
-def _metric(name: str, help_text: str, samples: Iterable[Sample]) -> Iterator[str]:
+def _metric(
+    name: str, help_text: str, samples: Iterable[Sample], kind: str = "gauge"
+) -> Iterator[str]:
     samples = list(samples)
     if not samples:
         return
     yield f"# HELP {name} {help_text}"
-    yield f"# TYPE {name} gauge"
+    yield f"# TYPE {name} {kind}"
     for labels, value in samples:
         marks = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
         number = int(value) if value == int(value) else value

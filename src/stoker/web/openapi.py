@@ -20,6 +20,7 @@ _ANSWERS: dict[str, dict[str, Any]] = {
     "Texts": {"type": "array", "items": _TEXT},
     "Flag": {"type": "boolean"},
     "Number": _NUMBER,
+    "MaybeText": {"type": ["string", "null"]},
     "MaybeNumber": {"type": ["integer", "null"]},
     "MaybeNumbers": {"type": "array", "items": {"type": ["number", "null"]}},
     "Ids": {"type": "array", "items": _NUMBER},

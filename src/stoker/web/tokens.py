@@ -20,11 +20,13 @@ from typing import Any, Literal
 from stoker.api.paths import Home, make_private
 from stoker.errors import Failed, NotFound, UsageError
 from stoker.quantities import label, quoted
+from stoker.web.way_in import remove_ways_in, write_way_in
 
 KEY_LASTS_MS = 10 * 60 * 1000
 BROWSER_LASTS_MS = 30 * 24 * 3600 * 1000
 MOST_TOKENS = 1_000
 MOST_BROWSERS = 100
+MOST_BROWSERS_OF_A_TOKEN = 20  # so that whoever has one token can't push out all others
 TOKEN_MARK = "stoker_"
 _SECRET_BYTES = 32
 _ID_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
@@ -34,7 +36,11 @@ Kind = Literal["key", "browser", "token"]
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one secret allows. `hash` is of the secret, `second` of the one a page keeps itself."""
+    """What one secret allows. `hash` is of the secret, `second` of the one a page keeps itself.
+
+    Of a browser it is kept who let it in: a token, by its id, or a one-time key. Files from before
+    that was kept do not say.
+    """
 
     id: str
     kind: Kind
@@ -44,6 +50,7 @@ class Grant:
     created_at_ms: int
     expires_at_ms: int | None = None
     second: str = ""
+    let_in_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,10 @@ class Access:
         self._add("key", "one-time address", secret, read_only, KEY_LASTS_MS)
         return secret
 
+    def way_in(self, key: str, address: str) -> str:
+        """The address of a private file that leads a browser to the address of a new key."""
+        return write_way_in(self.home, hashed(key), address)
+
     def new_token(self, name: str, *, read_only: bool, lasts_ms: int | None) -> tuple[str, Grant]:
         """A token for a script, and what is kept of it."""
         name = label(name)
@@ -101,12 +112,14 @@ class Access:
         return secret, self._add("token", name, secret, read_only, lasts_ms)
 
     def revoke(self, words: list[str]) -> list[Grant]:
-        """Take grants away, by id or by a token's name."""
+        """Take grants away, by id or by a token's name, and with a token the browsers it let in."""
         with self._changing() as grants:
-            gone = [g for g in grants if g.id in words or (g.kind == "token" and g.name in words)]
+            named = [g for g in grants if g.id in words or (g.kind == "token" and g.name in words)]
             for word in words:
-                if not any(word in (g.id, g.name) for g in gone):
+                if not any(word in (g.id, g.name) for g in named):
                     raise NotFound(f"there is no token {quoted(word)}", "see `stoker token ls`")
+            tokens = {g.id for g in named if g.kind == "token"}
+            gone = [g for g in grants if g in named or (tokens and _may_be_of(g, tokens))]
             grants[:] = [g for g in grants if g not in gone]
         return gone
 
@@ -142,18 +155,18 @@ class Access:
 
     def enter(self, secret: str, name: str) -> Entered | None:
         """Let a browser in, by a one-time key (which is used up) or by a token."""
-        found = self._find("token", secret)
+        if self._find("token", secret) is None and self._find("key", secret) is None:
+            return None  # Nothing is written for strangers.
         cookie, page = _secret(), _secret()
         with self._changing() as grants:
-            if found is None:
-                found = _same(grants, "key", secret, self.now_ms())
-                if found is None:
-                    return None
-                grants.remove(found)
-            browsers = [g for g in grants if g.kind == "browser"]
-            for oldest in browsers[: max(0, len(browsers) - MOST_BROWSERS + 1)]:
-                grants.remove(oldest)
             now = self.now_ms()
+            found = _same(grants, "token", secret, now) or _same(grants, "key", secret, now)
+            if found is None:
+                return None  # It was used or taken away in this moment.
+            if found.kind == "key":
+                grants.remove(found)
+            let_in_by = found.id if found.kind == "token" else "key"
+            _make_room(grants, let_in_by)
             ends = now + BROWSER_LASTS_MS
             if found.kind == "token" and found.expires_at_ms is not None:
                 ends = min(ends, found.expires_at_ms)
@@ -167,9 +180,14 @@ class Access:
                     now,
                     ends,
                     hashed(page),
+                    let_in_by,
                 )
             )
         return Entered(cookie, page, found.read_only)
+
+    def remove_expired_ways_in(self) -> None:
+        """Remove the files with one-time addresses that are not good any more."""
+        _remove_ways_in(self.home, self.grants())
 
     def leave(self, grant: Grant) -> None:
         """A browser signs out."""
@@ -210,6 +228,7 @@ class Access:
             yield grants
             self._write(grants)
             self._seen = None
+            _remove_ways_in(self.home, grants)
         finally:
             os.close(lock)
 
@@ -230,10 +249,45 @@ class Access:
         new = self.path + ".new"
         fd = os.open(new, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with open(fd, "w", encoding="utf-8") as file:
-            json.dump({"schema": 1, "grants": [asdict(grant) for grant in grants]}, file)
+            json.dump({"schema": 1, "grants": [_fields(grant) for grant in grants]}, file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, self.path)
+        # Else what was revoked could be good again after a power cut.
+        directory = os.open(self.home.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def _fields(grant: Grant) -> dict[str, Any]:
+    """What is written of a grant: nothing that a page of an older version could not read."""
+    fields = asdict(grant)
+    if grant.let_in_by is None:
+        del fields["let_in_by"]
+    return fields
+
+
+def _remove_ways_in(home: Home, grants: list[Grant]) -> None:
+    remove_ways_in(home, [grant.hash for grant in grants if grant.kind == "key"])
+
+
+def _may_be_of(grant: Grant, tokens: set[str]) -> bool:
+    """Whether one of these tokens may have let a browser in."""
+    return grant.kind == "browser" and (grant.let_in_by is None or grant.let_in_by in tokens)
+
+
+def _make_room(grants: list[Grant], let_in_by: str) -> None:
+    """Let the oldest browsers go where one more would be too many."""
+    browsers = [g for g in grants if g.kind == "browser"]
+    if let_in_by != "key":
+        alike = [g for g in browsers if g.let_in_by == let_in_by]
+        for oldest in alike[: max(0, len(alike) - MOST_BROWSERS_OF_A_TOKEN + 1)]:
+            grants.remove(oldest)
+            browsers.remove(oldest)
+    for oldest in browsers[: max(0, len(browsers) - MOST_BROWSERS + 1)]:
+        grants.remove(oldest)
 
 
 def is_pages_own(grant: Grant, page: str) -> bool:

@@ -14,11 +14,11 @@ from collections import deque
 from enum import IntEnum
 
 from stoker.api.client import line_of
-from stoker.cli.feeding.lines import Refusal
 from stoker.cli.feeding.talk import Order
 from stoker.cli.feeding.tally import Line, Tally
-from stoker.cli.selection import ranges
 from stoker.errors import NotFound, StokerError
+from stoker.submission.lines import Refusal
+from stoker.text.ids import ranges
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from stoker.cli.feeding.identity import Points
-    from stoker.cli.feeding.lines import Command
     from stoker.cli.feeding.source import Source
     from stoker.cli.feeding.talk import Talk
     from stoker.cli.feeding.wishes import Wishes
+    from stoker.submission.lines import Command
 
     class View(Protocol):
         """Who shows what happens."""
@@ -179,6 +179,9 @@ class Feed:
                 self.tally.failed += 1
                 self._view.said(f"line {one.number} is passed over: {one.what}; {one.hint}")
                 self._after_failure()
+                continue
+            if self.stage >= Stage.WINDING_DOWN:  # since a line that was read with this one
+                self.tally.not_run += 1
                 continue
             line = Line(one.number, one.text, self._points.name(one.text))
             (self._unchecked if self._resume else self._ready).append(line)

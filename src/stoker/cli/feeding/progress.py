@@ -6,9 +6,9 @@ import os
 import sys
 import time
 
-from stoker.cli.feeding.lines import shown
-from stoker.cli.terminal import clipped, escaped, has_terminal, painted, wants_colour
 from stoker.quantities import duration_text
+from stoker.submission.lines import shown
+from stoker.text.terminal import clipped, escaped, has_terminal, painted, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

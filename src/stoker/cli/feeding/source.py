@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import stat
 
-from stoker.cli.feeding.lines import LineReader, Refusal
 from stoker.errors import UsageError
+from stoker.submission.lines import LineReader, Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stoker.cli.feeding.lines import Command
+    from stoker.submission.lines import Command
 
 # Between two readings the daemon is heard, which may wait for the next lines.
 _READ_BYTES = 16_384

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from stoker.cli.feeding.lines import shown
-from stoker.cli.jobtext import STATE_COLOURS, now_ms, time_text
-from stoker.cli.selection import ranges
-from stoker.cli.terminal import Cell, Column, clipped, escaped, table
 from stoker.errors import StokerError
 from stoker.quantities import duration_text
+from stoker.submission.lines import shown
+from stoker.text.ids import ranges
+from stoker.text.jobs import STATE_COLOURS, now_ms, time_text
+from stoker.text.terminal import Cell, Column, clipped, escaped, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _last_words(failure: Failure, job: dict[str, Any] | None) -> str:
 
 def _last_lines(path: str) -> list[str]:
     """The last lines of a log, as a terminal would have left them, read from its end only."""
-    from stoker.cli.logtext import Collapser, tamed  # slow to import, and mostly nothing failed
+    from stoker.text.loglines import Collapser, tamed  # slow to import, and mostly nothing failed
 
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

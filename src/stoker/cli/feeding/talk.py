@@ -11,8 +11,8 @@ import time
 
 from stoker.api.client import ConnectionLost, NoAnswerYet
 from stoker.cli.reconnect import Reconnection
-from stoker.cli.terminal import say
 from stoker.errors import StokerError, Unavailable
+from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,40 +5,22 @@ from __future__ import annotations
 import gc
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-from stoker.api.ahead import Ahead
-from stoker.api.client import Client, line_of
+from stoker.api.client import Client
 from stoker.api.jsonline import dumps
-from stoker.cli.jobspec import (
-    command_fields,
-    is_for_cluster,
-    require_program,
-    settle_paths,
-    settle_requirements,
-    submission,
-)
-from stoker.cli.terminal import escaped, out, say
-from stoker.errors import UsageError
-from stoker.quantities import MAX_LABEL_CHARS
-from stoker.sweep import identity, notation
+from stoker.cli.jobspec import submission
+from stoker.submission.sweeps import Plan, SweepSpec, choosing, plan, queue, replaced
+from stoker.sweep import notation
 from stoker.sweep.axes import Axis
-from stoker.sweep.points import Choosing, Repeat, Space, in_turn
+from stoker.sweep.points import Choosing, Repeat, Space
 from stoker.sweep.queued import Queued
-from stoker.sweep.template import Style, Template, Text
-from stoker.sweep.values import Point, parameter_name
+from stoker.text.terminal import escaped, out, say
 
 if TYPE_CHECKING:
     from stoker.cli.options import Args
     from stoker.sweep import sweepfile
 
-# The daemon soon has something to do, and then as much as a little more than its own pace allows:
-# the more jobs there are in a commit, the less of the database is written over and over again.
-_FIRST_IN_A_MESSAGE = 1_000
-_MOST_IN_A_MESSAGE = 10_000
 _SHOWN_IN_A_DRY_RUN = 10
 
 
@@ -56,62 +38,6 @@ def sweep(args: Args) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """A sweep as it was asked for, by whichever front end."""
-
-    space: Space
-    choosing: Choosing
-    words: Sequence[str]  # the command: one for the shell, or several
-    style: Style
-    name: str | None
-    request: dict[str, Any]  # a submission with one job: what all points share
-    files: dict[str, str]  # out and err, with places for parameters
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A sweep that is fine as far as can be told without the daemon."""
-
-    name: str
-    request: dict[str, Any]  # a submission without its jobs
-    shared: dict[str, Any]  # a job as far as all of them are alike
-    jobs: Jobs  # what the job of each point has for itself
-    asked_for: int | None  # samples, if so many were asked for
-
-
-class Jobs(Sequence[dict[str, Any]]):
-    """What the job of each of so many points has for itself, made when it is first asked for."""
-
-    def __init__(
-        self, count: int, points: Iterable[Point], job_at: Callable[[Point], dict[str, Any]]
-    ) -> None:
-        self._count = count
-        self._to_be_made = map(job_at, points)
-        self._made: list[dict[str, Any]] = []
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, place: int) -> dict[str, Any]: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[dict[str, Any]]: ...
-
-    def __getitem__(self, place: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
-        known = len(self._made)
-        last = (
-            place.indices(len(self))[1] if isinstance(place, slice) else range(len(self))[place] + 1
-        )
-        if last > known:
-            self._made += islice(self._to_be_made, last - known)
-        return self._made[place]
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self[:])
-
-
 # ---------------------------------------------------------------------- what is to be queued
 
 
@@ -120,7 +46,7 @@ def _planned(args: Args) -> Plan:
     space = Space(_axes(args, file), Repeat(*args["repeat"]) if args["repeat"] else None)
     asked = Choosing(args["samples"], None, args["shuffle"], args["seed"] or 0, args["where"])
     made = plan(
-        Wish(
+        SweepSpec(
             space,
             choosing(file, asked, args["file"]),
             args["command"] or (file.command if file is not None else ()),
@@ -141,58 +67,11 @@ def _read(path: str) -> sweepfile.SweepFile:
     return sweepfile.read(path, os.environ)
 
 
-def plan(wish: Wish) -> Plan:
-    """The points and their jobs; UsageError for what makes no sense."""
-    space = wish.space
-    if not space.names:
-        raise UsageError("no parameter was given", "write e.g. lr=0.1,0.01 before the --")
-    if space.repeat is not None:
-        parameter_name(space.repeat.name)
-    if not wish.words:
-        raise UsageError("no command was given", "put it after --, e.g. -- python train.py")
-    command_fields(list(wish.words))
-    template = Template(wish.words, space.names, wish.style)
-    request = dict(wish.request)
-    cwd: str = request["cwd"]
-    name = wish.name or identity.sweep_name(template.key, cwd, space.names)
-    count, points = in_turn(space, wish.choosing)
-    shared = {**request.pop("jobs")[0], "group": name}
-    jobs = Jobs(count, points, _maker(wish, count, template, shared.get("cwd")))
-    if wish.files or template.may_refuse:
-        jobs[:]  # One bad point is found before the first one is queued.
-    _require_programs(jobs[:1] if template.has_fixed_program else jobs, request, shared)
-    wanted = wish.choosing.samples
-    if wanted is not None and space.repeat is not None:
-        wanted *= space.repeat.count
-    return Plan(name, request, shared, jobs, wanted)
-
-
 def _axes(args: Args, file: sweepfile.SweepFile | None) -> tuple[Axis, ...]:
     """The file's parameters, then those of the command line, which replace the file's."""
     typed = [notation.parsed(word) for word in args["space"]]
     typed += [notation.of_words(words) for words in args["parameter"]]
     return replaced(file, typed)
-
-
-def replaced(file: sweepfile.SweepFile | None, named: Sequence[Axis]) -> tuple[Axis, ...]:
-    """The parameters of a file, but for those that are named beside it."""
-    names = {name for axis in named for name in axis.names}
-    kept = [axis for axis in (file.axes if file else ()) if not names & set(axis.names)]
-    return (*kept, *named)
-
-
-def choosing(file: sweepfile.SweepFile | None, asked: Choosing, source: str) -> Choosing:
-    """Which points are taken: what a file says of that, under what is asked for."""
-    if file is None:
-        return asked
-    if not file.at_random:
-        return replace(asked, most=file.run_cap)
-    if asked.samples is None and file.run_cap is None:
-        raise UsageError(
-            f"{source}: the method random has no end",
-            "write run_cap: 40 there, or --samples 40 here",
-        )
-    return asked if asked.samples is not None else replace(asked, samples=file.run_cap)
 
 
 def _request(args: Args) -> dict[str, Any]:
@@ -201,92 +80,6 @@ def _request(args: Args) -> dict[str, Any]:
     request = submission({**args, **left_out})
     del request["token"]
     return request
-
-
-def _maker(
-    wish: Wish, count: int, template: Template, cwd: str | None
-) -> Callable[[Point], dict[str, Any]]:
-    """What makes of a point the fields that its job has for itself."""
-    space = wish.space
-    here: str = wish.request["cwd"]
-    files = {key: Text(text, space.names) for key, text in wish.files.items()}
-    for key, text in files.items():
-        if text.is_fixed and count > 1:
-            raise UsageError(
-                f"--{key}: all {count} points would write to one file",
-                f"put a parameter or {{point}} in it, e.g. --{key} 'run-{{point}}.txt'",
-            )
-    name_of = identity.namer(template.key, here)
-    varied = space.varied or space.names
-    labels = ",".join([name.replace("%", "%%") + "=%s" for name in varied])
-
-    def job_at(point: Point) -> dict[str, Any]:
-        point_name = name_of(point)
-        short = identity.short(point_name)
-        job = template.filled(point, short)
-        job["name"] = _job_name(labels % tuple([point[name].text for name in varied]))
-        job["params"] = {name: value.data for name, value in point.items()}
-        job["point"] = point_name
-        if files:
-            paths = {key: text.filled(point, short) for key, text in files.items()}
-            if cwd is not None:
-                paths["cwd"] = cwd
-            settle_paths(paths, here)
-            job |= {key: paths[key] for key in files}
-        return job
-
-    return job_at
-
-
-def _job_name(text: str) -> str:
-    text = escaped(text)
-    return text if len(text) <= MAX_LABEL_CHARS else text[: MAX_LABEL_CHARS - 1] + "…"
-
-
-def _require_programs(
-    jobs: Sequence[dict[str, Any]], request: dict[str, Any], shared: dict[str, Any]
-) -> None:
-    if is_for_cluster(shared):
-        return
-    path = {**request["env"], **shared.get("env", {})}.get("PATH")
-    for program in dict.fromkeys(job["argv"][0] for job in jobs if "argv" in job):
-        require_program(program, request["cwd"], path)
-
-
-# ---------------------------------------------------------------------- queueing
-
-
-def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None) -> Queued:
-    """Queue the points that have no job yet, or are to have another.
-
-    While the daemon takes in one part of them, the next one is made.
-    """
-    if max_running is not None:
-        # Before the first job is queued, so that there are never more.
-        client.call("limit_group", group=plan.name, max_running=max_running)
-    settle_requirements(client, plan.shared)
-    queued = Queued()
-    ahead = Ahead(client)
-    for number, part in enumerate(_parts(plan.jobs)):
-        order = line_of("submit", _submission(plan, part, rerun))
-        if number:
-            queued.took(ahead.answer())  # After one that is refused, nothing follows.
-        ahead.give_line(order)
-    queued.took(ahead.answer())
-    return queued
-
-
-def _submission(plan: Plan, jobs: list[dict[str, Any]], rerun: str | None) -> dict[str, Any]:
-    """An order that is known by its token should it be cut off and given again."""
-    how = {"rerun": rerun or "missing", "token": os.urandom(16).hex()}
-    return {**plan.request, "jobs": [plan.shared], "each": jobs, **how}
-
-
-def _parts(jobs: Jobs) -> Iterator[list[dict[str, Any]]]:
-    start, size = 0, _FIRST_IN_A_MESSAGE
-    while part := jobs[start : start + size]:
-        yield part
-        start, size = start + size, min(size * 3 // 2, _MOST_IN_A_MESSAGE)
 
 
 # ---------------------------------------------------------------------- what is said

@@ -5,17 +5,28 @@ Sweeps may have very many points, so they come and are laid out column by column
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stoker.api.client import Client
 from stoker.api.jsonline import dumps
-from stoker.cli.jobtext import STATE_COLOURS, STATES, iso_times, now_ms
-from stoker.cli.terminal import Cell, Column, escaped, out, say, table, table_of_columns
+from stoker.cli.csvtext import csv_text
 from stoker.errors import NotFound, UsageError
 from stoker.quantities import duration_text, local_moment_text, quoted
 from stoker.sweep.identity import PREFIX
+from stoker.text.jobs import STATE_COLOURS, STATES, iso_times, now_ms
+from stoker.text.terminal import (
+    Cell,
+    Column,
+    escaped,
+    has_terminal,
+    out,
+    say,
+    table,
+    table_of_columns,
+)
 
 if TYPE_CHECKING:
     from stoker.cli.options import Args
@@ -118,28 +129,21 @@ def _summary(sweep: Sweep) -> str:
 
 
 def _as_csv(sweep: Sweep) -> str:
-    import csv
-    import io
-
     names, columns = sweep["varied"], sweep["columns"]
     own = ("id", "state", "run_time_s", "gpus", "exit_code", "signal")
     titles = [f"param_{name}" if name in own else name for name in names]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*own[:2], *titles, *own[2:]])
-    writer.writerows(
-        zip(
-            columns["id"],
-            columns["state"],
-            *(_texts(sweep, name) for name in names),
-            ["" if ran is None else f"{ran / 1000:.3f}" for ran in _run_times_ms(columns)],
-            [",".join(gpus) for gpus in columns["gpus"]],
-            ["" if code is None else code for code in columns["exit_code"]],
-            [number or "" for number in columns["signal"]],
-            strict=True,
-        )
+    rows = zip(
+        columns["id"],
+        columns["state"],
+        *(_texts(sweep, name) for name in names),
+        ["" if ran is None else f"{ran / 1000:.3f}" for ran in _run_times_ms(columns)],
+        [",".join(gpus) for gpus in columns["gpus"]],
+        ["" if code is None else code for code in columns["exit_code"]],
+        [number or "" for number in columns["signal"]],
+        strict=True,
     )
-    return text.getvalue()
+    head = [*own[:2], *titles, *own[2:]]
+    return csv_text(itertools.chain([head], rows), for_terminal=has_terminal())
 
 
 def _as_json(name: str, sweep: Sweep) -> dict[str, Any]:

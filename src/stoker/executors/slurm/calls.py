@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from stoker.executors import file_limit
 from stoker.executors.environment import MARKER
 
 # The controller was not reached, or could not say whether it has done what it was asked to.
@@ -63,7 +64,7 @@ class Call:
         self._pidfd = -1
         try:
             self._process = subprocess.Popen(
-                self.words,
+                self.words if keeps_open is None else _with_limits_of_jobs(self.words),
                 stdin=subprocess.DEVNULL,
                 stdout=self._out,
                 stderr=self._err,
@@ -107,6 +108,14 @@ class Call:
             if fd >= 0:
                 os.close(fd)
         self._out = self._err = self._pidfd = -1
+
+
+def _with_limits_of_jobs(words: list[str]) -> list[str]:
+    """For `sbatch`, which gives its limits to the jobs that it submits."""
+    files = file_limit.for_jobs()
+    if files is None:
+        return words
+    return ["/bin/sh", "-c", 'ulimit -S -n "$0"; exec "$@"', str(files[0]), *words]
 
 
 def in_words(error: str) -> str:

@@ -24,6 +24,7 @@ from stoker.core.commands import HandOver
 from stoker.core.model import Launch
 from stoker.executors.attempt_dir import attempt_dir_text, make_attempt_dir
 from stoker.executors.environment import MARKER, command_line, marker
+from stoker.wholefile import write_whole
 
 _WITHDRAWN = "withdrawn"
 _OF_MEMORY = re.compile(
@@ -82,8 +83,8 @@ class Files:
         if link != directory and not os.path.lexists(link):
             os.makedirs(os.path.dirname(link), 0o700, exist_ok=True)
             os.symlink(directory, link)
-        _write_whole(directory, "order", self._order(order, launch, instance))
-        _write_whole(directory, "batch", f"{batch} {index} {name}\n".encode())
+        write_whole(f"{directory}/order", self._order(order, launch, instance))
+        write_whole(f"{directory}/batch", f"{batch} {index} {name}\n".encode())
         os.symlink(directory, f"{self._batches}/{batch}/{index}")
         return directory
 
@@ -113,6 +114,7 @@ class Files:
             "1" if launch.shell is not None else "0",
             str(-(-order.terms.grace_ms // 1000)),
             _signal_name(order.terms.signal),
+            "" if launch.umask is None else str(launch.umask),
             str(len(required)),
             *required,
             str(len(words)),
@@ -130,7 +132,7 @@ class Files:
         os.mkdir(path, 0o700)
         first, _, rest = _node_script().partition("\n")
         said = "".join(f"#SBATCH {' '.join(map(_quoted, words))}\n" for words in lines)
-        _write_whole(path, "script", f"{first}\n{said}{rest}".encode())
+        write_whole(f"{path}/script", f"{first}\n{said}{rest}".encode())
         return f"{path}/script"
 
     def batch_path(self, batch: str) -> str:
@@ -245,14 +247,6 @@ def _read(directory: str, name: str) -> str:
             return file.read(4000)
     except OSError:
         return ""
-
-
-def _write_whole(directory: str, name: str, body: bytes) -> None:
-    temporary = f"{directory}/{name}.{os.getpid()}"
-    fd = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(body)
-    os.rename(temporary, f"{directory}/{name}")
 
 
 def _node_script() -> str:

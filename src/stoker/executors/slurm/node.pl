@@ -72,6 +72,7 @@ sub run_command {
         else               { push @words, @more }
     }
     my $mode = $order{append} ? '>>' : '>';
+    umask $order{umask} if $order{umask} ne '';
     chdir $order{cwd} or give_up("$order{cwd}: $!");
     if ($order{out} ne '') {
         open STDOUT, $mode, $order{out} or give_up("$order{out}: $!");
@@ -176,7 +177,7 @@ sub read_order {
     my @fields = split /\0/, read_all($path) // die("stoker: $path: $!\n"), -1;
     pop @fields;
     my %read;
-    $read{$_} = shift @fields for qw(cwd out err append gpu_arg shell grace warning);
+    $read{$_} = shift @fields for qw(cwd out err append gpu_arg shell grace warning umask);
     $read{requires} = [ splice @fields, 0, shift @fields ];
     $read{words} = [ splice @fields, 0, shift @fields ];
     $read{env} = { map { /^(.*?)=(.*)$/s } @fields };

@@ -29,7 +29,7 @@ INSERT INTO terms (body) VALUES (?);
 SELECT id FROM environments WHERE digest = ?;
 
 -- name: add_environment
-INSERT INTO environments (digest, body) VALUES (?, ?);
+INSERT INTO environments (digest, body, umask) VALUES (?, ?, ?);
 
 -- name: drop_unused_environments
 -- Removed jobs may leave environments, which may hold secrets, that no job uses any more.
@@ -166,6 +166,10 @@ WHERE id = ?;
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms) VALUES (?, ?, ?, ?)
 ON CONFLICT (job_id, number) DO UPDATE SET placed_at_ms = excluded.placed_at_ms;
 
+-- name: put_back_attempt
+-- One for which the machine had not enough of something: its number is given again.
+DELETE FROM attempts WHERE job_id = ? AND number = ?;
+
 -- name: put_attempt
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, place,
                       stop_cause, stop_at_ms, warning, mem_mib, spare_mib, growth_mib, peak_mib)
@@ -211,7 +215,7 @@ SELECT j.id, j.launch, j.name, j.user, j.kind, j.requires, j.environment, j.para
 FROM jobs AS j WHERE j.id BETWEEN ? AND ?;
 
 -- name: environment
-SELECT body FROM environments WHERE id = ?;
+SELECT body, umask FROM environments WHERE id = ?;
 
 -- name: count_ended
 -- Most jobs succeed. To count all and to sort the others by state takes a third of the time that it

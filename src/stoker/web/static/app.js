@@ -61,9 +61,10 @@ function showLink() {
     lost: "The connection to Stoker is lost. What is shown may be old; it is tried again by itself.",
     refused: "This browser is not let in any more. Run `stoker web` and open the address that it prints.",
   }[now.link];
-  setHidden(notice, !words && !now.paused);
+  const short = now.short ? `Jobs can't be started: ${now.short}. It is tried again by itself.` : "";
+  setHidden(notice, !words && !now.paused && !short);
   notice.classList.toggle("bad", Boolean(words));
-  setText(notice, words || (now.paused ? "The queue is paused: nothing new starts." : ""));
+  setText(notice, words || (now.paused ? "The queue is paused: nothing new starts." : short));
 }
 
 listen((change) => {

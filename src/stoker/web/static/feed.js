@@ -15,6 +15,7 @@ export const now = {
   cpus: { total: 0, used: 0 },
   paused: false,
   paused_groups: [],
+  short: null, // what the machine has not enough of to start jobs
   offset_ms: 0, // of the server's clock
 };
 

@@ -1,0 +1,333 @@
+"""Which machine has a state directory: a file in it says so, and is touched while its daemon runs.
+
+Locks tell the daemons of one machine apart; between machines that share a file system they may
+hold or not. So the daemon that has the lock also has the claim. A machine that finds another's
+keeps its hands off the state, be that machine dead or alive: its jobs may run there. Only
+`stoker daemon claim` changes that, and only once the other has been silent for a while.
+
+A daemon that ends with no job running takes its claim away. One whose claim is another's by now,
+having slept through that, ends without another word to the database (see `Holding.renew`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from glob import escape, glob
+from typing import NamedTuple
+
+from stoker.api.filesystems import is_shared, kind_of
+from stoker.api.jsonline import dumps, loads
+from stoker.errors import Failed
+from stoker.machine import Place, here
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoker.api.paths import Home
+
+RENEWED_EVERY_S = 5.0
+SILENT_AFTER_S = 30.0  # Nobody else may claim a state before.
+_LOOK_AGAIN_S = 0.2
+_NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK)
+_NOWHERE = Place("", "", "", "")
+
+
+class OnAnotherMachine(Failed):
+    """A state directory can't be used from here."""
+
+
+class Claim(NamedTuple):
+    """Whose the state is."""
+
+    place: Place
+    user: str
+    pid: int
+    since_ms: int
+    token: str  # no two claims have the same
+    over_another: bool = False  # another machine's jobs may be in the state, to be given up
+
+    def is_ours(self, *, shared: bool) -> bool:
+        """True if this machine has the state."""
+        return here().is_machine_of(self.place, shared=shared)
+
+
+def read_claim(home: Home) -> Claim | None:
+    """The claim on a state directory, if there is one."""
+    try:
+        with open(home.claim, "rb") as file:
+            text = file.read(10_000)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Failed(f"can't read {home.claim}: {error.strerror}", "make it readable") from None
+    try:
+        fields = loads(text.decode())
+        return Claim(
+            Place(**{name: str(fields["place"][name]) for name in Place._fields}),
+            str(fields["user"]),
+            int(fields["pid"]),
+            int(fields["since_ms"]),
+            str(fields["token"]),
+            bool(fields["over_another"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        # Whose it is can't be told, so it is not ours.
+        return Claim(_NOWHERE, "", 0, 0, "")
+
+
+def check(home: Home) -> Claim | None:
+    """The claim on a state directory; refuses if it is another machine's."""
+    claim = read_claim(home)
+    if claim is None or claim.is_ours(shared=is_shared(kind_of(home.root))):
+        return claim
+    raise elsewhere(home, claim)
+
+
+def elsewhere(home: Home, claim: Claim) -> OnAnotherMachine:
+    """What to say to somebody who is on the wrong machine."""
+    silent_s = silent_for_s(home)
+    if silent_s < SILENT_AFTER_S:
+        hint = "use it there, or run `stoker daemon stop` there"
+    else:
+        hint = (
+            f"not heard of for {ago(silent_s)}: start it there; or, if that machine is down, "
+            "run `stoker daemon claim` here"
+        )
+    return OnAnotherMachine(
+        f"{home.root} is in use by {whose(claim)}",
+        f"{hint}; or set STOKER_HOME to another directory",
+    )
+
+
+def whose(claim: Claim) -> str:
+    """A claim in words."""
+    if claim.place == _NOWHERE:
+        return "a machine that can't be told"
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(claim.since_ms / 1000))
+    return f"{claim.place.host} (user {claim.user}, since {since})"
+
+
+def standing(home: Home) -> dict[str, Any]:
+    """Whose a state is and where it is kept, for somebody who asks."""
+    kind = kind_of(home.root)
+    claim = read_claim(home)
+    known = claim is not None and claim.place != _NOWHERE
+    return {
+        "file_system": kind or None,
+        "is_shared": is_shared(kind),
+        "logs": os.path.dirname(os.path.realpath(home.attempts)) if home.kept_in else None,
+        "host": claim.place.host if claim is not None and known else None,
+        "user": claim.user if claim is not None and known else None,
+        "since_at_ms": claim.since_ms if claim is not None and known else None,
+        "is_here": claim is None or claim.is_ours(shared=is_shared(kind)),
+        "claim": None if claim is None else whose(claim),
+    }
+
+
+def ago(seconds: float) -> str:
+    """A length of time in words, roughly."""
+    from stoker.quantities import duration_text
+
+    return duration_text(int(seconds) * 1000)
+
+
+def silent_for_s(home: Home) -> float:
+    """For how long the claim was not renewed, by the clock of the file system that it is on."""
+    try:
+        renewed_s = os.stat(home.claim).st_mtime
+    except OSError:
+        return 0.0
+    return max(0.0, _now_of_file_system_s(home) - renewed_s)
+
+
+def _now_of_file_system_s(home: Home) -> float:
+    """Clocks of machines differ; what is compared must come from one of them."""
+    beside = _beside(home, "now")
+    try:
+        os.close(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        try:
+            os.utime(beside)
+            return os.stat(beside).st_mtime
+        finally:
+            os.unlink(beside)
+    except OSError:
+        return time.time()
+
+
+def _beside(home: Home, what: str) -> str:
+    """The name of a file of our own: a pid alone may be another machine's, too."""
+    return f"{home.claim}.{_own_name()}.{os.getpid()}.{what}"
+
+
+def _own_name() -> str:
+    return here().host.replace("/", "_")
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def _link(existing: str, new: str) -> bool:
+    """Give a file a second name; False if that one is taken, or if it can't be done here."""
+    try:
+        os.link(existing, new)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            return False
+        raise
+    return True
+
+
+class Holding:
+    """The claim of the daemon in this process, which has the lock."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self.shared = is_shared(kind_of(home.root))
+        found = check(home)
+        if found is not None and self.shared and found.place.boot != here().boot:
+            self._wait_for_a_sign(found)
+        self.claim = _new_claim(over_another=found is not None and found.over_another)
+        self._put(replace=found is not None)
+        self.renewed_at_s = _steady_s()
+        for left in glob(f"{escape(home.claim)}.{escape(_own_name())}.*.new"):
+            _remove(left)  # Of daemons that were killed while they wrote theirs.
+
+    def _wait_for_a_sign(self, found: Claim) -> None:
+        """It says that this machine had it before its last start, which a copy of it would say too.
+
+        Such a copy may be at work, and then it touches its claim.
+        """
+        first = _mark(self._home)
+        while silent_for_s(self._home) < SILENT_AFTER_S:
+            if _mark(self._home) != first:
+                raise elsewhere(self._home, found)
+            time.sleep(_LOOK_AGAIN_S)
+
+    def _put(self, *, replace: bool) -> None:
+        """Write the claim down; where none is to be replaced, only one machine can do so."""
+        beside = _beside(self._home, "new")
+        try:
+            _write(beside, self.claim)
+            if not replace and _link(beside, self._home.claim):
+                os.unlink(beside)
+            else:
+                if not replace:
+                    check(self._home)  # Another machine may have been quicker.
+                os.rename(beside, self._home.claim)
+        except BaseException:
+            _remove(beside)
+            raise
+
+    def renew(self) -> bool:
+        """Touch the claim; False if it is another's by now.
+
+        A file system that does not answer is no reason to end: no claim passes on by itself.
+        """
+        try:
+            now = read_claim(self._home)
+            if now is None:
+                return self._put_again()
+            if now.token != self.claim.token:
+                return False
+            os.utime(self._home.claim)
+        except (Failed, OSError):
+            return True
+        self.renewed_at_s = _steady_s()
+        return True
+
+    def _put_again(self) -> bool:
+        if os.path.isdir(self._home.root):
+            try:
+                self._put(replace=False)
+            except Failed:
+                return False
+        return True
+
+    def is_overdue(self) -> bool:
+        """True if this process has slept, so that the claim may have been given up for dead."""
+        return _steady_s() - self.renewed_at_s > SILENT_AFTER_S / 2
+
+    def has_given_up_others(self) -> None:
+        """What ran on the machine that had the state before is on record as lost."""
+        if self.claim.over_another:
+            self.claim = self.claim._replace(over_another=False)
+            self._put(replace=True)
+
+    def release(self) -> None:
+        """Nothing of this machine is left in the state: any may have it."""
+        try:
+            now = read_claim(self._home)
+            if now is not None and now.token == self.claim.token:
+                os.unlink(self._home.claim)
+        except (OSError, Failed):
+            pass
+
+
+def claim_from_another(home: Home) -> Claim | None:
+    """Make the state this machine's, and give up what runs elsewhere; whose it was.
+
+    Refused while the other shows signs of life.
+    """
+    from stoker.api.holder import holder
+    from stoker.api.paths import make_private
+
+    make_private(home.root)
+    found = read_claim(home)
+    ours = found is not None and found.is_ours(shared=is_shared(kind_of(home.root)))
+    if found is not None and not ours and silent_for_s(home) < SILENT_AFTER_S:
+        raise elsewhere(home, found)
+    if holder(home) is not None:
+        by = "" if found is None else f" of {whose(found)}"
+        raise Failed(f"a daemon{by} has {home.root}", "stop that one first")
+    beside = _beside(home, "new")
+    _write(beside, _new_claim(over_another=True))
+    os.rename(beside, home.claim)
+    return None if ours else found
+
+
+def _new_claim(*, over_another: bool) -> Claim:
+    import secrets
+
+    now_ms = time.time_ns() // 1_000_000
+    return Claim(here(), _user(), os.getpid(), now_ms, secrets.token_hex(16), over_another)
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _write(path: str, claim: Claim) -> None:
+    """The whole claim, on the disk before anybody can see it."""
+    text = dumps({**claim._asdict(), "place": claim.place._asdict()}) + "\n"
+    fd = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as file:
+        file.write(text.encode(errors="replace"))
+        file.flush()
+        os.fsync(fd)
+
+
+def _mark(home: Home) -> tuple[int, int]:
+    try:
+        found = os.stat(home.claim)
+    except OSError:
+        return 0, 0
+    return found.st_ino, found.st_mtime_ns
+
+
+def _steady_s() -> float:
+    """It goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,0 +1,516 @@
+"""The options of a job: one table, from which every front end takes what it offers.
+
+The command line has them as `--time-limit 2h`, Python as `time_limit="2h"`, a batch file as a
+column or key, `stoker edit` as what can be changed; docs/reference.md and the message on the wire
+(`JobRequest` in api/messages.py) follow the table too. To add an option is to add a row here, and
+to act on its field where it matters.
+
+Every submission imports this file, so it imports nothing that is slow to load.
+"""
+
+from __future__ import annotations
+
+import time
+
+from stoker import quantities
+from stoker.errors import UsageError
+from stoker.quantities import plain, quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
+    from typing import Any, Literal, TypedDict
+
+    Fields = dict[str, Any]  # of the message: see api/messages.py
+    Path = str | os.PathLike[str]
+    Duration = float | str | timedelta  # a number is one of seconds
+    Jobs = Any  # ids, futures, or several of them
+
+    class PointOptions(TypedDict, total=False):
+        """The table as keywords of Python, for editors and type checkers; None: not said."""
+
+        gpus: float | str | None
+        mem: int | str | None
+        mem_margin: str | None
+        kind: str | None
+        exclusive: bool | None
+        on: int | str | Iterable[int | str] | None
+        prefer: int | str | Iterable[int | str] | None
+        mps: bool | None
+        thread_percentage: int | str | None
+        cpus: int | str | None
+        max_per_gpu: int | str | None
+        priority: int | str | None
+        after: Jobs
+        after_any: Jobs
+        time_limit: Duration | None
+        grace: Duration | None
+        signal: str | None
+        retries: int | str | None
+        at: str | datetime | None
+        cwd: Path | None
+        env: Mapping[str, object] | None
+        out: Path | None
+        err: Path | None
+        gpu_arg: bool | None
+        hold: bool | None
+        on_cluster: bool | None
+        executor: Literal["local", "slurm"] | None
+        slurm: str | Sequence[str] | None
+
+    class LineOptions(PointOptions, total=False):
+        """The same where names are not taken for something else."""
+
+        name: str | None
+        params: Mapping[str, object] | None  # to be shown, of the point that it is
+
+    class JobOptions(LineOptions, total=False):
+        """The whole table."""
+
+        group: str | None
+
+
+# The groups of options in `--help`, in order.
+NEEDS, SHARING, WHEN, NAMES, LIMITS, RUNNING, CLUSTER = (
+    "What it needs",
+    "Sharing a GPU",
+    "When it starts",
+    "Names and groups",
+    "Limits and retries",
+    "How it runs",
+    "On a cluster",
+)
+GROUPS = (NEEDS, WHEN, NAMES, LIMITS, RUNNING, SHARING, CLUSTER)
+
+
+class Field:
+    """One field of the message: its type in words, its limits, and what it is if it is absent."""
+
+    __slots__ = ("default", "kind", "least", "most", "name")
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        default: Any = None,
+        *,
+        least: float | None = None,
+        most: float | None = None,
+    ) -> None:
+        self.name = name
+        # int, number (between its limits), flag, text, texts, pairs ({str: str}), margin, or the
+        # words that it may be, as in "auto|whole"
+        self.kind = kind
+        self.default = default
+        self.least = least  # of a text or list: the length
+        self.most = most
+
+
+class JobOption:
+    """One option: a flag if it has no `metavar`, else one that takes a value."""
+
+    __slots__ = (
+        "choices",
+        "cleared",
+        "dashes",
+        "fields",
+        "files",
+        "group",
+        "key",
+        "means",
+        "metavar",
+        "name",
+        "negative",
+        "not_in",
+        "read",
+        "repeat",
+        "take",
+        "to_fields",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        means: str,
+        metavar: str = "",
+        read: Callable[[str], Any] = plain,
+        *,
+        group: str,
+        fields: tuple[Field, ...],
+        to_fields: Callable[[Any], Fields] | None = None,
+        take: Callable[[Any], Any] | None = None,
+        cleared: bool = False,
+        negative: str = "",
+        not_in: tuple[str, ...] = (),
+        repeat: bool = False,
+        choices: tuple[str, ...] = (),
+        files: str = "",
+        dashes: bool = False,
+    ) -> None:
+        self.name = name
+        self.key = name.replace("-", "_")
+        self.means = means  # in one sentence
+        self.metavar = metavar  # an example of its value
+        self.read = read  # text, as a person writes it, to its value
+        self.group = group
+        self.fields = fields  # of the message
+        self.to_fields = to_fields  # its value to these; None: the value is that of the one field
+        self.take = take  # a Python value to text, or to its value if it is no text
+        self.cleared = cleared  # whether `stoker edit` can take it away again, by `none`
+        self.negative = negative  # what its opposite --no-... means
+        self.not_in = not_in  # where it can't be said: edit, feed, batch, sweep, call, library
+        self.repeat = repeat
+        self.choices = choices  # for shell completion
+        self.files = files  # "file" or "dir": what a shell should offer
+        self.dashes = dashes  # its value may begin with --: it is options of another program
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it takes no value."""
+        return not self.metavar
+
+    def fields_for(self, value: Any) -> Fields:
+        """The fields of the message that say this value."""
+        if self.to_fields is not None:
+            return self.to_fields(value)
+        if self.is_flag and not value and not self.negative:
+            return {}
+        return {self.fields[0].name: value}
+
+    def cleared_fields(self) -> Fields:
+        """The fields that take it away again."""
+        return {field.name: _fresh(field.default) for field in self.fields}
+
+
+def _fresh(default: Any) -> Any:
+    return default.copy() if isinstance(default, list | dict) else default
+
+
+# --- what single options mean ---------------------------------------------------------------------
+
+
+def _whole(least: int, most: int, what: str = "number") -> Callable[[str], int]:
+    return lambda text: quantities.whole_number(text, least, most, what)
+
+
+def _moment(text: str) -> int:
+    return quantities.moment_ms(text, time.time_ns() // 1_000_000)
+
+
+def _executor(text: str) -> str:
+    if text not in ("local", "slurm"):
+        raise UsageError(f"there is no executor {quoted(text)}", "write local or slurm")
+    return text
+
+
+def _slurm_words(text: str) -> list[str]:
+    import shlex
+
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise UsageError(f"{quoted(text)} has a quote that does not end", "close it") from None
+
+
+def _file(text: str) -> str:
+    if not plain(text):
+        raise UsageError("the path is empty", "name a file or directory, or leave it out")
+    return text
+
+
+def _gpus_fields(value: tuple[int | None, float | None]) -> Fields:
+    count, share = value
+    return {"gpus": count} if share is None else {"share": share}
+
+
+def _mem_fields(value: int | str) -> Fields:
+    return {"mem" if isinstance(value, str) else "mem_mib": value}
+
+
+def _signal_fields(value: tuple[str, int]) -> Fields:
+    return {"signal": value[0], "signal_before_ms": value[1]}
+
+
+def _cluster_fields(value: bool) -> Fields:
+    return {"executor": "slurm"} if value else {}
+
+
+# --- Python values --------------------------------------------------------------------------------
+
+
+def _gpus_text(value: Any) -> Any:
+    """A share may be a float with many digits."""
+    if not isinstance(value, float):
+        return value
+    if value != value or value in (float("inf"), float("-inf")):
+        raise UsageError(f"{value} is not a number of GPUs", "write e.g. 1, 2, 0 or 0.5")
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def _seconds_text(value: Any) -> Any:
+    """A number is one of seconds; a timedelta says itself what it is."""
+    total_seconds = getattr(value, "total_seconds", None)
+    if total_seconds is not None:
+        value = total_seconds()
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    if value != value or value in (float("inf"), float("-inf")):
+        raise UsageError(f"{value} is not a duration", 'write e.g. "2h" or 7200')
+    return f"{value:.3f}"
+
+
+class Taken:
+    """A Python value that is no text, and was understood."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _moment_of(value: Any) -> Any:
+    timestamp = getattr(value, "timestamp", None)
+    return value if timestamp is None else Taken(round(timestamp() * 1000))
+
+
+def _jobs_of(value: Any) -> Any:
+    """Jobs to wait for: ids, or what has a `job_id` (a future), one or several."""
+    single = isinstance(value, str | int) or hasattr(value, "job_id")
+    ids: list[str] = []
+    for part in [value] if single else value:
+        job_id = getattr(part, "job_id", part)
+        if job_id is not None:  # A future without a job had its result before.
+            ids += quantities.job_ids(str(job_id))
+    if not all(one.isdecimal() for one in ids):
+        raise UsageError("a job depends on others by their numbers", "write e.g. [7, 8]")
+    return Taken(ids)
+
+
+def _words_of(value: Any) -> Any:
+    return value if isinstance(value, str) else Taken([str(word) for word in value])
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+_COUNT = 1_000_000
+_PRIORITY = 1_000_000_000
+
+JOB_OPTIONS: tuple[JobOption, ...] = (
+    JobOption(
+        "gpus", "how many GPUs (default: 1); 0 for none, 0.5 for a share of one", "N",
+        quantities.gpu_need, group=NEEDS, to_fields=_gpus_fields, take=_gpus_text,
+        fields=(Field("gpus", "int", least=0, most=_COUNT),
+                Field("share", "number", least=0, most=1)),
+    ),
+    JobOption(
+        "mem", "GPU memory to reserve on each GPU, which others may then share; auto: as much as "
+        "jobs of its kind were seen to use; whole: all of it", "8G",
+        quantities.job_memory, group=NEEDS, to_fields=_mem_fields, cleared=True,
+        fields=(Field("mem_mib", "int", least=1, most=10**9), Field("mem", "auto|whole")),
+    ),
+    JobOption(
+        "mem-margin", "with --mem auto, reserve this much more than was seen: 10%, or 2G", "10%",
+        quantities.memory_margin, group=SHARING, fields=(Field("margin", "margin"),),
+    ),
+    JobOption(
+        "kind", "jobs with the same --kind share one memory profile (default: program and option "
+        "names)", "NAME", quantities.label, group=SHARING,
+        fields=(Field("kind", "text", least=1, most=500),),
+    ),
+    JobOption(
+        "exclusive", "share the GPUs with no other job", group=NEEDS,
+        fields=(Field("exclusive", "flag", False),),
+    ),
+    JobOption(
+        "on", "only on these GPUs", "0,1", quantities.gpu_ids, group=NEEDS, cleared=True,
+        fields=(Field("on", "texts", []),),
+    ),
+    JobOption(
+        "prefer", "preferably on these GPUs, in this order", "3,2", quantities.gpu_ids,
+        group=NEEDS, cleared=True, fields=(Field("prefer", "texts", []),),
+    ),
+    JobOption(
+        "mps", "share the GPU with other jobs through NVIDIA MPS", group=SHARING,
+        negative="without MPS, whatever the setting mps says", fields=(Field("mps", "flag"),),
+    ),
+    JobOption(
+        "thread-percentage", "with --mps, the part of the GPU's threads that it may use", "0-100",
+        quantities.percentage, group=SHARING, cleared=True,
+        fields=(Field("thread_percentage", "int", least=0, most=100),),
+    ),
+    JobOption(
+        "cpus", "how many CPU slots to take", "N", _whole(0, _COUNT), group=NEEDS, cleared=True,
+        fields=(Field("cpus", "int", least=0, most=_COUNT),),
+    ),
+    JobOption(
+        "max-per-gpu", "at most N jobs on this GPU; without --mem each reserves 1/N of it", "N",
+        _whole(1, 1000), group=SHARING, cleared=True,
+        fields=(Field("max_per_gpu", "int", least=1, most=10_000),),
+    ),
+    JobOption(
+        "priority", "lower goes first, like nice (default: 0)", "N",
+        _whole(-_PRIORITY, _PRIORITY, "priority"), group=WHEN,
+        fields=(Field("priority", "int", 0, least=-_PRIORITY, most=_PRIORITY),),
+    ),
+    JobOption(
+        "name", "a name for the job", "NAME", quantities.label, group=NAMES, cleared=True,
+        not_in=("batch", "sweep"), fields=(Field("name", "text"),),
+    ),
+    JobOption(
+        "group", "the group that the job belongs to", "GROUP", quantities.label, group=NAMES,
+        cleared=True, not_in=("sweep",), fields=(Field("group", "text"),),
+    ),
+    JobOption(
+        "after", "start once all of these jobs have succeeded", "ID,...", quantities.job_ids,
+        group=WHEN, take=_jobs_of, not_in=("edit",), fields=(Field("after", "texts", []),),
+    ),
+    JobOption(
+        "after-any", "start once all of these jobs have ended, however", "ID,...",
+        quantities.job_ids, group=WHEN, take=_jobs_of, not_in=("edit",),
+        fields=(Field("after_any", "texts", []),),
+    ),
+    JobOption(
+        "time-limit", "stop the job when it has run this long", "2h",
+        quantities.positive_duration_ms, group=LIMITS, take=_seconds_text, cleared=True,
+        fields=(Field("time_limit_ms", "int", least=1, most=10**12),),
+    ),
+    JobOption(
+        "grace", "how long a job that is stopped may take before it is killed", "30s",
+        quantities.duration_ms, group=LIMITS, take=_seconds_text,
+        fields=(Field("grace_ms", "int", least=0, most=10**15),),
+    ),
+    JobOption(
+        "signal", "send a signal this long before the time limit", "USR1@2m",
+        quantities.signal_spec, group=LIMITS, to_fields=_signal_fields, cleared=True,
+        fields=(Field("signal", "text"),
+                Field("signal_before_ms", "int", 0, least=0, most=10**15)),
+    ),
+    JobOption(
+        "retries", "retry up to N times if it fails, with increasing delay", "N",
+        _whole(0, _COUNT), group=LIMITS, fields=(Field("retries", "int", 0, least=0, most=_COUNT),),
+    ),
+    JobOption(
+        "at", "not before this time: 22:00, +2h, 2026-12-01T08:00", "TIME", _moment, group=WHEN,
+        take=_moment_of, cleared=True,
+        fields=(Field("not_before_ms", "int", least=0, most=10**15),),
+    ),
+    JobOption(
+        "cwd", "the directory to run in (default: this one)", "DIR", _file, group=RUNNING,
+        files="dir", fields=(Field("cwd", "text"),),
+    ),
+    JobOption(
+        "env", "set an environment variable; may be repeated", "K=V", quantities.env_pair,
+        group=RUNNING, to_fields=lambda pairs: {"env": dict(pairs)} if pairs else {}, repeat=True,
+        fields=(Field("env", "pairs", {}),),
+    ),
+    JobOption(
+        "out", "write the output to this file instead of the job's log", "FILE", _file,
+        group=RUNNING, files="file", cleared=True, not_in=("batch", "feed"),
+        fields=(Field("out", "text"),),
+    ),
+    JobOption(
+        "err", "write the errors to this file, apart from the output", "FILE", _file,
+        group=RUNNING, files="file", cleared=True, not_in=("batch", "feed"),
+        fields=(Field("err", "text"),),
+    ),
+    JobOption(
+        "gpu-arg", "append `--gpu 0 1` (the ids of the job's GPUs) to the command", group=RUNNING,
+        fields=(Field("gpu_arg", "flag", False),),
+    ),
+    JobOption(
+        "hold", "queue the job held: it waits for `stoker release`", group=WHEN,
+        not_in=("edit", "feed"), fields=(Field("hold", "flag", False),),
+    ),
+    JobOption(
+        "on-cluster", "let the Slurm cluster run the job, wherever and whenever it sees fit",
+        group=CLUSTER, to_fields=_cluster_fields, fields=(),
+    ),
+    JobOption(
+        "executor", "what runs the job: local or slurm (default: the setting executor)", "NAME",
+        _executor, group=CLUSTER, choices=("local", "slurm"),
+        fields=(Field("executor", "local|slurm"),),
+    ),
+    JobOption(
+        "slurm", "more options for sbatch, as one word; implies --on-cluster", '"OPTIONS"',
+        _slurm_words, group=CLUSTER, take=_words_of, dashes=True,
+        fields=(Field("slurm", "texts", [], most=200),),
+    ),
+)  # fmt: skip
+
+BY_KEY = {option.key: option for option in JOB_OPTIONS}
+NEGATIVES = {f"no_{option.key}": option for option in JOB_OPTIONS if option.negative}
+
+
+def options_in(front_end: str) -> list[JobOption]:
+    """The options that can be said there."""
+    return [option for option in JOB_OPTIONS if front_end not in option.not_in]
+
+
+# --- what was said, as fields ---------------------------------------------------------------------
+
+
+def fields_of(values: Mapping[str, Any]) -> Fields:
+    """The fields of the message for the values of some options, in the order of the table."""
+    fields: Fields = {}
+    for option in JOB_OPTIONS:
+        if option.key in values:
+            fields |= option.fields_for(values[option.key])
+    if values.get("on_cluster") and values.get("executor", "slurm") != "slurm":
+        raise UsageError("--on-cluster and --executor local exclude each other", "give one")
+    return fields
+
+
+def value_of(option: JobOption, said: Any) -> Any:
+    """The value of an option that was said as a person writes it, or as the thing that it means.
+
+    Text is read as the command line reads it. A list is one of its parts, a table one of names and
+    values; numbers, paths, timedeltas, datetimes and futures are taken for what they are.
+    """
+    if option.take is not None:
+        said = option.take(said)
+        if isinstance(said, Taken):
+            return said.value
+    if option.repeat:
+        return [option.read(plain(text)) for text in _several(said)]
+    if option.is_flag:
+        return _flag(said)
+    return option.read(plain(_text(option, said)))
+
+
+def _text(option: JobOption, said: Any) -> str:
+    if isinstance(said, str):
+        return said
+    path = getattr(said, "__fspath__", None)
+    if path is not None:
+        found = path()
+        return found if isinstance(found, str) else found.decode(errors="surrogateescape")
+    if isinstance(said, dict):
+        raise UsageError("this can't be a table", f"write e.g. {option.metavar}")
+    if isinstance(said, list | tuple):
+        return ",".join(str(one) for one in said)
+    return str(said)
+
+
+def _several(said: Any) -> Iterable[str]:
+    """K=V;K=V, a list of K=V, or a table."""
+    items = getattr(said, "items", None)
+    if items is not None:
+        return [f"{key}={one}" for key, one in items()]
+    if isinstance(said, str):
+        return [part.strip() for part in said.split(";") if part.strip()]
+    return [str(one) for one in said]
+
+
+_TRUE = frozenset(("yes", "true", "on", "1", "y", "t"))
+_FALSE = frozenset(("no", "false", "off", "0", "n", "f", ""))
+
+
+def _flag(said: Any) -> bool:
+    if not isinstance(said, str | list | tuple | dict):
+        return bool(said)
+    text = said.strip().lower() if isinstance(said, str) else "a list"
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    raise UsageError(f"{quoted(text)} is neither yes nor no", "write yes or no")

@@ -1,0 +1,82 @@
+"""Where state goes if the usual directory is one that other machines have too, on NFS say.
+
+A database, locks and a socket are of one machine. They go to a directory of this user on a disk of
+this machine, one that is there after a restart. Logs stay in the usual directory, under the name of
+the machine; links lead there. `STOKER_HOME` is taken at its word, and `claim` sees to the rest.
+"""
+
+from __future__ import annotations
+
+import os
+
+from stoker.api import filesystems
+from stoker.api.paths import Home, make_private
+from stoker.errors import Failed
+
+LOCAL = "/var/tmp"  # by the rules of the file system hierarchy it is kept when a machine restarts
+_LINKS = ("attempts", "daemon.log")
+
+
+def home_for(usual: str) -> Home:
+    """The home of a user whose usual directory is this."""
+    if not filesystems.is_shared(filesystems.kind_of(usual)):
+        return Home(usual)
+    if not filesystems.lasts(filesystems.kind_of(LOCAL)):
+        return Home(usual)  # There is no better one, and the claim keeps other machines out.
+    local = f"{LOCAL}/stoker-{os.geteuid()}"
+    _refuse_if_not_ours(local)
+    return Home(local, kept_in=usual)
+
+
+def _refuse_if_not_ours(directory: str) -> None:
+    """Anybody may put things beside it, and may have put it there: asked before it is used."""
+    try:
+        found = os.lstat(directory)
+    except OSError:
+        return
+    if found.st_mode & 0o170000 != 0o040000 or found.st_uid != os.geteuid():
+        raise Failed(
+            f"{directory} is not a directory of yours", "set STOKER_HOME to one on a local disk"
+        )
+    if found.st_mode & 0o077:
+        raise Failed(f"{directory} is open to other users", f"run: chmod 700 {directory}")
+
+
+def prepare(home: Home) -> None:
+    """Make the directories of a home, before its daemon is started."""
+    make_private(home.root)
+    if not home.kept_in:
+        return
+    _refuse_if_not_ours(home.root)
+    missing = [name for name in _LINKS if not os.path.lexists(os.path.join(home.root, name))]
+    if missing:
+        logs = _place_of_logs(home)
+        for name in missing:
+            os.symlink(os.path.join(logs, name), os.path.join(home.root, name))
+        kind = filesystems.kind_of(home.kept_in)
+        text = f"{home.kept_in} is on {kind}: state is in {home.root}, logs are in {logs}"
+        os.write(2, f"stoker: {text}\n".encode(errors="replace"))
+    make_private(os.path.realpath(home.attempts))
+
+
+def _place_of_logs(home: Home) -> str:
+    """A directory that no other machine has, not even one with our name."""
+    for name in _LINKS:
+        try:
+            return os.path.dirname(os.readlink(os.path.join(home.root, name)))
+        except OSError:
+            pass
+    hosts = os.path.join(home.kept_in, "hosts")
+    make_private(home.kept_in)
+    make_private(hosts)
+    name = os.uname().nodename.replace("/", "_") or "unnamed"
+    for number in range(1, 1000):
+        path = os.path.join(hosts, name if number == 1 else f"{name}-{number}")
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise Failed(f"can't make {path}: {error.strerror}", "or set STOKER_HOME") from None
+        return path
+    raise Failed(f"{hosts} is full of directories", "remove those of machines that are gone")

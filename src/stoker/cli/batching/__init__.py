@@ -1,1 +1,0 @@
-"""The parts of `stoker batch`: entries translated, queued together, and followed to the end."""

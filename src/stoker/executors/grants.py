@@ -1,0 +1,125 @@
+"""Attempts that were granted to clients at their terminals, until each is claimed or void.
+
+Law: nothing is told of the end of a grant before it is void. Until then its client may start it,
+so its GPUs stay held: a client may be stopped, and its messages late or lost, for any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from stoker.core import events as ev
+from stoker.executors.claims import Claim, Claimed, Failed, Torn, Void
+from stoker.executors.ledger import Key
+
+_TRY_AGAIN_MS = 500
+
+End = ev.AttemptNotStarted | ev.AttemptPutBack | ev.AttemptEvicted
+
+
+class Claims(Protocol):
+    """Where claims are decided; see the module of that name."""
+
+    def read(self, key: Key) -> Claim | None:
+        """What was decided, if anything was."""
+
+    def void(self, key: Key) -> Claim:
+        """Take a grant back, unless it was claimed. OSError: that can't be done now."""
+
+
+@dataclass(slots=True)
+class Grant:
+    """A client may claim it."""
+
+    grace_ms: int
+    end: End | None = None  # set: it is to be void, and then this is told
+    again_ms: int = 0  # when to try that again
+
+
+class Grants:
+    """All that are neither claimed nor void, as far as is known here."""
+
+    def __init__(
+        self,
+        claims: Claims,
+        begun: Callable[[Key, Claimed | Torn, int], None],
+        tell: Callable[[End], None],
+    ) -> None:
+        """`begun` is told of those that were claimed, with their grace times."""
+        self._claims = claims
+        self._begun = begun
+        self._tell = tell
+        self._open: dict[Key, Grant] = {}
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._open
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def offer(self, key: Key, grace_ms: int, now_ms: int) -> bool:
+        """An attempt is to be started; whether its client is to be told (again)."""
+        grant = self._open.setdefault(key, Grant(grace_ms))
+        if grant.end is not None:
+            return False
+        claim = self._claims.read(key)
+        if claim is not None:
+            self._decided(key, claim, now_ms)
+        return claim is None
+
+    def is_claimed(self, key: Key, pid: int, now_ms: int) -> bool:
+        """A client says that it has started it; whether that is so."""
+        claim = self._claims.read(key) if key in self._open else None
+        if not isinstance(claim, Claimed) or claim.process.pid != pid:
+            return False
+        self._decided(key, claim, now_ms)
+        return True
+
+    def end(self, end: End, now_ms: int, grace_ms: int = 0) -> None:
+        """Take a grant back, be it one of an earlier daemon; if it was claimed, it has begun."""
+        key = (end.job_id, end.attempt)
+        grant = self._open.setdefault(key, Grant(grace_ms))
+        grant.end = grant.end or end
+        self._void(key, grant, now_ms)
+
+    def declined(self, end: End) -> None:
+        """The client itself says that it did not claim it, and it tries only once.
+
+        So nothing has to be written for it, which a full disk would not take.
+        """
+        key = (end.job_id, end.attempt)
+        if key in self._open and self._claims.read(key) is None:
+            end = self._open.pop(key).end or end
+            self._tell(end)
+
+    def try_again(self, now_ms: int) -> None:
+        """Void those that could not be: the disk was full, say."""
+        for key, grant in list(self._open.items()):
+            if grant.end is not None and grant.again_ms <= now_ms:
+                self._void(key, grant, now_ms)
+
+    def next_wakeup_ms(self) -> int | None:
+        """When to try again."""
+        moments = [grant.again_ms for grant in self._open.values() if grant.end is not None]
+        return min(moments, default=None)
+
+    def _void(self, key: Key, grant: Grant, now_ms: int) -> None:
+        try:
+            claim = self._claims.void(key)
+        except OSError:
+            grant.again_ms = now_ms + _TRY_AGAIN_MS
+            return
+        self._decided(key, claim, now_ms)
+
+    def _decided(self, key: Key, claim: Claim, now_ms: int) -> None:
+        grant = self._open.pop(key)
+        match claim:
+            case Void():
+                why = "its grant was taken back"
+                self._tell(grant.end or ev.AttemptNotStarted(now_ms, *key, why))
+            case Failed(why=why):
+                self._tell(ev.AttemptNotStarted(now_ms, *key, why))
+            case Claimed() | Torn():
+                self._begun(key, claim, grant.grace_ms)

@@ -1,0 +1,34 @@
+"""What is to change of a job that is queued: only the fields that were named."""
+
+from __future__ import annotations
+
+from stoker.api.job_options import BY_KEY, fields_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+# What one field says, another takes back: a count of GPUs a share, a shell command a list of words.
+_INSTEAD: dict[str, dict[str, Any]] = {
+    "share": {"gpus": None},
+    "gpus": {"share": None},
+    "shell": {"argv": []},
+    "argv": {"shell": None},
+}
+
+
+def changed_fields(
+    values: Mapping[str, Any], cleared: Iterable[str] = (), command: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The fields that say these values of options, take others away, and set a command."""
+    fields = {**fields_of(values), **(command or {})}
+    for key, value in values.items():
+        if value is False:  # It undoes what was said when the job was queued.
+            fields[BY_KEY[key].fields[0].name] = False
+    for key in cleared:
+        fields |= BY_KEY[key].cleared_fields()
+    for name in list(fields):
+        for other, empty in _INSTEAD.get(name, {}).items():
+            fields.setdefault(other, empty)
+    return fields

@@ -1,0 +1,189 @@
+"""What a job takes along from where it is submitted: directory, environment, user and umask."""
+
+from __future__ import annotations
+
+import os
+
+from stoker.errors import UsageError
+from stoker.quantities import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def surroundings(
+    left_out: Callable[[str], None] | None = None, cwd: str | None = None
+) -> dict[str, Any]:
+    """What the jobs of one submission share, in the directory of now where no other is named.
+
+    `left_out` is told what can't be taken along.
+    """
+    return {
+        "cwd": current_directory() if cwd is None else cwd,
+        "env": submitted_environment(left_out),
+        "user": user_name(),
+        "umask": own_umask(),
+    }
+
+
+def new_token() -> str:
+    """A submission that is cut off is repeated with the same token, and taken once."""
+    return os.urandom(16).hex()
+
+
+def current_directory() -> str:
+    """The directory of now."""
+    try:
+        here = os.getcwd()
+    except OSError:
+        raise UsageError("this directory no longer exists", "go to another, or use --cwd") from None
+    try:
+        here.encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            "this directory's name is not valid UTF-8", "go to another, or use --cwd"
+        ) from None
+    return here
+
+
+def submitted_environment(left_out: Callable[[str], None] | None = None) -> dict[str, str]:
+    """The environment of now, without the variables that JSON can't carry."""
+    environment = dict(os.environ)
+    try:
+        "".join(environment).encode()
+        "".join(environment.values()).encode()
+        return environment
+    except UnicodeEncodeError:
+        pass
+    for key, value in list(environment.items()):
+        try:
+            (key + value).encode()
+        except UnicodeEncodeError:
+            del environment[key]
+            if left_out is not None:
+                left_out(key)
+    return environment
+
+
+def user_name() -> str:
+    """Who submits, by the system's own book."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def own_umask() -> int | None:
+    """The umask of this process; None where the kernel does not say.
+
+    To ask for it with `umask(2)` is to change it, for the files of other threads as well.
+    """
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith("Umask:"):
+                    return int(line.split()[1], 8)
+    except OSError:
+        pass
+    return None
+
+
+# --- paths ----------------------------------------------------------------------------------------
+
+
+def absolute_paths(fields: dict[str, Any], here: str) -> str:
+    """Make the paths of a job absolute, output files from its own directory; that directory."""
+    cwd = os.path.normpath(os.path.join(here, fields.get("cwd", "")))
+    if "cwd" in fields:
+        fields["cwd"] = cwd
+    for key in ("out", "err"):
+        if key in fields:
+            fields[key] = os.path.normpath(os.path.join(cwd, fields[key]))
+    return cwd
+
+
+def usable_paths(fields: dict[str, Any], here: str) -> str:
+    """The same; refused at once where the job could not use them."""
+    cwd = absolute_paths(fields, here)
+    if not os.path.isdir(cwd):
+        raise UsageError(f"there is no directory {cwd}", "create it, or name another with --cwd")
+    if not os.access(cwd, os.X_OK):
+        raise UsageError(f"the directory {cwd} can't be entered", "name another with --cwd")
+    for key in ("out", "err"):
+        if key in fields:
+            _require_writable(key, fields[key])
+    return cwd
+
+
+def _require_writable(key: str, path: str) -> None:
+    directory = os.path.dirname(path)
+    if not os.path.isdir(directory):
+        raise UsageError(f"--{key}: there is no directory {directory}", "create it first")
+    if os.path.isdir(path):
+        raise UsageError(f"--{key}: {path} is a directory", "name a file in it")
+    if not os.access(path if os.path.exists(path) else directory, os.W_OK):
+        raise UsageError(f"--{key}: {path} can't be written", "name another file")
+
+
+# --- programs -------------------------------------------------------------------------------------
+
+
+def command_fields(words: list[str]) -> dict[str, Any]:
+    """One word is for the login shell, several are run as they are."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"the command's word {quoted(word)} is not valid UTF-8",
+                "put it into a script, and queue that",
+            ) from None
+    if len(words) == 1:
+        if not words[0].strip():
+            raise UsageError("the command is empty", "write a command after --")
+        return {"shell": words[0]}
+    if not words[0]:
+        raise UsageError("the command's first word is empty", "write a program's name after --")
+    return {"argv": words}
+
+
+def is_for_cluster(fields: dict[str, Any]) -> bool:
+    """Whether a request says that the job is the cluster's, whose nodes may have other programs."""
+    return fields.get("executor") == "slurm" or "slurm" in fields
+
+
+def find_program(word: str, cwd: str, path: str | None) -> str | None:
+    """The file that a command's first word means, as seen from a directory with a PATH."""
+    if "/" in word:
+        candidates = [word]
+    else:
+        candidates = [os.path.join(part, word) for part in (path or os.defpath).split(":")]
+    for candidate in candidates:
+        full = os.path.join(cwd, candidate)
+        if os.access(full, os.X_OK) and not os.path.isdir(full):
+            return full
+    return None
+
+
+def require_program(word: str, cwd: str, path: str | None) -> None:
+    """Refuse a command that can't be found: the job would fail hours later for the same reason."""
+    if find_program(word, cwd, path) is not None:
+        return
+    full = os.path.join(cwd, word)
+    if "/" in word and os.path.isdir(full):
+        raise UsageError(f"{word} is a directory", "name a program in it")
+    if os.path.isfile(full):
+        if "/" in word:
+            raise UsageError(f"{word} is not executable", f"run: chmod +x {word}")
+        raise UsageError(
+            f"the command {quoted(word)} was not found",
+            f"for the file here write ./{word}",
+        )
+    raise UsageError(
+        f"the command {quoted(word)} was not found",
+        "check its spelling and PATH; shell syntax goes in quotes, as one word",
+    )

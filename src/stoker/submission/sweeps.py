@@ -1,0 +1,227 @@
+"""Sweeps queued, for every front end: nothing is queued unless every point is good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, overload
+
+from stoker.api.ahead import Ahead
+from stoker.api.client import Client, line_of
+from stoker.errors import UsageError
+from stoker.quantities import MAX_LABEL_CHARS
+from stoker.submission.sending import resolve_requirements
+from stoker.submission.surroundings import (
+    command_fields,
+    is_for_cluster,
+    new_token,
+    require_program,
+    usable_paths,
+)
+from stoker.sweep import identity
+from stoker.sweep.axes import Axis
+from stoker.sweep.points import Choosing, Space, in_turn
+from stoker.sweep.queued import Queued
+from stoker.sweep.template import Style, Template, Text
+from stoker.sweep.values import Point, parameter_name
+from stoker.text.terminal import escaped
+
+if TYPE_CHECKING:
+    from stoker.sweep import sweepfile
+
+# The daemon soon has something to do, and then as much as a little more than its own pace allows:
+# the more jobs there are in a commit, the less of the database is written over and over again.
+_FIRST_IN_A_MESSAGE = 1_000
+_MOST_IN_A_MESSAGE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSpec:
+    """A sweep as it was asked for, by whichever front end."""
+
+    space: Space
+    choosing: Choosing
+    words: Sequence[str]  # the command: one for the shell, or several
+    style: Style
+    name: str | None
+    request: dict[str, Any]  # a submission with one job: what all points share
+    files: dict[str, str]  # out and err, with places for parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A sweep that is fine as far as can be told without the daemon."""
+
+    name: str
+    request: dict[str, Any]  # a submission without its jobs
+    shared: dict[str, Any]  # a job as far as all of them are alike
+    jobs: Jobs  # what the job of each point has for itself
+    asked_for: int | None  # samples, if so many were asked for
+    varied: Sequence[str]  # the parameters that differ between points
+
+
+class Jobs(Sequence[dict[str, Any]]):
+    """What the job of each of so many points has for itself, made when it is first asked for."""
+
+    def __init__(
+        self, count: int, points: Iterable[Point], job_at: Callable[[Point], dict[str, Any]]
+    ) -> None:
+        self._count = count
+        self._to_be_made = map(job_at, points)
+        self._made: list[dict[str, Any]] = []
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, place: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        known = len(self._made)
+        last = (
+            place.indices(len(self))[1] if isinstance(place, slice) else range(len(self))[place] + 1
+        )
+        if last > known:
+            self._made += islice(self._to_be_made, last - known)
+        return self._made[place]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self[:])
+
+
+def plan(spec: SweepSpec) -> Plan:
+    """The points and their jobs; UsageError for what makes no sense."""
+    space = spec.space
+    if not space.names:
+        raise UsageError("no parameter was given", "write e.g. lr=0.1,0.01 before the --")
+    if space.repeat is not None:
+        parameter_name(space.repeat.name)
+    if not spec.words:
+        raise UsageError("no command was given", "put it after --, e.g. -- python train.py")
+    command_fields(list(spec.words))
+    template = Template(spec.words, space.names, spec.style)
+    request = dict(spec.request)
+    cwd: str = request["cwd"]
+    name = spec.name or identity.sweep_name(template.key, cwd, space.names)
+    count, points = in_turn(space, spec.choosing)
+    shared = {**request.pop("jobs")[0], "group": name}
+    jobs = Jobs(count, points, _maker(spec, count, template, shared.get("cwd")))
+    if spec.files or template.may_refuse:
+        jobs[:]  # One bad point is found before the first one is queued.
+    _require_programs(jobs[:1] if template.has_fixed_program else jobs, request, shared)
+    wanted = spec.choosing.samples
+    if wanted is not None and space.repeat is not None:
+        wanted *= space.repeat.count
+    return Plan(name, request, shared, jobs, wanted, space.varied or space.names)
+
+
+def replaced(file: sweepfile.SweepFile | None, named: Sequence[Axis]) -> tuple[Axis, ...]:
+    """The parameters of a file, but for those that are named beside it."""
+    names = {name for axis in named for name in axis.names}
+    kept = [axis for axis in (file.axes if file else ()) if not names & set(axis.names)]
+    return (*kept, *named)
+
+
+def choosing(file: sweepfile.SweepFile | None, asked: Choosing, source: str) -> Choosing:
+    """Which points are taken: what a file says of that, under what is asked for."""
+    if file is None:
+        return asked
+    if not file.at_random:
+        return replace(asked, most=file.run_cap)
+    if asked.samples is None and file.run_cap is None:
+        raise UsageError(
+            f"{source}: the method random has no end",
+            "write run_cap: 40 there, or --samples 40 here",
+        )
+    return asked if asked.samples is not None else replace(asked, samples=file.run_cap)
+
+
+def _maker(
+    spec: SweepSpec, count: int, template: Template, cwd: str | None
+) -> Callable[[Point], dict[str, Any]]:
+    """What makes of a point the fields that its job has for itself."""
+    space = spec.space
+    here: str = spec.request["cwd"]
+    files = {key: Text(text, space.names) for key, text in spec.files.items()}
+    for key, text in files.items():
+        if text.is_fixed and count > 1:
+            raise UsageError(
+                f"--{key}: all {count} points would write to one file",
+                f"put a parameter or {{point}} in it, e.g. --{key} 'run-{{point}}.txt'",
+            )
+    name_of = identity.namer(template.key, here)
+    varied = space.varied or space.names
+    labels = ",".join([name.replace("%", "%%") + "=%s" for name in varied])
+
+    def job_at(point: Point) -> dict[str, Any]:
+        point_name = name_of(point)
+        short = identity.short(point_name)
+        job = template.filled(point, short)
+        job["name"] = _job_name(labels % tuple([point[name].text for name in varied]))
+        job["params"] = {name: value.data for name, value in point.items()}
+        job["point"] = point_name
+        if files:
+            paths = {key: text.filled(point, short) for key, text in files.items()}
+            if cwd is not None:
+                paths["cwd"] = cwd
+            usable_paths(paths, here)
+            job |= {key: paths[key] for key in files}
+        return job
+
+    return job_at
+
+
+def _job_name(text: str) -> str:
+    text = escaped(text)
+    return text if len(text) <= MAX_LABEL_CHARS else text[: MAX_LABEL_CHARS - 1] + "…"
+
+
+def _require_programs(
+    jobs: Sequence[dict[str, Any]], request: dict[str, Any], shared: dict[str, Any]
+) -> None:
+    if is_for_cluster(shared):
+        return
+    path = {**request["env"], **shared.get("env", {})}.get("PATH")
+    for program in dict.fromkeys(job["argv"][0] for job in jobs if "argv" in job):
+        require_program(program, request["cwd"], path)
+
+
+# ---------------------------------------------------------------------- queueing
+
+
+def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None) -> Queued:
+    """Queue the points that have no job yet, or are to have another.
+
+    While the daemon takes in one part of them, the next one is made.
+    """
+    if max_running is not None:
+        # Before the first job is queued, so that there are never more.
+        client.call("limit_group", group=plan.name, max_running=max_running)
+    resolve_requirements(client, plan.shared)
+    queued = Queued()
+    ahead = Ahead(client)
+    for number, part in enumerate(parts(plan.jobs)):
+        order = line_of("submit", part_of(plan, part, rerun))
+        if number:
+            queued.took(ahead.answer())  # After one that is refused, nothing follows.
+        ahead.give_line(order)
+    queued.took(ahead.answer())
+    return queued
+
+
+def part_of(plan: Plan, jobs: list[dict[str, Any]], rerun: str | None) -> dict[str, Any]:
+    """An order that is known by its token should it be cut off and given again."""
+    how = {"rerun": rerun or "missing", "token": new_token()}
+    return {**plan.request, "jobs": [plan.shared], "each": jobs, **how}
+
+
+def parts(jobs: Jobs) -> Iterator[list[dict[str, Any]]]:
+    """The jobs as they are sent: a first part soon, then larger ones."""
+    start, size = 0, _FIRST_IN_A_MESSAGE
+    while part := jobs[start : start + size]:
+        yield part
+        start, size = start + size, min(size * 3 // 2, _MOST_IN_A_MESSAGE)

@@ -1,0 +1,1 @@
+"""How jobs, GPUs, times and logs are said, in the terminal, the live view and Python alike."""

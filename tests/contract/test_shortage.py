@@ -1,0 +1,143 @@
+"""What an executor of local processes does where there are no more files: nothing is guessed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from contract.executor_benches import ENDS_WELL, IGNORES, RUNS_ON, LocalBench, start
+from stoker.core import commands as cmd
+from stoker.core import events as ev
+from stoker.executors.processes import ProcessId, has_marker, is_alive, send, stat_of
+from stoker.executors.shortage import shortage
+from stoker_home import is_running
+
+
+@contextmanager
+def no_files(left: int = 0) -> Iterator[None]:
+    """No more files can be opened in this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = set(map(int, os.listdir("/proc/self/fd")))
+    # The listing itself had one open.
+    free = [number for number in range(len(taken) + left + 2) if not _is_open(number)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[left], hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def test_where_no_file_can_be_opened_nothing_is_said_of_a_process() -> None:
+    stat = stat_of(os.getpid())
+    assert stat is not None
+    for ask in (
+        lambda: stat_of(os.getpid()),
+        lambda: is_alive(stat.id),
+        lambda: has_marker(os.getpid(), b"A=b"),
+        lambda: send(stat.id, 0),
+    ):
+        with no_files(), pytest.raises(OSError, match="Too many open files"):
+            ask()
+    assert not is_alive(ProcessId(stat.id.pid, stat.id.start_time + 1))
+
+
+def test_a_start_without_files_puts_the_attempt_back_and_the_rest_of_the_turn_with_it(
+    local: LocalBench,
+) -> None:
+    for job_id in (1, 2):
+        local.has(job_id, ENDS_WELL)
+    with no_files():
+        local.order(start(1), start(2))
+        facts = local.observe()
+    assert [type(fact) for fact in facts] == [ev.AttemptPutBack] * 2
+    assert {fact.spent for fact in facts if isinstance(fact, ev.AttemptPutBack)} == {False}
+    local.executor.settled(facts)
+    assert local.observe() == []
+    local.order(start(1), start(2))  # Under the same numbers.
+    for job_id in (1, 2):
+        assert local.until(ev.AttemptExited, job_id).exit.code == 0
+
+
+def test_a_process_that_is_there_is_watched_whatever_files_are_left(local: LocalBench) -> None:
+    """It is made with the last descriptor, and then looked at with the one kept for that."""
+    for left in range(1, 5):
+        local.has(left, ENDS_WELL)
+        with no_files(left):
+            local.order(start(left))
+        back = [fact for fact in local.observe() if isinstance(fact, ev.AttemptPutBack)]
+        if back:
+            local.executor.settled(back)
+            local.order(start(left))
+        assert local.until(ev.AttemptExited, left).exit.code == 0
+        assert local.made.count(local.made[-1]) == 1
+
+
+def test_an_attempt_is_not_over_because_there_are_no_files_to_look_at_it(
+    local: LocalBench,
+) -> None:
+    local.has(1, IGNORES)
+    local.order(start(1))
+    pid = local.until(ev.AttemptStarted, 1).pid
+    assert pid is not None
+    with no_files():
+        local.order(cmd.Terminate(1, 1, force=False))
+        local.order(cmd.Terminate(1, 1, force=True))
+        assert local.executor.next_wakeup_ms() is not None
+        assert not [fact for fact in local.observe() if isinstance(fact, ev.AttemptExited)]
+    assert is_running(pid)
+    local.order(cmd.Terminate(1, 1, force=True))
+    assert local.until(ev.AttemptExited, 1).exit.signal == 9
+
+
+def test_no_descriptor_is_left_behind_by_attempts_that_ended(local: LocalBench) -> None:
+    def one_after_the_other(first: int) -> None:
+        for job_id in range(first, first + 10):
+            local.has(job_id, ENDS_WELL)
+            local.order(start(job_id))
+            local.executor.settled([local.until(ev.AttemptExited, job_id)])
+
+    one_after_the_other(1)
+    before = sorted(os.listdir("/proc/self/fd"))
+    one_after_the_other(11)
+    local.has(21, "can't be started")
+    local.order(start(21))
+    local.until(ev.AttemptNotStarted, 21)
+    with no_files():
+        local.has(22, RUNS_ON)
+        local.order(start(22))
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+FAULT_OF = [
+    (errno.ENOENT, None), (errno.EACCES, None), (errno.ENOTDIR, None), (errno.ENOEXEC, None),
+    (errno.E2BIG, None), (errno.ELOOP, None), (errno.EISDIR, None), (errno.EPERM, None),
+    (errno.EAGAIN, False), (errno.EMFILE, False), (errno.ENFILE, False), (errno.ENOMEM, False),
+    (errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EIO, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "alone"), FAULT_OF, ids=lambda value: str(value))
+def test_the_jobs_fault_is_told_from_the_machines(error: int, alone: bool | None) -> None:
+    """`alone`: on a file that its user has named, the shortage is of that job alone."""
+    ours, own = shortage(error, "/f"), shortage(error, "/f", own=True)
+    assert (ours is None) == (own is None) == (alone is None)
+    if ours is not None and own is not None:
+        assert (ours.alone, own.alone) == (False, alone)
+
+
+def test_a_disk_that_became_read_only_is_the_machines_fault_only_where_our_files_are() -> None:
+    assert shortage(errno.EROFS, "/log") is not None
+    assert shortage(errno.EROFS, "/out", own=True) is None
