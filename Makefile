@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint bench screenshots clean
+.PHONY: help demo test lint mutants torture bench screenshots clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -46,6 +46,17 @@ lint: $(VENV)/.ready-test  ## check style and types
 	@$(BIN)/ruff format --check --quiet . \
 		|| { echo "make lint: not formatted as 'ruff format' does it" >&2; exit 1; }
 	@$(BIN)/mypy --no-error-summary src tests bench demo
+
+# Each bug is planted in a copy of the tree, in which its tests are run.
+mutants: $(VENV)/.ready-test  ## plant each of a list of small bugs and say which no test notices; ONLY=ledger does less
+	@PYTHONPATH=tests $(BIN)/python -m mutants.run $(ONLY) $(MUTANTS_ARGS)
+
+# What is tried is said in docs/architecture.md; WITHOUT=library,warm leaves classes out.
+torture: $(VENV)/.ready-test  ## kill, stop and starve Stoker for SECONDS=60, by SEED, and check its laws
+	@scripts/system-package gcc gcc libc6-dev
+	@$(BIN)/python -m compileall -q src
+	@PYTHONPATH=tests:src $(BIN)/python -m crash.torture $(if $(filter-out undefined default,$(origin SECONDS)),--seconds $(SECONDS)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(WITHOUT),--without $(WITHOUT))
 
 bench: $(VENV)/.ready-test $(PEERS)/.ready $(BENCH_PEERS)/.ready  ## measure Stoker beside its peers; ONLY=gap,add and QUICK=1 do less
 	@scripts/system-package gcc gcc libc6-dev
