@@ -209,6 +209,11 @@ def test_a_client_that_is_killed_as_it_starts_leaves_nothing_unknown(one: Stoker
         assert pid is None or not is_running(pid)
 
 
+def test_a_job_whose_client_is_gone_before_it_came_is_called_off(one: StokerHome) -> None:
+    [job_id] = one.submit_all([{"argv": ["true"]}], attached=True)
+    assert one.until_final(job_id)[0]["reason"] == "its terminal was gone"
+
+
 def test_a_job_of_a_terminal_is_not_retried_and_that_is_said(one: StokerHome) -> None:
     assert run(one, "--", "false").wait(60) == 1
     other = one.submit("false")

@@ -95,3 +95,27 @@ def test_a_forecast_counts_those_whose_clients_are_there() -> None:
     expected = {job: expected_start_ms(scene.state, job, lambda _: 1_000) for job in (here, after)}
     assert expected == {here: scene.now, after: scene.now + 1_000}
     assert expected_start_ms(scene.state, away, lambda _: 1_000) is None
+
+
+def test_a_job_whose_start_failed_after_its_client_had_left_is_known_to_wait_for_it() -> None:
+    scene = Scene(1)
+    job = scene.submit(attached=True)
+    scene.plan()
+    scene.apply(ev.TerminalLeft(scene.now, job))
+    assert not scene.state.unattended
+    scene.apply(ev.AttemptEvicted(scene.now, job, 1, Cause.REQUEUED, "no inodes are left"))
+    assert list(scene.state.unattended) == [job]
+    scene.apply(ev.TerminalCame(scene.now, job))
+    assert not scene.state.unattended
+
+
+def test_a_job_whose_client_never_came_is_known_to_wait_for_it() -> None:
+    scene = Scene(1)
+    first = scene.running()
+    jobs = [
+        scene.submit(attached=True, terminal=False),
+        scene.submit(attached=True, terminal=False, after=[first]),
+    ]
+    assert list(scene.state.unattended) == jobs
+    scene.cancel(jobs[0])
+    assert list(scene.state.unattended) == jobs[1:]

@@ -75,6 +75,8 @@ def _check_ready(state: State) -> None:
             moment = max(job.not_before_ms or 0, moment)
         unmet = [r for r in job.requires or () if not _cluster_can_await(state, job, r)]
         alone = job.terms.attached and job.id not in state.terminals
+        if alone and job.state is JobState.WAITING:
+            assert job.id in state.unattended, f"job {job.id}: nothing knows that it is alone"
         if state.ready.has(job):
             ready += 1
             assert job.state is JobState.WAITING and not unmet, f"job {job.id}: {job}"
@@ -84,6 +86,9 @@ def _check_ready(state: State) -> None:
     assert state.ready.count == ready
     for job_id in state.terminals:
         assert job_id in state.jobs, f"job {job_id} has ended, and its terminal is still known"
+    for job_id in state.unattended:
+        attached = job_id in state.jobs and state.jobs[job_id].terms.attached
+        assert attached and job_id not in state.terminals, f"job {job_id} waits for no terminal"
 
 
 def _check_gates(state: State) -> None:

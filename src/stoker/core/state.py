@@ -114,6 +114,7 @@ class State:
         self.active: dict[int, None] = {}
         self.to_start: dict[int, None] = {}
         self.terminals: dict[int, None] = {}  # attached jobs whose clients are there; in no record
+        self.unattended: dict[int, None] = {}  # attached jobs that wait without their clients
         self.to_warn: dict[int, None] = {}
         self.stopping: dict[int, None] = {}
         self.doomed: list[tuple[int, int, JobState]] = []
@@ -358,9 +359,12 @@ class State:
 
     def _settle(self, job: Job) -> None:
         """Put a waiting job in line if nothing but room is missing, else set its timer."""
-        if job.state is not WAITING or (job.requires and self._awaits(job)):
+        if job.state is not WAITING:
             return
         if self.lacks_terminal(job):
+            self.unattended[job.id] = None
+            return
+        if job.requires and self._awaits(job):
             return
         moment = ready_ms(job)
         if moment > self.now_ms:
@@ -465,6 +469,8 @@ class State:
         del self.jobs[job_id]
         if self.terminals:
             self.terminals.pop(job_id, None)
+        if self.unattended:
+            self.unattended.pop(job_id, None)
         change.touched.pop(job_id, None)
         change.started.pop(job_id, None)
         change.ended.append(Ended(job, attempt, outcome, at_ms, True))
@@ -591,6 +597,7 @@ class State:
             if e.terms.attached:
                 for job in _each_of(crowd):
                     self.jobs[job.id] = job
+                    self._settle(job)
                 continue
             self.ready.add_crowd(crowd)
             self.jobs.add_crowd(crowd)
@@ -624,6 +631,7 @@ class State:
         job.need, job.terms = e.need, e.terms
         if not e.terms.attached:
             self.terminals.pop(job.id, None)
+            self.unattended.pop(job.id, None)
         job.priority, job.group, job.not_before_ms = e.priority, e.group, e.not_before_ms
         if job.group is not None:
             self.group_of(job.group)
@@ -778,6 +786,7 @@ class State:
         job = self.jobs[e.job_id]
         assert job.terms.attached, f"job {job.id} runs in no terminal"
         self.terminals[job.id] = None
+        self.unattended.pop(job.id, None)
         self._settle(job)
 
     def _terminal_left(self, e: ev.TerminalLeft) -> None:
@@ -785,6 +794,7 @@ class State:
         job = self.jobs.get(e.job_id)
         if job is not None:
             self.ready.discard(job)
+            self._settle(job)
 
     def _stop_requested(self, e: ev.StopRequested) -> None:
         job, attempt = self._current(e.job_id, e.attempt)

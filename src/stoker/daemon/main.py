@@ -243,6 +243,7 @@ class Daemon:
                 self.terminals.expect(job.id)
         self.rounds.after_turn += [
             self.terminals.tell_reasons,
+            self.terminals.expect_missing,
             self.followers.tell,
             self.telemetry.look,
             self.watchers.note,

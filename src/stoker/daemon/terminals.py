@@ -134,6 +134,11 @@ class Terminals:
                 terminal.last_text = text
                 terminal.connection.tell(event="waiting", text=text)
 
+    def expect_missing(self) -> None:
+        """After a turn: no job waits for a client for ever, however it came to wait again."""
+        for job_id in self.rounds.state.unattended:
+            self.expect(job_id)
+
     def expect(self, job_id: int) -> None:
         """The client of this job is about to come: it has just submitted it, or lost us."""
         if job_id not in self._expected:
