@@ -81,7 +81,6 @@ class Engine:
         executor: Executor,
         inventory: Inventory,
         clock: Clock,
-        witness: Callable[[ev.Event], None] | None = None,
         says_out_of_memory: Callable[[Job], bool] | None = None,
     ) -> None:
         """`says_out_of_memory` looks at the output of a job that has failed."""
@@ -89,7 +88,6 @@ class Engine:
         self._executor = executor
         self._inventory = inventory
         self._clock = clock
-        self._witness = witness
         self._says_out_of_memory = says_out_of_memory
         self.starts_nothing = False  # while the daemon drains
         self.committed = Change()  # what the last turn has changed
@@ -130,15 +128,15 @@ class Engine:
         facts = self._executor.observe(now_ms)
         try:
             if self._shift_ms:
-                self._apply(ev.ClockShifted(now_ms, self._shift_ms))
+                self.apply(ev.ClockShifted(now_ms, self._shift_ms))
             else:
-                self._apply(ev.TimePassed(now_ms))
+                self.apply(ev.TimePassed(now_ms))
             self._look_around(self._inventory.observe())
             for stop in self.unsaved.stops(self.state):
-                self._apply(stop)
+                self.apply(stop)
             facts = self._take_in(facts, tried)
             for wish in (*self.unsaved.stops(self.state), *self.unsaved.called_off(self.state)):
-                self._apply(wish)
+                self.apply(wish)
             tried.answers = [self._grant(wish, tried) for wish in wishes]
             self._decide(tried, starts and not self.starts_nothing)
             tried.commands, change = orders(self.state), self.state.take_change()
@@ -215,10 +213,9 @@ class Engine:
         self._seen = None  # nor is what was read.
         self._unjudged.clear()
 
-    def _apply(self, event: ev.Event) -> None:
+    def apply(self, event: ev.Event) -> None:
+        """Let one fact come true. A simulation looks on by a method of its own for this."""
         self.state.apply(event)
-        if self._witness is not None:
-            self._witness(event)
 
     def _take_in(self, facts: Sequence[ev.Fact], tried: _Tried) -> list[ev.Fact]:
         """Apply the facts, and say which: one or the other may have to wait for a reading."""
@@ -247,8 +244,8 @@ class Engine:
                 # It has what the other had; and first, since a GPU that was taken away meanwhile is
                 # gone with the last one on it.
                 relief_id, number = fact.relieved_by
-                self._apply(ev.AttemptPlaced(fact.at_ms, relief_id, number, attempt.gpus))
-            self._apply(fact)
+                self.apply(ev.AttemptPlaced(fact.at_ms, relief_id, number, attempt.gpus))
+            self.apply(fact)
         return taken
 
     def _must_wait(self, fact: ev.Fact) -> bool:
@@ -289,15 +286,15 @@ class Engine:
         if sighting is self._seen:
             return
         for event in differences(self.state, sighting):
-            self._apply(event)
+            self.apply(event)
         self._seen = sighting
         pids = {process.pid for gpu in sighting.gpus or () for process in gpu.processes}
         owners = self._executor.owners(pids) if pids else {}
         measured = readings(self.state, sighting, owners)
         if measured:
-            self._apply(ev.GpusMeasured(self.state.now_ms, measured))
+            self.apply(ev.GpusMeasured(self.state.now_ms, measured))
             for event in consequences(self.state, self.habits):
-                self._apply(event)
+                self.apply(event)
 
     def _grant(self, wish: Wish, tried: _Tried) -> Answer:
         try:
@@ -307,21 +304,21 @@ class Engine:
             return Answer(error=error)
         tried.granted.append(decided.events)
         for event in decided.events:
-            self._apply(event)
+            self.apply(event)
         return Answer(value=decided.answer)
 
     def _decide(self, tried: _Tried, starts: bool) -> None:
         tried.due = self.state.take_due()
         for event in tried.due:
-            self._apply(event)
+            self.apply(event)
         while skips := self.state.take_doomed():
             for event in skips:
-                self._apply(event)
+                self.apply(event)
         if starts:
             self._place()
         relief = planned(self.state) if starts else NOBODY
         if relief != self.state.relief:
-            self._apply(ev.ReliefPlanned(self.state.now_ms, relief))
+            self.apply(ev.ReliefPlanned(self.state.now_ms, relief))
 
     def _commit(
         self, change: Change, commands: Sequence[Command], now_ms: int, wishes: Sequence[Wish]
@@ -343,7 +340,7 @@ class Engine:
     def _place(self) -> None:
         for placement in Scan(self.state).starts():
             attempt = self.state.jobs[placement.job_id].attempt + 1
-            self._apply(
+            self.apply(
                 ev.AttemptPlaced(
                     self.state.now_ms,
                     placement.job_id,

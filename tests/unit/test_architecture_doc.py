@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from stoker.core.model import Cause, JobState
-from stoker.core.state import LEGAL
+from stoker.core.moves import LEGAL
 
 TEXT = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
 MOVE = re.compile(r"^\| `(\w+)` \| `(\w+)` \| (.+) \|$", re.MULTILINE)

@@ -10,11 +10,13 @@ from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.change import Change
 from stoker.core.commands import Command
+from stoker.core.laws import IllegalMove
 from stoker.core.model import Cause, Exit, Job, JobState, Launch, Need, Requirement, Terms
 from stoker.core.state import State
 from stoker.engine import Decided, Engine, Wish
 from stoker.errors import NotFound, Unavailable
 from stoker.ports import Reading, SeenGpu, Sighting, StoreFailed
+from stoker.sim.run import WatchedEngine
 from stoker.sim.world import VirtualClock
 from stoker.store.memory import MemoryStore
 
@@ -118,11 +120,13 @@ class House:
         self.executor = ScriptedExecutor(self.diary)
         self.inventory = FixedInventory()
         self.clock = VirtualClock()
-        self.witnessed: list[ev.Event] = []
+        self.noted: list[ev.Event] = []
         self.engine = self._engine()
 
     def _engine(self) -> Engine:
-        return Engine(self.store, self.executor, self.inventory, self.clock, self.witnessed.append)
+        engine = WatchedEngine(self.store, self.executor, self.inventory, self.clock)
+        engine.noted = self.noted
+        return engine
 
     def restart(self) -> None:
         self.engine = self._engine()
@@ -209,7 +213,7 @@ def test_a_fact_about_an_earlier_attempt_changes_nothing() -> None:
     house.start(1, attempt=2)
     house.engine.turn()
     assert house.job(1).attempt == 2
-    house.witnessed.clear()
+    house.noted.clear()
     house.executor.facts += [
         ev.AttemptExited(house.clock.now_ms, 1, 1, Exit(code=0)),
         ev.AttemptVanished(house.clock.now_ms, 1, 1, "gone"),
@@ -219,7 +223,7 @@ def test_a_fact_about_an_earlier_attempt_changes_nothing() -> None:
         ev.AttemptExited(house.clock.now_ms, 99, 1, Exit(code=0)),
     ]
     house.engine.turn()
-    assert house.witnessed == [ev.TimePassed(house.clock.now_ms)]
+    assert house.noted == [ev.TimePassed(house.clock.now_ms)]
     assert house.job(1).state is JobState.RUNNING
     assert house.executor.facts == [], "a stale fact is settled, or it would be told for ever"
 
@@ -307,8 +311,10 @@ def test_an_impossible_event_stops_the_turn_before_its_commit() -> None:
     def wrong(state: State) -> Decided:
         return Decided([ev.JobReleased(state.now_ms, 1)])
 
-    with pytest.raises(AssertionError, match="job 1"):
+    with pytest.raises(IllegalMove, match="job 1: it is running") as refused:
         house.engine.turn([submission(), wrong])
+    story = str(refused.value).splitlines()[1:]
+    assert [event.split("(")[0].strip() for event in story] == ["AttemptPlaced", "JobReleased"]
     assert house.diary.lines == []
     assert list(house.engine.state.jobs) == [1], "memory is as the record has it"
     house.engine.turn([submission()])
@@ -412,9 +418,9 @@ def test_a_gpu_that_comes_back_in_time_is_used_as_before() -> None:
     house.inventory.sighting = seen
     house.engine.turn()
     assert not house.engine.state.gpus["0"].removing
-    house.witnessed.clear()
+    house.noted.clear()
     house.engine.turn()
-    assert house.witnessed == [ev.TimePassed(house.clock.now_ms)]
+    assert house.noted == [ev.TimePassed(house.clock.now_ms)]
 
 
 def test_gpus_that_nobody_sees_are_left_as_the_user_declared_them() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import get_args
+from dataclasses import fields
+from typing import Any, cast, get_args
 
 import pytest
 
 from stoker.core import events as ev
 from stoker.core import state as state_module
+from stoker.core.laws import IllegalMove
 from stoker.core.model import FINAL, Cause, Job, JobState, Need, Terms
-from stoker.core.state import LEGAL, State
+from stoker.core.moves import LEGAL, MOVES
+from stoker.core.state import State
 from unit.core_scene import Scene
 
 S = JobState
@@ -194,6 +197,15 @@ def test_a_legal_move_is_made(
     assert scene.where(job) is move[1]
 
 
+WAY_TO: dict[JobState, Callable[[Scene], int]] = {
+    S.HELD: held,
+    S.WAITING: waiting,
+    S.SUBMITTED: with_the_cluster,
+    S.RUNNING: running,
+    S.STOPPING: stopping,
+}
+
+
 @pytest.mark.parametrize(
     "move",
     sorted({(a, b) for a in S if a not in FINAL for b in S} - LEGAL),
@@ -201,33 +213,49 @@ def test_a_legal_move_is_made(
 )
 def test_any_other_move_is_a_bug_and_raises(move: tuple[JobState, JobState]) -> None:
     scene = Scene(2)
-    way_there: dict[JobState, Callable[[Scene], int]] = {
-        S.HELD: held,
-        S.WAITING: waiting,
-        S.SUBMITTED: with_the_cluster,
-        S.RUNNING: running,
-        S.STOPPING: stopping,
-    }
-    job = scene.job(way_there[move[0]](scene))
+    job = scene.job(WAY_TO[move[0]](scene))
     assert job.state is move[0]
-    with pytest.raises(AssertionError, match=f"job {job.id}: {move[0]} -> {move[1]}"):
-        scene.state._move(job, move[1])
-    assert job.state is move[0]
+    for event in MOVED_BY:
+        if move[1] in MOVES.get((move[0], event), ()):
+            continue  # It leaves the job where it is.
+        scene.state.story.append(happened(event, scene.now, job.id))
+        with pytest.raises(IllegalMove, match=f"job {job.id}: {move[0]} -> {move[1]}"):
+            scene.state._move(job, move[1])
+        assert job.state is move[0]
+
+
+MOVED_BY = sorted({event for _, event in MOVES}, key=lambda event: event.__name__)
+
+
+def happened(event: type[Any], now: int, job_id: int) -> ev.Event:
+    """An event of that kind about the first attempt of a job; what else it says does not matter."""
+    values = {"at_ms": now, "job_id": job_id, "attempt": 1}
+    event_fields = {field.name: values.get(field.name) for field in fields(event)}
+    return cast(ev.Event, event(**event_fields))
+
+
+@pytest.mark.parametrize("state", WAY_TO)
+@pytest.mark.parametrize("event", MOVED_BY, ids=lambda event: event.__name__)
+def test_an_event_is_refused_wherever_the_table_does_not_name_it(
+    event: type[Any], state: JobState
+) -> None:
+    if (state, event) in MOVES:
+        assert MOVES[state, event], "where it may happen, the job is somewhere afterwards"
+        return
+    scene = Scene(2)
+    job = WAY_TO[state](scene)
+    with pytest.raises(IllegalMove, match=f"job {job}: it is {state}"):
+        scene.state.apply(happened(event, scene.now, job))
+    assert scene.where(job) is state
 
 
 def test_a_final_job_is_no_longer_in_memory_and_can_not_be_moved() -> None:
     scene = Scene(1)
     job = running_then_ended(0)(scene)
     assert job not in scene.state.jobs
-    for event in (
-        ev.JobHeld(scene.now, job),
-        ev.JobReleased(scene.now, job),
-        ev.JobCancelled(scene.now, job),
-        ev.AttemptPlaced(scene.now, job, 2, ("0",)),
-        ev.StopRequested(scene.now, job, 1, Cause.CANCELLED),
-    ):
-        with pytest.raises(KeyError):
-            scene.state.apply(event)
+    for event in MOVED_BY:
+        with pytest.raises(IllegalMove, match=f"job {job}: it is not in memory"):
+            scene.state.apply(happened(event, scene.now, job))
 
 
 @pytest.mark.parametrize(
@@ -239,6 +267,8 @@ def test_a_final_job_is_no_longer_in_memory_and_can_not_be_moved() -> None:
         (running, lambda now, job: ev.StopRequested(now, job, 2, Cause.CANCELLED)),
         (running, lambda now, job: ev.AttemptStarted(now, job, 2, None)),
         (running, lambda now, job: ev.JobsRemoved(now, (job,))),
+        (running, lambda now, job: ev.AttemptAccepted(now, job, 1, "91")),
+        (running, lambda now, job: ev.TerminalCame(now, job)),
         (stopping, lambda now, job: ev.JobHeld(now, job)),
         (waiting, lambda now, job: ev.JobReleased(now, job)),
         (waiting, lambda now, job: ev.AttemptPlaced(now, job, 2, ("0",))),
@@ -252,8 +282,32 @@ def test_an_event_that_can_not_have_happened_raises(
 ) -> None:
     scene = Scene(2)
     job = way(scene)
-    with pytest.raises(AssertionError):
+    with pytest.raises(IllegalMove, match=f"job {job}: "):
         scene.state.apply(event(scene.now, job))
+
+
+def test_an_illegal_move_tells_the_last_events_of_its_job_and_of_no_other() -> None:
+    scene = Scene(2)
+    other = running(scene)
+    job = running(scene, retries=9)
+    for number in range(1, 9):
+        scene.exited(job, 1)
+        scene.pass_s(400)
+        scene.plan()
+        assert scene.attempt(job).number == number + 1
+        scene.started(job)
+    scene.exited(other)
+    with pytest.raises(IllegalMove) as refused:
+        scene.apply(ev.JobHeld(scene.now, job))
+    told = [line.strip() for line in str(refused.value).splitlines()[1:]]
+    assert [line.split("(")[0] for line in told[-4:]] == [
+        "AttemptExited",
+        "AttemptPlaced",
+        "AttemptStarted",
+        "JobHeld",
+    ]
+    assert len(told) == 10, "enough to see how it came to that, and no more"
+    assert all(f"job_id={job}," in line or f"job_id={job})" in line for line in told)
 
 
 def test_every_kind_of_event_can_be_applied() -> None:
@@ -268,5 +322,5 @@ def test_a_job_id_is_given_only_once() -> None:
     scene = Scene(1)
     job = scene.submit()
     scene.cancel(job)
-    with pytest.raises(AssertionError, match="was given before"):
+    with pytest.raises(IllegalMove, match="was given before"):
         scene.state.apply(ev.JobSubmitted(scene.now, job, Need(), Terms()))

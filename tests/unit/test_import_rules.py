@@ -82,7 +82,7 @@ HARMLESS = {
     "__future__",
     "array",
     "bisect",
-    "collections.abc",
+    "collections",
     "contextlib",
     "dataclasses",
     "enum",

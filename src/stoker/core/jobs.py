@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, TypeVar, overload
 
+from stoker.core.laws import must_agree
 from stoker.core.model import Job
 from stoker.core.order import Crowd
 
@@ -49,14 +50,14 @@ class Jobs(MutableMapping[int, Job]):
 
     def let_in(self, jobs: Sequence[Job], crowds: Sequence[Crowd]) -> None:
         """Begin with these."""
-        assert not self, "this is for those that were there before all others"
+        must_agree(not self, "this is for those that were there before all others")
         for crowd in crowds:
             self.add_crowd(crowd)
         self._seen = {job.id: job for job in jobs}
         once = len(self._seen) == len(jobs) and not any(map(self._crowd_of, self._seen))
         blocks = self._blocks.values()
         once = once and all(block.crowds.count(None) + block.count == _SIZE for block in blocks)
-        assert once, "a job is there twice"
+        must_agree(once, "a job is there twice")
 
     def add_crowd(self, crowd: Crowd) -> None:
         """Take in all of a crowd, block by block: there may be a million of them."""

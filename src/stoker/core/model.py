@@ -12,6 +12,8 @@ from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from stoker.core.laws import ImpossibleValue
+
 if TYPE_CHECKING:
     from stoker.core.order import JobClass
 
@@ -85,10 +87,10 @@ class Need(_NeedKept):
     growth_mib: int = 0  # kept free beside `mem_mib`: set where it may be more than was seen so far
 
     def __post_init__(self) -> None:
-        assert self.gpus >= 0 and self.cpus >= 0
-        assert self.share_milli is None or (
-            self.gpus == 1 and 0 < self.share_milli < WHOLE_SHARE_MILLI
-        )
+        share = self.share_milli
+        no_share = share is not None and not (self.gpus == 1 and 0 < share < WHOLE_SHARE_MILLI)
+        if self.gpus < 0 or self.cpus < 0 or no_share:
+            raise ImpossibleValue(f"no job can need {self.gpus=}, {self.cpus=}, {share=}")
         # For lookups alone: nothing is decided, or kept, by a number that each process makes anew.
         object.__setattr__(self, "_hash", astuple(self).__hash__())
         shares = self.share_milli is not None or self.mem_mib is not None or self.kind is not None
@@ -137,7 +139,8 @@ class Exit:
     signal: int | None = None
 
     def __post_init__(self) -> None:
-        assert (self.code is None) != (self.signal is None)
+        if (self.code is None) == (self.signal is None):
+            raise ImpossibleValue("an exit is by code or by signal")
 
     @property
     def ok(self) -> bool:
@@ -176,7 +179,8 @@ class Outcome:
     detail: str = ""
 
     def __post_init__(self) -> None:
-        assert self.state in FINAL
+        if self.state not in FINAL:
+            raise ImpossibleValue(f"nothing ends as {self.state}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from stoker.core.fit import (
     preference,
     reservation,
 )
+from stoker.core.laws import must_agree
 from stoker.core.lines import Lines
 from stoker.core.model import (
     ALONE,
@@ -152,7 +153,7 @@ class Scan:
                     lines.set_aside(cls)
                     continue
                 yield placement
-                assert job.active is not None, f"job {job.id} was yielded and not placed"
+                must_agree(job.active is not None, "job", job.id, "was yielded and not placed")
                 if self.holds:
                     self._went_ahead(job, placement.gpus)
                 lines.go_on_with(cls)
@@ -169,7 +170,7 @@ class Scan:
                 if placement is None:
                     break
                 yield placement
-                assert job.active is not None, f"job {job.id} was yielded and not placed"
+                must_agree(job.active is not None, "job", job.id, "was yielded and not placed")
                 self._went_ahead(job, placement.gpus)
 
     def _machine_is_short(self) -> bool:
@@ -190,7 +191,7 @@ class Scan:
                 ready.park(cls, job.group)
                 continue
             yield Placement(job.id, ())
-            assert job.active is not None, f"job {job.id} was yielded and not placed"
+            must_agree(job.active is not None, "job", job.id, "was yielded and not placed")
             ready.put_back(cls)
 
     def place(self, job: Job, empty_only: bool = False) -> Placement | None:

@@ -1,17 +1,18 @@
 """The state, and the one door through which it changes.
 
-`State.apply(event)` is the only mutator of jobs, attempts, GPUs and groups. Legal moves are the
-literal table `LEGAL`; any other is a bug, and an assertion stops the turn before its commit.
+`State.apply(event)` is the only mutator of jobs, attempts, GPUs and groups. What an event may do to
+its job is said by the table in `core.moves`; all else is a bug, and raises before the commit.
 The indexes (ready jobs, timers, dependents, what is to be started or stopped) are derived from
 the jobs, and rebuilt from them by `State.restored`.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Protocol
 
 from stoker.core import events as ev
 from stoker.core.change import Change, Ended
@@ -19,6 +20,7 @@ from stoker.core.endings import backoff_ms, judged
 from stoker.core.fit import held_reservation, natural, with_in_order
 from stoker.core.gates import Gate, Gates
 from stoker.core.jobs import Jobs
+from stoker.core.laws import IllegalMove, must_agree
 from stoker.core.learning import after_out_of_memory, after_run
 from stoker.core.model import (
     CANCELLED,
@@ -55,40 +57,23 @@ from stoker.core.moments import (
     ready_ms,
     warning_ms,
 )
+from stoker.core.moves import MOST_REMEMBERED, MOVES, illegal
 from stoker.core.needs import largest_mib, learned_need
 from stoker.core.order import Crowd, ReadyQueue, by_priority
 from stoker.core.shortage import Shortage, after_failure
 
-LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
-    {
-        (HELD, WAITING),
-        (HELD, CANCELLED),
-        (HELD, SKIPPED),
-        (WAITING, HELD),
-        (WAITING, SUBMITTED),
-        (WAITING, RUNNING),
-        (WAITING, CANCELLED),
-        (WAITING, SKIPPED),
-        (SUBMITTED, RUNNING),
-        (SUBMITTED, STOPPING),
-        (SUBMITTED, FAILED),
-        (SUBMITTED, CANCELLED),
-        (SUBMITTED, WAITING),
-        (RUNNING, STOPPING),
-        (RUNNING, SUCCEEDED),
-        (RUNNING, FAILED),
-        (RUNNING, CANCELLED),
-        (RUNNING, LOST),
-        (RUNNING, WAITING),
-        (STOPPING, CANCELLED),
-        (STOPPING, FAILED),
-        (STOPPING, SKIPPED),
-        (STOPPING, WAITING),
-    }
-)
-
 # Of one place: an attempt and those that take over from it, one after the other, before a turn.
 MOST_ENDS_IN_A_TURN = 4
+
+
+class _OfJob(Protocol):
+    @property
+    def job_id(self) -> int: ...
+
+
+class _OfAttempt(_OfJob, Protocol):
+    @property
+    def attempt(self) -> int: ...
 
 
 class State:
@@ -119,6 +104,9 @@ class State:
         self.stopping: dict[int, None] = {}
         self.doomed: list[tuple[int, int, JobState]] = []
         self.change = Change()
+        # The latest events that were about a job that was there. Submissions are not among them:
+        # they may be very large, and say nothing that the job does not.
+        self.story: deque[Any] = deque(maxlen=MOST_REMEMBERED)
         self.gates = Gates(self.jobs)
         self._dependents: dict[int, list[int]] = {}
         self._timers: list[tuple[int, int, int, int]] = []  # when, job, attempt, Timer
@@ -161,7 +149,7 @@ class State:
             if crowd.group is not None:
                 state.group_of(crowd.group)
         for job in others:
-            assert job.state not in FINAL, f"job {job.id} is final and stays in the store"
+            must_agree(job.state not in FINAL, "job", job.id, "is final and stays in the store")
             state._index(job)
         return state
 
@@ -436,8 +424,10 @@ class State:
                 index.pop(job_id, None)
 
     def _move(self, job: Job, target: JobState) -> None:
+        """Let the event that is being applied move its job."""
         before = job.state
-        assert (before, target) in LEGAL, f"job {job.id}: {before} -> {target}"
+        if target not in MOVES.get((before, type(self.story[-1])), ()):
+            raise self._illegal(job.id, f"{before} -> {target}")
         if before is WAITING:
             self.ready.discard(job)
         elif before is HELD:
@@ -447,16 +437,25 @@ class State:
         job.state = target
         self.change.touched[job.id] = None
 
-    def _queued(self, job_id: int) -> Job:
-        job = self.jobs[job_id]
-        assert job.active is None, f"job {job_id} is {job.state}"
+    def _concerned(self, event: _OfJob) -> Job:
+        """The job that an event is about, if that can happen to it as it stands."""
+        self.story.append(event)
+        job = self.jobs.get(event.job_id)
+        if job is None or (job.state, type(event)) not in MOVES:
+            where = "not in memory" if job is None else job.state
+            raise self._illegal(event.job_id, f"it is {where}")
         return job
 
-    def _current(self, job_id: int, attempt: int) -> tuple[Job, Attempt]:
-        job = self.jobs[job_id]
+    def _current(self, event: _OfAttempt) -> tuple[Job, Attempt]:
+        """The same for an event about an attempt, which must be the active one."""
+        job = self._concerned(event)
         active = job.active
-        assert active is not None and active.number == attempt, f"job {job_id}, attempt {attempt}"
+        if active is None or active.number != event.attempt:
+            raise self._illegal(job.id, f"attempt {event.attempt} is not active")
         return job, active
+
+    def _illegal(self, job_id: int, what: str) -> IllegalMove:
+        return illegal(job_id, what, self.story)
 
     # ------------------------------------------------------------------ endings
 
@@ -571,7 +570,8 @@ class State:
 
     def _job_submitted(self, e: ev.JobSubmitted) -> None:
         _, job_id, need, terms, priority, group, not_before_ms, requires, held, _ = e
-        assert job_id >= self.next_job_id, f"job id {job_id} was given before"
+        if job_id < self.next_job_id:
+            raise IllegalMove(f"job id {job_id} was given before")
         self.next_job_id = job_id + 1
         self.change.submitted.append(e)
         if held or requires or not_before_ms is not None or terms.attached:
@@ -587,7 +587,8 @@ class State:
 
     def _jobs_submitted(self, e: ev.JobsSubmitted) -> None:
         ids, group = e.ids, e.group
-        assert ids and ids[0] >= self.next_job_id, f"the job ids {ids} were given before"
+        if not ids or ids[0] < self.next_job_id:
+            raise IllegalMove(f"the job ids {ids} were given before")
         self.next_job_id = ids[-1] + 1
         self.change.submitted_alike.append(e)
         if group is not None:
@@ -606,7 +607,8 @@ class State:
         self.change.submissions.append(e)
 
     def _job_retried(self, e: ev.JobRetried) -> None:
-        assert e.job_id not in self.jobs, f"job {e.job_id} is not final"
+        if e.job_id in self.jobs:
+            raise self._illegal(e.job_id, "it is not final, and was retried")
         job = Job(e.job_id, e.need, e.terms, e.priority, e.group, attempt=e.attempt)
         job.requires = e.requires or None
         self.jobs[job.id] = job
@@ -616,15 +618,15 @@ class State:
         self._index(job)
 
     def _job_held(self, e: ev.JobHeld) -> None:
-        self._move(self._queued(e.job_id), HELD)
+        self._move(self._concerned(e), HELD)
 
     def _job_released(self, e: ev.JobReleased) -> None:
-        job = self._queued(e.job_id)
+        job = self._concerned(e)
         self._move(job, WAITING)
         self._settle(job)
 
     def _job_edited(self, e: ev.JobEdited) -> None:
-        job = self._queued(e.job_id)
+        job = self._concerned(e)
         self.ready.discard(job)
         if job.need != e.need:
             job.ooms, job.floor_mib = 0, None
@@ -640,21 +642,23 @@ class State:
         self._settle(job)
 
     def _job_cancelled(self, e: ev.JobCancelled) -> None:
-        self._finish(self._queued(e.job_id), None, Outcome(CANCELLED, e.cause), e.at_ms)
+        self._finish(self._concerned(e), None, Outcome(CANCELLED, e.cause), e.at_ms)
 
     def _job_skipped(self, e: ev.JobSkipped) -> None:
         detail = f"{e.requirement} {e.requirement_state}"
         outcome = Outcome(SKIPPED, Cause.REQUIREMENT, detail=detail)
-        self._finish(self._queued(e.job_id), None, outcome, e.at_ms)
+        self._finish(self._concerned(e), None, outcome, e.at_ms)
 
     def _jobs_removed(self, e: ev.JobsRemoved) -> None:
         for job_id in e.job_ids:
-            assert job_id not in self.jobs, f"job {job_id} is not final"
+            if job_id in self.jobs:
+                raise self._illegal(job_id, "it is not final, and was removed")
             self.change.removed.append(job_id)
 
     def _attempt_placed(self, e: ev.AttemptPlaced) -> None:
-        job = self._queued(e.job_id)
-        assert e.attempt == job.attempt + 1, f"job {e.job_id}: attempt {e.attempt}"
+        job = self._concerned(e)
+        if e.attempt != job.attempt + 1:
+            raise self._illegal(job.id, f"attempt {e.attempt} follows {job.attempt}")
         self._move(job, SUBMITTED if job.terms.executor else RUNNING)
         job.attempt = e.attempt
         job.backoff_until_ms = None
@@ -673,15 +677,16 @@ class State:
         self.relief = e.relief
 
     def _attempt_accepted(self, e: ev.AttemptAccepted) -> None:
-        job, attempt = self._current(e.job_id, e.attempt)
-        assert job.terms.executor, f"job {job.id} is not a cluster's"
+        job, attempt = self._current(e)
+        if not job.terms.executor:
+            raise self._illegal(job.id, "it is not a cluster's")
         attempt.place = e.place
         self.to_start.pop(job.id, None)
         self.change.touched[job.id] = None
         self._settle_dependents(job)
 
     def _attempt_started(self, e: ev.AttemptStarted) -> None:
-        job, attempt = self._current(e.job_id, e.attempt)
+        job, attempt = self._current(e)
         attempt.started_at_ms = e.at_ms
         attempt.pid = e.pid
         self.to_start.pop(job.id, None)
@@ -706,7 +711,7 @@ class State:
             self.short = None
 
     def _attempt_put_back(self, e: ev.AttemptPutBack) -> None:
-        job, attempt = self._current(e.job_id, e.attempt)
+        job, attempt = self._current(e)
         if e.alone:
             known = self.short_alone.get(job.id)
             if known is not None:
@@ -732,7 +737,7 @@ class State:
         self._settle(job)
 
     def _attempt_not_started(self, e: ev.AttemptNotStarted) -> None:
-        job, attempt = self._current(e.job_id, e.attempt)
+        job, attempt = self._current(e)
         if self.short is not None:
             self.short.says_nothing(job.id, self.now_ms)
         outcome = Outcome(FAILED, e.cause, detail=e.why)
@@ -743,7 +748,7 @@ class State:
         self._end_attempt(job, attempt, outcome, e.at_ms)
 
     def _attempt_exited(self, e: ev.AttemptExited) -> None:
-        job, attempt = self._current(e.job_id, e.attempt)
+        job, attempt = self._current(e)
         outcome = judged(job, attempt.stop, e.exit)
         if outcome.state is FAILED and outcome.cause is Cause.EXIT:
             if e.gpu_lost:
@@ -755,7 +760,7 @@ class State:
         self._end_attempt(job, attempt, outcome, e.at_ms)
 
     def _attempt_cut_short(self, e: ev.AttemptCutShort) -> None:
-        job, attempt = self._current(e.job_id, e.attempt)
+        job, attempt = self._current(e)
         if attempt.stop is not None:
             outcome = judged(job, attempt.stop, e.exit)
         else:
@@ -764,7 +769,7 @@ class State:
         self._end_attempt(job, attempt, outcome, e.at_ms)
 
     def _attempt_evicted(self, e: ev.AttemptEvicted) -> None:
-        job, attempt = self._current(e.job_id, e.attempt)
+        job, attempt = self._current(e)
         if attempt.stop is not None:
             self._end_attempt(job, attempt, judged(job, attempt.stop, None), e.at_ms)
             return
@@ -775,7 +780,7 @@ class State:
         self._queue_again(job, attempt, outcome, e.at_ms, job.attempt - job.failures)
 
     def _attempt_vanished(self, e: ev.AttemptVanished) -> None:
-        job, attempt = self._current(e.job_id, e.attempt)
+        job, attempt = self._current(e)
         outcome = Outcome(LOST, Cause.NO_TRACE, detail=e.why)
         if attempt.stop is not None:
             # It was being stopped and it is gone: that is what was asked for.
@@ -783,8 +788,9 @@ class State:
         self._end_attempt(job, attempt, outcome, e.at_ms)
 
     def _terminal_came(self, e: ev.TerminalCame) -> None:
-        job = self.jobs[e.job_id]
-        assert job.terms.attached, f"job {job.id} runs in no terminal"
+        job = self._concerned(e)
+        if not job.terms.attached:
+            raise self._illegal(job.id, "it runs in no terminal")
         self.terminals[job.id] = None
         self.unattended.pop(job.id, None)
         self._settle(job)
@@ -797,7 +803,7 @@ class State:
             self._settle(job)
 
     def _stop_requested(self, e: ev.StopRequested) -> None:
-        job, attempt = self._current(e.job_id, e.attempt)
+        job, attempt = self._current(e)
         if attempt.stop is not None:
             # A user's wish counts for more than a time limit or a requirement: no retry follows.
             if e.cause is Cause.CANCELLED:
@@ -812,7 +818,7 @@ class State:
         self._settle_dependents(job)
 
     def _warning_due(self, e: ev.WarningDue) -> None:
-        job, attempt = self._current(e.job_id, e.attempt)
+        job, attempt = self._current(e)
         if attempt.stop is not None:
             return  # It is told to end anyway.
         attempt.warning = Warning.DUE
@@ -820,7 +826,7 @@ class State:
         self.change.touched[job.id] = None
 
     def _warning_sent(self, e: ev.WarningSent) -> None:
-        job, attempt = self._current(e.job_id, e.attempt)
+        job, attempt = self._current(e)
         attempt.warning = Warning.SENT
         self.to_warn.pop(job.id, None)
         self.change.touched[job.id] = None
@@ -896,7 +902,7 @@ class State:
             self._learned()
 
     def _memory_seen(self, e: ev.MemorySeen) -> None:
-        job, attempt = self._current(e.job_id, e.attempt)
+        job, attempt = self._current(e)
         if e.grew or attempt.peak_at_ms is None:
             attempt.peak_at_ms = e.at_ms
         attempt.peak_mib = max(e.peak_mib, attempt.peak_mib or 0)
@@ -911,7 +917,7 @@ class State:
             gpu.held_by[job.id] = held_reservation(job.need, attempt, gpu)
 
     def _reservation_changed(self, e: ev.ReservationChanged) -> None:
-        job, attempt = self._current(e.job_id, e.attempt)
+        job, attempt = self._current(e)
         attempt.mem_mib, attempt.spare_mib = e.mem_mib, e.spare_mib
         attempt.growth_mib = e.growth_mib
         self._hold_anew(job, attempt)

@@ -45,6 +45,17 @@ class Faults:
     unruly_clients: bool = False  # half the jobs are attached; clients are late, unheard, and die
 
 
+class WatchedEngine(Engine):
+    """An engine of which every event that it applies is noted."""
+
+    noted: list[ev.Event]
+
+    def apply(self, event: ev.Event) -> None:
+        """Apply it, and note it if it could be."""
+        super().apply(event)
+        self.noted.append(event)
+
+
 class Simulation:
     """One run. `log` is every event that was committed, in order."""
 
@@ -311,11 +322,11 @@ class Simulation:
             self._executor = executor = CrashingExecutor(self.world, self.steps)
             inventory = WorldInventory(self.world)
             try:
-                engine = Engine(self.disk, executor, inventory, self.clock, self._pending.append)
+                engine = WatchedEngine(self.disk, executor, inventory, self.clock)
             except Crash:
                 self._crashed()
             else:
-                self._unsaved = engine.unsaved
+                engine.noted, self._unsaved = self._pending, engine.unsaved
                 return engine
 
     def _crashed(self) -> None:

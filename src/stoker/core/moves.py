@@ -1,0 +1,88 @@
+"""What each event may do to the job that it is about: the literal table of legal moves.
+
+The table is keyed by where the job stands *and* by the event. What is not in it is a bug, and
+raises `IllegalMove` before anything is committed, with the last events of that job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from stoker.core import events as ev
+from stoker.core.laws import IllegalMove
+from stoker.core.model import (
+    CANCELLED,
+    FAILED,
+    HELD,
+    LOST,
+    RUNNING,
+    SKIPPED,
+    STOPPING,
+    SUBMITTED,
+    SUCCEEDED,
+    WAITING,
+    JobState,
+)
+
+# What a stopped attempt ends as is said by the stop, whichever event tells of the end.
+_AS_STOPPED = {CANCELLED, FAILED, SKIPPED, WAITING}
+_WHILE_ACTIVE = {SUBMITTED: {SUBMITTED}, RUNNING: {RUNNING}, STOPPING: {STOPPING}}
+
+_BY_EVENT: dict[type[Any], dict[JobState, set[JobState]]] = {
+    ev.JobHeld: {WAITING: {HELD}},
+    ev.JobReleased: {HELD: {WAITING}},
+    ev.JobEdited: {HELD: {HELD}, WAITING: {WAITING}},
+    ev.JobCancelled: {HELD: {CANCELLED}, WAITING: {CANCELLED}},
+    ev.JobSkipped: {HELD: {SKIPPED}, WAITING: {SKIPPED}},
+    ev.TerminalCame: {HELD: {HELD}, WAITING: {WAITING}, **_WHILE_ACTIVE},
+    ev.AttemptPlaced: {WAITING: {SUBMITTED, RUNNING}},
+    ev.AttemptAccepted: _WHILE_ACTIVE,
+    ev.AttemptStarted: {**_WHILE_ACTIVE, SUBMITTED: {RUNNING}},
+    ev.WarningDue: _WHILE_ACTIVE,
+    ev.WarningSent: _WHILE_ACTIVE,
+    ev.MemorySeen: _WHILE_ACTIVE,
+    ev.ReservationChanged: _WHILE_ACTIVE,
+    ev.StopRequested: {SUBMITTED: {STOPPING}, RUNNING: {STOPPING}, STOPPING: {STOPPING}},
+    ev.AttemptNotStarted: {
+        SUBMITTED: {FAILED, CANCELLED, WAITING},
+        RUNNING: {FAILED, CANCELLED, WAITING},
+        STOPPING: _AS_STOPPED,
+    },
+    ev.AttemptPutBack: {SUBMITTED: {WAITING}, RUNNING: {WAITING}, STOPPING: _AS_STOPPED},
+    ev.AttemptExited: {
+        SUBMITTED: {FAILED, WAITING},
+        RUNNING: {SUCCEEDED, FAILED, WAITING},
+        STOPPING: _AS_STOPPED,
+    },
+    ev.AttemptCutShort: {
+        SUBMITTED: {FAILED, CANCELLED, WAITING},
+        RUNNING: {FAILED, CANCELLED, WAITING},
+        STOPPING: _AS_STOPPED,
+    },
+    ev.AttemptEvicted: {SUBMITTED: {WAITING}, RUNNING: {WAITING}, STOPPING: _AS_STOPPED},
+    ev.AttemptVanished: {SUBMITTED: {WAITING}, RUNNING: {LOST, WAITING}, STOPPING: _AS_STOPPED},
+}
+
+MOVES: dict[tuple[JobState, type[Any]], frozenset[JobState]] = {
+    (state, event): frozenset(targets)
+    for event, from_states in _BY_EVENT.items()
+    for state, targets in from_states.items()
+}
+
+LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
+    (state, target)
+    for from_states in _BY_EVENT.values()
+    for state, targets in from_states.items()
+    for target in targets
+    if target is not state
+)
+
+MOST_REMEMBERED = 1_000  # events, of all jobs together
+_MOST_TOLD = 10
+
+
+def illegal(job_id: int, what: str, story: Iterable[Any]) -> IllegalMove:
+    """The error, with the last of the events that were about this job."""
+    told = [f"\n  {event}" for event in story if event.job_id == job_id][-_MOST_TOLD:]
+    return IllegalMove(f"job {job_id}: {what}; its last events:{''.join(told)}")
