@@ -30,6 +30,7 @@ from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.check import check
 from stoker.core.fit import could_ever_fit, fits_beside, reservation
+from stoker.core.forecast import expected_start_ms
 from stoker.core.model import (
     ACTIVE,
     FINAL,
@@ -54,6 +55,10 @@ from stoker.core.waiting import reason_for
 from stoker.sim.fingerprint import of_state
 from stoker.store.memory import MemoryStore
 from unit.core_scene import with_terminals
+
+
+class Interrupted(Exception):
+    """What is thrown into a question."""
 
 
 @dataclass
@@ -568,6 +573,62 @@ class CoreMachine(RuleBasedStateMachine):
             assert spans == ([] if known.span is None else [known.span]), f"{job} {known}"
             if job.state in ACTIVE and not job.terms.executor:
                 assert not known.unmet and not known.span
+
+    def _as_it_is(self) -> tuple[object, ...]:
+        """All that a decision may depend on, and every line and heap to the last entry."""
+        ready = self.state.ready
+        classes = [
+            (cls.number, list(cls.heap), cls.count, cls.in_line_as, cls.parked)
+            for cls in ready.classes()
+        ]
+        crowds = [
+            [(crowd.place, list(crowd.ids)) for crowd in cls.crowds.values()]
+            for cls in ready.classes()
+        ]
+        lines = [
+            [(order, number) for order, number, _ in line]
+            for line in (ready._gpu_line, ready._cpu_line, ready._cluster_line)
+        ]
+        parked = {group: [cls.number for cls in some] for group, some in ready._parked.items()}
+        state = self.state
+        others = (list(state.terminals), list(state.unattended), list(state.short_alone))
+        return (of_state(state), classes, crowds, lines, parked, others, ready.count, state.short)
+
+    @precondition(lambda self: self.in_states(JobState.WAITING))
+    @rule(
+        number=picks,
+        where=st.sampled_from(("hold_back", "place", "could_start", "group_blocks", "hold_allows")),
+        calls=st.integers(0, 3),
+    )
+    def ask_in_vain(self, number: int, where: str, calls: int) -> None:
+        """A question that fails somewhere on its way changes nothing either."""
+        job = self.pick(self.in_states(JobState.WAITING), number)
+        before, really, left = self._as_it_is(), getattr(Scan, where), [calls]
+
+        def fails(*args: object) -> object:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Interrupted
+            return really(*args)
+
+        setattr(Scan, where, fails)
+        try:
+            reason_for(self.state, job)
+        except Interrupted:
+            pass
+        finally:
+            setattr(Scan, where, really)
+        assert self._as_it_is() == before
+
+    @invariant()
+    def asking_changes_nothing(self) -> None:
+        queued = self.in_states(JobState.WAITING, JobState.HELD)
+        before = self._as_it_is()
+        for job in queued:
+            reason_for(self.state, job)
+        for job in queued[:2]:
+            expected_start_ms(self.state, job.id, lambda job_id: 1_000 * job_id)
+        assert self._as_it_is() == before
 
     @invariant()
     def every_queued_job_has_a_reason(self) -> None:

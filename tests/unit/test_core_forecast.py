@@ -47,6 +47,17 @@ def test_what_is_not_known_is_not_guessed() -> None:
     assert in_ms(scene, scene.submit(), {}) is None
 
 
+def test_a_job_that_the_cluster_has_not_started_has_no_expected_end() -> None:
+    scene = Scene(1)
+    first, with_cluster = scene.running(), scene.submit(on_cluster=True, limit_s=5)
+    scene.plan()
+    scene.accepted(with_cluster)
+    waiting = scene.submit()
+    assert in_ms(scene, waiting, {first: 10_000, with_cluster: 1_000}) == 10_000
+    behind = scene.submit(after=[with_cluster])
+    assert in_ms(scene, behind, {first: 10_000, with_cluster: 1_000}) is None
+
+
 def test_a_job_that_runs_longer_than_expected_is_expected_to_end_any_moment() -> None:
     scene = Scene(1)
     first, second = scene.running(), scene.submit()

@@ -9,6 +9,7 @@ import pytest
 from stoker.core import events as ev
 from stoker.core import reasons as why
 from stoker.core.model import Cause, Exit, JobState, Need, Outcome
+from stoker.core.plan import Scan
 from stoker.core.waiting import can_never_start
 from unit.core_scene import GIB, Scene, cpu_only, mem, share, whole
 
@@ -336,3 +337,34 @@ def test_there_are_words_for_every_cause_of_an_ending() -> None:
 def test_an_outcome_is_final() -> None:
     with pytest.raises(AssertionError):
         Outcome(JobState.RUNNING, Cause.EXIT)
+
+
+def _fails(*_: object) -> None:
+    raise RuntimeError("in the middle of it")
+
+
+def test_a_question_that_fails_leaves_the_first_in_line_where_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(2)
+    blocker, big, small = scene.running(), scene.submit(whole(2)), scene.submit()
+    with monkeypatch.context() as patch:
+        patch.setattr(Scan, "hold_back", _fails)
+        with pytest.raises(RuntimeError):
+            scene.why(small)
+    scene.exited(blocker)
+    assert scene.plan() == {big: ("0", "1")}
+
+
+def test_planning_that_fails_leaves_the_first_in_line_where_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(2)
+    blocker, big = scene.running(), scene.submit(whole(2))
+    scene.submit()
+    with monkeypatch.context() as patch:
+        patch.setattr(Scan, "hold_back", _fails)
+        with pytest.raises(RuntimeError):
+            scene.plan()
+    scene.exited(blocker)
+    assert scene.plan() == {big: ("0", "1")}

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from itertools import islice
 
 from stoker.core import events as ev
-from stoker.core.model import Exit, Job, copied
+from stoker.core.model import SUBMITTED, Exit, Job, copied
 from stoker.core.plan import Scan
 from stoker.core.state import State
 
@@ -94,7 +94,7 @@ class _Future:
         attempt = job.active
         assert attempt is not None
         known = [ms for ms in (self._expect(job.id), job.terms.time_limit_ms) if ms is not None]
-        if not known:
+        if not known or job.state is SUBMITTED:  # When the cluster starts it is not known either.
             return None
         started = attempt.placed_at_ms if attempt.started_at_ms is None else attempt.started_at_ms
         end = max(started + min(known), self._state.now_ms + 1)

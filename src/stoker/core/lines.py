@@ -1,4 +1,8 @@
-"""One pass over the classes of ready jobs; what does not start stays in its line."""
+"""One pass over the classes of ready jobs; what does not start stays in its line.
+
+It takes classes out of their lines, so it is for planning alone: what only asks goes through
+`ReadyQueue.in_line`. Whatever is raised meanwhile, each class that was taken out is put back.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,15 @@ class Lines:
         self.waiting_for_scouts: list[JobClass] = []
         self._blocked = {True: 0, False: 0}
         self._next: dict[bool, JobClass | None] = {True: None, False: None}
+        self._in_hand: JobClass | None = None  # the one that was given out last
 
     def __enter__(self) -> Lines:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let every class stand in its line again."""
-        for cls in (*self._aside, *self.waiting_for_scouts, *self._next.values()):
-            if cls is not None:
+        """Let every class stand in its line again, but for those that were parked."""
+        for cls in (*self._aside, *self.waiting_for_scouts, *self._next.values(), self._in_hand):
+            if cls is not None and not cls.parked:
                 self._ready.put_back(cls)
 
     def next_class(self, gpu_room: bool) -> JobClass | None:
@@ -38,7 +43,14 @@ class Lines:
             with_gpus is not None and with_gpus.heap[0] < cpu_only.heap[0]
         )
         self._next[is_gpu] = None
-        return with_gpus if is_gpu else cpu_only
+        self._in_hand = with_gpus if is_gpu else cpu_only
+        return self._in_hand
+
+    def next_gpu_class(self) -> JobClass | None:
+        """The next class of the line of GPU jobs."""
+        self._in_hand = self._next_of(True)
+        self._next[True] = None
+        return self._in_hand
 
     def _next_of(self, is_gpu: bool, only_the_first: bool = False) -> JobClass | None:
         """The next class of a line; the first entry of its heap is its head's."""

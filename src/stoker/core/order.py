@@ -6,12 +6,15 @@ each.
 A class that can't start whatever else ends (its group is paused or full, no GPUs are enough) is
 parked until that has changed, so that it costs nothing and hides nobody behind it.
 Heaps are pruned lazily: an entry is only a hint, `Job` says whether it still holds.
+
+Planning takes classes out of their lines and puts them back. A question must change nothing, so it
+goes through `in_line` and `jobs_of`, which go down the heaps from their tops and leave them alone.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -225,6 +228,47 @@ class ReadyQueue:
                 continue
             return cls
         return None
+
+    def in_line(self, gpu: bool) -> Iterator[Job]:
+        """The heads of the classes that stand in a line, first things first."""
+        line = self._gpu_line if gpu else self._cpu_line
+        tops = [(line[0], 0)] if line else []
+        while tops:
+            (order, number, cls), at = heappop(tops)
+            if at >= 0:
+                for below in (2 * at + 1, 2 * at + 2):
+                    if below < len(line):
+                        heappush(tops, (line[below], below))
+                if cls.in_line_as != order:
+                    continue
+            head = next((job for _, job in self.jobs_of(cls) if job is not None), None)
+            if head is not None and head.order != order:
+                heappush(tops, ((head.order, number, cls), -1))  # Its first ones have left.
+            elif head is not None:
+                yield head
+
+    def jobs_of(self, cls: JobClass) -> Iterator[tuple[Order, Job | None]]:
+        """The entries of a class, first things first, each with its job; None if that has left.
+
+        A job that came back may stand there twice.
+        """
+        heap = cls.heap
+        # An entry and its place in the heap; or, where that is -1, a crowd and the place in that.
+        tops: list[tuple[Order, int, Crowd | None, int]] = [(heap[0], 0, None, 0)] if heap else []
+        while tops:
+            order, at, crowd, place = heappop(tops)
+            priority, job_id = order
+            if at >= 0:
+                for below in (2 * at + 1, 2 * at + 2):
+                    if below < len(heap):
+                        heappush(tops, (heap[below], below, None, 0))
+                crowd = cls.crowds.get(job_id)
+                place = 0 if crowd is None else crowd.place
+            if crowd is not None and place + 1 < len(crowd.ids):
+                heappush(tops, ((priority, crowd.ids[place + 1]), -1, crowd, place + 1))
+            job = self._find(job_id)
+            there = job is not None and job.in_class is cls and job.priority == priority
+            yield order, job if there else None
 
     def is_still_first(self, cls: JobClass) -> bool:
         """True if a class that was taken out of its line would be the next to be taken again."""

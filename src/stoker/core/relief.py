@@ -7,18 +7,16 @@ those next in line need just what the attempt has, and nobody waits for the job 
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from itertools import islice
 
+from stoker.core.lines import Lines
 from stoker.core.model import Job, Relief
-from stoker.core.order import Crowd, JobClass, Order
+from stoker.core.order import JobClass, Order
 from stoker.core.plan import Scan
 from stoker.core.state import MOST_ENDS_IN_A_TURN, State
 
 NOBODY = Relief()
 _MOST_LOOKED_AT = 1_000
-
-_Top = tuple[Order, int, Crowd | None, int]
-"""A job that may be next: its place in the heap, or (where that is -1) in a crowd."""
 
 
 def planned(state: State) -> Relief:
@@ -26,31 +24,27 @@ def planned(state: State) -> Relief:
     if state.paused or not state.active:
         return NOBODY
     scan = Scan(state)
-    first = _next_class(scan)
-    if first is None:
-        return NOBODY
-    try:
+    with Lines(state.ready, 2) as lines:
+        first = _next_class(scan, lines)
+        if first is None:
+            return NOBODY
         need = first.need
         if not need.one_whole_gpu or need.cpus or first.floor_mib is not None:
             return NOBODY
         attempts = [job_id for job_id in state.active if _can_be_relieved(state, job_id, first)]
         if not attempts:
             return NOBODY
-        rival = None
-        second = _next_class(scan)
-        if second is not None:
-            rival = second.heap[0]  # The first entry of a class that was in line is its head's.
-            state.ready.put_back(second)
+        second = _next_class(scan, lines)
+        # The first entry of a class that was in line is its head's.
+        rival = None if second is None else second.heap[0]
         standbys = _first_of(state, first, len(attempts) * (MOST_ENDS_IN_A_TURN - 1), rival)
         return Relief(tuple(attempts), standbys) if standbys else NOBODY
-    finally:
-        state.ready.put_back(first)
 
 
-def _next_class(scan: Scan) -> JobClass | None:
+def _next_class(scan: Scan, lines: Lines) -> JobClass | None:
     """The class whose head is first among GPU jobs, but for those that no end lets start."""
     ready = scan.state.ready
-    while (cls := ready.pop_class(gpu=True)) is not None:
+    while (cls := lines.next_gpu_class()) is not None:
         job = ready.head(cls)
         assert job is not None
         if scan.group_blocks(job) is not None:
@@ -58,6 +52,7 @@ def _next_class(scan: Scan) -> JobClass | None:
         elif not scan.could_start(scan.state.need_of(job)):
             ready.park(cls, None)
         else:
+            lines.set_aside(cls)
             return cls
     return None
 
@@ -83,31 +78,16 @@ def _is_plain(job: Job) -> bool:
 def _first_of(state: State, cls: JobClass, count: int, rival: Order | None) -> tuple[int, ...]:
     """The first jobs of a class, as far as none of another class comes before them.
 
-    They stay in its heap, so this goes down from its top, and along its crowds, as far as it has
-    to. Where very many have left that were not the first, it gives up: then there is a turn.
+    Where very many have left that were not the first, it gives up: then there is a turn.
     """
-    heap, found = cls.heap, list[int]()
-    tops: list[_Top] = [(heap[0], 0, None, 0)] if heap else []
-    for _ in range(_MOST_LOOKED_AT):
-        if not tops or len(found) == count:
+    found: list[int] = []
+    for order, job in islice(state.ready.jobs_of(cls), _MOST_LOOKED_AT):
+        if len(found) == count or (rival is not None and order > rival):
             break
-        order, at, crowd, place = heappop(tops)
-        if rival is not None and order > rival:
-            break
-        priority, job_id = order
-        if at >= 0:
-            for below in (2 * at + 1, 2 * at + 2):
-                if below < len(heap):
-                    heappush(tops, (heap[below], below, None, 0))
-            crowd = cls.crowds.get(job_id)
-            place = 0 if crowd is None else crowd.place
-        if crowd is not None and place + 1 < len(crowd.ids):
-            heappush(tops, ((priority, crowd.ids[place + 1]), -1, crowd, place + 1))
-        job = state.jobs.get(job_id)
-        if job is None or job.in_class is not cls or job.priority != priority:
+        if job is None:
             continue
         if not _is_plain(job):
             break
-        if not found or found[-1] != job_id:  # A job that came back may stand there twice.
-            found.append(job_id)
+        if not found or found[-1] != job.id:  # One that came back may stand there twice.
+            found.append(job.id)
     return tuple(found)

@@ -1,14 +1,18 @@
-"""Why a job waits: worked out for the one that somebody asks about, by the plan itself."""
+"""Why a job waits: worked out for the one that somebody asks about, by the plan itself.
+
+To ask changes nothing: a question has a `Scan` of its own, and only reads the queue.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from heapq import merge
 from itertools import islice
 
 from stoker.core import reasons as why
 from stoker.core.fit import could_ever_fit, eligible, has_room, room_for_mib
-from stoker.core.lines import Lines
 from stoker.core.model import WHOLE_SHARE_MILLI, Gpu, Job, JobState, Need, Requirement
+from stoker.core.order import ReadyQueue
 from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan
 from stoker.core.state import State
 
@@ -104,21 +108,17 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
             use = state.use_percent(job.need) or 0
             return why.NeedsUse(use, scan.use_on(least), scan.most_use(), least.shown_as)
     # There is room, so somebody before it has a hold on it: see who, in the order of the queue.
-    with Lines(state.ready, MOST_BLOCKED_CLASSES) as lines:
-        while (cls := lines.next_class(True)) is not None:
-            head = state.ready.head(cls)
-            if head is None or head.order >= job.order:
-                lines.set_aside(cls)
-                break
-            wanted = state.need_of(head)
-            if (
-                scan.group_blocks(head) is None
-                and not (wanted.learns and state.scouts(wanted))
-                and scan.place(head) is None
-                and scan.could_start(wanted)
-            ):
-                scan.hold_back(head)
-            lines.set_aside(cls)
+    for head in _in_order(state.ready):
+        if head.order >= job.order:
+            break
+        wanted = state.need_of(head)
+        if (
+            scan.group_blocks(head) is None
+            and not (wanted.learns and state.scouts(wanted))
+            and scan.place(head) is None
+            and scan.could_start(wanted)
+        ):
+            scan.hold_back(head)
     if scan.place(job) is not None:
         return why.IsNext()
     held = [gpu.id for gpu in roomy if not scan.hold_allows(job, gpu)]
@@ -127,6 +127,12 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
         return why.HeldBack(scan.holds[held[0]].job_id, shown)
     assert scan.cpus_held_for is not None
     return why.HeldBack(scan.cpus_held_for, ())
+
+
+def _in_order(ready: ReadyQueue) -> Iterable[Job]:
+    """The heads of the classes as planning would come to them."""
+    lines = [islice(ready.in_line(gpu), MOST_BLOCKED_CLASSES) for gpu in (True, False)]
+    return merge(*lines, key=lambda job: job.order)
 
 
 def _gpu_shortage(state: State, job: Job, allowed: list[Gpu], free: int) -> why.Reason:
