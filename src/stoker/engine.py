@@ -315,7 +315,7 @@ class Engine:
             for event in skips:
                 self.apply(event)
         if starts:
-            self._place()
+            Scan(self.state).carry_out(self.apply)
         relief = planned(self.state) if starts else NOBODY
         if relief != self.state.relief:
             self.apply(ev.ReliefPlanned(self.state.now_ms, relief))
@@ -336,21 +336,6 @@ class Engine:
         self._executor.keep_to(next(to_come, None))
         self._executor.relieve(now_ms)
         self._store.commit(self.state, change, lambda: self._executor.relieve(now_ms))
-
-    def _place(self) -> None:
-        for placement in Scan(self.state).starts():
-            attempt = self.state.jobs[placement.job_id].attempt + 1
-            self.apply(
-                ev.AttemptPlaced(
-                    self.state.now_ms,
-                    placement.job_id,
-                    attempt,
-                    placement.gpus,
-                    placement.mem_mib,
-                    placement.spare_mib,
-                    placement.growth_mib,
-                )
-            )
 
 
 def _not_on_record(jobs: int, error: Unavailable) -> str:

@@ -170,11 +170,7 @@ class History:
             self.state.apply(event)
 
     def _plan(self, a: int, b: int) -> None:
-        for placement in Scan(self.state).starts():
-            number = self.state.jobs[placement.job_id].attempt + 1
-            self.state.apply(
-                ev.AttemptPlaced(self.state.now_ms, placement.job_id, number, placement.gpus)
-            )
+        Scan(self.state).carry_out(self.state.apply)
 
     def _start(self, a: int, b: int) -> None:
         job = self._one(a, lambda job: job.id in self.state.to_start)

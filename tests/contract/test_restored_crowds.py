@@ -138,12 +138,7 @@ def test_jobs_start_in_the_same_order_as_without_a_restart(store: Store) -> None
 
 
 def _started(state: State) -> list[tuple[int, tuple[str, ...]]]:
-    placements = []
-    for placement in Scan(state).starts():
-        job = state.jobs[placement.job_id]
-        state.apply(ev.AttemptPlaced(NOW_MS, job.id, job.attempt + 1, placement.gpus))
-        placements.append((placement.job_id, placement.gpus))
-    return placements
+    return [(placed.job_id, placed.gpus) for placed in Scan(state).carry_out(state.apply)]
 
 
 def test_no_job_is_made_before_somebody_asks_for_it(store: Store) -> None:

@@ -48,7 +48,7 @@ from stoker.core.model import (
     Warning,
 )
 from stoker.core.moments import deadline_ms, kill_ms
-from stoker.core.plan import Placement, Scan
+from stoker.core.plan import Scan
 from stoker.core.reasons import IsNext, QueueIsPaused, as_data, words
 from stoker.core.state import State
 from stoker.core.waiting import reason_for
@@ -303,7 +303,8 @@ class CoreMachine(RuleBasedStateMachine):
     def plan(self) -> None:
         usable = {gpu.id for gpu in self.state.gpus.values() if gpu.usable}
         paused_groups = {group.name for group in self.groups() if group.paused}
-        for placement in Scan(self.state).starts():
+
+        def placed(placement: ev.AttemptPlaced) -> None:
             job = self.state.jobs[placement.job_id]
             key = (job.id, job.attempt + 1)
             assert not self.state.paused, "planning placed something while the queue is paused"
@@ -322,8 +323,11 @@ class CoreMachine(RuleBasedStateMachine):
             assert key not in self.given, "an attempt was given out twice"
             assert not job.terms.attached or job.id in self.state.terminals, "its client is away"
             self.given[key] = placement.gpus
-            self.state.apply(ev.AttemptPlaced(self.now, *key, placement.gpus))
+            assert placement.attempt == key[1]
+            self.state.apply(placement)
             check(self.state)
+
+        Scan(self.state).carry_out(placed)
 
     def _group_has_room(self, job: Job) -> bool:
         most = None if job.group is None else self.state.groups[job.group].max_running
@@ -650,15 +654,10 @@ class CoreMachine(RuleBasedStateMachine):
                 started = [placement.job_id for placement in self._would_start()]
                 assert job.id in started, f"job {job.id} is next, and would not be started"
 
-    def _would_start(self) -> list[Placement]:
+    def _would_start(self) -> list[ev.AttemptPlaced]:
         """What the next turn would start, were nothing else to happen."""
         state = with_terminals(self.store.load(self.now), self.state)
-        placements = []
-        for placement in Scan(state).starts():
-            number = state.jobs[placement.job_id].attempt + 1
-            state.apply(ev.AttemptPlaced(self.now, placement.job_id, number, placement.gpus))
-            placements.append(placement)
-        return placements
+        return Scan(state).carry_out(state.apply)
 
     @invariant()
     def nothing_that_is_due_is_left_undone(self) -> None:

@@ -64,9 +64,8 @@ def with_jobs(running: list[tuple[Need, Terms]], sizes: list[int], cpus: int) ->
     for index, size in enumerate(sizes):
         state.apply(ev.GpuAdded(NOW, str(index), size))
     submit(state, running)
-    for placement in Scan(state).starts():
-        state.apply(ev.AttemptPlaced(NOW, placement.job_id, 1, placement.gpus))
-        state.apply(ev.AttemptStarted(NOW, placement.job_id, 1, 1))
+    for placed in Scan(state).carry_out(state.apply):
+        state.apply(ev.AttemptStarted(NOW, placed.job_id, 1, 1))
     for job_id in [job.id for job in state.jobs.values() if job.active is None]:
         state.apply(ev.JobCancelled(NOW, job_id))
     state.apply(ev.TimePassed(NOW + 500))
@@ -124,10 +123,7 @@ def test_whoever_goes_ahead_does_not_delay_the_first_that_can_not_start(
     state = with_jobs(running, sizes, cpus)
     submit(state, waiting)
     before = [of(state.jobs[job_id], state) for job_id in state.active]
-    placed: list[Job] = []
-    for placement in Scan(state).starts():
-        state.apply(ev.AttemptPlaced(state.now_ms, placement.job_id, 1, placement.gpus))
-        placed.append(state.jobs[placement.job_id])
+    placed = [state.jobs[one.job_id] for one in Scan(state).carry_out(state.apply)]
     blocked = [
         job
         for job in state.jobs.values()

@@ -169,14 +169,9 @@ class Scene:
 
     def plan(self) -> dict[int, tuple[str, ...]]:
         """Decide, and place what was decided: the GPUs by job."""
-        placed = {}
-        for placement in Scan(self.state).starts():
-            number = self.job(placement.job_id).attempt + 1
-            event = ev.AttemptPlaced(self.now, placement.job_id, number, *placement[1:])
-            self.state.apply(event)
-            placed[placement.job_id] = placement.gpus
+        placed = Scan(self.state).carry_out(self.state.apply)
         self.apply()
-        return placed
+        return {one.job_id: one.gpus for one in placed}
 
     def started(self, *job_ids: int) -> None:
         """The processes of these placed jobs run."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stoker.core import events as ev
+from stoker.core.laws import Contradiction
 from stoker.core.model import Need
 from stoker.core.plan import Scan
 from stoker.core.reasons import HeldBack
@@ -68,7 +71,7 @@ def test_gpus_that_are_held_back_are_those_that_are_free_soonest() -> None:
         scene.running(limit_s=limit_s)
     big = scene.submit(whole(3))
     scan = Scan(scene.state)
-    assert list(scan.starts()) == []
+    assert scan.carry_out(scene.state.apply) == []
     held = {gpu_id: hold.job_id for gpu_id, hold in scan.holds.items()}
     assert held == {"4": big, "0": big, "2": big}
     grace_ms = 30_000
@@ -171,7 +174,7 @@ def test_the_second_that_can_not_start_holds_gpus_that_the_first_can_not_use() -
     small = scene.submit()
     assert scene.plan() == {}
     scan = Scan(scene.state)
-    assert list(scan.starts()) == []
+    assert scan.carry_out(scene.state.apply) == []
     holders = {gpu_id: hold.job_id for gpu_id, hold in scan.holds.items()}
     assert holders == {"0": first, "1": first, "2": second, "3": second}
     assert scene.why(small) == HeldBack(first, ("1", "3"))
@@ -182,7 +185,7 @@ def test_the_second_that_can_not_start_holds_nothing_that_the_first_might_use() 
     scene.running(whole(3))
     first, second = scene.submit(whole(2)), scene.submit(whole(3))
     scan = Scan(scene.state)
-    assert list(scan.starts()) == []
+    assert scan.carry_out(scene.state.apply) == []
     assert {hold.job_id for hold in scan.holds.values()} == {first}
     assert second not in {hold.job_id for hold in scan.holds.values()}
 
@@ -429,3 +432,11 @@ def test_a_gpu_whose_memory_turns_out_to_be_larger_can_be_shared_further() -> No
     assert scene.plan() == {}
     scene.apply(ev.GpuAdded(scene.now, "0", 48 * GIB))
     assert list(scene.plan()) == [2]
+
+
+def test_a_plan_that_is_not_applied_as_it_is_made_is_refused() -> None:
+    scene = Scene(2)
+    first, second = scene.submit(), scene.submit()
+    with pytest.raises(Contradiction, match=f"job {first} was to be placed"):
+        Scan(scene.state).carry_out(lambda placed: None)
+    assert scene.plan() == {first: ("0",), second: ("1",)}

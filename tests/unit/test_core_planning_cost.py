@@ -79,9 +79,7 @@ def turn_after_an_exit(scene: Scene) -> None:
     state = scene.state
     job_id = next(iter(state.active))
     state.apply(ev.AttemptExited(state.now_ms, job_id, 1, Exit(code=0)))
-    for placement in Scan(state).starts():
-        event = ev.AttemptPlaced(state.now_ms, placement.job_id, 1, placement.gpus)
-        state.apply(event)
+    Scan(state).carry_out(state.apply)
     state.take_change()
 
 
@@ -126,7 +124,7 @@ def test_a_turn_in_which_nothing_can_start_costs_no_more_than_the_kinds_of_jobs(
 ) -> None:
     scene = busy_queue(5_000)
     with counted(scene, monkeypatch) as counts:
-        assert list(Scan(scene.state).starts()) == []
+        assert Scan(scene.state).carry_out(scene.state.apply) == []
     # There are two lines, of GPU jobs and of others, and both are asked each time.
     assert counts["pop_class"] <= 2 * (len(KINDS) + 1)
     assert counts["looked up"] < 20 * len(KINDS)
@@ -165,7 +163,7 @@ def test_a_queue_in_which_every_job_differs_is_looked_at_only_so_far(
         state.apply(ev.JobSubmitted(state.now_ms, state.next_job_id, Need(2), terms))
     scene.apply()
     with counted(scene, monkeypatch) as counts:
-        assert list(Scan(state).starts()) == []
+        assert Scan(state).carry_out(state.apply) == []
     assert counts["pop_class"] <= 2 * (MOST_BLOCKED_CLASSES + 1)
 
 
@@ -179,5 +177,5 @@ def test_jobs_that_wait_for_time_or_for_others_cost_planning_nothing(
         scene.submit(after=[blocker])
         scene.submit(held=True)
     with counted(scene, monkeypatch) as counts:
-        assert list(Scan(scene.state).starts()) == []
+        assert Scan(scene.state).carry_out(scene.state.apply) == []
     assert counts["looked up"] == 0

@@ -41,8 +41,7 @@ class Lab:
         self.place()
 
     def place(self) -> None:
-        for placement in Scan(self.state).starts():
-            self.state.apply(ev.AttemptPlaced(NOW_MS, placement.job_id, 1, placement.gpus))
+        Scan(self.state).carry_out(self.state.apply)
 
 
 def test_the_first_in_line_take_the_places_of_those_that_need_the_same() -> None:

@@ -99,10 +99,9 @@ def test_a_job_that_wants_most_of_a_gpu_keeps_its_claim_on_the_gpu_that_is_neare
         for _ in range(4):
             scene.submit(mem(4))
         scan = Scan(scene.state)
-        for placed in scan.starts():
+        for placed in scan.carry_out(scene.apply):
             if placed.job_id == big:
                 return
-            scene.apply(ev.AttemptPlaced(scene.now, placed.job_id, 1, placed.gpus))
             on[placed.job_id] = (placed.gpus[0], step)
         # One ends where the big one has no claim, as long as nobody runs for too long: the worst
         # that can happen to it.

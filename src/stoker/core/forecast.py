@@ -80,15 +80,16 @@ class _Future:
         """Each start as it comes."""
         state = self._state
         for _ in range(MOST_STEPS):
-            for placement in Scan(state).starts():
-                job = state.jobs[placement.job_id]
-                number = job.attempt + 1
-                state.apply(ev.AttemptPlaced(state.now_ms, job.id, number, *placement[1:]))
-                state.apply(ev.AttemptStarted(state.now_ms, job.id, number, None))
-                ends_at_ms = self._expect_end(job)
-                yield ExpectedStart(job.id, tuple(placement.gpus), state.now_ms, ends_at_ms)
+            for placed in Scan(state).carry_out(self._start):
+                ends_at_ms = self._expect_end(state.jobs[placed.job_id])
+                yield ExpectedStart(placed.job_id, placed.gpus, state.now_ms, ends_at_ms)
             if not self._advance():
                 return
+
+    def _start(self, placed: ev.AttemptPlaced) -> None:
+        self._state.apply(placed)
+        started = ev.AttemptStarted(self._state.now_ms, placed.job_id, placed.attempt, None)
+        self._state.apply(started)
 
     def _expect_end(self, job: Job) -> int | None:
         attempt = job.active

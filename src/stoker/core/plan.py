@@ -1,5 +1,10 @@
 """The decision: which jobs start on which GPUs now.
 
+A plan is events that were not applied yet, and who makes it has to say how they are: each start
+takes room, slots and places in line away from the next, and to apply it is the cheapest way to
+reckon with that (a view that is copied on writing costs more than the decision). So `carry_out` is
+given the door through which an event comes true, and goes on only when it has.
+
 `Scan` walks the classes of ready jobs in order. The first job that can't start gets GPUs held
 back for it: those that will be free for it soonest. A job behind it may go ahead only where it
 does not delay that one: on other GPUs, in room that both fit into, or, by its own time limit, in
@@ -13,10 +18,10 @@ empty one, until its memory is known. Others of its kind wait for that, unless G
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
+from stoker.core import events as ev
 from stoker.core import reasons as why
 from stoker.core.fit import (
     best,
@@ -43,21 +48,14 @@ from stoker.core.state import State
 # Without a bound, a queue in which every job differs would make a turn as long as the queue.
 MOST_BLOCKED_CLASSES = 256
 
-
 # Jobs are put together on a GPU while the sum of what each uses of it alone is not above the first;
 # the second counts when no GPU is free. Beyond that, measured pairs gain little.
 MOST_USE_PERCENT = 125
 MOST_USE_PERCENT_WHEN_FULL = 175
 
 
-class Placement(NamedTuple):
-    """A job that is to start, where, and with how much memory if its need does not say it."""
-
-    job_id: int
-    gpus: tuple[str, ...]
-    mem_mib: int | None = None
-    spare_mib: int = 0  # of that, what is only a margin
-    growth_mib: int = 0  # kept free beside it
+Apply = Callable[[ev.AttemptPlaced], None]
+_Start = Callable[[Job, ev.AttemptPlaced], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +94,6 @@ def _memory_mib(gpu: Gpu) -> int:
     return gpu.memory_mib or 0
 
 
-def _placed(job: Job, gpus: list[Gpu], mem_mib: int | None = None) -> Placement:
-    return Placement(job.id, tuple([gpu.id for gpu in gpus]), mem_mib)
-
-
 def _size(held: Reservation) -> tuple[bool, int, int]:
     return (held.whole, held.mem_mib, held.share_milli)
 
@@ -112,7 +106,7 @@ def _late_first(
 
 @dataclass(slots=True)
 class Scan:
-    """One pass over the ready jobs. Start what it yields before asking for the next."""
+    """One pass over the ready jobs: `carry_out` to start them, or one question after the other."""
 
     state: State
     holds: dict[str, Hold] = field(default_factory=dict)
@@ -122,11 +116,18 @@ class Scan:
     cpus_from_ms: int | None = None
     roomy: list[Gpu] | None = None  # those that may have room for something
 
-    def starts(self) -> Iterator[Placement]:
-        """The jobs to start, in order."""
+    def carry_out(self, apply: Apply) -> list[ev.AttemptPlaced]:
+        """Start what can start, first things first; what was started."""
+        placed: list[ev.AttemptPlaced] = []
         if self.state.paused:
-            return
-        yield from self._handovers()
+            return placed
+
+        def start(job: Job, placement: ev.AttemptPlaced) -> None:
+            apply(placement)
+            must_agree(job.active is not None, "job", job.id, "was to be placed, and is not")
+            placed.append(placement)
+
+        self._hand_over(start)
         with Lines(self.state.ready, MOST_BLOCKED_CLASSES) as lines:
             while not self._machine_is_short():
                 gpu_room = self._gpu_has_room()
@@ -152,14 +153,14 @@ class Scan:
                         self.hold_back(job)
                     lines.set_aside(cls)
                     continue
-                yield placement
-                must_agree(job.active is not None, "job", job.id, "was yielded and not placed")
+                start(job, placement)
                 if self.holds:
                     self._went_ahead(job, placement.gpus)
                 lines.go_on_with(cls)
-            yield from self._more_scouts(lines)
+            self._send_more_scouts(lines, start)
+        return placed
 
-    def _more_scouts(self, lines: Lines) -> Iterator[Placement]:
+    def _send_more_scouts(self, lines: Lines, start: _Start) -> None:
         """GPUs that nobody else wants are not left idle until a scout has been measured."""
         for cls in lines.waiting_for_scouts:
             while (job := self.state.ready.head(cls)) is not None:
@@ -169,8 +170,7 @@ class Scan:
                 placement = None if blocked else self.place(job, empty_only=True)
                 if placement is None:
                     break
-                yield placement
-                must_agree(job.active is not None, "job", job.id, "was yielded and not placed")
+                start(job, placement)
                 self._went_ahead(job, placement.gpus)
 
     def _machine_is_short(self) -> bool:
@@ -178,29 +178,31 @@ class Scan:
         short = self.state.short
         return short is not None and short.holds(self.state.now_ms)
 
-    def _handovers(self) -> Iterator[Placement]:
+    def _hand_over(self, start: _Start) -> None:
         """The jobs of a cluster: it decides where and when, so none of them waits for another."""
         ready = self.state.ready
         while self.state.at_cluster < self.state.at_cluster_most:
             cls = ready.pop_cluster_class()
             if cls is None:
                 return
-            job = ready.head(cls)
-            assert job is not None
-            if self.group_blocks(job) is not None:
-                ready.park(cls, job.group)
-                continue
-            yield Placement(job.id, ())
-            must_agree(job.active is not None, "job", job.id, "was yielded and not placed")
-            ready.put_back(cls)
+            try:
+                job = ready.head(cls)
+                assert job is not None
+                if self.group_blocks(job) is not None:
+                    ready.park(cls, job.group)
+                else:
+                    start(job, self._placed(job, ()))
+            finally:
+                if not cls.parked:
+                    ready.put_back(cls)
 
-    def place(self, job: Job, empty_only: bool = False) -> Placement | None:
+    def place(self, job: Job, empty_only: bool = False) -> ev.AttemptPlaced | None:
         """Where the job may start now; None if it can't."""
         need = self.state.need_of(job)
         if need.cpus and not self._cpus_allow(job):
             return None
         if need.gpus == 0:
-            return Placement(job.id, ())
+            return self._placed(job, ())
         if need.one_whole_gpu and not self.holds:
             return self._on_one_whole_gpu(job, need)
         if need.learns:
@@ -221,13 +223,25 @@ class Scan:
         if len(open_gpus) > need.gpus:
             open_gpus = best(need, open_gpus)[: need.gpus]
         if need is job.need:
-            return _placed(job, open_gpus)
+            return self._placed(job, open_gpus)
         if job.floor_mib == ALONE:
-            return _placed(job, open_gpus, ALONE)
+            return self._placed(job, open_gpus, ALONE)
         memory = (need.mem_mib, need.spare_mib, need.growth_mib)
-        return Placement(job.id, tuple([gpu.id for gpu in open_gpus]), *memory)
+        return self._placed(job, open_gpus, *memory)
 
-    def _on_one_whole_gpu(self, job: Job, need: Need) -> Placement | None:
+    def _placed(
+        self,
+        job: Job,
+        gpus: Sequence[Gpu],
+        mem_mib: int | None = None,
+        spare_mib: int = 0,
+        growth_mib: int = 0,
+    ) -> ev.AttemptPlaced:
+        ids, number = tuple([gpu.id for gpu in gpus]), job.attempt + 1
+        memory = (mem_mib, spare_mib, growth_mib)
+        return ev.AttemptPlaced(self.state.now_ms, job.id, number, ids, *memory)
+
+    def _on_one_whole_gpu(self, job: Job, need: Need) -> ev.AttemptPlaced | None:
         """What the rest of `place` comes to for the usual job, for which it is asked most often."""
         free = [
             gpu
@@ -246,9 +260,9 @@ class Scan:
         else:
             gpu = min(free, key=_memory_mib)
         alone = job.floor_mib == ALONE
-        return Placement(job.id, (gpu.id,), ALONE if alone else None)
+        return self._placed(job, (gpu,), ALONE if alone else None)
 
-    def _scouting_spot(self, job: Job, need: Need, empty_only: bool) -> Placement | None:
+    def _scouting_spot(self, job: Job, need: Need, empty_only: bool) -> ev.AttemptPlaced | None:
         """All of a GPU, or all that is left of one on which everybody's memory is known."""
         allowed = [
             gpu
@@ -257,7 +271,7 @@ class Scan:
         ]
         empty = [gpu for gpu in allowed if not gpu.held_by and not gpu.others]
         if len(empty) >= need.gpus:
-            return _placed(job, best(need, empty)[: need.gpus])
+            return self._placed(job, best(need, empty)[: need.gpus])
         if empty_only:
             return None
         roomy = [gpu for gpu in allowed if self.has_room_to_scout(need, gpu)]
@@ -265,7 +279,7 @@ class Scan:
             return None
         roomy.sort(key=lambda gpu: (preference(need, gpu), -gpu.room_mib))
         chosen = roomy[: need.gpus]
-        return _placed(job, chosen, min(gpu.room_mib for gpu in chosen))
+        return self._placed(job, chosen, min(gpu.room_mib for gpu in chosen))
 
     def has_room_to_scout(self, need: Need, gpu: Gpu) -> bool:
         """Whether a job of which nothing is known may find out here what it needs."""
