@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from stoker.core import events as ev
-from stoker.core.change import Change
-from stoker.core.model import Need, Terms
+from stoker.core.change import Change, Ended
+from stoker.core.model import CANCELLED, Cause, Job, Need, Outcome, Terms
 from stoker.daemon.loop import Rounds
 from stoker.engine import Answer, Decided, Engine
 
@@ -39,3 +43,53 @@ def test_what_a_submission_has_brought_is_heard_by_all_and_then_not_kept() -> No
     asyncio.run(one_turn())
     assert heard == [1]
     assert not engine.committed
+
+
+def test_what_fails_beside_a_turn_is_logged_and_keeps_nothing_else_from_happening(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    engine, heard = OneJobATurn(), list[str]()
+
+    def fails() -> None:
+        raise RuntimeError("a bug")
+
+    def hears(what: str) -> Callable[..., None]:
+        return lambda *_: heard.append(what)
+
+    async def two_turns() -> None:
+        rounds = Rounds(cast(Engine, engine), lambda: 1)
+        rounds.before_turn += [fails, hears("before")]
+        rounds.after_turn += [fails, hears("after")]
+        engine.next_wakeup_ms = lambda: 1  # type: ignore[method-assign, assignment]
+        rounds.ask(lambda state: Decided([]), lambda answer: fails())
+        rounds.ask(lambda state: Decided([]), hears("answered"))
+        await asyncio.sleep(0)
+        assert heard == ["before", "answered", "after"], "each once"
+        while rounds.turns < 2:  # The alarm has rung.
+            await asyncio.sleep(0.001)
+
+    asyncio.run(two_turns())
+    assert [record.exc_info is not None for record in caplog.records][:3] == [True] * 3
+    assert "fails" in caplog.text
+
+
+def test_one_watcher_that_fails_does_not_keep_the_others_waiting() -> None:
+    engine, heard = OneJobATurn(), list[str]()
+    job = Job(1, Need(), Terms())
+
+    def fails() -> None:
+        raise RuntimeError("a bug")
+
+    async def one_turn() -> None:
+        rounds = Rounds(cast(Engine, engine), lambda: 1)
+        engine.state = SimpleNamespace(jobs={1: job})  # type: ignore[attr-defined]
+        rounds.watch([1], fails)
+        rounds.watch([1], lambda: heard.append("done"))
+        engine.committed.ended.append(
+            Ended(job, None, Outcome(CANCELLED, Cause.CANCELLED), 1, True)
+        )
+        engine.turn = lambda wishes: []  # type: ignore[method-assign]
+        rounds.turn()
+
+    asyncio.run(one_turn())
+    assert heard == ["done"]

@@ -9,8 +9,9 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from stoker.core.change import Change
 from stoker.core.state import State
@@ -102,14 +103,11 @@ class Rounds:
     def turn(self) -> None:
         """One turn, its answers, and the alarm for the next."""
         began = time.perf_counter()
-        for action in self.before_turn:
-            action()
         self._scheduled = False
         if self._soon is not None:
             self._soon.cancel()
             self._soon = None
-        for action in self.before_turn:
-            action()
+        _call_each(self.before_turn)
         asked, self._inbox = self._inbox, []
         trouble = False
         try:
@@ -120,11 +118,11 @@ class Rounds:
             trouble = True
             error: StokerError = Failed("something went wrong inside the daemon", "see its log")
             answers = [Answer(error=error) for _ in asked]
-        for (_, reply), answer in zip(asked, answers, strict=True):
-            reply(answer)
-        self._tell_watchers()
-        for action in self.after_turn:
-            action()
+        _call_each(
+            partial(reply, answer) for (_, reply), answer in zip(asked, answers, strict=True)
+        )
+        _call_each([watcher.done for watcher in self._satisfied()])
+        _call_each(self.after_turn)
         if asked:
             # All have heard of it, and what a long submission has brought is not kept any longer.
             self.engine.committed = Change()
@@ -147,14 +145,15 @@ class Rounds:
             "most_ms": below(100),
         }
 
-    def _tell_watchers(self) -> None:
+    def _satisfied(self) -> Iterator[Watcher]:
+        """Those for whom the last of their jobs has become final in this turn."""
         for ended in self.engine.committed.ended:
             if not ended.job_is_final:
                 continue
             for watcher in self._watchers.pop(ended.job.id, ()):
                 watcher.missing.discard(ended.job.id)
                 if not watcher.missing:
-                    watcher.done()
+                    yield watcher
 
     def _set_alarm(self, trouble: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -190,3 +189,12 @@ class Rounds:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _call_each(actions: Iterable[Callable[[], None]]) -> None:
+    """One that fails is a bug of ours, and keeps neither the others nor the next turn waiting."""
+    for action in actions:
+        try:
+            action()
+        except Exception:
+            log.exception("%r failed beside a turn", action)
