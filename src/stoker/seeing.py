@@ -108,7 +108,7 @@ def _reading(gpu: Gpu, seen: SeenGpu, owners: Mapping[int, int], foreign: str) -
     if used is not None:
         _account(gpu, ours, used - others_mib, others == 0)
         spoken_for = accounted + sum(
-            gpu.held_by[job_id].mem_mib
+            gpu.held_by[job_id].memory.mib
             for job_id in gpu.held_by
             if job_id not in ours or ours[job_id] is None
         )

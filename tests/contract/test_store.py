@@ -17,7 +17,7 @@ from contract.random_history import HISTORIES, OWN, History
 from stoker.api.messages import JobOwn
 from stoker.core import events as ev
 from stoker.core.check import check
-from stoker.core.model import Attempt, Exit, Launch, Need, Relief, Requirement, Terms
+from stoker.core.model import Attempt, Exit, Launch, Memory, Need, Relief, Requirement, Terms
 from stoker.core.state import State
 from stoker.ports import Store, StoreFailed
 from stoker.sim.fingerprint import of_state
@@ -183,8 +183,8 @@ def test_an_attempt_that_was_placed_and_ended_within_one_commit_is_ended(store: 
     assert store.load(NOW_MS).jobs == {}
 
 
-def _memory(attempt: Attempt) -> tuple[int | None, int, int]:
-    return attempt.mem_mib, attempt.spare_mib, attempt.growth_mib
+def _memory(attempt: Attempt) -> Memory | None:
+    return attempt.memory
 
 
 def test_what_is_margin_in_the_memory_of_an_attempt_is_kept(store: Store) -> None:
@@ -195,11 +195,11 @@ def test_what_is_margin_in_the_memory_of_an_attempt_is_kept(store: Store) -> Non
         state,
         ev.GpuAdded(NOW_MS, "0", 24_000),
         submitted(state, need=need),
-        ev.AttemptPlaced(NOW_MS, 1, 1, ("0",), 9_000, 3_000, 600),
+        ev.AttemptPlaced(NOW_MS, 1, 1, ("0",), Memory(9_000, 3_000, 600)),
     )
     attempt = store.load(NOW_MS).jobs[1].active
     assert attempt is not None and _memory(attempt) == (9_000, 3_000, 600)
-    commit(store, state, ev.ReservationChanged(NOW_MS, 1, 1, 7_000, 500, 40))
+    commit(store, state, ev.ReservationChanged(NOW_MS, 1, 1, Memory(7_000, 500, 40)))
     loaded = store.load(NOW_MS)
     attempt = loaded.jobs[1].active
     assert attempt is not None and _memory(attempt) == (7_000, 500, 40)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.core.fit import best, could_ever_fit, eligible, fits_beside, has_room, reservation
-from stoker.core.model import Gpu, Need, Reservation
+from stoker.core.model import Gpu, Memory, Need, Reservation
 from unit.core_scene import GIB, mem, share, whole
 
 
@@ -18,24 +18,24 @@ def gpu(gpu_id: str = "0", gib: int | None = 24, *held: Need) -> Gpu:
 
 
 def test_a_whole_gpu_is_reserved_with_all_its_memory() -> None:
-    assert reservation(whole(), gpu()) == Reservation(True, 1000, 24 * GIB, None)
+    assert reservation(whole(), gpu()) == Reservation(True, 1000, Memory(24 * GIB), None)
 
 
 def test_a_share_takes_its_part_of_the_memory_too() -> None:
-    assert reservation(share(0.25), gpu()) == Reservation(False, 250, 6 * GIB, None)
+    assert reservation(share(0.25), gpu()) == Reservation(False, 250, Memory(6 * GIB), None)
 
 
 def test_a_share_with_a_memory_of_its_own_takes_just_that() -> None:
     need = Need(1, share_milli=250, mem_mib=2 * GIB)
-    assert reservation(need, gpu()) == Reservation(False, 250, 2 * GIB, None)
+    assert reservation(need, gpu()) == Reservation(False, 250, Memory(2 * GIB), None)
 
 
 def test_a_memory_reservation_takes_no_share() -> None:
-    assert reservation(mem(8), gpu()) == Reservation(False, 0, 8 * GIB, None)
+    assert reservation(mem(8), gpu()) == Reservation(False, 0, Memory(8 * GIB), None)
 
 
 def test_a_share_of_a_gpu_of_unknown_memory_takes_only_the_share() -> None:
-    assert reservation(share(0.5), gpu(gib=None)) == Reservation(False, 500, 0, None)
+    assert reservation(share(0.5), gpu(gib=None)) == Reservation(False, 500, Memory(0), None)
 
 
 def test_anything_fits_on_an_empty_gpu() -> None:

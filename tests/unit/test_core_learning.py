@@ -16,7 +16,7 @@ from stoker.core.learning import (
     consequences,
     gpus_were_full,
 )
-from stoker.core.model import ALONE, Attempt, Exit, GpuReading, Need, Profile, Stop
+from stoker.core.model import ALONE, Attempt, Exit, GpuReading, Memory, Need, Profile, Stop
 from stoker.core.needs import learned_need
 from unit.core_scene import GIB, Scene, cpu_only, mem, whole
 
@@ -155,9 +155,9 @@ def test_a_margin_is_what_is_left_of_it_and_never_less_than_nothing(
     peak_gib: float, spare_gib: float
 ) -> None:
     scene = Scene(1)
-    attempt = Attempt(1, ("0",), 0, mem_mib=4 * GIB, spare_mib=GIB, peak_mib=int(peak_gib * GIB))
+    attempt = Attempt(1, ("0",), 0, memory=Memory(4 * GIB, GIB), peak_mib=int(peak_gib * GIB))
     held = held_reservation(Need(kind="train"), attempt, scene.gpu("0"))
-    assert (held.mem_mib, held.spare_mib) == (4 * GIB, spare_gib * GIB)
+    assert held.memory == Memory(4 * GIB, round(spare_gib * GIB))
 
 
 def test_a_need_that_fills_the_largest_gpu_has_no_margin_less_than_nothing() -> None:
@@ -180,8 +180,8 @@ def test_a_reservation_for_which_there_is_no_room_has_no_margin_less_than_nothin
     scene.apply(ev.ProfileLearned(scene.now, profile(mib=7 * GIB)))
     measured(scene, job, 3 * GIB, at_ms=scene.now)
     changed = [e for e in learn(scene) if isinstance(e, ev.ReservationChanged)]
-    assert all(event.spare_mib >= 0 and event.growth_mib >= 0 for event in changed)
-    assert scene.gpu("0").held_by[job].spare_mib >= 0
+    assert all(min(event.memory) >= 0 for event in changed)
+    assert scene.gpu("0").held_by[job].memory.margin_mib >= 0
     assert scene.gpu("0").reserved_mib <= 8 * GIB
 
 

@@ -50,7 +50,7 @@ def test_a_margin_that_is_used_is_not_shared_any_more() -> None:
     scene.started(1, 2)
     seen(scene, 1, 3 * GIB + 400)
     held = scene.state.gpus["0"].held_by
-    assert (held[1].spare_mib, held[2].spare_mib) == (112, 512)
+    assert (held[1].memory.margin_mib, held[2].memory.margin_mib) == (112, 512)
     assert together_mib(held.values()) == 6 * GIB + 400 + 512
 
 
@@ -101,14 +101,15 @@ def test_until_a_run_was_seen_to_its_end_room_is_kept_for_the_kind_to_grow() -> 
         scene.submit(need)
     # Three of 5.5 GiB, each with one more of its own; and one that grows even more is provided for.
     assert list(scene.plan()) == [1, 2, 3]
-    assert scene.attempt(1).mem_mib == 5 * GIB + GIB // 2
+    memory = scene.attempt(1).memory
+    assert memory is not None and memory.mib == 5 * GIB + GIB // 2
     assert scene.state.gpus["0"].reserved_mib == 3 * 6 * GIB + 3 * GIB // 2
     scene.started(1, 2, 3)
     seen(scene, 1, 5 * GIB)
     scene.exited(1)
     assert scene.state.profiles["train"].count == 1
     # Those that run keep what they were given until they are next looked at.
-    assert {held.growth_mib for held in scene.state.gpus["0"].held_by.values()} == {2 * GIB}
+    assert {held.memory.growth_mib for held in scene.state.gpus["0"].held_by.values()} == {2 * GIB}
 
 
 def test_a_margin_that_its_user_does_not_want_is_not_made_larger() -> None:

@@ -16,13 +16,14 @@ from stoker.core.model import (
     GpuReading,
     JobState,
     Launch,
+    Memory,
     Need,
-    Own,
     Profile,
     Relief,
     Requirement,
     Terms,
 )
+from stoker.core.per_job import Own
 
 
 class JobSubmitted(NamedTuple):
@@ -155,9 +156,7 @@ class AttemptPlaced:
     job_id: int
     attempt: int
     gpus: tuple[str, ...]
-    mem_mib: int | None = None  # reserved on each of them, if its need does not say it
-    spare_mib: int = 0  # of that, what is only a margin
-    growth_mib: int = 0  # kept free beside it
+    memory: Memory | None = None  # reserved on each of them, if its need does not say it
 
 
 @quick_to_make
@@ -397,9 +396,7 @@ class ReservationChanged:
     at_ms: int
     job_id: int
     attempt: int
-    mem_mib: int
-    spare_mib: int = 0  # of that, what is only a margin
-    growth_mib: int = 0  # kept free beside it
+    memory: Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,7 +462,8 @@ Fact = (
 )
 
 Event = (
-    JobSubmitted
+    Fact
+    | JobSubmitted
     | JobsSubmitted
     | SubmissionTaken
     | JobHeld
@@ -477,19 +475,10 @@ Event = (
     | JobsRemoved
     | AttemptPlaced
     | ReliefPlanned
-    | AttemptAccepted
-    | AttemptStarted
-    | AttemptNotStarted
-    | AttemptPutBack
-    | AttemptExited
-    | AttemptCutShort
-    | AttemptEvicted
-    | AttemptVanished
     | TerminalCame
     | TerminalLeft
     | StopRequested
     | WarningDue
-    | WarningSent
     | QueuePaused
     | QueueResumed
     | GroupLimited

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from math import comb
 
@@ -16,6 +17,7 @@ from stoker.core.model import (
     WHOLE_SHARE_MILLI,
     Attempt,
     Gpu,
+    Memory,
     Need,
     Reservation,
     together_mib,
@@ -56,32 +58,32 @@ def eligible(need: Need, gpu: Gpu) -> bool:
     return gpu.usable and could_ever_fit(need, gpu)
 
 
-def reservation(
-    need: Need, gpu: Gpu, mem_mib: int | None = None, spare_mib: int = 0, growth_mib: int = 0
-) -> Reservation:
+def reservation(need: Need, gpu: Gpu, memory: Memory | None = None) -> Reservation:
     """What the need takes of this GPU: a share takes its part of the memory too.
 
-    `mem_mib` is what an attempt was given, if it is not what the need says, `spare_mib` what is
-    margin in that, and `growth_mib` what is kept free beside it.
+    `memory` is what an attempt was given, if it is not what the need says.
     """
-    mem, spare, growth = mem_mib, spare_mib, growth_mib
-    if mem is None:
-        mem, spare, growth = need.mem_mib, need.spare_mib, need.growth_mib
-    if need.whole or mem == ALONE or (need.learns and mem is None):
-        return Reservation(True, WHOLE_SHARE_MILLI, gpu.memory_mib or 0, need.max_per_gpu)
+    if memory is None:
+        memory = need.memory
+    alone = memory is not None and memory.mib == ALONE
+    if need.whole or alone or (need.learns and memory is None):
+        all_of_it = Memory(gpu.memory_mib or 0)
+        return Reservation(True, WHOLE_SHARE_MILLI, all_of_it, need.max_per_gpu)
     share = need.share_milli or 0
-    if mem is None:
-        mem = (gpu.memory_mib or 0) * share // WHOLE_SHARE_MILLI
-    return Reservation(False, share, mem, need.max_per_gpu, spare, growth)
+    if memory is None:
+        memory = Memory((gpu.memory_mib or 0) * share // WHOLE_SHARE_MILLI)
+    return Reservation(False, share, memory, need.max_per_gpu)
 
 
 def held_reservation(need: Need, attempt: Attempt, gpu: Gpu) -> Reservation:
     """What an attempt has of one of its GPUs."""
-    held = reservation(need, gpu, attempt.mem_mib, attempt.spare_mib, attempt.growth_mib)
-    if held.spare_mib:
-        # What it uses is no margin any more.
-        held.spare_mib = max(0, min(held.spare_mib, held.mem_mib - (attempt.peak_mib or 0)))
-    return held
+    held = reservation(need, gpu, attempt.memory)
+    mib, margin, growth = held.memory
+    if not margin:
+        return held
+    # What it uses is no margin any more.
+    margin = max(0, min(margin, mib - (attempt.peak_mib or 0)))
+    return replace(held, memory=Memory(mib, margin, growth))
 
 
 def fits_beside(new: Reservation, others: Iterable[Reservation], gpu: Gpu) -> bool:
@@ -110,7 +112,7 @@ def has_room(need: Need, gpu: Gpu) -> bool:
 def room_for_mib(need: Need, gpu: Gpu) -> int:
     """How much memory there is for such a need, beside what must be kept free for margins."""
     new = reservation(need, gpu)
-    kept = together_mib((new, *gpu.held_by.values())) - new.mem_mib
+    kept = together_mib((new, *gpu.held_by.values())) - new.memory.mib
     return (gpu.memory_mib or 0) - gpu.others_mib - kept
 
 

@@ -18,6 +18,7 @@ from stoker.core.model import (
     Cause,
     Gpu,
     Job,
+    Memory,
     Profile,
     together_mib,
 )
@@ -122,10 +123,10 @@ def _fitted(state: State, job: Job, attempt: Attempt) -> Iterator[ev.Event]:
         # More is taken only where there is room, but what is used is not free, come what may.
         room = min(_room_for(state.gpus[gpu_id], job.id) for gpu_id in attempt.gpus)
         wanted = min(wanted, max(room, attempt.peak_mib or 0, reserved))
-    if wanted > reserved or wanted < reserved * _WORTH_A_CHANGE or growth < attempt.growth_mib:
-        spare = max(0, wanted - firm)
-        key = (job.id, attempt.number)
-        yield ev.ReservationChanged(state.now_ms, *key, wanted, spare, growth)
+    kept_to_grow = 0 if attempt.memory is None else attempt.memory.growth_mib
+    if wanted > reserved or wanted < reserved * _WORTH_A_CHANGE or growth < kept_to_grow:
+        memory = Memory(wanted, max(0, wanted - firm), growth)
+        yield ev.ReservationChanged(state.now_ms, job.id, attempt.number, memory)
 
 
 def _fitting_mib(state: State, job: Job, attempt: Attempt) -> tuple[int, int, int] | None:
@@ -160,14 +161,14 @@ def _past_peak(profile: Profile, attempt: Attempt, now_ms: int) -> bool:
 def _room_for(gpu: Gpu, job_id: int) -> int:
     """What the job could have of a GPU, as the others on it are."""
     others = [held for holder, held in gpu.held_by.items() if holder != job_id]
-    most_spare = max((held.spare_mib for held in others), default=0)
-    shared = min(gpu.held_by[job_id].spare_mib, most_spare)
+    most_margin = max((held.memory.margin_mib for held in others), default=0)
+    shared = min(gpu.held_by[job_id].memory.margin_mib, most_margin)
     return (gpu.memory_mib or 0) - gpu.others_mib - together_mib(others) + shared
 
 
 def reserved_mib(state: State, attempt: Attempt, job_id: int) -> int:
     """What an attempt has reserved on each of its GPUs; the least, where they differ."""
-    return min((state.gpus[g].held_by[job_id].mem_mib for g in attempt.gpus), default=0)
+    return min((state.gpus[g].held_by[job_id].memory.mib for g in attempt.gpus), default=0)
 
 
 def used_mib(state: State, job_id: int, attempt: Attempt) -> int | None:
@@ -269,13 +270,13 @@ def pinned_mib(state: State, job: Job, attempt: Attempt) -> int | None:
     which there may be room, would be held against all of them.
     """
     held = state.gpus[attempt.gpus[0]].held_by[job.id]
-    if held.whole or not held.mem_mib:
+    if held.whole or not held.memory.mib:
         return None
     if job.need.learns:
         profile = state.profiles.get(job.need.kind or "")
         if profile is None or profile.count < _RUNS_TO_TRUST:
             return None
-    return held.mem_mib
+    return held.memory.mib
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +330,7 @@ def _neighbour_grew(state: State, gpu: Gpu, job_id: int) -> bool:
         if other == job_id or attempt is None or attempt.peak_mib is None:
             continue
         need = state.jobs[other].need
-        if attempt.peak_mib > held.mem_mib or (
+        if attempt.peak_mib > held.memory.mib or (
             need.mem_mib is not None and attempt.peak_mib > need.mem_mib
         ):
             return True

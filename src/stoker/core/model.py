@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
+from stoker.core.frozen import quick_to_make
 from stoker.core.laws import ImpossibleValue
 
 if TYPE_CHECKING:
     from stoker.core.order import JobClass
+    from stoker.core.per_job import Own
 
 
 class JobState(StrEnum):
@@ -38,17 +40,9 @@ class JobState(StrEnum):
 # To ask an Enum for a member takes a while; these are for what is asked of every job.
 HELD, WAITING, SUBMITTED, RUNNING, STOPPING, SUCCEEDED, FAILED, CANCELLED, SKIPPED, LOST = JobState
 
-QUEUED = frozenset({JobState.HELD, JobState.WAITING})
-ACTIVE = frozenset({JobState.SUBMITTED, JobState.RUNNING, JobState.STOPPING})
-FINAL = frozenset(
-    {
-        JobState.SUCCEEDED,
-        JobState.FAILED,
-        JobState.CANCELLED,
-        JobState.SKIPPED,
-        JobState.LOST,
-    }
-)
+QUEUED = frozenset({HELD, WAITING})
+ACTIVE = frozenset({SUBMITTED, RUNNING, STOPPING})
+FINAL = frozenset({SUCCEEDED, FAILED, CANCELLED, SKIPPED, LOST})
 
 WHOLE_SHARE_MILLI = 1000
 DEFAULT_MARGIN = (10, 512)  # percent, MiB
@@ -56,6 +50,14 @@ DEFAULT_MARGIN = (10, 512)  # percent, MiB
 _MARGINS_TO_GROW = 4.0
 MOST_OOM_RETRIES = 3
 MOST_MPS_RETRIES = 3
+
+
+class Memory(NamedTuple):
+    """GPU memory that is set aside, on each GPU of an attempt."""
+
+    mib: int  # ALONE: all of it, whatever the need says
+    margin_mib: int = 0  # of that, what it has only in case it grows as none of its kind did
+    growth_mib: int = 0  # kept free beside it, while it is not known how far its kind grows
 
 
 class _NeedKept:
@@ -80,11 +82,11 @@ class Need(_NeedKept):
     cpus: int = 0
     max_per_gpu: int | None = None  # at most so many attempts on a GPU that this job is on
     kind: str | None = None  # whose memory is learned; without `mem_mib`, it is all left to that
-    margin: tuple[int, int] = (
-        DEFAULT_MARGIN  # over what was seen: percent, and at least so many MiB
-    )
-    spare_mib: int = 0  # of `mem_mib`, what is only a margin: set where memory was learned
-    growth_mib: int = 0  # kept free beside `mem_mib`: set where it may be more than was seen so far
+    margin: tuple[int, int] = DEFAULT_MARGIN  # over what was seen: percent, at least so many MiB
+    # Set where memory was learned, see Memory. The record has needs field by field, so these are
+    # fields of their own here; all else is given `memory`.
+    spare_mib: int = 0
+    growth_mib: int = 0
 
     def __post_init__(self) -> None:
         share = self.share_milli
@@ -99,6 +101,12 @@ class Need(_NeedKept):
 
     def __hash__(self) -> int:
         return self._hash
+
+    @property
+    def memory(self) -> Memory | None:
+        """What to reserve on each GPU, as far as that is known."""
+        mib = self.mem_mib
+        return None if mib is None else Memory(mib, self.spare_mib, self.growth_mib)
 
     @property
     def learns(self) -> bool:
@@ -250,38 +258,6 @@ class Launch(NamedTuple):
         )
 
 
-class Own(Protocol):
-    """What one of many alike jobs has for itself; for the rest it is as they are."""
-
-    @property
-    def argv(self) -> tuple[str, ...]:
-        """Its command, or ..."""
-
-    @property
-    def shell(self) -> str | None:
-        """... that for the login shell; with one of them it has no other."""
-
-    @property
-    def name(self) -> str | None:
-        """None, as below: that of all."""
-
-    @property
-    def out(self) -> str | None:
-        """Where its output goes."""
-
-    @property
-    def err(self) -> str | None:
-        """Where its errors go."""
-
-    @property
-    def params(self) -> Mapping[str, object] | None:
-        """Of the point that it is."""
-
-    @property
-    def point(self) -> str | None:
-        """Names that point."""
-
-
 @dataclass(slots=True)
 class Stop:
     """An attempt was told to stop: why, and when it was told."""
@@ -310,11 +286,7 @@ class Attempt:
     place: str = ""  # what a cluster calls it, and the node on which it runs
     stop: Stop | None = None
     warning: Warning = Warning.NONE
-    # Reserved on each of its GPUs. None: what the need says, or all of it where that was not known;
-    # ALONE: all of it, whatever the need says.
-    mem_mib: int | None = None
-    spare_mib: int = 0  # of that, what it has only in case it grows as none of its kind did
-    growth_mib: int = 0  # kept free beside that while nobody knows how far its kind grows
+    memory: Memory | None = None  # None: as the need says, or all of it where that was not known
     peak_mib: int | None = None  # the most that was seen on one of its GPUs
     peak_at_ms: int | None = None
     settled: bool = False  # its memory has not grown for a while
@@ -408,16 +380,14 @@ class GpuReading:
     distances: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@quick_to_make
 class Reservation:
     """What an attempt has of one GPU."""
 
     whole: bool
     share_milli: int
-    mem_mib: int
+    memory: Memory
     max_per_gpu: int | None
-    spare_mib: int = 0  # of `mem_mib`, what it has only in case it grows as none before it
-    growth_mib: int = 0  # beside `mem_mib`, as long as nobody knows how far its kind grows
 
 
 def together_mib(reservations: Iterable[Reservation]) -> int:
@@ -430,12 +400,12 @@ def together_mib(reservations: Iterable[Reservation]) -> int:
     """
     firm = most_shared = 0
     for held in reservations:
-        firm += held.mem_mib - held.spare_mib
-        shared = held.spare_mib
-        if held.growth_mib:
-            own = held.growth_mib // 2
+        mib, shared, growth = held.memory
+        firm += mib - shared
+        if growth:
+            own = growth // 2
             firm += own
-            shared += held.growth_mib - own
+            shared += growth - own
         if shared > most_shared:
             most_shared = shared
     return firm + most_shared

@@ -38,6 +38,7 @@ from stoker.core.model import (
     ALONE,
     Gpu,
     Job,
+    Memory,
     Need,
     Reservation,
 )
@@ -87,7 +88,7 @@ def _wants(need: Need, gpu: Gpu) -> Reservation:
     """What is kept of a GPU for a job that can't start yet."""
     if not need.learns:
         return reservation(need, gpu)
-    return reservation(need, gpu, (gpu.memory_mib or 0) // 2)
+    return reservation(need, gpu, Memory((gpu.memory_mib or 0) // 2))
 
 
 def _memory_mib(gpu: Gpu) -> int:
@@ -95,7 +96,7 @@ def _memory_mib(gpu: Gpu) -> int:
 
 
 def _size(held: Reservation) -> tuple[bool, int, int]:
-    return (held.whole, held.mem_mib, held.share_milli)
+    return (held.whole, held.memory.mib, held.share_milli)
 
 
 def _late_first(
@@ -225,21 +226,14 @@ class Scan:
         if need is job.need:
             return self._placed(job, open_gpus)
         if job.floor_mib == ALONE:
-            return self._placed(job, open_gpus, ALONE)
-        memory = (need.mem_mib, need.spare_mib, need.growth_mib)
-        return self._placed(job, open_gpus, *memory)
+            return self._placed(job, open_gpus, Memory(ALONE))
+        return self._placed(job, open_gpus, need.memory)
 
     def _placed(
-        self,
-        job: Job,
-        gpus: Sequence[Gpu],
-        mem_mib: int | None = None,
-        spare_mib: int = 0,
-        growth_mib: int = 0,
+        self, job: Job, gpus: Sequence[Gpu], memory: Memory | None = None
     ) -> ev.AttemptPlaced:
-        ids, number = tuple([gpu.id for gpu in gpus]), job.attempt + 1
-        memory = (mem_mib, spare_mib, growth_mib)
-        return ev.AttemptPlaced(self.state.now_ms, job.id, number, ids, *memory)
+        ids = tuple([gpu.id for gpu in gpus])
+        return ev.AttemptPlaced(self.state.now_ms, job.id, job.attempt + 1, ids, memory)
 
     def _on_one_whole_gpu(self, job: Job, need: Need) -> ev.AttemptPlaced | None:
         """What the rest of `place` comes to for the usual job, for which it is asked most often."""
@@ -260,7 +254,7 @@ class Scan:
         else:
             gpu = min(free, key=_memory_mib)
         alone = job.floor_mib == ALONE
-        return self._placed(job, (gpu,), ALONE if alone else None)
+        return self._placed(job, (gpu,), Memory(ALONE) if alone else None)
 
     def _scouting_spot(self, job: Job, need: Need, empty_only: bool) -> ev.AttemptPlaced | None:
         """All of a GPU, or all that is left of one on which everybody's memory is known."""
@@ -279,7 +273,7 @@ class Scan:
             return None
         roomy.sort(key=lambda gpu: (preference(need, gpu), -gpu.room_mib))
         chosen = roomy[: need.gpus]
-        return self._placed(job, chosen, min(gpu.room_mib for gpu in chosen))
+        return self._placed(job, chosen, Memory(min(gpu.room_mib for gpu in chosen)))
 
     def has_room_to_scout(self, need: Need, gpu: Gpu) -> bool:
         """Whether a job of which nothing is known may find out here what it needs."""

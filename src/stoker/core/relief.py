@@ -63,7 +63,7 @@ def _can_be_relieved(state: State, job_id: int, cls: JobClass) -> bool:
     assert attempt is not None
     if job.need != cls.need or job.group != cls.group or not _is_plain(job):
         return False
-    if attempt.stop is not None or attempt.mem_mib is not None or state.is_required(job_id):
+    if attempt.stop is not None or attempt.memory is not None or state.is_required(job_id):
         return False
     gpu = state.gpus[attempt.gpus[0]]
     return gpu.usable and not gpu.others

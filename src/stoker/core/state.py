@@ -662,8 +662,7 @@ class State:
         self._move(job, SUBMITTED if job.terms.executor else RUNNING)
         job.attempt = e.attempt
         job.backoff_until_ms = None
-        job.active = attempt = Attempt(e.attempt, e.gpus, e.at_ms, mem_mib=e.mem_mib)
-        attempt.spare_mib, attempt.growth_mib = e.spare_mib, e.growth_mib
+        job.active = Attempt(e.attempt, e.gpus, e.at_ms, memory=e.memory)
         self._occupy(job, job.active)
         self.change.placed.append(job.id)
         self.to_start[job.id] = None
@@ -918,8 +917,7 @@ class State:
 
     def _reservation_changed(self, e: ev.ReservationChanged) -> None:
         job, attempt = self._current(e)
-        attempt.mem_mib, attempt.spare_mib = e.mem_mib, e.spare_mib
-        attempt.growth_mib = e.growth_mib
+        attempt.memory = e.memory
         self._hold_anew(job, attempt)
         self.change.touched[job.id] = None
 

@@ -34,9 +34,7 @@ def of_job(job: Job) -> Hashable:
             attempt.place,
             None if stop is None else (stop.cause, stop.at_ms),
             attempt.warning,
-            attempt.mem_mib,
-            attempt.spare_mib,
-            attempt.growth_mib,
+            attempt.memory,
         )
     return (
         job.id,
@@ -69,15 +67,7 @@ def of_state(state: State) -> Hashable:
             gpu.label,
             gpu.maker,
             frozenset(
-                (
-                    job_id,
-                    r.whole,
-                    r.share_milli,
-                    r.mem_mib,
-                    r.max_per_gpu,
-                    r.spare_mib,
-                    r.growth_mib,
-                )
+                (job_id, r.whole, r.share_milli, r.memory, r.max_per_gpu)
                 for job_id, r in gpu.held_by.items()
             ),
         )

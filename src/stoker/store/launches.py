@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from stoker.core.model import Launch, Own
+from stoker.core.model import Launch
+from stoker.core.per_job import Own
 
 _json = msgspec.json.encode
 _lines = msgspec.json.Encoder().encode_lines

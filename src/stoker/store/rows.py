@@ -18,6 +18,7 @@ from stoker.core.model import (
     Cause,
     Gpu,
     Job,
+    Memory,
     Outcome,
     Requirement,
     Stop,
@@ -132,10 +133,12 @@ def _moved_row(job: Job) -> Row:
 
 def attempt_from(row: Row) -> Attempt:
     """The attempt of a row of `active_attempt`."""
-    number, gpus, placed, started, pid, place, stop_cause, stop_at, warning, *memory = row[1:]
+    number, gpus, placed, started, pid, place, stop_cause, stop_at, warning, *kept = row[1:]
     stop = Stop(Cause(stop_cause), stop_at) if stop_cause is not None else None
     where, told = tuple(json.loads(gpus)), Warning(warning)
-    return Attempt(number, where, placed, started, pid, place or "", stop, told, *memory)
+    *reserved, peak_mib = kept
+    memory = None if reserved[0] is None else Memory(*reserved)
+    return Attempt(number, where, placed, started, pid, place or "", stop, told, memory, peak_mib)
 
 
 def gpu_from(row: Row) -> Gpu:
@@ -147,6 +150,9 @@ def gpu_from(row: Row) -> Gpu:
 @lru_cache(maxsize=1024)
 def _gpus_body(gpus: tuple[str, ...]) -> str:
     return json.dumps(gpus)
+
+
+_NO_MEMORY = (None, 0, 0)
 
 
 def _attempt_row(job_id: int, attempt: Attempt) -> Row:
@@ -162,9 +168,7 @@ def _attempt_row(job_id: int, attempt: Attempt) -> Row:
         stop.cause._value_ if stop is not None else None,
         stop.at_ms if stop is not None else None,
         attempt.warning._value_,
-        attempt.mem_mib,
-        attempt.spare_mib,
-        attempt.growth_mib,
+        *(attempt.memory or _NO_MEMORY),
         attempt.peak_mib,
     )
 
@@ -195,7 +199,7 @@ def _is_plain_success(ended: Ended, attempt: Attempt) -> bool:
 def _is_plain(attempt: Attempt) -> bool:
     return (
         attempt.stop is None
-        and attempt.mem_mib is None
+        and attempt.memory is None
         and attempt.peak_mib is None
         and not attempt.place
         and attempt.warning is _NOT_WARNED
