@@ -18,6 +18,7 @@ from stoker.core.model import (
     Cause,
     Gpu,
     Job,
+    Need,
     Outcome,
     Requirement,
     Stop,
@@ -136,6 +137,15 @@ def attempt_from(row: Row) -> Attempt:
     stop = Stop(Cause(stop_cause), stop_at) if stop_cause is not None else None
     where, told = tuple(json.loads(gpus)), Warning(warning)
     return Attempt(number, where, placed, started, pid, place or "", stop, told, *memory)
+
+
+def need_from(body: str) -> Need:
+    """The need that was kept as JSON, which has lists where the value has tuples."""
+    fields: dict[str, Any] = json.loads(body)
+    for name in ("on", "prefer", "margin"):
+        if name in fields:  # A need that was kept before there were margins has none.
+            fields[name] = tuple(fields[name])
+    return Need(**fields)
 
 
 def gpu_from(row: Row) -> Gpu:

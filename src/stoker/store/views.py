@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
-from stoker.core.model import Cause, Exit, JobState, Need, Outcome, Terms
+from stoker.core.model import Cause, Exit, JobState, Outcome, Terms
 from stoker.store.database import point_hashes
 from stoker.store.named_sql import queries
+from stoker.store.rows import need_from
 
 _MOST_PARAMETERS = 500
 
@@ -157,12 +158,3 @@ def _decoded(row: dict[str, Any]) -> dict[str, Any]:
         row[name] = json.loads(row[name]) if row[name] else None
     row["launch"] = {"argv": [], "shell": None, **row["launch"]}
     return row
-
-
-def need_from(body: str) -> Need:
-    """The need that was kept as JSON, which has lists where the value has tuples."""
-    fields: dict[str, Any] = json.loads(body)
-    for name in ("on", "prefer", "margin"):
-        if name in fields:  # A need that was kept before there were margins has none.
-            fields[name] = tuple(fields[name])
-    return Need(**fields)

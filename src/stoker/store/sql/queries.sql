@@ -35,9 +35,6 @@ INSERT INTO environments (digest, body, umask) VALUES (?, ?, ?);
 -- Removed jobs may leave environments, which may hold secrets, that no job uses any more.
 DELETE FROM environments WHERE id NOT IN (SELECT environment FROM jobs);
 
--- name: next_job_id
-SELECT coalesce(max(id), 0) + 1 FROM jobs;
-
 -- name: first_unfinished_id
 SELECT min(id) FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL;
 
