@@ -22,14 +22,16 @@ class Histories:
 
     def of_attempt(self, job_id: int, number: int) -> bytes | None:
         """That of one attempt."""
-        row = self._connection.execute(self._sql["attempt_history"], (job_id, number)).fetchone()
+        key = {"job_id": job_id, "number": number}
+        row = self._connection.execute(self._sql["attempt_history"], key).fetchone()
         return None if row is None else bytes(row[0])
 
     def keep(
         self, gpus: Sequence[tuple[str, bytes]], attempts: Sequence[tuple[int, int, bytes]]
     ) -> None:
         """Write down those of GPUs (id, body) and of attempts (job, number, body)."""
-        rows = [(number, body, job_id) for job_id, number, body in attempts]
+        of_gpus = [{"gpu": gpu, "body": body} for gpu, body in gpus]
+        of_attempts = [{"job_id": i, "number": n, "body": body} for i, n, body in attempts]
         with transaction(self._connection) as cursor:
-            cursor.executemany(self._sql["put_gpu_history"], gpus)
-            cursor.executemany(self._sql["put_attempt_history"], rows)
+            cursor.executemany(self._sql["put_gpu_history"], of_gpus)
+            cursor.executemany(self._sql["put_attempt_history"], of_attempts)

@@ -79,7 +79,7 @@ class Launches:
         if row is None:
             # Jobs mostly start in the order of their numbers.
             last = job_id + (_AHEAD if job_id == self._last_id + 1 else 0)
-            rows = self._connection.execute(self._sql["launches"], (job_id, last))
+            rows = self._connection.execute(self._sql["launches"], {"first": job_id, "last": last})
             self._read_ahead = {row[0]: row[1:] for row in rows}
             row = self._read_ahead.pop(job_id, None)
         assert row is not None, f"job {job_id} is not in the store"
@@ -120,7 +120,8 @@ class Launches:
     def _environment(self, number: int) -> tuple[dict[str, str], int | None]:
         """The environment that was kept, and its umask; a submission's jobs start with the same."""
         if self._last_environment[0] != number:
-            row = self._connection.execute(self._sql["environment"], (number,)).fetchone()
+            query = self._sql["environment"]
+            row = self._connection.execute(query, {"number": number}).fetchone()
             env: dict[str, str] = msgspec.json.decode(zlib.decompress(row[0]))
             self._last_environment = (number, (env, row[1]))
         return self._last_environment[1]

@@ -151,14 +151,15 @@ def _unusual(
     requires: dict[str | None, tuple[Requirement, ...] | None] = {None: None}
     # They come in the order of their ids, so that whatever is built of them is as it was.
     asked = msgspec.json.encode(sorted(ids)).decode()
-    for row in run(sql["unusual_jobs"], (asked,)):
+    for row in run(sql["unusual_jobs"], {"job_ids": asked}):
         job_id, need, term, priority, group, state, not_before_ms, backoff_until_ms = row[:8]
         attempt, failures, unmet, ooms, floor_mib, mps_faults = row[8:]
         if unmet not in requires:
             requires[unmet] = requirements_from(unmet) or None
         active = None
         if state in ACTIVE:
-            active = attempt_from(run(sql["active_attempt"], (job_id, attempt)).fetchone())
+            key = {"job_id": job_id, "number": attempt}
+            active = attempt_from(run(sql["active_attempt"], key).fetchone())
         yield Job(
             job_id,
             needs[need],

@@ -8,13 +8,14 @@ from importlib.resources import files
 
 @cache
 def queries() -> dict[str, str]:
-    """Each query of queries.sql by its name."""
+    """Each query of queries.sql by its name, without what is said of it there."""
     text = (files("stoker.store") / "sql" / "queries.sql").read_text(encoding="utf-8")
     found: dict[str, str] = {}
     for part in text.split("-- name: ")[1:]:
         name, _, body = part.partition("\n")
         assert name not in found, f"two queries are called {name}"
-        found[name.strip()] = body.strip()
+        lines = body.strip().splitlines()
+        found[name.strip()] = "\n".join(line for line in lines if not line.startswith("--"))
     return found
 
 

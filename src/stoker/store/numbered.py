@@ -47,14 +47,14 @@ class Numbered:
         """The number of a need."""
         known = self._needs.get(need)
         if known is None:
-            known = self._needs[need] = self._add("add_need", _sorted_json(asdict(need)))
+            known = self._needs[need] = self._add("add_need", body=_sorted_json(asdict(need)))
         return known
 
     def terms(self, terms: Terms) -> int:
         """The number of terms."""
         known = self._terms.get(terms)
         if known is None:
-            known = self._terms[terms] = self._add("add_terms", _sorted_json(asdict(terms)))
+            known = self._terms[terms] = self._add("add_terms", body=_sorted_json(asdict(terms)))
         return known
 
     def environment(self, launch: Launch) -> int:
@@ -66,15 +66,13 @@ class Numbered:
         digest = hashed.digest()
         known = self._environments.get(digest)
         if known is None:
-            row = self._connection.execute(self._sql["environment_by_digest"], (digest,)).fetchone()
-            if row is None:
-                known = self._add("add_environment", digest, zlib.compress(body), launch.umask)
-            else:
-                known = int(row[0])
+            fields = {"digest": digest, "body": zlib.compress(body), "umask": launch.umask}
+            row = self._connection.execute(self._sql["environment_by_digest"], fields).fetchone()
+            known = self._add("add_environment", **fields) if row is None else int(row[0])
             self._environments[digest] = known
         return known
 
-    def _add(self, query: str, *values: Any) -> int:
+    def _add(self, query: str, **values: Any) -> int:
         number = self._connection.execute(self._sql[query], values).lastrowid
         assert number is not None
         return number

@@ -7,6 +7,7 @@ the lack of one, takes the driver as long as to write it.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,9 +28,10 @@ from stoker.core.model import (
 from stoker.core.state import State
 
 Row = tuple[Any, ...]
-Batches = list[tuple[str, list[Row]]]
+Batches = list[tuple[str, Sequence[Row | dict[str, Any]]]]
 """Queries by their names, each with the rows that it is run for."""
 
+_GPU_COLUMNS = ("id", "memory_mib", "declared", "drained", "removing", "label", "maker")
 _NOT_WARNED = Warning.NONE
 
 
@@ -146,6 +148,11 @@ def need_from(body: str) -> Need:
         if name in fields:  # A need that was kept before there were margins has none.
             fields[name] = tuple(fields[name])
     return Need(**fields)
+
+
+def gpu_row(gpu: Gpu) -> dict[str, Any]:
+    """The GPU as it is kept: what it is, and not what runs on it."""
+    return {name: getattr(gpu, name) for name in _GPU_COLUMNS}
 
 
 def gpu_from(row: Row) -> Gpu:

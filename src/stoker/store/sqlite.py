@@ -89,21 +89,19 @@ class SqliteStore:
     def set_setting(self, name: str, value: str | None) -> None:
         """Keep a setting, or (None) forget it."""
         with transaction(self.connection) as cursor:
-            if value is None:
-                cursor.execute(self._sql["unset_setting"], (name,))
-            else:
-                cursor.execute(self._sql["set_setting"], (name, value))
+            query = "unset_setting" if value is None else "set_setting"
+            cursor.execute(self._sql[query], {"name": name, "value": value})
 
     def removals(self, most: int) -> list[tuple[int, int]]:
         """Removed jobs whose directories are still there, with the number of their attempts."""
-        return self.connection.execute(self._sql["removals"], (most,)).fetchall()
+        return self.connection.execute(self._sql["removals"], {"most": most}).fetchall()
 
     def removals_done(self, job_ids: Sequence[int]) -> None:
         """Their directories are gone."""
         with transaction(self.connection) as cursor:
-            cursor.executemany(self._sql["removal_done"], [(job_id,) for job_id in job_ids])
+            cursor.executemany(self._sql["removal_done"], [{"job_id": i} for i in job_ids])
 
     def drop_old_submissions(self, before_ms: int) -> None:
         """Forget tokens that nobody will repeat any more."""
         with transaction(self.connection) as cursor:
-            cursor.execute(self._sql["drop_old_submissions"], (before_ms,))
+            cursor.execute(self._sql["drop_old_submissions"], {"before_ms": before_ms})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import astuple
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from stoker.store.launches import Launches, launch_body
 from stoker.store.named_sql import queries
 from stoker.store.new_jobs import NewJobs
 from stoker.store.numbered import Numbered
-from stoker.store.rows import Batches, ended_rows, standing_rows
+from stoker.store.rows import Batches, ended_rows, gpu_row, standing_rows
 
 # Rows are made with `_value_`, which is `value` without the call that this is in an Enum.
 
@@ -39,54 +39,51 @@ class Writer:
             self._new_jobs.add_alike(cursor, many)
         for taken in change.submissions:
             ids = msgspec.json.encode(taken.job_ids).decode()
-            cursor.execute(sql["add_submission"], (taken.token, taken.at_ms, ids))
+            values = {"token": taken.token, "at_ms": taken.at_ms, "job_ids": ids}
+            cursor.execute(sql["add_submission"], values)
         for edit in change.edited:
             if edit.launch is not None:
+                said = {"name": edit.launch.name, "kind": edit.launch.kind}
                 body = launch_body(edit.launch)
-                row = (edit.launch.name, body, edit.launch.kind, edit.job_id)
-                cursor.execute(sql["edit_job"], row)
+                cursor.execute(sql["edit_job"], {**said, "launch": body, "job_id": edit.job_id})
         self._write_jobs(cursor, state, change)
         if change.edited or change.removed:
             self._launches.forget_ahead()
         if change.removed:
             # The highest id may be among them, and ids are never given twice.
-            cursor.execute(sql["set_setting"], ("next_job_id", str(state.next_job_id)))
-            cursor.executemany(sql["note_removal"], [(job_id,) for job_id in change.removed])
-            cursor.executemany(sql["remove_job"], [(job_id,) for job_id in change.removed])
+            self._set(cursor, "next_job_id", str(state.next_job_id))
+            removed = [{"job_id": job_id} for job_id in change.removed]
+            cursor.executemany(sql["note_removal"], removed)
+            cursor.executemany(sql["remove_job"], removed)
             cursor.execute(sql["drop_unused_environments"])
             self._numbered.forget_environments()
             self._launches.forget_numbers()
         if change.gpus:
             cursor.execute(sql["clear_gpus"])
-            cursor.executemany(
-                sql["add_gpu"],
-                [
-                    (g.id, g.memory_mib, g.declared, g.drained, g.removing, g.label, g.maker)
-                    for g in state.gpus.values()
-                ],
-            )
+            cursor.executemany(sql["add_gpu"], map(gpu_row, state.gpus.values()))
         for name in sorted(change.groups):
-            group = state.groups[name]
-            cursor.execute(sql["set_group"], (name, group.paused, group.max_running))
+            cursor.execute(sql["set_group"], asdict(state.groups[name]))
         for kind in sorted(change.profiles):
             profile = state.profiles.get(kind)
             if profile is None:
-                cursor.execute(sql["drop_profile"], (kind,))
+                cursor.execute(sql["drop_profile"], {"kind": kind})
             else:
-                cursor.execute(sql["put_profile"], astuple(profile))
+                cursor.execute(sql["put_profile"], asdict(profile))
         if change.settings:
-            cursor.execute(sql["set_setting"], ("paused", "1" if state.paused else "0"))
-            cursor.execute(sql["set_setting"], ("counted_cpus", str(state.cpus)))
-            most = str(state.at_cluster_most)
-            cursor.execute(sql["set_setting"], ("at_cluster_most", most))
+            self._set(cursor, "paused", "1" if state.paused else "0")
+            self._set(cursor, "counted_cpus", str(state.cpus))
+            self._set(cursor, "at_cluster_most", str(state.at_cluster_most))
         if change.standbys:
-            body = json.dumps(state.relief.standbys)
-            cursor.execute(sql["set_setting"], ("standbys", body))
+            self._set(cursor, "standbys", json.dumps(state.relief.standbys))
+
+    def _set(self, cursor: sqlite3.Cursor, name: str, value: str) -> None:
+        cursor.execute(self._sql["set_setting"], {"name": name, "value": value})
 
     def _write_jobs(self, cursor: sqlite3.Cursor, state: State, change: Change) -> None:
         """Bring the jobs that have changed, and their attempts, up to date."""
         # These first: the same numbers may have been given again since.
-        batches: Batches = [("put_back_attempt", change.put_back)]
+        put_back = [{"job_id": job_id, "number": number} for job_id, number in change.put_back]
+        batches: Batches = [("put_back_attempt", put_back)]
         batches += ended_rows(change)
         if change.edited or change.retried:
             # What a user once said of a job changes only when he says it anew.
@@ -98,13 +95,13 @@ class Writer:
             if rows:
                 cursor.executemany(self._sql[query], rows)
 
-    def _said_row(self, job: Job) -> tuple[Any, ...]:
-        return (
-            job.state._value_,
-            job.priority,
-            self._numbered.need(job.need),
-            self._numbered.terms(job.terms),
-            job.group,
-            job.not_before_ms,
-            job.id,
-        )
+    def _said_row(self, job: Job) -> dict[str, Any]:
+        return {
+            "state": job.state._value_,
+            "priority": job.priority,
+            "need": self._numbered.need(job.need),
+            "terms": self._numbered.terms(job.terms),
+            "group": job.group,
+            "not_before_ms": job.not_before_ms,
+            "job_id": job.id,
+        }
