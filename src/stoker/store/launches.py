@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from stoker.core.model import Launch, Own
+from stoker.ports import BrokenRecord
 from stoker.store.named_sql import queries
 from stoker.store.rows import requirements_from
 
@@ -82,7 +83,8 @@ class Launches:
             rows = self._connection.execute(self._sql["launches"], {"first": job_id, "last": last})
             self._read_ahead = {row[0]: row[1:] for row in rows}
             row = self._read_ahead.pop(job_id, None)
-        assert row is not None, f"job {job_id} is not in the store"
+            if row is None:
+                raise BrokenRecord(f"job {job_id} is not in the store")
         self._last_id = job_id
         *alike, params, point = row
         key = tuple(alike)

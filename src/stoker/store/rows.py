@@ -26,6 +26,7 @@ from stoker.core.model import (
     Warning,
 )
 from stoker.core.state import State
+from stoker.ports import BrokenRecord
 
 Row = tuple[Any, ...]
 Batches = list[tuple[str, Sequence[Row | dict[str, Any]]]]
@@ -86,7 +87,8 @@ def standing_rows(state: State, change: Change) -> Batches:
     for job_id in change.started:
         if job_id not in change.touched:
             attempt = state.jobs[job_id].active
-            assert attempt is not None
+            if attempt is None:
+                raise BrokenRecord(f"job {job_id} has started, and has no active attempt")
             started.append((attempt.started_at_ms, attempt.pid, job_id, attempt.number))
     return [
         ("place_job", placed),
