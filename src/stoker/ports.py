@@ -26,6 +26,10 @@ class StoreFailed(Exception):
     """Nothing was written (a full disk, an I/O error); the same may succeed later."""
 
 
+class BrokenRecord(Exception):
+    """The record lacks what it must have: a bug of ours, and trying again won't help."""
+
+
 class Store(Protocol):
     """The record: what was committed is there after any crash, and nothing else is."""
 

@@ -20,7 +20,6 @@ from stoker.core.state import State
 from stoker.ports import Store
 from stoker.sim.fingerprint import of_state
 from stoker.store import loading
-from stoker.store import sqlite as sqlite_store
 from stoker.store.memory import MemoryStore
 from stoker.store.sqlite import SqliteStore
 
@@ -228,5 +227,5 @@ def test_a_queue_is_loaded_where_no_second_connection_can_be_had(
     def refuse(path: Path) -> sqlite3.Connection:
         raise sqlite3.OperationalError("unable to open database file")
 
-    monkeypatch.setattr(sqlite_store, "open_to_read", refuse)
+    monkeypatch.setattr(loading, "open_to_read", refuse)
     assert of_state(store.load(NOW_MS)) == before

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from contract.random_history import HISTORIES, OWN, History
 from stoker.api.messages import JobOwn
 from stoker.core import events as ev
+from stoker.core.change import Change
 from stoker.core.check import check
 from stoker.core.model import Attempt, Exit, Launch, Memory, Need, Relief, Requirement, Terms
 from stoker.core.state import State
-from stoker.ports import Store, StoreFailed
+from stoker.ports import BrokenRecord, Store, StoreFailed
 from stoker.sim.fingerprint import of_state
 from stoker.store.database import point_hash
 from stoker.store.memory import MemoryStore
@@ -340,6 +341,25 @@ def test_a_commit_that_fails_leaves_the_old_state_and_the_next_one_works(tmp_pat
     assert store.launch(2) == big
     loaded = store.load(NOW_MS)
     assert sorted(loaded.jobs) == [1, 2] and not loaded.paused
+    store.close()
+
+
+def test_a_job_that_is_not_there_is_not_started(store: Store) -> None:
+    with pytest.raises(BrokenRecord, match="job 7 "):
+        store.launch(7)
+
+
+def test_a_start_without_an_attempt_is_refused_and_leaves_no_open_transaction(
+    tmp_path: Path,
+) -> None:
+    store = SqliteStore(tmp_path / "stoker.db")
+    state = store.load(NOW_MS)
+    commit(store, state, submitted(state))
+    change = Change()
+    change.started[1] = None
+    with pytest.raises(BrokenRecord, match="job 1 "):
+        store.commit(state, change)
+    assert not store.connection.in_transaction
     store.close()
 
 

@@ -56,6 +56,7 @@ from stoker.inventory.auto import AutoInventory
 from stoker.learn.output import last_bytes, says_out_of_memory
 from stoker.ports import StoreFailed
 from stoker.store.browsing import Browser
+from stoker.store.histories import Histories
 from stoker.store.sqlite import SqliteStore
 from stoker.store.views import Views
 
@@ -138,7 +139,7 @@ class Daemon:
         views = Views(self.store.connection)
         self.terminals = Terminals(self.rounds, views, self.executor)
         self.followers = Followers(self.rounds, home.attempts)
-        self.telemetry = Telemetry(self.rounds, self.inventory, self.store)
+        self.telemetry = Telemetry(self.rounds, self.inventory, Histories(self.store.connection))
         self.telemetry.load()
         self.watchers = Watchers(
             self.rounds,

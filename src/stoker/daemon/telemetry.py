@@ -20,7 +20,7 @@ from stoker.daemon.loop import Rounds
 from stoker.inventory.auto import AutoInventory
 from stoker.learn.history import Columns, Course, Recent, Sample, columns, samples_of
 from stoker.ports import SeenGpu, Sighting, StoreFailed
-from stoker.store.sqlite import SqliteStore
+from stoker.store.histories import Histories
 
 log = logging.getLogger("stoker.daemon")
 
@@ -37,7 +37,7 @@ class Telemetry:
 
     rounds: Rounds
     inventory: AutoInventory
-    store: SqliteStore
+    histories: Histories
     _gpus: dict[str, Recent] = field(default_factory=dict)
     _courses: dict[Key, Course] = field(default_factory=dict)
     _ended: dict[Key, bytes] = field(default_factory=dict)  # courses still to be written down
@@ -46,7 +46,7 @@ class Telemetry:
 
     def load(self) -> None:
         """What an earlier daemon has seen."""
-        for gpu_id, body in self.store.gpu_histories():
+        for gpu_id, body in self.histories.of_gpus():
             kept: Columns = msgspec.json.decode(body)
             self._gpus[gpu_id] = Recent(coarse=samples_of(kept))
 
@@ -78,7 +78,7 @@ class Telemetry:
         if not gpus and not attempts:
             return
         try:
-            self.store.keep_histories(gpus, attempts)
+            self.histories.keep(gpus, attempts)
         except StoreFailed as failure:
             log.warning("the course of GPU use can't be kept: %s", failure)
         else:
@@ -102,7 +102,7 @@ class Telemetry:
         else:
             body = self._ended.get((job_id, attempt))
             if body is None:
-                body = self.store.attempt_history(job_id, attempt)
+                body = self.histories.of_attempt(job_id, attempt)
             kept = columns([]) if body is None else msgspec.json.decode(body)
         return {
             "at_ms": kept["at_ms"],

@@ -23,6 +23,7 @@ from stoker.errors import Unavailable
 from stoker.store import sweep_table
 from stoker.store.database import open_to_read
 from stoker.store.named_sql import queries
+from stoker.store.views import numbered
 
 LONGEST_S = 5.0
 _COMMAND_CHARS = 300
@@ -53,7 +54,7 @@ _SORTS = {
     "started": f"CASE WHEN j.state NOT IN ('waiting', 'submitted', 'held') THEN {_BEGAN} END",
     "ended": "j.ended_at_ms",
     "time": f"CASE WHEN j.state NOT IN ('waiting', 'submitted', 'held') THEN"
-    f" coalesce(j.ended_at_ms, :now) - {_BEGAN} END",
+    f" coalesce(j.ended_at_ms, :now_ms) - {_BEGAN} END",
 }
 
 
@@ -131,7 +132,7 @@ class Browser:
             waiting = [i for i in found.ids if i in rows and rows[i]["state"] == "waiting"]
             places = found.places
             if any(job_id not in places for job_id in waiting):
-                places = dict(self._in(self._sql["positions"], waiting))
+                places = dict(self._run("positions", job_ids=json.dumps(waiting)).fetchall())
         for job_id in waiting:
             rows[job_id]["position"] = places.get(job_id)
         return Window([rows[job_id] for job_id in found.ids if job_id in rows], found.total)
@@ -139,8 +140,7 @@ class Browser:
     def attempts_since(self, since_ms: int, limit: int) -> list[dict[str, Any]]:
         """Attempts that ended after a moment or have not ended, the latest first."""
         with self._one_moment():
-            values = (since_ms, since_ms, since_ms, limit)
-            found = self._run(self._sql["attempts_since"], values).fetchall()
+            found = self._run("attempts_since", since_ms=since_ms, limit=limit).fetchall()
         names = ("id", "attempt", "name", "state", "gpus", "started_at_ms", "ended_at_ms")
         rows = [dict(zip(names, row, strict=True)) for row in found]
         for row in rows:
@@ -157,7 +157,7 @@ class Browser:
         latest: dict[str, int] = {}
         counts: dict[str, dict[str, int]] = {}
         with self._one_moment():
-            for name, state, count, last_id in self._run(self._sql["group_counts"], ()):
+            for name, state, count, last_id in self._run("group_counts"):
                 counts.setdefault(name, {})[state] = count
                 latest[name] = max(last_id, latest.get(name, 0))
         return {name: counts[name] for name in sorted(counts, key=latest.__getitem__)}
@@ -166,12 +166,12 @@ class Browser:
         """The sweeps, the newest first, with the states of their points."""
         found = []
         with self._one_moment():
-            for name, last_id in self._run(self._sql["sweep_names"], (limit,)).fetchall():
+            for name, last_id in self._run("sweep_names", limit=limit).fetchall():
                 [last] = self._rows([last_id])
                 found.append(
                     {
                         "sweep": name,
-                        **sweep_table.outline(self._run(self._sql["sweep_states"], (name,))),
+                        **sweep_table.outline(self._run("sweep_states", sweep=name)),
                         "last_id": last_id,
                         "submitted_at_ms": last["submitted_at_ms"],
                     }
@@ -181,10 +181,10 @@ class Browser:
     def sweep(self, name: str, offset: int, limit: int) -> dict[str, Any]:
         """A part of a sweep's points, and what is to be known of all of them."""
         with self._one_moment():
-            counts = dict(self._run(self._sql["sweep_counts"], (name,)).fetchall())
+            counts = dict(self._run("sweep_counts", sweep=name).fetchall())
             total = sum(counts.values())
-            parameters = self._run(self._sql["sweep_varied"], (name,)).fetchall()
-            cursor = self._run(self._sql["sweep_rows"], (name, limit, offset))
+            parameters = self._run("sweep_varied", sweep=name).fetchall()
+            cursor = self._run("sweep_rows", sweep=name, limit=limit, offset=offset)
             names = [column[0] for column in cursor.description]
             points = [dict(zip(names, row, strict=True)) for row in cursor]
         for point in points:
@@ -202,7 +202,8 @@ class Browser:
         more = ", j.attempt, j.submitted_at_ms, j.launch, j.cause, j.detail" if in_full else ""
         with self._one_moment():
             query = self._sql["sweep_jobs"].format(more=more)
-            return sweep_table.table(self._run(query, (name,)), in_full=in_full)
+            rows = self._connection.execute(query, {"sweep": name})
+            return sweep_table.table(rows, in_full=in_full)
 
     # ------------------------------------------------------------------ their parts
 
@@ -228,7 +229,7 @@ class Browser:
             return sum(known.counts.get(state, 0) for state in states)
         where, values = _condition(wanted, stretch)
         query = self._sql["browse_count"].format(index=stretch.index, where=where)
-        count: int = self._run(query, values).fetchone()[0]
+        count: int = self._connection.execute(query, values).fetchone()[0]
         return count
 
     def _of_stretch(
@@ -247,8 +248,8 @@ class Browser:
         query = self._sql["browse_ids"].format(
             index=stretch.index, where=where, order=stretch.order
         )
-        query = query.replace(":now", str(int(now_ms)))
-        return [row[0] for row in self._run(query, [*values, room, offset])]
+        values |= {"now_ms": now_ms, "limit": room, "offset": offset}
+        return [row[0] for row in self._connection.execute(query, values)]
 
     def _rows(self, job_ids: Sequence[int]) -> Iterator[dict[str, Any]]:
         names = (
@@ -256,7 +257,7 @@ class Browser:
             "point", "submitted_at_ms", "ended_at_ms", "cause", "exit_code", "signal", "detail",
             "gpus", "placed_at_ms", "started_at_ms",
         )  # fmt: skip
-        for values in self._in(self._sql["browse_rows"], job_ids):
+        for values in self._run("browse_rows", job_ids=json.dumps(list(job_ids))):
             row = dict(zip(names, values, strict=True))
             row["gpus"] = _list(row["gpus"])
             row["need"] = _need(row["need"])
@@ -268,13 +269,8 @@ class Browser:
             row["position"] = None
             yield row
 
-    def _in(self, query: str, job_ids: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-        for start in range(0, len(job_ids), 500):
-            part = job_ids[start : start + 500]
-            yield from self._run(query.format(marks=",".join("?" * len(part))), part)
-
-    def _run(self, query: str, values: Sequence[Any]) -> sqlite3.Cursor:
-        return self._connection.execute(query, values)
+    def _run(self, query: str, **values: Any) -> sqlite3.Cursor:
+        return self._connection.execute(self._sql[query], values)
 
     @contextmanager
     def _one_moment(self) -> Iterator[None]:
@@ -339,23 +335,23 @@ def _stretches(wanted: Wanted) -> list[_Stretch]:
     return stretches[::-1] if wanted.descending else stretches
 
 
-def _condition(wanted: Wanted, stretch: _Stretch) -> tuple[str, list[Any]]:
-    conditions, values = [stretch.scope], list[Any]()
+def _condition(wanted: Wanted, stretch: _Stretch) -> tuple[str, dict[str, Any]]:
+    conditions = [stretch.scope]
     states = stretch.states or wanted.states
+    named = numbered("state", states)
+    values = {"group": wanted.group, "user": wanted.user, **named}
     if states and states != _ENDED:
-        conditions.append(f"j.state IN ({','.join('?' * len(states))})")
-        values += states
+        conditions.append(f"j.state IN (:{', :'.join(named)})")
     if wanted.group is not None:
-        conditions.append('j."group" = ?')
-        values.append(wanted.group)
+        conditions.append('j."group" = :group')
     if wanted.user is not None:
-        conditions.append("j.user = ?")
-        values.append(wanted.user)
-    for word in wanted.text.split()[:10]:
+        conditions.append("j.user = :user")
+    for number, word in enumerate(wanted.text.split()[:10]):
         escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        either = [f"{place} LIKE ? ESCAPE '\\'" for place in ("j.name", 'j."group"', _COMMAND)]
-        conditions.append(f"({' OR '.join(either)} OR CAST(j.id AS TEXT) = ?)")
-        values += [f"%{escaped}%"] * 3 + [word]
+        like = f"LIKE :part{number} ESCAPE '\\'"
+        either = [f"{place} {like}" for place in ("j.name", 'j."group"', _COMMAND)]
+        conditions.append(f"({' OR '.join(either)} OR CAST(j.id AS TEXT) = :word{number})")
+        values |= {f"part{number}": f"%{escaped}%", f"word{number}": word}
     return " AND ".join(conditions), values
 
 

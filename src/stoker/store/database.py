@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from zlib import crc32
 
 from stoker.errors import Failed, Unavailable
+from stoker.ports import StoreFailed
 from stoker.store.named_sql import schema_steps
 
 APPLICATION_ID = 0x53544F4B  # "STOK"
@@ -73,6 +75,22 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Cursor]:
+    """What is written within is durable when it ends, or (raising StoreFailed) nothing of it is."""
+    cursor = connection.cursor()
+    try:
+        cursor.execute("BEGIN IMMEDIATE")
+        yield cursor
+        cursor.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise StoreFailed(str(error)) from error
+    finally:
+        # Also after a bug of ours: half of the change would be there for the next reader.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _refuse_newer(path: Path, version: int) -> None:

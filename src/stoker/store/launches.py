@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,7 +11,13 @@ import msgspec
 
 from stoker.core.model import Launch
 from stoker.core.per_job import Own
+from stoker.ports import BrokenRecord
+from stoker.store.named_sql import queries
+from stoker.store.rows import requirements_from
 
+_KEPT = 64  # Jobs that start one after the other are often alike.
+_AHEAD = 50
+_NO_ENVIRONMENT: tuple[int, tuple[dict[str, str], int | None]] = (0, ({}, None))
 _json = msgspec.json.encode
 _lines = msgspec.json.Encoder().encode_lines
 
@@ -54,3 +62,69 @@ def launch_bodies(launch: Launch, each: Sequence[Own]) -> Iterator[str]:
 def json_of_each(values: Sequence[Any]) -> list[str]:
     """The JSON of each of many values, made at once; there is never a newline in it."""
     return _lines(values).decode().split("\n")[:-1]
+
+
+class Launches:
+    """Reads them, some ahead, and remembers what jobs have in common."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._sql = queries()
+        self._last_environment = _NO_ENVIRONMENT
+        self._alike: dict[tuple[Any, ...], tuple[Launch, dict[str, Any]]] = {}  # and its fields
+        self._read_ahead: dict[int, tuple[Any, ...]] = {}  # rows, by job
+        self._last_id = 0
+
+    def of(self, job_id: int) -> Launch:
+        """See ports.Store.launch."""
+        row = self._read_ahead.pop(job_id, None)
+        if row is None:
+            # Jobs mostly start in the order of their numbers.
+            last = job_id + (_AHEAD if job_id == self._last_id + 1 else 0)
+            rows = self._connection.execute(self._sql["launches"], {"first": job_id, "last": last})
+            self._read_ahead = {row[0]: row[1:] for row in rows}
+            row = self._read_ahead.pop(job_id, None)
+            if row is None:
+                raise BrokenRecord(f"job {job_id} is not in the store")
+        self._last_id = job_id
+        *alike, params, point = row
+        key = tuple(alike)
+        known = self._alike.get(key)
+        if known is None:
+            if len(self._alike) >= _KEPT:
+                self._alike.clear()
+            fields = self._fields(*key)
+            known = self._alike[key] = (Launch(**fields), fields)
+        launch, fields = known
+        if params or point is not None:
+            its_params = msgspec.json.decode(params) if params else {}
+            return Launch(**fields, params=its_params, point=point)
+        return launch
+
+    def forget_ahead(self) -> None:
+        """Jobs were edited or removed that may have been read ahead."""
+        self._read_ahead.clear()
+
+    def forget_numbers(self) -> None:
+        """Environments were removed, and their numbers will be given again."""
+        self._last_environment = _NO_ENVIRONMENT
+        self._alike.clear()
+
+    def _fields(
+        self, body: str, name: str | None, user: str, kind: str, requires: str, environment: int
+    ) -> dict[str, Any]:
+        fields: dict[str, Any] = msgspec.json.decode(body)
+        fields["argv"] = tuple(fields.get("argv", ()))
+        fields["cluster_options"] = tuple(fields.get("cluster_options", ()))
+        fields["env"], fields["umask"] = self._environment(environment)
+        fields |= {"name": name, "user": user, "kind": kind}
+        return fields | {"requires": requirements_from(requires)}
+
+    def _environment(self, number: int) -> tuple[dict[str, str], int | None]:
+        """The environment that was kept, and its umask; a submission's jobs start with the same."""
+        if self._last_environment[0] != number:
+            query = self._sql["environment"]
+            row = self._connection.execute(query, {"number": number}).fetchone()
+            env: dict[str, str] = msgspec.json.decode(zlib.decompress(row[0]))
+            self._last_environment = (number, (env, row[1]))
+        return self._last_environment[1]

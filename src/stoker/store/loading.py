@@ -1,4 +1,4 @@
-"""Reading the jobs that are not final: there may be a million, and GPUs wait until it is done.
+"""Reading the state: there may be a million jobs that are not final, and GPUs wait meanwhile.
 
 Usual jobs, which wait and to which nothing has ever happened, are read as crowds that are alike;
 the others one by one.
@@ -6,19 +6,25 @@ the others one by one.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from array import array
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from itertools import cycle
+from pathlib import Path
 
 import msgspec
 
-from stoker.core.model import ACTIVE, Job, JobState, Need, Requirement, Terms
+from stoker.core.model import ACTIVE, Group, Job, JobState, Need, Profile, Requirement, Terms
 from stoker.core.order import Crowd
+from stoker.core.state import State
+from stoker.store.database import open_to_read
 from stoker.store.named_sql import queries
-from stoker.store.rows import attempt_from, requirements_from
+from stoker.store.numbered import Numbered
+from stoker.store.rows import attempt_from, gpu_from, requirements_from
 
 _AT_A_TIME = 50_000  # jobs; the lists of more would only take memory
 _STATES = {state.value: state for state in JobState}
@@ -34,14 +40,47 @@ _Alike = tuple[int | None, int, str | None]
 """The numbers of a need and of terms in one (None: see `_unusual`), a priority, and a group."""
 
 
-def unfinished(
+def load(
+    connection: sqlite3.Connection, path: Path, numbered: Numbered, ended: int, now_ms: int
+) -> State:
+    """The state as of the last commit; so many jobs are there that have ended."""
+    sql, run = queries(), connection.execute
+    needs, terms = numbered.load()
+    settings = dict(run(sql["settings"]))
+    last = run(sql["last_id"]).fetchone()[0] or 0
+    next_job_id = max(int(settings.get("next_job_id", "1")), last + 1)
+    with ExitStack() as opened:
+        connections = [connection]
+        try:
+            other = opened.enter_context(closing(open_to_read(path)))
+            other.execute("PRAGMA user_version")  # Only now are all its files open.
+            connections.append(other)
+        except sqlite3.Error:
+            pass  # No descriptor is left, say. One takes longer, and does as well.
+        jobs, crowds = _unfinished(connections, needs, terms, next_job_id, ended)
+    return State.restored(
+        jobs,
+        [gpu_from(row) for row in run(sql["gpus"])],
+        [Group(name, bool(paused), most) for name, paused, most in run(sql["groups"])],
+        [Profile(*row) for row in run(sql["profiles"])],
+        crowds,
+        now_ms=now_ms,
+        next_job_id=next_job_id,
+        paused=settings.get("paused") == "1",
+        cpus=int(settings.get("counted_cpus", "1")),
+        at_cluster_most=int(settings.get("at_cluster_most", "1000")),
+        standbys=json.loads(settings.get("standbys", "[]")),
+    )
+
+
+def _unfinished(
     connections: Sequence[sqlite3.Connection],
     needs: Mapping[int, Need],
     terms: Mapping[int, Terms],
     next_job_id: int,
     ended: int,
 ) -> tuple[list[Job], list[Crowd]]:
-    """The unusual jobs, and all others in crowds; so many others are there that have ended."""
+    """The unusual jobs that are not final, and all others in crowds, read by all connections."""
     alike: defaultdict[_Alike, list[int]] = defaultdict(list)
     names: dict[str | None, str | None] = {}  # Jobs of a group share one string.
     bits = max(terms, default=0).bit_length()
@@ -112,14 +151,15 @@ def _unusual(
     requires: dict[str | None, tuple[Requirement, ...] | None] = {None: None}
     # They come in the order of their ids, so that whatever is built of them is as it was.
     asked = msgspec.json.encode(sorted(ids)).decode()
-    for row in run(sql["unusual_jobs"], (asked,)):
+    for row in run(sql["unusual_jobs"], {"job_ids": asked}):
         job_id, need, term, priority, group, state, not_before_ms, backoff_until_ms = row[:8]
         attempt, failures, unmet, ooms, floor_mib, mps_faults = row[8:]
         if unmet not in requires:
             requires[unmet] = requirements_from(unmet) or None
         active = None
         if state in ACTIVE:
-            active = attempt_from(run(sql["active_attempt"], (job_id, attempt)).fetchone())
+            key = {"job_id": job_id, "number": attempt}
+            active = attempt_from(run(sql["active_attempt"], key).fetchone())
         yield Job(
             job_id,
             needs[need],

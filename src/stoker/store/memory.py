@@ -9,6 +9,7 @@ from stoker.core.change import Change
 from stoker.core.model import Gpu, Group, Job, Launch, Need, Outcome, Profile, Terms, copied
 from stoker.core.order import Crowd
 from stoker.core.state import State
+from stoker.ports import BrokenRecord
 
 
 class MemoryStore:
@@ -101,6 +102,8 @@ class MemoryStore:
 
     def launch(self, job_id: int) -> Launch:
         """See ports.Store."""
+        if job_id not in self.launches:
+            raise BrokenRecord(f"job {job_id} is not in the store")
         return self.launches[job_id]
 
 

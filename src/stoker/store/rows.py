@@ -7,6 +7,7 @@ the lack of one, takes the driver as long as to write it.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,17 +20,20 @@ from stoker.core.model import (
     Gpu,
     Job,
     Memory,
+    Need,
     Outcome,
     Requirement,
     Stop,
     Warning,
 )
 from stoker.core.state import State
+from stoker.ports import BrokenRecord
 
 Row = tuple[Any, ...]
-Batches = list[tuple[str, list[Row]]]
+Batches = list[tuple[str, Sequence[Row | dict[str, Any]]]]
 """Queries by their names, each with the rows that it is run for."""
 
+_GPU_COLUMNS = ("id", "memory_mib", "declared", "drained", "removing", "label", "maker")
 _NOT_WARNED = Warning.NONE
 
 
@@ -84,7 +88,8 @@ def standing_rows(state: State, change: Change) -> Batches:
     for job_id in change.started:
         if job_id not in change.touched:
             attempt = state.jobs[job_id].active
-            assert attempt is not None
+            if attempt is None:
+                raise BrokenRecord(f"job {job_id} has started, and has no active attempt")
             started.append((attempt.started_at_ms, attempt.pid, job_id, attempt.number))
     return [
         ("place_job", placed),
@@ -139,6 +144,20 @@ def attempt_from(row: Row) -> Attempt:
     *reserved, peak_mib = kept
     memory = None if reserved[0] is None else Memory(*reserved)
     return Attempt(number, where, placed, started, pid, place or "", stop, told, memory, peak_mib)
+
+
+def need_from(body: str) -> Need:
+    """The need that was kept as JSON, which has lists where the value has tuples."""
+    fields: dict[str, Any] = json.loads(body)
+    for name in ("on", "prefer", "margin"):
+        if name in fields:  # A need that was kept before there were margins has none.
+            fields[name] = tuple(fields[name])
+    return Need(**fields)
+
+
+def gpu_row(gpu: Gpu) -> dict[str, Any]:
+    """The GPU as it is kept: what it is, and not what runs on it."""
+    return {name: getattr(gpu, name) for name in _GPU_COLUMNS}
 
 
 def gpu_from(row: Row) -> Gpu:

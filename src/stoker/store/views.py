@@ -13,11 +13,10 @@ from typing import Any
 
 import msgspec
 
-from stoker.core.model import Cause, Exit, JobState, Need, Outcome, Terms
+from stoker.core.model import Cause, Exit, JobState, Outcome, Terms
 from stoker.store.database import point_hashes
 from stoker.store.named_sql import queries
-
-_MOST_PARAMETERS = 500
+from stoker.store.rows import need_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +28,27 @@ class Filter:
     names: Sequence[str] = ()  # shell patterns, any of which may match
     user: str | None = None
 
-    def where(self) -> tuple[str, list[Any]]:
+    def where(self) -> tuple[str, dict[str, Any]]:
         """The condition and its parameters."""
-        conditions, values = ["1"], list[Any]()
-        if self.states:
-            conditions.append(f"j.state IN ({_marks(self.states)})")
-            values += self.states
+        conditions = ["1"]
+        names, states = numbered("name", self.names), numbered("state", self.states)
+        if states:
+            conditions.append(f"j.state IN (:{', :'.join(states)})")
         if self.group is not None:
-            conditions.append('j."group" = ?')
-            values.append(self.group)
-        if self.names:
+            conditions.append('j."group" = :group')
+        if names:
             # A name may have the letters of a pattern in it, and then still means itself.
-            either = " OR ".join("j.name = ? OR j.name GLOB ?" for _ in self.names)
+            either = " OR ".join(f"j.name = :{key} OR j.name GLOB :{key}" for key in names)
             conditions.append(f"({either})")
-            values += [text for name in self.names for text in (name, name)]
         if self.user is not None:
-            conditions.append("j.user = ?")
-            values.append(self.user)
+            conditions.append("j.user = :user")
+        values = {"group": self.group, "user": self.user, **names, **states}
         return " AND ".join(conditions), values
+
+
+def numbered(name: str, values: Iterable[str]) -> dict[str, str]:
+    """A parameter for each value: name0, name1, and so on."""
+    return {f"{name}{number}": value for number, value in enumerate(values)}
 
 
 class Views:
@@ -58,27 +60,16 @@ class Views:
 
     def rows(self, job_ids: Iterable[int]) -> list[dict[str, Any]]:
         """What is known of these jobs, in the order of their ids; unknown ids are left out."""
-        return [_decoded(row) for row in self._rows("job_rows", job_ids)]
+        ids = json.dumps(list(job_ids))
+        return [_decoded(row) for row in self._dicts("job_rows", job_ids=ids)]
 
     def endings(self, job_ids: Iterable[int]) -> Iterator[dict[str, Any]]:
         """How these jobs have ended, and no more than that."""
-        return self._rows("ending_rows", job_ids)
-
-    def _rows(self, query: str, job_ids: Iterable[int]) -> Iterator[dict[str, Any]]:
-        wanted = sorted(set(job_ids))
-        for start in range(0, len(wanted), _MOST_PARAMETERS):
-            part = wanted[start : start + _MOST_PARAMETERS]
-            where = f"j.id IN ({_marks(part)}) ORDER BY j.id"
-            cursor = self._connection.execute(self._sql[query].format(where=where), part)
-            names = [column[0] for column in cursor.description]
-            for row in cursor:
-                yield dict(zip(names, row, strict=True))
+        return self._dicts("ending_rows", job_ids=json.dumps(list(job_ids)))
 
     def attempts(self, job_id: int) -> list[dict[str, Any]]:
         """All attempts of a job."""
-        cursor = self._connection.execute(self._sql["attempts_of"], (job_id,))
-        names = [column[0] for column in cursor.description]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor]
+        rows = list(self._dicts("attempts_of", job_id=job_id))
         for row in rows:
             row["gpus"] = json.loads(row["gpus"])
         return rows
@@ -91,39 +82,38 @@ class Views:
 
     def last_ended(self, count: int) -> list[int]:
         """The ids of the jobs that ended last."""
-        return self._ids("ids_of_last_ended", count)
+        return self._ids("ids_of_last_ended", most=count)
 
     def first_unfinished(self, count: int) -> list[int]:
         """The ids of the oldest jobs that are not final."""
-        return self._ids("ids_of_first_unfinished", count)
+        return self._ids("ids_of_first_unfinished", most=count)
 
     def between(self, first: int, last: int) -> list[int]:
         """The ids from first to last that exist."""
-        return self._ids("ids_between", first, last)
+        return self._ids("ids_between", first=first, last=last)
 
     def states_between(self, first: int, last: int) -> dict[int, str]:
         """The states of the jobs from first to last that exist."""
-        rows = self._connection.execute(self._sql["states_between"], (first, last))
-        return dict(rows.fetchall())
+        return dict(self._run("states_between", first=first, last=last).fetchall())
 
     def last_id(self) -> int | None:
         """The id of the job that was submitted last."""
-        found: int | None = self._connection.execute(self._sql["last_id"]).fetchone()[0]
+        found: int | None = self._run("last_id").fetchone()[0]
         return found
 
     def submission(self, token: str) -> list[int] | None:
         """The jobs of a submission that was taken before."""
-        row = self._connection.execute(self._sql["submission"], (token,)).fetchone()
+        row = self._run("submission", token=token).fetchone()
         return None if row is None else list(json.loads(row[0]))
 
     def run_times_ms(self, kind: str, most: int = 20) -> list[int]:
         """How long the latest jobs of a kind ran that ended well."""
-        return self._ids("run_times", kind, most) if kind else []
+        return self._ids("run_times", kind=kind, most=most) if kind else []
 
     def at_points(self, points: Sequence[str]) -> dict[str, tuple[int, str]]:
         """The id and state of the latest job at each of these points."""
-        asked = (msgspec.json.encode(sorted(set(point_hashes(points)))).decode(),)
-        rows = self._connection.execute(self._sql["jobs_at_points"], asked).fetchall()
+        asked = msgspec.json.encode(sorted(set(point_hashes(points)))).decode()
+        rows = self._run("jobs_at_points", hashes=asked).fetchall()
         if not rows:
             return {}  # As for most sweeps: nobody has tried any of them.
         wanted = set(points)
@@ -131,10 +121,18 @@ class Views:
 
     def kinds_of_unfinished(self) -> dict[int, str]:
         """The kind of every job that is not final."""
-        return dict(self._connection.execute(self._sql["kinds_of_unfinished"]).fetchall())
+        return dict(self._run("kinds_of_unfinished").fetchall())
 
-    def _ids(self, name: str, *values: Any) -> list[int]:
-        return [row[0] for row in self._connection.execute(self._sql[name], values)]
+    def _run(self, query: str, **values: Any) -> sqlite3.Cursor:
+        return self._connection.execute(self._sql[query], values)
+
+    def _ids(self, query: str, **values: Any) -> list[int]:
+        return [row[0] for row in self._run(query, **values)]
+
+    def _dicts(self, query: str, **values: Any) -> Iterator[dict[str, Any]]:
+        cursor = self._run(query, **values)
+        names = [column[0] for column in cursor.description]
+        return (dict(zip(names, row, strict=True)) for row in cursor)
 
 
 def outcome_of(row: dict[str, Any]) -> Outcome | None:
@@ -146,10 +144,6 @@ def outcome_of(row: dict[str, Any]) -> Outcome | None:
     return Outcome(JobState(row["state"]), Cause(row["cause"]), how, row["detail"] or "")
 
 
-def _marks(values: Sequence[Any]) -> str:
-    return ",".join("?" * len(values))
-
-
 def _decoded(row: dict[str, Any]) -> dict[str, Any]:
     row["need"] = need_from(row["need"])
     row["terms"] = Terms(**json.loads(row["terms"]))
@@ -157,12 +151,3 @@ def _decoded(row: dict[str, Any]) -> dict[str, Any]:
         row[name] = json.loads(row[name]) if row[name] else None
     row["launch"] = {"argv": [], "shell": None, **row["launch"]}
     return row
-
-
-def need_from(body: str) -> Need:
-    """The need that was kept as JSON, which has lists where the value has tuples."""
-    fields: dict[str, Any] = json.loads(body)
-    for name in ("on", "prefer", "margin"):
-        if name in fields:  # A need that was kept before there were margins has none.
-            fields[name] = tuple(fields[name])
-    return Need(**fields)

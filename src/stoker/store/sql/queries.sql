@@ -1,44 +1,54 @@
--- name: setting
--- One setting of the daemon or of its user.
-SELECT value FROM settings WHERE name = ?;
+-- Each query has a name, a sentence that says what it is for, and named parameters, in the manner of
+-- `:job_id`.
+--
+-- The exceptions are those that a turn may run for thousands of rows: add_jobs, place_job, move_job,
+-- end_job, succeed_job, place_attempt, put_attempt, start_attempt, end_attempt and succeed_attempt are
+-- given their values by position (`?`). With names, `executemany` took 22 to 48 % longer for 10,000 rows
+-- (start_attempt 2.3 instead of 1.7 microseconds a row, new jobs 3.8 instead of 2.6).
 
 -- name: settings
--- All of them.
+-- What the user has set, and the daemon's own notes.
 SELECT name, value FROM settings;
 
 -- name: set_setting
-INSERT INTO settings (name, value) VALUES (?, ?)
+-- Keeps one setting, new or changed.
+INSERT INTO settings (name, value) VALUES (:name, :value)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
 -- name: unset_setting
-DELETE FROM settings WHERE name = ?;
+-- Forgets one setting, so that its default counts again.
+DELETE FROM settings WHERE name = :name;
 
 -- name: needs
+-- All distinct needs of jobs, by number.
 SELECT id, body FROM needs;
 
 -- name: add_need
-INSERT INTO needs (body) VALUES (?);
+-- Keeps a need that no job had before; the row id is its number.
+INSERT INTO needs (body) VALUES (:body);
 
 -- name: terms
+-- All distinct terms of jobs, by number.
 SELECT id, body FROM terms;
 
 -- name: add_terms
-INSERT INTO terms (body) VALUES (?);
+-- Keeps terms that no job had before; the row id is their number.
+INSERT INTO terms (body) VALUES (:body);
 
 -- name: environment_by_digest
-SELECT id FROM environments WHERE digest = ?;
+-- The number of an environment that is kept already.
+SELECT id FROM environments WHERE digest = :digest;
 
 -- name: add_environment
-INSERT INTO environments (digest, body, umask) VALUES (?, ?, ?);
+-- Keeps an environment, once for all jobs that have it; the row id is its number.
+INSERT INTO environments (digest, body, umask) VALUES (:digest, :body, :umask);
 
 -- name: drop_unused_environments
--- Removed jobs may leave environments, which may hold secrets, that no job uses any more.
+-- Removes environments, which may hold secrets, that only removed jobs have used.
 DELETE FROM environments WHERE id NOT IN (SELECT environment FROM jobs);
 
--- name: next_job_id
-SELECT coalesce(max(id), 0) + 1 FROM jobs;
-
 -- name: first_unfinished_id
+-- The lowest id of a job that is not final.
 SELECT min(id) FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL;
 
 -- name: unfinished_jobs
@@ -58,6 +68,7 @@ FROM jobs {index}
 WHERE ended_at_ms IS NULL AND id BETWEEN :first AND :last;
 
 -- name: unfinished_ids
+-- The ids that belong to a part of unfinished_jobs, where some ids in between are missing.
 SELECT json_group_array(id) FROM jobs INDEXED BY jobs_unfinished
 WHERE ended_at_ms IS NULL AND id BETWEEN :first AND :last;
 
@@ -65,63 +76,76 @@ WHERE ended_at_ms IS NULL AND id BETWEEN :first AND :last;
 -- All that planning has to know of these jobs, whose ids are a JSON list.
 SELECT j.id, j.need, j.terms, j.priority, j."group", j.state, j.not_before_ms, j.backoff_until_ms,
        j.attempt, j.failures, j.unmet, j.ooms, j.floor_mib, j.mps_faults
-FROM json_each(?) AS asked
+FROM json_each(:job_ids) AS asked
 CROSS JOIN jobs AS j ON j.id = asked.value;
 
 -- name: active_attempt
+-- The attempt of a job that is running, stopping or submitted.
 SELECT job_id, number, gpus, placed_at_ms, started_at_ms, pid, place, stop_cause, stop_at_ms,
        warning, mem_mib, spare_mib, growth_mib, peak_mib
 FROM attempts
-WHERE job_id = ? AND number = ?;
+WHERE job_id = :job_id AND number = :number;
 
 -- name: gpus
+-- All GPUs, as they were when the last turn ended.
 SELECT id, memory_mib, declared, drained, removing, label, maker FROM gpus;
 
 -- name: clear_gpus
+-- Forgets all GPUs, since add_gpu then writes all of them anew.
 DELETE FROM gpus;
 
 -- name: add_gpu
+-- Keeps one GPU.
 INSERT INTO gpus (id, memory_mib, declared, drained, removing, label, maker)
-VALUES (?, ?, ?, ?, ?, ?, ?);
+VALUES (:id, :memory_mib, :declared, :drained, :removing, :label, :maker);
 
 -- name: profiles
+-- What was learned of each kind of jobs.
 SELECT kind, count, max_mib, mean_mib, spread, settle_ms, use_percent, ooms, updated_at_ms,
        longest_ms
 FROM profiles;
 
 -- name: put_profile
+-- Keeps what was learned of one kind, in place of what was known before.
 INSERT OR REPLACE INTO profiles
     (kind, count, max_mib, mean_mib, spread, settle_ms, use_percent, ooms, updated_at_ms,
      longest_ms)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES (:kind, :count, :max_mib, :mean_mib, :spread, :settle_ms, :use_percent, :ooms,
+        :updated_at_ms, :longest_ms);
 
 -- name: drop_profile
-DELETE FROM profiles WHERE kind = ?;
+-- Forgets what was learned of one kind.
+DELETE FROM profiles WHERE kind = :kind;
 
 -- name: gpu_histories
+-- The course of use of each GPU.
 SELECT gpu, body FROM gpu_histories;
 
 -- name: put_gpu_history
-INSERT OR REPLACE INTO gpu_histories (gpu, body) VALUES (?, ?);
+-- Keeps the course of one GPU, in place of the one before.
+INSERT OR REPLACE INTO gpu_histories (gpu, body) VALUES (:gpu, :body);
 
 -- name: attempt_history
-SELECT body FROM attempt_histories WHERE job_id = ? AND number = ?;
+-- The course of GPU use of one attempt.
+SELECT body FROM attempt_histories WHERE job_id = :job_id AND number = :number;
 
 -- name: put_attempt_history
--- The job may have been removed by now.
+-- Keeps the course of one attempt, unless its job has been removed by now.
 INSERT OR REPLACE INTO attempt_histories (job_id, number, body)
-SELECT id, ?, ? FROM jobs WHERE id = ?;
+SELECT id, :number, :body FROM jobs WHERE id = :job_id;
 
 -- name: groups
+-- All groups that were ever paused or limited.
 SELECT name, paused, max_running FROM groups;
 
 -- name: set_group
-INSERT INTO groups (name, paused, max_running) VALUES (?, ?, ?)
+-- Keeps whether a group is paused, and how many of its jobs may run.
+INSERT INTO groups (name, paused, max_running) VALUES (:name, :paused, :max_running)
 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, max_running = excluded.max_running;
 
 -- name: add_jobs
--- {columns} are those in which there is something, and {rows} one or more of "(?1, ?2, ...)".
--- A row that can't be written undoes the whole commit: SQLite need not put aside what a statement of
+-- Writes new jobs: {columns} are those in which there is something, and {rows} one or more of
+-- "(?1, ?2, ...)". A row that can't be written undoes the whole commit: SQLite need not put aside what a statement of
 -- many rows changes, to undo that alone.
 INSERT OR ROLLBACK INTO jobs ({columns}) VALUES {rows};
 
@@ -133,7 +157,7 @@ SET state = ?, backoff_until_ms = ?, attempt = ?, failures = ?, unmet = ?, ooms 
 WHERE id = ?;
 
 -- name: place_job
--- The same for one that was given its GPUs and to which nothing out of the usual has happened.
+-- Where a job stands that was given its GPUs, and to which nothing out of the usual has happened.
 UPDATE jobs
 SET state = 'running', backoff_until_ms = NULL, attempt = ?, failures = 0, unmet = NULL, ooms = 0,
     floor_mib = NULL, mps_faults = 0
@@ -142,35 +166,40 @@ WHERE id = ?;
 -- name: say_job_anew
 -- What its user says of a job, by an edit or a retry; a retried one loses its former ending.
 UPDATE jobs
-SET state = ?, priority = ?, need = ?, terms = ?, "group" = ?, not_before_ms = ?,
+SET state = :state, priority = :priority, need = :need, terms = :terms, "group" = :group,
+    not_before_ms = :not_before_ms,
     ended_at_ms = NULL, cause = NULL, exit_code = NULL, signal = NULL, detail = NULL
-WHERE id = ?;
+WHERE id = :job_id;
 
 -- name: edit_job
-UPDATE jobs SET name = ?, launch = ?, kind = ? WHERE id = ?;
+-- Replaces the name, command and kind of a job, after an edit.
+UPDATE jobs SET name = :name, launch = :launch, kind = :kind WHERE id = :job_id;
 
 -- name: end_job
+-- How and when a job ended, for good.
 UPDATE jobs
 SET state = ?, attempt = ?, failures = ?, ended_at_ms = ?, cause = ?, exit_code = ?,
     signal = ?, detail = ?
 WHERE id = ?;
 
 -- name: succeed_job
+-- The same for a job that ended with exit code 0 and nothing else to tell.
 UPDATE jobs
 SET state = 'succeeded', attempt = ?, failures = ?, ended_at_ms = ?, cause = 'exit', exit_code = 0,
     signal = NULL, detail = NULL
 WHERE id = ?;
 
 -- name: place_attempt
--- One that was given its GPUs, and of which nothing else is known yet.
+-- A new attempt that was given its GPUs, and of which nothing else is known yet.
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms) VALUES (?, ?, ?, ?)
 ON CONFLICT (job_id, number) DO UPDATE SET placed_at_ms = excluded.placed_at_ms;
 
 -- name: put_back_attempt
--- One for which the machine had not enough of something: its number is given again.
-DELETE FROM attempts WHERE job_id = ? AND number = ?;
+-- Forgets an attempt for which the machine had not enough of something: its number is given again.
+DELETE FROM attempts WHERE job_id = :job_id AND number = :number;
 
 -- name: put_attempt
+-- All that is known of an active attempt, whether its row is there or not.
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, place,
                       stop_cause, stop_at_ms, warning, mem_mib, spare_mib, growth_mib, peak_mib)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -182,10 +211,11 @@ SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms
     peak_mib = excluded.peak_mib;
 
 -- name: start_attempt
+-- Since when an attempt runs, and as which process, if that is all that is new.
 UPDATE attempts SET started_at_ms = ?, pid = ? WHERE job_id = ? AND number = ?;
 
 -- name: end_attempt
--- An attempt may be placed and end within one turn, so its row may not be there yet.
+-- How and when an attempt ended; its row is not there yet if it was placed in the same turn.
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, place,
                       stop_cause, stop_at_ms, warning, mem_mib, spare_mib, growth_mib, peak_mib,
                       ended_at_ms, state, cause, exit_code, signal, detail)
@@ -201,25 +231,28 @@ SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms
     detail = excluded.detail;
 
 -- name: succeed_attempt
--- One whose row is there, and to which nothing out of the usual has happened.
+-- The same for a success whose row is there, and to which nothing out of the usual has happened.
 UPDATE attempts
 SET placed_at_ms = ?, started_at_ms = ?, pid = ?, ended_at_ms = ?, state = 'succeeded',
     cause = 'exit', exit_code = 0
 WHERE job_id = ? AND number = ?;
 
 -- name: remove_job
-DELETE FROM jobs WHERE id = ? AND ended_at_ms IS NOT NULL;
+-- Removes a final job; its attempts and histories go with it.
+DELETE FROM jobs WHERE id = :job_id AND ended_at_ms IS NOT NULL;
 
 -- name: launches
+-- What is needed to start each job of a range of ids.
 SELECT j.id, j.launch, j.name, j.user, j.kind, j.requires, j.environment, j.params, j.point
-FROM jobs AS j WHERE j.id BETWEEN ? AND ?;
+FROM jobs AS j WHERE j.id BETWEEN :first AND :last;
 
 -- name: environment
-SELECT body, umask FROM environments WHERE id = ?;
+-- An environment by its number, with the umask that belongs to it.
+SELECT body, umask FROM environments WHERE id = :number;
 
 -- name: count_ended
--- Most jobs succeed. To count all and to sort the others by state takes a third of the time that it
--- takes to sort all of them.
+-- How many final jobs are in each state. Most jobs succeed: to count all and to sort the others by state
+-- takes a third of the time that it takes to sort all of them.
 WITH others (state, jobs) AS (
     SELECT state, count(*) FROM jobs INDEXED BY jobs_ended
     WHERE ended_at_ms IS NOT NULL AND state <> 'succeeded'
@@ -236,23 +269,27 @@ SELECT 'succeeded', jobs FROM succeeded WHERE jobs > 0;
 -- How long the latest attempts of a kind ran that ended well.
 SELECT a.ended_at_ms - coalesce(a.started_at_ms, a.placed_at_ms)
 FROM (SELECT id, attempt FROM jobs INDEXED BY jobs_kind_succeeded
-      WHERE kind = ? AND state = 'succeeded' ORDER BY id DESC LIMIT ?) AS j
+      WHERE kind = :kind AND state = 'succeeded' ORDER BY id DESC LIMIT :most) AS j
 JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt;
 
 -- name: attempts_of
-SELECT * FROM attempts WHERE job_id = ? ORDER BY number;
+-- All attempts of a job, for `stoker show`.
+SELECT * FROM attempts WHERE job_id = :job_id ORDER BY number;
 
 -- name: add_submission
-INSERT INTO submissions (token, at_ms, job_ids) VALUES (?, ?, ?);
+-- Notes the jobs of a submission, so that a client that repeats it gets the same answer.
+INSERT INTO submissions (token, at_ms, job_ids) VALUES (:token, :at_ms, :job_ids);
 
 -- name: submission
-SELECT job_ids FROM submissions WHERE token = ?;
+-- The jobs of a submission that was taken before.
+SELECT job_ids FROM submissions WHERE token = :token;
 
 -- name: drop_old_submissions
-DELETE FROM submissions WHERE at_ms < ?;
+-- Forgets submissions that no client will repeat any more.
+DELETE FROM submissions WHERE at_ms < :before_ms;
 
 -- name: job_rows
--- What front ends show of jobs; `where` is put together from fixed words only.
+-- What front ends show of jobs.
 SELECT j.id, j.state, j.priority, n.body AS need, t.body AS terms, j."group", j.name, j.user,
        j.submitted_at_ms, j.not_before_ms, j.backoff_until_ms, j.attempt, j.failures, j.requires,
        j.launch, j.ended_at_ms, j.cause, j.exit_code, j.signal, j.detail, j.kind,
@@ -262,74 +299,89 @@ FROM jobs AS j
 JOIN needs AS n ON n.id = j.need
 JOIN terms AS t ON t.id = j.terms
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
-WHERE {where};
+WHERE j.id IN (SELECT value FROM json_each(:job_ids))
+ORDER BY j.id;
 
 -- name: ending_rows
+-- How jobs have ended, for `stoker wait`.
 SELECT j.id, j.name, j.state, j.ended_at_ms, j.cause, j.exit_code, j.signal, j.detail
 FROM jobs AS j
-WHERE {where};
+WHERE j.id IN (SELECT value FROM json_each(:job_ids))
+ORDER BY j.id;
 
 -- name: ids_of_last_ended
--- In the order of the index: of a hundred thousand that were cancelled at once, none is sorted.
+-- The jobs that ended last, in the order of the index: of a hundred thousand that were cancelled at once,
+-- none is sorted.
 SELECT id FROM jobs INDEXED BY jobs_ended WHERE ended_at_ms IS NOT NULL
-ORDER BY ended_at_ms DESC LIMIT ?;
+ORDER BY ended_at_ms DESC LIMIT :most;
 
 -- name: ids_of_first_unfinished
-SELECT id FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL ORDER BY id LIMIT ?;
+-- The oldest jobs that are not final.
+SELECT id FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL ORDER BY id LIMIT :most;
 
 -- name: matching_ids
+-- The ids that a filter lets through; {where} is put together from fixed words only.
 SELECT j.id FROM jobs AS j WHERE {where} ORDER BY j.id;
 
 -- name: last_id
+-- The id of the job that was submitted last.
 SELECT max(id) FROM jobs;
 
 -- name: ids_between
-SELECT id FROM jobs WHERE id BETWEEN ? AND ? ORDER BY id;
+-- The ids of a range that exist.
+SELECT id FROM jobs WHERE id BETWEEN :first AND :last ORDER BY id;
 
 -- name: states_between
-SELECT id, state FROM jobs WHERE id BETWEEN ? AND ?;
+-- The states of the jobs of a range.
+SELECT id, state FROM jobs WHERE id BETWEEN :first AND :last;
 
 -- name: kinds_of_unfinished
+-- The kind of each job that is not final, for estimates of run times.
 SELECT id, kind FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL;
 
 -- name: note_removal
+-- Notes that the files of a removed job are still to be deleted.
 INSERT OR REPLACE INTO removals (job_id, attempts)
-SELECT id, attempt FROM jobs WHERE id = ? AND ended_at_ms IS NOT NULL;
+SELECT id, attempt FROM jobs WHERE id = :job_id AND ended_at_ms IS NOT NULL;
 
 -- name: removals
-SELECT job_id, attempts FROM removals LIMIT ?;
+-- Removed jobs whose files are still to be deleted, with the number of their attempts.
+SELECT job_id, attempts FROM removals LIMIT :most;
 
 -- name: removal_done
-DELETE FROM removals WHERE job_id = ?;
+-- The files of a removed job are deleted.
+DELETE FROM removals WHERE job_id = :job_id;
 
 -- name: jobs_at_points
 -- The latest job of each point that has one of these hashes, which are a JSON list. In the order in
 -- which the index has them, it is read once from its beginning to its end.
 SELECT j.point, max(j.id), j.state
-FROM json_each(?) AS asked
+FROM json_each(:hashes) AS asked
 CROSS JOIN jobs AS j INDEXED BY jobs_point ON j.point_hash = asked.value
 GROUP BY j.point;
 
 -- name: browse_ids
--- One window of a list; all that is put in is fixed words.
+-- The ids of one window of a list; what is put in is fixed words.
 SELECT j.id
 FROM jobs AS j {index}
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
 WHERE {where}
 ORDER BY {order}
-LIMIT ? OFFSET ?;
+LIMIT :limit OFFSET :offset;
 
 -- name: browse_count
+-- How many jobs a list has in all; what is put in is fixed words.
 SELECT count(*) FROM jobs AS j {index} WHERE {where};
 
 -- name: browse_rows
+-- What a list shows of each of its jobs.
 SELECT j.id, j.name, j.state, j."group", j.priority, j.user, j.launch, n.body AS need,
        j.attempt, j.point, j.submitted_at_ms, j.ended_at_ms, j.cause, j.exit_code, j.signal,
        j.detail, a.gpus, a.placed_at_ms, a.started_at_ms
 FROM jobs AS j
 JOIN needs AS n ON n.id = j.need
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
-WHERE j.id IN ({marks});
+WHERE j.id IN (SELECT value FROM json_each(:job_ids));
 
 -- name: positions
 -- Where some jobs stand among those that wait, from 1.
@@ -337,23 +389,23 @@ SELECT id, place
 FROM (SELECT id, row_number() OVER (ORDER BY priority, id) AS place
       FROM jobs INDEXED BY jobs_unfinished
       WHERE ended_at_ms IS NULL AND state = 'waiting')
-WHERE id IN ({marks});
+WHERE id IN (SELECT value FROM json_each(:job_ids));
 
 -- name: attempts_since
--- Those that ended after a moment, of jobs that have ended and of jobs that have not.
+-- Attempts that ended after a moment, or have not ended, the latest first.
 SELECT a.job_id, a.number, j.name, coalesce(a.state, j.state), a.gpus,
        coalesce(a.started_at_ms, a.placed_at_ms) AS began, a.ended_at_ms
 FROM jobs AS j INDEXED BY jobs_ended
 JOIN attempts AS a ON a.job_id = j.id
-WHERE j.ended_at_ms >= ? AND a.ended_at_ms >= ?
+WHERE j.ended_at_ms >= :since_ms AND a.ended_at_ms >= :since_ms
 UNION ALL
 SELECT a.job_id, a.number, j.name, coalesce(a.state, j.state), a.gpus,
        coalesce(a.started_at_ms, a.placed_at_ms) AS began, a.ended_at_ms
 FROM jobs AS j INDEXED BY jobs_unfinished
 JOIN attempts AS a ON a.job_id = j.id
-WHERE j.ended_at_ms IS NULL AND j.attempt > 0 AND (a.ended_at_ms IS NULL OR a.ended_at_ms >= ?)
+WHERE j.ended_at_ms IS NULL AND j.attempt > 0 AND (a.ended_at_ms IS NULL OR a.ended_at_ms >= :since_ms)
 ORDER BY began DESC
-LIMIT ?;
+LIMIT :limit;
 
 -- name: sweep_names
 -- Groups that have points, by the latest job that is a point of each.
@@ -362,13 +414,13 @@ FROM jobs
 WHERE "group" IS NOT NULL AND point GLOB 'sweep:*'
 GROUP BY "group"
 ORDER BY latest DESC
-LIMIT ?;
+LIMIT :limit;
 
 -- name: sweep_counts
 -- How many of a sweep's points are in each state, by the latest job of each.
 SELECT state, count(*)
 FROM (SELECT state, max(id) FROM jobs INDEXED BY jobs_grouped
-      WHERE "group" = ? AND point GLOB 'sweep:*' GROUP BY point)
+      WHERE "group" = :sweep AND point GLOB 'sweep:*' GROUP BY point)
 GROUP BY state;
 
 -- name: sweep_rows
@@ -376,17 +428,17 @@ GROUP BY state;
 SELECT j.id, j.state, j.params, a.gpus, j.attempt, j.exit_code, j.signal, j.submitted_at_ms,
        coalesce(a.started_at_ms, a.placed_at_ms) AS started_at_ms, j.ended_at_ms
 FROM (SELECT max(id) AS id, min(id) AS first FROM jobs INDEXED BY jobs_grouped
-      WHERE "group" = ? AND point GLOB 'sweep:*' GROUP BY point) AS latest
+      WHERE "group" = :sweep AND point GLOB 'sweep:*' GROUP BY point) AS latest
 JOIN jobs AS j ON j.id = latest.id
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
 ORDER BY latest.first
-LIMIT ? OFFSET ?;
+LIMIT :limit OFFSET :offset;
 
 -- name: sweep_varied
 -- Each parameter of a sweep's points, in how many points it is, and whether it differs.
 SELECT p.key, count(*), count(DISTINCT p.type || ':' || coalesce(p.value, ''))
 FROM (SELECT max(id) AS id FROM jobs INDEXED BY jobs_grouped
-      WHERE "group" = ? AND point GLOB 'sweep:*' GROUP BY point) AS latest
+      WHERE "group" = :sweep AND point GLOB 'sweep:*' GROUP BY point) AS latest
 JOIN jobs AS j ON j.id = latest.id, json_each(j.params) AS p
 GROUP BY p.key
 ORDER BY min(p.id);
@@ -397,17 +449,18 @@ SELECT j.point, j.params, j.id, j.state, j.exit_code, j.signal, j.ended_at_ms, a
        coalesce(a.started_at_ms, a.placed_at_ms){more}
 FROM jobs AS j INDEXED BY jobs_grouped
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
-WHERE j."group" = ? AND j.point GLOB 'sweep:*'
+WHERE j."group" = :sweep AND j.point GLOB 'sweep:*'
 ORDER BY j.id;
 
 -- name: sweep_states
--- The same, with what an overview needs.
+-- Every job of a sweep that is one of its points, with what an overview needs.
 SELECT j.point, j.params, j.state
 FROM jobs AS j INDEXED BY jobs_grouped
-WHERE j."group" = ? AND j.point GLOB 'sweep:*'
+WHERE j."group" = :sweep AND j.point GLOB 'sweep:*'
 ORDER BY j.id;
 
 -- name: group_counts
+-- How many jobs of each group are in each state, and the latest id of each.
 SELECT "group", state, count(*), max(id)
 FROM jobs INDEXED BY jobs_grouped
 WHERE "group" IS NOT NULL
