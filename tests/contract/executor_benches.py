@@ -17,9 +17,12 @@ from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Attempt, Cause, Exit, Job, JobState, Launch, Need, Stop, Terms
 from stoker.executors.adoption import Past
+from stoker.executors.attaching import Grant
 from stoker.executors.keeper import ledger_path
 from stoker.executors.ledger import LedgerWriter
-from stoker.executors.local import Grant, LocalExecutor
+from stoker.executors.local import LocalExecutor
+from stoker.executors.mps import MpsServers
+from stoker.executors.mps_clients import MpsClients
 from stoker.executors.processes import stat_of
 from stoker.executors.slurm.executor import SlurmExecutor
 from stoker.executors.spawn import Made, Spawner
@@ -144,7 +147,8 @@ class LocalBench:
             self.ledger,
             self.instance,
             self.grants.append,
-            spawner=spawner,
+            MpsClients(MpsServers(self.root / "mps", self.instance)),
+            spawner,
         )
         return self.on_disk.executor
 

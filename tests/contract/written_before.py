@@ -59,7 +59,8 @@ class LedgerOnDisk:
 
     def waitid(self, kind: int, what: int, options: int) -> os.waitid_result | None:
         """In the place of `os.waitid`: an attempt's process is reaped only if its exit is there."""
-        running = self.executor._by_fd.get(what) if self.executor is not None else None
+        watched = self.executor._reaping.by_fd if self.executor is not None else {}
+        running = watched.get(what)
         if running is not None and (kind, options) == (os.P_PIDFD, os.WEXITED):
             entries = self._read()
             assert running.key in entries.exits, f"{running.key} is reaped, its exit is not there"

@@ -42,10 +42,11 @@ from stoker.engine import Engine
 from stoker.errors import AlreadyRunning, StokerError, Unavailable
 from stoker.executors import file_limit
 from stoker.executors.adoption import Past
+from stoker.executors.attaching import Grant
 from stoker.executors.attempt_dir import delete_files, log_found, spread_folders
 from stoker.executors.keeper import keeper_of_this_process, ledger_path
 from stoker.executors.ledger import LedgerWriter
-from stoker.executors.local import Grant, LocalExecutor
+from stoker.executors.local import LocalExecutor
 from stoker.executors.mps import MpsServers
 from stoker.executors.mps_clients import MpsClients
 from stoker.executors.processes import this_process
