@@ -131,6 +131,7 @@ class Daemon:
             self.inventory,
             self.clock,
             says_out_of_memory=self._says_out_of_memory,
+            takeover=self.executor.takeover,
         )
         active = [(job_id, engine.state.jobs[job_id].attempt) for job_id in engine.state.active]
         self.tenure.begin(elsewhere, active, self.store)
@@ -205,7 +206,7 @@ class Daemon:
         """Processes have ended, unless a turn in this very pass of the loop has seen to them."""
         if not self.executor.has_news():
             return
-        if self.executor.relieve(self.clock.now_ms()):
+        if self.executor.takeover.take_over(self.clock.now_ms()):
             self.rounds.turn_within(_TAKEN_IN_WITHIN_S)
         else:
             self.rounds.turn_now()

@@ -25,7 +25,7 @@ from stoker.executors.running import Attempts
 from stoker.executors.spawn import Spawner
 from stoker.executors.starting import Starting
 from stoker.executors.stopping import Stopping
-from stoker.executors.takeover import Takeovers
+from stoker.executors.takeover import Takeovers, end_of_relieved
 
 _OBEY_AGAIN_MS = 500
 _STARTED_MAY_WAIT_MS = 50
@@ -54,7 +54,9 @@ class LocalExecutor:
         self._reaping = Reaping(self._attempts, self._stopping)
         self._starting = Starting(self._attempts, self._reaping, self._spawner)
         self._attaching = Attaching(self._attempts, self._starting, self._reaping, grant)
-        self._takeovers = Takeovers(self._attempts, self._starting, self._reaping, self._is_known)
+        self.takeover = Takeovers(
+            self._attempts, self._starting, self._reaping, past, self._is_known, self.observe
+        )
         self._ownership = Ownership(instance)
         self._hearths = self._starting.hearths
         self._epoll = self._reaping.epoll
@@ -83,10 +85,9 @@ class LocalExecutor:
 
     # ------------------------------------------------------------------ after a restart
 
-    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
+    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""
         self._attempts.now_ms = now_ms
-        self._takeovers.adopt(standbys, self._past)
         for job in active:
             self._adopt(job, now_ms)
         self._attempts.cgroups.adopted(self._attempts.running, now_ms)
@@ -100,7 +101,7 @@ class LocalExecutor:
         at_ms = attempt.placed_at_ms
         match found:
             case _ if key in attempts.relieved_by:
-                self._takeovers.adopt_relieved(key, found)
+                end_of_relieved(attempts, key, found)
             case Gone(process=ProcessId() as process) if self._left_behind(job, found, process):
                 pass  # It is over when these are gone.
             case Unseen():
@@ -147,7 +148,6 @@ class LocalExecutor:
     ) -> None:
         """See ports.Executor."""
         self._attempts.now_ms = now_ms
-        self._takeovers.allow(commands, launch_of)
         self._attempts.short = self._obey_again_ms = None
         self._mps.begin_turn()
         try:
@@ -162,8 +162,6 @@ class LocalExecutor:
         self._mps.end_turn(self._attempts.clients(), now_ms)
 
     def _obey(self, command: cmd.Command, launch_of: Callable[[int], Launch]) -> None:
-        if isinstance(command, cmd.Relieve):
-            return  # It was taken as a whole.
         key = (command.job_id, command.attempt)
         match command:
             case cmd.Start():
@@ -238,24 +236,6 @@ class LocalExecutor:
         self._attempts.cgroups.see_to(self._attempts.running, now_ms)
         self._ledger.pay()
         return self._unsettled.all()
-
-    def keep_to(self, order: cmd.Relieve | None) -> None:
-        """See ports.Executor."""
-        self._takeovers.keep_to(order)
-
-    def relieve(self, now_ms: int) -> bool:
-        """See ports.Executor."""
-        if not self._takeovers:
-            return False
-        self.observe(now_ms)
-        return (
-            bool(self._takeovers)
-            and not self._unsettled.warned
-            and all(
-                isinstance(fact, ev.AttemptExited) and fact.relieved_by is not None
-                for fact in self._unsettled.over_with.values()
-            )
-        )
 
     def settled(self, facts: Sequence[ev.Fact]) -> None:
         """See ports.Executor."""

@@ -5,7 +5,8 @@ Law: that a process is to be made is in the ledger before it is made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from stoker.core import commands as cmd
 from stoker.core import events as ev
@@ -13,7 +14,6 @@ from stoker.core.model import Launch
 from stoker.executors.attempt_dir import log_text
 from stoker.executors.environment import Encoder, command_line
 from stoker.executors.hearths import Hearths, Wish
-from stoker.executors.ledger import Key
 from stoker.executors.mps import CantStart
 from stoker.executors.mps_clients import Client
 from stoker.executors.processes import ticks_since_boot
@@ -67,19 +67,23 @@ class Starting:
         launch: Launch,
         variables: Mapping[str, str],
         client: Client | None = None,
-        relieves: Key | None = None,
+        intend: Callable[..., None] | None = None,
     ) -> CouldNotStart | None:
-        """Make the process of an attempt; if that can't be done, why."""
+        """Make the process of an attempt; if that can't be done, why.
+
+        `intend` tells the ledger that it is about to be made; the default is its own `intend`.
+        """
         key = (command.job_id, command.attempt)
         try:
             words = command_line(launch, command.labels or command.gpus)
             log = log_text(self._attempts.root, *key)
-            wish = Wish(words, launch, command, variables, log, relieves)
+            intend = intend or partial(self._ledger.intend, key)
+            wish = Wish(words, launch, command, variables, log, intend)
             made = self.hearths.made(wish, self._ledger)
             ticks_before = ticks_since_boot()
             if made is None:
                 env = self._encoder.encoded(launch, command, variables)
-                self._ledger.intend(key, relieves)
+                intend()
                 made = self._spawner.spawn(words, env, launch, log, command.attempt)
             process, pidfd = self._spawner.known(made, ticks_before)
         except (CouldNotStart, OSError, ValueError) as error:

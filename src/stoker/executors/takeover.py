@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import takewhile
 
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Exit, Job, Launch
+from stoker.core.relief import Relieve, Standby
 from stoker.executors.adoption import Finding, Gone, Living, NeverStarted, Past
 from stoker.executors.ledger import Key
 from stoker.executors.reaping import Reaping
@@ -17,55 +19,68 @@ from stoker.executors.starting import Starting
 
 
 class Takeovers:
-    """What was allowed, and what has come of it."""
+    """See ports.Takeover: what was allowed, and what has come of it."""
 
     def __init__(
         self,
         attempts: Attempts,
         starting: Starting,
         reaping: Reaping,
+        past: Past,
         is_known: Callable[[Key], bool],
+        observe: Callable[[int], object],
     ) -> None:
+        """`observe` looks who has ended; of these, `is_known` has heard."""
         self._attempts = attempts
         self._starting = starting
         self._reaping = reaping
+        self._past = past
         self._is_known = is_known
+        self._observe = observe
         self._may_be_relieved: set[Key] = set()
-        self._standbys: deque[cmd.Standby] = deque()
+        self._standbys: deque[Standby] = deque()
         self._launch_of: Callable[[int], Launch] | None = None
         reaping.ended_well = self._replace
 
-    def allow(self, commands: Iterable[cmd.Command], launch_of: Callable[[int], Launch]) -> None:
-        """Take the order, if there is one; any other does not hold any more.
-
-        Some of the standbys may have taken over while it was committed, and are known.
-        """
+    def allow(self, takeovers: Relieve | None, launch_of: Callable[[int], Launch]) -> None:
+        """See ports.Takeover."""
         self._launch_of = launch_of
         self._may_be_relieved.clear()
         self._standbys.clear()
-        for command in commands:
-            if isinstance(command, cmd.Relieve):
-                self._may_be_relieved.update(command.attempts)
-                for standby in command.standbys:
-                    key = (standby.job_id, standby.attempt)
-                    if not self._is_known(key):
-                        self._standbys.append(standby)
-                    elif standby.may_be_relieved:
-                        self._may_be_relieved.add(key)
+        if takeovers is None:
+            return
+        self._may_be_relieved.update(takeovers.attempts)
+        for standby in takeovers.standbys:
+            key = (standby.job_id, standby.attempt)
+            if not self._is_known(key):
+                self._standbys.append(standby)
+            elif standby.may_be_relieved:  # It took over while this was committed.
+                self._may_be_relieved.add(key)
 
-    def keep_to(self, order: cmd.Relieve | None) -> None:
-        """See ports.Executor. Those who are to be first must be first now."""
-        if order is None:
+    def narrow_to(self, takeovers: Relieve | None) -> None:
+        """See ports.Takeover. Those who are to be first must be first now."""
+        if takeovers is None:
             self._standbys.clear()
             return
-        self._may_be_relieved.intersection_update(order.attempts)
-        pairs = zip(self._standbys, order.standbys, strict=False)
-        alike = takewhile(lambda pair: pair[0] == pair[1], pairs)
-        self._standbys = deque([standby for standby, _ in alike])
+        self._may_be_relieved.intersection_update(takeovers.attempts)
+        pairs = zip(self._standbys, takeovers.standbys, strict=False)
+        same = takewhile(lambda pair: pair[0] == pair[1], pairs)
+        self._standbys = deque([standby for standby, _ in same])
 
-    def __bool__(self) -> bool:
-        """Whether any job stands by."""
-        return bool(self._standbys)
+    def take_over(self, now_ms: int) -> bool:
+        """See ports.Takeover."""
+        if not self._standbys:
+            return False
+        self._observe(now_ms)
+        unsettled = self._attempts.unsettled
+        return (
+            bool(self._standbys)
+            and not unsettled.warned
+            and all(
+                isinstance(fact, ev.AttemptExited) and fact.relieved_by is not None
+                for fact in unsettled.over_with.values()
+            )
+        )
 
     def _replace(self, ended: Running) -> None:
         """Start the next one in the place of an attempt that has ended well, if one stands by.
@@ -86,28 +101,30 @@ class Takeovers:
         except Exception:
             return  # Whatever is wrong with the record: that one has ended must be told.
         command = cmd.Start(*key, start.gpus, standby.grace_ms, start.labels, start.maker)
-        if self._starting.make(command, launch, {}, relieves=ended.key) is None:
+        intend = partial(self._attempts.ledger.intend, key, ended.key)
+        if self._starting.make(command, launch, {}, intend=intend) is None:
             self._attempts.relieved_by[ended.key] = key
 
     # ------------------------------------------------------------------ after a restart
 
-    def adopt(self, standbys: Iterable[Job], past: Past) -> None:
-        """Some of these took the place of others, or were about to, when the daemon was killed."""
+    def adopt(self, standbys: Iterable[Job], now_ms: int) -> None:
+        """See ports.Takeover. Some had taken over, or were about to, when the daemon was killed."""
+        self._attempts.now_ms = now_ms
         taken_over: list[tuple[Job, Key]] = []
         for job in standbys:
             key = (job.id, job.attempt + 1)
-            relieved = past.relieved_by(key)
+            relieved = self._past.relieved_by(key)
             if relieved is not None:
                 self._attempts.relieved_by[relieved] = key
                 taken_over.append((job, relieved))
         for job, relieved in taken_over:
-            self._adopt(job, relieved, past)
+            self._adopt(job, relieved)
 
-    def _adopt(self, job: Job, relieved: Key, past: Past) -> None:
+    def _adopt(self, job: Job, relieved: Key) -> None:
         attempts, key = self._attempts, (job.id, job.attempt + 1)
-        found, now_ms = past.find(key, attempts.marker(key), False), attempts.now_ms
+        found, now_ms = self._past.find(key, attempts.marker(key), False), attempts.now_ms
         if key in attempts.relieved_by:
-            self.adopt_relieved(key, found)
+            end_of_relieved(attempts, key, found)
         elif isinstance(found, NeverStarted):
             del attempts.relieved_by[relieved]  # It came to nothing.
         elif isinstance(found, Living):
@@ -119,9 +136,10 @@ class Takeovers:
         else:
             attempts.exited(key, found.exit, None, min(found.at_ms or now_ms, now_ms))
 
-    def adopt_relieved(self, key: Key, found: Finding) -> None:
-        """Tell the end of one whose place was taken, which is done only where it ended well."""
-        how, at_ms, now_ms = Exit(code=0), None, self._attempts.now_ms
-        if isinstance(found, Gone) and found.exit is not None:
-            how, at_ms = found.exit, found.at_ms
-        self._attempts.exited(key, how, None, min(at_ms or now_ms, now_ms))
+
+def end_of_relieved(attempts: Attempts, key: Key, found: Finding) -> None:
+    """Tell the end of one whose place was taken, which is done only where it ended well."""
+    how, at_ms = Exit(code=0), None
+    if isinstance(found, Gone) and found.exit is not None:
+        how, at_ms = found.exit, found.at_ms
+    attempts.exited(key, how, None, min(at_ms or attempts.now_ms, attempts.now_ms))
