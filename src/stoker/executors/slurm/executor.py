@@ -14,11 +14,11 @@ from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Job, Launch
 from stoker.executors.slurm.calls import client_environment
-from stoker.executors.slurm.cases import Key, Standing
+from stoker.executors.slurm.cases import Adopted, Key, Standing
 from stoker.executors.slurm.check import Check, checks
 from stoker.executors.slurm.files import Files
 from stoker.executors.slurm.options import ClusterConfig
-from stoker.executors.slurm.worker import Adopted, Worker
+from stoker.executors.slurm.worker import Worker
 
 NAME = "slurm"
 _MAY_WAIT_MS = 50
