@@ -15,15 +15,15 @@ from typing import Any
 
 from stoker.core import events as ev
 from stoker.core.change import Change
-from stoker.core.commands import Command, Relieve, Terminate, orders
+from stoker.core.commands import Command, Terminate, orders
 from stoker.core.learning import Habits, consequences, gpus_were_full
 from stoker.core.model import Job
 from stoker.core.plan import Scan
-from stoker.core.relief import NOBODY, planned
+from stoker.core.relief import NOBODY, Relieve, allowed, planned
 from stoker.core.state import State
 from stoker.core.unsaved import Ending, UnsavedStops, is_easing
 from stoker.errors import StokerError, Unavailable
-from stoker.ports import Clock, Executor, Inventory, Sighting, Store, StoreFailed
+from stoker.ports import Clock, Executor, Inventory, Sighting, Store, StoreFailed, Takeover
 from stoker.seeing import differences, readings
 
 _WAIT_FOR_READING_MS = 2_000
@@ -82,6 +82,7 @@ class Engine:
         inventory: Inventory,
         clock: Clock,
         says_out_of_memory: Callable[[Job], bool] | None = None,
+        takeover: Takeover | None = None,
     ) -> None:
         """`says_out_of_memory` looks at the output of a job that has failed."""
         self._store = store
@@ -89,6 +90,7 @@ class Engine:
         self._inventory = inventory
         self._clock = clock
         self._says_out_of_memory = says_out_of_memory
+        self._takeover = takeover
         self.starts_nothing = False  # while the daemon drains
         self.committed = Change()  # what the last turn has changed
         self.failing = False  # the last turn could not be saved, or not as a whole
@@ -103,9 +105,10 @@ class Engine:
         self._shift_ms = reading.shifted_ms
         self.state = store.load(reading.now_ms)
         jobs = self.state.jobs
-        active = [jobs[job_id] for job_id in self.state.active]
-        standbys = [jobs[i] for i in self.state.relief.standbys if i in jobs]
-        executor.adopt(active, standbys, reading.now_ms)
+        if takeover is not None:
+            standbys = [jobs[i] for i in self.state.relief.standbys if i in jobs]
+            takeover.adopt(standbys, reading.now_ms)
+        executor.adopt([jobs[job_id] for job_id in self.state.active], reading.now_ms)
 
     def turn(self, wishes: Sequence[Wish] = ()) -> list[Answer]:
         """One pass. Answers are true only because they are returned after the commit."""
@@ -140,8 +143,9 @@ class Engine:
             tried.answers = [self._grant(wish, tried) for wish in wishes]
             self._decide(tried, starts and not self.starts_nothing)
             tried.commands, change = orders(self.state), self.state.take_change()
+            takeovers = allowed(self.state)
             if change:
-                self._commit(change, tried.commands, now_ms, wishes)
+                self._commit(change, takeovers, now_ms, wishes)
         except BaseException as error:
             # If it is not the disk it is a bug, found before anything was committed: memory is
             # worth nothing, disk is.
@@ -153,7 +157,7 @@ class Engine:
         self._shift_ms = 0
         self.unsaved.saved()
         self._executor.settled(facts)
-        self._executor.carry_out(tried.commands, self._store.launch, now_ms)
+        self._carry_out(tried.commands, takeovers, now_ms)
         return tried.answers
 
     def _ease(
@@ -181,7 +185,7 @@ class Engine:
                 answers[number] = replace(answer, note=_not_on_record(len(events), error))
         if self.unsaved or self.state.stopping:
             ends = [c for c in tried.commands if isinstance(c, Terminate) and self._is_to_end(c)]
-            self._executor.carry_out(ends, self._store.launch, now_ms)
+            self._carry_out(ends, None, now_ms)
         return answers
 
     def _is_to_end(self, order: Terminate) -> bool:
@@ -316,26 +320,33 @@ class Engine:
                 self.apply(event)
         if starts:
             Scan(self.state).carry_out(self.apply)
-        relief = planned(self.state) if starts else NOBODY
+        relief = planned(self.state) if starts and self._takeover is not None else NOBODY
         if relief != self.state.relief:
             self.apply(ev.ReliefPlanned(self.state.now_ms, relief))
 
     def _commit(
-        self, change: Change, commands: Sequence[Command], now_ms: int, wishes: Sequence[Wish]
+        self, change: Change, takeovers: Relieve | None, now_ms: int, wishes: Sequence[Wish]
     ) -> None:
         """Commit, and let standbys take over meanwhile: no GPU waits for the disk.
 
-        The order that holds is on disk, and the one that is about to be is not. So only what both
-        of them say is done, and that is right whether the commit succeeds or not. What somebody
-        asks for may change more than orders: then all wait for the end of the turn.
+        The takeovers that are allowed are on disk, and those that are about to be are not. So only
+        what is among both is done, and that is right whether the commit succeeds or not. What
+        somebody asks for may change more than that: then all wait for the end of the turn.
         """
-        if wishes:
+        takeover = self._takeover
+        if wishes or takeover is None:
             self._store.commit(self.state, change)
             return
-        to_come = (command for command in commands if isinstance(command, Relieve))
-        self._executor.keep_to(next(to_come, None))
-        self._executor.relieve(now_ms)
-        self._store.commit(self.state, change, lambda: self._executor.relieve(now_ms))
+        takeover.narrow_to(takeovers)
+        takeover.take_over(now_ms)
+        self._store.commit(self.state, change, lambda: takeover.take_over(now_ms))
+
+    def _carry_out(
+        self, commands: Sequence[Command], takeovers: Relieve | None, now_ms: int
+    ) -> None:
+        if self._takeover is not None:
+            self._takeover.allow(takeovers, self._store.launch)
+        self._executor.carry_out(commands, self._store.launch, now_ms)
 
 
 def _not_on_record(jobs: int, error: Unavailable) -> str:

@@ -1,4 +1,4 @@
-"""What the engine asks of the outside: four small protocols.
+"""What the engine asks of the outside: five small protocols.
 
 Each adapter keeps to the contract tests in tests/contract/. All calls return at once or fail;
 none of them waits for a process, a driver or a network.
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stoker.core.change import Change
-from stoker.core.commands import Command, Relieve
+from stoker.core.commands import Command
 from stoker.core.events import Fact
 from stoker.core.model import Job, Launch
+from stoker.core.relief import Relieve
 from stoker.core.state import State
 
 OURS = 0
@@ -61,11 +62,8 @@ class Executor(Protocol):
     says that they are committed.
     """
 
-    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
-        """Take over what an earlier engine started; called once, before anything else.
-
-        Any of the `standbys` may have relieved an active one.
-        """
+    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
+        """See to what an earlier engine started; called once, before anything else."""
 
     def carry_out(
         self, commands: Sequence[Command], launch_of: Callable[[int], Launch], now_ms: int
@@ -81,17 +79,30 @@ class Executor(Protocol):
         AttemptPutBack must not be: the number of its attempt is given again, unless it is `spent`.
         """
 
-    def keep_to(self, order: Relieve | None) -> None:
-        """Until it is given, nobody takes over whom this order would not let take over."""
-
-    def relieve(self, now_ms: int) -> bool:
-        """Let standbys take over from what has ended; True if the turn that commits it can wait."""
-
     def next_wakeup_ms(self) -> int | None:
         """When it wants to be asked again although nothing was heard from outside."""
 
     def owners(self, pids: Iterable[int]) -> dict[int, int]:
         """The job of each of these processes, or OURS, or VANISHED; others' are left out."""
+
+
+class Takeover(Protocol):
+    """Starts the next job the moment one like it ends, as was committed beforehand.
+
+    An executor that can't do this has none, and then no takeover is planned.
+    """
+
+    def adopt(self, standbys: Iterable[Job], now_ms: int) -> None:
+        """Some of these may have taken over under an earlier engine; before `Executor.adopt`."""
+
+    def allow(self, takeovers: Relieve | None, launch_of: Callable[[int], Launch]) -> None:
+        """These are committed; whatever was allowed before does not hold any more."""
+
+    def narrow_to(self, takeovers: Relieve | None) -> None:
+        """Until the next are allowed, only what these would allow too."""
+
+    def take_over(self, now_ms: int) -> bool:
+        """Start standbys where attempts have ended; True if the turn that commits it can wait."""
 
 
 @dataclass(frozen=True, slots=True)

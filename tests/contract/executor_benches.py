@@ -16,15 +16,20 @@ from slurm.cluster import Cluster
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Attempt, Cause, Exit, Job, JobState, Launch, Need, Stop, Terms
+from stoker.core.relief import Relieve
 from stoker.executors.adoption import Past
+from stoker.executors.attaching import Grant
 from stoker.executors.keeper import ledger_path
 from stoker.executors.ledger import LedgerWriter
-from stoker.executors.local import Grant, LocalExecutor
+from stoker.executors.local import LocalExecutor
+from stoker.executors.mps import MpsServers
+from stoker.executors.mps_clients import MpsClients
 from stoker.executors.processes import stat_of
 from stoker.executors.slurm.executor import SlurmExecutor
 from stoker.executors.spawn import Made, Spawner
-from stoker.ports import Executor, SeenGpu
+from stoker.ports import Executor, SeenGpu, Takeover
 from stoker.sim.faults import CrashingExecutor, Steps
+from stoker.sim.takeover import CrashingTakeover
 from stoker.sim.world import NEVER_MS, Behaviour, VirtualClock, World
 from waiting import eventually
 
@@ -57,7 +62,7 @@ class Bench(Protocol):
     def until(self, kind: type[F], job_id: int) -> F:
         """The fact of that kind, once it is observed. Nothing is settled by that."""
 
-    def started_again(self, *active: Job, standbys: Sequence[Job] = ()) -> None:
+    def started_again(self, *active: Job) -> None:
         """A new executor in the place of one that died, which adopts what was active."""
 
 
@@ -144,7 +149,8 @@ class LocalBench:
             self.ledger,
             self.instance,
             self.grants.append,
-            spawner=spawner,
+            MpsClients(MpsServers(self.root / "mps", self.instance)),
+            spawner,
         )
         return self.on_disk.executor
 
@@ -157,7 +163,12 @@ class LocalBench:
         defaults = {"argv": argv, "cwd": str(self.root), "env": env}
         self.launches[job_id] = Launch(**(defaults | fields))  # type: ignore[arg-type]
 
-    def order(self, *commands: cmd.Command) -> None:
+    @property
+    def takeover(self) -> Takeover:
+        return self.executor.takeover
+
+    def order(self, *commands: cmd.Command, takeovers: Relieve | None = None) -> None:
+        self.takeover.allow(takeovers, self.launches.__getitem__)
         self.executor.carry_out(commands, self.launches.__getitem__, self.now_ms)
 
     def observe(self) -> list[ev.Fact]:
@@ -187,7 +198,8 @@ class LocalBench:
     def started_again(self, *active: Job, standbys: Sequence[Job] = ()) -> None:
         self.close()
         self.executor = self._make()
-        self.executor.adopt(active, standbys, self.now_ms)
+        self.executor.takeover.adopt(standbys, self.now_ms)
+        self.executor.adopt(active, self.now_ms)
 
     def close(self) -> None:
         self.executor.close()
@@ -236,12 +248,12 @@ class SlurmBench:
         assert found is not None
         return found
 
-    def started_again(self, *active: Job, standbys: Sequence[Job] = ()) -> None:
+    def started_again(self, *active: Job) -> None:
         self.executor.close()
         self.executor = self._make()
         for job in active:
             job.terms = replace(job.terms, executor="slurm")
-        self.executor.adopt(active, standbys, self.now_ms)
+        self.executor.adopt(active, self.now_ms)
 
     def close(self) -> None:
         self.executor.close()
@@ -262,7 +274,11 @@ class SimBench:
         self.clock = VirtualClock(true_ms=1)
         gpus = [SeenGpu(str(index)) for index in range(4)]
         self.world = World(gpus, 4, self.clock, seed=1)
-        self.executor = CrashingExecutor(self.world, Steps())
+        self._begin()
+
+    def _begin(self) -> None:
+        self.takeover = CrashingTakeover(self.world, Steps())
+        self.executor = CrashingExecutor(self.world, Steps(), self.takeover.fill_places)
 
     def has(self, job_id: int, behaviour: str) -> None:
         self.world.needs[job_id] = Need()
@@ -278,8 +294,9 @@ class SimBench:
             }[behaviour],
         )
 
-    def order(self, *commands: cmd.Command) -> None:
+    def order(self, *commands: cmd.Command, takeovers: Relieve | None = None) -> None:
         launch: Callable[[int], Launch] = lambda job_id: Launch(("true",))  # noqa: E731
+        self.takeover.allow(takeovers, launch)
         self.executor.carry_out(commands, launch, self.clock.now_ms)
 
     def until(self, kind: type[F], job_id: int) -> F:
@@ -291,5 +308,6 @@ class SimBench:
         raise AssertionError(f"no {kind.__name__} of job {job_id}")
 
     def started_again(self, *active: Job, standbys: Sequence[Job] = ()) -> None:
-        self.executor = CrashingExecutor(self.world, Steps())
-        self.executor.adopt(active, standbys, self.clock.now_ms)
+        self._begin()
+        self.takeover.adopt(standbys, self.clock.now_ms)
+        self.executor.adopt(active, self.clock.now_ms)

@@ -93,7 +93,13 @@ class Machine:
         self.engine = self._engine()
 
     def _engine(self) -> Engine:
-        return Engine(self.store, self.local.executor, DeclaredInventory(None), self.clocks.clock())
+        return Engine(
+            self.store,
+            self.local.executor,
+            DeclaredInventory(None),
+            self.clocks.clock(),
+            takeover=self.local.takeover,
+        )
 
     def submit(
         self,

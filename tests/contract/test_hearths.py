@@ -298,7 +298,7 @@ def test_gpu_memory_of_a_warm_call_is_its_jobs_and_that_of_a_hearth_nobodys(warm
     assert warm.local.executor.owners([pid]) == {pid: 7}
     eventually(lambda: warm.local.log(7), "it runs")
     # Who knows of no attempt goes by the marker.
-    warm.local.executor._running.clear()
+    warm.local.executor._attempts.running.clear()
     assert warm.local.executor.owners([pid]) == {pid: 7}
 
 

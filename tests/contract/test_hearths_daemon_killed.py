@@ -27,8 +27,11 @@ from stoker.executors import hearths
 from stoker.executors.adoption import Past
 from stoker.executors.hearths import Spare
 from stoker.executors.local import LocalExecutor
+from stoker.executors.mps import MpsServers
+from stoker.executors.mps_clients import MpsClients
 past = Past(root / "attempts", root / "ledgers")
-executor = LocalExecutor(root / "attempts", past, ledger, "an-instance", None)
+mps = MpsClients(MpsServers(root / "mps", "an-instance"))
+executor = LocalExecutor(root / "attempts", past, ledger, "an-instance", None, mps)
 launch = Launch(argv=tuple({words!r}), cwd=str(root), env=dict(os.environ))
 first = Launch(argv=tuple({first!r}), cwd=str(root), env=launch.env)
 executor.carry_out([Start(1, 1, (), 0)], lambda _: first, 0)

@@ -20,6 +20,7 @@ from contract.executor_benches import (
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Exit, Job, Need, Terms
+from stoker.core.relief import Relieve, Standby
 from stoker.executors.adoption import Past
 from stoker.executors.ledger import LedgerWriter
 from waiting import eventually
@@ -35,11 +36,11 @@ def here(request: pytest.FixtureRequest) -> Here:
     return real
 
 
-def relieve(attempts: int | tuple[int, ...], *standbys: int) -> cmd.Relieve:
+def relieve(attempts: int | tuple[int, ...], *standbys: int) -> Relieve:
     jobs = (attempts,) if isinstance(attempts, int) else attempts
-    return cmd.Relieve(
+    return Relieve(
         tuple((job_id, 1) for job_id in jobs),
-        tuple(cmd.Standby(job_id, 1, 300) for job_id in standbys),
+        tuple(Standby(job_id, 1, 300) for job_id in standbys),
     )
 
 
@@ -62,7 +63,7 @@ def ended(here: Here) -> None:
 def test_a_standby_starts_in_the_place_of_one_that_ends_well(here: Here) -> None:
     here.has(1, ENDS_WELL)
     here.has(2, EXITS_7)
-    here.order(start(1, gpus=("3",)), relieve(1, 2))
+    here.order(start(1, gpus=("3",)), takeovers=relieve(1, 2))
     left = here.until(ev.AttemptExited, 1)
     assert (left.exit, left.relieved_by) == (Exit(code=0), (2, 1))
     here.executor.settled([left])
@@ -73,7 +74,7 @@ def test_a_standby_starts_in_the_place_of_one_that_ends_well(here: Here) -> None
 def test_a_standby_gets_the_gpus_of_the_one_before_it(local: LocalBench) -> None:
     local.has(1, ENDS_WELL)
     local.runs(2, "sh", "-c", "echo on $CUDA_VISIBLE_DEVICES, attempt $STOKER_ATTEMPT")
-    local.order(start(1, gpus=("3",)), relieve(1, 2))
+    local.order(start(1, gpus=("3",)), takeovers=relieve(1, 2))
     local.executor.settled([local.until(ev.AttemptExited, 1)])
     local.until(ev.AttemptExited, 2)
     assert local.log(2) == "on 3, attempt 1\n"
@@ -83,7 +84,7 @@ def test_one_that_has_taken_over_may_be_relieved_in_its_turn(here: Here) -> None
     for job_id in (1, 2):
         here.has(job_id, ENDS_WELL)
     here.has(3, EXITS_7)
-    here.order(start(1), relieve(1, 2, 3))
+    here.order(start(1), takeovers=relieve(1, 2, 3))
     assert here.until(ev.AttemptExited, 3).exit == Exit(code=7)
     ends = {
         fact.job_id: fact.relieved_by
@@ -97,8 +98,8 @@ def test_one_for_which_others_wait_is_not_relieved_in_its_turn(here: Here) -> No
     for job_id in (1, 2):
         here.has(job_id, ENDS_WELL)
     here.has(3, RUNS_ON)
-    standbys = (cmd.Standby(2, 1, 300, may_be_relieved=False), cmd.Standby(3, 1, 300))
-    here.order(start(1), cmd.Relieve(((1, 1),), standbys))
+    standbys = (Standby(2, 1, 300, may_be_relieved=False), Standby(3, 1, 300))
+    here.order(start(1), takeovers=Relieve(((1, 1),), standbys))
     assert here.until(ev.AttemptExited, 2).relieved_by is None
 
 
@@ -106,7 +107,7 @@ def test_a_chain_of_those_that_took_over_before_a_crash_is_told_after_it(here: H
     for job_id in (1, 2):
         here.has(job_id, ENDS_WELL)
     here.has(3, RUNS_ON)
-    here.order(start(1), relieve(1, 2, 3))
+    here.order(start(1), takeovers=relieve(1, 2, 3))
     here.until(ev.AttemptStarted, 3)
     here.started_again(active_job(1, started=True), standbys=[waiting_job(2), waiting_job(3)])
     ends = [here.until(ev.AttemptExited, job_id) for job_id in (1, 2)]
@@ -118,7 +119,7 @@ def test_a_chain_of_those_that_took_over_before_a_crash_is_told_after_it(here: H
 def test_one_that_fails_is_not_relieved(here: Here) -> None:
     here.has(1, EXITS_7)
     here.has(2, RUNS_ON)
-    here.order(start(1), relieve(1, 2))
+    here.order(start(1), takeovers=relieve(1, 2))
     assert here.until(ev.AttemptExited, 1).relieved_by is None
     assert kinds_told(here, 2) == []
 
@@ -128,7 +129,7 @@ def test_one_that_is_asked_to_stop_is_not_relieved(local: LocalBench) -> None:
     local.has(2, RUNS_ON)
     local.order(start(1))
     eventually(lambda: "ready" in local.log(1))
-    local.order(cmd.Terminate(1, 1, force=False), relieve(1, 2))
+    local.order(cmd.Terminate(1, 1, force=False), takeovers=relieve(1, 2))
     left = local.until(ev.AttemptExited, 1)
     assert (left.exit, left.relieved_by) == (Exit(code=0), None)
 
@@ -137,7 +138,7 @@ def test_only_those_that_were_named_are_relieved(here: Here) -> None:
     for job_id in (1, 2):
         here.has(job_id, ENDS_WELL)
     here.has(3, RUNS_ON)
-    here.order(start(1, gpus=("0",)), start(2, gpus=("1",)), relieve(2, 3))
+    here.order(start(1, gpus=("0",)), start(2, gpus=("1",)), takeovers=relieve(2, 3))
     assert here.until(ev.AttemptExited, 1).relieved_by is None
     assert here.until(ev.AttemptExited, 2).relieved_by == (3, 1)
     ended(here)
@@ -146,7 +147,7 @@ def test_only_those_that_were_named_are_relieved(here: Here) -> None:
 def test_an_order_that_is_not_given_again_does_not_hold(here: Here) -> None:
     here.has(1, ENDS_WELL)
     here.has(2, RUNS_ON)
-    here.order(start(1), relieve(1, 2))
+    here.order(start(1), takeovers=relieve(1, 2))
     here.order(start(1))
     assert here.until(ev.AttemptExited, 1).relieved_by is None
 
@@ -155,7 +156,7 @@ def test_each_standby_takes_one_place_and_the_first_goes_first(here: Here) -> No
     for job_id in (1, 2):
         here.has(job_id, ENDS_WELL)
     here.has(3, RUNS_ON)
-    here.order(start(1, gpus=("0",)), start(2, gpus=("1",)), relieve((1, 2), 3))
+    here.order(start(1, gpus=("0",)), start(2, gpus=("1",)), takeovers=relieve((1, 2), 3))
     ends = [here.until(ev.AttemptExited, job_id).relieved_by for job_id in (1, 2)]
     assert sorted(ends, key=str) == [(3, 1), None]
     ended(here)
@@ -164,7 +165,7 @@ def test_each_standby_takes_one_place_and_the_first_goes_first(here: Here) -> No
 def test_a_standby_that_can_not_be_started_is_left_to_the_next_turn(here: Here) -> None:
     here.has(1, ENDS_WELL)
     here.has(2, MISSING)
-    here.order(start(1), relieve(1, 2))
+    here.order(start(1), takeovers=relieve(1, 2))
     left = here.until(ev.AttemptExited, 1)
     assert left.relieved_by is None
     here.executor.settled([left])
@@ -176,7 +177,7 @@ def test_a_standby_that_can_not_be_started_is_left_to_the_next_turn(here: Here) 
 def test_ends_are_told_also_where_what_is_to_take_over_can_not_be_read(local: LocalBench) -> None:
     for job_id in (1, 2):
         local.has(job_id, ENDS_WELL)
-    local.order(start(1, gpus=("0",)), start(2, gpus=("1",)), relieve((1, 2), 3, 4))
+    local.order(start(1, gpus=("0",)), start(2, gpus=("1",)), takeovers=relieve((1, 2), 3, 4))
     assert 3 not in local.launches and 4 not in local.launches
     for job_id in (1, 2):
         assert local.until(ev.AttemptExited, job_id).relieved_by is None
@@ -186,7 +187,7 @@ def test_what_has_taken_over_before_a_crash_is_told_after_it(here: Here) -> None
     here.has(1, ENDS_WELL)
     here.has(2, RUNS_ON)
     here.has(3, RUNS_ON)
-    here.order(start(1), relieve(1, 2, 3))
+    here.order(start(1), takeovers=relieve(1, 2, 3))
     here.until(ev.AttemptExited, 1)
     here.started_again(active_job(1, started=True), standbys=[waiting_job(2), waiting_job(3)])
     left = here.until(ev.AttemptExited, 1)
@@ -203,7 +204,7 @@ def test_what_has_taken_over_is_told_after_a_crash_though_the_ledger_was_written
     for job_id in (1, 9):
         local.has(job_id, ENDS_WELL)
     local.has(2, RUNS_ON)
-    local.order(start(1), start(9, gpus=("1",)), relieve(1, 2))
+    local.order(start(1), start(9, gpus=("1",)), takeovers=relieve(1, 2))
     local.until(ev.AttemptStarted, 2)
     local.executor.settled([local.until(ev.AttemptExited, 9)])
     assert "exit 9 " not in local.ledger.path.read_text(), "it was written anew"
@@ -216,7 +217,7 @@ def test_what_has_taken_over_is_told_after_a_crash_though_the_ledger_was_written
 def test_a_standby_that_never_started_is_none_of_the_executors_business(here: Here) -> None:
     here.has(1, RUNS_ON)
     here.has(2, RUNS_ON)
-    here.order(start(1), relieve(1, 2))
+    here.order(start(1), takeovers=relieve(1, 2))
     here.until(ev.AttemptStarted, 1)
     here.started_again(active_job(1, started=True), standbys=[waiting_job(2)])
     assert kinds_told(here, 2) == []
@@ -237,8 +238,8 @@ def test_a_ledger_tells_who_took_whose_place_unless_that_came_to_nothing(tmp_pat
 def test_until_the_next_order_only_those_take_over_who_are_first_in_both(here: Here) -> None:
     for job_id in range(1, 5):
         here.has(job_id, ENDS_WELL if job_id < 3 else RUNS_ON)
-    here.order(start(1), start(2, gpus=("1",)), relieve((1, 2), 3, 4))
-    here.executor.keep_to(relieve((1,), 3, 5))
+    here.order(start(1), start(2, gpus=("1",)), takeovers=relieve((1, 2), 3, 4))
+    here.takeover.narrow_to(relieve((1,), 3, 5))
     assert here.until(ev.AttemptExited, 1).relieved_by == (3, 1)
     assert here.until(ev.AttemptExited, 2).relieved_by is None
 
@@ -247,10 +248,10 @@ def test_nobody_takes_over_before_an_order_that_names_none(here: Here) -> None:
     for job_id in (1, 2):
         here.has(job_id, ENDS_WELL)
     here.has(3, RUNS_ON)
-    here.order(start(1), start(2, gpus=("1",)), relieve((1, 2), 3))
-    here.executor.keep_to(None)
+    here.order(start(1), start(2, gpus=("1",)), takeovers=relieve((1, 2), 3))
+    here.takeover.narrow_to(None)
     assert here.until(ev.AttemptExited, 1).relieved_by is None
-    here.order(relieve(2))
+    here.order(takeovers=relieve(2))
     assert here.until(ev.AttemptExited, 2).relieved_by is None
     assert kinds_told(here, 3) == []
 
@@ -260,9 +261,9 @@ def test_those_who_stood_by_are_forgotten_with_their_order(here: Here) -> None:
         here.has(job_id, ENDS_WELL)
     for job_id in (2, 3):
         here.has(job_id, RUNS_ON)
-    here.order(relieve(9, 2))
+    here.order(takeovers=relieve(9, 2))
     here.order()
-    here.order(start(1), relieve(1, 3))
+    here.order(start(1), takeovers=relieve(1, 3))
     assert here.until(ev.AttemptExited, 1).relieved_by == (3, 1)
     assert kinds_told(here, 2) == []
     ended(here)
@@ -271,18 +272,18 @@ def test_those_who_stood_by_are_forgotten_with_their_order(here: Here) -> None:
 def test_nobody_takes_over_before_an_order_in_which_another_is_first(here: Here) -> None:
     for job_id in (1, 3):
         here.has(job_id, ENDS_WELL)
-    here.order(start(1), relieve(1, 3, 4))
-    here.executor.keep_to(relieve(1, 4, 3))
+    here.order(start(1), takeovers=relieve(1, 3, 4))
+    here.takeover.narrow_to(relieve(1, 4, 3))
     assert here.until(ev.AttemptExited, 1).relieved_by is None
 
 
 def test_one_that_has_taken_over_before_an_order_does_not_do_so_again(here: Here) -> None:
     for job_id in range(1, 5):
         here.has(job_id, ENDS_WELL if job_id in (1, 3) else RUNS_ON)
-    here.order(start(1), relieve(1, 3, 4))
-    here.executor.keep_to(relieve(1, 3))
+    here.order(start(1), takeovers=relieve(1, 3, 4))
+    here.takeover.narrow_to(relieve(1, 3))
     assert here.until(ev.AttemptExited, 1).relieved_by == (3, 1)
-    here.order(relieve(1, 3, 4))
+    here.order(takeovers=relieve(1, 3, 4))
     assert here.until(ev.AttemptExited, 3).relieved_by == (4, 1)
 
 
@@ -291,7 +292,7 @@ def test_a_standby_whose_program_can_not_be_loaded_has_taken_over_and_is_told_of
 ) -> None:
     quick.has(1, ENDS_WELL)
     quick.runs(2, "true", "x" * 200_000)
-    quick.order(start(1), relieve(1, 2))
+    quick.order(start(1), takeovers=relieve(1, 2))
     assert quick.until(ev.AttemptExited, 1).relieved_by == (2, 1)
     assert "Argument list too long" in quick.until(ev.AttemptNotStarted, 2).why
     assert not any(isinstance(f, ev.AttemptStarted) and f.job_id == 2 for f in quick.observe())

@@ -14,11 +14,12 @@ from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.commands import orders
 from stoker.core.model import Job, Launch
+from stoker.core.relief import Relieve
 from stoker.executors.environment import MARKER, EncodedEnv
 from stoker.executors.ledger import Entries, Key, read_ledger
 from stoker.executors.local import LocalExecutor
 from stoker.executors.processes import ProcessId
-from stoker.ports import Executor
+from stoker.ports import Executor, Takeover
 from stoker.store.sqlite import SqliteStore
 
 _waitid = os.waitid
@@ -59,7 +60,8 @@ class LedgerOnDisk:
 
     def waitid(self, kind: int, what: int, options: int) -> os.waitid_result | None:
         """In the place of `os.waitid`: an attempt's process is reaped only if its exit is there."""
-        running = self.executor._by_fd.get(what) if self.executor is not None else None
+        watched = self.executor._reaping.by_fd if self.executor is not None else {}
+        running = watched.get(what)
         if running is not None and (kind, options) == (os.P_PIDFD, os.WEXITED):
             entries = self._read()
             assert running.key in entries.exits, f"{running.key} is reaped, its exit is not there"
@@ -94,9 +96,6 @@ class CommittedOnly:
         for command in commands:
             if isinstance(command, cmd.Start | cmd.StartAttached | cmd.HandOver):
                 assert command in committed, f"{command} is carried out, and is not committed"
-            elif isinstance(command, cmd.Relieve):
-                missing = {one.job_id for one in command.standbys} - set(state.relief.standbys)
-                assert not missing, f"{missing} may take over, and that is not committed"
         self.carried_out += commands
         self._executor.carry_out(commands, launch_of, now_ms)
 
@@ -113,20 +112,44 @@ class CommittedOnly:
                 assert not current, f"{fact} is settled, and is not committed"
         self._executor.settled(facts)
 
-    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
-        self._executor.adopt(active, standbys, now_ms)
+    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
+        self._executor.adopt(active, now_ms)
 
     def observe(self, now_ms: int) -> list[ev.Fact]:
         return self._executor.observe(now_ms)
-
-    def keep_to(self, order: cmd.Relieve | None) -> None:
-        self._executor.keep_to(order)
-
-    def relieve(self, now_ms: int) -> bool:
-        return self._executor.relieve(now_ms)
 
     def next_wakeup_ms(self) -> int | None:
         return self._executor.next_wakeup_ms()
 
     def owners(self, pids: Iterable[int]) -> dict[int, int]:
         return self._executor.owners(pids)
+
+
+class CommittedTakeovers:
+    """Takeovers that another reader of the database sees, and no others."""
+
+    def __init__(self, inner: Takeover, database: Path) -> None:
+        self._inner = inner
+        self._database = database
+        self.allowed: list[Relieve] = []
+
+    def adopt(self, standbys: Iterable[Job], now_ms: int) -> None:
+        self._inner.adopt(standbys, now_ms)
+
+    def allow(self, takeovers: Relieve | None, launch_of: Callable[[int], Launch]) -> None:
+        if takeovers is not None:
+            record = SqliteStore(self._database)
+            try:
+                committed = record.load(0).relief.standbys
+            finally:
+                record.close()
+            missing = {one.job_id for one in takeovers.standbys} - set(committed)
+            assert not missing, f"{missing} may take over, and that is not committed"
+            self.allowed.append(takeovers)
+        self._inner.allow(takeovers, launch_of)
+
+    def narrow_to(self, takeovers: Relieve | None) -> None:
+        self._inner.narrow_to(takeovers)
+
+    def take_over(self, now_ms: int) -> bool:
+        return self._inner.take_over(now_ms)

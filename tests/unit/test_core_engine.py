@@ -12,6 +12,7 @@ from stoker.core.change import Change
 from stoker.core.commands import Command
 from stoker.core.laws import IllegalMove
 from stoker.core.model import Cause, Exit, Job, JobState, Launch, Need, Requirement, Terms
+from stoker.core.relief import Relieve, Standby
 from stoker.core.state import State
 from stoker.engine import Decided, Engine, Wish
 from stoker.errors import NotFound, Unavailable
@@ -23,7 +24,7 @@ from stoker.store.memory import MemoryStore
 
 def _in_short(command: Command) -> str:
     name = type(command).__name__
-    return name if isinstance(command, cmd.Relieve) else f"{name} {command.job_id}"
+    return f"{name} {command.job_id}"
 
 
 class Diary:
@@ -61,14 +62,10 @@ class ScriptedExecutor:
         self.facts: list[ev.Fact] = []
         self.ordered: list[Command] = []  # by the last turn
         self.adopted: list[int] = []
-        self.may_have_taken_over: list[int] = []
         self.wakeup_ms: int | None = None
-        self.kept_to: list[cmd.Relieve | None] = []
-        self.happens_meanwhile: list[ev.Fact] = []
 
-    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
+    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
         self.adopted = [job.id for job in active]
-        self.may_have_taken_over = [job.id for job in standbys]
 
     def carry_out(
         self, commands: Sequence[Command], launch_of: Callable[[int], Launch], now_ms: int
@@ -83,19 +80,39 @@ class ScriptedExecutor:
         self._diary.lines += [f"settled {type(fact).__name__}" for fact in facts]
         self.facts = [fact for fact in self.facts if fact not in facts]
 
-    def keep_to(self, order: cmd.Relieve | None) -> None:
-        self.kept_to.append(order)
-
-    def relieve(self, now_ms: int) -> bool:
-        self.facts += self.happens_meanwhile
-        self.happens_meanwhile = []
-        return False
-
     def next_wakeup_ms(self) -> int | None:
         return self.wakeup_ms
 
     def owners(self, pids: Iterable[int]) -> dict[int, int]:
         return {}
+
+
+class ScriptedTakeover:
+    """Notes what is allowed, and lets the executor tell facts while a turn is committed."""
+
+    def __init__(self, diary: Diary, executor: ScriptedExecutor) -> None:
+        self._diary = diary
+        self._executor = executor
+        self.allowed: Relieve | None = None  # by the last turn
+        self.may_have_taken_over: list[int] = []
+        self.narrowed_to: list[Relieve | None] = []
+        self.happens_meanwhile: list[ev.Fact] = []
+
+    def adopt(self, standbys: Iterable[Job], now_ms: int) -> None:
+        self.may_have_taken_over = [job.id for job in standbys]
+
+    def allow(self, takeovers: Relieve | None, launch_of: Callable[[int], Launch]) -> None:
+        self.allowed = takeovers
+        if takeovers is not None:
+            self._diary.lines.append("allowed takeovers")
+
+    def narrow_to(self, takeovers: Relieve | None) -> None:
+        self.narrowed_to.append(takeovers)
+
+    def take_over(self, now_ms: int) -> bool:
+        self._executor.facts += self.happens_meanwhile
+        self.happens_meanwhile = []
+        return False
 
 
 class FixedInventory:
@@ -118,13 +135,16 @@ class House:
         self.diary = Diary()
         self.store = DiaryStore(self.diary)
         self.executor = ScriptedExecutor(self.diary)
+        self.takeover = ScriptedTakeover(self.diary, self.executor)
         self.inventory = FixedInventory()
         self.clock = VirtualClock()
         self.noted: list[ev.Event] = []
         self.engine = self._engine()
 
     def _engine(self) -> Engine:
-        engine = WatchedEngine(self.store, self.executor, self.inventory, self.clock)
+        engine = WatchedEngine(
+            self.store, self.executor, self.inventory, self.clock, takeover=self.takeover
+        )
         engine.noted = self.noted
         return engine
 
@@ -538,13 +558,13 @@ def test_who_is_to_take_over_is_committed_before_it_is_ordered() -> None:
     house.submit()
     assert house.diary.lines == [
         "committed",
+        "allowed takeovers",
         "ordered Start 1",
         "ordered Start 2",
-        "ordered Relieve",
     ]
-    assert house.executor.ordered[-1] == cmd.Relieve(
+    assert house.takeover.allowed == Relieve(
         ((1, 1), (2, 1)),
-        tuple(cmd.Standby(job_id, 1, Terms().grace_ms) for job_id in (3, 4, 5)),
+        tuple(Standby(job_id, 1, Terms().grace_ms) for job_id in (3, 4, 5)),
     )
     assert house.store.load(0).relief.standbys == (3, 4, 5)
 
@@ -553,9 +573,9 @@ def test_one_for_which_others_wait_is_not_to_be_relieved_in_its_turn() -> None:
     house = crowded()
     waits_for_3 = ev.JobSubmitted(0, 5, Need(), Terms(), requires=(Requirement(3, True),))
     house.engine.turn([lambda state: Decided([waits_for_3])])
-    order = house.executor.ordered[-1]
-    assert isinstance(order, cmd.Relieve)
-    assert [standby.may_be_relieved for standby in order.standbys] == [False, True]
+    allowed = house.takeover.allowed
+    assert allowed is not None
+    assert [standby.may_be_relieved for standby in allowed.standbys] == [False, True]
 
 
 def test_a_chain_of_attempts_that_took_over_is_taken_in_whatever_the_order_of_its_facts() -> None:
@@ -594,12 +614,12 @@ def test_what_takes_over_while_a_turn_is_committed_is_taken_in_by_the_next() -> 
     house = crowded()
     now_ms = house.clock.now_ms
     house.executor.facts = [ev.AttemptStarted(now_ms, 1, 1, 7)]
-    house.executor.happens_meanwhile = [
+    house.takeover.happens_meanwhile = [
         ev.AttemptExited(now_ms, 1, 1, Exit(code=0), relieved_by=(3, 1)),
         ev.AttemptStarted(now_ms, 3, 1, 8),
     ]
     house.engine.turn()
-    assert house.executor.kept_to[-1] == house.executor.ordered[-1]
+    assert house.takeover.narrowed_to[-1] == house.takeover.allowed
     assert [type(fact) for fact in house.executor.facts] == [ev.AttemptExited, ev.AttemptStarted]
     place = house.job(1).active
     house.engine.turn()
@@ -610,11 +630,11 @@ def test_what_takes_over_while_a_turn_is_committed_is_taken_in_by_the_next() -> 
 
 def test_nobody_takes_over_while_what_somebody_asked_for_is_committed() -> None:
     house = crowded()
-    house.executor.kept_to.clear()
-    house.executor.happens_meanwhile = [ev.AttemptStarted(0, 1, 1, 7)]
+    house.takeover.narrowed_to.clear()
+    house.takeover.happens_meanwhile = [ev.AttemptStarted(0, 1, 1, 7)]
     house.submit()
-    assert house.executor.kept_to == []
-    assert house.executor.happens_meanwhile
+    assert house.takeover.narrowed_to == []
+    assert house.takeover.happens_meanwhile
 
 
 def test_what_took_over_before_a_commit_failed_is_told_again_and_taken_in() -> None:
@@ -622,7 +642,7 @@ def test_what_took_over_before_a_commit_failed_is_told_again_and_taken_in() -> N
     now_ms = house.clock.now_ms
     house.executor.facts = [ev.AttemptStarted(now_ms, 1, 1, 7)]
     left = ev.AttemptExited(now_ms, 1, 1, Exit(code=0), relieved_by=(3, 1))
-    house.executor.happens_meanwhile = [left, ev.AttemptStarted(now_ms, 3, 1, 8)]
+    house.takeover.happens_meanwhile = [left, ev.AttemptStarted(now_ms, 3, 1, 8)]
     house.store.full = True
     house.engine.turn()
     house.store.full = False
@@ -636,8 +656,9 @@ def test_an_order_that_could_not_be_committed_is_not_given() -> None:
     house = crowded()
     house.store.full = True
     house.executor.ordered.clear()
+    house.takeover.allowed = None
     house.engine.turn([submission()])
-    assert house.executor.ordered == []
+    assert house.executor.ordered == [] and house.takeover.allowed is None
 
 
 def test_the_end_of_one_and_the_start_of_the_other_in_its_place_are_one_commit() -> None:
@@ -675,11 +696,22 @@ def test_a_taking_over_that_is_told_once_more_changes_nothing() -> None:
     assert house.job(3).attempt == 1
 
 
+def test_where_the_executor_knows_no_takeover_none_is_planned() -> None:
+    house = House()
+    house.engine = Engine(house.store, house.executor, house.inventory, house.clock)
+    for _ in range(4):
+        house.submit()
+    assert house.engine.state.relief.standbys == ()
+    house.executor.facts = [ev.AttemptExited(house.clock.now_ms, 1, 1, Exit(code=0))]
+    house.engine.turn()
+    assert house.job(3).state is JobState.RUNNING
+
+
 def test_while_a_daemon_drains_nobody_takes_over() -> None:
     house = crowded()
     house.engine.starts_nothing = True
     house.engine.turn()
-    assert not any(isinstance(command, cmd.Relieve) for command in house.executor.ordered)
+    assert house.takeover.allowed is None
     assert house.store.load(0).relief.standbys == ()
 
 
@@ -687,7 +719,7 @@ def test_a_new_engine_asks_whether_those_who_stood_by_have_taken_over() -> None:
     house = crowded()
     house.restart()
     assert house.executor.adopted == [1, 2]
-    assert house.executor.may_have_taken_over == [3, 4]
+    assert house.takeover.may_have_taken_over == [3, 4]
 
 
 def measured_house() -> tuple[House, int]:

@@ -17,6 +17,7 @@ from stoker.errors import Unavailable
 from stoker.ports import StoreFailed
 from stoker.sim.faults import CrashingExecutor, Steps, WorldInventory
 from stoker.sim.scenario import CPUS, GPUS
+from stoker.sim.takeover import CrashingTakeover
 from stoker.sim.world import NEVER_MS, Behaviour, VirtualClock, World
 from stoker.store.memory import MemoryStore
 
@@ -61,8 +62,10 @@ class Scene:
         self.clock = VirtualClock()
         self.world = World(GPUS, CPUS, self.clock, 0)
         self.store = SmallStore()
-        self.executor = CrashingExecutor(self.world, Steps())
-        self.engine = Engine(self.store, self.executor, WorldInventory(self.world), self.clock)
+        takeover = CrashingTakeover(self.world, Steps())
+        self.executor = CrashingExecutor(self.world, Steps(), takeover.fill_places)
+        inventory = WorldInventory(self.world)
+        self.engine = Engine(self.store, self.executor, inventory, self.clock, takeover=takeover)
         self._terms = Terms(time_limit_ms, GRACE_MS, retries=retries)
         self.engine.turn([self.submission(number) for number in range(1, running + 1)])
         self.after(1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -182,6 +183,38 @@ def test_a_line_with_a_byte_that_is_not_ascii_is_passed_over_and_said(
     entries = read_ledger(path)
     assert entries.pids == {(1, 1): ProcessId(1000, 6)} and entries.intent == (2, 1)
     assert "line 5" in caplog.text and str(path) in caplog.text
+
+
+def _full(*words: object) -> int:
+    raise OSError(errno.ENOSPC, "no space left on device")
+
+
+def test_no_descriptor_is_left_of_a_ledger_whose_first_line_can_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = os.listdir("/proc/self/fd")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", _full)
+        with pytest.raises(OSError, match="no space"):
+            LedgerWriter(tmp_path / "a.ledger", None)
+    assert os.listdir("/proc/self/fd") == before
+
+
+@pytest.mark.parametrize("call", ["write", "rename"])
+def test_a_ledger_that_can_not_be_written_anew_goes_on_and_leaves_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    writer = LedgerWriter(tmp_path / "a.ledger", None)
+    writer.record((1, 1), ProcessId(1000, 6))
+    monkeypatch.setattr(writer, "_rewrite_at", 0)
+    before = os.listdir("/proc/self/fd")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, _full)
+        writer.forget((2, 1))
+    assert os.listdir("/proc/self/fd") == before
+    writer.record((3, 1), ProcessId(1001, 7))
+    writer.close()
+    assert read_ledger(tmp_path / "a.ledger").pids.keys() == {(1, 1), (3, 1)}
 
 
 def test_a_ledger_says_where_it_was_written(

@@ -12,8 +12,9 @@ from stoker.core import events as ev
 from stoker.core.commands import HandOver
 from stoker.core.model import Exit, Launch, Need, Terms
 from stoker.executors.attempt_dir import attempt_dir_text, make_attempt_dir
+from stoker.executors.slurm.cases import Adopted
 from stoker.executors.slurm.files import Files
-from stoker.executors.slurm.worker import Adopted, Worker
+from stoker.executors.slurm.worker import Worker
 from waiting import PATIENCE_S, eventually
 
 KEY = (7, 1)

@@ -6,7 +6,6 @@ Each is idempotent per (job, attempt): carrying it out twice is the same as once
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from stoker.core.frozen import quick_to_make
 from stoker.core.learning import pinned_mib
@@ -91,27 +90,7 @@ class Warn:
     signal: int
 
 
-class Standby(NamedTuple):
-    """An attempt that is to take the place of another."""
-
-    job_id: int
-    attempt: int
-    grace_ms: int
-    may_be_relieved: bool = True  # in its turn, by one that stands by
-
-
-@quick_to_make
-class Relieve:
-    """When one of these attempts ends well, start the first of the standbys in its place at once.
-
-    It holds until the next orders are given, whether they repeat it or not.
-    """
-
-    attempts: tuple[tuple[int, int], ...]
-    standbys: tuple[Standby, ...]
-
-
-Command = Start | StartAttached | HandOver | Terminate | Warn | Relieve
+Command = Start | StartAttached | HandOver | Terminate | Warn
 
 
 def _mps(state: State, job: Job) -> Mps | None:
@@ -154,21 +133,7 @@ def orders(state: State) -> list[Command]:
         assert job.active is not None
         force = state.now_ms >= kill_ms(job)
         commands.append(Terminate(job_id, job.active.number, force, job.terms.executor))
-    if state.relief.attempts:
-        commands.append(_relieve(state))
     return commands
-
-
-def _standby(state: State, job: Job) -> Standby:
-    return Standby(job.id, job.attempt + 1, job.terms.grace_ms, not state.is_required(job.id))
-
-
-def _relieve(state: State) -> Relieve:
-    jobs = state.jobs
-    return Relieve(
-        tuple([(job_id, jobs[job_id].attempt) for job_id in state.relief.attempts]),
-        tuple([_standby(state, jobs[job_id]) for job_id in state.relief.standbys]),
-    )
 
 
 def _hand_over(state: State, job: Job, attempt: int) -> HandOver:

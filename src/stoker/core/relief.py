@@ -8,7 +8,9 @@ those next in line need just what the attempt has, and nobody waits for the job 
 from __future__ import annotations
 
 from itertools import islice
+from typing import NamedTuple
 
+from stoker.core.frozen import quick_to_make
 from stoker.core.lines import Lines
 from stoker.core.model import Job, Relief
 from stoker.core.order import JobClass, Order
@@ -17,6 +19,41 @@ from stoker.core.state import MOST_ENDS_IN_A_TURN, State
 
 NOBODY = Relief()
 _MOST_LOOKED_AT = 1_000
+
+
+class Standby(NamedTuple):
+    """An attempt that is to take the place of another."""
+
+    job_id: int
+    attempt: int
+    grace_ms: int
+    may_be_relieved: bool = True  # in its turn, by one that stands by
+
+
+@quick_to_make
+class Relieve:
+    """When one of these attempts ends well, start the first of the standbys in its place at once.
+
+    It holds until the next is given, or none.
+    """
+
+    attempts: tuple[tuple[int, int], ...]
+    standbys: tuple[Standby, ...]
+
+
+def allowed(state: State) -> Relieve | None:
+    """What the state has planned, as a command."""
+    if not state.relief.attempts:
+        return None
+    jobs = state.jobs
+    return Relieve(
+        tuple([(job_id, jobs[job_id].attempt) for job_id in state.relief.attempts]),
+        tuple([_standby(state, jobs[job_id]) for job_id in state.relief.standbys]),
+    )
+
+
+def _standby(state: State, job: Job) -> Standby:
+    return Standby(job.id, job.attempt + 1, job.terms.grace_ms, not state.is_required(job.id))
 
 
 def planned(state: State) -> Relief:

@@ -42,10 +42,11 @@ from stoker.engine import Engine
 from stoker.errors import AlreadyRunning, StokerError, Unavailable
 from stoker.executors import file_limit
 from stoker.executors.adoption import Past
+from stoker.executors.attaching import Grant
 from stoker.executors.attempt_dir import delete_files, log_found, spread_folders
 from stoker.executors.keeper import keeper_of_this_process, ledger_path
 from stoker.executors.ledger import LedgerWriter
-from stoker.executors.local import Grant, LocalExecutor
+from stoker.executors.local import LocalExecutor
 from stoker.executors.mps import MpsServers
 from stoker.executors.mps_clients import MpsClients
 from stoker.executors.processes import this_process
@@ -131,6 +132,7 @@ class Daemon:
             self.inventory,
             self.clock,
             says_out_of_memory=self._says_out_of_memory,
+            takeover=self.executor.takeover,
         )
         active = [(job_id, engine.state.jobs[job_id].attempt) for job_id in engine.state.active]
         self.tenure.begin(elsewhere, active, self.store)
@@ -205,7 +207,7 @@ class Daemon:
         """Processes have ended, unless a turn in this very pass of the loop has seen to them."""
         if not self.executor.has_news():
             return
-        if self.executor.relieve(self.clock.now_ms()):
+        if self.executor.takeover.take_over(self.clock.now_ms()):
             self.rounds.turn_within(_TAKEN_IN_WITHIN_S)
         else:
             self.rounds.turn_now()

@@ -16,7 +16,8 @@ from stoker.daemon.orders import stop_event
 from stoker.daemon.server import Connection
 from stoker.engine import Answer, Decided
 from stoker.errors import Failed, NotFound
-from stoker.executors.local import Grant, LocalExecutor
+from stoker.executors.attaching import Grant
+from stoker.executors.local import LocalExecutor
 from stoker.executors.namespaces import own_namespace
 from stoker.store.views import Views, outcome_of
 

@@ -19,14 +19,14 @@ import signal
 import socket
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from stoker.core.commands import Start
 from stoker.core.model import Launch
 from stoker.executors.environment import ENCODING, ERRORS, MARKER, additions, encoded
-from stoker.executors.ledger import Key, LedgerWriter
+from stoker.executors.ledger import LedgerWriter
 from stoker.executors.processes import ProcessId, stat_of
 from stoker.executors.shortage import CouldNotStart
 from stoker.executors.spawn import Made, Spawner, Streams
@@ -84,7 +84,7 @@ class Wish(NamedTuple):
     start: Start
     variables: Mapping[str, str]  # that it has in its environment over what it has anyway
     log: str
-    relieves: Key | None = None
+    intend: Callable[..., None]  # tells the ledger, with the `spare` if there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +191,9 @@ class Hearths:
         spare = self._spare_for(wish)
         if spare is None:
             return None
-        launch, key = wish.launch, (wish.start.job_id, wish.start.attempt)
+        launch = wish.launch
         try:
-            ledger.intend(key, wish.relieves, spare.process)
+            wish.intend(spare=spare.process)
             env = {**additions(launch, wish.start, self._instance), **wish.variables}
             with self._spawner.place(launch, wish.log, wish.start.attempt) as streams:
                 return spare.become(wish.words, launch.cwd, env, streams)

@@ -159,10 +159,14 @@ class LedgerWriter:
             keeper = self._keeper or ProcessId(0, 0)
             place = here()
             host = place.host.encode("ascii", "replace").decode("ascii")
-            self._append(
-                f"ledger {place.boot} {keeper.pid} {keeper.start_time}\n"
-                f"place {place.machine or '-'} {host or '-'} {place.namespace}\n"
-            )
+            try:
+                self._append(
+                    f"ledger {place.boot} {keeper.pid} {keeper.start_time}\n"
+                    f"place {place.machine or '-'} {host or '-'} {place.namespace}\n"
+                )
+            except OSError:
+                self.close()
+                raise
 
     def _append(self, lines: str) -> None:
         """All of the lines; or (raising OSError) some, and nothing of the one after these."""
@@ -197,10 +201,10 @@ class LedgerWriter:
         short._owed += self._ended.values()
         try:
             short._append_after_owed("")
+            os.rename(beside, self.path)
         except OSError:
             short.close()
             return
-        os.rename(beside, self.path)
         os.close(self._fd)
         self._fd, self._size, self._torn = short._fd, short._size, short._torn
         self._rewrite_at = _REWRITE_AT_BYTES

@@ -12,7 +12,7 @@ import fcntl
 import os
 from functools import cache
 
-from stoker.executors.claims import Claimed
+from stoker.executors.claims import Claimed, read_claim
 from stoker.executors.processes import ProcessId, stat_of
 from stoker.wholefile import write_whole
 
@@ -44,6 +44,14 @@ def _is(pid: int, claim: Claimed) -> bool:
     stat = stat_of(pid)
     same_start = stat is not None and stat.id.start_time == claim.process.start_time
     return same_start and pids[-1] == str(claim.process.pid)
+
+
+def terminal_session(directory: str) -> int:
+    """The session of the terminal in which an attempt began; 0 if that means nothing here."""
+    claim = read_claim(directory)
+    if isinstance(claim, Claimed) and claim.namespace == own_namespace():
+        return claim.session
+    return 0
 
 
 def is_alive_elsewhere(directory: str) -> bool:

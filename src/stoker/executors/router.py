@@ -18,13 +18,11 @@ class Router:
         self._executors = dict(executors)
         self._told: dict[str, list[ev.Fact]] = {}  # by whom, the facts that are not settled
 
-    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
+    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""
-        jobs, next_ones = list(active), list(standbys)
+        jobs = list(active)
         for name, executor in self._executors.items():
-            own = [job for job in jobs if job.terms.executor == name]
-            next_here = [job for job in next_ones if job.terms.executor == name]
-            executor.adopt(own, next_here, now_ms)
+            executor.adopt([job for job in jobs if job.terms.executor == name], now_ms)
 
     def carry_out(
         self,
@@ -58,14 +56,6 @@ class Router:
                 self._told[name] = [fact for fact in told if id(fact) in ids]
         for name, told in self._told.items():
             self._executors[name].settled(told)
-
-    def keep_to(self, order: cmd.Relieve | None) -> None:
-        """See ports.Executor."""
-        self._executors[""].keep_to(order)
-
-    def relieve(self, now_ms: int) -> bool:
-        """See ports.Executor: nobody takes over elsewhere."""
-        return self._executors[""].relieve(now_ms)
 
     def next_wakeup_ms(self) -> int | None:
         """See ports.Executor."""

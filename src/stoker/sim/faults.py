@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from copy import copy
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from stoker.core.change import Change
-from stoker.core.commands import Command, Relieve, StartAttached, Terminate
+from stoker.core.commands import Command, StartAttached, Terminate
 from stoker.core.events import AttemptEvicted, AttemptNotStarted, AttemptPutBack, Fact
 from stoker.core.model import Cause, Job, Launch
 from stoker.core.state import State
@@ -126,21 +125,25 @@ class CrashingStore:
 class CrashingExecutor:
     """An executor whose owner may die between any two orders."""
 
-    def __init__(self, world: World, steps: Steps) -> None:
+    def __init__(
+        self, world: World, steps: Steps, before_facts: Callable[[], object] = lambda: None
+    ) -> None:
+        """`before_facts` is called whenever facts are about to be told."""
         self._world = world
         self._steps = steps
-        self.relief: Relieve | None = None
+        self._before_facts = before_facts
         self.grants = Grants(world.terminals, self._begun, world.tell)
         self.offered_at_ms: dict[Key, int] = {}  # in true time
 
-    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
+    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""
         self._steps.take()
-        jobs = list(active)
-        self._world.adopt(jobs, standbys, now_ms)
-        for job in jobs:
-            assert job.active is not None
-            key = (job.id, job.active.number)
+        known = [
+            (job, a.number, a.started_at_ms is not None) for job in active if (a := job.active)
+        ]
+        self._world.adopt(known)
+        for job, number, _ in known:
+            key = (job.id, number)
             if job.terms.attached and key not in self._world.made and not self._is_told(key):
                 evicted = AttemptEvicted(now_ms, *key, Cause.REQUEUED, "the engine died")
                 self.grants.end(evicted, now_ms)
@@ -149,12 +152,8 @@ class CrashingExecutor:
         self, commands: Sequence[Command], launch_of: Callable[[int], Launch], now_ms: int
     ) -> None:
         """See ports.Executor."""
-        self.relief = None
         for command in commands:
             self._steps.take()
-            if isinstance(command, Relieve):
-                self.relief = self._world.still_to_come(command)
-                continue
             launch_of(command.job_id)  # A real executor needs it, so it must be there.
             if isinstance(command, StartAttached):
                 self._offer(command, now_ms)
@@ -210,41 +209,8 @@ class CrashingExecutor:
         self._steps.take()
         self._hear_clients(now_ms)
         self.grants.try_again(now_ms)
-        self._take_over()
+        self._before_facts()
         return self._world.facts()
-
-    def keep_to(self, order: Relieve | None) -> None:
-        """See ports.Executor."""
-        if order is None or self.relief is None:
-            self.relief = None
-            return
-        attempts = [one for one in self.relief.attempts if one in order.attempts]
-        pairs = zip(self.relief.standbys, order.standbys, strict=False)
-        standbys = [now for now, then in takewhile(lambda pair: pair[0] == pair[1], pairs)]
-        self.relief = Relieve(tuple(attempts), tuple(standbys))
-
-    def relieve(self, now_ms: int) -> bool:
-        """See ports.Executor: while a turn goes on, processes may end that were about to."""
-        self._world.end_those_due_within(self._world.in_a_turn_ms)
-        self._world.took_over_in_a_turn += self._take_over()
-        return False
-
-    def _take_over(self) -> int:
-        """Let standbys take over; how many have."""
-        count = 0
-        for place in self._world.left_places(self.relief) if self.relief is not None else ():
-            assert self.relief is not None
-            if not self.relief.standbys:
-                break
-            standby, *others = self.relief.standbys
-            attempts = self.relief.attempts
-            if standby.may_be_relieved:
-                attempts = (*attempts, (standby.job_id, standby.attempt))
-            self.relief = Relieve(attempts, tuple(others))
-            self._world.relieve(place, standby)
-            count += 1
-            self._steps.take()
-        return count
 
     def settled(self, facts: Sequence[Fact]) -> None:
         """See ports.Executor."""

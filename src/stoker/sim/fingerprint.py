@@ -119,7 +119,7 @@ def of_run(run: Simulation) -> Hashable:
         _of_shortage(run.engine.state.short),
         of_state(run.engine.state),
         run.engine.state.relief,
-        run.standing_order(),
+        run.allowed_takeovers(),
         run.engine.next_wakeup_ms(),
         frozenset(store.outcomes.items()),
         frozenset(store.attempts.items()),

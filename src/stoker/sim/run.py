@@ -13,7 +13,6 @@ from functools import partial
 from random import Random
 
 from stoker.core import events as ev
-from stoker.core.commands import Relieve
 from stoker.core.model import Cause, Job
 from stoker.core.state import State
 from stoker.core.unsaved import UnsavedStops
@@ -23,6 +22,7 @@ from stoker.sim import scenario
 from stoker.sim.agreement import check_agreement, check_end, check_time_limits
 from stoker.sim.faults import Crash, CrashingExecutor, CrashingStore, Steps, WorldInventory
 from stoker.sim.scenario import Ask
+from stoker.sim.takeover import CrashingTakeover
 from stoker.sim.terminals import COMES_WITHIN_MS, Habits, Key, unruly
 from stoker.sim.world import NEVER_MS, VirtualClock, World
 from stoker.store.memory import MemoryStore
@@ -270,9 +270,9 @@ class Simulation:
         self.clock.set_wall(by_ms)
         self._shift_is_open = True
 
-    def standing_order(self) -> Relieve | None:
-        """Who is to take whose place, as far as the executor knows."""
-        return self._executor.relief
+    def allowed_takeovers(self) -> Hashable:
+        """Which job may take whose place, as far as the executor knows."""
+        return self._takeover.allowed
 
     def _news_of_clients(self, state: State) -> list[ev.Event]:
         """Who has come, who is gone, and what is called off, as the daemon tells its engine."""
@@ -319,10 +319,14 @@ class Simulation:
         while True:
             self._engine_since_ms = self.clock.true_ms
             self.world.terminals.reports.clear()
-            self._executor = executor = CrashingExecutor(self.world, self.steps)
+            self._takeover = takeover = CrashingTakeover(self.world, self.steps)
+            executor = CrashingExecutor(self.world, self.steps, takeover.fill_places)
+            self._executor = executor
             inventory = WorldInventory(self.world)
             try:
-                engine = WatchedEngine(self.disk, executor, inventory, self.clock)
+                engine = WatchedEngine(
+                    self.disk, executor, inventory, self.clock, takeover=takeover
+                )
             except Crash:
                 self._crashed()
             else:

@@ -93,7 +93,7 @@ class World:
         self.unsettled: list[ev.Fact] = []
         self.told: list[ev.Fact] = []  # the latest of those that are settled
         self.ledger: dict[str, dict[Key, Reservation]] = {g.id: {} for g in gpus}
-        self._places: dict[Key, tuple[str, ...]] = {}  # where attempts were started
+        self.places: dict[Key, tuple[str, ...]] = {}  # where attempts were started
         self._gpus = {g.id: Gpu(g.id, g.memory_mib) for g in gpus}
         self.sighting = Sighting(cpus, tuple(gpus))
         self._seed = seed
@@ -109,7 +109,7 @@ class World:
         other.made = self.made.copy()
         other.terminals = self.terminals.copied()
         other.watched, other.unseen = self.watched.copy(), self.unseen.copy()
-        other._places = self._places.copy()
+        other.places = self.places.copy()
         other.unsettled = self.unsettled.copy()
         other.told = self.told.copy()
         other.ledger = {gpu_id: held.copy() for gpu_id, held in self.ledger.items()}
@@ -191,7 +191,7 @@ class World:
             if self.habits_of(key[0]).is_heard:
                 self.terminals.reports.append(key)
         elif self.terminals.claim(key):
-            self._start(command)
+            self.start(command)
             if self.habits_of(key[0]).is_heard:
                 self.terminals.reports.append(key)
 
@@ -216,24 +216,19 @@ class World:
 
     # ------------------------------------------------------------------ what an executor does
 
-    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
-        """See ports.Executor: what the state thinks is alive and is not has vanished."""
+    def adopt(self, attempts: Iterable[tuple[Job, int, bool]]) -> None:
+        """See ports.Executor: what the state thinks is alive and is not has vanished.
+
+        Each job comes with the number of its attempt, and with whether that is known to have begun.
+        """
         told = self._being_told()
-        relieving = {relief_of(fact) for fact in self.unsettled}
-        known = [(job, job.attempt, job.active) for job in active]
-        known += [
-            (job, job.attempt + 1, None)
-            for job in standbys
-            if (job.id, job.attempt + 1) in relieving
-        ]
-        for job, number, attempt in known:
+        for job, number, begun in attempts:
             key = (job.id, number)
             if key in told:
                 continue
             if job.terms.attached and key in self.made and key not in self.watched:
                 self.watch(key)
-                continue
-            if key in self.processes and (attempt is None or attempt.started_at_ms is None):
+            elif key in self.processes and not begun:
                 self.unsettled.append(self._started(key))
             elif key not in self.processes and key in self.made:
                 vanished = ev.AttemptVanished(self.clock.now_ms, *key, why="power cut")
@@ -243,7 +238,7 @@ class World:
         """Do one thing."""
         match command:
             case cmd.Start():
-                self._start(command)
+                self.start(command)
             case cmd.Terminate():
                 self._terminate(command)
             case cmd.Warn(job_id=job_id, attempt=attempt):
@@ -275,39 +270,6 @@ class World:
         again = [fact for fact in facts if not isinstance(fact, ev.AttemptPutBack)]
         self.told = [*self.told, *again][-MOST_TOLD:]
 
-    def left_places(self, order: cmd.Relieve) -> list[ev.AttemptExited]:
-        """The ends of attempts whose places are to be taken, and were not yet."""
-        left = [
-            fact
-            for fact in self.unsettled
-            if isinstance(fact, ev.AttemptExited)
-            and fact.exit.ok
-            and fact.relieved_by is None
-            and (fact.job_id, fact.attempt) in order.attempts
-        ]
-        return sorted(left, key=lambda fact: fact.job_id)
-
-    def still_to_come(self, order: cmd.Relieve) -> cmd.Relieve:
-        """The order without those who have taken over while it was committed."""
-        attempts, standbys = list(order.attempts), []
-        for standby in order.standbys:
-            key = (standby.job_id, standby.attempt)
-            if key not in self.made:
-                standbys.append(standby)
-            elif standby.may_be_relieved:
-                attempts.append(key)
-        return cmd.Relieve(tuple(attempts), tuple(standbys))
-
-    def relieve(self, left: ev.AttemptExited, standby: cmd.Standby) -> None:
-        """Start another attempt where one has ended; where that can't be done, nothing happens."""
-        job_id, attempt, grace_ms, _ = standby
-        if self.short or self.behaviour_of((job_id, attempt)).cannot_start is not None:
-            return
-        place = self._places[left.job_id, left.attempt]
-        self._start(cmd.Start(job_id, attempt, place, grace_ms))
-        relieved = replace(left, relieved_by=(job_id, attempt))
-        self.unsettled = [relieved if fact is left else fact for fact in self.unsettled]
-
     # ------------------------------------------------------------------ its parts
 
     def _being_told(self) -> set[Key]:
@@ -316,7 +278,8 @@ class World:
     def _started(self, key: Key) -> ev.AttemptStarted:
         return ev.AttemptStarted(self.clock.now_ms, *key, pid=1000 + key[0])
 
-    def _start(self, command: cmd.Start | cmd.StartAttached) -> None:
+    def start(self, command: cmd.Start | cmd.StartAttached) -> None:
+        """Make the process of an attempt, if it has never had one."""
         key = (command.job_id, command.attempt)
         if key in self.made or key in self._being_told():
             return
@@ -338,7 +301,7 @@ class World:
             mine = reservation(need, gpu)
             assert fits_beside(mine, held.values(), gpu), f"GPU {gpu_id} is over its capacity"
             held[key] = mine
-        self._places[key] = command.gpus
+        self.places[key] = command.gpus
         started = self.clock.true_ms
         self.made.add(key)
         attached = isinstance(command, cmd.StartAttached)

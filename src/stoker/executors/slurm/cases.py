@@ -23,6 +23,16 @@ class Phase(Enum):
     TAKEN = "the cluster has it"
 
 
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """An attempt of an earlier daemon, as the record has it."""
+
+    key: Key
+    place: str
+    started: bool
+    stopping: bool
+
+
 @dataclass(slots=True)
 class Case:
     """One attempt. Moments are of the monotonic clock."""

@@ -14,11 +14,11 @@ from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Job, Launch
 from stoker.executors.slurm.calls import client_environment
-from stoker.executors.slurm.cases import Key, Standing
+from stoker.executors.slurm.cases import Adopted, Key, Standing
 from stoker.executors.slurm.check import Check, checks
 from stoker.executors.slurm.files import Files
 from stoker.executors.slurm.options import ClusterConfig
-from stoker.executors.slurm.worker import Adopted, Worker
+from stoker.executors.slurm.worker import Worker
 
 NAME = "slurm"
 _MAY_WAIT_MS = 50
@@ -89,7 +89,7 @@ class SlurmExecutor:
 
     # ------------------------------------------------------------------ the port
 
-    def adopt(self, active: Iterable[Job], standbys: Iterable[Job], now_ms: int) -> None:
+    def adopt(self, active: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""
         self._now_ms = now_ms
         adopted = [
@@ -165,13 +165,6 @@ class SlurmExecutor:
                         ended.append(key)
         if ended:
             self._thread().post(lambda worker: worker.forget(ended))
-
-    def keep_to(self, order: cmd.Relieve | None) -> None:
-        """See ports.Executor: who is next at a cluster is for the cluster to say."""
-
-    def relieve(self, now_ms: int) -> bool:
-        """See ports.Executor."""
-        return False
 
     def next_wakeup_ms(self) -> int | None:
         """See ports.Executor. That the cluster has taken or started something can wait a moment."""

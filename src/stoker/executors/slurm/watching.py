@@ -6,6 +6,7 @@ import logging
 import time
 
 from stoker.executors.slurm.calls import Answer
+from stoker.executors.slurm.cases import Case
 from stoker.executors.slurm.facts import Accounted
 from stoker.executors.slurm.squeue import (
     TEXT_FORMAT,
@@ -78,6 +79,23 @@ class Watcher:
             batch = job.comment.removeprefix(self._token)
             self.by_place.setdefault((batch, job.index or 0), []).append(job)
         return True
+
+    def note(self, case: Case, seen: list[Seen], now: float) -> None:
+        """Take down what was seen of a case that Slurm has taken."""
+        # Should it have been submitted twice, the one that has started counts.
+        started = case.started.slurm_id if case.started is not None else ""
+        chosen = next((one for one in seen if one.id == started), seen[0] if seen else None)
+        if chosen is None:
+            if case.asked_the_accounting:
+                return  # What that said stands.
+            case.missing_polls += 1
+            case.missing_since = case.missing_since or now
+            case.seen = None
+            return
+        case.missing_since, case.missing_polls = None, 0
+        case.final_since = None if chosen.live else case.final_since or now
+        case.launched_at = (case.launched_at or now) if chosen.state == "RUNNING" else None
+        case.seen, case.seen_asked_at = chosen, self.asked_at
 
     def soon(self) -> None:
         """Something was done that shows in the next answer."""

@@ -14,29 +14,27 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from stoker.core import events as ev
 from stoker.core.commands import HandOver
 from stoker.core.model import Cause, Launch
 from stoker.executors.slurm import files as on_disk
+from stoker.executors.slurm.accounting import Accounting
 from stoker.executors.slurm.attending import Attendant, not_started
 from stoker.executors.slurm.calls import Answer, Call, client_environment, in_words
 from stoker.executors.slurm.cancelling import Canceller
-from stoker.executors.slurm.cases import Case, Key, Phase, Standing, last_id_of, slurm_id_of
+from stoker.executors.slurm.cases import Adopted, Case, Key, Phase, Standing, slurm_id_of
 from stoker.executors.slurm.facts import (
-    SACCT_FIELDS,
     SINFO_FORMAT,
     ClusterFacts,
-    accounted_from_text,
     facts_from_config,
     nodes_from_text,
 )
 from stoker.executors.slurm.files import Files, Started
 from stoker.executors.slurm.options import ClusterConfig
-from stoker.executors.slurm.phantoms import Phantoms
-from stoker.executors.slurm.squeue import FINAL, NoAnswer, Seen, submitted_id
+from stoker.executors.slurm.squeue import NoAnswer, Seen, submitted_id
 from stoker.executors.slurm.submitting import Submission, Submitter
+from stoker.executors.slurm.sweeping import Sweeper
 from stoker.executors.slurm.watching import Watcher
 
 log = logging.getLogger("stoker.slurm")
@@ -49,16 +47,6 @@ _LOOKS_A_PART = 20  # of the time at most goes into that
 _TRIES_AGAIN_S = (1.0, 30.0)
 
 Message = Callable[["Worker"], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Adopted:
-    """An attempt of an earlier daemon, as the record has it."""
-
-    key: Key
-    place: str
-    started: bool
-    stopping: bool
 
 
 class Worker(threading.Thread):
@@ -83,10 +71,11 @@ class Worker(threading.Thread):
         self._submitter = Submitter(files, instance)
         self._watcher = Watcher(self._submitter.token)
         self._canceller = Canceller()
-        self._phantoms = Phantoms()
+        self._sweeper = Sweeper(self._watcher, self._canceller)
         self._attendant = Attendant(
             self._canceller, self._watcher, clock, lambda fact: self._news.append(fact), self._over
         )
+        self._accounting = Accounting(self._attendant, self._watcher)
         self._cases: dict[Key, Case] = {}
         self._ended: set[Key] = set()  # told, and perhaps not on record yet
         self._news: list[ev.Fact] = []
@@ -95,8 +84,6 @@ class Worker(threading.Thread):
         self._submission: Submission | None = None
         self._calls: dict[str, Call] = {}
         self._nodes_text = ""
-        self._accounting: list[Case] = []  # what the accounting is being asked about
-        self._account_at = 0.0
         self._try_again_at = 0.0
         self._trouble_s = 0.0
         self._trouble = ""  # why nothing can be handed over at the moment
@@ -278,7 +265,7 @@ class Worker(threading.Thread):
         if "ask" not in self._calls and self._wants_to_ask():
             yield max(self._try_again_at, self._watcher.due_at)
         if "account" not in self._calls and self._attendant.to_account:
-            yield max(self._try_again_at, self._account_at)
+            yield max(self._try_again_at, self._accounting.due_at)
         if "cancel" not in self._calls:
             due = self._canceller.due_at()
             yield None if due is None else max(self._try_again_at, due)
@@ -305,8 +292,10 @@ class Worker(threading.Thread):
             self._submit(ordered, self._facts)
         if "ask" not in self._calls and self._wants_to_ask() and now >= self._watcher.due_at:
             self._call("ask", self._watcher.words(now))
-        if "account" not in self._calls and self._attendant.to_account and now >= self._account_at:
-            self._ask_accounting()
+        if "account" not in self._calls:
+            words = self._accounting.next_words(self._cases, now)
+            if words is not None:
+                self._call("account", words)
         if "cancel" not in self._calls:
             words = self._canceller.next_words(now)
             if words is not None:
@@ -319,7 +308,10 @@ class Worker(threading.Thread):
         now = time.monotonic()
         if name == "account":
             # That is another daemon's word: nothing else has to wait for it.
-            return self._hear_accounting(answer, now)
+            self._accounting.answered(answer, now)
+            if not answer.silent:
+                self._look_soon()
+            return
         if answer.silent:
             self._not_heard(now, answer.error)
         elif name != "ask":  # Whether that was an answer is seen only when it is read.
@@ -444,7 +436,7 @@ class Worker(threading.Thread):
         by_place = self._watcher.by_place
         for case in list(self._cases.values()):
             self._compare(case, by_place.get((case.batch, case.index), []), now)
-        self._sweep(now)
+        self._sweeper.sweep(self._cases.values(), self.files, now)
         self._look_soon()
 
     def _compare(self, case: Case, seen: list[Seen], now: float) -> None:
@@ -457,81 +449,8 @@ class Worker(threading.Thread):
                 case.phase = Phase.ORDERED if case.order is not None else Phase.NEW
                 self._ordered_at = self._ordered_at or now
                 return
-        if case.phase is not Phase.TAKEN or asked_at < case.taken_at:
-            return
-        # Should it have been submitted twice, the one that has started counts.
-        started = case.started.slurm_id if case.started is not None else ""
-        chosen = next((one for one in seen if one.id == started), seen[0] if seen else None)
-        if chosen is None:
-            if case.asked_the_accounting:
-                return  # What that said stands.
-            case.missing_polls += 1
-            case.missing_since = case.missing_since or now
-            case.seen = None
-            return
-        case.missing_since, case.missing_polls = None, 0
-        case.final_since = None if chosen.live else case.final_since or now
-        case.launched_at = (case.launched_at or now) if chosen.state == "RUNNING" else None
-        case.seen, case.seen_asked_at = chosen, asked_at
-
-    def _sweep(self, now: float) -> None:
-        """Cancel what waits at the cluster for nobody, and forget the batches that are over."""
-        known = {(case.batch, case.index): case for case in self._cases.values() if case.batch}
-        live_ids = {one.id for seen in self._watcher.by_place.values() for one in seen if one.live}
-        self._canceller.confirm(live_ids, self._watcher.asked_at)
-        wanted: list[Seen] = []
-        nobodys: list[Seen] = []
-        ended: list[Seen] = []
-        for place, seen in self._watcher.by_place.items():
-            case = known.get(place)
-            for one in filter(lambda one: one.live, seen):
-                is_wanted = case is not None and _is_wanted(case, one)
-                (wanted if is_wanted else nobodys).append(one)
-                if case is None and one.state == "RUNNING":
-                    if self.files.was_withdrawn(*place):
-                        self._canceller.withdraw(one, now)
-                    elif self.files.has_ended(*place):
-                        ended.append(one)
-        self._canceller.sift(nobodys, wanted, now)
-        self._call_off_phantoms(ended, now)
-        live = {batch for batch, _ in self._watcher.by_place} | {batch for batch, _ in known}
-        for batch in self.files.batches():
-            if batch not in live:
-                self.files.forget_batch(batch)
-
-    def _call_off_phantoms(self, ended: list[Seen], now: float) -> None:
-        overdue = self._phantoms.overdue(ended, now)
-        for one in overdue:
-            self._canceller.end(one.name, one.id, one, now)
-        due_at = self._phantoms.due_at()
-        if due_at is not None and not overdue:
-            self._watcher.not_later_than(due_at)
-
-    def _ask_accounting(self) -> None:
-        wanted, self._attendant.to_account = self._attendant.to_account, []
-        cases = [one for one in wanted if one.key in self._cases and not one.asked_the_accounting]
-        if not cases:
-            return
-        self._accounting = cases
-        ids = ",".join(map(last_id_of, cases))
-        fixed = ["sacct", "--noheader", "--parsable2", "--allocations", f"--format={SACCT_FIELDS}"]
-        self._call("account", [*fixed, f"--jobs={ids}"])
-
-    def _hear_accounting(self, answer: Answer, now: float) -> None:
-        cases, self._accounting = self._accounting, []
-        if answer.silent:
-            # Whoever still wants to know comes again.
-            self._account_at = now + _TRIES_AGAIN_S[1]
-            return
-        told = accounted_from_text(answer.out.decode(errors="replace")) if answer.ok else []
-        for case in cases:
-            case.asked_the_accounting = True
-            for one in told:
-                # The name tells it from another job that had the same id.
-                if one.id == last_id_of(case) and one.name == case.label and one.state in FINAL:
-                    case.seen = self._watcher.accounted(one, case.batch)
-                    case.final_since = now
-        self._look_soon()
+        if case.phase is Phase.TAKEN and asked_at >= case.taken_at:
+            self._watcher.note(case, seen, now)
 
     # ------------------------------------------------------------------ files
 
@@ -575,10 +494,3 @@ class Worker(threading.Thread):
             return Standing(slurm_id_of(case) or "", "", self._trouble, "", unheard_ms)
         seen = case.seen
         return Standing(seen.id, seen.state, seen.reason, seen.node, unheard_ms)
-
-
-def _is_wanted(case: Case, seen: Seen) -> bool:
-    """False for a job that was submitted a second time, or whose attempt is to end."""
-    if case.started is None:
-        return not case.stopping
-    return case.started.slurm_id == seen.id

@@ -1,0 +1,115 @@
+"""Attempts that clients run in their own terminals: offered to them, begun, watched or unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stoker.core import commands as cmd
+from stoker.core import events as ev
+from stoker.core.model import Cause, Launch
+from stoker.executors.attempt_dir import make_attempt_dir
+from stoker.executors.claims import Claimed, ClaimFiles, Torn
+from stoker.executors.environment import MARKER, command_line, environment
+from stoker.executors.grants import End, Grants
+from stoker.executors.ledger import Key
+from stoker.executors.namespaces import located
+from stoker.executors.processes import members
+from stoker.executors.reaping import Reaping
+from stoker.executors.running import Attempts
+from stoker.executors.shortage import could_not, shortage
+from stoker.executors.starting import Starting
+from stoker.executors.unseen import UnseenAttempts
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a client needs to run an attempt in its own terminal."""
+
+    job_id: int
+    attempt: int
+    directory: str
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+
+
+class Attaching:
+    """All attached attempts. `grant` tells a client of what it may start."""
+
+    def __init__(
+        self,
+        attempts: Attempts,
+        starting: Starting,
+        reaping: Reaping,
+        grant: Callable[[Grant], None],
+    ) -> None:
+        self._attempts = attempts
+        self._starting = starting
+        self._reaping = reaping
+        self._grant = grant
+        self.grants = Grants(ClaimFiles(attempts.directory), self._is_claimed, self._is_void)
+        self.unseen = UnseenAttempts(attempts.directory, attempts.over_unseen)
+
+    def offer(self, command: cmd.StartAttached, launch: Launch) -> None:
+        """Let its client start an attempt, unless it has."""
+        attempts, key = self._attempts, (command.job_id, command.attempt)
+        directory = attempts.directory(key)
+        env = environment(launch, command, attempts.instance)
+        client = None
+        if command.mps is not None:
+            client = self._starting.client(command, env)
+            if client is None:
+                return
+        try:
+            make_attempt_dir(directory)
+        except OSError as error:
+            # Its client may have been told of it in a turn before.
+            attempts.could_not(key, could_not(error, directory), spent=True)
+            return
+        if client is not None:
+            attempts.mps.offer(key, client)
+        if self.grants.offer(key, command.grace_ms, attempts.now_ms):
+            argv = command_line(launch, command.labels or command.gpus)
+            self._grant(Grant(*key, directory, argv, launch.cwd, env))
+
+    def failed(self, key: Key, why: str, cause: Cause, error: int = 0) -> None:
+        """A client could not start the attempt, or did not; unless it has after all."""
+        if key not in self.grants:
+            return
+        now_ms = self._attempts.now_ms
+        end: ev.AttemptNotStarted | ev.AttemptPutBack
+        end = ev.AttemptNotStarted(now_ms, *key, why, cause)
+        short = shortage(error, self._attempts.directory(key))
+        if short is not None:
+            end = ev.AttemptPutBack(now_ms, *key, short.what, spent=True)
+            self.grants.declined(end)
+        if key in self.grants:
+            self.grants.end(end, now_ms)
+
+    def look(self, now_ms: int) -> None:
+        """Void what could not be before, and see which of those out of sight have ended."""
+        if self.grants:
+            self.grants.try_again(now_ms)
+        if self.unseen:
+            self.unseen.look(now_ms)
+
+    def _is_void(self, end: End) -> None:
+        self._attempts.mps.taken((end.job_id, end.attempt))
+        self._attempts.tell(end)
+
+    def _is_claimed(self, key: Key, claim: Claimed | Torn, grace_ms: int) -> None:
+        """The client has made the process of an attempt that was granted to it."""
+        attempts = self._attempts
+        process = located(claim) if isinstance(claim, Claimed) else None
+        if process is None:
+            found = members(f"{MARKER}={attempts.marker(key)}".encode(), (), None)
+            process = found[0] if found else None
+        client = attempts.mps.taken(key)
+        # It may have ended before we heard of it; its client put down how.
+        pid = process.pid if process else None
+        attempts.tell(ev.AttemptStarted(attempts.now_ms, *key, pid))
+        if process is not None:
+            self._reaping.watch(key, process, False, False, grace_ms, client)
+        else:
+            self.unseen.watch(key, attempts.now_ms)

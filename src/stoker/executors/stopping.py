@@ -1,0 +1,105 @@
+"""The processes of an attempt: which there are, and how they are warned, asked and made to end."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+
+from stoker.executors.environment import MARKER
+from stoker.executors.processes import (
+    ProcessId,
+    catches,
+    group_exists,
+    members,
+    send,
+    stat_of,
+)
+from stoker.executors.running import Attempts, Running
+
+
+class Stopping:
+    """Signals to all processes of an attempt."""
+
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+
+    def stop(self, running: Running, force: bool) -> None:
+        """Ask all of its processes to end; with `force`, end them."""
+        running.asked_to_stop = True
+        if not self._may_signal(running, force):
+            return  # The order comes again, and we are woken when it can be carried out.
+        if force:
+            for process in self._members(running):
+                send(process, signal.SIGKILL)
+        elif not running.signalled:
+            running.signalled = True
+            _ask_to_end(running, self._members(running))
+
+    def warn(self, running: Running, number: int) -> None:
+        """Send a signal to those of its processes that are prepared for it."""
+        # A shell or a data loader without a handler would die of it; those that are prepared
+        # for it may be anywhere in the tree.
+        prepared = [p for p in self._members(running) if catches(p, number)]
+        for process in prepared or [running.process]:
+            send(process, number)
+
+    def clear_up(self, running: Running, left: Iterable[ProcessId]) -> None:
+        """Let these end, which its main process left behind: at once, or after the grace time."""
+        if self._may_signal(running, force=False):
+            _ask_to_end(running, left)
+        if running.asked_to_stop:
+            return
+        now_ms = self._attempts.now_ms
+        if running.leftovers_kill_ms is None:
+            running.leftovers_kill_ms = now_ms + running.grace_ms
+        elif now_ms >= running.leftovers_kill_ms and self._may_signal(running, force=True):
+            for process in left:
+                send(process, signal.SIGKILL)
+
+    def left(self, running: Running) -> list[ProcessId]:
+        """What its main process left behind, and what is to end with it."""
+        if running.asked_to_stop:
+            return self._members(running)
+        # Others are in a terminal's session too, and only the marker tells who belongs to it.
+        shared = not running.own_session and running.session != 0
+        in_session = running.own_session and group_exists(running.session)
+        if not (in_session or shared or running.ended_unseen):
+            return []
+        left = []
+        for process in self._members(running):
+            stat = stat_of(process.pid)
+            if stat is not None and stat.id == process and stat.session == running.session:
+                left.append(process)
+        return left
+
+    def _may_signal(self, running: Running, force: bool) -> bool:
+        """True unless it has GPU work under MPS that is to be ended first.
+
+        What a neighbour of one that is killed in the middle of its work loses is not ours to lose.
+        """
+        return running.mps is None or self._attempts.mps.may_signal(
+            running.mps, force, lambda: [process.pid for process in self._members(running)]
+        )
+
+    def _members(self, running: Running) -> list[ProcessId]:
+        pid = running.process.pid
+        roots = () if running.main_gone else (pid,)
+        found = members(
+            f"{MARKER}={self._attempts.marker(running.key)}".encode(),
+            roots,
+            pid if running.own_session else None,
+        )
+        if running.asked_to_stop:
+            # One that has left all of the above was meant to stay when the job ends by itself.
+            in_cgroup = self._attempts.cgroups.members(running.key)
+            found += [one for one in in_cgroup if one not in found]
+        return found
+
+
+def _ask_to_end(running: Running, processes: Iterable[ProcessId]) -> None:
+    """SIGTERM, once for each process: some count them."""
+    for process in processes:
+        if process not in running.asked:
+            send(process, signal.SIGTERM)
+            running.asked |= {process}
+            send(process, signal.SIGCONT)  # A stopped process can't heed it otherwise.
