@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -56,9 +56,8 @@ def submission(
     views: Views,
     defaults: Defaults,
     cluster: ClusterRules,
-    warn: Callable[[str], None],
 ) -> Wish:
-    """The wish to queue what was asked for; `warn` is told what a cluster can't be asked for."""
+    """The wish to queue what was asked for; its answer warns of what a cluster can't be told."""
     if not request.jobs or (request.each is not None and not request.each):
         raise UsageError("no job was given", "name a command after --")
     if request.each is not None and len(request.jobs) != 1:
@@ -79,15 +78,14 @@ def submission(
         asked = [some for job in request.jobs for some in maker.drafts(job, _NOTHING_OF_THEIR_OWN)]
     else:
         asked = maker.drafts(request.jobs[0], request.each)
-    for text in dict.fromkeys(maker.warnings):
-        warn(text)
+    warnings = list(dict.fromkeys(maker.warnings))
 
     def wish(state: State) -> Decided:
         if request.token is not None:
             taken = views.submission(request.token)
             if taken is not None:
                 repeated = chosen(asked, request.rerun, state, views, frozenset(taken))
-                return Decided([], _answer(taken, repeated))
+                return Decided([], _answer(taken, repeated, warnings))
         wanted = chosen(asked, request.rerun, state, views)
         drafts = wanted.drafts
         here = {id(some.need): some.need for some in drafts if not some.terms.executor}
@@ -106,13 +104,14 @@ def submission(
             next_id += len(some.each)
         if request.token is not None:
             events.append(ev.SubmissionTaken(state.now_ms, request.token, tuple(ids)))
-        return Decided(events, _answer(list(ids), wanted))
+        return Decided(events, _answer(list(ids), wanted, warnings))
 
     return wish
 
 
-def _answer(ids: list[int], wanted: Chosen) -> dict[str, Any]:
-    return {"ids": ids} if wanted.left_out is None else {"ids": ids, "left_out": wanted.left_out}
+def _answer(ids: list[int], wanted: Chosen, warnings: list[str]) -> dict[str, Any]:
+    fields = {"ids": ids, "left_out": wanted.left_out, "warnings": warnings or None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
