@@ -131,6 +131,7 @@ class Shower:
             "executor": terms.executor or "local",
             "cluster": _cluster(row["place"]),
             "slurm": launch.get("cluster_options") or [],
+            "options": launch.get("options") or {},
             "mps": terms.mps,
             "thread_percentage": terms.thread_percentage,
             "not_before_ms": row["not_before_ms"],

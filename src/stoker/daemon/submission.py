@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from stoker.api.job_options import EXECUTORS_FIELDS
 from stoker.api.messages import JobOwn, JobRequest, Submit
 from stoker.core import events as ev
 from stoker.core.model import DEFAULT_MARGIN, Launch, Need, Requirement, Terms
@@ -176,6 +177,7 @@ class _Maker:
             point=job.point,
             cluster_options=tuple(job.slurm),
             umask=self.umask,
+            options=executors_options(job),
         )
         group = self._label(job.group)
         kinds = self._kinds_of(job, each)
@@ -341,6 +343,12 @@ def need_fields(need: Need) -> dict[str, Any]:
         "mem": "auto" if need.learns else None,
         "margin": list(need.margin),
     }
+
+
+def executors_options(job: JobRequest) -> dict[str, Any]:
+    """What was said that is for the executor alone."""
+    said = ((field, getattr(job, field.name)) for field in EXECUTORS_FIELDS)
+    return {field.name: value for field, value in said if value != field.default}
 
 
 def terms_of(job: JobRequest, grace_ms: int, attached: bool, executor: str) -> Terms:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from stoker.api import messages as msg
+from stoker.api.job_options import options_in
 from stoker.api.messages import JobRequest
 from stoker.core import events as ev
 from stoker.core.model import ACTIVE, QUEUED, Launch, Need, Terms
@@ -30,14 +31,7 @@ from stoker.executors.slurm.executor import NAME as CLUSTER
 from stoker.learn.kind import kind_of
 from stoker.quantities import label
 
-_EDITABLE = frozenset(
-    {
-        "argv", "shell", "name", "group", "cwd", "env", "gpus", "share", "mem_mib", "mem", "margin",
-        "kind", "exclusive", "on", "prefer", "cpus", "max_per_gpu", "priority", "time_limit_ms",
-        "grace_ms", "signal", "signal_before_ms", "retries", "not_before_ms", "out", "err",
-        "gpu_arg", "executor", "slurm", "mps", "thread_percentage",
-    }
-)  # fmt: skip
+_EDITABLE = {"argv", "shell", *(f.name for one in options_in("edit") for f in one.fields)}
 
 
 def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
@@ -167,6 +161,8 @@ def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -
             launch = launch._replace(**{name: getattr(asked, name)})
     if "slurm" in changes:
         launch = launch._replace(cluster_options=tuple(asked.slurm))
+    kept = {name: value for name, value in launch.options.items() if name not in changes}
+    launch = launch._replace(options={**kept, **sub.executors_options(asked)})
     if asked.env:
         launch = launch._replace(extra_env={**launch.extra_env, **asked.env})
     return launch
