@@ -21,7 +21,7 @@ from stoker.core.reasons import (
 from stoker.core.state import State
 from stoker.core.waiting import reason_for
 from stoker.daemon.cluster import StandingOf, at_cluster
-from stoker.daemon.submission import need_fields
+from stoker.daemon.submission import PLAIN_TERMS, need_fields
 from stoker.executors.attempt_dir import attempt_dir_text, log_found
 from stoker.store.views import Views, outcome_of
 
@@ -123,10 +123,9 @@ class Shower:
             "need": need_fields(need),
             "after": [_required(fields) for fields in requires if fields[1]],
             "after_any": [_required(fields) for fields in requires if not fields[1]],
-            "time_limit_ms": terms.time_limit_ms,
+            **{name: getattr(terms, name) for name in PLAIN_TERMS},
             "grace_ms": terms.grace_ms,
             "signal_spec": _signal_spec(terms),
-            "retries": terms.retries,
             "attached": terms.attached,
             "executor": terms.executor or "local",
             "cluster": _cluster(row["place"]),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -50,6 +51,21 @@ _OF_A_CLIENT = _OF_AN_ATTEMPT | {
 }
 
 _NOTHING_OF_THEIR_OWN = (JobOwn(),)
+
+
+def _plain_fields(kind: type[Need | Terms], otherwise: set[str]) -> tuple[str, ...]:
+    """The fields of the message that a need, or terms, have by the same name and value."""
+    said = set(JobRequest.__struct_fields__) - otherwise
+    return tuple(field.name for field in fields(kind) if field.name in said)
+
+
+# The others have a default that depends on something, or are said in another way.
+_PLAIN_NEED = _plain_fields(Need, {"gpus", "on", "prefer", "cpus", "kind", "margin"})
+PLAIN_TERMS = _plain_fields(
+    Terms, {"grace_ms", "signal", "signal_before_ms", "executor", "mps", "thread_percentage"}
+)
+_need_said = attrgetter("gpus", "share", "mem", "cpus", "margin", *_PLAIN_NEED)
+_terms_said = attrgetter("grace_ms", "signal", "signal_before_ms", *PLAIN_TERMS)
 
 
 def submission(
@@ -111,8 +127,8 @@ def submission(
 
 
 def _answer(ids: list[int], wanted: Chosen, warnings: list[str]) -> dict[str, Any]:
-    fields = {"ids": ids, "left_out": wanted.left_out, "warnings": warnings or None}
-    return {name: value for name, value in fields.items() if value is not None}
+    answer = {"ids": ids, "left_out": wanted.left_out, "warnings": warnings or None}
+    return {name: value for name, value in answer.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,19 +244,7 @@ class _Maker:
         return need, self._with_mps(terms, job, need)
 
     def _need_of(self, job: JobRequest, kind: str, elsewhere: bool) -> Need:
-        said = (
-            elsewhere,
-            job.gpus,
-            job.share,
-            job.mem,
-            job.mem_mib,
-            job.margin,
-            job.exclusive,
-            tuple(job.on),
-            tuple(job.prefer),
-            job.cpus,
-            job.max_per_gpu,
-        )
+        said = (elsewhere, *_need_said(job), tuple(job.on), tuple(job.prefer))
         # Where memory counts, the need is that of a kind.
         memory = job.mem is not None or job.mem_mib is not None or self.defaults.mem_auto
         key = (*said, kind) if memory else said
@@ -253,14 +257,7 @@ class _Maker:
 
     def _terms_of(self, job: JobRequest) -> Terms:
         executor = self.cluster.executor_of(job, self.attached)
-        said = (
-            job.time_limit_ms,
-            job.grace_ms,
-            job.signal,
-            job.signal_before_ms,
-            job.retries,
-            executor,
-        )
+        said = (executor, *_terms_said(job))
         known = self._terms.get(said)
         if known is None:
             grace_ms = self.defaults.grace_ms if job.grace_ms is None else job.grace_ms
@@ -316,16 +313,14 @@ def need_of(job: JobRequest, kind: str, defaults: Defaults, elsewhere: bool = Fa
     else:
         learns = job.mem == "auto" and not job.exclusive
     return Need(
-        gpus,
-        None if share == 1000 else share,
-        job.mem_mib,
-        job.exclusive,
-        tuple(dict.fromkeys(job.on)),
-        tuple(dict.fromkeys(job.prefer)),
-        cpus,
-        job.max_per_gpu,
-        kind if learns or job.mem_mib is not None else None,
-        defaults.margin if job.margin is None else job.margin,
+        gpus=gpus,
+        share_milli=None if share == 1000 else share,
+        on=tuple(dict.fromkeys(job.on)),
+        prefer=tuple(dict.fromkeys(job.prefer)),
+        cpus=cpus,
+        kind=kind if learns or job.mem_mib is not None else None,
+        margin=defaults.margin if job.margin is None else job.margin,
+        **{name: getattr(job, name) for name in _PLAIN_NEED},
     )
 
 
@@ -334,14 +329,12 @@ def need_fields(need: Need) -> dict[str, Any]:
     return {
         "gpus": need.gpus,
         "share": None if need.share_milli is None else need.share_milli / 1000,
-        "mem_mib": need.mem_mib,
-        "exclusive": need.exclusive,
         "on": list(need.on),
         "prefer": list(need.prefer),
         "cpus": need.cpus,
-        "max_per_gpu": need.max_per_gpu,
         "mem": "auto" if need.learns else None,
         "margin": list(need.margin),
+        **{name: getattr(need, name) for name in _PLAIN_NEED},
     }
 
 
@@ -357,8 +350,14 @@ def terms_of(job: JobRequest, grace_ms: int, attached: bool, executor: str) -> T
     rules.check_limits(job)
     if job.signal is not None:
         number = int(signal.Signals[f"SIG{signal_name(job.signal)}"])
-    before_ms = job.signal_before_ms
-    return Terms(job.time_limit_ms, grace_ms, number, before_ms, job.retries, attached, executor)
+    return Terms(
+        grace_ms=grace_ms,
+        signal=number,
+        signal_before_ms=job.signal_before_ms,
+        attached=attached,
+        executor=executor,
+        **{name: getattr(job, name) for name in PLAIN_TERMS},
+    )
 
 
 # ---------------------------------------------------------------------- against the state

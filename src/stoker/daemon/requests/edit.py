@@ -114,14 +114,9 @@ def _edited_need(
 
 
 def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> Terms:
-    limit = asked.time_limit_ms if "time_limit_ms" in changes else terms.time_limit_ms
     grace = asked.grace_ms if asked.grace_ms is not None else terms.grace_ms
-    edited = replace(
-        terms,
-        time_limit_ms=limit,
-        grace_ms=grace,
-        retries=asked.retries if "retries" in changes else terms.retries,
-    )
+    said = {name: getattr(asked, name) for name in sub.PLAIN_TERMS if name in changes}
+    edited = replace(terms, grace_ms=grace, **said)
     if asked.executor is not None:
         if asked.executor == CLUSTER and terms.attached:
             raise UsageError("a job in a terminal can't run on the cluster", "")
@@ -129,7 +124,7 @@ def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> T
     if "signal" in changes and asked.signal is None:
         edited = replace(edited, signal=None, signal_before_ms=0)
     elif asked.signal is not None:
-        both = msgspec.structs.replace(asked, time_limit_ms=limit)
+        both = msgspec.structs.replace(asked, time_limit_ms=edited.time_limit_ms)
         new = sub.terms_of(both, grace, terms.attached, edited.executor)
         edited = replace(edited, signal=new.signal, signal_before_ms=new.signal_before_ms)
     return edited
