@@ -137,6 +137,7 @@ def test_ids_are_never_given_twice_even_after_all_jobs_were_removed(store: Store
         Launch(
             shell="true", env={"A": "1"}, extra_env={"B": "2"}, name="all", out="/tmp/out",
             err="/tmp/err", gpu_arg=True, params={"a": 1}, point="all", cluster_options=("-p", "x"),
+            options={"nice": 3},
         ),
     ],
 )  # fmt: skip
@@ -220,6 +221,8 @@ def test_requirements_that_have_come_true_stay_so(store: Store) -> None:
 
 # A NUL can be in no argument, path or variable; lone surrogates never come in (see the api).
 _TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
+_SOME_VALUE = st.none() | st.booleans() | st.integers(-9, 9) | _TEXT
+_VALUES = st.dictionaries(_TEXT, _SOME_VALUE, max_size=3)
 _LAUNCHES = st.builds(
     Launch,
     argv=st.lists(_TEXT, min_size=1, max_size=5).map(tuple),
@@ -236,12 +239,11 @@ _LAUNCHES = st.builds(
         tuple
     ),
     kind=_TEXT,
-    params=st.dictionaries(
-        _TEXT, st.none() | st.booleans() | st.integers(-9, 9) | _TEXT, max_size=3
-    ),
+    params=_VALUES,
     point=st.none() | _TEXT,
     cluster_options=st.lists(_TEXT, max_size=3).map(tuple),
     umask=st.none() | st.integers(0, 0o777),
+    options=_VALUES,
 )
 
 

@@ -163,6 +163,22 @@ def test_out_and_err_are_files_of_the_users_choice(stoker: StokerHome) -> None:
     assert stoker.stoker("logs", "--err", str(job)) == "err\n"
 
 
+def test_nice_is_added_to_the_niceness_of_the_daemon(stoker: StokerHome) -> None:
+    usual = int(ran(stoker, "--", "nice"))
+    assert int(ran(stoker, "--nice", "3", "--", "nice")) == min(19, usual + 3)
+    held = stoker.add("--nice", "3", "--hold", "--", "nice; exit 0")
+    assert stoker.job(held)["options"] == {"nice": 3}
+    assert "  nice        3\n" in stoker.stoker("show", str(held))
+    stoker.stoker("edit", str(held), "--nice", "5")
+    stoker.stoker("edit", str(held), "--name", "nicer")
+    stoker.stoker("release", str(held))
+    assert stoker.until_final(held)[0]["state"] == "succeeded"
+    assert int(stoker.log_of(held)) == min(19, usual + 5)
+    plain = stoker.add("--nice", "3", "--hold", "--", "nice")
+    stoker.stoker("edit", str(plain), "--nice", "none")
+    assert stoker.job(plain)["options"] == {}
+
+
 def test_gpu_arg_appends_the_ids(stoker: StokerHome) -> None:
     assert ran(stoker, "--gpus", "2", "--gpu-arg", "--", "echo", "x") == "x --gpu 0 1\n"
 

@@ -40,7 +40,7 @@ class Queue:
         usual = {"cwd": str(self.directory), "env": {"A": "1"}, "user": "tester"}
         request = msgspec.convert({**usual, "jobs": jobs, **fields}, Submit)
         cluster = ClusterRules(False, ClusterConfig(), None)
-        return submission(request, self.views, Defaults(10_000), cluster, lambda _: None)
+        return submission(request, self.views, Defaults(10_000), cluster)
 
     def grant(self, wish: Wish) -> Any:
         """Its answer, once it has come true in memory."""

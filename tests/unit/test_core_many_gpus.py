@@ -11,7 +11,7 @@ from stoker.core import fit
 from stoker.core.check import check
 from stoker.core.fit import natural
 from stoker.core.state import State
-from stoker.daemon import devices
+from stoker.daemon.requests import gpus
 
 MANY = 4_096
 
@@ -66,7 +66,7 @@ def test_gpus_are_in_the_order_of_what_they_are_called_now() -> None:
 def test_declaring_gpus_keeps_those_that_are_named_and_takes_others_away() -> None:
     state = State(now_ms=1)
     added(state, "0", "1", "2")
-    decided = devices.declare("1-3:24G")(state)
+    decided = gpus.declare("1-3:24G")(state)
     for event in decided.events:
         state.apply(event)
     assert [(gpu.id, gpu.memory_mib) for gpu in state.gpus.values()] == [

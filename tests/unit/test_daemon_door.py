@@ -11,15 +11,15 @@ from typing import Any, cast
 
 from stoker.api.messages import Wait
 from stoker.daemon.door import _MOST_BRIEF, Door, most_to_stay
-from stoker.daemon.handlers import Handlers
 from stoker.daemon.main import listen
+from stoker.daemon.requests.dispatch import Dispatcher
 from stoker.daemon.server import Connection
 
 MOST = 3
 
 
 class Host:
-    """Handlers that let those wait who want to, and answer the others."""
+    """A dispatcher that lets those wait who want to, and answers the others."""
 
     def __init__(self) -> None:
         self.connections: set[Connection] = set()
@@ -30,8 +30,8 @@ class Host:
 
 
 def through(listener: socket.socket, host: Host) -> Door:
-    handlers = cast(Handlers, host)
-    return Door(listener, MOST, lambda may_stay: Connection(handlers, may_stay))
+    dispatcher = cast(Dispatcher, host)
+    return Door(listener, MOST, lambda may_stay: Connection(dispatcher, may_stay))
 
 
 async def asks(path: str, op: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -49,6 +49,7 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "not_before_ms": ({}, 1_800_000_000_000),
     "out": ({}, "/tmp/out"),
     "err": ({}, "/tmp/err"),
+    "nice": ({}, 5),
     "gpu_arg": ({}, True),
     "hold": ({}, True),
     "executor": ({}, "slurm"),

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         env: Mapping[str, object] | None
         out: Path | None
         err: Path | None
+        nice: int | str | None
         gpu_arg: bool | None
         hold: bool | None
         on_cluster: bool | None
@@ -115,6 +116,7 @@ class JobOption:
         "choices",
         "cleared",
         "dashes",
+        "executors",
         "fields",
         "files",
         "group",
@@ -148,6 +150,7 @@ class JobOption:
         choices: tuple[str, ...] = (),
         files: str = "",
         dashes: bool = False,
+        executors: bool = False,
     ) -> None:
         self.name = name
         self.key = name.replace("-", "_")
@@ -165,6 +168,7 @@ class JobOption:
         self.choices = choices  # for shell completion
         self.files = files  # "file" or "dir": what a shell should offer
         self.dashes = dashes  # its value may begin with --: it is options of another program
+        self.executors = executors  # only what starts the job acts on it: see Launch.options
 
     @property
     def is_flag(self) -> bool:
@@ -416,6 +420,11 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         fields=(Field("err", "text"),),
     ),
     JobOption(
+        "nice", "add N to its niceness: with 19 it takes only CPU time that is left over", "N",
+        _whole(0, 19, "niceness"), group=RUNNING, cleared=True, executors=True,
+        fields=(Field("nice", "int", least=0, most=19),),
+    ),
+    JobOption(
         "gpu-arg", "append `--gpu 0 1` (the ids of the job's GPUs) to the command", group=RUNNING,
         fields=(Field("gpu_arg", "flag", False),),
     ),
@@ -441,6 +450,10 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
 
 BY_KEY = {option.key: option for option in JOB_OPTIONS}
 NEGATIVES = {f"no_{option.key}": option for option in JOB_OPTIONS if option.negative}
+
+
+# Fields that only what starts a job looks at: they are kept and shown by name, as they were said.
+EXECUTORS_FIELDS = tuple(f for option in JOB_OPTIONS if option.executors for f in option.fields)
 
 
 def options_in(front_end: str) -> list[JobOption]:

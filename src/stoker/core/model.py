@@ -229,6 +229,7 @@ class Launch(NamedTuple):
     point: str | None = None  # names that point, so that it is known again
     cluster_options: tuple[str, ...] = ()  # passed on to the cluster as they are
     umask: int | None = None  # the submitter's; None: that of whatever starts it
+    options: Mapping[str, object] = {}  # of the executor alone, by field: see api/job_options.py
 
     def __repr__(self) -> str:
         shown = self._asdict()
@@ -255,6 +256,7 @@ class Launch(NamedTuple):
             self.point if own.point is None else own.point,
             self.cluster_options,
             self.umask,
+            self.options,
         )
 
 

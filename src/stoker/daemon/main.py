@@ -24,15 +24,17 @@ from stoker import __version__
 from stoker.api import holder
 from stoker.api.paths import Home, make_private, socket_address
 from stoker.core.model import Job
-from stoker.daemon import own_log, settings, show
+from stoker.daemon import own_log, settings
 from stoker.daemon.browsing import Browsing
 from stoker.daemon.clock import SystemClock
 from stoker.daemon.door import Door, most_to_stay
 from stoker.daemon.followers import Followers
-from stoker.daemon.handlers import Handlers
 from stoker.daemon.home_watch import HomeWatch
 from stoker.daemon.loop import Rounds
 from stoker.daemon.page import KEPT_AS, Page
+from stoker.daemon.requests.config import take_settings
+from stoker.daemon.requests.dispatch import Dispatcher
+from stoker.daemon.requests.gpus import shown_gpus
 from stoker.daemon.server import Connection
 from stoker.daemon.telemetry import Telemetry
 from stoker.daemon.tenure import Tenure
@@ -138,49 +140,22 @@ class Daemon:
         self.tenure.begin(elsewhere, active, self.store)
         past.tidy(active)
         self.rounds = Rounds(engine, self.clock.now_ms)
-        views = Views(self.store.connection)
-        self.terminals = Terminals(self.rounds, views, self.executor)
+        self.views = Views(self.store.connection)
+        self.terminals = Terminals(self.rounds, self.views, self.executor)
         self.followers = Followers(self.rounds, home.attempts)
         self.telemetry = Telemetry(self.rounds, self.inventory, Histories(self.store.connection))
         self.telemetry.load()
-        self.watchers = Watchers(
-            self.rounds,
-            self.store,
-            lambda: show.gpus(self.rounds.state, self.telemetry.details()),
-        )
-        self.browsing = Browsing(
-            self.rounds,
-            self.store,
-            views,
-            Browser(Path(home.database)),
-            lambda: self.watchers.version,
-            self.slurm.standing,
-        )
+        self.watchers = Watchers(self.rounds, self.store, lambda: shown_gpus(self))
+        self.browsing = Browsing(Browser(Path(home.database)))
         self.page = Page(
             values.get(KEPT_AS),
             lambda text: self.store.set_setting(KEPT_AS, text),
             home.root,
         )
-        self.handlers = Handlers(
-            self.rounds,
-            self.store,
-            views,
-            self.inventory,
-            self.telemetry,
-            self.slurm,
-            self.terminals,
-            self.followers,
-            self.browsing,
-            self.watchers,
-            self.page,
-            home.root,
-            home.socket,
-            attempts,
-            self.shut_down,
-            self.clock.now_ms(),
-            time.monotonic(),
-        )
-        self.handlers.take_settings()
+        self.started_at_ms = self.clock.now_ms()
+        self.started_monotonic = time.monotonic()
+        self.dispatcher = Dispatcher(self)
+        take_settings(self)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending = False
         self._ended = asyncio.Event()
@@ -231,7 +206,7 @@ class Daemon:
         self._door = Door(
             listener,
             most_to_stay(self._files),
-            lambda may_stay: Connection(self.handlers, may_stay),
+            lambda may_stay: Connection(self.dispatcher, may_stay),
         )
         if self._watch.fileno() >= 0:
             loop.add_reader(self._watch.fileno(), self._something_was_deleted)
@@ -266,7 +241,7 @@ class Daemon:
         self.page.come_back()
         await self._ended.wait()
         self._door.close()
-        for connection in list(self.handlers.connections):
+        for connection in list(self.dispatcher.connections):
             connection.say_goodbye()
             connection.close()  # What comes now is for the next daemon.
         await asyncio.sleep(0)  # Answers that are on their way leave before we do.

@@ -21,7 +21,7 @@ from stoker.api.skew import HINT, NOT_UNDERSTOOD, is_skew
 from stoker.errors import Crowded, Failed, StokerError, Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from stoker.daemon.handlers import Handlers
+    from stoker.daemon.requests.dispatch import Dispatcher
 
 log = logging.getLogger("stoker.daemon")
 
@@ -39,9 +39,9 @@ _encoder = msgspec.json.Encoder()
 class Connection(asyncio.Protocol):
     """One client."""
 
-    def __init__(self, handlers: Handlers, may_stay: bool = True) -> None:
+    def __init__(self, dispatcher: Dispatcher, may_stay: bool = True) -> None:
         """One that may not stay can only ask something, and is then to go."""
-        self._handlers = handlers
+        self._dispatcher = dispatcher
         self._may_stay = may_stay
         self._let_go: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
         """Refuse anybody but the owner."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._handlers.connections.add(self)
+        self._dispatcher.connections.add(self)
         peer: socket.socket = transport.get_extra_info("socket")
         if peer_uid(peer) != os.geteuid():
             log.warning("refused a connection from user id %d", peer_uid(peer))
@@ -98,7 +98,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell those who followed something for this client."""
         self._transport = None
-        self._handlers.connections.discard(self)
+        self._dispatcher.connections.discard(self)
         self._requests.clear()
         if self._let_go is not None:
             self._let_go.cancel()
@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
                 self.fail(_CROWDED)
                 self.close()
                 return
-            self._handlers.handle(request, self)
+            self._dispatcher.handle(request, self)
 
     def answer(self, **fields: Any) -> None:
         """The answer to the request in hand; the next one's turn comes."""

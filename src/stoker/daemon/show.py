@@ -1,15 +1,14 @@
-"""What front ends are told of jobs and GPUs: the wire's JobView and GpuView."""
+"""What front ends are told of jobs: the wire's JobView."""
 
 from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 from stoker.core.forecast import expected_start_ms
-from stoker.core.model import ACTIVE, ALONE, QUEUED, Gpu, Job, JobState, Need, Terms
+from stoker.core.model import ALONE, QUEUED, Job, JobState, Need, Terms
 from stoker.core.reasons import (
     DaemonIsEnding,
     Reason,
@@ -22,9 +21,11 @@ from stoker.core.reasons import (
 from stoker.core.state import State
 from stoker.core.waiting import reason_for
 from stoker.daemon.cluster import StandingOf, at_cluster
-from stoker.daemon.submission import need_fields
+from stoker.daemon.submission import PLAIN_TERMS, need_fields
 from stoker.executors.attempt_dir import attempt_dir_text, log_found
 from stoker.store.views import Views, outcome_of
+
+_NOT_BEGUN = (*QUEUED, JobState.SUBMITTED)
 
 
 class Shower:
@@ -33,23 +34,23 @@ class Shower:
     def __init__(
         self,
         views: Views,
-        attempts: Path,
+        attempts: str,
         draining: bool,
         standing: StandingOf,
     ) -> None:
         self._views = views
         self._standing = standing
         self._draining = draining
-        self._root = str(attempts)
+        self._root = attempts
 
     def jobs(self, state: State, job_ids: Iterable[int]) -> list[dict[str, Any]]:
         """The jobs, in the order of their ids."""
-        reasons = Reasons(state, self._draining)
+        reasons = Reasons(state, self._draining, self._standing)
         return [self._job(row, state, reasons) for row in self._views.rows(job_ids)]
 
     def with_attempts(self, state: State, job_ids: Iterable[int]) -> list[dict[str, Any]]:
         """The jobs, each with all its attempts."""
-        reasons = Reasons(state, self._draining)
+        reasons = Reasons(state, self._draining, self._standing)
         jobs = []
         for row in self._views.rows(job_ids):
             job = self._job(row, state, reasons)
@@ -72,18 +73,16 @@ class Shower:
                 "starts_at_ms": None,
                 "jobs_ahead": None,
             }
-            if job is not None and job.state in QUEUED:
+            if job is not None and job.state in _NOT_BEGUN:
                 # Each for itself: jobs alike in all but their order may be held back by others.
-                reason = Reasons(state, self._draining).of(job)
+                reason = Reasons(state, self._draining, self._standing).of(job)
                 answer["reason"] = as_data(reason)
                 answer["text"] = words(reason, state.now_ms)
-                answer["jobs_ahead"] = _jobs_ahead(state, job)
+                if job.state in QUEUED:  # Of these, how many that could run too come before it.
+                    ready = state.ready.has(job)
+                    answer["jobs_ahead"] = state.jobs.ahead_of(job) if ready else 0
                 if job.state is JobState.WAITING and not self._draining:
                     answer["starts_at_ms"] = expected_start_ms(state, job.id, expect)
-            elif job is not None and job.state is JobState.SUBMITTED:
-                reason = at_cluster(job, self._standing)
-                answer["reason"] = as_data(reason)
-                answer["text"] = words(reason, state.now_ms)
             elif job is not None and job.terms.executor:
                 answer["text"] = self._running_there(job, state.now_ms)
             elif job is not None:
@@ -106,7 +105,7 @@ class Shower:
             "id": row["id"],
             "name": row["name"],
             "state": row["state"],
-            "reason": self._reason(row, job, reasons, state.now_ms),
+            "reason": self._reason(row, job, reasons),
             "exit_code": row["exit_code"],
             "signal": row["signal"],
             "gpus": state.shown_gpus(row["gpus"] or []),
@@ -124,14 +123,14 @@ class Shower:
             "need": need_fields(need),
             "after": [_required(fields) for fields in requires if fields[1]],
             "after_any": [_required(fields) for fields in requires if not fields[1]],
-            "time_limit_ms": terms.time_limit_ms,
+            **{name: getattr(terms, name) for name in PLAIN_TERMS},
             "grace_ms": terms.grace_ms,
             "signal_spec": _signal_spec(terms),
-            "retries": terms.retries,
             "attached": terms.attached,
             "executor": terms.executor or "local",
             "cluster": _cluster(row["place"]),
             "slurm": launch.get("cluster_options") or [],
+            "options": launch.get("options") or {},
             "mps": terms.mps,
             "thread_percentage": terms.thread_percentage,
             "not_before_ms": row["not_before_ms"],
@@ -144,19 +143,11 @@ class Shower:
             "point": row["point"],
         }
 
-    def _reason(
-        self, row: dict[str, Any], job: Job | None, reasons: Reasons, now_ms: int
-    ) -> str | None:
-        outcome = outcome_of(row)
-        if outcome is not None:
-            return outcome_words(outcome)
-        if job is None or (job.state not in QUEUED and not job.terms.executor):
-            return None
-        if job.state in QUEUED:
-            return reasons.text(job)
-        if job.state is JobState.SUBMITTED:
-            return words(at_cluster(job, self._standing), now_ms)
-        return unheard_words(at_cluster(job, self._standing), now_ms)
+    def _reason(self, row: dict[str, Any], job: Job | None, reasons: Reasons) -> str | None:
+        text, _ = reasons.of_row(row)
+        if text is None and job is not None and job.terms.executor:
+            return unheard_words(at_cluster(job, self._standing), reasons.state.now_ms)
+        return text
 
     def _running_there(self, job: Job, now_ms: int) -> str:
         attempt = job.active
@@ -199,50 +190,38 @@ class Shower:
         return log, None if log is None else launch.get("err")
 
 
-def endings(views: Views, job_ids: Iterable[int]) -> list[dict[str, Any]]:
-    """How these jobs have ended, in the order of their ids: what those who wait want to know."""
-    said: dict[tuple[Any, ...], str | None] = {}  # Thousands of jobs end in a few ways.
-    found = []
-    for row in views.endings(job_ids):
-        how = (row["state"], row["cause"], row["exit_code"], row["signal"], row["detail"])
-        if how not in said:
-            outcome = outcome_of(row)
-            said[how] = outcome_words(outcome) if outcome is not None else None
-        found.append(
-            {
-                "id": row["id"],
-                "name": row["name"],
-                "state": row["state"],
-                "reason": said[how],
-                "exit_code": row["exit_code"],
-                "signal": row["signal"],
-            }
-        )
-    return found
-
-
 class Reasons:
-    """Why jobs wait, in words; jobs that planning can't tell apart share one answer."""
+    """Why jobs wait; jobs that planning can't tell apart share one answer."""
 
-    def __init__(self, state: State, draining: bool) -> None:
-        self._state = state
+    def __init__(self, state: State, draining: bool, standing: StandingOf) -> None:
+        self.state = state
         self._draining = draining
+        self._standing = standing
         self._by_class: dict[int, Reason] = {}
 
-    def text(self, job: Job) -> str:
-        """The reason in words."""
-        return words(self.of(job), self._state.now_ms)
+    def of_row(self, row: dict[str, Any]) -> tuple[str | None, str | None]:
+        """Why a job stands where it does: in words, and the kind of reason."""
+        outcome = outcome_of(row)
+        if outcome is not None:
+            return outcome_words(outcome), outcome.cause.value
+        job = self.state.jobs.get(row["id"])
+        if job is None or job.state not in _NOT_BEGUN:
+            return None, None
+        reason = self.of(job)
+        return words(reason, self.state.now_ms), type(reason).__name__
 
     def of(self, job: Job) -> Reason:
-        """The reason as a value."""
-        cls = self._state.ready.class_of(job)
+        """The reason as a value, of a job that has not begun."""
+        if job.state is JobState.SUBMITTED:
+            return at_cluster(job, self._standing)
+        cls = self.state.ready.class_of(job)
         if cls is None:
-            return reason_for(self._state, job)
+            return reason_for(self.state, job)
         if self._draining:
             return DaemonIsEnding()
         reason = self._by_class.get(cls.number)
         if reason is None:
-            reason = self._by_class[cls.number] = reason_for(self._state, job)
+            reason = self._by_class[cls.number] = reason_for(self.state, job)
         return reason
 
 
@@ -263,73 +242,6 @@ class Expect:
             times = self._views.run_times_ms(kind)
             self._means[kind] = sum(times) // len(times) if times else None
         return self._means[kind]
-
-
-def gpus(state: State, details: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """All GPUs that its user has not taken away; `details` has what was measured of each."""
-    shown = [gpu for gpu in state.gpus.values() if gpu.held_by or not gpu.removing]
-    return [{**_gpu(gpu), **details.get(gpu.id, {})} for gpu in shown]
-
-
-def _gpu(gpu: Gpu) -> dict[str, Any]:
-    held = gpu.held_by.values()
-    reading = gpu.reading
-    ours_mib = others_mib = free_mib = None
-    if reading is not None and reading.used_mib is not None:
-        others_mib = reading.others_mib
-        ours_mib = max(0, reading.used_mib - others_mib)
-        free_mib = max(0, (gpu.memory_mib or 0) - reading.used_mib)
-    if gpu.removing:
-        standing = "removing"
-    elif gpu.drained or (reading is not None and reading.fault):
-        standing = "drained"
-    elif not held:
-        standing = "free" if not gpu.others else "foreign"
-    else:
-        standing = "busy" if any(r.whole for r in held) else "shared"
-    return {
-        "id": gpu.shown_as,
-        "memory_mib": gpu.memory_mib,
-        "reserved_mib": gpu.reserved_mib,
-        "share_used": min(1.0, gpu.share_used_milli / 1000),
-        "state": standing,
-        "jobs": sorted(gpu.held_by),
-        "declared": gpu.declared and not gpu.maker,
-        "fault": reading.fault if reading is not None else "",
-        "ours_mib": ours_mib,
-        "others_mib": others_mib,
-        "free_mib": free_mib,
-        "uuid": None,
-        "name": "",
-        "index": None,
-        "used_mib": None,
-        "utilisation_percent": None,
-        "temperature_c": None,
-        "power_w": None,
-        "power_limit_w": None,
-        "measured_at_ms": None,
-        "stale": False,
-        "foreign": [],
-    }
-
-
-def profiles(state: State) -> list[dict[str, Any]]:
-    """What is known of kinds of jobs, by name."""
-    return [
-        {
-            "kind": one.kind,
-            "count": one.count,
-            "max_mib": one.max_mib,
-            "mean_mib": round(one.mean_mib),
-            "deviation_mib": round(one.deviation_mib),
-            "settle_ms": one.settle_ms,
-            "longest_ms": one.longest_ms,
-            "use_percent": one.use_percent,
-            "out_of_memory": one.ooms,
-            "updated_at_ms": one.updated_at_ms,
-        }
-        for one in sorted(state.profiles.values(), key=lambda p: p.kind)
-    ]
 
 
 def _reserved(row: dict[str, Any]) -> int | None:
@@ -392,14 +304,21 @@ def _signal_spec(terms: Terms) -> str | None:
     return f"{name}@{terms.signal_before_ms / 1000:g}s"
 
 
-def _jobs_ahead(state: State, job: Job) -> int:
-    """How many jobs that could run too come before it."""
-    return state.jobs.ahead_of(job) if state.ready.has(job) else 0
+def name_gpus(rows: list[dict[str, Any]], state: State) -> None:
+    """GPUs by the names that people know them by."""
+    for row in rows:
+        row["gpus"] = state.shown_gpus(row["gpus"])
 
 
-def short(state: State) -> str | None:
-    """What the machine has not enough of to start jobs, if anything."""
-    return None if state.short is None else state.short.what
+def queue(state: State, finished: dict[str, int]) -> dict[str, Any]:
+    """The queue as a whole; `short`: what the machine has not enough of to start jobs."""
+    return {
+        "counts": counts(state, finished),
+        "paused": state.paused,
+        "paused_groups": [group.name for group in state.groups.values() if group.paused],
+        "short": None if state.short is None else state.short.what,
+        "cpus": {"total": state.cpus, "used": state.cpus_used},
+    }
 
 
 def counts(state: State, finished: dict[str, int]) -> dict[str, int]:
@@ -412,7 +331,6 @@ def counts(state: State, finished: dict[str, int]) -> dict[str, int]:
     held = state.held_count
     found[JobState.HELD] = held
     found[JobState.WAITING] = queued - held
-    assert all(s in found for s in ACTIVE)
     return {name.value: count for name, count in found.items()}
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
+from stoker.api.job_options import EXECUTORS_FIELDS
 from stoker.api.messages import JobOwn, JobRequest, Submit
 from stoker.core import events as ev
 from stoker.core.model import DEFAULT_MARGIN, Launch, Need, Requirement, Terms
@@ -51,14 +53,28 @@ _OF_A_CLIENT = _OF_AN_ATTEMPT | {
 _NOTHING_OF_THEIR_OWN = (JobOwn(),)
 
 
+def _plain_fields(kind: type[Need | Terms], otherwise: set[str]) -> tuple[str, ...]:
+    """The fields of the message that a need, or terms, have by the same name and value."""
+    said = set(JobRequest.__struct_fields__) - otherwise
+    return tuple(field.name for field in fields(kind) if field.name in said)
+
+
+# The others have a default that depends on something, or are said in another way.
+_PLAIN_NEED = _plain_fields(Need, {"gpus", "on", "prefer", "cpus", "kind", "margin"})
+PLAIN_TERMS = _plain_fields(
+    Terms, {"grace_ms", "signal", "signal_before_ms", "executor", "mps", "thread_percentage"}
+)
+_need_said = attrgetter("gpus", "share", "mem", "cpus", "margin", *_PLAIN_NEED)
+_terms_said = attrgetter("grace_ms", "signal", "signal_before_ms", *PLAIN_TERMS)
+
+
 def submission(
     request: Submit,
     views: Views,
     defaults: Defaults,
     cluster: ClusterRules,
-    warn: Callable[[str], None],
 ) -> Wish:
-    """The wish to queue what was asked for; `warn` is told what a cluster can't be asked for."""
+    """The wish to queue what was asked for; its answer warns of what a cluster can't be told."""
     if not request.jobs or (request.each is not None and not request.each):
         raise UsageError("no job was given", "name a command after --")
     if request.each is not None and len(request.jobs) != 1:
@@ -79,15 +95,14 @@ def submission(
         asked = [some for job in request.jobs for some in maker.drafts(job, _NOTHING_OF_THEIR_OWN)]
     else:
         asked = maker.drafts(request.jobs[0], request.each)
-    for text in dict.fromkeys(maker.warnings):
-        warn(text)
+    warnings = list(dict.fromkeys(maker.warnings))
 
     def wish(state: State) -> Decided:
         if request.token is not None:
             taken = views.submission(request.token)
             if taken is not None:
                 repeated = chosen(asked, request.rerun, state, views, frozenset(taken))
-                return Decided([], _answer(taken, repeated))
+                return Decided([], _answer(taken, repeated, warnings))
         wanted = chosen(asked, request.rerun, state, views)
         drafts = wanted.drafts
         here = {id(some.need): some.need for some in drafts if not some.terms.executor}
@@ -106,13 +121,14 @@ def submission(
             next_id += len(some.each)
         if request.token is not None:
             events.append(ev.SubmissionTaken(state.now_ms, request.token, tuple(ids)))
-        return Decided(events, _answer(list(ids), wanted))
+        return Decided(events, _answer(list(ids), wanted, warnings))
 
     return wish
 
 
-def _answer(ids: list[int], wanted: Chosen) -> dict[str, Any]:
-    return {"ids": ids} if wanted.left_out is None else {"ids": ids, "left_out": wanted.left_out}
+def _answer(ids: list[int], wanted: Chosen, warnings: list[str]) -> dict[str, Any]:
+    answer = {"ids": ids, "left_out": wanted.left_out, "warnings": warnings or None}
+    return {name: value for name, value in answer.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +193,7 @@ class _Maker:
             point=job.point,
             cluster_options=tuple(job.slurm),
             umask=self.umask,
+            options=executors_options(job),
         )
         group = self._label(job.group)
         kinds = self._kinds_of(job, each)
@@ -227,19 +244,7 @@ class _Maker:
         return need, self._with_mps(terms, job, need)
 
     def _need_of(self, job: JobRequest, kind: str, elsewhere: bool) -> Need:
-        said = (
-            elsewhere,
-            job.gpus,
-            job.share,
-            job.mem,
-            job.mem_mib,
-            job.margin,
-            job.exclusive,
-            tuple(job.on),
-            tuple(job.prefer),
-            job.cpus,
-            job.max_per_gpu,
-        )
+        said = (elsewhere, *_need_said(job), tuple(job.on), tuple(job.prefer))
         # Where memory counts, the need is that of a kind.
         memory = job.mem is not None or job.mem_mib is not None or self.defaults.mem_auto
         key = (*said, kind) if memory else said
@@ -252,14 +257,7 @@ class _Maker:
 
     def _terms_of(self, job: JobRequest) -> Terms:
         executor = self.cluster.executor_of(job, self.attached)
-        said = (
-            job.time_limit_ms,
-            job.grace_ms,
-            job.signal,
-            job.signal_before_ms,
-            job.retries,
-            executor,
-        )
+        said = (executor, *_terms_said(job))
         known = self._terms.get(said)
         if known is None:
             grace_ms = self.defaults.grace_ms if job.grace_ms is None else job.grace_ms
@@ -315,16 +313,14 @@ def need_of(job: JobRequest, kind: str, defaults: Defaults, elsewhere: bool = Fa
     else:
         learns = job.mem == "auto" and not job.exclusive
     return Need(
-        gpus,
-        None if share == 1000 else share,
-        job.mem_mib,
-        job.exclusive,
-        tuple(dict.fromkeys(job.on)),
-        tuple(dict.fromkeys(job.prefer)),
-        cpus,
-        job.max_per_gpu,
-        kind if learns or job.mem_mib is not None else None,
-        defaults.margin if job.margin is None else job.margin,
+        gpus=gpus,
+        share_milli=None if share == 1000 else share,
+        on=tuple(dict.fromkeys(job.on)),
+        prefer=tuple(dict.fromkeys(job.prefer)),
+        cpus=cpus,
+        kind=kind if learns or job.mem_mib is not None else None,
+        margin=defaults.margin if job.margin is None else job.margin,
+        **{name: getattr(job, name) for name in _PLAIN_NEED},
     )
 
 
@@ -333,15 +329,19 @@ def need_fields(need: Need) -> dict[str, Any]:
     return {
         "gpus": need.gpus,
         "share": None if need.share_milli is None else need.share_milli / 1000,
-        "mem_mib": need.mem_mib,
-        "exclusive": need.exclusive,
         "on": list(need.on),
         "prefer": list(need.prefer),
         "cpus": need.cpus,
-        "max_per_gpu": need.max_per_gpu,
         "mem": "auto" if need.learns else None,
         "margin": list(need.margin),
+        **{name: getattr(need, name) for name in _PLAIN_NEED},
     }
+
+
+def executors_options(job: JobRequest) -> dict[str, Any]:
+    """What was said that is for the executor alone."""
+    said = ((field, getattr(job, field.name)) for field in EXECUTORS_FIELDS)
+    return {field.name: value for field, value in said if value != field.default}
 
 
 def terms_of(job: JobRequest, grace_ms: int, attached: bool, executor: str) -> Terms:
@@ -350,8 +350,14 @@ def terms_of(job: JobRequest, grace_ms: int, attached: bool, executor: str) -> T
     rules.check_limits(job)
     if job.signal is not None:
         number = int(signal.Signals[f"SIG{signal_name(job.signal)}"])
-    before_ms = job.signal_before_ms
-    return Terms(job.time_limit_ms, grace_ms, number, before_ms, job.retries, attached, executor)
+    return Terms(
+        grace_ms=grace_ms,
+        signal=number,
+        signal_before_ms=job.signal_before_ms,
+        attached=attached,
+        executor=executor,
+        **{name: getattr(job, name) for name in PLAIN_TERMS},
+    )
 
 
 # ---------------------------------------------------------------------- against the state

@@ -12,7 +12,7 @@ from stoker.core.reasons import outcome_words, words
 from stoker.core.state import State
 from stoker.core.waiting import reason_for
 from stoker.daemon.loop import Rounds, Watcher
-from stoker.daemon.orders import stop_event
+from stoker.daemon.requests.cancel import stop_event
 from stoker.daemon.server import Connection
 from stoker.engine import Answer, Decided
 from stoker.errors import Failed, NotFound

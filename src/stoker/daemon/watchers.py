@@ -102,18 +102,13 @@ class Watchers:
         if watcher.connection.unread_bytes:
             self._tell_soon(watcher)  # What it has not read yet comes first.
             return
-        state = self.rounds.state
         line: dict[str, Any] = {
             "event": "changed",
             "version": self.version,
             "changed": list(watcher.changed),
             "many": watcher.many,
             "at_ms": self.rounds.now_ms(),
-            "counts": show.counts(state, self.store.finished),
-            "paused": state.paused,
-            "paused_groups": [group.name for group in state.groups.values() if group.paused],
-            "short": show.short(state),
-            "cpus": {"total": state.cpus, "used": state.cpus_used},
+            **show.queue(self.rounds.state, self.store.finished),
         }
         gpus = self.gpus()
         if gpus != watcher.gpus:

@@ -99,13 +99,15 @@ def encoded(env: Mapping[str, str]) -> EncodedEnv:
 def command_line(launch: Launch, gpus: Sequence[str], *, gpu_arg: bool = True) -> list[str]:
     """The words to run: the user's own, or the login shell with the user's string."""
     gpu_arg = gpu_arg and launch.gpu_arg
+    # The daemon can't do it for the job: who has become nicer can't go back.
+    nicely = ["nice", "-n", str(launch.options["nice"])] if launch.options.get("nice") else []
     if launch.shell is None:
         extra = ["--gpu", *gpus] if gpu_arg else []
-        return [*launch.argv, *extra]
+        return [*nicely, *launch.argv, *extra]
     text = launch.shell
     if gpu_arg:
         text = " ".join((text, "--gpu", *gpus))
-    return [login_shell(variable(launch, "SHELL") or ""), "-c", text]
+    return [*nicely, login_shell(variable(launch, "SHELL") or ""), "-c", text]
 
 
 def variable(launch: Launch, name: str) -> str | None:

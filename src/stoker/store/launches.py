@@ -24,7 +24,7 @@ _lines = msgspec.json.Encoder().encode_lines
 
 def launch_body(launch: Launch) -> str:
     """What has no column of its own, and is not as it usually is."""
-    argv, shell, cwd, _, extra_env, _, _, out, err, gpu_arg, _, _, _, _, options, _ = launch
+    argv, shell, cwd, _, extra_env, _, _, out, err, gpu_arg, _, _, _, _, slurm, _, options = launch
     fields: dict[str, Any] = {"cwd": cwd}
     if argv:
         fields["argv"] = argv
@@ -38,8 +38,10 @@ def launch_body(launch: Launch) -> str:
         fields["err"] = err
     if gpu_arg:
         fields["gpu_arg"] = True
+    if slurm:
+        fields["cluster_options"] = slurm
     if options:
-        fields["cluster_options"] = options
+        fields["options"] = options
     return _json(fields).decode()
 
 

@@ -55,7 +55,7 @@ class NewJobs:
             number_of_terms = numbers.get(id(terms))
             if number_of_terms is None:
                 number_of_terms = numbers[id(terms)] = self._numbered.terms(terms)
-            (_, _, _, env, _, name, user, _, _, _, requires, kind, params, point, _, _) = launch
+            (_, _, _, env, _, name, user, _, _, _, requires, kind, params, point, _, _, _) = launch
             environment = numbers.get(id(env))
             if environment is None:
                 environment = numbers[id(env)] = self._numbered.environment(launch)

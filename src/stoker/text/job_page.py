@@ -48,6 +48,7 @@ def job_page(job: Job, colour: bool) -> str:
         ("signal", escaped(str(job.get("signal_spec") or ""))),
         ("retries", str(job["retries"]) if job.get("retries") else ""),
         ("MPS", _mps(job)),
+        *((name, escaped(str(said))) for name, said in (job.get("options") or {}).items()),
         ("submitted", _moment(job.get("submitted_at_ms"), now)),
         ("started", _moment(job.get("started_at_ms"), now)),
         ("ended", _moment(job.get("ended_at_ms"), now)),

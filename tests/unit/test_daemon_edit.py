@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from stoker.api.messages import Select
+from stoker.api.messages import Edit, Select
 from stoker.core.model import Need
-from stoker.daemon.orders import edit
+from stoker.daemon.main import Daemon
+from stoker.daemon.requests.edit import edit
 from unit.queue_scene import Queue
 
 
 def edited(tmp_path: Path, said: dict[str, Any], changes: dict[str, Any]) -> Need:
     queue = Queue(tmp_path)
     [job_id] = queue.submit([{"argv": ["train"], "hold": True, **said}])
-    queue.grant(edit(Select(ids=[str(job_id)]), changes, queue.views, queue.store))
+    request = Edit(select=Select(ids=[str(job_id)]), changes=changes)
+    queue.grant(edit(cast(Daemon, queue), request).wish)
     queue.commit()
     return queue.state.jobs[job_id].need
 

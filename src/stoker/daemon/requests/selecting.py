@@ -5,10 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker.api.messages import Select
+from stoker.core.model import FINAL, JobState
 from stoker.core.state import State
 from stoker.errors import NotFound, UsageError
 from stoker.quantities import job_ids, quoted
 from stoker.store.views import Filter, Views
+
+ALL_STATES = [state.value for state in JobState]
+ENDED = [state.value for state in JobState if state in FINAL]
+UNFINISHED = [state.value for state in JobState if state not in FINAL]
+
+
+def check_states(names: Sequence[str]) -> None:
+    """Refuse what is no state of a job."""
+    for name in names:
+        if name not in ALL_STATES:
+            known = ", ".join(ALL_STATES)
+            raise UsageError(f"there is no state {quoted(name)}", f"use one of {known}")
+
+
+def state_of(job_id: int, state: State, views: Views) -> str:
+    """The state of a job, final or not."""
+    job = state.jobs.get(job_id)
+    return job.state.value if job is not None else str(views.rows([job_id])[0]["state"])
 
 
 def selected(select: Select, views: Views, state: State, all_states: Sequence[str]) -> list[int]:

@@ -1,0 +1,81 @@
+"""Long lists for the page and the live view: jobs, attempts, and what is expected to start."""
+
+from __future__ import annotations
+
+from stoker.api import messages as msg
+from stoker.core.forecast import expected_starts
+from stoker.daemon.requests.reply import Daemon, Fields
+from stoker.daemon.requests.selecting import check_states
+from stoker.daemon.show import Expect, Reasons, counts, name_gpus
+from stoker.store.browsing import Known, Wanted
+
+
+async def browse(daemon: Daemon, request: msg.Browse) -> Fields:
+    """A window of the jobs that are wanted, in the order that is wanted."""
+    check_states(request.states)
+    wanted = Wanted(
+        request.states,
+        request.group,
+        request.user,
+        request.text,
+        request.sort,
+        request.descending,
+        request.offset,
+        request.limit,
+    )
+    version, now_ms, known = daemon.watchers.version, daemon.rounds.now_ms(), _known(daemon)
+    window = await daemon.browsing.read(lambda browser: browser.window(wanted, now_ms, known))
+    state = daemon.rounds.state
+    name_gpus(window.rows, state)
+    reasons = Reasons(state, daemon.rounds.engine.starts_nothing, daemon.slurm.standing)
+    for row in window.rows:
+        row["reason"], row["reason_kind"] = reasons.of_row(row)
+        del row["cause"], row["detail"]
+    return {"jobs": window.rows, "total": window.total, "version": version}
+
+
+def _known(daemon: Daemon) -> Known:
+    """What the state knows, so that the record need not be counted and sorted for it."""
+    state = daemon.rounds.state
+
+    def began(job_id: int) -> tuple[int, int]:
+        attempt = state.jobs[job_id].active
+        assert attempt is not None
+        started = attempt.started_at_ms
+        return (attempt.placed_at_ms if started is None else started, job_id)
+
+    return Known(counts(state, daemon.store.finished), sorted(state.active, key=began))
+
+
+async def attempts(daemon: Daemon, request: msg.Attempts) -> Fields:
+    """The attempts since some time."""
+    now_ms, most = daemon.rounds.now_ms(), request.limit
+    rows = await daemon.browsing.read(
+        lambda browser: browser.attempts_since(request.since_ms, most + 1)
+    )
+    name_gpus(rows, daemon.rounds.state)
+    return {"attempts": rows[:most], "more": len(rows) > most, "now_ms": now_ms}
+
+
+async def forecast(daemon: Daemon, request: msg.Forecast) -> Fields:
+    """What is expected to start next."""
+    state, now_ms = daemon.rounds.state, daemon.rounds.state.now_ms
+    starts = []
+    if not daemon.rounds.engine.starts_nothing:
+        starts = expected_starts(state, Expect(daemon.views), request.limit)
+    names = await daemon.browsing.read(
+        lambda browser: browser.names([start.job_id for start in starts])
+    )
+    return {
+        "starts": [
+            {
+                "id": start.job_id,
+                "name": names.get(start.job_id),
+                "gpus": state.shown_gpus(start.gpus),
+                "starts_at_ms": start.starts_at_ms,
+                "ends_at_ms": start.ends_at_ms,
+            }
+            for start in starts
+        ],
+        "now_ms": now_ms,
+    }

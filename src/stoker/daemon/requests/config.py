@@ -1,0 +1,81 @@
+"""`stoker config`: what a user has set."""
+
+from __future__ import annotations
+
+from stoker.api import messages as msg
+from stoker.core import events as ev
+from stoker.core.state import State
+from stoker.daemon import settings
+from stoker.daemon.requests import gpus
+from stoker.daemon.requests.reply import AfterTurn, Daemon, Fields
+from stoker.engine import Decided
+from stoker.errors import NotFound
+from stoker.quantities import declared_gpus_text, quoted
+
+
+def get(daemon: Daemon, request: msg.ConfigGet) -> Fields:
+    """One setting, or all."""
+    values = daemon.store.settings()
+    declared = [
+        (g.shown_as, None if g.maker else g.memory_mib)
+        for g in daemon.rounds.state.gpus.values()
+        if not g.removing
+    ]
+    found = [
+        {
+            "name": settings.GPUS,
+            "value": declared_gpus_text(declared),
+            "default": "",
+            "help": "the GPUs to use: those that a driver shows, or as declared: 0:24G,1:24G",
+        }
+    ]
+    found += [
+        {
+            "name": setting.name,
+            "value": values.get(setting.name, setting.default),
+            "default": setting.default,
+            "help": setting.help,
+        }
+        for setting in settings.BY_NAME.values()
+    ]
+    chosen = [item for item in found if request.name in (None, item["name"])]
+    if not chosen:
+        raise _no_setting(str(request.name))
+    return {"settings": chosen}
+
+
+def set_one(daemon: Daemon, request: msg.ConfigSet) -> AfterTurn:
+    """The answer comes after a turn in which the new value counts."""
+    if request.name == settings.GPUS:
+        return AfterTurn(
+            gpus.declare(None if request.value == gpus.AUTO else request.value), "value"
+        )
+    setting = settings.BY_NAME.get(request.name)
+    if setting is None:
+        raise _no_setting(request.name)
+    value = None if request.value is None else setting.canonical(request.value)
+    daemon.store.set_setting(setting.name, value)
+    take_settings(daemon)
+    answer = setting.default if value is None else value
+    most = int(answer) if setting is settings.SLURM_JOBS else None
+
+    def wish(state: State) -> Decided:
+        return Decided([] if most is None else [ev.ClusterLimited(state.now_ms, most)], answer)
+
+    return AfterTurn(wish, "value")
+
+
+def take_settings(daemon: Daemon) -> None:
+    """Let what its user has set take effect."""
+    values = daemon.store.settings()
+    daemon.inventory.set_cpus(settings.cpus_of(values))
+    daemon.inventory.set_foreign(settings.value_of(settings.FOREIGN, values))
+    daemon.inventory.set_interval(settings.poll_s_of(values))
+    daemon.rounds.engine.habits = settings.habits_of(values)
+    rules = settings.cluster_rules_of(values)
+    daemon.slurm.configure(rules.config, rules.shared)
+
+
+def _no_setting(name: str) -> NotFound:
+    known = ", ".join([settings.GPUS, *settings.BY_NAME])
+    return NotFound(f"there is no setting {quoted(name)}", f"the settings are: {known}")

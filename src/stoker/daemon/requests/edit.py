@@ -1,0 +1,163 @@
+"""`stoker edit`: change queued jobs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from stoker.api import messages as msg
+from stoker.api.job_options import options_in
+from stoker.api.messages import JobRequest
+from stoker.core import events as ev
+from stoker.core.model import ACTIVE, QUEUED, Launch, Need, Terms
+from stoker.core.state import State
+from stoker.daemon import submission as sub
+from stoker.daemon.checks import (
+    check_command,
+    check_directory,
+    check_environment,
+    check_output,
+)
+from stoker.daemon.cluster import check_cluster_job
+from stoker.daemon.mps_terms import mps_terms
+from stoker.daemon.requests.reply import AfterTurn, Daemon
+from stoker.daemon.requests.selecting import selected, state_of
+from stoker.engine import Decided
+from stoker.errors import Failed, UsageError
+from stoker.executors.mps_control import find_control
+from stoker.executors.slurm.executor import NAME as CLUSTER
+from stoker.learn.kind import kind_of
+from stoker.quantities import label
+
+_EDITABLE = {"argv", "shell", *(f.name for one in options_in("edit") for f in one.fields)}
+
+
+def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
+    """Only what is in the changes changes, in all the jobs or in none."""
+    changes, views = request.changes, daemon.views
+    fixed = sorted(changes.keys() - _EDITABLE)
+    if fixed:
+        raise UsageError(f"{', '.join(fixed)} can't be changed", "cancel the job and add it anew")
+    if not changes:
+        raise UsageError("nothing to change was given", "e.g. --priority -1, or -- new command")
+    try:
+        asked = msgspec.convert(changes, JobRequest)
+    except msgspec.ValidationError as error:
+        raise UsageError(str(error), "see `stoker edit --help`") from None
+    if "argv" in changes or "shell" in changes:
+        check_command(asked.argv, asked.shell)
+    check_environment(asked.env)
+    check_output(asked.out, "--out")
+    check_output(asked.err, "--err")
+    if asked.cwd is not None:
+        check_directory(asked.cwd)
+    for text in (asked.name, asked.group):
+        if text is not None:
+            label(text)
+
+    def wish(state: State) -> Decided:
+        ids = selected(request.select, views, state, [s.value for s in QUEUED])
+        events: list[ev.Event] = []
+        for job_id in ids:
+            job = state.jobs.get(job_id)
+            if job is None or job.state in ACTIVE:
+                raise Failed(
+                    f"job {job_id} is {state_of(job_id, state, views)}",
+                    "only a job that waits or is held can be edited",
+                )
+            terms = _edited_terms(job.terms, asked, changes)
+            launch = _edited_launch(daemon.store.launch(job_id), asked, changes)
+            need = _edited_need(job.need, launch.kind, asked, changes, bool(terms.executor))
+            terms = _edited_mps(terms, need, asked, changes)
+            if terms.executor:
+                check_cluster_job(need, list(launch.cluster_options))
+            else:
+                sub.refuse_if_impossible(state, need, set(state.gpus))
+            events.append(
+                ev.JobEdited(
+                    state.now_ms,
+                    job_id,
+                    need,
+                    terms,
+                    asked.priority if "priority" in changes else job.priority,
+                    asked.group if "group" in changes else job.group,
+                    asked.not_before_ms if "not_before_ms" in changes else job.not_before_ms,
+                    launch,
+                )
+            )
+        return Decided(events, ids)
+
+    return AfterTurn(wish, "ids")
+
+
+def _edited_need(
+    need: Need, kind: str, asked: JobRequest, changes: dict[str, Any], elsewhere: bool
+) -> Need:
+    """The old need with what was asked for on top, checked as one request."""
+    old = sub.need_fields(need)
+    if changes.get("mem_mib") is not None:
+        old["mem"] = None
+    if "mem" in changes:
+        old["mem_mib"] = None
+    if "gpus" in changes and "share" not in changes:
+        old["share"] = None
+    if "share" in changes and "gpus" not in changes:
+        old["gpus"] = None
+    if "gpus" in changes and (need.gpus == 0) != (asked.gpus == 0) and "cpus" not in changes:
+        old["cpus"] = None  # The default for jobs with and without GPUs is not the same.
+    new = {name: changes.get(name, value) for name, value in old.items()}
+    # It says all that it needs, so nothing is left to what is usual.
+    request, defaults = msgspec.convert(new, JobRequest), sub.Defaults(grace_ms=0)
+    return sub.need_of(request, kind, defaults, elsewhere)
+
+
+def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> Terms:
+    grace = asked.grace_ms if asked.grace_ms is not None else terms.grace_ms
+    said = {name: getattr(asked, name) for name in sub.PLAIN_TERMS if name in changes}
+    edited = replace(terms, grace_ms=grace, **said)
+    if asked.executor is not None:
+        if asked.executor == CLUSTER and terms.attached:
+            raise UsageError("a job in a terminal can't run on the cluster", "")
+        edited = replace(edited, executor=CLUSTER if asked.executor == CLUSTER else "")
+    if "signal" in changes and asked.signal is None:
+        edited = replace(edited, signal=None, signal_before_ms=0)
+    elif asked.signal is not None:
+        both = msgspec.structs.replace(asked, time_limit_ms=edited.time_limit_ms)
+        new = sub.terms_of(both, grace, terms.attached, edited.executor)
+        edited = replace(edited, signal=new.signal, signal_before_ms=new.signal_before_ms)
+    return edited
+
+
+def _edited_mps(terms: Terms, need: Need, asked: JobRequest, changes: dict[str, Any]) -> Terms:
+    wanted = terms.mps if asked.mps is None else asked.mps
+    threads = terms.thread_percentage if wanted or not terms.mps else None
+    if "thread_percentage" in changes:
+        threads = asked.thread_percentage
+    if not wanted and threads is None:
+        return replace(terms, mps=False, thread_percentage=None)
+    if terms.executor:
+        raise sub.no_mps_there()
+    known = terms.mps or find_control() is not None
+    mps, threads = mps_terms(wanted, threads, need.gpus, False, lambda: known)
+    return replace(terms, mps=mps, thread_percentage=threads)
+
+
+def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -> Launch:
+    if "argv" in changes or "shell" in changes:
+        argv = tuple(asked.argv)
+        kind = kind_of(argv, asked.shell)
+        launch = launch._replace(argv=argv, shell=asked.shell, kind=kind)
+    if asked.kind is not None:
+        launch = launch._replace(kind=label(asked.kind))
+    for name in ("name", "cwd", "out", "err", "gpu_arg"):
+        if name in changes:
+            launch = launch._replace(**{name: getattr(asked, name)})
+    if "slurm" in changes:
+        launch = launch._replace(cluster_options=tuple(asked.slurm))
+    kept = {name: value for name, value in launch.options.items() if name not in changes}
+    launch = launch._replace(options={**kept, **sub.executors_options(asked)})
+    if asked.env:
+        launch = launch._replace(extra_env={**launch.extra_env, **asked.env})
+    return launch

@@ -1,0 +1,85 @@
+"""`stoker ls`, `stoker show` and `stoker why`: jobs, and why each stands where it does."""
+
+from __future__ import annotations
+
+from stoker.api import messages as msg
+from stoker.daemon.requests.reply import Daemon, Fields
+from stoker.daemon.requests.selecting import ALL_STATES, check_states, selected
+from stoker.daemon.show import Shower
+from stoker.errors import NotFound
+from stoker.store.views import Filter
+
+_FINISHED_SHOWN = 1000
+
+
+def shower(daemon: Daemon) -> Shower:
+    """What turns rows and state into what is shown."""
+    draining = daemon.rounds.engine.starts_nothing
+    return Shower(daemon.views, daemon.home.attempts, draining, daemon.slurm.standing)
+
+
+def show(daemon: Daemon, request: msg.Show) -> Fields:
+    """Jobs with all their attempts."""
+    ids = _selected(daemon, request.select)
+    return {"jobs": shower(daemon).with_attempts(daemon.rounds.state, ids)}
+
+
+def why(daemon: Daemon, request: msg.Why) -> Fields:
+    """Why each job stands where it does, and when it will start if that can be told."""
+    ids = _selected(daemon, request.select)
+    return {"jobs": shower(daemon).why(daemon.rounds.state, ids)}
+
+
+def job_history(daemon: Daemon, request: msg.JobHistory) -> Fields:
+    """What was measured of an attempt."""
+    rows = daemon.views.rows([request.job_id])
+    if not rows:
+        raise NotFound(f"there is no job {request.job_id}", "see `stoker ls --all`")
+    number = rows[0]["attempt"] if request.attempt is None else request.attempt
+    return daemon.telemetry.job_history(request.job_id, number)
+
+
+def list_jobs(daemon: Daemon, request: msg.List) -> Fields:
+    """The jobs that were asked for, or else the usual ones."""
+    check_states(request.states)
+    ids, total = _listed_ids(daemon, request)
+    return {"jobs": shower(daemon).jobs(daemon.rounds.state, ids), "total": total}
+
+
+def _selected(daemon: Daemon, select: msg.Select) -> list[int]:
+    return selected(select, daemon.views, daemon.rounds.state, ALL_STATES)
+
+
+def _listed_ids(daemon: Daemon, request: msg.List) -> tuple[list[int], int]:
+    """The ids to list, and how many there are without a limit."""
+    select, views = request.select, daemon.views
+    wanted = Filter(request.states, select.group, select.names, request.user)
+    filters = request.states or request.user is not None or select.group or select.names
+    if select.ids:
+        chosen = set(_selected(daemon, msg.Select(ids=select.ids)))
+        if filters:
+            chosen &= set(views.matching(wanted))
+    elif filters or request.all or select.all:
+        chosen = set(views.matching(wanted))
+    else:
+        return usual_ids(daemon, request.limit, fill_up=True)
+    ids = sorted(chosen)
+    return (ids[-request.limit :] if request.limit else ids), len(ids)
+
+
+def usual_ids(daemon: Daemon, limit: int | None, *, fill_up: bool = False) -> tuple[list[int], int]:
+    """What one wants to see: all that is not final, and what ended last.
+
+    Where there is a limit, a quarter of it is for what ended last, or all that is left of it.
+    """
+    state, views = daemon.rounds.state, daemon.views
+    if limit is None:
+        everything = set(state.jobs) | set(views.last_ended(_FINISHED_SHOWN))
+        return sorted(everything), len(everything)
+    chosen = dict.fromkeys(list(state.active)[:limit])
+    left = limit - len(state.jobs) if fill_up else 0
+    ended = views.last_ended(max(1, limit // 4, left))
+    room = max(0, limit - len(chosen) - len(ended))
+    chosen.update(dict.fromkeys(views.first_unfinished(room + len(chosen))))
+    ids = sorted([*list(chosen)[: limit - len(ended)], *ended])
+    return ids, len(state.jobs) + len(ended)

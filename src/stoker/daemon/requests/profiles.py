@@ -1,0 +1,52 @@
+"""`stoker profiles`: what was learned of kinds of jobs."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from stoker.api import messages as msg
+from stoker.core import events as ev
+from stoker.core.state import State
+from stoker.daemon.requests.reply import AfterTurn, Daemon, Fields
+from stoker.engine import Decided
+from stoker.errors import NotFound
+from stoker.quantities import quoted
+
+
+def profiles(daemon: Daemon, request: msg.Profiles) -> Fields:
+    """What is known of kinds of jobs, by name."""
+    known = daemon.rounds.state.profiles.values()
+    return {
+        "profiles": [
+            {
+                "kind": one.kind,
+                "count": one.count,
+                "max_mib": one.max_mib,
+                "mean_mib": round(one.mean_mib),
+                "deviation_mib": round(one.deviation_mib),
+                "settle_ms": one.settle_ms,
+                "longest_ms": one.longest_ms,
+                "use_percent": one.use_percent,
+                "out_of_memory": one.ooms,
+                "updated_at_ms": one.updated_at_ms,
+            }
+            for one in sorted(known, key=lambda p: p.kind)
+        ]
+    }
+
+
+def forget(daemon: Daemon, request: msg.ProfilesForget) -> AfterTurn:
+    """Let these kinds be learned anew; kinds may be patterns such as "python train*"."""
+    patterns = request.kinds
+
+    def wish(state: State) -> Decided:
+        known = sorted(state.profiles)
+        chosen = [
+            k for k in known if request.all or any(k == p or fnmatchcase(k, p) for p in patterns)
+        ]
+        unknown = [p for p in patterns if not any(k == p or fnmatchcase(k, p) for k in known)]
+        if unknown:
+            raise NotFound(f"nothing is known of {quoted(unknown[0])}", "see `stoker profiles`")
+        return Decided([ev.ProfilesForgotten(state.now_ms, tuple(chosen))], chosen)
+
+    return AfterTurn(wish, "kinds")

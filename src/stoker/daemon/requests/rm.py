@@ -1,0 +1,30 @@
+"""`stoker rm`: forget final jobs."""
+
+from __future__ import annotations
+
+from stoker.api import messages as msg
+from stoker.core import events as ev
+from stoker.core.state import State
+from stoker.daemon.requests.reply import AfterTurn, Daemon
+from stoker.daemon.requests.selecting import ENDED, selected
+from stoker.engine import Decided
+from stoker.errors import Failed
+
+
+def remove(daemon: Daemon, request: msg.Remove) -> AfterTurn:
+    """Their files are deleted after the turn, a few at a time."""
+    select = request.select
+
+    def wish(state: State) -> Decided:
+        ids = selected(select, daemon.views, state, ENDED)
+        alive = [job_id for job_id in ids if job_id in state.jobs]
+        explicit = not (select.all or select.group or select.names)
+        if alive and explicit:
+            raise Failed(
+                f"job {alive[0]} is {state.jobs[alive[0]].state}, and has not ended",
+                f"`stoker cancel {alive[0]}` stops it first",
+            )
+        gone = [job_id for job_id in ids if job_id not in state.jobs]
+        return Decided([ev.JobsRemoved(state.now_ms, tuple(gone))], gone)
+
+    return AfterTurn(wish, "ids")

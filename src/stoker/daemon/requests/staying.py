@@ -1,0 +1,65 @@
+"""Requests whose clients stay: `stoker wait`, `stoker run`, and those that follow or watch jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from stoker.api import messages as msg
+from stoker.core.reasons import outcome_words
+from stoker.daemon.requests.reply import Daemon
+from stoker.daemon.requests.selecting import UNFINISHED, selected
+from stoker.daemon.server import Connection
+from stoker.store.views import Views, outcome_of
+
+
+def wait(daemon: Daemon, request: msg.Wait, connection: Connection) -> None:
+    """Answer once all these jobs have ended."""
+    ids = selected(request.select, daemon.views, daemon.rounds.state, UNFINISHED)
+
+    def left() -> None:
+        daemon.rounds.unwatch(watcher)
+
+    def done() -> None:
+        connection.answer(jobs=_endings(daemon.views, ids))
+        if left in connection.on_close:  # A client may wait for one thing after the other.
+            connection.on_close.remove(left)
+
+    watcher = daemon.rounds.watch(ids, done)
+    if watcher.missing:
+        connection.on_close.append(left)
+
+
+def _endings(views: Views, job_ids: Iterable[int]) -> list[dict[str, Any]]:
+    """How these jobs have ended, in the order of their ids."""
+    said: dict[tuple[Any, ...], str | None] = {}  # Thousands of jobs end in a few ways.
+    found = []
+    for row in views.endings(job_ids):
+        how = (row["state"], row["cause"], row["exit_code"], row["signal"], row["detail"])
+        if how not in said:
+            outcome = outcome_of(row)
+            said[how] = outcome_words(outcome) if outcome is not None else None
+        told = {name: row[name] for name in ("id", "name", "state", "exit_code", "signal")}
+        found.append(told | {"reason": said[how]})
+    return found
+
+
+def follow(daemon: Daemon, request: msg.Follow, connection: Connection) -> None:
+    """Tell of a group's starts and ends."""
+    daemon.followers.follow(request.group, connection)
+
+
+def watch(daemon: Daemon, request: msg.Watch, connection: Connection) -> None:
+    """Tell of all changes."""
+    daemon.watchers.watch(request.every_ms, connection)
+
+
+def attach(daemon: Daemon, request: msg.Attach, connection: Connection) -> None:
+    """The terminal of a job is there."""
+    daemon.terminals.attach(request, connection)
+
+
+def attach_started(daemon: Daemon, request: msg.AttachStarted, connection: Connection) -> None:
+    """A terminal has started its job, or could not."""
+    daemon.terminals.started(request)
+    connection.take_more()

@@ -1,0 +1,22 @@
+"""`stoker add` and all that queue jobs: see daemon.submission."""
+
+from __future__ import annotations
+
+from stoker.api import messages as msg
+from stoker.daemon import settings
+from stoker.daemon.requests.reply import AfterTurn, Daemon
+from stoker.daemon.submission import submission
+from stoker.errors import NotFound
+
+
+def submit(daemon: Daemon, request: msg.Submit) -> AfterTurn:
+    """Queue jobs, all of them or none."""
+    job_id = request.env_of
+    if job_id is not None:
+        if not daemon.views.between(job_id, job_id):
+            raise NotFound(f"there is no job {job_id}", "see `stoker ls --all`")
+        launch = daemon.store.launch(job_id)
+        request.env, request.umask = dict(launch.env), launch.umask
+    values = daemon.store.settings()
+    defaults, cluster = settings.defaults_of(values), settings.cluster_rules_of(values)
+    return AfterTurn(submission(request, daemon.views, defaults, cluster))
