@@ -1,4 +1,4 @@
-"""Waiting for a fact, with a deadline: the only place among the tests that may sleep."""
+"""Waiting for a fact, with a deadline. Tests use this instead of sleeping for a fixed time."""
 
 from __future__ import annotations
 

@@ -26,7 +26,9 @@ def test_the_readme_names_the_two_make_commands_and_the_makefile_has_them(target
     assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", [*PAGES, "docs/json.md", "docs/architecture.md"])
+@pytest.mark.parametrize(
+    "page", [*PAGES, "docs/json.md", "docs/architecture.md", "CONTRIBUTING.md"]
+)
 def test_every_link_between_the_pages_leads_somewhere(page: str) -> None:
     path = ROOT / page
     for target in re.findall(r"\]\(([^):]+)\)", path.read_text(encoding="utf-8")):
