@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sim": {"core", "ports", "engine", "errors", *ADAPTERS},
     "api": {"core.model", "errors", "quantities", "machine"},
     "sweep": {"errors", "quantities"},
-    "batch": {"errors", "quantities"},
+    "batch": {"errors", "quantities", "sweep.shelltext"},
     "text": {"errors", "quantities"},
     "submission": {"api", "batch", "errors", "quantities", "sweep", "text"},
     "daemon": {
