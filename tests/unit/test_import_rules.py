@@ -94,7 +94,15 @@ HARMLESS = {
 
 # Every library that is not Python's own, and the only places that may know it.
 THIRD_PARTY: dict[str, set[str]] = {
-    "msgspec": {"api.messages", "api.longline", "daemon", "store", "web", "executors.slurm"},
+    "msgspec": {
+        "api.messages",
+        "api.field_types",
+        "api.longline",
+        "daemon",
+        "store",
+        "web",
+        "executors.slurm",
+    },
     "yaml": {"sweep.yamltext", "batch.documents"},
     "cloudpickle": {"library.pickling", "library.calling"},
     "pynvml": {"inventory.nvml"},
