@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from stoker.api.job_options import JobOptions, LineOptions, PointOptions
+    from stoker.api.tokens import Access, Grant
     from stoker.library.many import QueuedBatch, QueuedSweep
-    from stoker.web.tokens import Access, Grant
 
 Job = dict[str, Any]
 
@@ -386,7 +386,7 @@ class Client:
         return [grant.id for grant in gone if grant.kind != "key"]
 
     def _access(self) -> Access:
-        from stoker.web.tokens import Access
+        from stoker.api.tokens import Access
 
         return Access(self._connection.home)
 
