@@ -21,7 +21,7 @@ from harness.instance import NO_OP, Instance, cpu_s, gpu_list, paused
 from harness.measures import Goal, Report, measure
 from harness.setting import Setting
 from stoker.api.paths import Home
-from stoker.web.tokens import Access
+from stoker.api.tokens import Access
 
 # As the page does it: see list.js, now.js and feed.js.
 WINDOW_EVERY_S = 0.7

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 
-from stoker.cli.sweep import VERB
+from stoker.cli.verbs.sweep import VERB
 from stoker.sweep.identity import PREFIX
 from stoker_home import StokerHome, lines_of
 from unit.cli_run import Terminal

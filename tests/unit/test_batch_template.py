@@ -82,6 +82,7 @@ def test_no_value_ever_becomes_shell(value: str) -> None:
         "printf '%s\\0' \"{x}\"",
         "printf '%s\\0' '{x}'",
         "printf '%s\\0' \\\\{x}",
+        "printf '%s\\0' `true`\"$(true)\"{x}",
     ):
         (word,) = words_of(filled(text, x=value))
         assert word.removeprefix("\\" if "\\\\{" in text else "") == value

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.cli.completion import all_verbs, bash, fish, zsh
-from stoker.cli.main import VERBS
+from stoker.cli.verbs import VERBS, all_verbs
+from stoker.cli.verbs.completion import bash, fish, zsh
 from unit.cli_run import stoker
 from waiting import PATIENCE_S
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from stoker.cli.main import VERBS, load, main
+from stoker.cli.main import main
 from stoker.cli.options import Option, Positional, Verb, choose, parse
+from stoker.cli.verbs import VERBS, load
 from stoker.errors import UsageError
 from stoker.quantities import whole_number
 from stoker.text.suggest import nearest

@@ -74,8 +74,8 @@ def test_a_verb_loads_no_other_verb(tmp_path: Path) -> None:
     rooms = ("stoker.cli.", "stoker.text.")
     loaded = {name for name in ran.stderr.split() if name.startswith(rooms)}
     assert loaded == {
-        "stoker.cli.main", "stoker.cli.options", "stoker.cli.add", "stoker.cli.jobspec",
-        "stoker.text.terminal",
+        "stoker.cli.main", "stoker.cli.options", "stoker.cli.jobspec", "stoker.cli.verbs",
+        "stoker.cli.verbs.add", "stoker.text.terminal",
     }  # fmt: skip
 
 

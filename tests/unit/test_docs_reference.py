@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from stoker.cli.completion import all_verbs
-from stoker.cli.help import SECTIONS, flags, verb_help
-from stoker.cli.main import VERBS
+from stoker.cli.help import flags, verb_help
 from stoker.cli.options import Verb
 from stoker.cli.reference import MARK, commands
+from stoker.cli.verbs import SECTIONS, VERBS, all_verbs
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ none of them fails, so that a new room is built with its door in mind.
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,24 +19,24 @@ import pytest
 import stoker
 
 ROOT = Path(stoker.__file__).parent
+ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
+_TABLE_HEAD = ("| part | imports of Stoker's own |", "|---|---|")
 
 ADAPTERS = {"store", "executors", "inventory"}
 FRONT_ENDS = {"cli", "library", "compat", "web", "top"}
 
 # What front ends share: the words of the house, and what is read before anything is asked of it.
 TO_FRONT_ENDS = {
-    "api",
-    "batch",
-    "core.model",
-    "errors",
-    "quantities",
-    "submission",
-    "sweep",
-    "text",
-    "wholefile",
-    "__version__",
-}
+    "api", "batch", "core.model", "errors", "quantities", "submission", "sweep", "text",
+    "wholefile", "__version__",
+}  # fmt: skip
 
+# How the command line is put together, and the only places where a front end knows another: the
+# live view is one of its verbs, and the older tools are translated into what it does.
+COMPOSITION = {"cli": {"top"}, "compat": {"cli"}}
+
+# From the bottom up. docs/architecture.md has this table; `python -m unit.test_import_rules` in
+# `tests` writes it there.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "quantities": {"errors"},
@@ -43,47 +44,42 @@ MAY_IMPORT: dict[str, set[str]] = {
     "machine": set(),
     "core": set(),
     "ports": {"core"},
+    "learn": set(),
     "seeing": {"core", "ports"},
     "engine": {"core", "ports", "errors", "seeing"},
-    "store": {"core", "ports", "errors", "quantities"},
-    "executors": {"core", "learn", "ports", "errors", "quantities", "machine", "wholefile"},
-    "inventory": {"core", "ports", "errors", "quantities"},
-    "learn": {"core", "errors", "quantities"},
-    "sim": {"core", "ports", "engine", "errors", *ADAPTERS},
-    "api": {"core.model", "errors", "quantities", "machine"},
+    "store": {"core", "ports", "errors"},
+    "executors": {"core", "ports", "errors", "machine", "wholefile"},
+    "inventory": {"ports"},
+    "sim": {"core", "ports", "engine", "errors", "store", "executors"},
+    "api": {"errors", "quantities", "machine"},
     "sweep": {"errors", "quantities"},
-    "batch": {"errors", "quantities"},
-    "text": {"errors", "quantities"},
+    "batch": {"errors", "quantities", "sweep.shelltext"},
+    "text": {"quantities"},
     "submission": {"api", "batch", "errors", "quantities", "sweep", "text"},
     "daemon": {
-        "api",
-        "core",
-        "engine",
-        "errors",
-        "learn",
-        "machine",
-        "ports",
-        "quantities",
-        "submission.rules",
-        "__version__",
-        *ADAPTERS,
+        "api", "core", "engine", "errors", "learn", "machine", "ports", "quantities",
+        "submission.rules", "__version__", *ADAPTERS,
     },
-    # The keys to the page are made on the command line, and the live view is one of its verbs.
-    "cli": TO_FRONT_ENDS | {"web.tokens", "top"},
-    "top": TO_FRONT_ENDS,
-    "library": TO_FRONT_ENDS | {"web.tokens"},
-    "web": TO_FRONT_ENDS,
-    "compat": TO_FRONT_ENDS | {"cli"},  # thin translations into what the command line does
+    "web": {"api", "errors", "quantities", "submission", "sweep", "__version__"},
+    "top": {"api", "errors", "quantities", "text"},
+    "library": {
+        "api", "batch", "core.model", "errors", "quantities", "submission", "sweep", "text",
+        "wholefile",
+    },
+    "cli": {
+        "api", "batch", "errors", "quantities", "submission", "sweep", "text", "wholefile",
+        "__version__", *COMPOSITION["cli"],
+    },
+    "compat": {"api", "errors", "quantities", "submission", "text", *COMPOSITION["compat"]},
     "__init__": {"library"},
     "__main__": {"cli"},
-}
+}  # fmt: skip
 
 HARMLESS = {
     "__future__",
     "array",
     "bisect",
     "collections",
-    "contextlib",
     "dataclasses",
     "enum",
     "heapq",
@@ -94,18 +90,23 @@ HARMLESS = {
 
 # Every library that is not Python's own, and the only places that may know it.
 THIRD_PARTY: dict[str, set[str]] = {
-    "msgspec": {"api.messages", "api.longline", "daemon", "store", "web", "executors.slurm"},
+    "msgspec": {
+        "api.messages",
+        "api.field_types",
+        "api.longline",
+        "daemon",
+        "store",
+        "web",
+        "executors.slurm",
+    },
     "yaml": {"sweep.yamltext", "batch.documents"},
     "cloudpickle": {"library.pickling", "library.calling"},
     "pynvml": {"inventory.nvml"},
     "amdsmi": {"inventory.amd"},
-    "psutil": {"executors"},
     "rich": {"top"},
     "textual": {"top"},
     "starlette": {"web"},
     "uvicorn": {"web"},
-    "optuna": {"sweep"},
-    "apprise": {"daemon"},
 }
 
 # Who puts the house together: everything else takes its adapters as it gets them.
@@ -158,6 +159,12 @@ def imports(module: Module) -> Iterator[str]:
             assert node.level == 0, f"{module.name} imports by a relative name"
             assert node.module is not None
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif (
+            isinstance(node, ast.Call)
+            and last_name(node.func) == "import_module"
+            and isinstance(node.args[0], ast.Constant)
+        ):
+            yield str(node.args[0].value)  # an optional library
 
 
 def own_imports(module: Module) -> set[str]:
@@ -185,6 +192,37 @@ def test_a_module_imports_only_what_its_part_may(module: Module) -> None:
     assert not wrong, f"{module.name} may not import {wrong}"
 
 
+def test_every_rule_is_used() -> None:
+    """An exception that nothing needs any more is a door that stands open."""
+    for part, allowed in MAY_IMPORT.items():
+        used = {name for module in by_part(part) for name in own_imports(module)}
+        stale = {place for place in allowed if not any(is_covered(name, {place}) for name in used)}
+        assert not stale, f"{part} imports no {stale}: take it from MAY_IMPORT"
+    for library, places in THIRD_PARTY.items():
+        for place in places:
+            names = {name for m in modules() if m.is_in(place) for name in imports(m)}
+            assert any(is_covered(name, {library}) for name in names), f"{place}: no {library}"
+    of_core = {name for module in by_part("core") for name in imports(module)}
+    assert all(any(is_covered(name, {place}) for name in of_core) for place in HARMLESS)
+
+
+def parts_imported() -> dict[str, set[str]]:
+    """The graph of the parts, from what their files import; `__version__` is in `__init__`."""
+    graph: dict[str, set[str]] = {}
+    for module in modules():
+        of_part = graph.setdefault(module.part, set())
+        found = {name.split(".")[0] for name in own_imports(module)} - {module.part}
+        of_part |= {"__init__" if part == "__version__" else part for part in found}
+    return graph
+
+
+def test_there_is_no_cycle_between_parts() -> None:
+    left = parts_imported()
+    while free := {part for part, imported in left.items() if not imported & left.keys()}:
+        left = {part: imported for part, imported in left.items() if part not in free}
+    assert not left, f"a cycle goes through some of {sorted(left)}"
+
+
 def test_adapters_never_import_each_other() -> None:
     for part in ADAPTERS:
         assert not MAY_IMPORT[part] & ADAPTERS
@@ -195,17 +233,45 @@ def test_only_the_daemon_and_the_simulator_know_an_adapter() -> None:
     assert knowing == {"daemon", "sim"}
 
 
-def test_front_ends_know_nothing_behind_the_api() -> None:
-    behind = {"daemon", "engine", "ports", "sim", "core.state", "core.plan", *ADAPTERS}
+def test_front_ends_know_the_api_and_what_they_share_and_not_each_other() -> None:
     for part in FRONT_ENDS:
-        assert not MAY_IMPORT[part] & behind
+        assert MAY_IMPORT[part] <= TO_FRONT_ENDS | COMPOSITION.get(part, set())
+
+
+def documented_table() -> list[str]:
+    """MAY_IMPORT as the page on the architecture has it."""
+    rows = [
+        f"| `{part}` | {', '.join(f'`{name}`' for name in sorted(allowed)) or 'nothing'} |"
+        for part, allowed in MAY_IMPORT.items()
+    ]
+    return [*_TABLE_HEAD, *rows]
+
+
+def table_in(page: str) -> list[str]:
+    """The table as the page has it now."""
+    after = page.partition("\n".join(_TABLE_HEAD))[2]
+    rows = itertools.takewhile(lambda line: line.startswith("|"), after.splitlines()[1:])
+    return [*_TABLE_HEAD, *rows]
+
+
+def test_the_page_on_the_architecture_has_the_same_table() -> None:
+    page = ARCHITECTURE.read_text(encoding="utf-8")
+    assert table_in(page) == documented_table(), "in tests: python -m unit.test_import_rules"
 
 
 def test_only_its_own_verb_knows_the_live_view() -> None:
     knowing = {
         m.name for m in by_part("cli") if any(is_covered(n, {"top"}) for n in own_imports(m))
     }
-    assert knowing == {"cli.top"}
+    assert knowing == {"cli.verbs.top"}
+
+
+def test_no_verb_imports_another() -> None:
+    for module in by_part("cli"):
+        if module.is_in("cli.verbs") and module.name != "cli.verbs":
+            others = {name for name in own_imports(module) if name.startswith("cli.verbs.")}
+            tables = {f"cli.verbs.{name}" for name in ("SECTIONS", "VERBS", "load", "all_verbs")}
+            assert others <= tables, f"{module.name} imports {others - tables}"
 
 
 @pytest.mark.parametrize("module", by_part("core"), ids=ids)
@@ -368,3 +434,9 @@ def test_a_library_is_imported_only_in_its_own_place() -> None:
 def test_no_module_has_a_name_without_meaning() -> None:
     names = {word for module in modules() for word in module.name.split(".")}
     assert not names & MEANINGLESS
+
+
+if __name__ == "__main__":
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    was, now = "\n".join(table_in(text)), "\n".join(documented_table())
+    ARCHITECTURE.write_text(text.replace(was, now), encoding="utf-8")

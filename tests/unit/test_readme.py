@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from stoker.cli import main, run, wait
+from stoker.cli import attachment, main
 from stoker.cli.options import choose, parse
+from stoker.cli.verbs import VERBS, load, wait
 from stoker.errors import BY_CODE
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +52,7 @@ def test_the_documented_exit_codes_are_those_of_the_errors() -> None:
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", own, re.MULTILINE)}
     assert codes == {0, main.INTERRUPTED} | {error.exit_code for error in BY_CODE.values()}
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", of_the_job, re.MULTILINE)}
-    assert codes == {1, wait.TIMED_OUT, run.NOT_FOUND}
+    assert codes == {1, wait.TIMED_OUT, attachment.NOT_FOUND}
 
 
 def shown_commands(text: str) -> Iterator[list[str]]:
@@ -80,6 +81,6 @@ def test_every_command_that_a_page_shows_is_understood(page: str) -> None:
         if verb.startswith("-"):
             assert verb == "--version"
             continue
-        assert verb in main.VERBS, verb
-        member, rest = choose(main.load(verb), words)
+        assert verb in VERBS, verb
+        member, rest = choose(load(verb), words)
         assert parse(member, rest) is not None, (verb, words)

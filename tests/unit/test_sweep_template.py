@@ -128,6 +128,8 @@ CONTEXTS = (
     "printf '%s\\0' \"pre{x}post\" | sed -z 's/^pre//; s/post$//'",
     "echo ignored >/dev/null; printf '%s\\0' \"${HOME:+}\"{x}",
     "printf '%s\\0' $(true){x}",
+    "printf '%s\\0' `true`\"$(true){x}\"",
+    "printf '%s\\0' $((1+1)){x} | sed -z 's/^2//'",
 )
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import uvicorn
 
 from stoker.api.paths import Home
+from stoker.api.tokens import Access, Grant
 from stoker.web.connections import GuardedConnection, end_what_was_revoked, guarded
 from stoker.web.guard import Visitor
 from stoker.web.refusals import Refusals
-from stoker.web.tokens import Access, Grant
 
 SOMEBODY = Visitor(Grant("a", "token", "a", "x", False, 0), False)
 

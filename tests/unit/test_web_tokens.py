@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from stoker.api import tokens
 from stoker.api.paths import Home
-from stoker.web import tokens
-from stoker.web.tokens import BROWSER_LASTS_MS, KEY_LASTS_MS, MOST_BROWSERS, Access
+from stoker.api.tokens import BROWSER_LASTS_MS, KEY_LASTS_MS, MOST_BROWSERS, Access
 
 
 class Clock:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from stoker.api.tokens import Access
 from stoker.web.guard import COOKIE
-from stoker.web.tokens import Access
 from stoker_home import StokerHome
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stoker.web.tokens import MOST_BROWSERS
+from stoker.api.tokens import MOST_BROWSERS
 from waiting import eventually
 from web.page_home import PageHome
 

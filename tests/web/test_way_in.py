@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from stoker.api.paths import Home
-from stoker.web.tokens import KEY_LASTS_MS, Access
+from stoker.api.tokens import KEY_LASTS_MS, Access
 from stoker_home import StokerHome
 from unit.cli_run import Terminal
 from waiting import eventually

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from stoker.api.tokens import KEY_LASTS_MS, Access
 from stoker.errors import UsageError
 from stoker.web.endpoints import ENDPOINTS
-from stoker.web.tokens import KEY_LASTS_MS, Access
 from stoker_home import StokerHome
 from web.page_home import PageHome
 

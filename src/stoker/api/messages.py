@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from stoker.api.job_options import JOB_OPTIONS, Field
+from stoker.api.field_types import type_of
+from stoker.api.job_options import JOB_OPTIONS
 
 API_VERSION = 1
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
-Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Millis = Annotated[int, Meta(ge=0, le=10**15)]
 JobId = Annotated[int, Meta(ge=0, le=10**18)]
 # As much as the store can look for at once.
@@ -45,35 +45,6 @@ _NO_OPTIONS: list[tuple[str, Any, Any]] = [
 ]
 
 
-def _type_of(field: Field) -> Any:
-    """The type of a field of the table, with its limits."""
-    least, most = field.least, field.most
-    kind: Any
-    match field.kind:
-        case "int":
-            kind = Annotated[int, Meta(ge=least, le=most)]
-        case "number":
-            kind = Annotated[float, Meta(gt=least, lt=most)]
-        case "flag":
-            kind = bool
-        case "text":
-            limits = Meta(min_length=_length(least), max_length=_length(most))
-            kind = str if least is most is None else Annotated[str, limits]
-        case "texts":
-            kind = list[str] if most is None else Annotated[list[str], Meta(max_length=int(most))]
-        case "pairs":
-            kind = dict[str, str]
-        case "margin":
-            kind = tuple[Count, Count]  # percent, and at least so many MiB
-        case words:
-            kind = Literal[tuple(words.split("|"))]
-    return kind | None if field.default is None else kind
-
-
-def _length(limit: float | None) -> int | None:
-    return None if limit is None else int(limit)
-
-
 if TYPE_CHECKING:
 
     class JobRequest(Struct, kw_only=True):
@@ -86,7 +57,7 @@ else:
         [
             *_NO_OPTIONS,
             *(
-                (field.name, _type_of(field), field.default)
+                (field.name, type_of(field), field.default)
                 for option in JOB_OPTIONS
                 for field in option.fields
             ),

@@ -1,47 +1,21 @@
-"""Help on the terminal, made from the verbs' tables; and `stoker help [VERB]`."""
+"""Help on the terminal, made from the verbs' tables."""
 
 from __future__ import annotations
 
 from stoker.api.job_options import GROUPS
 from stoker.cli.options import JSON, Option, Positional, Verb
-from stoker.errors import UsageError
-from stoker.quantities import plain, quoted
+from stoker.cli.verbs import SECTIONS, load
 from stoker.text.terminal import out, painted, terminal_width, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stoker.cli.options import Args
-
 _HELP = Option("help", "print this help", short="h")
-SECTIONS = (
-    ("Jobs", ("add", "run", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait")),
-    ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
-    (
-        "The queue and the machine",
-        (
-            "status",
-            "top",
-            "pause",
-            "resume",
-            "groups",
-            "gpus",
-            "profiles",
-            "cluster",
-            "config",
-            "daemon",
-        ),
-    ),
-    ("The page", ("web", "token")),
-    ("Help", ("help", "completion")),
-)
 
 
 def show_overview() -> int:
     """Help on all verbs."""
-    from stoker.cli.main import load
-
     colour = wants_colour()
     lines = [
         "Stoker keeps GPUs fed: it queues commands and runs each as soon as there is room for it.",
@@ -145,39 +119,3 @@ def _wrapped(text: str, indent: str) -> list[str]:
             line = indent
         line += word if line == indent else f" {word}"
     return [*lines, line]
-
-
-def find_verb(words: list[str]) -> Verb:
-    """The verb that some words name, such as ["gpus", "drain"]."""
-    from stoker.cli.main import VERBS, load
-    from stoker.text.suggest import nearest
-
-    if words[0] not in VERBS:
-        guess = nearest(words[0], list(VERBS))
-        raise UsageError(
-            f"there is no verb {quoted(words[0])}",
-            f"did you mean `stoker help {guess}`?" if guess else "see `stoker help`",
-        )
-    verb = load(words[0])
-    for word in words[1:]:
-        members = {member.name.rpartition(" ")[2]: member for member in verb.verbs}
-        if word not in members:
-            raise UsageError(f"there is no verb {quoted(verb.name + ' ' + word)}",
-                             f"see `stoker help {verb.name}`")  # fmt: skip
-        verb = members[word]
-    return verb
-
-
-def help_(args: Args) -> int:
-    """Show the help of a verb, or of all."""
-    return show_verb(find_verb(args["verb"])) if args["verb"] else show_overview()
-
-
-VERB = Verb(
-    "help",
-    "show the help of a verb, or of all",
-    run=help_,
-    positionals=(Positional("VERB", "a verb such as add, or two words such as gpus drain", plain,
-                            many=True, optional=True),),
-    examples=(("stoker help add", "the options of add"), ("stoker help", "all verbs")),
-)  # fmt: skip

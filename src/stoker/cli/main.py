@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
+from stoker.cli.verbs import VERBS, load
 from stoker.errors import StokerError, UsageError
 
 TYPE_CHECKING = False
@@ -16,23 +17,8 @@ if TYPE_CHECKING:
 
     from stoker.cli.options import Verb
 
-# Verbs in the order in which help shows them. A verb's table is in the module of its name, which
-# is imported only when the verb is used.
-VERBS = (
-    "status", "top", "add", "run", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait",
-    "cancel", "retry", "hold", "release", "edit", "rm", "pause", "resume", "groups",
-    "gpus", "profiles", "cluster", "config", "daemon", "web", "token", "completion", "help",
-)  # fmt: skip
-
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-
-
-def load(name: str) -> Verb:
-    """The table of a verb."""
-    module = __import__(f"stoker.cli.{name}", fromlist=["VERB"])
-    verb: Verb = module.VERB
-    return verb
 
 
 def dispatch(words: list[str]) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from stoker.cli.completion import all_verbs
 from stoker.cli.help import flags, grouped, usage
 from stoker.cli.options import Verb
+from stoker.cli.verbs import all_verbs
 
 MARK = "<!-- Made from the code: python -m stoker.cli.reference docs/reference.md -->\n"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import signal
 import sys
 import time
 from typing import Any, NoReturn
@@ -17,8 +16,7 @@ from typing import Any, NoReturn
 from stoker.api.client import Client
 from stoker.cli.jobspec import submission
 from stoker.cli.options import parse
-from stoker.cli.run import VERB as RUN
-from stoker.cli.run import Leave, leave_on_signal
+from stoker.cli.verbs.run import VERB as RUN
 from stoker.compat.scheduler_task import Kept, Task
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import MAX_GPUS, declared_gpus_text, quoted
@@ -146,14 +144,8 @@ def _run(text: str, args: argparse.Namespace) -> int:
     _make(folder)
     job["out"], job["err"] = out_kept.path, err_kept.path
     task = Task(request, out_kept, err_kept)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, leave_on_signal)
     try:
-        code = task.follow()
-    except Leave as left:
-        task.cancel()
-        code = left.exit_code
+        code = task.run()
     finally:
         if new and not task.started_at:
             _remove_if_empty(folder)

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from stoker.cli.attached import AttachedProcess, CouldNotStart, NotGranted
-from stoker.cli.run import NOT_FOUND, Attachment
+from stoker.cli.attachment import NOT_FOUND, Attachment
 from stoker.compat.guardian import Guardian
 from stoker.compat.kept_output import KeptStream
 from stoker.text.terminal import say

@@ -15,25 +15,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 from stoker.api.alike import in_few_words
 from stoker.api.client import Client as Connection
-from stoker.api.client import ConnectionLost, NoAnswerYet
 from stoker.api.paths import Home
-from stoker.core.model import FINAL
-from stoker.errors import Unavailable, Unreachable, UsageError
+from stoker.errors import UsageError
 from stoker.library.channel import whole_answers
+from stoker.library.waiting import ended
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import Fields, job_fields, values_of
 from stoker.submission.surroundings import absolute_paths, surroundings
+from stoker.text.jobs import exit_code
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from stoker.api.job_options import JobOptions, LineOptions, PointOptions
+    from stoker.api.tokens import Access, Grant
     from stoker.library.many import QueuedBatch, QueuedSweep
-    from stoker.web.tokens import Access, Grant
 
 Job = dict[str, Any]
-
-_LOOK_AGAIN_S = 0.25
 
 
 class Client:
@@ -91,7 +89,7 @@ class Client:
         """Queue a command, wait for its end, and give its exit code; Ctrl-C cancels it."""
         job_id = self.add(command, **options)
         try:
-            return exit_code(self.wait(job_id)[0])
+            return exit_code(self.wait(job_id))
         except KeyboardInterrupt:
             self.cancel(job_id)
             raise
@@ -247,7 +245,7 @@ class Client:
         # On a connection of its own, so that other threads can go on with this client.
         mine = self._connection
         with Connection(mine.home, autostart=mine.autostart) as connection:
-            return _ended(connection, ids, deadline) if ids else []
+            return ended(connection, ids, deadline) if ids else []
 
     # --- orders about jobs ---
 
@@ -388,7 +386,7 @@ class Client:
         return [grant.id for grant in gone if grant.kind != "key"]
 
     def _access(self) -> Access:
-        from stoker.web.tokens import Access
+        from stoker.api.tokens import Access
 
         return Access(self._connection.home)
 
@@ -401,49 +399,6 @@ class Client:
     def stop_daemon(self, mode: str = "leave") -> None:
         """Stop the daemon: "leave" its jobs running, "kill" them, or "drain" until the last."""
         self.call("shutdown", mode=mode)
-
-
-def exit_code(job: Job) -> int:
-    """The exit code that stands for how a job ended, as `stoker wait` has it."""
-    if job["state"] == "succeeded":
-        return 0
-    if job.get("signal"):
-        return 128 + int(job["signal"])
-    return int(job.get("exit_code") or 1)
-
-
-def _ended(connection: Connection, ids: list[str], deadline: float | None) -> list[Job]:
-    """The jobs once all of them have ended, whatever becomes of the daemon meanwhile."""
-    while True:
-        try:
-            connection.send("wait", select={"ids": ids})
-            left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
-            ended = _jobs(connection.receive(left_s))
-            if all(job["state"] in FINAL for job in ended):
-                return ended
-        except NoAnswerYet:
-            raise TimeoutError("not all of these jobs have ended") from None
-        except ConnectionLost:
-            connection.close()
-        except Unavailable:
-            _wait_for_daemon(connection, deadline)
-
-
-def _wait_for_daemon(connection: Connection, deadline: float | None) -> None:
-    """The daemon was stopped on purpose: it is not for us to start it again."""
-    connection.close()
-    autostart, connection.autostart = connection.autostart, False
-    try:
-        while True:
-            try:
-                connection.connect()
-                return
-            except Unreachable:
-                if deadline is not None and time.monotonic() >= deadline:
-                    raise TimeoutError("the daemon was stopped") from None
-                time.sleep(_LOOK_AGAIN_S)
-    finally:
-        connection.autostart = autostart
 
 
 # --- forms ----------------------------------------------------------------------------------------

@@ -16,8 +16,7 @@ from stoker.api.paths import Home, make_private
 from stoker.batch.entries import located
 from stoker.errors import Failed, NotFound, StokerError, UsageError
 from stoker.submission.batches import PlannedJob
-from stoker.submission.sending import resolve_requirements
-from stoker.submission.surroundings import new_token
+from stoker.submission.surroundings import new_token, resolve_requirements
 from stoker.text.ids import ranges
 
 # A submission with a job that waits for a job which can't exist is refused, but only after all

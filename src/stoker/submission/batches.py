@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from stoker.api.job_options import BY_KEY, NEGATIVES, fields_of, value_of
+from stoker.api.job_options import BY_KEY, NEGATIVES, fields_of
 from stoker.batch.entries import Complaints, Entry, Value
 from stoker.batch.order import Circle, batches, behind_what_they_need
 from stoker.errors import UsageError
 from stoker.quantities import job_ids, plain, quoted
 from stoker.submission import rules
-from stoker.submission.keywords import unknown_option
+from stoker.submission.keywords import unknown_option, value_of
 from stoker.submission.surroundings import is_for_cluster, require_program, usable_paths
 
 COLUMNS = frozenset({*BY_KEY, *NEGATIVES})

@@ -1,4 +1,4 @@
-"""The options of a job as keywords of Python: those of the table, with underscores for dashes."""
+"""The values of job options from Python and from files, by the table of options."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stoker.api.job_options import BY_KEY, fields_of, value_of
+from stoker.api.job_options import BY_KEY, JobOption, Taken, fields_of
 from stoker.errors import UsageError
-from stoker.quantities import quoted
+from stoker.quantities import plain, quoted
 from stoker.submission.surroundings import absolute_paths
 from stoker.text.suggest import nearest
 
@@ -78,3 +78,58 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     return str(value)
+
+
+# --- single values --------------------------------------------------------------------------------
+
+
+def value_of(option: JobOption, said: Any) -> Any:
+    """The value of an option that was said as a person writes it, or as the thing that it means.
+
+    Text is read as the command line reads it. A list is one of its parts, a table one of names and
+    values; numbers, paths, timedeltas, datetimes and futures are taken for what they are.
+    """
+    if option.take is not None:
+        said = option.take(said)
+        if isinstance(said, Taken):
+            return said.value
+    if option.repeat:
+        return [option.read(plain(text)) for text in _several(said)]
+    if option.is_flag:
+        return _flag(said)
+    return option.read(plain(_text(option, said)))
+
+
+def _text(option: JobOption, said: Any) -> str:
+    if isinstance(said, str):
+        return said
+    if isinstance(said, os.PathLike):
+        return os.fsdecode(said)
+    if isinstance(said, dict):
+        raise UsageError("this can't be a table", f"write e.g. {option.metavar}")
+    if isinstance(said, list | tuple):
+        return ",".join(str(one) for one in said)
+    return str(said)
+
+
+def _several(said: Any) -> Iterable[str]:
+    """K=V;K=V, a list of K=V, or a table."""
+    items = getattr(said, "items", None)
+    if items is not None:
+        return [f"{key}={one}" for key, one in items()]
+    if isinstance(said, str):
+        return [part.strip() for part in said.split(";") if part.strip()]
+    return [str(one) for one in said]
+
+
+_TRUE = frozenset(("yes", "true", "on", "1", "y", "t"))
+_FALSE = frozenset(("no", "false", "off", "0", "n", "f", ""))
+
+
+def _flag(said: Any) -> bool:
+    if not isinstance(said, str | list | tuple | dict):
+        return bool(said)
+    text = said.strip().lower() if isinstance(said, str) else "a list"
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    raise UsageError(f"{quoted(text)} is neither yes nor no", "write yes or no")

@@ -1,4 +1,4 @@
-"""What a job takes along from where it is submitted: directory, environment, user and umask."""
+"""What a job takes along from where and when it is submitted: directory, environment, user."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from stoker.api.client import Client
 
 
 def surroundings(
@@ -187,3 +189,19 @@ def require_program(word: str, cwd: str, path: str | None) -> None:
         f"the command {quoted(word)} was not found",
         "check its spelling and PATH; shell syntax goes in quotes, as one word",
     )
+
+
+def submit(client: Client, request: dict[str, Any], **more: Any) -> int:
+    """Send a submission of one job, and give the job's id."""
+    resolve_requirements(client, request["jobs"][0])
+    job_id: int = client.call("submit", **request, **more)["ids"][0]
+    return job_id
+
+
+def resolve_requirements(client: Client, job: dict[str, Any]) -> None:
+    """Ranges and `last` mean what they mean now; a job depends on other jobs by number."""
+    for key in ("after", "after_any"):
+        required = job.get(key)
+        if required and not all(one.isdigit() for one in required):
+            found = client.call("list", select={"ids": required}, all=True)["jobs"]
+            job[key] = [str(one["id"]) for one in found]

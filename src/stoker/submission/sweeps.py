@@ -11,12 +11,12 @@ from stoker.api.ahead import Ahead
 from stoker.api.client import Client, line_of
 from stoker.errors import UsageError
 from stoker.quantities import MAX_LABEL_CHARS
-from stoker.submission.sending import resolve_requirements
 from stoker.submission.surroundings import (
     command_fields,
     is_for_cluster,
     new_token,
     require_program,
+    resolve_requirements,
     usable_paths,
 )
 from stoker.sweep import identity

@@ -52,28 +52,44 @@ def quoting_at(shell: str, place: int) -> str | None:
             if at + 1 >= place:
                 return None  # The backslash would take the value's first letter.
             at += 1
-        elif _is_intricate(shell, at, quotes):
+        elif (end := _end_of_expansion(shell, at, quotes)) is None:
             return None
+        elif end > at:
+            at = end
         elif letter in "'\"" and (not quotes or letter == quotes):
             quotes = "" if quotes else letter
         at += 1
     return quotes
 
 
-def _is_intricate(shell: str, at: int, quotes: str) -> bool:
-    """Backquotes, $'...', $(...) within quotes, ${...} with quotes in it, <<, comments."""
+def _end_of_expansion(shell: str, at: int, quotes: str) -> int | None:
+    """Where what the shell expands here ends; the place itself if that is nothing.
+
+    None for what is not simple, or not over: $'...', <<, comments, quotes within ${...}, `...`
+    or "$(...)". Words within $(...) without quotes around it are read as any others.
+    """
     letter, following = shell[at], shell[at + 1 : at + 2]
-    if letter == "`" or (letter == "$" and following == "'" and not quotes):
-        return True
-    if letter == "$" and following == "(":
-        return bool(quotes) or shell[at + 2 : at + 3] == "("
-    if letter == "$" and following == "{":
-        inside, closing, _ = shell[at + 2 :].partition("}")
-        return not closing or any(mark in inside for mark in "'\"`$\\{")
-    if quotes:
-        return False
-    begins_a_word = at == 0 or shell[at - 1] in " \t\n;&|()"
-    return (letter == "<" and following == "<") or (letter == "#" and begins_a_word)
+    if not quotes:
+        begins_a_word = at == 0 or shell[at - 1] in " \t\n;&|()"
+        if letter + following in ("$'", "<<") or (letter == "#" and begins_a_word):
+            return None
+    opening, closing = "", ""
+    if letter == "`":
+        opening = closing = "`"
+    elif letter == "$" and following == "{":
+        opening, closing = "${", "}"
+    elif letter == "$" and following == "(":
+        if shell[at + 2 : at + 3] == "(":
+            opening, closing = "$((", "))"
+        elif quotes:
+            opening, closing = "$(", ")"
+    if not opening:
+        return at
+    inside, closed, _ = shell[at + len(opening) :].partition(closing)
+    intricate = "'\"`$\\{" if closing == "}" else "'\"`$\\{(#<"
+    if not closed or any(mark in inside for mark in intricate):
+        return None
+    return at + len(opening) + len(inside) + len(closing) - 1
 
 
 def put_in(value: str, quotes: str | None, name: str) -> str:

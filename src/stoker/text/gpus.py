@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker import quantities
-from stoker.text.terminal import Cell, Column, table
+from stoker.text.terminal import Cell, Column, escaped, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,3 +119,9 @@ def _reserved(gpu: Gpu) -> str:
     if total >= 1024:
         return f"{reserved / 1024:.1f} of {quantities.memory_text(total)}"
     return f"{reserved} of {quantities.memory_text(total)}"
+
+
+def no_gpus(why: str | None) -> str:
+    """What to do where there are no GPUs, and why none were found."""
+    found = f" ({escaped(why)})" if why else ""
+    return f"no GPUs yet{found}: declare them with `stoker config set gpus 0,1`"

@@ -156,3 +156,15 @@ def need_text(need: dict[str, Any]) -> str:
     if need.get("max_per_gpu"):
         parts.append(f"at most {need['max_per_gpu']} on a GPU")
     return ", ".join(parts)
+
+
+def exit_code(jobs: list[Job]) -> int:
+    """The job's own for one; for several, 1 if any did not succeed."""
+    if len(jobs) != 1:
+        return int(any(job["state"] != "succeeded" for job in jobs))
+    job = jobs[0]
+    if job["state"] == "succeeded":
+        return 0
+    if job.get("signal"):
+        return 128 + int(job["signal"])
+    return job.get("exit_code") or 1

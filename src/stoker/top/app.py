@@ -25,8 +25,8 @@ from stoker.top.feed import Feed, Picture
 from stoker.top.filter_line import FilterLine, wanted
 from stoker.top.frame import key_lines, list_title, listed, summary
 from stoker.top.gpu_rows import gpu_lines
-from stoker.top.help_text import HELP
 from stoker.top.job_table import JobTable
+from stoker.top.keys import HELP, KEYS
 from stoker.top.log_pane import LogPane
 from stoker.top.log_reader import LogNews
 from stoker.top.paint import Glyphs, Line, fitted, piece
@@ -56,32 +56,7 @@ class Top(App[None]):
     # All of them are for the app itself, so that keys that arrive together, by a paste or over a
     # slow line, take effect one after the other.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(keys, action, priority=True)
-        for keys, action in (
-            ("q,ctrl+c,ctrl+q", "quit"),
-            ("question_mark", "help"),
-            ("slash", "filter"),
-            ("j,down", "move(1)"),
-            ("k,up", "move(-1)"),
-            ("pagedown,ctrl+d,ctrl+f", "page(1)"),
-            ("pageup,ctrl+u,ctrl+b", "page(-1)"),
-            ("g,home", "to_start"),
-            ("G,end", "to_end"),
-            ("enter", "details"),
-            ("escape", "step_back"),
-            ("space", "mark"),
-            ("s", "sort"),
-            ("S", "sort_backwards"),
-            ("l", "log"),
-            ("tab", "other_pane"),
-            ("c", "cancel"),
-            ("r", "retry"),
-            ("h", "hold"),
-            ("plus", "sooner"),
-            ("minus", "later"),
-            ("ctrl+l", "redraw"),
-            ("ctrl+z", "suspend_process"),
-        )
+        Binding(keys, action, priority=True) for keys, action in KEYS
     ]
 
     class Brought(Message):

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from stoker.api.tokens import BROWSER_LASTS_MS, Access
 from stoker.errors import (
     Failed,
     NotFound,
@@ -30,7 +31,6 @@ from stoker.web.endpoints import ENDPOINTS, Asked, Endpoint, House
 from stoker.web.guard import COOKIE, Guard, Visitor
 from stoker.web.refusals import Refusals
 from stoker.web.submitting import decoded
-from stoker.web.tokens import BROWSER_LASTS_MS, Access
 
 log = logging.getLogger("stoker.web")
 

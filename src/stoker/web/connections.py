@@ -15,10 +15,10 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from stoker.api.tokens import Access, Grant
 from stoker.errors import StokerError
 from stoker.web.guard import Visitor
 from stoker.web.refusals import Refusals
-from stoker.web.tokens import Access, Grant
 
 FIRST_HEAD_WITHIN_S = 5.0
 NEXT_HEAD_WITHIN_S = 60.0

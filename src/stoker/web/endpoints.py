@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from stoker import __version__
+from stoker.api.tokens import Grant
 from stoker.errors import NotFound, StokerError, UsageError
 from stoker.quantities import quoted
 from stoker.submission.surroundings import user_name
 from stoker.web import bodies, logs, submitting
 from stoker.web.events import Feed
 from stoker.web.link import Link
-from stoker.web.tokens import Grant
 
 CACHED_S = 1.0
 FORECAST_EVERY_S = 5.0

@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
+from stoker.api.tokens import Access, Grant, is_pages_own
 from stoker.web.refusals import Refusals
-from stoker.web.tokens import Access, Grant, is_pages_own
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

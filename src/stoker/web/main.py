@@ -22,10 +22,10 @@ import msgspec
 
 from stoker.api.messages import PageSettings
 from stoker.api.paths import Home
+from stoker.api.tokens import Access
 from stoker.errors import Failed, StokerError, UsageError
 from stoker.quantities import quoted
 from stoker.web.refusals import OncePerMinute
-from stoker.web.tokens import Access
 
 if TYPE_CHECKING:
     import uvicorn

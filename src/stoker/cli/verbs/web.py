@@ -48,7 +48,7 @@ def _changes(args: Args) -> dict[str, Any]:
 
 def web(args: Args) -> int:
     """Serve the page if it is not served yet, and print an address that lets a browser in."""
-    from stoker.web.tokens import Access
+    from stoker.api.tokens import Access
 
     with Client() as client:
         page = client.call("page_start", changes=_changes(args))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Option, Verb
-from stoker.text.gpus import gpu_table
+from stoker.text.gpus import gpu_table, no_gpus
 from stoker.text.jobs import FINAL_STATES, STATES, iso_times, job_table
 from stoker.text.terminal import escaped, out, painted, wants_colour
 
@@ -44,12 +44,6 @@ def status(args: Args) -> int:
         parts.append(job_table(answer["jobs"]))
     out("\n".join(parts))
     return 0
-
-
-def no_gpus(why: str | None) -> str:
-    """What to do where there are no GPUs, and why none were found."""
-    found = f" ({escaped(why)})" if why else ""
-    return f"no GPUs yet{found}: declare them with `stoker config set gpus 0,1`"
 
 
 def _summary(answer: dict[str, Any], colour: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stoker.cli.options import Positional, Verb
+from stoker.cli.verbs import all_verbs
 from stoker.errors import UsageError
 from stoker.quantities import quoted
 from stoker.text.terminal import out
@@ -12,17 +13,6 @@ if TYPE_CHECKING:
     from stoker.cli.options import Args, Option
 
 _SHELLS = ("bash", "zsh", "fish")
-
-
-def all_verbs() -> list[Verb]:
-    """Every verb, families followed by their members."""
-    from stoker.cli.main import VERBS, load
-
-    found: list[Verb] = []
-    for name in VERBS:
-        verb = load(name)
-        found += [verb, *verb.verbs]
-    return found
 
 
 def completion(args: Args) -> int:

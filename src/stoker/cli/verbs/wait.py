@@ -11,7 +11,7 @@ from stoker.cli.reconnect import Reconnection
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.errors import NotFound, Unavailable
 from stoker.text.ids import ranges
-from stoker.text.jobs import FINAL_STATES, outcome, title
+from stoker.text.jobs import FINAL_STATES, exit_code, outcome, title
 from stoker.text.terminal import out, say
 
 TYPE_CHECKING = False
@@ -45,18 +45,6 @@ def wait(args: Args) -> int:
                 words = outcome(job)
                 say(f"{title(job)} {job['state']}" + (f": {words}" if words else ""))
     return exit_code(jobs)
-
-
-def exit_code(jobs: list[Job]) -> int:
-    """The job's own for one; for several, 1 if any did not succeed."""
-    if len(jobs) != 1:
-        return int(any(job["state"] != "succeeded" for job in jobs))
-    job = jobs[0]
-    if job["state"] == "succeeded":
-        return 0
-    if job.get("signal"):
-        return 128 + int(job["signal"])
-    return job.get("exit_code") or 1
 
 
 def _settled(client: Client, select: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`stoker run`: a job in this terminal, which waits its turn like any other."""
+"""A job in this terminal, from its submission to the end of its last attempt."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ import time
 
 from stoker.api.client import Client, ConnectionLost, NoAnswerYet
 from stoker.cli.attached import AttachedProcess, CouldNotStart, NotGranted
-from stoker.cli.jobspec import COMMAND_NOTE, job_options, submission
-from stoker.cli.options import Verb
 from stoker.cli.reconnect import Reconnection
-from stoker.cli.wait import exit_code
-from stoker.errors import StokerError, Unavailable, UsageError
-from stoker.submission.sending import submit
-from stoker.submission.surroundings import is_for_cluster
+from stoker.errors import StokerError, Unavailable
+from stoker.submission.surroundings import submit
+from stoker.text.jobs import exit_code
 from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
-
-    from stoker.cli.options import Args
 
 # A job that starts at once need not say that it waited.
 _SILENCE_S = 0.5
@@ -39,30 +34,11 @@ class Leave(Exception):
         self.exit_code = 128 + number
 
 
-def leave_on_signal(number: int, frame: FrameType | None) -> None:
+def _leave_on_signal(number: int, frame: FrameType | None) -> None:
     """For signals while the job waits: see Leave. Further ones change nothing."""
     for one in _LEAVES:
         signal.signal(one, signal.SIG_IGN)
     raise Leave(number)
-
-
-def run(args: Args) -> int:
-    """Queue a job and run it in this terminal once it is its turn."""
-    request = submission(args)
-    if is_for_cluster(request["jobs"][0]):
-        raise UsageError(
-            "a job in this terminal can't run on the cluster",
-            "use `stoker add --on-cluster`, and `stoker logs -f`",
-        )
-    for number in _LEAVES:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, leave_on_signal)
-    attachment = Attachment(request)
-    try:
-        return attachment.follow()
-    except Leave as left:
-        attachment.cancel()
-        return left.exit_code
 
 
 class Attachment:
@@ -79,11 +55,18 @@ class Attachment:
         self._told_reason = ""
         self._submitted_at = 0.0
 
-    def follow(self) -> int:
-        """Wait, run, and give the exit code."""
-        code = self._follow()
-        self._client.close()
-        return code
+    def run(self) -> int:
+        """Wait, run, and give the exit code; a signal before the job has begun takes it back."""
+        for number in _LEAVES:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, _leave_on_signal)
+        try:
+            code = self._follow()
+            self._client.close()
+            return code
+        except Leave as left:
+            self.cancel()
+            return left.exit_code
 
     def _follow(self) -> int:
         self._job_id = submit(self._client, self._request, attached=True)
@@ -196,24 +179,3 @@ class Attachment:
                 pass
         # Only now: a connection that closes is a terminal that is gone, and not a change of mind.
         self._client.close()
-
-
-VERB = Verb(
-    "run",
-    "run a job in this terminal, as soon as it is its turn",
-    run=run,
-    options=job_options("run"),
-    command="required",
-    examples=(
-        ("stoker run --gpus 1 -- python train.py", "waits for a GPU; its exit code is mine"),
-        ("stoker run --mem 8G -- ipython", "an interactive program, with 8 GiB of a GPU"),
-    ),
-    notes=(
-        COMMAND_NOTE,
-        "While it waits, Ctrl-C takes the job back. While it runs, the first Ctrl-C interrupts it, "
-        "a second one terminates it, a third kills it with all of its processes.",
-        "A job whose terminal does not answer within 15 s when its turn has come (it was stopped "
-        "with Ctrl-Z, say) is called off, and its GPUs go to the next one.",
-        "The exit code is the job's own, 128 + n if signal n ended it, 127 if it could not start.",
-    ),
-)

@@ -30,7 +30,7 @@ def feed(args: Args) -> int:
     from stoker.cli.feeding.talk import Talk
     from stoker.cli.feeding.wishes import Wishes
     from stoker.cli.jobspec import submission
-    from stoker.submission.sending import resolve_requirements
+    from stoker.submission.surroundings import resolve_requirements
     from stoker.text.terminal import say
 
     # Lines stay until their jobs are over, and hardly any of it is garbage to be looked for.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stoker.api.client import Client
 from stoker.cli.jobspec import COMMAND_NOTE, job_options, submission
 from stoker.cli.options import JSON, Verb
-from stoker.submission.sending import submit
+from stoker.submission.surroundings import submit
 from stoker.text.terminal import out
 
 TYPE_CHECKING = False

@@ -5,8 +5,7 @@ from __future__ import annotations
 from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Option, Positional, Verb
-from stoker.cli.status import no_gpus
-from stoker.text.gpus import gpu_table
+from stoker.text.gpus import gpu_table, no_gpus
 from stoker.text.terminal import out, say
 
 TYPE_CHECKING = False

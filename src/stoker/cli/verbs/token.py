@@ -13,12 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from stoker.api.tokens import Access, Grant
     from stoker.cli.options import Args
-    from stoker.web.tokens import Access, Grant
 
 
 def _access() -> Access:
-    from stoker.web.tokens import Access
+    from stoker.api.tokens import Access
 
     return Access(Home.from_environment())
 

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from stoker.api.paths import Home, make_private
+from stoker.api.way_in import remove_ways_in, write_way_in
 from stoker.errors import Failed, NotFound, UsageError
 from stoker.quantities import label, quoted
-from stoker.web.way_in import remove_ways_in, write_way_in
 
 KEY_LASTS_MS = 10 * 60 * 1000
 BROWSER_LASTS_MS = 30 * 24 * 3600 * 1000

@@ -1,10 +1,36 @@
-"""The help of the live view: every key, and what the signs mean."""
+"""The keys of the live view: what each does, and what help says of them."""
 
 from __future__ import annotations
 
 from stoker.top.paint import Line
 
-_KEYS = (
+KEYS = (
+    ("q,ctrl+c,ctrl+q", "quit"),
+    ("question_mark", "help"),
+    ("slash", "filter"),
+    ("j,down", "move(1)"),
+    ("k,up", "move(-1)"),
+    ("pagedown,ctrl+d,ctrl+f", "page(1)"),
+    ("pageup,ctrl+u,ctrl+b", "page(-1)"),
+    ("g,home", "to_start"),
+    ("G,end", "to_end"),
+    ("enter", "details"),
+    ("escape", "step_back"),
+    ("space", "mark"),
+    ("s", "sort"),
+    ("S", "sort_backwards"),
+    ("l", "log"),
+    ("tab", "other_pane"),
+    ("c", "cancel"),
+    ("r", "retry"),
+    ("h", "hold"),
+    ("plus", "sooner"),
+    ("minus", "later"),
+    ("ctrl+l", "redraw"),
+    ("ctrl+z", "suspend_process"),
+)
+
+_HELP = (
     ("j k, arrows", "move; PageDown PageUp, g G or Home End"),
     ("/", "filter: words of id, name, group or command;"),
     ("", "state:failed group:sweep user:me narrow it further"),
@@ -21,4 +47,4 @@ _KEYS = (
     ("q, Ctrl-C", "quit; jobs go on. Ctrl-Z suspends, Ctrl-L draws anew"),
 )
 
-HELP: list[Line] = [[(f"{key:<12}", "bold"), (f"  {words}", "")] for key, words in _KEYS]
+HELP: list[Line] = [[(f"{key:<12}", "bold"), (f"  {words}", "")] for key, words in _HELP]

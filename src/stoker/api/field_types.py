@@ -1,0 +1,38 @@
+"""The types of the fields in the table of job options, as msgspec checks them."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from stoker.api.job_options import Field
+
+_Count = Annotated[int, Meta(ge=0, le=1_000_000)]
+
+
+def type_of(field: Field) -> Any:
+    """The type of a field of the table, with its limits."""
+    least, most = field.least, field.most
+    kind: Any
+    match field.kind:
+        case "int":
+            kind = Annotated[int, Meta(ge=least, le=most)]
+        case "number":
+            kind = Annotated[float, Meta(gt=least, lt=most)]
+        case "flag":
+            kind = bool
+        case "text":
+            limits = Meta(min_length=_length(least), max_length=_length(most))
+            kind = str if least is most is None else Annotated[str, limits]
+        case "texts":
+            kind = list[str] if most is None else Annotated[list[str], Meta(max_length=int(most))]
+        case "pairs":
+            kind = dict[str, str]
+        case "margin":
+            kind = tuple[_Count, _Count]  # percent, and at least so many MiB
+        case words:
+            kind = Literal[tuple(words.split("|"))]
+    return kind | None if field.default is None else kind
+
+
+def _length(limit: float | None) -> int | None:
+    return None if limit is None else int(limit)

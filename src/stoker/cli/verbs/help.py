@@ -1,0 +1,48 @@
+"""`stoker help`: the help of a verb, or of all."""
+
+from __future__ import annotations
+
+from stoker.cli.help import show_overview, show_verb
+from stoker.cli.options import Positional, Verb
+from stoker.cli.verbs import VERBS, load
+from stoker.errors import UsageError
+from stoker.quantities import plain, quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from stoker.cli.options import Args
+
+
+def find_verb(words: list[str]) -> Verb:
+    """The verb that some words name, such as ["gpus", "drain"]."""
+    from stoker.text.suggest import nearest
+
+    if words[0] not in VERBS:
+        guess = nearest(words[0], list(VERBS))
+        raise UsageError(
+            f"there is no verb {quoted(words[0])}",
+            f"did you mean `stoker help {guess}`?" if guess else "see `stoker help`",
+        )
+    verb = load(words[0])
+    for word in words[1:]:
+        members = {member.name.rpartition(" ")[2]: member for member in verb.verbs}
+        if word not in members:
+            raise UsageError(f"there is no verb {quoted(verb.name + ' ' + word)}",
+                             f"see `stoker help {verb.name}`")  # fmt: skip
+        verb = members[word]
+    return verb
+
+
+def help_(args: Args) -> int:
+    """Show the help of a verb, or of all."""
+    return show_verb(find_verb(args["verb"])) if args["verb"] else show_overview()
+
+
+VERB = Verb(
+    "help",
+    "show the help of a verb, or of all",
+    run=help_,
+    positionals=(Positional("VERB", "a verb such as add, or two words such as gpus drain", plain,
+                            many=True, optional=True),),
+    examples=(("stoker help add", "the options of add"), ("stoker help", "all verbs")),
+)  # fmt: skip

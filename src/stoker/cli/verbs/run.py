@@ -1,0 +1,45 @@
+"""`stoker run`: a job in this terminal, which waits its turn like any other."""
+
+from __future__ import annotations
+
+from stoker.cli.attachment import Attachment
+from stoker.cli.jobspec import COMMAND_NOTE, job_options, submission
+from stoker.cli.options import Verb
+from stoker.errors import UsageError
+from stoker.submission.surroundings import is_for_cluster
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from stoker.cli.options import Args
+
+
+def run(args: Args) -> int:
+    """Queue a job and run it in this terminal once it is its turn."""
+    request = submission(args)
+    if is_for_cluster(request["jobs"][0]):
+        raise UsageError(
+            "a job in this terminal can't run on the cluster",
+            "use `stoker add --on-cluster`, and `stoker logs -f`",
+        )
+    return Attachment(request).run()
+
+
+VERB = Verb(
+    "run",
+    "run a job in this terminal, as soon as it is its turn",
+    run=run,
+    options=job_options("run"),
+    command="required",
+    examples=(
+        ("stoker run --gpus 1 -- python train.py", "waits for a GPU; its exit code is mine"),
+        ("stoker run --mem 8G -- ipython", "an interactive program, with 8 GiB of a GPU"),
+    ),
+    notes=(
+        COMMAND_NOTE,
+        "While it waits, Ctrl-C takes the job back. While it runs, the first Ctrl-C interrupts it, "
+        "a second one terminates it, a third kills it with all of its processes.",
+        "A job whose terminal does not answer within 15 s when its turn has come (it was stopped "
+        "with Ctrl-Z, say) is called off, and its GPUs go to the next one.",
+        "The exit code is the job's own, 128 + n if signal n ended it, 127 if it could not start.",
+    ),
+)
