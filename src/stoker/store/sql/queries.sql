@@ -1,7 +1,3 @@
--- name: setting
--- One setting of the daemon or of its user.
-SELECT value FROM settings WHERE name = ?;
-
 -- name: settings
 -- All of them.
 SELECT name, value FROM settings;
