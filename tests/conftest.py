@@ -53,14 +53,14 @@ def stoker(home: StokerHome) -> StokerHome:
 @pytest.fixture(scope="session")
 def lender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lender]:
     """Whoever has the daemon that tests borrow."""
-    lender = Lender(tmp_path_factory.mktemp("lent"))
+    lender = Lender(tmp_path_factory.mktemp("reused"))
     yield lender
     lender.close()
 
 
 @pytest.fixture
-def lent(lender: Lender, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[StokerHome]:
-    """A Stoker as `stoker` is, for tests that do not mind where job ids begin."""
+def reused(lender: Lender, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[StokerHome]:
+    """The same, but used by other tests before: it is there at once, and its ids go on counting."""
     yield lender.lend(tmp_path)
     lender.take_back(spoilt=request.node.stash.get(HAS_FAILED, False))
 

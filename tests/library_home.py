@@ -20,11 +20,11 @@ from waiting import PATIENCE_S, eventually
 
 
 @pytest.fixture
-def library(lent: StokerHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[StokerHome]:
+def library(reused: StokerHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[StokerHome]:
     """A Stoker with four GPUs that the library, in this process, talks to."""
-    monkeypatch.setenv("STOKER_HOME", lent.home.root)
-    monkeypatch.chdir(lent.work)
-    yield lent
+    monkeypatch.setenv("STOKER_HOME", reused.home.root)
+    monkeypatch.chdir(reused.work)
+    yield reused
     end_calls()
 
 

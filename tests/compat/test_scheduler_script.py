@@ -88,8 +88,8 @@ def with_script(home: StokerHome) -> Lab:
 
 
 @pytest.fixture
-def lab(lent: StokerHome) -> Lab:
-    return with_script(lent)
+def lab(reused: StokerHome) -> Lab:
+    return with_script(reused)
 
 
 @pytest.fixture

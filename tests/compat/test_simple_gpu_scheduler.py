@@ -39,9 +39,9 @@ def with_scripts(home: StokerHome) -> StokerHome:
 
 
 @pytest.fixture
-def shell(lent: StokerHome) -> StokerHome:
+def shell(reused: StokerHome) -> StokerHome:
     """A directory with the README's scripts, and a shell that finds Stoker's commands first."""
-    return with_scripts(lent)
+    return with_scripts(reused)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from stoker.executors.mps import MpsServers
 from stoker.executors.mps_clients import MpsClients
 from stoker.executors.processes import stat_of
 from stoker.executors.slurm.executor import SlurmExecutor
-from stoker.executors.spawn import Made, Spawner
+from stoker.executors.spawn import Made, Spawner, _file
 from stoker.ports import Executor, SeenGpu, Takeover
 from stoker.sim.faults import CrashingExecutor, Steps
 from stoker.sim.takeover import CrashingTakeover
@@ -107,6 +107,12 @@ class _NotingSpawner(Spawner):
         super().__init__(quick=quick)
         self._noted = made
         self._on_disk = on_disk
+
+    def prove(self, program: str) -> None:
+        """Take it that this program can be run."""
+        file = _file(program)
+        if self._quick and file is not None:
+            self._remember(file)
 
     def _made(self, *words: Any) -> Made:
         self._on_disk.about_to_make(words[2])

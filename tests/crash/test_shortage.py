@@ -130,21 +130,12 @@ def leave_files(pid: int, left: int) -> tuple[int, int]:
     return soft, hard
 
 
-@pytest.fixture
-def stoker(tmp_path: Path) -> Iterator[StokerHome]:
-    home = StokerHome(tmp_path)
-    try:
-        yield home
-    finally:
-        home.clean_up()
-
-
-def test_jobs_wait_while_too_many_files_are_open_and_then_all_succeed(stoker: StokerHome) -> None:
-    pid = stoker.start()
-    with stoker.client() as client:
+def test_jobs_wait_while_too_many_files_are_open_and_then_all_succeed(home: StokerHome) -> None:
+    pid = home.start()
+    with home.client() as client:
         client.call("hello")
         before = leave_files(pid, 0)
-        order = {"cwd": str(stoker.work), "env": stoker.env, "user": "tester"}
+        order = {"cwd": str(home.work), "env": home.env, "user": "tester"}
         jobs = [{"argv": ["true"], "gpus": 0} for _ in range(JOBS)]
         ids = client.call("submit", jobs=jobs, **order)["ids"]
 
@@ -155,29 +146,29 @@ def test_jobs_wait_while_too_many_files_are_open_and_then_all_succeed(stoker: St
         eventually(named, "why names the files")
         assert "too many files are open" in client.call("status")["short"]
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
-    all_succeed_at_once(stoker, ids)
+    all_succeed_at_once(home, ids)
 
 
 @pytest.mark.parametrize("left", [2, 3])
-def test_with_few_files_left_jobs_run_a_few_at_a_time(stoker: StokerHome, left: int) -> None:
-    pid = stoker.start()
-    with stoker.client() as client:
+def test_with_few_files_left_jobs_run_a_few_at_a_time(home: StokerHome, left: int) -> None:
+    pid = home.start()
+    with home.client() as client:
         client.call("hello")
         before = leave_files(pid, left)
-        order = {"cwd": str(stoker.work), "env": stoker.env, "user": "tester"}
+        order = {"cwd": str(home.work), "env": home.env, "user": "tester"}
         jobs = [{"argv": ["true"], "gpus": 0} for _ in range(4)]
         ids = client.call("submit", jobs=jobs, **order)["ids"]
         client.send("wait", select={"ids": [str(job_id) for job_id in ids]})
         client.receive(120)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
-    all_succeed_at_once(stoker, ids)
+    all_succeed_at_once(home, ids)
 
 
 # ---------------------------------------------------------------------- processes
 
 
 @pytest.fixture
-def no_processes(tmp_path: Path, stoker: StokerHome, monkeypatch: pytest.MonkeyPatch) -> Path:
+def no_processes(tmp_path: Path, home: StokerHome, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file: while it is there, the daemon can make no process."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
@@ -188,34 +179,34 @@ def no_processes(tmp_path: Path, stoker: StokerHome, monkeypatch: pytest.MonkeyP
     subprocess.run(build, check=True)
     monkeypatch.setenv("LD_PRELOAD", str(library))
     monkeypatch.setenv("NO_PROCESSES", str(switch))
-    stoker.start()
+    home.start()
     monkeypatch.delenv("LD_PRELOAD")
     return switch
 
 
 @pytest.mark.parametrize("proven", [False, True], ids=["posix_spawn", "quickspawn"])
 def test_jobs_wait_while_no_process_can_be_made_and_then_all_succeed(
-    stoker: StokerHome, no_processes: Path, proven: bool
+    home: StokerHome, no_processes: Path, proven: bool
 ) -> None:
     if proven:
-        assert stoker.until_final(stoker.submit("true", gpus=0))[0]["state"] == "succeeded"
+        assert home.until_final(home.submit("true", gpus=0))[0]["state"] == "succeeded"
     no_processes.touch()
-    ids = submit(stoker, retries=1)
-    until_named(stoker, ids[0], "no more processes can be made")
+    ids = submit(home, retries=1)
+    until_named(home, ids[0], "no more processes can be made")
     no_processes.unlink()
-    all_succeed_at_once(stoker, ids)
+    all_succeed_at_once(home, ids)
 
 
 def test_a_takeover_that_can_not_start_is_left_to_the_queue(
-    stoker: StokerHome, no_processes: Path, tmp_path: Path
+    home: StokerHome, no_processes: Path, tmp_path: Path
 ) -> None:
-    stoker.call("config_set", name="gpus", value="0")
+    home.call("config_set", name="gpus", value="0")
     go = tmp_path / "go"
-    first = stoker.submit("sh", "-c", f"until [ -e {go} ]; do sleep 0.02; done")
-    ids = stoker.submit_all([{"argv": ["true"]} for _ in range(5)])
-    stoker.until_pid(first)
+    first = home.submit("sh", "-c", f"until [ -e {go} ]; do sleep 0.02; done")
+    ids = home.submit_all([{"argv": ["true"]} for _ in range(5)])
+    home.until_pid(first)
     no_processes.touch()
     go.touch()
-    until_named(stoker, ids[0], "no more processes can be made")
+    until_named(home, ids[0], "no more processes can be made")
     no_processes.unlink()
-    all_succeed_at_once(stoker, [first, *ids])
+    all_succeed_at_once(home, [first, *ids])

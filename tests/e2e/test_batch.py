@@ -10,17 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from stoker.daemon.requirements import RANGE_FROM
 from stoker_home import StokerHome, lines_of
 from waiting import PATIENCE_S, eventually
-
-
-@pytest.fixture
-def stoker(lent: StokerHome) -> StokerHome:
-    """It need not be a new one."""
-    return lent
 
 
 def written(stoker: StokerHome, name: str, text: str | bytes) -> Path:
@@ -37,36 +29,36 @@ def group_of(stoker: StokerHome) -> str:
 # ---------------------------------------------------------------------- what is queued
 
 
-def test_a_csv_of_commands_and_options_runs_to_the_end(stoker: StokerHome) -> None:
+def test_a_csv_of_commands_and_options_runs_to_the_end(reused: StokerHome) -> None:
     written(
-        stoker,
+        reused,
         "jobs.csv",
         "name,gpus,priority,out,env,command\n"
         'one,2,5,one.txt,A=1;B=x y,"echo $A-$B-$CUDA_VISIBLE_DEVICES"\n'
         "two,0,,two.txt,,echo none-$CUDA_VISIBLE_DEVICES\n",
     )
-    ran = stoker.cli("batch", "jobs.csv")
+    ran = reused.cli("batch", "jobs.csv")
     assert ran.code == 0, ran
     assert ran.out == ""
     assert "2 of 2 jobs succeeded" in ran.err
-    assert (stoker.work / "one.txt").read_text() == "1-x y-0,1\n"
-    assert (stoker.work / "two.txt").read_text() == "none-\n"
-    one, two = stoker.jobs().values()
+    assert (reused.work / "one.txt").read_text() == "1-x y-0,1\n"
+    assert (reused.work / "two.txt").read_text() == "none-\n"
+    one, two = reused.jobs().values()
     assert (one["name"], one["priority"], one["need"]["gpus"]) == ("one", 5, 2)
     assert (two["name"], two["need"]["gpus"]) == ("two", 0)
     assert one["group"] == two["group"]
 
 
 def test_options_of_the_command_line_are_for_all_rows_that_say_nothing_else(
-    stoker: StokerHome,
+    reused: StokerHome,
 ) -> None:
-    written(stoker, "jobs.csv", "command,gpus,env\ntrue,2,A=2\ntrue,,\n")
-    ran = stoker.cli(
+    written(reused, "jobs.csv", "command,gpus,env\ntrue,2,A=2\ntrue,,\n")
+    ran = reused.cli(
         "batch", "jobs.csv", "--no-wait", "--gpus", "3", "--env", "A=1", "--priority", "4",
         "--group", "mine", "--retries", "2", "--hold",
     )  # fmt: skip
     assert ran.code == 0, ran
-    first, second = stoker.jobs().values()
+    first, second = reused.jobs().values()
     assert [first["need"]["gpus"], second["need"]["gpus"]] == [2, 3]
     assert {job["group"] for job in (first, second)} == {"mine"}
     assert {(job["priority"], job["retries"], job["state"]) for job in (first, second)} == {
@@ -74,25 +66,25 @@ def test_options_of_the_command_line_are_for_all_rows_that_say_nothing_else(
     }
 
 
-def test_a_template_makes_a_job_of_each_row_and_no_cell_becomes_shell(stoker: StokerHome) -> None:
-    written(stoker, "runs.csv", "lr,note\n0.1,plain\n0.01,$(touch hacked); 'x\"\n")
+def test_a_template_makes_a_job_of_each_row_and_no_cell_becomes_shell(reused: StokerHome) -> None:
+    written(reused, "runs.csv", "lr,note\n0.1,plain\n0.01,$(touch hacked); 'x\"\n")
     template = 'echo {lr} {note} "<{note}>" >> seen.txt'
-    ran = stoker.cli("batch", "runs.csv", "--template", template, "--on", "0")
+    ran = reused.cli("batch", "runs.csv", "--template", template, "--on", "0")
     assert ran.code == 0, ran
     hostile = "$(touch hacked); 'x\""
-    assert (stoker.work / "seen.txt").read_text() == (
+    assert (reused.work / "seen.txt").read_text() == (
         f"0.1 plain <plain>\n0.01 {hostile} <{hostile}>\n"
     )
-    assert not (stoker.work / "hacked").exists()
-    assert [job["params"] for job in stoker.jobs().values()] == [
+    assert not (reused.work / "hacked").exists()
+    assert [job["params"] for job in reused.jobs().values()] == [
         {"lr": "0.1", "note": "plain"},
         {"lr": "0.01", "note": hostile},
     ]
 
 
-def test_yaml_jobs_wait_for_each_other_by_name_in_any_order(stoker: StokerHome) -> None:
+def test_yaml_jobs_wait_for_each_other_by_name_in_any_order(reused: StokerHome) -> None:
     written(
-        stoker,
+        reused,
         "jobs.yaml",
         """\
 - {name: report, after: [train, test], command: echo report >> seen.txt}
@@ -103,9 +95,9 @@ def test_yaml_jobs_wait_for_each_other_by_name_in_any_order(stoker: StokerHome) 
 - {name: never, after: broken, command: echo never >> seen.txt}
 """,
     )
-    ran = stoker.cli("batch", "jobs.yaml", "--json")
+    ran = reused.cli("batch", "jobs.yaml", "--json")
     assert ran.code == 1
-    assert lines_of(stoker.work / "seen.txt") == ["prepare", "train", "test", "report"]
+    assert lines_of(reused.work / "seen.txt") == ["prepare", "train", "test", "report"]
     told = json.loads(ran.out)
     assert told["schema"] == 1
     assert {job["line"]: job["state"] for job in told["jobs"]} == {
@@ -114,71 +106,71 @@ def test_yaml_jobs_wait_for_each_other_by_name_in_any_order(stoker: StokerHome) 
     assert {job["line"]: job["exit_code"] for job in told["jobs"]}[4] == 3
 
 
-def test_a_file_may_wait_for_jobs_that_are_queued_already(stoker: StokerHome) -> None:
-    earlier = stoker.submit("true", hold=True)
-    written(stoker, "jobs.jsonl", '{"command": "true", "after": "last"}\n')
-    (job_id,) = map(int, stoker.stoker("batch", "jobs.jsonl", "--no-wait").split())
-    assert stoker.job(job_id)["after"] == [earlier]
-    stoker.call("release", select={"ids": [str(earlier)]})
-    assert stoker.until_final(job_id)[0]["state"] == "succeeded"
+def test_a_file_may_wait_for_jobs_that_are_queued_already(reused: StokerHome) -> None:
+    earlier = reused.submit("true", hold=True)
+    written(reused, "jobs.jsonl", '{"command": "true", "after": "last"}\n')
+    (job_id,) = map(int, reused.stoker("batch", "jobs.jsonl", "--no-wait").split())
+    assert reused.job(job_id)["after"] == [earlier]
+    reused.call("release", select={"ids": [str(earlier)]})
+    assert reused.until_final(job_id)[0]["state"] == "succeeded"
 
 
-def test_json_lines_take_words_that_no_shell_touches(stoker: StokerHome) -> None:
+def test_json_lines_take_words_that_no_shell_touches(reused: StokerHome) -> None:
     words = ["sh", "-c", 'printf "%s" "$1" > word.txt', "sh", "a; b $HOME 'é"]
-    written(stoker, "jobs.jsonl", json.dumps({"command": words, "name": "w"}) + "\n")
-    assert stoker.cli("batch", "jobs.jsonl").code == 0
-    assert (stoker.work / "word.txt").read_text() == words[-1]
+    written(reused, "jobs.jsonl", json.dumps({"command": words, "name": "w"}) + "\n")
+    assert reused.cli("batch", "jobs.jsonl").code == 0
+    assert (reused.work / "word.txt").read_text() == words[-1]
 
 
-def test_jobs_wait_for_the_batch_before_theirs_in_any_kind_of_file(stoker: StokerHome) -> None:
+def test_jobs_wait_for_the_batch_before_theirs_in_any_kind_of_file(reused: StokerHome) -> None:
     rows = "".join(f"echo {n} >> seen.txt,{9 - n}\n" for n in range(6))
-    written(stoker, "jobs.csv", "command,priority\n" + rows)
-    ran = stoker.cli("batch", "jobs.csv", "--num", "2", "--on", "0")
+    written(reused, "jobs.csv", "command,priority\n" + rows)
+    ran = reused.cli("batch", "jobs.csv", "--num", "2", "--on", "0")
     assert ran.code == 0, ran
-    assert lines_of(stoker.work / "seen.txt") == ["1", "0", "3", "2", "5", "4"]
+    assert lines_of(reused.work / "seen.txt") == ["1", "0", "3", "2", "5", "4"]
 
 
-def test_a_batch_of_any_size_waits_for_all_of_the_one_before(stoker: StokerHome) -> None:
+def test_a_batch_of_any_size_waits_for_all_of_the_one_before(reused: StokerHome) -> None:
     wide = RANGE_FROM + 19
     rows = "".join(f"echo {n} >> seen.txt\n" for n in range(3 * wide))
-    written(stoker, "jobs.csv", "command\n" + rows)
-    ran = stoker.cli("batch", "jobs.csv", "--num", str(wide), "--gpus", "0", "--cpus", "0")
+    written(reused, "jobs.csv", "command\n" + rows)
+    ran = reused.cli("batch", "jobs.csv", "--num", str(wide), "--gpus", "0", "--cpus", "0")
     assert ran.code == 0, ran
-    seen = [int(line) for line in lines_of(stoker.work / "seen.txt")]
+    seen = [int(line) for line in lines_of(reused.work / "seen.txt")]
     assert sorted(seen) == list(range(3 * wide))
     assert [n // wide for n in seen] == [0] * wide + [1] * wide + [2] * wide
 
 
-def test_batches_of_thousands_outlive_the_daemon(stoker: StokerHome) -> None:
-    stoker.call("pause")
-    written(stoker, "jobs.csv", "command\n" + "true\n" * 6_000)
-    ran = stoker.cli("batch", "jobs.csv", "--num", "2500", "--no-wait", "--json")
+def test_batches_of_thousands_outlive_the_daemon(reused: StokerHome) -> None:
+    reused.call("pause")
+    written(reused, "jobs.csv", "command\n" + "true\n" * 6_000)
+    ran = reused.cli("batch", "jobs.csv", "--num", "2500", "--no-wait", "--json")
     assert ran.code == 0, ran
     ids = json.loads(ran.out)["ids"]
     first, second, third = ids[0], ids[2_500], ids[5_000]
     assert len(ids) == 6_000
-    assert stoker.job(third)["after_any"] == [f"{second}-{third - 1}"]
-    stoker.kill_daemon()
-    stoker.start()
-    stoker.call("cancel", select={"ids": [f"{first + 1}-{second - 1}"]})
-    assert f"waits for job {first} to end" in stoker.stoker("why", str(second))
-    stoker.call("cancel", select={"ids": [str(first)]})
-    assert "paused" in stoker.stoker("why", str(second))
-    assert f"waits for jobs {second}, {second + 1}, " in stoker.stoker("why", str(third))
-    stoker.call("cancel", select={"all": True})
+    assert reused.job(third)["after_any"] == [f"{second}-{third - 1}"]
+    reused.kill_daemon()
+    reused.start()
+    reused.call("cancel", select={"ids": [f"{first + 1}-{second - 1}"]})
+    assert f"waits for job {first} to end" in reused.stoker("why", str(second))
+    reused.call("cancel", select={"ids": [str(first)]})
+    assert "paused" in reused.stoker("why", str(second))
+    assert f"waits for jobs {second}, {second + 1}, " in reused.stoker("why", str(third))
+    reused.call("cancel", select={"all": True})
 
 
 def test_ten_thousand_rows_are_queued_with_a_bom_and_windows_line_ends(
-    stoker: StokerHome,
+    reused: StokerHome,
 ) -> None:
     rows = "".join(f'"echo {n}, ""x""\r\n",job {n}\r\n\r\n' for n in range(10_000))
-    written(stoker, "jobs.csv", ("\ufeffcommand,name\r\n" + rows).encode())
-    ran = stoker.cli("batch", "jobs.csv", "--no-wait", "--hold", "--json")
+    written(reused, "jobs.csv", ("\ufeffcommand,name\r\n" + rows).encode())
+    ran = reused.cli("batch", "jobs.csv", "--no-wait", "--hold", "--json")
     assert ran.code == 0, ran
     ids = json.loads(ran.out)["ids"]
     assert len(ids) == 10_000
-    assert stoker.job(ids[-1])["shell"] == 'echo 9999, "x"\r\n'
-    assert stoker.job(ids[-1])["name"] == "job 9999"
+    assert reused.job(ids[-1])["shell"] == 'echo 9999, "x"\r\n'
+    assert reused.job(ids[-1])["name"] == "job 9999"
 
 
 # ---------------------------------------------------------------------- what is refused
@@ -224,75 +216,75 @@ BAD_WORDS = [
 ]
 
 
-def test_a_bad_file_is_refused_in_one_line_and_nothing_is_queued(stoker: StokerHome) -> None:
+def test_a_bad_file_is_refused_in_one_line_and_nothing_is_queued(reused: StokerHome) -> None:
     for name, text, said in BAD_FILES:
-        written(stoker, name, text)
-        ran = stoker.cli("batch", name)
+        written(reused, name, text)
+        ran = reused.cli("batch", name)
         assert (ran.code, ran.out) == (2, ""), (text, ran)
         assert said in ran.err
         assert ran.err.count("\n") == 1, ran.err
-    assert stoker.jobs() == {}
+    assert reused.jobs() == {}
 
 
 def test_a_bad_command_line_is_refused_in_one_line_and_nothing_is_queued(
-    stoker: StokerHome,
+    reused: StokerHome,
 ) -> None:
-    written(stoker, "jobs.csv", "command\ntrue\n")
-    written(stoker, "jobs.jsonl", '{"command": "true"}\n')
+    written(reused, "jobs.csv", "command\ntrue\n")
+    written(reused, "jobs.jsonl", '{"command": "true"}\n')
     for words in BAD_WORDS:
-        ran = stoker.cli("batch", *words)
+        ran = reused.cli("batch", *words)
         assert (ran.code, ran.out) == (2, ""), (words, ran)
         assert ran.err.count("\n") == 1, ran.err
-    assert stoker.jobs() == {}
+    assert reused.jobs() == {}
 
 
 # ---------------------------------------------------------------------- seen through
 
 
-def test_a_failure_is_told_with_its_line_and_the_exit_code_is_one(stoker: StokerHome) -> None:
-    written(stoker, "jobs.csv", "name,command\ngood,true\nbad,exit 7\n")
-    ran = stoker.cli("batch", "jobs.csv")
+def test_a_failure_is_told_with_its_line_and_the_exit_code_is_one(reused: StokerHome) -> None:
+    written(reused, "jobs.csv", "name,command\ngood,true\nbad,exit 7\n")
+    ran = reused.cli("batch", "jobs.csv")
     assert ran.code == 1
     assert "line 3 (bad): failed (exit code 7)" in ran.err
     assert "1 of 2 jobs succeeded" in ran.err
 
 
-def test_a_batch_is_followed_over_the_death_of_the_daemon(stoker: StokerHome) -> None:
-    go = stoker.work / "go"
+def test_a_batch_is_followed_over_the_death_of_the_daemon(reused: StokerHome) -> None:
+    go = reused.work / "go"
     written(
-        stoker,
+        reused,
         "jobs.csv",
         f"command\ntouch running; until [ -e {go} ]; do sleep 0.05; done\ntrue\n",
     )
-    with stoker.popen("batch", "jobs.csv", stderr=subprocess.PIPE) as process:
-        eventually((stoker.work / "running").exists, "the first job runs")
-        stoker.kill_daemon()
+    with reused.popen("batch", "jobs.csv", stderr=subprocess.PIPE) as process:
+        eventually((reused.work / "running").exists, "the first job runs")
+        reused.kill_daemon()
         go.touch()
         _, told = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, told
     assert b"2 of 2 jobs succeeded" in told
 
 
-def test_ctrl_c_leaves_the_jobs_to_the_daemon(stoker: StokerHome) -> None:
-    go = stoker.work / "go"
-    written(stoker, "jobs.csv", f"command\ntouch running; until [ -e {go} ]; do sleep 0.05; done\n")
-    with stoker.popen("batch", "jobs.csv", stderr=subprocess.PIPE) as process:
-        eventually((stoker.work / "running").exists, "the job runs")
+def test_ctrl_c_leaves_the_jobs_to_the_daemon(reused: StokerHome) -> None:
+    go = reused.work / "go"
+    written(reused, "jobs.csv", f"command\ntouch running; until [ -e {go} ]; do sleep 0.05; done\n")
+    with reused.popen("batch", "jobs.csv", stderr=subprocess.PIPE) as process:
+        eventually((reused.work / "running").exists, "the job runs")
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
-    assert f"stoker wait --group {group_of(stoker)}" in told.decode()
+    assert f"stoker wait --group {group_of(reused)}" in told.decode()
     go.touch()
-    assert stoker.cli("wait", "--group", group_of(stoker)).code == 0
+    assert reused.cli("wait", "--group", group_of(reused)).code == 0
 
 
-def test_on_a_terminal_one_line_shows_how_far_it_is(stoker: StokerHome) -> None:
-    written(stoker, "jobs.csv", "command\ntrue\nexit 4\n")
+def test_on_a_terminal_one_line_shows_how_far_it_is(reused: StokerHome) -> None:
+    written(reused, "jobs.csv", "command\ntrue\nexit 4\n")
     pid, screen = pty.fork()
     if pid == 0:
-        os.chdir(stoker.work)
-        words = stoker.command("batch", "jobs.csv")
-        os.execve(sys.executable, words, stoker.env | {"TERM": "xterm"})
+        os.chdir(reused.work)
+        words = reused.command("batch", "jobs.csv")
+        os.execve(sys.executable, words, reused.env | {"TERM": "xterm"})
     shown = b""
     try:
         while chunk := os.read(screen, 4096):
@@ -306,9 +298,9 @@ def test_on_a_terminal_one_line_shows_how_far_it_is(stoker: StokerHome) -> None:
     assert b"stoker logs" in shown
 
 
-def test_no_wait_prints_the_ids_and_nothing_else(stoker: StokerHome) -> None:
-    written(stoker, "jobs.csv", "command\ntrue\ntrue\n")
-    ran = stoker.cli("batch", "jobs.csv", "--no-wait")
+def test_no_wait_prints_the_ids_and_nothing_else(reused: StokerHome) -> None:
+    written(reused, "jobs.csv", "command\ntrue\ntrue\n")
+    ran = reused.cli("batch", "jobs.csv", "--no-wait")
     assert ran.code == 0
-    assert [int(line) for line in ran.out.splitlines()] == sorted(stoker.jobs())
-    assert stoker.cli("wait", "--group", group_of(stoker)).code == 0
+    assert [int(line) for line in ran.out.splitlines()] == sorted(reused.jobs())
+    assert reused.cli("wait", "--group", group_of(reused)).code == 0

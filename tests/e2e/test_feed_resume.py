@@ -13,12 +13,6 @@ from stoker_home import StokerHome, kill_and_wait
 from waiting import eventually
 
 
-@pytest.fixture
-def stoker(lent: StokerHome) -> StokerHome:
-    """It need not be a new one."""
-    return lent
-
-
 def write_commands(stoker: StokerHome, *lines: str, name: str = "commands.txt") -> Path:
     path = stoker.work / name
     path.write_text("".join(f"{line}\n" for line in lines))
@@ -30,163 +24,163 @@ def ran(stoker: StokerHome) -> list[str]:
     return sorted(path.read_text().split()) if path.exists() else []
 
 
-def test_what_has_succeeded_is_not_run_again_and_what_failed_is(stoker: StokerHome) -> None:
-    write_commands(stoker, "echo a >> ran.txt", "echo b >> ran.txt; [ -e mended ]")
-    assert stoker.cli("feed", "commands.txt").code == 1
-    assert ran(stoker) == ["a", "b"]
-    (stoker.work / "mended").touch()
-    done = stoker.cli("feed", "--resume", "commands.txt")
+def test_what_has_succeeded_is_not_run_again_and_what_failed_is(reused: StokerHome) -> None:
+    write_commands(reused, "echo a >> ran.txt", "echo b >> ran.txt; [ -e mended ]")
+    assert reused.cli("feed", "commands.txt").code == 1
+    assert ran(reused) == ["a", "b"]
+    (reused.work / "mended").touch()
+    done = reused.cli("feed", "--resume", "commands.txt")
     assert done.code == 0, done
     assert "1 succeeded, 1 had succeeded before, 0 failed" in done.err
-    assert ran(stoker) == ["a", "b", "b"]
-    assert stoker.cli("feed", "--resume", "commands.txt").code == 0
-    assert ran(stoker) == ["a", "b", "b"]
+    assert ran(reused) == ["a", "b", "b"]
+    assert reused.cli("feed", "--resume", "commands.txt").code == 0
+    assert ran(reused) == ["a", "b", "b"]
 
 
 def test_without_resume_a_feed_begins_anew_and_resume_goes_on_with_the_last_one(
-    stoker: StokerHome,
+    reused: StokerHome,
 ) -> None:
-    write_commands(stoker, "echo a >> ran.txt", "echo b >> ran.txt; exit 1")
-    assert stoker.cli("feed", "commands.txt").code == 1
-    write_commands(stoker, "echo a >> ran.txt", "echo b >> ran.txt")
-    stoker.call("pause")
-    with FeedProcess(stoker, "commands.txt") as feed:
-        eventually(lambda: len(stoker.jobs()) == 4, "the second run is queued")
+    write_commands(reused, "echo a >> ran.txt", "echo b >> ran.txt; exit 1")
+    assert reused.cli("feed", "commands.txt").code == 1
+    write_commands(reused, "echo a >> ran.txt", "echo b >> ran.txt")
+    reused.call("pause")
+    with FeedProcess(reused, "commands.txt") as feed:
+        eventually(lambda: len(reused.jobs()) == 4, "the second run is queued")
         feed.send(signal.SIGINT)
         assert feed.wait() == 130
-    stoker.call("resume")
+    reused.call("resume")
     # The first line has succeeded in the first run, but not in the last, which is gone on with.
-    assert stoker.cli("feed", "--resume", "commands.txt").code == 0
-    assert ran(stoker) == ["a", "a", "b", "b"]
+    assert reused.cli("feed", "--resume", "commands.txt").code == 0
+    assert ran(reused) == ["a", "a", "b", "b"]
 
 
-def test_a_file_on_stdin_is_known_by_its_path(stoker: StokerHome) -> None:
-    path = write_commands(stoker, "echo a >> ran.txt")
+def test_a_file_on_stdin_is_known_by_its_path(reused: StokerHome) -> None:
+    path = write_commands(reused, "echo a >> ran.txt")
     for words in ((), ("--resume",)):
-        with path.open("rb") as stdin, FeedProcess(stoker, *words, stdin=stdin) as feed:
+        with path.open("rb") as stdin, FeedProcess(reused, *words, stdin=stdin) as feed:
             assert feed.wait() == 0
-    assert stoker.cli("feed", "--resume", "commands.txt").code == 0
-    assert ran(stoker) == ["a"]
+    assert reused.cli("feed", "--resume", "commands.txt").code == 0
+    assert ran(reused) == ["a"]
 
 
-def test_a_pipe_is_known_by_the_group_that_it_is_given(stoker: StokerHome) -> None:
+def test_a_pipe_is_known_by_the_group_that_it_is_given(reused: StokerHome) -> None:
     text = b"echo a >> ran.txt\necho b >> ran.txt\n"
-    assert stoker.cli("feed", "--group", "g", stdin=text).code == 0
-    assert stoker.cli("feed", "--group", "g", "--resume", stdin=text).code == 0
-    assert ran(stoker) == ["a", "b"]
-    assert stoker.cli("feed", "--group", "g", stdin=text).code == 0
-    assert ran(stoker) == ["a", "a", "b", "b"]
+    assert reused.cli("feed", "--group", "g", stdin=text).code == 0
+    assert reused.cli("feed", "--group", "g", "--resume", stdin=text).code == 0
+    assert ran(reused) == ["a", "b"]
+    assert reused.cli("feed", "--group", "g", stdin=text).code == 0
+    assert ran(reused) == ["a", "a", "b", "b"]
 
 
-def test_a_first_feed_may_say_resume(stoker: StokerHome) -> None:
-    write_commands(stoker, "echo a >> ran.txt")
-    done = stoker.cli("feed", "--resume", "commands.txt")
+def test_a_first_feed_may_say_resume(reused: StokerHome) -> None:
+    write_commands(reused, "echo a >> ran.txt")
+    done = reused.cli("feed", "--resume", "commands.txt")
     assert done.code == 0
     assert "this is the first" in done.err
-    assert ran(stoker) == ["a"]
+    assert ran(reused) == ["a"]
 
 
-def test_the_same_line_twice_is_two_lines_and_lines_may_move(stoker: StokerHome) -> None:
-    write_commands(stoker, *["echo a >> ran.txt"] * 2)
-    assert stoker.cli("feed", "commands.txt").code == 0
-    write_commands(stoker, "echo new >> ran.txt", *["echo a >> ran.txt"] * 3)
-    assert stoker.cli("feed", "--resume", "commands.txt").code == 0
-    assert ran(stoker) == ["a", "a", "a", "new"]
+def test_the_same_line_twice_is_two_lines_and_lines_may_move(reused: StokerHome) -> None:
+    write_commands(reused, *["echo a >> ran.txt"] * 2)
+    assert reused.cli("feed", "commands.txt").code == 0
+    write_commands(reused, "echo new >> ran.txt", *["echo a >> ran.txt"] * 3)
+    assert reused.cli("feed", "--resume", "commands.txt").code == 0
+    assert ran(reused) == ["a", "a", "a", "new"]
 
 
-def test_what_an_interrupt_called_off_runs_when_the_feed_is_resumed(stoker: StokerHome) -> None:
+def test_what_an_interrupt_called_off_runs_when_the_feed_is_resumed(reused: StokerHome) -> None:
     lines = [f"{UNTIL.format('go')}; echo {number} >> ran.txt" for number in range(10)]
-    write_commands(stoker, *lines)
-    with FeedProcess(stoker, "--on", "0", "commands.txt") as feed:
-        feed.until_said(f"job {stoker.first_id} started")
+    write_commands(reused, *lines)
+    with FeedProcess(reused, "--on", "0", "commands.txt") as feed:
+        feed.until_said(f"job {reused.first_id} started")
         feed.send(signal.SIGINT)
         feed.until_said("may finish")
-        (stoker.work / "go").touch()
+        (reused.work / "go").touch()
         assert feed.wait() == 130
-    done = stoker.cli("feed", "--resume", "--on", "0", "commands.txt")
+    done = reused.cli("feed", "--resume", "--on", "0", "commands.txt")
     assert done.code == 0, done
-    assert ran(stoker) == [str(number) for number in range(10)]
+    assert ran(reused) == [str(number) for number in range(10)]
 
 
 def test_jobs_that_run_or_wait_still_are_waited_for_and_not_queued_again(
-    stoker: StokerHome,
+    reused: StokerHome,
 ) -> None:
     lines = [f"{UNTIL.format('go')}; echo {number} >> ran.txt" for number in range(6)]
-    write_commands(stoker, *lines)
-    with FeedProcess(stoker, "--on", "0,1", "commands.txt") as feed:
-        feed.until_said(f"job {stoker.first_id + 1} started")
+    write_commands(reused, *lines)
+    with FeedProcess(reused, "--on", "0,1", "commands.txt") as feed:
+        feed.until_said(f"job {reused.first_id + 1} started")
         kill_and_wait(feed.process.pid)
-    with FeedProcess(stoker, "--on", "0,1", "--resume", "commands.txt") as feed:
-        feed.until_said(f"job {stoker.first_id + 1} started")
-        assert len(stoker.jobs()) == 6
-        (stoker.work / "go").touch()
+    with FeedProcess(reused, "--on", "0,1", "--resume", "commands.txt") as feed:
+        feed.until_said(f"job {reused.first_id + 1} started")
+        assert len(reused.jobs()) == 6
+        (reused.work / "go").touch()
         assert feed.wait() == 0
-    assert ran(stoker) == [str(number) for number in range(6)]
+    assert ran(reused) == [str(number) for number in range(6)]
     assert "6 succeeded" in feed.err
 
 
-def test_a_job_that_a_killed_feed_left_held_is_released(stoker: StokerHome) -> None:
-    stoker.call("pause")
-    write_commands(stoker, "echo a >> ran.txt")
-    with FeedProcess(stoker, "commands.txt") as feed:
-        eventually(lambda: len(stoker.jobs()) == 1, "it is queued")
+def test_a_job_that_a_killed_feed_left_held_is_released(reused: StokerHome) -> None:
+    reused.call("pause")
+    write_commands(reused, "echo a >> ran.txt")
+    with FeedProcess(reused, "commands.txt") as feed:
+        eventually(lambda: len(reused.jobs()) == 1, "it is queued")
         kill_and_wait(feed.process.pid)
-    stoker.call("hold", select={"ids": [str(stoker.first_id)]})
-    stoker.call("resume")
-    done = stoker.cli("feed", "--resume", "commands.txt")
+    reused.call("hold", select={"ids": [str(reused.first_id)]})
+    reused.call("resume")
+    done = reused.cli("feed", "--resume", "commands.txt")
     assert done.code == 0, done
-    assert ran(stoker) == ["a"]
+    assert ran(reused) == ["a"]
 
 
-def test_a_job_that_is_being_stopped_is_run_again_once_it_has_ended(stoker: StokerHome) -> None:
+def test_a_job_that_is_being_stopped_is_run_again_once_it_has_ended(reused: StokerHome) -> None:
     stubborn = "trap '' TERM; touch begun; while [ ! -e go ]; do sleep 0.02; done; exit 1"
-    write_commands(stoker, f"if [ ! -e go ]; then {stubborn}; fi; echo a >> ran.txt")
-    with FeedProcess(stoker, "--grace", "1h", "commands.txt") as feed:
-        eventually((stoker.work / "begun").exists, "it runs")
-        feed.until_said(f"job {stoker.first_id} started")
+    write_commands(reused, f"if [ ! -e go ]; then {stubborn}; fi; echo a >> ran.txt")
+    with FeedProcess(reused, "--grace", "1h", "commands.txt") as feed:
+        eventually((reused.work / "begun").exists, "it runs")
+        feed.until_said(f"job {reused.first_id} started")
         for said in ("may finish", "stopping what runs", ""):
             feed.send(signal.SIGINT)
             feed.until_said(said)
         assert feed.wait() == 130
-    stoker.until_state(stoker.first_id, "stopping")
-    with FeedProcess(stoker, "--resume", "commands.txt") as feed:
-        feed.until_said(f"job {stoker.first_id} started")
-        (stoker.work / "go").touch()
+    reused.until_state(reused.first_id, "stopping")
+    with FeedProcess(reused, "--resume", "commands.txt") as feed:
+        feed.until_said(f"job {reused.first_id} started")
+        (reused.work / "go").touch()
         assert feed.wait() == 0, feed.err
-    assert ran(stoker) == ["a"]
+    assert ran(reused) == ["a"]
 
 
-def test_two_feeds_of_one_group_can_t_resume_at_once(stoker: StokerHome) -> None:
-    write_commands(stoker, UNTIL.format("go"))
-    with FeedProcess(stoker, "commands.txt") as feed:
-        feed.until_said(f"job {stoker.first_id} started")
-        done = stoker.cli("feed", "--resume", "commands.txt")
+def test_two_feeds_of_one_group_can_t_resume_at_once(reused: StokerHome) -> None:
+    write_commands(reused, UNTIL.format("go"))
+    with FeedProcess(reused, "commands.txt") as feed:
+        feed.until_said(f"job {reused.first_id} started")
+        done = reused.cli("feed", "--resume", "commands.txt")
         assert done.code == 1
         assert "runs already" in done.err
-        (stoker.work / "go").touch()
+        (reused.work / "go").touch()
         assert feed.wait() == 0
-    assert len(stoker.jobs()) == 1
+    assert len(reused.jobs()) == 1
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_killed_at_random_moments_and_resumed_every_line_runs_exactly_once(
-    stoker: StokerHome, seed: int
+    reused: StokerHome, seed: int
 ) -> None:
     chance = random.Random(seed)
     count = 300
     lines = [f"echo {number} >> ran.txt" for number in range(count)]
-    write_commands(stoker, *lines)
+    write_commands(reused, *lines)
     words = ["--on", "0,1,2", "commands.txt"]
     for _ in range(6):
-        with FeedProcess(stoker, *words) as feed:
+        with FeedProcess(reused, *words) as feed:
             # A moment that is not tied to anything that the feed says: some CPU time of its own.
             spent = chance.uniform(0.02, 0.12)
             eventually(lambda s=spent, f=feed: f.process.poll() is not None or _cpu_s(f) >= s)  # type: ignore[misc]
             kill_and_wait(feed.process.pid)
         words = ["--on", "0,1,2", "--resume", "commands.txt"]
-    with FeedProcess(stoker, *words) as feed:
+    with FeedProcess(reused, *words) as feed:
         assert feed.wait() == 0, feed.err
-    assert sorted(map(int, ran(stoker))) == list(range(count))
+    assert sorted(map(int, ran(reused))) == list(range(count))
 
 
 def _cpu_s(feed: FeedProcess) -> float:
@@ -198,18 +192,18 @@ def _cpu_s(feed: FeedProcess) -> float:
     return (int(user) + int(system)) / 100
 
 
-def test_feed_and_daemon_killed_together_again_and_again_lose_nothing(stoker: StokerHome) -> None:
+def test_feed_and_daemon_killed_together_again_and_again_lose_nothing(reused: StokerHome) -> None:
     count = 200
-    write_commands(stoker, *[f"echo {number} >> ran.txt" for number in range(count)])
+    write_commands(reused, *[f"echo {number} >> ran.txt" for number in range(count)])
     words = ["--on", "0,1", "commands.txt"]
     for lines in (1, 50, 100):
-        with FeedProcess(stoker, *words) as feed:
-            until_lines(stoker.work / "ran.txt", lines)
+        with FeedProcess(reused, *words) as feed:
+            until_lines(reused.work / "ran.txt", lines)
             # So many may have run before this feed has started a daemon.
-            eventually(stoker.is_reachable, "a daemon answers")
-            stoker.kill_daemon()
+            eventually(reused.is_reachable, "a daemon answers")
+            reused.kill_daemon()
             kill_and_wait(feed.process.pid)
         words = ["--on", "0,1", "--resume", "commands.txt"]
-    with FeedProcess(stoker, *words) as feed:
+    with FeedProcess(reused, *words) as feed:
         assert feed.wait() == 0, feed.err
-    assert sorted(map(int, ran(stoker))) == list(range(count))
+    assert sorted(map(int, ran(reused))) == list(range(count))

@@ -8,36 +8,21 @@ import signal
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from stoker_home import StokerHome
 from waiting import eventually
 
 GIB = 1024**3
 
 
-@pytest.fixture
-def stoker(lent: StokerHome) -> StokerHome:
-    """It need not be a new one."""
-    return lent
-
-
-@pytest.fixture
-def new(home: StokerHome) -> StokerHome:
-    """One whose peak of memory was made by nobody else."""
-    home.start(gpus="0-3")
-    return home
-
-
-def test_the_last_lines_of_2_gb_are_shown_at_once_and_in_little_memory(new: StokerHome) -> None:
-    job = new.submit("echo", "first")
-    new.until_final(job)
-    log = Path(new.job(job)["log"])
+def test_the_last_lines_of_2_gb_are_shown_at_once_and_in_little_memory(stoker: StokerHome) -> None:
+    job = stoker.submit("echo", "first")
+    stoker.until_final(job)
+    log = Path(stoker.job(job)["log"])
     os.truncate(log, 2 * GIB)
     with log.open("ab") as file:
         file.write(b"\n" + b"".join(b"line %d\n" % n for n in range(300)))
-    before = peak_mib(new.daemon_pid())
-    client = new.popen("logs", "-n", "3", str(job), stdout=subprocess.PIPE)
+    before = peak_mib(stoker.daemon_pid())
+    client = stoker.popen("logs", "-n", "3", str(job), stdout=subprocess.PIPE)
     assert client.stdout is not None
     assert client.stdout.read() == b"line 297\nline 298\nline 299\n"
     _, status, usage = os.wait4(client.pid, 0)
@@ -46,7 +31,7 @@ def test_the_last_lines_of_2_gb_are_shown_at_once_and_in_little_memory(new: Stok
     # What the parent had is in it too, and is nothing beside two gigabytes.
     assert usage.ru_maxrss < 500 * 1024, f"the client took {usage.ru_maxrss} KiB"
     assert usage.ru_utime + usage.ru_stime < 5
-    assert peak_mib(new.daemon_pid()) - before < 20, "the daemon does not read it at all"
+    assert peak_mib(stoker.daemon_pid()) - before < 20, "the daemon does not read it at all"
     assert resource.getpagesize() > 0
 
 
@@ -55,20 +40,20 @@ def peak_mib(pid: int) -> float:
     return int(text.split("VmHWM:")[1].split()[0]) / 1024
 
 
-def test_progress_bars_are_collapsed_and_raw_ones_are_not(stoker: StokerHome) -> None:
-    job = stoker.submit("printf", r"start\n  0%%\r 50%%\r100%%\nend\n")
-    stoker.until_final(job)
-    assert stoker.stoker("logs", str(job)) == "start\n100%\nend\n"
+def test_progress_bars_are_collapsed_and_raw_ones_are_not(reused: StokerHome) -> None:
+    job = reused.submit("printf", r"start\n  0%%\r 50%%\r100%%\nend\n")
+    reused.until_final(job)
+    assert reused.stoker("logs", str(job)) == "start\n100%\nend\n"
     raw = subprocess.run(
-        stoker.command("logs", "--raw", str(job)), env=stoker.env, capture_output=True
+        reused.command("logs", "--raw", str(job)), env=reused.env, capture_output=True
     )
     assert raw.stdout == b"start\n  0%\r 50%\r100%\nend\n"
 
 
-def test_logs_are_followed_until_the_job_has_ended(stoker: StokerHome) -> None:
-    go = stoker.work / "go"
-    job = stoker.submit("sh", "-c", f"echo one; until [ -e {go} ]; do sleep 0.02; done; echo two")
-    follower = stoker.popen("logs", "-f", str(job), stdout=subprocess.PIPE)
+def test_logs_are_followed_until_the_job_has_ended(reused: StokerHome) -> None:
+    go = reused.work / "go"
+    job = reused.submit("sh", "-c", f"echo one; until [ -e {go} ]; do sleep 0.02; done; echo two")
+    follower = reused.popen("logs", "-f", str(job), stdout=subprocess.PIPE)
     assert follower.stdout is not None
     assert follower.stdout.readline() == b"one\n"
     go.touch()
@@ -77,60 +62,60 @@ def test_logs_are_followed_until_the_job_has_ended(stoker: StokerHome) -> None:
 
 
 def test_following_starts_before_the_job_and_goes_on_over_its_attempts(
-    stoker: StokerHome,
+    reused: StokerHome,
 ) -> None:
-    stoker.call("pause")
-    job = stoker.submit("sh", "-c", "echo attempt $STOKER_ATTEMPT; exit 1", retries=1)
-    follower = stoker.popen("logs", "-f", str(job), stdout=-1, stderr=-1)
-    stoker.call("resume")
+    reused.call("pause")
+    job = reused.submit("sh", "-c", "echo attempt $STOKER_ATTEMPT; exit 1", retries=1)
+    follower = reused.popen("logs", "-f", str(job), stdout=-1, stderr=-1)
+    reused.call("resume")
     out, err = follower.communicate(timeout=60)
     assert out == b"attempt 1\nattempt 2\n", err
 
 
-def test_following_goes_on_though_the_daemon_is_killed(stoker: StokerHome) -> None:
-    go = stoker.work / "go"
-    job = stoker.submit("sh", "-c", f"echo one; until [ -e {go} ]; do sleep 0.02; done; echo two")
-    follower = stoker.popen("logs", "-f", str(job), stdout=subprocess.PIPE, stderr=-3)
+def test_following_goes_on_though_the_daemon_is_killed(reused: StokerHome) -> None:
+    go = reused.work / "go"
+    job = reused.submit("sh", "-c", f"echo one; until [ -e {go} ]; do sleep 0.02; done; echo two")
+    follower = reused.popen("logs", "-f", str(job), stdout=subprocess.PIPE, stderr=-3)
     assert follower.stdout is not None
     assert follower.stdout.readline() == b"one\n"
-    stoker.kill_daemon()
+    reused.kill_daemon()
     go.touch()
     assert follower.stdout.readline() == b"two\n"
-    stoker.start()
+    reused.start()
     assert follower.wait(60) == 0
 
 
-def test_a_follower_that_is_interrupted_leaves_the_job_alone(stoker: StokerHome) -> None:
-    job = stoker.submit("sh", "-c", "echo one; exec sleep 600")
-    follower = stoker.popen("logs", "-f", str(job), stdout=subprocess.PIPE, stderr=-1)
+def test_a_follower_that_is_interrupted_leaves_the_job_alone(reused: StokerHome) -> None:
+    job = reused.submit("sh", "-c", "echo one; exec sleep 600")
+    follower = reused.popen("logs", "-f", str(job), stdout=subprocess.PIPE, stderr=-1)
     assert follower.stdout is not None
     assert follower.stdout.readline() == b"one\n"
     follower.send_signal(signal.SIGINT)
     _, err = follower.communicate(timeout=60)
     assert follower.returncode == 130 and err == b""
-    assert stoker.job(job)["state"] == "running"
+    assert reused.job(job)["state"] == "running"
 
 
-def test_the_newest_job_of_a_name_or_the_last_one_can_be_asked_for(stoker: StokerHome) -> None:
+def test_the_newest_job_of_a_name_or_the_last_one_can_be_asked_for(reused: StokerHome) -> None:
     for text in ("a", "b"):
-        stoker.until_final(stoker.submit("echo", text, name="same"))
-    assert stoker.stoker("logs", "last") == "b\n"
-    assert stoker.stoker("logs", "--name", "same") == "b\n"
-    assert stoker.stoker("logs", str(stoker.first_id)) == "a\n"
+        reused.until_final(reused.submit("echo", text, name="same"))
+    assert reused.stoker("logs", "last") == "b\n"
+    assert reused.stoker("logs", "--name", "same") == "b\n"
+    assert reused.stoker("logs", str(reused.first_id)) == "a\n"
 
 
-def test_bytes_that_are_no_text_are_passed_through(stoker: StokerHome) -> None:
-    job = stoker.submit("printf", r"\377\376\n")
-    stoker.until_final(job)
-    done = subprocess.run(stoker.command("logs", str(job)), env=stoker.env, capture_output=True)
+def test_bytes_that_are_no_text_are_passed_through(reused: StokerHome) -> None:
+    job = reused.submit("printf", r"\377\376\n")
+    reused.until_final(job)
+    done = subprocess.run(reused.command("logs", str(job)), env=reused.env, capture_output=True)
     assert done.stdout == b"\xff\xfe\n"
 
 
-def test_a_job_that_fills_its_log_does_not_slow_the_daemon(new: StokerHome) -> None:
-    job = new.submit("sh", "-c", "yes | head -c 200000000; exit 0")
-    before = peak_mib(new.daemon_pid())
-    assert new.until_final(job)[0]["state"] == "succeeded"
-    assert eventually(lambda: Path(new.job(job)["log"]).stat().st_size) == 200_000_000
-    assert peak_mib(new.daemon_pid()) - before < 20
-    shown = new.cli("logs", str(job))
+def test_a_job_that_fills_its_log_does_not_slow_the_daemon(stoker: StokerHome) -> None:
+    job = stoker.submit("sh", "-c", "yes | head -c 200000000; exit 0")
+    before = peak_mib(stoker.daemon_pid())
+    assert stoker.until_final(job)[0]["state"] == "succeeded"
+    assert eventually(lambda: Path(stoker.job(job)["log"]).stat().st_size) == 200_000_000
+    assert peak_mib(stoker.daemon_pid()) - before < 20
+    shown = stoker.cli("logs", str(job))
     assert shown.out == "y\n" * 200 and "--all" in shown.err

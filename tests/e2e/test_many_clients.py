@@ -23,7 +23,7 @@ CLIENTS = 1100
 
 
 @pytest.fixture
-def stoker(tmp_path: Path) -> Iterator[StokerHome]:
+def few_files(tmp_path: Path) -> Iterator[StokerHome]:
     """One whose daemon may open 1,024 files, and can't raise that."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 2 * CLIENTS:
@@ -54,12 +54,12 @@ def connected(stoker: StokerHome, request: Mapping[str, object]) -> socket.socke
 
 
 def test_with_1100_waiting_clients_questions_are_answered_and_jobs_start(
-    stoker: StokerHome,
+    few_files: StokerHome,
 ) -> None:
-    held = stoker.submit("true", gpus=0, hold=True)
+    held = few_files.submit("true", gpus=0, hold=True)
     wait = {"op": "wait", "select": {"ids": [str(held)]}}
     with ExitStack() as stack:
-        clients = [stack.enter_context(connected(stoker, wait)) for _ in range(CLIENTS)]
+        clients = [stack.enter_context(connected(few_files, wait)) for _ in range(CLIENTS)]
         # Those for whom there is no room are told so in one line; nothing is said to the others.
         told = []
         for client in clients:
@@ -77,31 +77,33 @@ def test_with_1100_waiting_clients_questions_are_answered_and_jobs_start(
         eventually(lambda: refused() >= CLIENTS - FILES, "some are refused")
         assert {line["error"]["code"] for line in told} == {"crowded"}
         assert "\n" not in told[0]["error"]["message"]
-        assert str(held) in stoker.stoker("ls")
-        ids = stoker.submit_all([{"argv": ["true"], "gpus": 0} for _ in range(200)])
+        assert str(held) in few_files.stoker("ls")
+        ids = few_files.submit_all([{"argv": ["true"], "gpus": 0} for _ in range(200)])
         eventually(
-            lambda: {job["state"] for i, job in stoker.jobs().items() if i in ids} == {"succeeded"},
+            lambda: (
+                {job["state"] for i, job in few_files.jobs().items() if i in ids} == {"succeeded"}
+            ),
             "all jobs succeed",
         )
-        assert stoker.call("status")["short"] is None
-    assert stoker.stoker("ls")
-    assert Path(stoker.home.log).stat().st_size < 100_000
+        assert few_files.call("status")["short"] is None
+    assert few_files.stoker("ls")
+    assert Path(few_files.home.log).stat().st_size < 100_000
     # There is room again for those that stay.
-    stoker.stoker("release", str(held))
-    assert stoker.until_final(held)[0]["state"] == "succeeded"
+    few_files.stoker("release", str(held))
+    assert few_files.until_final(held)[0]["state"] == "succeeded"
 
 
-def test_a_wait_that_finds_no_room_says_so_once_and_comes_in_later(stoker: StokerHome) -> None:
-    held = stoker.submit("true", gpus=0, hold=True)
+def test_a_wait_that_finds_no_room_says_so_once_and_comes_in_later(few_files: StokerHome) -> None:
+    held = few_files.submit("true", gpus=0, hold=True)
     wait = {"op": "wait", "select": {"ids": [str(held)]}}
     with ExitStack() as stack:
         for _ in range(CLIENTS):
-            stack.enter_context(connected(stoker, wait))
-        one_more = stoker.popen("wait", str(held), stderr=subprocess.PIPE)
+            stack.enter_context(connected(few_files, wait))
+        one_more = few_files.popen("wait", str(held), stderr=subprocess.PIPE)
         assert one_more.stderr is not None
         line = one_more.stderr.readline().decode()
         assert "no room for another client" in line and "trying again" in line
-    stoker.stoker("release", str(held))
+    few_files.stoker("release", str(held))
     rest = one_more.stderr.read()
     assert (one_more.wait(), rest) == (0, b"")
 

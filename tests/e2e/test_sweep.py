@@ -65,14 +65,8 @@ class Sweeps:
 
 
 @pytest.fixture
-def stoker(lent: StokerHome) -> StokerHome:
-    """It need not be a new one."""
-    return lent
-
-
-@pytest.fixture
-def sweeps(stoker: StokerHome) -> Sweeps:
-    return Sweeps(stoker)
+def sweeps(reused: StokerHome) -> Sweeps:
+    return Sweeps(reused)
 
 
 def test_every_point_of_a_grid_runs_once_in_order_on_a_gpu_of_its_own(sweeps: Sweeps) -> None:
@@ -502,22 +496,22 @@ def test_bad_input_is_one_line_and_not_even_a_daemon_is_started(
     assert not Path(home.home.socket).exists()
 
 
-def test_what_the_daemon_refuses_for_one_point_is_queued_for_none(stoker: StokerHome) -> None:
+def test_what_the_daemon_refuses_for_one_point_is_queued_for_none(reused: StokerHome) -> None:
     for words, code, said in (
         (["lr=1,2", "--gpus", "9", "--", "true", "x"], 2, "9 GPUs"),
         (["lr=1,2", "--after", "9999999", "--", "true", "x"], 3, "9999999"),
         (["lr=1,2", "--mem", "8G", "--", "true", "x"], 2, "memory"),
     ):
-        ran = stoker.cli("sweep", *words)
+        ran = reused.cli("sweep", *words)
         assert (ran.code, ran.out) == (code, ""), ran
         assert ran.err.count("\n") == 1
         assert said in ran.err
-    assert stoker.jobs() == {}
+    assert reused.jobs() == {}
 
 
-def test_a_random_file_without_an_end_is_refused(stoker: StokerHome) -> None:
-    (stoker.work / "s.toml").write_text('method = "random"\n[parameters]\nx = {values = [1]}\n')
-    ran = stoker.cli("sweep", "-f", "s.toml", "--", "true", "x")
+def test_a_random_file_without_an_end_is_refused(reused: StokerHome) -> None:
+    (reused.work / "s.toml").write_text('method = "random"\n[parameters]\nx = {values = [1]}\n')
+    ran = reused.cli("sweep", "-f", "s.toml", "--", "true", "x")
     assert (ran.code, ran.out) == (2, "")
     assert "run_cap" in ran.err
 
@@ -576,18 +570,18 @@ def request(stoker: StokerHome, *points: str, **fields: Any) -> dict[str, Any]:
 Outcome = tuple[list[int], dict[str, int]]
 
 
-def test_a_point_gets_another_job_by_what_became_of_its_latest_one(stoker: StokerHome) -> None:
+def test_a_point_gets_another_job_by_what_became_of_its_latest_one(reused: StokerHome) -> None:
     def queued(*points: str, **fields: Any) -> Outcome:
         """Which jobs come of a submission, counted from one, and who is left out."""
-        answer = stoker.call("submit", **request(stoker, *points, **fields))
+        answer = reused.call("submit", **request(reused, *points, **fields))
         left_out = {why: count for why, count in answer["left_out"].items() if count}
-        return [job_id - stoker.first_id + 1 for job_id in answer["ids"]], left_out
+        return [job_id - reused.first_id + 1 for job_id in answer["ids"]], left_out
 
     done, failed, held, new = "sweep:done", "sweep:failed", "sweep:held", "sweep:new"
-    stoker.submit("true", point=done)
-    stoker.submit("false", point=failed)
-    stoker.until_final(stoker.nth(1), stoker.nth(2))
-    stoker.submit("true", point=held, hold=True)
+    reused.submit("true", point=done)
+    reused.submit("false", point=failed)
+    reused.until_final(reused.nth(1), reused.nth(2))
+    reused.submit("true", point=held, hold=True)
     assert queued(done, failed, held, rerun="missing") == ([4], {"succeeded": 1, "unfinished": 1})
     assert queued(done, new, held, rerun="failed") == (
         [],
@@ -595,26 +589,26 @@ def test_a_point_gets_another_job_by_what_became_of_its_latest_one(stoker: Stoke
     )
     assert queued(done, held, rerun="all") == ([5], {"unfinished": 1})
     # The latest job counts, and not the first.
-    stoker.until_final(stoker.nth(4))
+    reused.until_final(reused.nth(4))
     assert queued(failed, rerun="missing") == ([], {"succeeded": 1})
     # Within one submission, too, a point is queued once.
     assert queued(new, new, rerun="missing") == ([6], {"unfinished": 1})
     # Without a word of it, everything is queued, and nothing is said of it.
-    answer = stoker.call("submit", **request(stoker, done, done))
+    answer = reused.call("submit", **request(reused, done, done))
     assert len(answer["ids"]) == 2 and "left_out" not in answer
 
 
 def test_a_submission_of_points_that_is_repeated_with_its_token_has_the_same_answer(
-    stoker: StokerHome,
+    reused: StokerHome,
 ) -> None:
-    stoker.submit("true", point="sweep:a")
-    stoker.until_final(stoker.nth(1))
-    stoker.submit("true", point="sweep:b", hold=True)
+    reused.submit("true", point="sweep:a")
+    reused.until_final(reused.nth(1))
+    reused.submit("true", point="sweep:b", hold=True)
     points = ("sweep:a", "sweep:b", "sweep:c", "sweep:d")
-    order = request(stoker, *points, rerun="missing", token=uuid4().hex)
-    first = stoker.call("submit", **order)
-    assert first["ids"] == [stoker.nth(3), stoker.nth(4)]
+    order = request(reused, *points, rerun="missing", token=uuid4().hex)
+    first = reused.call("submit", **order)
+    assert first["ids"] == [reused.nth(3), reused.nth(4)]
     assert first["left_out"] == {"succeeded": 1, "unfinished": 1, "not_tried": 0}
-    assert stoker.call("submit", **order) == first
-    stoker.until_final(*first["ids"])
-    assert stoker.call("submit", **order) == first
+    assert reused.call("submit", **order) == first
+    reused.until_final(*first["ids"])
+    assert reused.call("submit", **order) == first

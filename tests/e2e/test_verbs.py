@@ -17,12 +17,6 @@ JOB_FIELDS = {"id", "name", "state", "reason", "exit_code", "gpus", "command", "
               "started_at", "ended_at"}  # fmt: skip
 
 
-@pytest.fixture
-def stoker(lent: StokerHome) -> StokerHome:
-    """It need not be a new one."""
-    return lent
-
-
 def read(stoker: StokerHome, *words: str) -> Any:
     """What a verb prints with --json; each has the version of its schema."""
     shown = json.loads(stoker.stoker(*words, "--json"))
@@ -33,17 +27,17 @@ def read(stoker: StokerHome, *words: str) -> Any:
 # ---------------------------------------------------------------------- add, ls, show, why
 
 
-def test_add_prints_the_id_on_stdout_and_nothing_else(stoker: StokerHome) -> None:
-    ran = stoker.cli("add", "--gpus", "2", "--name", "big", "--", "sh", "-c", "exit 0")
-    assert (ran.code, ran.out, ran.err) == (0, f"{stoker.nth(1)}\n", "")
-    answer = json.loads(stoker.stoker("add", "--json", "--", "true"))
-    assert answer == {"schema": 1, "ids": [stoker.nth(2)]}
+def test_add_prints_the_id_on_stdout_and_nothing_else(reused: StokerHome) -> None:
+    ran = reused.cli("add", "--gpus", "2", "--name", "big", "--", "sh", "-c", "exit 0")
+    assert (ran.code, ran.out, ran.err) == (0, f"{reused.nth(1)}\n", "")
+    answer = json.loads(reused.stoker("add", "--json", "--", "true"))
+    assert answer == {"schema": 1, "ids": [reused.nth(2)]}
 
 
-def test_ls_json_has_the_documented_shape(stoker: StokerHome) -> None:
-    first = stoker.add("--name", "first", "--", "sh", "-c", "exit 3")
-    stoker.until_final(first)
-    shown = read(stoker, "ls")
+def test_ls_json_has_the_documented_shape(reused: StokerHome) -> None:
+    first = reused.add("--name", "first", "--", "sh", "-c", "exit 3")
+    reused.until_final(first)
+    shown = read(reused, "ls")
     (job,) = shown["jobs"]
     assert set(job) >= JOB_FIELDS
     assert (job["id"], job["name"], job["state"], job["exit_code"]) == (first, "first", "failed", 3)
@@ -53,18 +47,18 @@ def test_ls_json_has_the_documented_shape(stoker: StokerHome) -> None:
     assert job["ended_at"].endswith("Z")
 
 
-def test_ls_filters_by_state_group_name_and_user(stoker: StokerHome) -> None:
-    stoker.call("pause")
-    user = json.loads(stoker.stoker("add", "--json", "--name", "a", "--group", "g", "--", "true"))
-    assert user["ids"] == [stoker.nth(1)]
-    stoker.add("--name", "b", "--group", "g", "--hold", "--", "true")
-    stoker.add("--name", "ab", "--", "true")
-    me = stoker.job(stoker.nth(1))["user"]
+def test_ls_filters_by_state_group_name_and_user(reused: StokerHome) -> None:
+    reused.call("pause")
+    user = json.loads(reused.stoker("add", "--json", "--name", "a", "--group", "g", "--", "true"))
+    assert user["ids"] == [reused.nth(1)]
+    reused.add("--name", "b", "--group", "g", "--hold", "--", "true")
+    reused.add("--name", "ab", "--", "true")
+    me = reused.job(reused.nth(1))["user"]
 
     def listed(*words: str) -> list[int]:
         """Which of the three are shown."""
-        jobs = read(stoker, "ls", *words)["jobs"]
-        return [job["id"] - stoker.first_id + 1 for job in jobs]
+        jobs = read(reused, "ls", *words)["jobs"]
+        return [job["id"] - reused.first_id + 1 for job in jobs]
 
     assert listed("--state", "held") == [2]
     assert listed("--state", "held,waiting") == [1, 2, 3]
@@ -72,36 +66,36 @@ def test_ls_filters_by_state_group_name_and_user(stoker: StokerHome) -> None:
     assert listed("--name", "a*") == [1, 3]
     assert listed("--name", "a*", "--group", "g") == [1]
     assert listed("--user", me) == [1, 2, 3] and listed("--user", "nobody-else") == []
-    assert listed(f"{stoker.nth(2)}-{stoker.nth(3)}") == [2, 3] and listed("last") == [3]
+    assert listed(f"{reused.nth(2)}-{reused.nth(3)}") == [2, 3] and listed("last") == [3]
     assert listed("--limit", "1") in ([1], [3])
     assert listed("--all") == [1, 2, 3]
 
 
-def test_a_name_with_the_letters_of_a_pattern_still_means_itself(stoker: StokerHome) -> None:
-    stoker.call("pause")
-    job = stoker.add("--name", "lr=[0.1]*", "--", "true")
-    assert [j["id"] for j in read(stoker, "ls", "--name", "lr=[0.1]*")["jobs"]] == [job]
-    stoker.stoker("cancel", "--name", "lr=[0.1]*")
-    assert stoker.job(job)["state"] == "cancelled"
+def test_a_name_with_the_letters_of_a_pattern_still_means_itself(reused: StokerHome) -> None:
+    reused.call("pause")
+    job = reused.add("--name", "lr=[0.1]*", "--", "true")
+    assert [j["id"] for j in read(reused, "ls", "--name", "lr=[0.1]*")["jobs"]] == [job]
+    reused.stoker("cancel", "--name", "lr=[0.1]*")
+    assert reused.job(job)["state"] == "cancelled"
 
 
-def test_show_json_is_one_job_with_its_attempts(stoker: StokerHome) -> None:
-    job_id = stoker.add("--retries", "1", "--", "sh", "-c", "exit 4")
-    stoker.until_final(job_id)
-    job = read(stoker, "show", str(job_id))["job"]
+def test_show_json_is_one_job_with_its_attempts(reused: StokerHome) -> None:
+    job_id = reused.add("--retries", "1", "--", "sh", "-c", "exit 4")
+    reused.until_final(job_id)
+    job = read(reused, "show", str(job_id))["job"]
     assert set(job) >= JOB_FIELDS | {"attempts", "need", "cwd", "log"}
     assert [(a["attempt"], a["state"], a["exit_code"]) for a in job["attempts"]] == [
         (1, "failed", 4), (2, "failed", 4)]  # fmt: skip
-    text = stoker.stoker("show", str(job_id))
+    text = reused.stoker("show", str(job_id))
     assert "sh -c 'exit 4'" in text and "failed" in text
 
 
-def test_why_tells_the_reason_in_words_and_as_data(stoker: StokerHome) -> None:
-    blocker = stoker.submit("sleep", "600", gpus=3)
-    waiting = stoker.submit("true", gpus=2)
-    text = stoker.stoker("why", str(waiting))
+def test_why_tells_the_reason_in_words_and_as_data(reused: StokerHome) -> None:
+    blocker = reused.submit("sleep", "600", gpus=3)
+    waiting = reused.submit("true", gpus=2)
+    text = reused.stoker("why", str(waiting))
     assert f"job {waiting} is waiting: needs 2 GPUs, 1 of 4 free" in text
-    (job,) = read(stoker, "why", str(waiting))["jobs"]
+    (job,) = read(reused, "why", str(waiting))["jobs"]
     assert job["reason"] == {
         "kind": "NeedsGpus",
         "wanted": 2,
@@ -109,22 +103,22 @@ def test_why_tells_the_reason_in_words_and_as_data(stoker: StokerHome) -> None:
         "allowed": 4,
         "others": 0,
     }
-    assert "running" in stoker.stoker("why", str(blocker))
+    assert "running" in reused.stoker("why", str(blocker))
 
 
-def test_why_tells_when_a_job_will_start_once_that_can_be_told(stoker: StokerHome) -> None:
-    stoker.submit("sleep", "600", gpus=4, time_limit_ms=3_600_000)
-    waiting = stoker.submit("true", gpus=1)
-    (job,) = read(stoker, "why", str(waiting))["jobs"]
+def test_why_tells_when_a_job_will_start_once_that_can_be_told(reused: StokerHome) -> None:
+    reused.submit("sleep", "600", gpus=4, time_limit_ms=3_600_000)
+    waiting = reused.submit("true", gpus=1)
+    (job,) = read(reused, "why", str(waiting))["jobs"]
     assert job["starts_at"] is not None
-    assert "it should start in about" in stoker.stoker("why", str(waiting))
+    assert "it should start in about" in reused.stoker("why", str(waiting))
 
 
-def test_bare_stoker_shows_gpus_and_jobs(stoker: StokerHome) -> None:
-    stoker.until_state(stoker.submit("sleep", "600", name="long", gpus=2), "running")
-    text = stoker.stoker()
+def test_bare_stoker_shows_gpus_and_jobs(reused: StokerHome) -> None:
+    reused.until_state(reused.submit("sleep", "600", name="long", gpus=2), "running")
+    text = reused.stoker()
     assert "GPU" in text and "long" in text and "1 running" in text
-    shown = read(stoker, "status")
+    shown = read(reused, "status")
     assert {"gpus", "jobs", "counts", "paused", "daemon"} <= set(shown)
     assert shown["counts"]["running"] == 1
 
@@ -136,50 +130,50 @@ def test_bare_stoker_shows_gpus_and_jobs(stoker: StokerHome) -> None:
     ("script", "code"), [("exit 0", 0), ("exit 41", 41), ("kill -TERM $$", 143)]
 )
 def test_wait_for_one_job_gives_its_own_exit_code(
-    stoker: StokerHome, script: str, code: int
+    reused: StokerHome, script: str, code: int
 ) -> None:
-    job = stoker.submit("sh", "-c", script)
-    assert stoker.cli("wait", str(job)).code == code
-    assert stoker.cli("wait", "last").code == code
+    job = reused.submit("sh", "-c", script)
+    assert reused.cli("wait", str(job)).code == code
+    assert reused.cli("wait", "last").code == code
 
 
-def test_wait_for_several_is_1_if_any_failed(stoker: StokerHome) -> None:
-    good = stoker.submit_all([{"argv": ["true"], "group": "g"}] * 2)
-    bad = stoker.submit("sh", "-c", "exit 9", group="h")
-    ran = stoker.cli("wait", f"{good[0]}-{bad}")
+def test_wait_for_several_is_1_if_any_failed(reused: StokerHome) -> None:
+    good = reused.submit_all([{"argv": ["true"], "group": "g"}] * 2)
+    bad = reused.submit("sh", "-c", "exit 9", group="h")
+    ran = reused.cli("wait", f"{good[0]}-{bad}")
     assert ran.code == 1 and ran.out == "" and f"job {bad}" in ran.err
-    assert stoker.cli("wait", "--group", "g").code == 0
-    assert stoker.cli("wait", *map(str, good)).code == 0
-    assert stoker.cli("wait", "--all").code == 0
+    assert reused.cli("wait", "--group", "g").code == 0
+    assert reused.cli("wait", *map(str, good)).code == 0
+    assert reused.cli("wait", "--all").code == 0
 
 
-def test_wait_gives_up_with_124(stoker: StokerHome) -> None:
-    job = stoker.submit("sleep", "600")
-    assert stoker.cli("wait", str(job), "--timeout", "200ms").code == 124
-    assert stoker.cli("wait", "--all", "--timeout", "200ms").code == 124
-    ran = stoker.cli("wait", str(job), "--timeout", "100ms", "--json")
+def test_wait_gives_up_with_124(reused: StokerHome) -> None:
+    job = reused.submit("sleep", "600")
+    assert reused.cli("wait", str(job), "--timeout", "200ms").code == 124
+    assert reused.cli("wait", "--all", "--timeout", "200ms").code == 124
+    ran = reused.cli("wait", str(job), "--timeout", "100ms", "--json")
     shown = json.loads(ran.out)
     assert ran.code == 124 and shown["timed_out"] is True
     assert shown["jobs"][0]["state"] == "running"
 
 
-def test_wait_returns_when_the_job_ends_and_not_before(stoker: StokerHome) -> None:
-    go = stoker.work / "go"
-    job = stoker.submit("sh", "-c", f"until [ -e {go} ]; do sleep 0.02; done; exit 6")
-    waiter = stoker.popen("wait", str(job))
-    stoker.until_state(job, "running")
+def test_wait_returns_when_the_job_ends_and_not_before(reused: StokerHome) -> None:
+    go = reused.work / "go"
+    job = reused.submit("sh", "-c", f"until [ -e {go} ]; do sleep 0.02; done; exit 6")
+    waiter = reused.popen("wait", str(job))
+    reused.until_state(job, "running")
     assert waiter.poll() is None
     go.touch()
     assert waiter.wait(60) == 6
 
 
-def test_wait_goes_on_over_a_restart_of_the_daemon(stoker: StokerHome) -> None:
-    go = stoker.work / "go"
-    job = stoker.submit("sh", "-c", f"until [ -e {go} ]; do sleep 0.02; done; exit 6")
-    stoker.until_state(job, "running")
-    waiter = stoker.popen("wait", str(job), stderr=subprocess.DEVNULL)
-    stoker.kill_daemon()
-    stoker.start()
+def test_wait_goes_on_over_a_restart_of_the_daemon(reused: StokerHome) -> None:
+    go = reused.work / "go"
+    job = reused.submit("sh", "-c", f"until [ -e {go} ]; do sleep 0.02; done; exit 6")
+    reused.until_state(job, "running")
+    waiter = reused.popen("wait", str(job), stderr=subprocess.DEVNULL)
+    reused.kill_daemon()
+    reused.start()
     go.touch()
     assert waiter.wait(60) == 6
 
@@ -187,150 +181,150 @@ def test_wait_goes_on_over_a_restart_of_the_daemon(stoker: StokerHome) -> None:
 # ---------------------------------------------------------------------- cancel, retry, hold, edit
 
 
-def test_cancel_takes_ids_ranges_names_groups_and_all(stoker: StokerHome) -> None:
-    stoker.call("pause")
+def test_cancel_takes_ids_ranges_names_groups_and_all(reused: StokerHome) -> None:
+    reused.call("pause")
     ids = [
-        stoker.submit("true", name=f"n{number}", group="g" if number > 3 else None)
+        reused.submit("true", name=f"n{number}", group="g" if number > 3 else None)
         for number in range(6)
     ]
-    assert read(stoker, "cancel", f"{ids[0]}-{ids[1]}")["ids"] == ids[:2]
-    assert read(stoker, "cancel", "--name", "n2")["ids"] == [ids[2]]
-    assert read(stoker, "cancel", "--group", "g")["ids"] == ids[4:]
-    assert read(stoker, "cancel", "--all")["ids"] == [ids[3]]
-    assert {job["state"] for job in stoker.jobs().values()} == {"cancelled"}
+    assert read(reused, "cancel", f"{ids[0]}-{ids[1]}")["ids"] == ids[:2]
+    assert read(reused, "cancel", "--name", "n2")["ids"] == [ids[2]]
+    assert read(reused, "cancel", "--group", "g")["ids"] == ids[4:]
+    assert read(reused, "cancel", "--all")["ids"] == [ids[3]]
+    assert {job["state"] for job in reused.jobs().values()} == {"cancelled"}
 
 
-def test_retry_runs_a_finished_job_again_and_keeps_its_history(stoker: StokerHome) -> None:
-    flag = stoker.work / "flag"
-    job = stoker.submit("sh", "-c", f"[ -e {flag} ]")
-    assert stoker.until_final(job)[0]["state"] == "failed"
+def test_retry_runs_a_finished_job_again_and_keeps_its_history(reused: StokerHome) -> None:
+    flag = reused.work / "flag"
+    job = reused.submit("sh", "-c", f"[ -e {flag} ]")
+    assert reused.until_final(job)[0]["state"] == "failed"
     flag.touch()
-    assert read(stoker, "retry", str(job))["ids"] == [job]
-    ended = stoker.until_final(job)[0]
+    assert read(reused, "retry", str(job))["ids"] == [job]
+    ended = reused.until_final(job)[0]
     assert (ended["state"], ended["attempt"]) == ("succeeded", 2)
     assert [a["state"] for a in ended["attempts"]] == ["failed", "succeeded"]
 
 
-def test_a_held_job_waits_for_release(stoker: StokerHome) -> None:
-    job = stoker.add("--hold", "--", "true")
-    assert stoker.job(job)["state"] == "held"
-    assert "held" in stoker.stoker("why", str(job))
-    stoker.stoker("release", str(job))
-    assert stoker.until_final(job)[0]["state"] == "succeeded"
-    stoker.call("pause")
-    job = stoker.add("--", "true")
-    stoker.stoker("hold", str(job))
-    stoker.call("resume")
-    assert stoker.job(job)["state"] == "held"
+def test_a_held_job_waits_for_release(reused: StokerHome) -> None:
+    job = reused.add("--hold", "--", "true")
+    assert reused.job(job)["state"] == "held"
+    assert "held" in reused.stoker("why", str(job))
+    reused.stoker("release", str(job))
+    assert reused.until_final(job)[0]["state"] == "succeeded"
+    reused.call("pause")
+    job = reused.add("--", "true")
+    reused.stoker("hold", str(job))
+    reused.call("resume")
+    assert reused.job(job)["state"] == "held"
 
 
-def test_edit_changes_command_needs_and_priority_of_a_waiting_job(stoker: StokerHome) -> None:
-    stoker.call("pause")
-    first = stoker.add("--", "sh", "-c", "echo first")
-    job = stoker.add("--", "sh", "-c", "echo old")
-    stoker.stoker("edit", str(job), "--priority", "-3", "--gpus", "2", "--name", "new", "--env",
+def test_edit_changes_command_needs_and_priority_of_a_waiting_job(reused: StokerHome) -> None:
+    reused.call("pause")
+    first = reused.add("--", "sh", "-c", "echo first")
+    job = reused.add("--", "sh", "-c", "echo old")
+    reused.stoker("edit", str(job), "--priority", "-3", "--gpus", "2", "--name", "new", "--env",
                   "A=1", "--", "sh", "-c", "echo new $A")  # fmt: skip
-    view = stoker.job(job)
+    view = reused.job(job)
     assert (view["priority"], view["need"]["gpus"], view["name"]) == (-3, 2, "new")
-    stoker.call("resume")
-    ended, other = stoker.until_final(job, first)
-    assert len(ended["gpus"]) == 2 and stoker.log_of(job) == "new 1\n"
+    reused.call("resume")
+    ended, other = reused.until_final(job, first)
+    assert len(ended["gpus"]) == 2 and reused.log_of(job) == "new 1\n"
     assert ended["started_at_ms"] <= other["started_at_ms"]
 
 
-def test_rm_forgets_finished_jobs_and_deletes_their_logs(stoker: StokerHome) -> None:
-    job = stoker.submit("echo", "hello")
-    stoker.until_final(job)
-    log = Path(stoker.job(job)["log"])
+def test_rm_forgets_finished_jobs_and_deletes_their_logs(reused: StokerHome) -> None:
+    job = reused.submit("echo", "hello")
+    reused.until_final(job)
+    log = Path(reused.job(job)["log"])
     assert log.exists()
-    assert read(stoker, "rm", str(job))["ids"] == [job]
+    assert read(reused, "rm", str(job))["ids"] == [job]
     eventually(lambda: not log.exists(), "its log is deleted")
-    assert stoker.cli("show", str(job)).code == 3
-    assert stoker.submit("true") == job + 1, "an id is never given twice"
+    assert reused.cli("show", str(job)).code == 3
+    assert reused.submit("true") == job + 1, "an id is never given twice"
 
 
-def test_rm_leaves_files_that_the_user_named(stoker: StokerHome) -> None:
-    out = stoker.work / "out.txt"
-    job = stoker.add("--out", str(out), "--", "echo", "mine")
-    stoker.until_final(job)
-    stoker.stoker("rm", str(job))
+def test_rm_leaves_files_that_the_user_named(reused: StokerHome) -> None:
+    out = reused.work / "out.txt"
+    job = reused.add("--out", str(out), "--", "echo", "mine")
+    reused.until_final(job)
+    reused.stoker("rm", str(job))
     assert out.read_text() == "mine\n"
 
 
 # ---------------------------------------------------------------------- pause, groups
 
 
-def test_pause_and_resume_hold_the_whole_queue(stoker: StokerHome) -> None:
-    running = stoker.submit("sleep", "600")
-    stoker.until_state(running, "running")
-    stoker.stoker("pause")
-    job = stoker.submit("true")
-    assert "paused" in stoker.stoker("why", str(job))
-    assert "paused" in stoker.stoker()
-    assert stoker.job(running)["state"] == "running"
-    stoker.stoker("resume")
-    assert stoker.until_final(job)[0]["state"] == "succeeded"
+def test_pause_and_resume_hold_the_whole_queue(reused: StokerHome) -> None:
+    running = reused.submit("sleep", "600")
+    reused.until_state(running, "running")
+    reused.stoker("pause")
+    job = reused.submit("true")
+    assert "paused" in reused.stoker("why", str(job))
+    assert "paused" in reused.stoker()
+    assert reused.job(running)["state"] == "running"
+    reused.stoker("resume")
+    assert reused.until_final(job)[0]["state"] == "succeeded"
 
 
-def test_pause_and_resume_hold_one_group(stoker: StokerHome) -> None:
-    held = stoker.submit("sleep", "0", group="sweep", hold=True)
-    stoker.stoker("pause", "--group", "sweep")
-    stoker.stoker("release", str(held))
-    free = stoker.submit("true")
-    assert stoker.until_final(free)[0]["state"] == "succeeded"
-    assert stoker.job(held)["state"] == "waiting"
-    hint = stoker.stoker("why", str(held))
+def test_pause_and_resume_hold_one_group(reused: StokerHome) -> None:
+    held = reused.submit("sleep", "0", group="sweep", hold=True)
+    reused.stoker("pause", "--group", "sweep")
+    reused.stoker("release", str(held))
+    free = reused.submit("true")
+    assert reused.until_final(free)[0]["state"] == "succeeded"
+    assert reused.job(held)["state"] == "waiting"
+    hint = reused.stoker("why", str(held))
     assert "`stoker resume --group sweep`" in hint
-    assert "`stoker resume --group sweep`" in stoker.stoker()
-    stoker.stoker("resume", "--group", "sweep")
-    assert stoker.until_final(held)[0]["state"] == "succeeded"
+    assert "`stoker resume --group sweep`" in reused.stoker()
+    reused.stoker("resume", "--group", "sweep")
+    assert reused.until_final(held)[0]["state"] == "succeeded"
 
 
-def test_a_group_may_be_limited(stoker: StokerHome) -> None:
-    stoker.call("limit_group", group="g", max_running=1)
-    ids = stoker.submit_all([{"argv": ["sleep", "600"], "group": "g"}] * 3)
-    stoker.until_state(ids[0], "running")
-    assert [stoker.job(i)["state"] for i in ids] == ["running", "waiting", "waiting"]
-    assert "at most 1 job" in stoker.job(ids[1])["reason"]
-    stoker.call("limit_group", group="g", max_running=None)
+def test_a_group_may_be_limited(reused: StokerHome) -> None:
+    reused.call("limit_group", group="g", max_running=1)
+    ids = reused.submit_all([{"argv": ["sleep", "600"], "group": "g"}] * 3)
+    reused.until_state(ids[0], "running")
+    assert [reused.job(i)["state"] for i in ids] == ["running", "waiting", "waiting"]
+    assert "at most 1 job" in reused.job(ids[1])["reason"]
+    reused.call("limit_group", group="g", max_running=None)
     for job_id in ids:
-        stoker.until_state(job_id, "running")
+        reused.until_state(job_id, "running")
 
 
 # ---------------------------------------------------------------------- GPUs and settings
 
 
-def test_gpus_are_added_drained_resumed_and_removed_while_jobs_run(stoker: StokerHome) -> None:
-    pid_file = stoker.work / "pid"
-    job = stoker.submit("sh", "-c", f"echo $$ > {pid_file}; exec sleep 600", on=["2"])
+def test_gpus_are_added_drained_resumed_and_removed_while_jobs_run(reused: StokerHome) -> None:
+    pid_file = reused.work / "pid"
+    job = reused.submit("sh", "-c", f"echo $$ > {pid_file}; exec sleep 600", on=["2"])
     pid = pid_in(pid_file)
 
     def states() -> dict[str, str]:
-        return {gpu["id"]: gpu["state"] for gpu in read(stoker, "gpus")["gpus"]}
+        return {gpu["id"]: gpu["state"] for gpu in read(reused, "gpus")["gpus"]}
 
     assert states() == {"0": "free", "1": "free", "2": "busy", "3": "free"}
-    stoker.stoker("gpus", "drain", "2,3")
+    reused.stoker("gpus", "drain", "2,3")
     assert states()["3"] == "drained"
-    stoker.stoker("gpus", "add", "4:24G")
+    reused.stoker("gpus", "add", "4:24G")
     assert states()["4"] == "free"
-    stoker.stoker("gpus", "remove", "2")
+    reused.stoker("gpus", "remove", "2")
     assert states()["2"] == "removing" and is_running(pid), "what it runs is finished"
-    wants_3 = stoker.submit("true", on=["3"])
-    assert "drained" in stoker.job(wants_3)["reason"]
-    stoker.stoker("gpus", "resume", "3")
-    assert stoker.until_final(wants_3)[0]["gpus"] == ["3"]
-    stoker.call("cancel", select={"ids": [str(job)]})
-    stoker.until_final(job)
+    wants_3 = reused.submit("true", on=["3"])
+    assert "drained" in reused.job(wants_3)["reason"]
+    reused.stoker("gpus", "resume", "3")
+    assert reused.until_final(wants_3)[0]["gpus"] == ["3"]
+    reused.call("cancel", select={"ids": [str(job)]})
+    reused.until_final(job)
     assert "2" not in states()
-    text = stoker.stoker("gpus")
+    text = reused.stoker("gpus")
     assert "24" in text and "free" in text
 
 
-def test_a_new_gpu_is_used_at_once(stoker: StokerHome) -> None:
-    stoker.submit("sleep", "600", gpus=4)
-    waiting = stoker.submit("true")
-    stoker.stoker("gpus", "add", "9")
-    assert stoker.until_final(waiting)[0]["gpus"] == ["9"]
+def test_a_new_gpu_is_used_at_once(reused: StokerHome) -> None:
+    reused.submit("sleep", "600", gpus=4)
+    waiting = reused.submit("true")
+    reused.stoker("gpus", "add", "9")
+    assert reused.until_final(waiting)[0]["gpus"] == ["9"]
 
 
 def test_config_declares_gpus_and_remembers_settings(home: StokerHome) -> None:
@@ -401,16 +395,16 @@ def test_other_shells_have_completions_too(home: StokerHome, shell: str) -> None
     assert "stoker" in home.stoker("completion", shell)
 
 
-def test_those_who_follow_a_group_hear_of_each_start_and_end_once(stoker: StokerHome) -> None:
-    with stoker.client() as follower:
+def test_those_who_follow_a_group_hear_of_each_start_and_end_once(reused: StokerHome) -> None:
+    with reused.client() as follower:
         follower.call("follow", group="g")
         jobs = [{"argv": ["true"], "group": "g"}]
         once, again = uuid4().hex, uuid4().hex
-        (first,) = stoker.submit_all(jobs, token=once)
-        stoker.until_final(first)
+        (first,) = reused.submit_all(jobs, token=once)
+        reused.until_final(first)
         for _ in range(3):
-            stoker.submit_all(jobs, token=once)  # A turn in which nothing changes.
-        (second,) = stoker.submit_all(jobs, token=again)
+            reused.submit_all(jobs, token=once)  # A turn in which nothing changes.
+        (second,) = reused.submit_all(jobs, token=again)
         told = []
         while ("ended", second) not in told:
             line = follower.receive(60)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stoker.errors import UsageError
 from stoker.sweep import notation
-from stoker.sweep.points import Choosing, Repeat, Space, chosen, in_turn
+from stoker.sweep.points import Choosing, Repeat, Space, in_turn
 from stoker.sweep.values import Data, Point, Value
 
 
@@ -30,7 +30,7 @@ def points_of(
     repeat: Repeat | None = None,
 ) -> list[dict[str, Data]]:
     choosing = Choosing(samples, most, shuffle, seed, where)
-    points = chosen(space_of(*words, repeat=repeat), choosing)
+    _, points = in_turn(space_of(*words, repeat=repeat), choosing)
     return [{name: value.data for name, value in point.items()} for point in points]
 
 
@@ -46,12 +46,15 @@ def test_in_a_grid_the_first_parameter_changes_most_slowly() -> None:
 
 
 @pytest.mark.parametrize("repeat", [None, Repeat("run", 2)])
-def test_points_in_turn_are_as_many_as_is_said_and_those_of_the_list(repeat: Repeat | None) -> None:
+def test_points_in_turn_are_as_many_as_is_said_and_the_same_each_time(
+    repeat: Repeat | None,
+) -> None:
     space = space_of("a=range(3)", "b=x,y", repeat=repeat)
     for choosing in (Choosing(), Choosing(4), Choosing(most=3), Choosing(where=("a > 0",))):
         count, points = in_turn(space, choosing)
-        assert list(points) == chosen(space, choosing)
-        assert len(chosen(space, choosing)) == count
+        first = list(points)
+        assert len(first) == count
+        assert first == list(in_turn(space, choosing)[1])
 
 
 def test_of_a_whole_grid_no_point_is_made_before_it_is_its_turn(

@@ -19,9 +19,9 @@ from stoker_home import StokerHome
     ],
 )
 def test_what_an_older_daemon_does_not_know_is_told_with_the_way_out(
-    lent: StokerHome, op: str, fields: dict[str, object]
+    reused: StokerHome, op: str, fields: dict[str, object]
 ) -> None:
-    with Client(lent.home, autostart=False) as client, pytest.raises(Unavailable) as refused:
+    with Client(reused.home, autostart=False) as client, pytest.raises(Unavailable) as refused:
         client.call(op, **fields)
     assert "of_next_year" in refused.value.message
     assert "stoker daemon restart" in refused.value.hint

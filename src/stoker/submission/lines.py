@@ -49,11 +49,6 @@ class LineReader:
         self._begins_at = 0
         self._in_block = False
 
-    @property
-    def in_the_middle(self) -> bool:
-        """Whether a command has begun that has not ended."""
-        return bool(self._rest.strip() or self._parts or self._in_block)
-
     def feed(self, piece: bytes) -> Iterator[Command | Refusal]:
         """The commands that are complete with this piece."""
         *lines, rest = piece.split(b"\n")

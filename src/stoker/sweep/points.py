@@ -93,13 +93,11 @@ class Choosing:
     where: Sequence[str] = ()
 
 
-def chosen(space: Space, choosing: Choosing) -> list[Point]:
-    """The points, each once; the first parameter changes most slowly, repeats most quickly."""
-    return list(in_turn(space, choosing)[1])
-
-
 def in_turn(space: Space, choosing: Choosing) -> tuple[int, Iterator[Point]]:
-    """How many points are chosen, and one after the other; of a whole grid, none is made before."""
+    """How many points are chosen, and one after the other; of a whole grid, none is made before.
+
+    Each comes once. The first parameter changes most slowly, repeats most quickly.
+    """
     if space.size is None and choosing.samples is None:
         drawn = next(axis.name for axis in space.axes if isinstance(axis, Drawn))
         raise UsageError(

@@ -80,11 +80,6 @@ class Source:
         """What the end of the input completes."""
         return list(self._reader.finish())
 
-    @property
-    def in_the_middle(self) -> bool:
-        """Whether a command has begun that has not ended."""
-        return self._reader.in_the_middle
-
 
 def _opened(path: str | None) -> int:
     if path is None:

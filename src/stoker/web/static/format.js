@@ -36,7 +36,8 @@ export function bytes(count) {
   return `${place ? trim(value) : value} ${units[place]}`;
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const clock = new Intl.DateTimeFormat(undefined,
+  { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const short = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 
@@ -101,5 +102,11 @@ export function durationMs(text) {
   return Math.round(sum);
 }
 
+// The value of a parameter.
+export function valueText(value) {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
 export const FINAL = new Set(["succeeded", "failed", "cancelled", "skipped", "lost"]);
-export const STATES = ["running", "stopping", "submitted", "waiting", "held", "failed", "lost", "succeeded", "cancelled", "skipped"];
+export const STATES = ["running", "stopping", "submitted", "waiting", "held", "failed", "lost", "succeeded",
+  "cancelled", "skipped"];

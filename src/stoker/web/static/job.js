@@ -3,7 +3,7 @@
 import { get, post } from "./api.js";
 import { clear, errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
 import { now, serverNow } from "./feed.js";
-import { count, duration, durationMs, exitText, FINAL, fromNow, gib, memoryMib, moment } from "./format.js";
+import { count, duration, durationMs, exitText, FINAL, fromNow, gib, memoryMib, moment, valueText } from "./format.js";
 import { LogPane } from "./log.js";
 import { give, possible, setPriority } from "./orders.js";
 import { JobPlot } from "./plot.js";
@@ -16,7 +16,8 @@ export function jobView(id) {
   const trouble = errorBox();
   const buttons = {};
   for (const [name, words] of [["cancel", "Cancel"], ["retry", "Retry"], ["hold", "Hold"], ["release", "Release"]]) {
-    buttons[name] = h("button", { type: "button", class: name === "cancel" ? "danger" : "", onclick: () => order(name) }, words);
+    buttons[name] = h("button", { type: "button", class: name === "cancel" ? "danger" : "",
+      onclick: () => order(name) }, words);
   }
   buttons.edit = h("button", { type: "button", onclick: () => edit() }, "Edit");
   buttons.remove = h("button", { type: "button", class: "danger", onclick: () => order("remove") }, "Forget");
@@ -109,14 +110,17 @@ export function jobView(id) {
       fact("Needs", needText(job.need)),
       job.reserved_mib ? fact("Reserved", gib(job.reserved_mib)) : null,
       job.peak_mib ? fact("Peak memory", gib(job.peak_mib)) : null,
-      fact("Priority", h("span", { class: "num" }, String(job.priority)), editable ? h("span", { class: "write steps" }, " ", later, sooner) : ""),
-      job.group ? fact("Group", h("bdi", {}, job.group), job.point ? h("a", { href: `#/sweep/${encodeURIComponent(job.group)}` }, " sweep") : "") : null,
+      fact("Priority", h("span", { class: "num" }, String(job.priority)),
+        editable ? h("span", { class: "write steps" }, " ", later, sooner) : ""),
+      job.group ? fact("Group", h("bdi", {}, job.group),
+        job.point ? h("a", { href: `#/sweep/${encodeURIComponent(job.group)}` }, " sweep") : "") : null,
       fact("User", job.user),
       job.executor === "local" ? null : fact("Cluster", clusterText(job.cluster)),
       Object.keys(job.params || {}).length ? fact("Parameters", params(job.params)) : null,
       job.after.length ? fact("After", ...links(job.after), " succeeded") : null,
       job.after_any.length ? fact("After", ...links(job.after_any), " ended") : null,
-      job.time_limit_ms ? fact("Time limit", duration(job.time_limit_ms), job.signal_spec ? `, signal ${job.signal_spec}` : "") : null,
+      job.time_limit_ms ? fact("Time limit", duration(job.time_limit_ms),
+        job.signal_spec ? `, signal ${job.signal_spec}` : "") : null,
       job.retries ? fact("Retries", String(job.retries)) : null,
       job.not_before_ms ? fact("Not before", moment(job.not_before_ms, at)) : null,
       fact("Queued", moment(job.submitted_at_ms, at)),
@@ -133,9 +137,12 @@ export function jobView(id) {
       const where = one.gpus.length ? ` on GPU ${one.gpus.join(", ")}` : "";
       const again = one.attempt > 1 ? `attempt ${one.attempt} ` : "";
       if (one.started_at_ms) steps.push([one.started_at_ms, `${again}started${where}`, "running"]);
-      if (one.ended_at_ms) steps.push([one.ended_at_ms, `${again}${one.state}${one.reason ? `: ${one.reason}` : ""}`, one.state]);
+      if (one.ended_at_ms) steps.push([one.ended_at_ms, `${again}${one.state}${one.reason ? `: ${one.reason}` : ""}`,
+        one.state]);
     }
-    if (job.ended_at_ms && !job.attempts.some((one) => one.ended_at_ms === job.ended_at_ms)) steps.push([job.ended_at_ms, job.reason ? `${job.state}: ${job.reason}` : job.state, job.state]);
+    if (job.ended_at_ms && !job.attempts.some((one) => one.ended_at_ms === job.ended_at_ms)) {
+      steps.push([job.ended_at_ms, job.reason ? `${job.state}: ${job.reason}` : job.state, job.state]);
+    }
     keyed(history, steps, (step) => `${step[0]} ${step[1]}`,
       () => h("li", { class: "state" }, h("span", { class: "num dim" }), h("span", {})),
       (item, [ms, words, look]) => {
@@ -158,9 +165,11 @@ export function jobView(id) {
         h("td", { class: "num" }, String(one.attempt)),
         h("td", {}, h("span", { class: "state", data: { state: one.state } }, one.state)),
         h("td", {}, one.gpus.join(", ")),
-        h("td", { class: "num" }, one.started_at_ms && one.ended_at_ms ? duration(one.ended_at_ms - one.started_at_ms) : ""),
+        h("td", { class: "num" },
+          one.started_at_ms && one.ended_at_ms ? duration(one.ended_at_ms - one.started_at_ms) : ""),
         h("td", {}, one.reason || exitText(one)),
-        h("td", {}, h("button", { type: "button", class: "small", onclick: () => { chosenAttempt = one.attempt; drawLog(); } }, "Log"))))));
+        h("td", {}, h("button", { type: "button", class: "small",
+          onclick: () => { chosenAttempt = one.attempt; drawLog(); } }, "Log"))))));
   }
 
   function drawLog() {
@@ -265,12 +274,15 @@ function needText(need) {
 }
 
 function links(ids) {
-  return ids.slice(0, 12).flatMap((one, place) => [place ? ", " : "", typeof one === "string" ? one : h("a", { href: `#/job/${one}` }, String(one))]).concat(ids.length > 12 ? ["…"] : []);
+  return ids.slice(0, 12).flatMap((one, place) => [place ? ", " : "",
+    typeof one === "string" ? one : h("a", { href: `#/job/${one}` }, String(one))])
+    .concat(ids.length > 12 ? ["…"] : []);
 }
 
 function params(values) {
   return h("span", { class: "params" }, ...Object.entries(values).map(([name, value]) =>
-    h("span", { class: "param" }, h("span", { class: "dim" }, `${name} `), h("bdi", { class: "mono" }, typeof value === "string" ? value : JSON.stringify(value)))));
+    h("span", { class: "param" }, h("span", { class: "dim" }, `${name} `),
+      h("bdi", { class: "mono" }, valueText(value)))));
 }
 
 // A dialog with the fields that may change while a job waits; only what was changed is sent.
@@ -297,9 +309,11 @@ function editDialog(job, save) {
       if (name === "name") changes.name = value || null;
       else if (name === "mem" && value === "auto") changes.mem = "auto";
       else if (name === "mem") changes.mem_mib = value === "" ? null : read(memoryMib(value), "Memory", value);
-      else if (name === "limit") changes.time_limit_ms = value === "" ? null : read(durationMs(value), "Time limit", value);
+      else if (name === "limit")
+        changes.time_limit_ms = value === "" ? null : read(durationMs(value), "Time limit", value);
       else if (name === "gpus" && value.includes(".")) changes.share = read(number(value), "GPUs", value);
-      else if (name === "gpus") Object.assign(changes, { gpus: read(number(value), "GPUs", value) }, job.need.share ? { share: null } : {});
+      else if (name === "gpus") Object.assign(changes, { gpus: read(number(value), "GPUs", value) },
+        job.need.share ? { share: null } : {});
       else changes[name] = read(number(value), name, value);
     }
     return changes;
@@ -332,6 +346,7 @@ function number(text) {
 }
 
 function read(value, name, text) {
-  if (value === null) throw Object.assign(new Error(`${name}: “${text}” can't be understood`), { hint: "Write e.g. 2, 10G or 2h" });
+  if (value === null) throw Object.assign(new Error(`${name}: “${text}” can't be understood`),
+    { hint: "Write e.g. 2, 10G or 2h" });
   return value;
 }
