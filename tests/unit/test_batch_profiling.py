@@ -132,3 +132,11 @@ def test_a_command_without_epochs_is_refused_with_its_line() -> None:
     for command in ("train", "train --epochs", "train --epochs many", "train x--epochs 3"):
         with pytest.raises(UsageError, match="line 8: the command has no --epochs"):
             _planned(_job(8, command))
+
+
+def test_a_batch_stays_behind_the_batch_before_it_and_not_behind_short_runs() -> None:
+    jobs = [_job(n, f"train --epochs 9 --lr {n}") for n in (1, 2, 3, 4)]
+    jobs[2].behind = jobs[3].behind = range(0, 2)
+    short, planned = _planned(*jobs)
+    assert len(short) == 4
+    assert [job.behind for job in planned] == [None, None, range(4, 6), range(4, 6)]

@@ -32,6 +32,13 @@ class PlannedJob:
     after_any: Sequence[int] = ()
     behind: range | None = None  # the batch before, all of which must have ended
 
+    def move_back(self, shift: int) -> None:
+        """So many jobs were put before all those that it may wait for."""
+        self.after = [place + shift for place in self.after]
+        self.after_any = [place + shift for place in self.after_any]
+        if self.behind is not None:
+            self.behind = range(self.behind.start + shift, self.behind.stop + shift)
+
     @property
     def title(self) -> str:
         """The job in a sentence."""

@@ -70,8 +70,7 @@ def with_profiling(
             first_of.setdefault(kind, job)
     shift = len(first_of)
     for job in jobs:
-        job.after = [place + shift for place in job.after]
-        job.after_any = [place + shift for place in job.after_any]
+        job.move_back(shift)
     place_of = {kind: place for place, kind in enumerate(first_of)}
     for job, kind in waiting:
         if kind in place_of:
