@@ -9,11 +9,11 @@ from typing import Any, cast, get_args
 import pytest
 
 from stoker.core import events as ev
-from stoker.core import state as state_module
 from stoker.core.laws import IllegalMove
-from stoker.core.model import FINAL, Cause, Job, JobState, Need, Terms
+from stoker.core.model import FINAL, Cause, JobState, Need, Terms
 from stoker.core.moves import LEGAL, MOVES
-from stoker.core.state import State
+from stoker.core.moves import move as really_move
+from stoker.core.state import HANDLERS, State
 from unit.core_scene import Scene
 
 S = JobState
@@ -184,13 +184,16 @@ def test_a_legal_move_is_made(
     move: tuple[JobState, JobState], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[tuple[JobState, JobState]] = []
-    really = State._move
+    really = State.apply
 
-    def noted(self: State, job: Job, target: JobState) -> None:
-        made.append((job.state, target))
-        really(self, job, target)
+    def noted(self: State, event: ev.Event) -> None:
+        job = self.jobs.get(getattr(event, "job_id", 0))
+        before = None if job is None else job.state
+        really(self, event)
+        if job is not None and before is not None and before is not job.state:
+            made.append((before, job.state))
 
-    monkeypatch.setattr(State, "_move", noted)
+    monkeypatch.setattr(State, "apply", noted)
     scene = Scene(2)
     job = REACHED[move](scene)
     assert made[-1] == move
@@ -220,7 +223,7 @@ def test_any_other_move_is_a_bug_and_raises(move: tuple[JobState, JobState]) -> 
             continue  # It leaves the job where it is.
         scene.state.story.append(happened(event, scene.now, job.id))
         with pytest.raises(IllegalMove, match=f"job {job.id}: {move[0]} -> {move[1]}"):
-            scene.state._move(job, move[1])
+            really_move(scene.state, job, move[1])
         assert job.state is move[0]
 
 
@@ -311,7 +314,7 @@ def test_an_illegal_move_tells_the_last_events_of_its_job_and_of_no_other() -> N
 
 
 def test_every_kind_of_event_can_be_applied() -> None:
-    assert set(state_module._APPLY) == set(get_args(ev.Event))
+    assert set(HANDLERS) == set(get_args(ev.Event))
 
 
 def test_every_fact_is_an_event() -> None:

@@ -239,7 +239,7 @@ def test_what_is_behind_a_range_is_doomed_once_however_many_of_it_end_badly() ->
         state.apply(ev.JobSubmitted(state.now_ms, job, whole(), Terms(), requires=requires))
     for job in range(1, 51):
         state.apply(ev.JobCancelled(state.now_ms, job))
-    assert len(state.doomed) == 50
+    assert len(state.dependencies.doomed) == 50
     for skip in state.take_doomed():
         state.apply(skip)
     assert not state.jobs

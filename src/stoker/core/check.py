@@ -97,7 +97,7 @@ def _check_gates(state: State) -> None:
         for requirement in job.requires or ():
             if requirement.last_id is not None:
                 behind.setdefault(requirement, set()).add(job.id)
-    for requirement, gate in state.gates:
+    for requirement, gate in state.dependencies.gates:
         missing = {i for i in requirement.ids if i in state.jobs}
         assert missing and gate.missing.keys() == missing, f"{requirement}: {gate}"
         assert gate.behind.keys() == behind.pop(requirement, set()), f"{requirement}: {gate}"

@@ -1,18 +1,32 @@
-"""What an ended attempt amounts to, and how long a job waits before the next."""
+"""What an ended attempt amounts to: the end of its job, or another attempt and when."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from stoker.core.change import Ended
+from stoker.core.indexes import learn, settle, settle_dependents, vacate
+from stoker.core.learning import after_out_of_memory, after_run
 from stoker.core.model import (
     CANCELLED,
     FAILED,
+    LOST,
+    MOST_MPS_RETRIES,
     SKIPPED,
     SUCCEEDED,
+    WAITING,
+    Attempt,
     Cause,
     Exit,
     Job,
     Outcome,
     Stop,
 )
+from stoker.core.moves import move
+
+if TYPE_CHECKING:
+    from stoker.core.state import State
+
 
 BACKOFF_FIRST_MS = 1_000
 BACKOFF_MOST_MS = 300_000
@@ -35,3 +49,75 @@ def judged(job: Job, stop: Stop | None, how: Exit | None) -> Outcome:
         return Outcome(state, stop.cause, how)
     assert how is not None
     return _DONE if how.ok else Outcome(FAILED, Cause.EXIT, how)
+
+
+def finish(state: State, job: Job, attempt: Attempt | None, outcome: Outcome, at_ms: int) -> None:
+    """The job is final: it leaves memory, and those that wait for it are told."""
+    move(state, job, outcome.state)
+    job_id, change = job.id, state.change
+    if state.short_alone:
+        state.short_alone.pop(job_id, None)
+    del state.jobs[job_id]
+    if state.terminals:
+        state.terminals.pop(job_id, None)
+    if state.unattended:
+        state.unattended.pop(job_id, None)
+    change.touched.pop(job_id, None)
+    change.started.pop(job_id, None)
+    change.ended.append(Ended(job, attempt, outcome, at_ms, True))
+    for dependent in state.dependencies.ended(job, outcome.state):
+        change.touched[dependent.id] = None
+        settle(state, dependent)
+
+
+def end_attempt(state: State, job: Job, attempt: Attempt, outcome: Outcome, at_ms: int) -> None:
+    """The last process of an attempt is gone: its job is final, or waits again."""
+    succeeded = outcome.state is SUCCEEDED
+    next_try = None
+    if not succeeded and outcome.cause is Cause.OUT_OF_MEMORY:
+        next_try = after_out_of_memory(state, job, attempt)
+    elif succeeded or attempt.settled:
+        learn(state, after_run(state.profiles.get(job.need.kind or ""), job, attempt, at_ms))
+    vacate(state, job, attempt)
+    job.active = None
+    if succeeded:
+        finish(state, job, attempt, outcome, at_ms)
+        return
+    if next_try is not None:
+        # Not its fault, so it costs no retry; and what was wrong is mended, so nothing is
+        # gained by waiting.
+        move(state, job, WAITING)
+        job.ooms += 1
+        job.floor_mib = next_try.floor_mib
+        learn(state, next_try.profile)
+        state.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
+        settle(state, job)
+        return
+    if outcome.cause is Cause.OUT_OF_MEMORY:
+        finish(state, job, attempt, outcome, at_ms)
+        return
+    if outcome.cause is Cause.MPS_FAULT and job.mps_faults < MOST_MPS_RETRIES:
+        # Most likely a neighbour's fault. One that takes its server down again and again is
+        # not let do so for ever.
+        move(state, job, WAITING)
+        job.mps_faults += 1
+        state.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
+        settle(state, job)
+        return
+    may_retry = outcome.state in (FAILED, LOST) and job.failures < job.terms.retries
+    if not may_retry:
+        finish(state, job, attempt, outcome, at_ms)
+        return
+    job.failures += 1
+    queue_again(state, job, attempt, outcome, at_ms, job.failures)
+
+
+def queue_again(
+    state: State, job: Job, attempt: Attempt, outcome: Outcome, at_ms: int, times: int
+) -> None:
+    """Another attempt follows, the later the more often it went wrong."""
+    move(state, job, WAITING)
+    job.backoff_until_ms = state.now_ms + backoff_ms(times)
+    state.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
+    settle_dependents(state, job)
+    settle(state, job)

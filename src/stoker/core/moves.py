@@ -6,8 +6,7 @@ raises `IllegalMove` before anything is committed, with the last events of that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stoker.core import events as ev
 from stoker.core.laws import IllegalMove
@@ -22,8 +21,13 @@ from stoker.core.model import (
     SUBMITTED,
     SUCCEEDED,
     WAITING,
+    Attempt,
+    Job,
     JobState,
 )
+
+if TYPE_CHECKING:
+    from stoker.core.state import State
 
 # What a stopped attempt ends as is said by the stop, whichever event tells of the end.
 _AS_STOPPED = {CANCELLED, FAILED, SKIPPED, WAITING}
@@ -82,7 +86,51 @@ MOST_REMEMBERED = 1_000  # events, of all jobs together
 _MOST_TOLD = 10
 
 
-def illegal(job_id: int, what: str, story: Iterable[Any]) -> IllegalMove:
+class _OfJob(Protocol):
+    @property
+    def job_id(self) -> int: ...
+
+
+class _OfAttempt(_OfJob, Protocol):
+    @property
+    def attempt(self) -> int: ...
+
+
+def concerned(state: State, event: _OfJob) -> Job:
+    """The job that an event is about, if that can happen to it as it stands."""
+    state.story.append(event)
+    job = state.jobs.get(event.job_id)
+    if job is None or (job.state, type(event)) not in MOVES:
+        where = "not in memory" if job is None else job.state
+        raise illegal(state, event.job_id, f"it is {where}")
+    return job
+
+
+def current(state: State, event: _OfAttempt) -> tuple[Job, Attempt]:
+    """The same for an event about an attempt, which must be the active one."""
+    job = concerned(state, event)
+    active = job.active
+    if active is None or active.number != event.attempt:
+        raise illegal(state, job.id, f"attempt {event.attempt} is not active")
+    return job, active
+
+
+def move(state: State, job: Job, target: JobState) -> None:
+    """Let the event that is being applied move its job."""
+    before = job.state
+    if target not in MOVES.get((before, type(state.story[-1])), ()):
+        raise illegal(state, job.id, f"{before} -> {target}")
+    if before is WAITING:
+        state.ready.discard(job)
+    elif before is HELD:
+        state.held_count -= 1
+    if target is HELD:
+        state.held_count += 1
+    job.state = target
+    state.change.touched[job.id] = None
+
+
+def illegal(state: State, job_id: int, what: str) -> IllegalMove:
     """The error, with the last of the events that were about this job."""
-    told = [f"\n  {event}" for event in story if event.job_id == job_id][-_MOST_TOLD:]
+    told = [f"\n  {event}" for event in state.story if event.job_id == job_id][-_MOST_TOLD:]
     return IllegalMove(f"job {job_id}: {what}; its last events:{''.join(told)}")

@@ -23,7 +23,7 @@ def _missing(state: State, requirement: Requirement) -> Iterable[int]:
     """The jobs that a requirement is still about; of very many, some."""
     if requirement.last_id is None:
         return (requirement.job_id,)
-    return islice(state.gates.missing(requirement), MOST_TOLD)
+    return islice(state.dependencies.gates.missing(requirement), MOST_TOLD)
 
 
 def reason_for(state: State, job: Job) -> why.Reason:

@@ -91,12 +91,8 @@ def of_state(state: State) -> Hashable:
         frozenset(state.to_start),
         frozenset(state.to_warn),
         frozenset(state.stopping),
-        tuple(state.doomed),
-        frozenset(
-            timer
-            for timer in state._timers
-            if timer[0] > state.now_ms and state._is_awaited(*timer)
-        ),
+        tuple(state.dependencies.doomed),
+        frozenset(timer for timer in state.timers if timer[0] > state.now_ms),
     )
 
 
