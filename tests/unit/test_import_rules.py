@@ -26,6 +26,7 @@ FRONT_ENDS = {"cli", "library", "compat", "web", "top"}
 TO_FRONT_ENDS = {
     "api",
     "batch",
+    "command_lines",
     "core.model",
     "errors",
     "locks",
@@ -40,6 +41,7 @@ TO_FRONT_ENDS = {
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "quantities": {"errors"},
+    "command_lines": set(),
     "locks": set(),
     "wholefile": set(),
     "machine": set(),
@@ -49,6 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": {"core", "ports", "errors", "seeing"},
     "store": {"core", "ports", "errors", "quantities"},
     "executors": {
+        "command_lines",
         "core",
         "learn",
         "ports",
@@ -61,13 +64,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "inventory": {"core", "ports", "errors", "quantities"},
     "learn": {"core", "errors", "quantities"},
     "sim": {"core", "ports", "engine", "errors", *ADAPTERS},
-    "api": {"core.model", "errors", "quantities", "machine"},
+    "api": {"command_lines", "core.model", "errors", "quantities", "machine"},
     "sweep": {"errors", "quantities"},
     "batch": {"errors", "quantities"},
     "text": {"errors", "quantities"},
     "submission": {"api", "batch", "errors", "quantities", "sweep", "text"},
     "daemon": {
         "api",
+        "command_lines",
         "core",
         "engine",
         "errors",
