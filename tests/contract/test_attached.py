@@ -14,9 +14,9 @@ from contract.executor_benches import LocalBench, active_job
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Cause, Exit
-from stoker.executors import claims as claims_on_disk
+from stoker.executors import acceptances as acceptances_on_disk
+from stoker.executors.acceptances import Accepted, prepared_void, void
 from stoker.executors.attempt_dir import make_attempt_dir, write_exit
-from stoker.executors.claims import Claimed, prepared_void, void
 from stoker.executors.ledger import Key
 from stoker.executors.namespaces import located, own_namespace
 from stoker.executors.processes import ProcessId, stat_of
@@ -46,7 +46,7 @@ def offered(local: LocalBench, *words: str) -> Path:
     return local.directory(1)
 
 
-def claims(directory: Path, process: ProcessId) -> None:
+def accepts(directory: Path, process: ProcessId) -> None:
     """As a client does it."""
     space, session = os.stat("/proc/self/ns/pid").st_ino, os.getsid(0)
     record = f"{process.pid} {process.start_time} {space} {boot_id()} {session}\n"
@@ -87,10 +87,10 @@ def test_a_terminal_that_is_gone_before_the_start_calls_the_job_off(local: Local
     local.executor.attached_failed((1, 1), "its terminal was gone", Cause.TERMINAL_GONE)
     assert local.until(ev.AttemptNotStarted, 1).cause is Cause.TERMINAL_GONE
     with pytest.raises(FileExistsError):
-        claims(directory, ProcessId(1, 1))
+        accepts(directory, ProcessId(1, 1))
 
 
-def test_what_is_stopped_before_it_is_claimed_can_not_be_claimed_any_more(
+def test_what_is_stopped_before_it_is_accepted_can_not_be_accepted_any_more(
     local: LocalBench,
 ) -> None:
     directory = offered(local, "sleep", "600")
@@ -98,15 +98,15 @@ def test_what_is_stopped_before_it_is_claimed_can_not_be_claimed_any_more(
     [fact] = local.observe()
     assert isinstance(fact, ev.AttemptNotStarted) and fact.why == "stopped before it started"
     with pytest.raises(FileExistsError):
-        claims(directory, ProcessId(1, 1))
+        accepts(directory, ProcessId(1, 1))
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_what_is_stopped_after_it_was_claimed_is_ended_be_it_that_it_has_not_begun(
+def test_what_is_stopped_after_it_was_accepted_is_ended_be_it_that_it_has_not_begun(
     local: LocalBench, at_the_gate: ProcessId, force: bool
 ) -> None:
     directory = offered(local, "sleep", "600")
-    claims(directory, at_the_gate)
+    accepts(directory, at_the_gate)
     local.order(cmd.Terminate(1, 1, force=force))
     assert local.until(ev.AttemptStarted, 1).pid == at_the_gate.pid
     assert not any(isinstance(fact, ev.AttemptNotStarted) for fact in local.observe())
@@ -130,7 +130,7 @@ def test_while_a_grant_can_not_be_taken_back_nothing_is_said_of_its_end(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("stoker.executors.claims.os.link", full)
+        patch.setattr("stoker.executors.acceptances.os.link", full)
         local.order(cmd.Terminate(1, 1, force=False))
         assert local.observe() == []
         assert local.executor.next_wakeup_ms() is not None
@@ -150,7 +150,7 @@ def test_what_could_not_be_taken_back_yet_is_not_granted_again_and_ends_by_the_f
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("stoker.executors.claims.os.link", full)
+        patch.setattr("stoker.executors.acceptances.os.link", full)
         local.order(cmd.Terminate(1, 1, force=False))
         local.executor.attached_failed((1, 1), "its terminal was gone", Cause.TERMINAL_GONE)
         local.order(cmd.StartAttached(1, 1, ("0",), grace_ms=300))
@@ -171,7 +171,7 @@ def test_a_job_that_was_seen_to_begin_and_could_not_says_why(
     local: LocalBench, at_the_gate: ProcessId
 ) -> None:
     directory = offered(local, "sleep", "600")
-    claims(directory, at_the_gate)
+    accepts(directory, at_the_gate)
     assert local.executor.attached_started((1, 1), at_the_gate.pid)
     write_whole(f"{directory}/pid", b"failed can't run x: no such thing\n")
     os.kill(at_the_gate.pid, signal.SIGKILL)
@@ -179,16 +179,16 @@ def test_a_job_that_was_seen_to_begin_and_could_not_says_why(
     assert local.until(ev.AttemptNotStarted, 1).why == "can't run x: no such thing"
 
 
-def test_a_claim_that_was_not_reported_is_found_when_its_client_is_gone(
+def test_an_acceptance_that_was_not_reported_is_found_when_its_client_is_gone(
     local: LocalBench, at_the_gate: ProcessId
 ) -> None:
-    claims(offered(local, "sleep", "600"), at_the_gate)
+    accepts(offered(local, "sleep", "600"), at_the_gate)
     local.executor.attached_failed((1, 1), "its terminal was gone", Cause.TERMINAL_GONE)
     assert local.until(ev.AttemptStarted, 1).pid == at_the_gate.pid
     assert not any(isinstance(fact, ev.AttemptNotStarted) for fact in local.observe())
 
 
-def test_after_a_restart_what_was_not_claimed_is_taken_back_and_queued_again(
+def test_after_a_restart_what_was_not_accepted_is_taken_back_and_queued_again(
     local: LocalBench,
 ) -> None:
     directory = offered(local, "sleep", "600")
@@ -196,15 +196,15 @@ def test_after_a_restart_what_was_not_claimed_is_taken_back_and_queued_again(
     [evicted] = local.observe()
     assert isinstance(evicted, ev.AttemptEvicted) and evicted.cause is Cause.REQUEUED
     with pytest.raises(FileExistsError):
-        claims(directory, ProcessId(1, 1))
+        accepts(directory, ProcessId(1, 1))
     local.order(cmd.StartAttached(1, 1, ("0",), grace_ms=300))
     assert len(local.grants) == 1, "what is void is not granted again"
 
 
-def test_after_a_restart_what_was_claimed_is_watched(
+def test_after_a_restart_what_was_accepted_is_watched(
     local: LocalBench, at_the_gate: ProcessId
 ) -> None:
-    claims(offered(local, "sleep", "600"), at_the_gate)
+    accepts(offered(local, "sleep", "600"), at_the_gate)
     local.started_again(active_job(1, started=False, attached=True))
     assert local.until(ev.AttemptStarted, 1).pid == at_the_gate.pid
 
@@ -214,7 +214,7 @@ def test_an_attached_job_that_was_over_before_its_client_was_heard_has_its_exit_
 ) -> None:
     directory = offered(local, "sh", "-c", "exit 5")
     ended = ProcessId(2**22 - 5, 1)
-    claims(directory, ended)
+    accepts(directory, ended)
     write_exit(str(directory), Exit(code=5))
     assert local.executor.attached_started((1, 1), ended.pid)
     local.until(ev.AttemptStarted, 1)
@@ -229,25 +229,25 @@ def test_a_client_that_names_a_process_it_never_put_down_is_not_believed(
 
 
 @pytest.mark.parametrize("prepared", [True, False])
-def test_a_claim_that_comes_first_wins_however_close_the_two_are(
+def test_an_acceptance_that_comes_first_wins_however_close_the_two_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepared: bool
 ) -> None:
     directory = tmp_path / "attempts" / "1-1"
     directory.mkdir(parents=True)
     if prepared:
         Path(prepared_void(str(directory))).write_text("void\n")
-    mine = Claimed(ProcessId(7, 8), own_namespace(), session=os.getsid(0))
+    mine = Accepted(ProcessId(7, 8), own_namespace(), session=os.getsid(0))
 
     def too_late(path: str) -> bool:
-        claims(directory, mine.process)  # Between the look and the making of the name.
+        accepts(directory, mine.process)  # Between the look and the making of the name.
         return make_attempt_dir(path)
 
-    monkeypatch.setattr("stoker.executors.claims.make_attempt_dir", too_late)
+    monkeypatch.setattr("stoker.executors.acceptances.make_attempt_dir", too_late)
     assert void(str(directory)) == mine
     assert sorted(path.name for path in directory.iterdir()) == ["mine", "pid"]
 
 
-def test_a_claim_of_an_earlier_boot_is_of_a_process_that_is_gone(
+def test_an_acceptance_of_an_earlier_boot_is_of_a_process_that_is_gone(
     local: LocalBench, at_the_gate: ProcessId
 ) -> None:
     directory = offered(local, "sleep", "600")
@@ -259,8 +259,8 @@ def test_a_claim_of_an_earlier_boot_is_of_a_process_that_is_gone(
 
 
 def test_a_pid_of_another_namespace_is_not_looked_up_in_ours(at_the_gate: ProcessId) -> None:
-    assert located(Claimed(at_the_gate, own_namespace())) == at_the_gate
-    assert located(Claimed(at_the_gate, own_namespace() + 1)) is None
+    assert located(Accepted(at_the_gate, own_namespace())) == at_the_gate
+    assert located(Accepted(at_the_gate, own_namespace() + 1)) is None
 
 
 def test_a_process_of_another_namespace_is_known_by_its_pid_there_and_its_start(
@@ -268,9 +268,9 @@ def test_a_process_of_another_namespace_is_known_by_its_pid_there_and_its_start(
 ) -> None:
     theirs = own_namespace()
     monkeypatch.setattr("stoker.executors.namespaces.own_namespace", lambda: theirs + 1)
-    assert located(Claimed(at_the_gate, theirs)) == at_the_gate
+    assert located(Accepted(at_the_gate, theirs)) == at_the_gate
     later = ProcessId(at_the_gate.pid, at_the_gate.start_time + 1)
-    assert located(Claimed(later, theirs)) is None
+    assert located(Accepted(later, theirs)) is None
 
 
 def test_what_is_out_of_sight_and_ends_while_it_is_looked_at_has_its_exit_code(
@@ -279,11 +279,11 @@ def test_what_is_out_of_sight_and_ends_while_it_is_looked_at_has_its_exit_code(
     told: list[tuple[Key, Exit | None]] = []
     unseen = UnseenAttempts(lambda key: str(tmp_path), lambda *end: told.append(end))
 
-    def ends_now(directory: str) -> bool:
-        write_exit(directory, Exit(code=5))
+    def ends_now(lock: str) -> bool:
+        write_exit(str(tmp_path), Exit(code=5))
         return False
 
-    monkeypatch.setattr("stoker.executors.unseen.is_alive_elsewhere", ends_now)
+    monkeypatch.setattr("stoker.executors.unseen.is_locked", ends_now)
     unseen.watch((1, 1), now_ms=0)
     unseen.look(now_ms=0)
     assert told == [((1, 1), Exit(code=5))]
@@ -300,7 +300,7 @@ def test_a_signal_that_a_client_could_not_be_asked_for_is_asked_for_again(tmp_pa
 
 
 @pytest.mark.parametrize("text", ["", "12", "12 x 3 b\n", "vo", "void", "12 34 5\n", "\xff\n"])
-def test_a_claim_that_can_not_be_read_is_no_reason_to_start_another(
+def test_an_acceptance_that_can_not_be_read_is_no_reason_to_start_another(
     local: LocalBench, text: str
 ) -> None:
     directory = offered(local, "sleep", "600")
@@ -313,13 +313,13 @@ def test_a_grant_that_its_client_could_not_take_for_want_of_room_is_put_back_wit
     local: LocalBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offered(local, "true")
-    monkeypatch.setattr(claims_on_disk, "void", no_room)
+    monkeypatch.setattr(acceptances_on_disk, "void", no_room)
     local.executor.attached_failed((1, 1), "can't write", Cause.NOT_STARTED, errno.ENOSPC)
     [fact] = local.observe()
     assert isinstance(fact, ev.AttemptPutBack) and fact.spent
 
 
-def no_room(directory: str) -> Claimed:
+def no_room(directory: str) -> Accepted:
     raise OSError(errno.ENOSPC, "no space left on device")
 
 
@@ -331,7 +331,7 @@ def test_a_grant_is_void_on_a_disk_that_takes_no_data(
     def full(path: str, data: bytes, mode: int = 0o600, *, flush: bool = False) -> None:
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    monkeypatch.setattr(claims_on_disk, "write_whole", full)
+    monkeypatch.setattr(acceptances_on_disk, "write_whole", full)
     local.order(cmd.Terminate(1, 1, force=False))
     [fact] = local.observe()
     assert isinstance(fact, ev.AttemptNotStarted)

@@ -17,6 +17,7 @@ from stoker.executors.attempt_dir import read_exit
 from stoker.executors.keeper import as_word, keeper_of_this_process, ledger_path
 from stoker.executors.ledger import LOCK_SUFFIX, LedgerWriter
 from stoker.executors.processes import (
+    Impossible,
     ProcessId,
     identify_child,
     is_alive,
@@ -59,6 +60,13 @@ def test_a_child_is_known_by_its_own_start_time_however_late_it_is_looked_at(
 ) -> None:
     eventually(lambda: ticks_since_boot() > living.start_time, "the clock has ticked")
     assert identify_child(living.pid, living.start_time - 3) == living
+
+
+def test_a_child_that_is_gone_before_it_was_reaped_is_not_guessed_at() -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    with pytest.raises(Impossible):
+        identify_child(child.pid, ticks_before=0)
 
 
 def test_the_keeper_writes_no_exit_for_a_job_whose_pid_another_child_has(tmp_path: Path) -> None:

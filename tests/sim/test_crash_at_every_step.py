@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 from stoker.core.model import Cause
-from stoker.executors.claims import Void
+from stoker.executors.acceptances import Void
 from stoker.sim.faults import Steps
 from stoker.sim.run import Faults, Simulation
 from stoker.sim.sweep import Sweep
@@ -101,7 +101,9 @@ def test_nothing_that_was_cancelled_runs_and_no_gpu_is_held_by_two(seed: int) ->
     run = Simulation(seed, 200, Steps(range(seed, 6_000, 17)), faults)
     run.run()
     assert run.crashes > 50
-    void = [key for key, claim in run.world.terminals.claims.items() if claim == Void()]
+    void = [
+        key for key, acceptance in run.world.terminals.acceptances.items() if acceptance == Void()
+    ]
     causes = Counter(outcome.cause for outcome in run.store.attempts.values())
     assert len(void) >= 10 and causes[Cause.REQUEUED] >= 5, causes
     assert not run.world.made.intersection(void), "what was void has run"

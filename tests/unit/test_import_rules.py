@@ -27,8 +27,8 @@ FRONT_ENDS = {"cli", "library", "compat", "web", "top"}
 
 # What front ends share: the words of the house, and what is read before anything is asked of it.
 TO_FRONT_ENDS = {
-    "api", "batch", "core.model", "errors", "quantities", "submission", "sweep", "text",
-    "wholefile", "__version__",
+    "api", "batch", "command_lines", "core.model", "errors", "locks", "quantities", "submission",
+    "sweep", "text", "wholefile", "__version__",
 }  # fmt: skip
 
 # How the command line is put together, and the only places where a front end knows another: the
@@ -40,6 +40,8 @@ COMPOSITION = {"cli": {"top"}, "compat": {"cli"}}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "quantities": {"errors"},
+    "command_lines": set(),
+    "locks": set(),
     "wholefile": set(),
     "machine": set(),
     "core": set(),
@@ -48,17 +50,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "seeing": {"core", "ports"},
     "engine": {"core", "ports", "errors", "seeing"},
     "store": {"core", "ports", "errors"},
-    "executors": {"core", "ports", "errors", "machine", "wholefile"},
+    "executors": {"command_lines", "core", "ports", "errors", "locks", "machine", "wholefile"},
     "inventory": {"ports"},
     "sim": {"core", "ports", "engine", "errors", "store", "executors"},
-    "api": {"errors", "quantities", "machine"},
+    "api": {"command_lines", "errors", "quantities", "machine"},
     "sweep": {"errors", "quantities"},
     "batch": {"errors", "quantities", "sweep.shelltext"},
     "text": {"quantities"},
     "submission": {"api", "batch", "errors", "quantities", "sweep", "text"},
     "daemon": {
-        "api", "core", "engine", "errors", "learn", "machine", "ports", "quantities",
-        "submission.rules", "__version__", *ADAPTERS,
+        "api", "command_lines", "core", "engine", "errors", "learn", "machine", "ports",
+        "quantities", "submission.rules", "__version__", *ADAPTERS,
     },
     "web": {"api", "errors", "quantities", "submission", "sweep", "__version__"},
     "top": {"api", "errors", "quantities", "text"},

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stoker import Executor
+from stoker.command_lines import HEARTH_PROTOCOL
 from stoker.errors import UsageError
-from stoker.executors.hearths import _PROTOCOL
 from stoker.library.channel import worker_words
 from stoker.library.executor import _modules_text
 from stoker.library.hearth import PROTOCOL, uses_gpus
@@ -46,7 +46,7 @@ def test_only_a_warm_call_says_so_in_its_words() -> None:
 
 
 def test_both_ends_speak_the_same_protocol() -> None:
-    assert PROTOCOL == _PROTOCOL
+    assert PROTOCOL == HEARTH_PROTOCOL
 
 
 def test_a_hearth_in_which_a_driver_was_asked_for_gpus_is_noticed() -> None:

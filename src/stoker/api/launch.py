@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sys
 
+from stoker import command_lines
 from stoker.api.holder import holder, is_stopped, no_locks, put_down, trouble, written_pid
 from stoker.api.localstate import prepare
 from stoker.api.paths import Home
@@ -150,12 +150,7 @@ def _start(home: Home) -> None:
 def _spawned(home: Home, report: int) -> int:
     """The pid of a new keeper, whose daemon says on `report` that it is ready."""
     os.set_inheritable(report, True)
-    # -P: a file of the user's in this directory must not stand in for a module of ours.
-    python = [sys.executable, "-P", "-m"]
-    command = [
-        *python, "stoker.executors.keeper", home.attempts, os.path.join(home.root, "ledgers"),
-        *python, "stoker.daemon.main", str(report),
-    ]  # fmt: skip
+    command = command_lines.keeper(home.attempts, os.path.join(home.root, "ledgers"), report)
     env = {k: v for k, v in os.environ.items() if k not in _OF_AN_ATTEMPT}
     env["STOKER_HOME"] = home.root
     package_root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -461,8 +461,8 @@ class Attach(Request, tag="attach"):
     The connection then carries, as lines: `{"ok": true, "event": "waiting", "text"}` whenever the
     reason changes, `{"ok": true, "event": "granted", "attempt", "dir", "argv", "env", "namespace"}`
     once for each attempt, and `{"ok": true, "event": "ended", "state", "exit_code", "signal",
-    "text"}` at last. The client may start what was granted only once it has claimed it, by a file
-    in the attempt's directory (executors/claims.py); it answers with AttachStarted on the same
+    "text"}` at last. The client may start what was granted only once it has accepted it, by a file
+    in the attempt's directory (executors/acceptances.py); it answers with AttachStarted on the same
     connection, and writes the truth of the exit to that directory.
     """
 

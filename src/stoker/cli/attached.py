@@ -1,7 +1,7 @@
 """A job's process in the user's own terminal: started, signalled, and its end put on record.
 
 The truth of the attempt is in its directory, whatever becomes of the daemon. The file `pid` is
-made before the command begins, by link(2): it *claims* the attempt, and fails if the daemon has
+made before the command begins, by link(2): it *accepts* the attempt, and fails if the daemon has
 taken the attempt back. `exit` is written before the process is reaped.
 """
 
@@ -137,7 +137,7 @@ class AttachedProcess:
         if lock >= 0:
             os.close(lock)  # Only the job has it from now on.
         try:
-            self._claim(pid)
+            self._accept(pid)
         except BaseException as error:
             # It has not begun, and must not: it may be stopped, so it is not asked to go.
             os.kill(pid, signal.SIGKILL)
@@ -164,7 +164,7 @@ class AttachedProcess:
             raise CouldNotStart(why)
         return pid
 
-    def _claim(self, pid: int) -> None:
+    def _accept(self, pid: int) -> None:
         """Put the process on record, as ours to start; FileExistsError: it is not, any more.
 
         With a pid belong its start time, its PID namespace, the boot of the machine, its session.

@@ -10,17 +10,14 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from stoker.command_lines import call_of
 from stoker.errors import Failed
-
-_WORKER = "/stoker/library/worker.py"
 
 
 def done_with(argv: Sequence[str]) -> bool:
     """True for a call whose files are gone."""
-    match argv:
-        case [_, worker, "--call", file, *_] if worker.endswith(_WORKER):
-            return not os.path.exists(file)
-    return False
+    call = call_of(argv)
+    return call is not None and not os.path.exists(call[2])
 
 
 def still_there(rows: list[dict[str, Any]], *, or_refuse: bool) -> list[dict[str, Any]]:

@@ -10,13 +10,13 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from stoker import command_lines
 from stoker.api.messages import PageSettings
 from stoker.errors import Failed, StokerError, UsageError, from_wire
 
@@ -152,10 +152,8 @@ class Page:
             ready, report, life, held = opened
             for fd in (report, life):
                 os.set_inheritable(fd, True)
-            command = [
-                sys.executable, "-P", "-m", "stoker.web.main", str(report), str(life),
-                msgspec.json.encode(settings).decode(), *(["again"] if again else []),
-            ]  # fmt: skip
+            said = msgspec.json.encode(settings).decode()
+            command = command_lines.page(report, life, said, again=again)
             pid = os.posix_spawn(command[0], command, {**os.environ, "STOKER_HOME": self._home})
             try:
                 pidfd = os.pidfd_open(pid)

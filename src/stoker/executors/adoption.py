@@ -24,18 +24,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.core.model import Exit
+from stoker.executors.acceptances import Accepted, Torn, read_acceptance
 from stoker.executors.attempt_dir import (
     attempt_dir_text,
     exit_written_at_ms,
     read_exit,
 )
-from stoker.executors.claims import Claimed, Torn, read_claim
 from stoker.executors.elsewhere import Elsewhere
 from stoker.executors.environment import MARKER
 from stoker.executors.ledger import LOCK_SUFFIX, Entries, Key, read_ledger
-from stoker.executors.locks import is_locked
-from stoker.executors.namespaces import is_alive_elsewhere, located
+from stoker.executors.namespaces import alive_lock, located
 from stoker.executors.processes import ProcessId, is_alive, members, stat_of
+from stoker.locks import is_locked
 
 # On a machine that is very busy a keeper takes its time; one that was stopped may never do it.
 _KEEPER_SETTLES_WITHIN_S = 60.0
@@ -86,17 +86,17 @@ class Past:
         directory = attempt_dir_text(self._root, *key)
         process, entries = self._process_of(key)
         # One that is void, or that its client could not start, was never started.
-        claim = read_claim(directory) if attached else None
+        acceptance = read_acceptance(directory) if attached else None
         earlier_boot = hidden = by_pid_alone = False
-        if isinstance(claim, Claimed):
-            earlier_boot = not claim.this_boot
-            by_pid_alone = claim.namespace is None
-            process = None if earlier_boot else located(claim)
+        if isinstance(acceptance, Accepted):
+            earlier_boot = not acceptance.this_boot
+            by_pid_alone = acceptance.namespace is None
+            process = None if earlier_boot else located(acceptance)
             hidden = process is None and not earlier_boot
         out_of_reach = self._elsewhere.why_gone(key, by_pid_alone)
         if out_of_reach is not None:
             process, hidden = None, False
-        held = hidden and is_alive_elsewhere(directory)
+        held = hidden and is_locked(alive_lock(directory))
         # The order counts: a process that is gone has had its exit written before.
         alive = process is not None and is_alive(process)
         how, at_ms = self._exit_of(key, directory)
@@ -114,7 +114,7 @@ class Past:
             return Gone(None, entries.why_gone)
         if process is not None or hidden:
             return Gone(None, "it is gone, and left no exit code", process=process)
-        if entries is not None or isinstance(claim, Torn):
+        if entries is not None or isinstance(acceptance, Torn):
             found = members(f"{MARKER}={marker}".encode(), (), None)
             if found:
                 return Living(found[0])

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Cause, Launch
+from stoker.executors.acceptances import AcceptanceFiles, Accepted, Torn
 from stoker.executors.attempt_dir import make_attempt_dir
-from stoker.executors.claims import Claimed, ClaimFiles, Torn
 from stoker.executors.environment import MARKER, command_line, environment
 from stoker.executors.grants import End, Grants
 from stoker.executors.ledger import Key
@@ -48,7 +48,7 @@ class Attaching:
         self._starting = starting
         self._reaping = reaping
         self._grant = grant
-        self.grants = Grants(ClaimFiles(attempts.directory), self._is_claimed, self._is_void)
+        self.grants = Grants(AcceptanceFiles(attempts.directory), self._is_accepted, self._is_void)
         self.unseen = UnseenAttempts(attempts.directory, attempts.over_unseen)
 
     def offer(self, command: cmd.StartAttached, launch: Launch) -> None:
@@ -98,10 +98,10 @@ class Attaching:
         self._attempts.mps.taken((end.job_id, end.attempt))
         self._attempts.tell(end)
 
-    def _is_claimed(self, key: Key, claim: Claimed | Torn, grace_ms: int) -> None:
+    def _is_accepted(self, key: Key, acceptance: Accepted | Torn, grace_ms: int) -> None:
         """The client has made the process of an attempt that was granted to it."""
         attempts = self._attempts
-        process = located(claim) if isinstance(claim, Claimed) else None
+        process = located(acceptance) if isinstance(acceptance, Accepted) else None
         if process is None:
             found = members(f"{MARKER}={attempts.marker(key)}".encode(), (), None)
             process = found[0] if found else None

@@ -5,7 +5,7 @@ and to put files into it. Its end is a line in the daemon's ledger. An attempt w
 another (a client with a terminal, or the keeper of a daemon that was killed) has a directory, made
 with exclusive create, 0700. There that parent writes `exit`, before it reaps the attempt's main
 process, through a temporary name: it is there whole or not at all. `pid` is only in the directory
-of an attempt that a client may run in its own terminal: see `claims`.
+of an attempt that a client may run in its own terminal: see `acceptances`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attempts that were granted to clients at their terminals, until each is claimed or void.
+"""Attempts that were granted to clients at their terminals, until each is accepted or void.
 
 Law: nothing is told of the end of a grant before it is void. Until then its client may start it,
 so its GPUs stay held: a client may be stopped, and its messages late or lost, for any time.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stoker.core import events as ev
-from stoker.executors.claims import Claim, Claimed, Failed, Torn, Void
+from stoker.executors.acceptances import Acceptance, Accepted, Failed, Torn, Void
 from stoker.executors.ledger import Key
 
 _TRY_AGAIN_MS = 500
@@ -19,19 +19,19 @@ _TRY_AGAIN_MS = 500
 End = ev.AttemptNotStarted | ev.AttemptPutBack | ev.AttemptEvicted
 
 
-class Claims(Protocol):
-    """Where claims are decided; see the module of that name."""
+class Acceptances(Protocol):
+    """Where acceptances are decided; see the module of that name."""
 
-    def read(self, key: Key) -> Claim | None:
+    def read(self, key: Key) -> Acceptance | None:
         """What was decided, if anything was."""
 
-    def void(self, key: Key) -> Claim:
-        """Take a grant back, unless it was claimed. OSError: that can't be done now."""
+    def void(self, key: Key) -> Acceptance:
+        """Take a grant back, unless it was accepted. OSError: that can't be done now."""
 
 
 @dataclass(slots=True)
 class Grant:
-    """A client may claim it."""
+    """A client may accept it."""
 
     grace_ms: int
     end: End | None = None  # set: it is to be void, and then this is told
@@ -39,16 +39,16 @@ class Grant:
 
 
 class Grants:
-    """All that are neither claimed nor void, as far as is known here."""
+    """All that are neither accepted nor void, as far as is known here."""
 
     def __init__(
         self,
-        claims: Claims,
-        begun: Callable[[Key, Claimed | Torn, int], None],
+        acceptances: Acceptances,
+        begun: Callable[[Key, Accepted | Torn, int], None],
         tell: Callable[[End], None],
     ) -> None:
-        """`begun` is told of those that were claimed, with their grace times."""
-        self._claims = claims
+        """`begun` is told of those that were accepted, with their grace times."""
+        self._acceptances = acceptances
         self._begun = begun
         self._tell = tell
         self._open: dict[Key, Grant] = {}
@@ -64,33 +64,33 @@ class Grants:
         grant = self._open.setdefault(key, Grant(grace_ms))
         if grant.end is not None:
             return False
-        claim = self._claims.read(key)
-        if claim is not None:
-            self._decided(key, claim, now_ms)
-        return claim is None
+        acceptance = self._acceptances.read(key)
+        if acceptance is not None:
+            self._decided(key, acceptance, now_ms)
+        return acceptance is None
 
-    def is_claimed(self, key: Key, pid: int, now_ms: int) -> bool:
+    def is_accepted(self, key: Key, pid: int, now_ms: int) -> bool:
         """A client says that it has started it; whether that is so."""
-        claim = self._claims.read(key) if key in self._open else None
-        if not isinstance(claim, Claimed) or claim.process.pid != pid:
+        acceptance = self._acceptances.read(key) if key in self._open else None
+        if not isinstance(acceptance, Accepted) or acceptance.process.pid != pid:
             return False
-        self._decided(key, claim, now_ms)
+        self._decided(key, acceptance, now_ms)
         return True
 
     def end(self, end: End, now_ms: int, grace_ms: int = 0) -> None:
-        """Take a grant back, be it one of an earlier daemon; if it was claimed, it has begun."""
+        """Take a grant back, be it one of an earlier daemon; if it was accepted, it has begun."""
         key = (end.job_id, end.attempt)
         grant = self._open.setdefault(key, Grant(grace_ms))
         grant.end = grant.end or end
         self._void(key, grant, now_ms)
 
     def declined(self, end: End) -> None:
-        """The client itself says that it did not claim it, and it tries only once.
+        """The client itself says that it did not accept it, and it tries only once.
 
         So nothing has to be written for it, which a full disk would not take.
         """
         key = (end.job_id, end.attempt)
-        if key in self._open and self._claims.read(key) is None:
+        if key in self._open and self._acceptances.read(key) is None:
             end = self._open.pop(key).end or end
             self._tell(end)
 
@@ -107,19 +107,19 @@ class Grants:
 
     def _void(self, key: Key, grant: Grant, now_ms: int) -> None:
         try:
-            claim = self._claims.void(key)
+            acceptance = self._acceptances.void(key)
         except OSError:
             grant.again_ms = now_ms + _TRY_AGAIN_MS
             return
-        self._decided(key, claim, now_ms)
+        self._decided(key, acceptance, now_ms)
 
-    def _decided(self, key: Key, claim: Claim, now_ms: int) -> None:
+    def _decided(self, key: Key, acceptance: Acceptance, now_ms: int) -> None:
         grant = self._open.pop(key)
-        match claim:
+        match acceptance:
             case Void():
                 why = "its grant was taken back"
                 self._tell(grant.end or ev.AttemptNotStarted(now_ms, *key, why))
             case Failed(why=why):
                 self._tell(ev.AttemptNotStarted(now_ms, *key, why))
-            case Claimed() | Torn():
-                self._begun(key, claim, grant.grace_ms)
+            case Accepted() | Torn():
+                self._begun(key, acceptance, grant.grace_ms)

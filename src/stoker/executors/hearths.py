@@ -23,6 +23,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from stoker import command_lines
+from stoker.command_lines import WARM, call_of
 from stoker.core.commands import Start
 from stoker.core.model import Launch
 from stoker.executors.environment import ENCODING, ERRORS, MARKER, additions, encoded
@@ -33,9 +35,6 @@ from stoker.executors.spawn import Made, Spawner, Streams
 
 log = logging.getLogger("stoker.daemon")
 
-_PROTOCOL = "1"  # the other end may be of another version
-_WORKER = "/stoker/library/worker.py"
-_WARM = "--warm="
 _MOST_HEARTHS = 4
 _SPARES = 8
 _IDLE_S = 60.0
@@ -186,7 +185,7 @@ class Hearths:
 
     def made(self, wish: Wish, ledger: LedgerWriter) -> Made | None:
         """The process of an attempt that wants to be warm, if it can have one; else no trace."""
-        if not wish.words[-1].startswith(_WARM):
+        if not wish.words[-1].startswith(WARM):
             return None
         spare = self._spare_for(wish)
         if spare is None:
@@ -248,7 +247,7 @@ class Hearths:
             eldest = self._hearths[0]
             self._put_out(eldest)
             self._forget(eldest)
-        argv = [kind.python, kind.worker, "--hearth", _PROTOCOL, kind.modules, str(_IDLE_S)]
+        argv = command_lines.hearth(kind.python, kind.worker, kind.modules, _IDLE_S)
         nowhere = replace(wish.start, gpus=(), labels=())
         env = {**wish.launch.env, **additions(wish.launch, nowhere, self._instance)}
         del env["STOKER_JOB_ID"], env["STOKER_ATTEMPT"]
@@ -321,18 +320,18 @@ def _send(to: socket.socket, message: bytes, fds: Sequence[int]) -> None:
 
 def _kind(wish: Wish) -> _Kind | None:
     """What an attempt needs of a hearth; None if it is no call of the library's."""
-    launch = wish.launch
-    match wish.words:
-        case [python, worker, "--call", file, _, warm] if worker.endswith(_WORKER):
-            return _Kind(
-                python,
-                worker,
-                os.path.dirname(file),
-                warm.removeprefix(_WARM),
-                launch.cwd,
-                wish.start.maker,
-                launch.env,
-                launch.extra_env,
-                launch.umask,
-            )
-    return None
+    call, launch = call_of(wish.words), wish.launch
+    if call is None:
+        return None
+    python, worker, file, modules = call
+    return _Kind(
+        python,
+        worker,
+        os.path.dirname(file),
+        modules or "",
+        launch.cwd,
+        wish.start.maker,
+        launch.env,
+        launch.extra_env,
+        launch.umask,
+    )

@@ -20,7 +20,6 @@ from stoker.executors.attempt_dir import attempt_dir_text, exit_of_status, write
 from stoker.executors.cgroups import leave
 from stoker.executors.environment import MARKER, MPS_MARKER
 from stoker.executors.ledger import LOCK_SUFFIX, Key, LedgerWriter, read_ledger
-from stoker.executors.locks import is_locked
 from stoker.executors.processes import (
     ProcessId,
     Stat,
@@ -29,6 +28,7 @@ from stoker.executors.processes import (
     stat_of,
     this_process,
 )
+from stoker.locks import is_locked
 from stoker.machine import here
 
 _PR_SET_CHILD_SUBREAPER = 36

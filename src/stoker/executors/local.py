@@ -203,9 +203,9 @@ class LocalExecutor:
     # ------------------------------------------------------------------ word from clients
 
     def attached_started(self, key: Key, pid: int) -> bool:
-        """A client runs the attempt in its terminal; False if it did not claim it."""
+        """A client runs the attempt in its terminal; False if it did not accept it."""
         grants = self._attaching.grants
-        return self._is_known(key) or grants.is_claimed(key, pid, self._attempts.now_ms)
+        return self._is_known(key) or grants.is_accepted(key, pid, self._attempts.now_ms)
 
     def attached_failed(self, key: Key, why: str, cause: Cause, error: int = 0) -> None:
         """A client could not start the attempt, or did not; unless it has after all."""

@@ -37,6 +37,10 @@ class Stat:
     session: int
 
 
+class Impossible(RuntimeError):
+    """What the kernel promises of our own children did not hold: a bug, and no guess is right."""
+
+
 def ticks_since_boot() -> int:
     """The present moment in the unit of start times."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // _TICK_NS
@@ -51,7 +55,8 @@ def identify_child(pid: int, ticks_before: int) -> ProcessId:
     if ticks_since_boot() == ticks_before:
         return ProcessId(pid, ticks_before)
     stat = stat_of(pid)
-    assert stat is not None, "our own child is there until we reap it"
+    if stat is None:
+        raise Impossible(f"our own child {pid} is gone, though nothing has reaped it")
     return stat.id
 
 

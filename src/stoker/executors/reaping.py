@@ -17,7 +17,7 @@ from stoker.executors.attempt_dir import exit_of_status, read_exit
 from stoker.executors.ledger import Key
 from stoker.executors.mps_clients import Client
 from stoker.executors.namespaces import terminal_session
-from stoker.executors.processes import ProcessId, is_alive
+from stoker.executors.processes import Impossible, ProcessId, is_alive
 from stoker.executors.running import Attempts, Loading, Running
 from stoker.executors.shortage import could_not
 from stoker.executors.spawn import outcome
@@ -129,7 +129,8 @@ class Reaping:
     def _ended_loading(self, zombie: Running, loading: Loading) -> None:
         """It is a zombie, so how its way to its program ended is known."""
         error = outcome(loading.underway)
-        assert error is not None, "a zombie shares nobody's memory"
+        if error is None:
+            raise Impossible(f"{zombie.key} is a zombie, and shares our memory still")
         if error == 0:
             self._has_loaded(zombie, loading)
             return

@@ -14,7 +14,8 @@ class Router:
     """See ports.Executor. Executors are known by the names that jobs have for them."""
 
     def __init__(self, executors: Mapping[str, Executor]) -> None:
-        assert "" in executors, "this machine is an executor too"
+        if "" not in executors:
+            raise ValueError("this machine is an executor too")
         self._executors = dict(executors)
         self._told: dict[str, list[ev.Fact]] = {}  # by whom, the facts that are not settled
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from stoker.core import events as ev
 from stoker.core.commands import Start
 from stoker.core.model import Exit
+from stoker.executors.acceptances import Failed, read_acceptance
 from stoker.executors.attempt_dir import attempt_dir_text
 from stoker.executors.cgroups import cgroups
-from stoker.executors.claims import Failed, read_claim
 from stoker.executors.environment import marker
 from stoker.executors.ledger import Key, LedgerWriter
 from stoker.executors.mps_clients import Client, MpsClients
@@ -88,9 +88,9 @@ class Attempts:
 
     def vanished(self, key: Key, why: str) -> None:
         """No process and no exit code are left; a client may have put down that it never began."""
-        claim = read_claim(self.directory(key))
-        if isinstance(claim, Failed):
-            self.tell(ev.AttemptNotStarted(self.now_ms, *key, claim.why))
+        acceptance = read_acceptance(self.directory(key))
+        if isinstance(acceptance, Failed):
+            self.tell(ev.AttemptNotStarted(self.now_ms, *key, acceptance.why))
         else:
             self.tell(ev.AttemptVanished(self.now_ms, *key, why))
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from stoker.core.model import Exit
 from stoker.executors.attempt_dir import read_exit
 from stoker.executors.ledger import Key
-from stoker.executors.namespaces import ask_client_to_signal, is_alive_elsewhere
+from stoker.executors.namespaces import alive_lock, ask_client_to_signal
+from stoker.locks import is_locked
 
 _LOOK_AGAIN_MS = 200
 
@@ -41,7 +42,8 @@ class UnseenAttempts:
         """Tell of those that are over."""
         for key in [key for key, moment in self._again_ms.items() if moment <= now_ms]:
             directory = self._path_of(key)
-            alive = is_alive_elsewhere(directory)  # First: what is gone has had its exit written.
+            # First: what is gone has had its exit written.
+            alive = is_locked(alive_lock(directory))
             how = read_exit(directory)
             if alive and how is None:
                 self._again_ms[key] = now_ms + _LOOK_AGAIN_MS

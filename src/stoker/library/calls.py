@@ -26,6 +26,7 @@ from typing import Any, Protocol
 
 from stoker.api.paths import make_private
 from stoker.errors import Failed
+from stoker.locks import is_locked
 
 _CALL = ".call"
 _GROUPS, _JOBS = "groups", "jobs"
@@ -194,14 +195,8 @@ def _lines(directory: str, name: str) -> list[str]:
 
 
 def _is_abandoned(directory: str) -> bool:
+    lock = os.path.join(directory, "lock")
     try:
-        lock = os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CLOEXEC)
+        return os.path.exists(lock) and not is_locked(lock)
     except OSError:
         return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(lock)
-    return True

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from stoker import command_lines
 from stoker.api.client import Client
 from stoker.api.paths import Home, make_private
 from stoker.core.model import FINAL, JobState
@@ -344,8 +345,7 @@ def worker_words(file: str, title: str, warm: str | None = None) -> list[str]:
     """The command line of a worker; an executor that knows nothing of `--warm` just runs it."""
     if not sys.executable:
         raise Failed("the path of this Python is not known", "start it by its full path")
-    words = [sys.executable, _WORKER, "--call", file, title]
-    return words if warm is None else [*words, f"--warm={warm}"]
+    return command_lines.call(_WORKER, file, title, warm)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from stoker.core.commands import Command, StartAttached, Terminate
 from stoker.core.events import AttemptEvicted, AttemptNotStarted, AttemptPutBack, Fact
 from stoker.core.model import Cause, Job, Launch
 from stoker.core.state import State
-from stoker.executors.claims import Claimed, Torn
+from stoker.executors.acceptances import Accepted, Torn
 from stoker.executors.grants import Grants
 from stoker.ports import Sighting, StoreFailed
 from stoker.sim.terminals import ANSWERS_WITHIN_MS, Key
@@ -179,7 +179,7 @@ class CrashingExecutor:
             self._world.grant(command)
             self._hear_clients(now_ms)
 
-    def _begun(self, key: Key, claim: Claimed | Torn, grace_ms: int) -> None:
+    def _begun(self, key: Key, acceptance: Accepted | Torn, grace_ms: int) -> None:
         self._world.watch(key)
 
     def _hear_clients(self, now_ms: int) -> None:
@@ -194,7 +194,7 @@ class CrashingExecutor:
                 what = "there is no room for a process"
                 self.grants.end(AttemptPutBack(now_ms, *key, what, spent=True), now_ms)
             elif key in self.grants:
-                assert self.grants.is_claimed(key, key[0], now_ms), f"{key} was claimed"
+                assert self.grants.is_accepted(key, key[0], now_ms), f"{key} was accepted"
         for key, at_ms in list(self.offered_at_ms.items()):
             if key not in self.grants:
                 del self.offered_at_ms[key]

@@ -124,7 +124,7 @@ def of_run(run: Simulation) -> Hashable:
         frozenset(world.unsettled),
         frozenset(world.unseen.items()),
         frozenset(world.watched),
-        frozenset(world.terminals.claims.items()),
+        frozenset(world.terminals.acceptances.items()),
         frozenset((key, at_ms) for key, (at_ms, _) in world.terminals.told.items()),
         tuple(world.terminals.reports),
         frozenset(world.terminals.died_at_ms),

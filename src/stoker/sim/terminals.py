@@ -1,7 +1,7 @@
 """Clients at terminals, which start attached jobs themselves: late, unheard, or never.
 
 A client goes on whatever happens to the engine: what it was told it may do at any later time, and
-only the claim, which is on the disk, says whether it still may.
+only the acceptance, which is on the disk, says whether it still may.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from stoker.core import commands as cmd
-from stoker.executors.claims import Claim, Claimed, Void
+from stoker.executors.acceptances import Acceptance, Accepted, Void
 from stoker.executors.processes import ProcessId
 
 Key = tuple[int, int]  # job, attempt
@@ -29,12 +29,12 @@ class Habits:
 
 @dataclass(slots=True)
 class Terminals:
-    """All clients, the claims on the disk, and what clients have been told and say."""
+    """All clients, the acceptances on the disk, and what clients have been told and say."""
 
     habits: dict[int, Habits] = field(default_factory=dict)  # by job
     come_at_ms: dict[int, int] = field(default_factory=dict)
     died_at_ms: dict[int, int] = field(default_factory=dict)
-    claims: dict[Key, Claim] = field(default_factory=dict)
+    acceptances: dict[Key, Acceptance] = field(default_factory=dict)
     told: dict[Key, tuple[int, cmd.StartAttached]] = field(default_factory=dict)  # when it acts
     reports: list[Key] = field(default_factory=list)  # on their way to the engine
     disk_full: bool = False
@@ -45,7 +45,7 @@ class Terminals:
             self,
             come_at_ms=self.come_at_ms.copy(),
             died_at_ms=self.died_at_ms.copy(),
-            claims=self.claims.copy(),
+            acceptances=self.acceptances.copy(),
             told=self.told.copy(),
             reports=[],  # Connections break with the engine.
         )
@@ -63,21 +63,22 @@ class Terminals:
         self.told.clear()
         self.reports.clear()
 
-    # --- see executors.grants.Claims ---
+    # --- see executors.grants.Acceptances ---
 
-    def read(self, key: Key) -> Claim | None:
+    def read(self, key: Key) -> Acceptance | None:
         """What was decided, if anything was."""
-        return self.claims.get(key)
+        return self.acceptances.get(key)
 
-    def void(self, key: Key) -> Claim:
-        """Take a grant back, unless it was claimed."""
-        if key not in self.claims and self.disk_full:
+    def void(self, key: Key) -> Acceptance:
+        """Take a grant back, unless it was accepted."""
+        if key not in self.acceptances and self.disk_full:
             raise OSError("no space left on device")
-        return self.claims.setdefault(key, Void())
+        return self.acceptances.setdefault(key, Void())
 
-    def claim(self, key: Key) -> bool:
+    def accept(self, key: Key) -> bool:
         """A client does it; False if it comes too late."""
-        return self.claims.setdefault(key, Claimed(ProcessId(*key))) == Claimed(ProcessId(*key))
+        mine = Accepted(ProcessId(*key))
+        return self.acceptances.setdefault(key, mine) == mine
 
 
 def unruly(random: Random) -> Habits:

@@ -190,7 +190,7 @@ class World:
         elif self.short:
             if self.habits_of(key[0]).is_heard:
                 self.terminals.reports.append(key)
-        elif self.terminals.claim(key):
+        elif self.terminals.accept(key):
             self.start(command)
             if self.habits_of(key[0]).is_heard:
                 self.terminals.reports.append(key)

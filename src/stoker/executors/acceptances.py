@@ -1,15 +1,15 @@
 """Who may start an attached attempt: one file in its directory, which can be made only once.
 
-The client to which an attempt was granted *claims* it before it lets the process begin; the daemon
+The client to which an attempt was granted *accepts* it before it lets the process begin; the daemon
 *voids* a grant that it takes back. Both make the same name, `pid`, by link(2), which fails if the
 name is there: the first to come has decided, however late, stopped or dead the other one is.
 
-| content                      | meaning                                                        |
-|------------------------------|----------------------------------------------------------------|
-| PID START NAMESPACE BOOT SID | claimed: the process, as the client's PID namespace has it     |
-| `void`                       | no client may start it any more                                |
-| `failed` WHY                 | its client claimed it, and could not start it                  |
-| anything else                | claimed, by a machine that went down before it was on the disk |
+| content                      | meaning                                                         |
+|------------------------------|-----------------------------------------------------------------|
+| PID START NAMESPACE BOOT SID | accepted: the process, as the client's PID namespace has it     |
+| `void`                       | no client may start it any more                                 |
+| `failed` WHY                 | its client accepted it, and could not start it                  |
+| anything else                | accepted, by a machine that went down before it was on the disk |
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_BYTES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class Accepted:
     """A client has made the process, which begins, or has begun, or is over."""
 
     process: ProcessId
@@ -45,20 +45,20 @@ class Void:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A client claimed it and could not start it."""
+    """A client accepted it and could not start it."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Torn:
-    """It was claimed, and it is not known by which process."""
+    """It was accepted, and it is not known by which process."""
 
 
-Claim = Claimed | Void | Failed | Torn
+Acceptance = Accepted | Void | Failed | Torn
 
 
-def read_claim(directory: str) -> Claim | None:
+def read_acceptance(directory: str) -> Acceptance | None:
     """What was decided, if anything was."""
     try:
         with open(f"{directory}/{_NAME}", "rb") as file:
@@ -67,26 +67,26 @@ def read_claim(directory: str) -> Claim | None:
         return None
     except OSError:
         return Torn()  # It is there; nothing may be concluded from what can't be read.
-    return _claim_of(text) if text.endswith("\n") else Torn()
+    return _acceptance_of(text) if text.endswith("\n") else Torn()
 
 
-def _claim_of(text: str) -> Claim:
+def _acceptance_of(text: str) -> Acceptance:
     match text.split():
         case ["void"]:
             return Void()
         case ["failed", *_]:
             return Failed(text.split(maxsplit=1)[1].strip() if " " in text else "no reason given")
         case [pid, start] if pid.isdecimal() and start.isdecimal():
-            return Claimed(ProcessId(int(pid), int(start)))
+            return Accepted(ProcessId(int(pid), int(start)))
         case [pid, start, space, boot, session] if (pid + start + space + session).isdecimal():
             process = ProcessId(int(pid), int(start))
-            return Claimed(process, int(space), boot == boot_id(), int(session))
+            return Accepted(process, int(space), boot == boot_id(), int(session))
     return Torn()
 
 
-def void(directory: str) -> Claim:
-    """Take a grant back, unless it was claimed: what is decided now. OSError: nothing is yet."""
-    found = read_claim(directory)
+def void(directory: str) -> Acceptance:
+    """Take a grant back, unless it was accepted: what is decided now. OSError: nothing is yet."""
+    found = read_acceptance(directory)
     if found is not None:
         return found
     make_attempt_dir(directory)
@@ -96,7 +96,7 @@ def void(directory: str) -> Claim:
         os.link(prepared, f"{directory}/{_NAME}")
         return Void()
     except FileExistsError:
-        return read_claim(directory) or Torn()
+        return read_acceptance(directory) or Torn()
     except OSError:
         pass  # It could not be prepared, or has as many names as a file can have.
     temporary = f"{directory}/void.{os.getpid()}"
@@ -104,7 +104,7 @@ def void(directory: str) -> Claim:
         write_whole(temporary, b"void\n", flush=True)
         os.link(temporary, f"{directory}/{_NAME}")
     except FileExistsError:
-        return read_claim(directory) or Torn()
+        return read_acceptance(directory) or Torn()
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
@@ -116,8 +116,8 @@ def prepared_void(directory: str) -> str:
     return os.path.join(os.path.dirname(os.path.dirname(directory)), "void")
 
 
-class ClaimFiles:
-    """The claims of all attempts."""
+class AcceptanceFiles:
+    """The acceptances of all attempts."""
 
     def __init__(self, path_of: Callable[[Key], str]) -> None:
         self._path_of = path_of
@@ -128,10 +128,10 @@ class ClaimFiles:
         except OSError:
             pass  # Each is written on its own then.
 
-    def read(self, key: Key) -> Claim | None:
-        """See Claims."""
-        return read_claim(self._path_of(key))
+    def read(self, key: Key) -> Acceptance | None:
+        """See Acceptances."""
+        return read_acceptance(self._path_of(key))
 
-    def void(self, key: Key) -> Claim:
-        """See Claims."""
+    def void(self, key: Key) -> Acceptance:
+        """See Acceptances."""
         return void(self._path_of(key))

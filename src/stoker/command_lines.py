@@ -1,0 +1,59 @@
+"""How parts of Stoker start each other's processes, which they do not import.
+
+Each is said once, for the part that starts and for the one that is started:
+
+- `api.launch` starts the keeper (executors), and that starts the daemon.
+- `daemon.page` starts the page (web).
+- The library queues calls; the daemon knows them by their words, and starts hearths for them.
+
+What a worker runs (library/worker.py, calling.py, hearth.py) loads nothing of Stoker, and so says
+these words once more; tests/contract/test_command_lines.py runs both sides against each other.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+KEEPER, DAEMON, PAGE = "stoker.executors.keeper", "stoker.daemon.main", "stoker.web.main"
+WORKER = "/stoker/library/worker.py"
+WARM = "--warm="
+HEARTH_PROTOCOL = "1"  # the other end may be of another version
+
+
+def _python(module: str) -> list[str]:
+    # -P: a file of the user's in this directory must not stand in for a module of ours.
+    return [sys.executable, "-P", "-m", module]
+
+
+def keeper(attempts: str, ledgers: str, report: int) -> list[str]:
+    """A keeper of these directories, whose daemon says on `report` that it is ready."""
+    return [*_python(KEEPER), attempts, ledgers, *_python(DAEMON), str(report)]
+
+
+def page(report: int, life: int, settings: str, *, again: bool) -> list[str]:
+    """A page that says on `report` where it is, and ends when `life` does."""
+    return [*_python(PAGE), str(report), str(life), settings, *(["again"] if again else [])]
+
+
+def call(worker: str, file: str, title: str, warm: str | None) -> list[str]:
+    """A call in a file; `warm` names the modules that a hearth would have loaded for it."""
+    words = [sys.executable, worker, "--call", file, title]
+    return words if warm is None else [*words, f"{WARM}{warm}"]
+
+
+def call_of(words: Sequence[str]) -> tuple[str, str, str, str | None] | None:
+    """Python, worker, file and `warm` of a call; None for any other command."""
+    match words:
+        case [python, worker, "--call", file, *more] if worker.endswith(WORKER):
+            is_warm = bool(more) and more[-1].startswith(WARM)
+            return python, worker, file, more[-1].removeprefix(WARM) if is_warm else None
+    return None
+
+
+def hearth(python: str, worker: str, modules: str, idle_s: float) -> list[str]:
+    """A process that has loaded these modules, and ends when it was idle for so long."""
+    return [python, worker, "--hearth", HEARTH_PROTOCOL, modules, str(idle_s)]
