@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stoker.core import events as ev
-from stoker.core.model import Cause
+from stoker.core.model import Cause, Launch
 from unit.queue_scene import NOW_MS, Queue
 
 
@@ -81,3 +81,67 @@ def test_what_a_transaction_that_was_undone_has_numbered_is_numbered_anew(
         job, launch = queue.state.jobs[job_id], queue.store.launch(job_id)
         found = {"env": launch.env.get("N"), "need": job.need.cpus, "terms": job.terms.retries}
         assert str(found[field]) == str(which)
+
+
+def test_what_was_just_committed_is_handed_over_as_it_would_be_read(queue: Queue) -> None:
+    [before] = queue.submit([{"argv": ["true"]}])
+    queue.state.apply(ev.JobCancelled(NOW_MS, before, Cause.CANCELLED))
+    queue.commit()
+    jobs: list[dict[str, object]] = [
+        {"argv": ["ü"], "env": {"B": "2"}, "name": "one", "kind": "k", "after_any": [str(before)]},
+        {"shell": "true", "params": {"lr": 0.1}, "point": "sweep:1", "out": "/tmp/out"},
+    ]
+    ids = queue.grant(queue.wish(jobs, umask=0o27))["ids"]
+    for job_id in ids:
+        queue.state.apply(ev.AttemptPlaced(NOW_MS, job_id, 1, (str(job_id % 4),)))
+    queue.store.commit(queue.state, queue.state.take_change())
+    asked: list[str] = []
+    queue.store.connection.set_trace_callback(asked.append)
+    handed_over = [queue.store.launch(job_id) for job_id in ids]
+    assert asked == [], "it is in memory still"
+    assert handed_over == [queue.store.launch(job_id) for job_id in ids]
+    assert asked, "but only once"
+
+
+def test_alike_jobs_are_handed_over_as_they_would_be_read(queue: Queue) -> None:
+    each = [
+        {"argv": ["a"]},
+        {"shell": "b"},
+        {"params": {"x": 1}, "point": "sweep:2"},
+        {"name": "d"},
+    ]
+    wish = queue.wish([{"argv": ["true"], "name": "all"}], each=each)
+    ids = queue.grant(wish)["ids"]
+    for job_id in ids[:3]:
+        queue.state.apply(ev.AttemptPlaced(NOW_MS, job_id, 1, (str(job_id % 4),)))
+    queue.store.commit(queue.state, queue.state.take_change())
+    handed_over = [queue.store.launch(job_id) for job_id in ids]
+    assert handed_over == [queue.store.launch(job_id) for job_id in ids]
+    assert [launch.name for launch in handed_over] == ["all", "all", "all", "d"]
+
+
+def test_a_job_that_is_edited_in_the_turn_that_queues_it_starts_as_edited(queue: Queue) -> None:
+    [job_id] = queue.grant(queue.wish([{"argv": ["old"]}]))["ids"]
+    job = queue.state.jobs[job_id]
+    new = Launch(("new",), cwd="/", user="tester")
+    queue.state.apply(
+        ev.JobEdited(NOW_MS, job_id, job.need, job.terms, job.priority, None, None, new)
+    )
+    queue.state.apply(ev.AttemptPlaced(NOW_MS, job_id, 1, ("0",)))
+    queue.store.commit(queue.state, queue.state.take_change())
+    assert queue.store.launch(job_id).argv == ("new",)
+
+
+def test_settings_are_read_again_once_they_have_changed(queue: Queue) -> None:
+    queue.store.set_setting("grace", "5s")
+    asked: list[str] = []
+    assert queue.store.settings()["grace"] == "5s"
+    queue.store.connection.set_trace_callback(asked.append)
+    assert queue.store.settings()["grace"] == "5s" and asked == []
+    queue.store.set_setting("grace", "6s")
+    assert queue.store.settings()["grace"] == "6s"
+    queue.state.apply(ev.QueuePaused(NOW_MS, None))
+    queue.store.commit(queue.state, queue.state.take_change())
+    assert queue.store.settings()["paused"] == "1"
+    queue.store.set_setting("grace", None)
+    assert "grace" not in queue.store.settings()

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from stoker.core.change import Change
 from stoker.core.model import Launch
 from stoker.core.per_job import Own
 from stoker.ports import BrokenRecord
@@ -75,10 +76,35 @@ class Launches:
         self._last_environment = _NO_ENVIRONMENT
         self._alike: dict[tuple[Any, ...], tuple[Launch, dict[str, Any]]] = {}  # and its fields
         self._read_ahead: dict[int, tuple[Any, ...]] = {}  # rows, by job
+        self._just_committed: dict[int, Launch] = {}
         self._last_id = 0
+
+    def committed(self, change: Change) -> None:
+        """Keep those of jobs that came and are to start in the same turn, until the next commit.
+
+        They are what was written, and need not be read back.
+        """
+        self._just_committed = {}
+        if not change.placed or not (change.submitted or change.submitted_alike):
+            return
+        placed, kept = set(change.placed), self._just_committed
+        for one in change.submitted:
+            if one.job_id in placed:
+                kept[one.job_id] = one.launch or Launch()
+        for many in change.submitted_alike:
+            for job_id in placed:
+                if job_id in many.ids:
+                    place = job_id - many.first_id
+                    kept[job_id] = many.launch.with_own(many.each[place], many.kinds[place])
+        for edit in change.edited:
+            kept.pop(edit.job_id, None)
 
     def of(self, job_id: int) -> Launch:
         """See ports.Store.launch."""
+        just_committed = self._just_committed.pop(job_id, None)
+        if just_committed is not None:
+            self._last_id = job_id
+            return just_committed
         row = self._read_ahead.pop(job_id, None)
         if row is None:
             # Jobs mostly start in the order of their numbers.

@@ -34,6 +34,7 @@ class SqliteStore:
         self._numbered = Numbered(self.connection)
         self._launches = Launches(self.connection)
         self._writer = Writer(self._numbered, self._launches)
+        self._settings: dict[str, str] | None = None  # until they change
         self.finished: dict[str, int] = {}  # how many final jobs, by state
 
     def close(self) -> None:
@@ -54,6 +55,9 @@ class SqliteStore:
             self._writer.write(cursor, state, change)
             if meanwhile is not None:
                 meanwhile()
+        self._launches.committed(change)
+        if change.settings or change.standbys or change.removed:
+            self._settings = None
         if change.removed or change.retried:
             # These were final before, in states that only the file knows.
             self.finished = self._count_finished()
@@ -84,13 +88,16 @@ class SqliteStore:
 
     def settings(self) -> dict[str, str]:
         """What its user has set, and a few notes of the daemon's own."""
-        return dict(self.connection.execute(self._sql["settings"]).fetchall())
+        if self._settings is None:
+            self._settings = dict(self.connection.execute(self._sql["settings"]).fetchall())
+        return dict(self._settings)
 
     def set_setting(self, name: str, value: str | None) -> None:
         """Keep a setting, or (None) forget it."""
         with transaction(self.connection) as cursor:
             query = "unset_setting" if value is None else "set_setting"
             cursor.execute(self._sql[query], {"name": name, "value": value})
+        self._settings = None
 
     def removals(self, most: int) -> list[tuple[int, int]]:
         """Removed jobs whose directories are still there, with the number of their attempts."""

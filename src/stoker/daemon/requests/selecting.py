@@ -59,7 +59,8 @@ def selected(select: Select, views: Views, state: State, all_states: Sequence[st
 
 def _ids(word: str, views: Views, state: State) -> list[int]:
     if word == "last":
-        last = views.last_id()
+        newest = state.next_job_id - 1
+        last = newest if newest in state.jobs else views.last_id()
         if last is None:
             raise NotFound("there is no job yet", "`stoker add` queues one")
         return [last]
