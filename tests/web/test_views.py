@@ -133,14 +133,15 @@ def test_a_job_from_the_form_is_seen_to_run_its_log_followed_and_cancelled(tabs:
 def test_the_form_sends_a_job_to_the_cluster(tabs: Tabs) -> None:
     tab = tabs.enter("#/submit")
     tab.get_by_label("Command").fill("true")
-    tab.get_by_label("Runs").select_option("on the Slurm cluster")
-    tab.get_by_label("Held").check()
+    tab.get_by_text("On a cluster").click()
+    tab.get_by_label("Executor").select_option("slurm")
+    tab.get_by_label("Hold").select_option("yes")
     tab.get_by_role("button", name="Queue the job").click()
     tab.get_by_role("link", name="job 1").click()
     expect(tab.locator(".facts")).to_contain_text("Slurm")
     assert tabs.page.home.job(1)["executor"] == "slurm"
     tab.get_by_role("link", name="Clone").click()
-    expect(tab.get_by_label("Runs")).to_have_value("slurm")
+    expect(tab.get_by_label("Executor")).to_have_value("slurm")
 
 
 def test_many_lines_become_as_many_jobs(tabs: Tabs) -> None:

@@ -14,6 +14,7 @@ GpuWords = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(min_length=1, max_length=256)
 ]
 Place = Annotated[int, Meta(ge=0, le=2**60)]
+Typed = Annotated[str, Meta(max_length=100_000)]  # as it would be on the command line
 
 
 class Fields(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -104,6 +105,7 @@ class SubmitOrder(Fields):
     """Jobs to be queued, all or none."""
 
     jobs: Annotated[list[JobRequest], Meta(min_length=1, max_length=100_000)]
+    options: dict[str, Typed] = {}  # of all of them: {"mem": "8G", "time_limit": "2h"}
     cwd: Annotated[str, Meta(max_length=4096)] | None = None  # else the user's home
     environment_of: JobId | None = None  # a job whose environment is taken; else the page's own
     token: Annotated[str, Meta(max_length=100)] | None = None  # the same when it is repeated
@@ -119,9 +121,13 @@ class Chosen(Fields):
 
 
 class EditOrder(Chosen, kw_only=True):
-    """New values for jobs that wait; only the fields in `changes` change."""
+    """New values for jobs that wait, as fields of a job or as options: only what is named changes.
 
-    changes: dict[str, Any]
+    An option that is null is taken away.
+    """
+
+    changes: dict[str, Any] = {}
+    options: dict[str, Typed | None] = {}
 
 
 class GpuOrder(Fields):
@@ -152,7 +158,8 @@ class SweepOrder(Fields):
     style: Literal["flags", "hydra"] = "flags"
     rerun: Literal["failed", "all"] | None = None
     max_running: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
-    job: JobRequest | None = None  # needs and terms of every point
+    job: JobRequest | None = None  # needs and terms of every point, or ...
+    options: dict[str, Typed] = {}  # ... the same as they would be typed: {"mem": "8G"}
 
 
 class EnterOrder(Fields):

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from stoker import __version__
+from stoker.api.job_options import GROUPS, JOB_OPTIONS, JobOption
 from stoker.api.tokens import Grant
 from stoker.errors import NotFound, StokerError, UsageError
 from stoker.quantities import quoted
@@ -126,6 +127,23 @@ async def _me(house: House, asked: Asked) -> Answer:
         "read_only": asked.grant.read_only,
         "version": __version__,
     }
+
+
+async def _options(house: House, asked: Asked) -> Answer:
+    def described(option: JobOption) -> dict[str, Any]:
+        flag = ("yes", "no") if option.negative else ("yes",)
+        return {
+            "key": option.key,
+            "means": option.means,
+            "group": option.group,
+            "example": option.metavar,
+            "choices": flag if option.is_flag else option.choices,
+            "not_in": option.not_in,
+            "fields": [field.name for field in option.fields if field.kind != "margin"],
+        }
+
+    # One without a field of its own is another word for what another one says.
+    return {"options": [described(o) for o in JOB_OPTIONS if o.fields], "groups": GROUPS}
 
 
 async def _jobs(house: House, asked: Asked) -> Answer:
@@ -265,7 +283,7 @@ def _order(op: str) -> Handler:
         chosen: bodies.Chosen = asked.fields
         fields: dict[str, Any] = {"select": _select(chosen)}
         if isinstance(chosen, bodies.EditOrder):
-            fields["changes"] = chosen.changes
+            fields["changes"] = submitting.changes(chosen)
         answer = await house.link.call(op, **fields)
         house.changed()
         return answer
@@ -318,6 +336,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/api/me", _me, bodies.Nothing, "who one is here",
              {"user": "Text", "directory": "Text", "read_only": "Flag", "version": "Text"},
              "page"),
+    Endpoint("GET", "/api/options", _options, bodies.Nothing,
+             "the options of a job, and the groups that they are in",
+             {"options": "Objects", "groups": "Texts"}, "page"),
     Endpoint("GET", "/api/status", _status, bodies.Nothing, "GPUs, counts by state, the daemon",
              {"gpus": "Gpus", "counts": "Counts", "paused": "Flag", "paused_groups": "Texts",
               "short": "MaybeText", "cpus": "Object", "daemon": "Object"}, "queue"),

@@ -10,15 +10,18 @@ from typing import Any
 import msgspec
 
 import stoker
+from stoker.api.job_options import BY_KEY
 from stoker.api.messages import JobRequest
 from stoker.errors import UsageError
 from stoker.quantities import quoted, sweep_label
-from stoker.submission.surroundings import new_token, surroundings
+from stoker.submission.changes import changed_fields
+from stoker.submission.keywords import job_fields, values_of
+from stoker.submission.surroundings import absolute_paths, new_token, surroundings
 from stoker.submission.sweeps import Plan, SweepSpec, part_of, parts, plan
 from stoker.sweep import notation
 from stoker.sweep.points import Choosing, Space
 from stoker.sweep.queued import Queued
-from stoker.web.bodies import SubmitOrder, SweepOrder
+from stoker.web.bodies import EditOrder, SubmitOrder, SweepOrder
 from stoker.web.link import Link
 
 PREVIEWED = 50
@@ -48,7 +51,8 @@ def inherited(cwd: str) -> dict[str, Any]:
 async def submit(link: Link, order: SubmitOrder) -> list[int]:
     """Queue jobs, all or none."""
     cwd = _directory(order.cwd)
-    jobs = [_settled(job, cwd) for job in order.jobs]
+    shared = job_fields(order.options, cwd)
+    jobs = [shared | _settled(job, cwd) for job in order.jobs]
     request: dict[str, Any] = {"jobs": jobs, **inherited(cwd)}
     if order.environment_of is not None:
         request |= {"env": {}, "env_of": order.environment_of}
@@ -67,11 +71,19 @@ def _settled(job: JobRequest, cwd: str) -> dict[str, Any]:
         if getattr(job, name) != _plain_default(default)
     }
     if "cwd" in fields:
-        fields["cwd"] = cwd = _directory(fields["cwd"])
-    for name in ("out", "err"):
-        if name in fields:
-            fields[name] = os.path.normpath(os.path.join(cwd, fields[name]))
+        fields["cwd"] = _directory(fields["cwd"])
+    absolute_paths(fields, cwd)
     return fields
+
+
+def changes(order: EditOrder) -> dict[str, Any]:
+    """The fields that change of jobs that wait."""
+    said = {key: text for key, text in order.options.items() if text is not None}
+    cleared = order.options.keys() - said.keys()
+    fixed = [key for key in cleared if key not in BY_KEY or not BY_KEY[key].cleared]
+    if fixed:
+        raise UsageError(f"{fixed[0]} can't be taken away", "give it a value")
+    return {**changed_fields(values_of(said), cleared), **order.changes}
 
 
 def _plain_default(default: object) -> object:
@@ -106,7 +118,8 @@ def planned(order: SweepOrder) -> Plan:
     """The points of a sweep; refused in one line if any of it is not good."""
     cwd = _directory(order.cwd)
     words = shlex.split(order.command) if _PLAIN.match(order.command) else [order.command]
-    base = _settled(order.job, cwd) if order.job is not None else {}
+    base = job_fields(order.options, cwd)
+    base |= _settled(order.job, cwd) if order.job is not None else {}
     for key in ("argv", "shell", "name", "group", "params", "point"):
         if key in base:
             raise UsageError(f"a sweep has no single {key}", f"leave out job.{key}")

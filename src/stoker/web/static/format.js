@@ -81,27 +81,6 @@ export function exitText(job) {
   return job.exit_code === null || job.exit_code === undefined ? "" : `exit ${job.exit_code}`;
 }
 
-// "10G", "512M", "2.5 GiB" or a plain number of MiB; null if it is none of these.
-export function memoryMib(text) {
-  const found = /^\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?\s*$/i.exec(text);
-  if (!found) return null;
-  const factor = { K: 1 / 1024, M: 1, G: 1024, T: 1024 * 1024, "": 1 }[found[2].toUpperCase()];
-  return Math.max(1, Math.round(Number(found[1]) * factor));
-}
-
-// "90", "90s", "2h", "1h30m", "1d"; null if it is none of these.
-export function durationMs(text) {
-  const units = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-  const plain = text.trim().toLowerCase();
-  if (/^[0-9]+(\.[0-9]+)?$/.test(plain)) return Math.round(Number(plain) * 1000);
-  if (!/^([0-9]+(\.[0-9]+)?[smhd]\s*)+$/.test(plain)) return null;
-  let sum = 0;
-  for (const [, number, , unit] of plain.matchAll(/([0-9]+(\.[0-9]+)?)([smhd])/g)) {
-    sum += Number(number) * units[unit];
-  }
-  return Math.round(sum);
-}
-
 // The value of a parameter.
 export function valueText(value) {
   return typeof value === "string" ? value : JSON.stringify(value);

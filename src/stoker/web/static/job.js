@@ -3,7 +3,8 @@
 import { get, post } from "./api.js";
 import { clear, errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
 import { now, serverNow } from "./feed.js";
-import { count, duration, durationMs, exitText, FINAL, fromNow, gib, memoryMib, moment, valueText } from "./format.js";
+import { count, duration, exitText, FINAL, fromNow, gib, moment, valueText } from "./format.js";
+import { optionFields } from "./options.js";
 import { LogPane } from "./log.js";
 import { give, possible, setPriority } from "./orders.js";
 import { JobPlot } from "./plot.js";
@@ -205,11 +206,15 @@ export function jobView(id) {
     }
   }
 
-  function edit() {
-    editDialog(job, async (changes) => {
-      await post("/api/jobs/edit", { ids: [id], changes });
-      await refresh();
-    });
+  async function edit() {
+    try {
+      await editDialog(job, async (options) => {
+        await post("/api/jobs/edit", { ids: [id], options });
+        await refresh();
+      });
+    } catch (error) {
+      trouble.show(error);
+    }
   }
 
   async function askHistory() {
@@ -285,39 +290,11 @@ function params(values) {
       h("bdi", { class: "mono" }, valueText(value)))));
 }
 
-// A dialog with the fields that may change while a job waits; only what was changed is sent.
-function editDialog(job, save) {
+// A dialog with what may change while a job waits; only what was changed is sent.
+async function editDialog(job, save) {
   const trouble = errorBox();
-  const field = (label, value, hint = "") => {
-    const input = h("input", { value, placeholder: hint });
-    return { input, row: h("label", { class: "field" }, h("span", {}, label), input), before: value };
-  };
-  const fields = {
-    name: field("Name", job.name || ""),
-    priority: field("Priority", String(job.priority), "lower goes first"),
-    gpus: field("GPUs", job.need.share ? String(job.need.share) : String(job.need.gpus), "2, or a part such as 0.5"),
-    mem: field("Memory on each", job.need.mem_mib ? gib(job.need.mem_mib) : job.need.mem || "", "10G, or auto"),
-    cpus: field("CPU slots", String(job.need.cpus)),
-    limit: field("Time limit", job.time_limit_ms ? `${job.time_limit_ms / 1000}s` : "", "2h"),
-    retries: field("Retries", String(job.retries)),
-  };
-  const changed = () => {
-    const changes = {};
-    for (const [name, { input, before }] of Object.entries(fields)) {
-      const value = input.value.trim();
-      if (value === before) continue;
-      if (name === "name") changes.name = value || null;
-      else if (name === "mem" && value === "auto") changes.mem = "auto";
-      else if (name === "mem") changes.mem_mib = value === "" ? null : read(memoryMib(value), "Memory", value);
-      else if (name === "limit")
-        changes.time_limit_ms = value === "" ? null : read(durationMs(value), "Time limit", value);
-      else if (name === "gpus" && value.includes(".")) changes.share = read(number(value), "GPUs", value);
-      else if (name === "gpus") Object.assign(changes, { gpus: read(number(value), "GPUs", value) },
-        job.need.share ? { share: null } : {});
-      else changes[name] = read(number(value), name, value);
-    }
-    return changes;
-  };
+  const options = await optionFields("", "edit");
+  const changed = options.edits(job);
   const dialog = h("dialog", { "aria-label": "Edit the job" },
     h("form", { method: "dialog", onsubmit: async (event) => {
       event.preventDefault();
@@ -331,7 +308,7 @@ function editDialog(job, save) {
       }
     } },
     h("h2", {}, `Edit job ${job.id}`),
-    h("div", { class: "fields" }, ...Object.values(fields).map(({ row }) => row)),
+    options.element,
     trouble.element,
     h("div", { class: "buttons" },
       h("button", { type: "button", onclick: () => dialog.close() }, "Back"),
@@ -339,14 +316,4 @@ function editDialog(job, save) {
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
-}
-
-function number(text) {
-  return /^-?[0-9]+(\.[0-9]+)?$/.test(text) ? Number(text) : null;
-}
-
-function read(value, name, text) {
-  if (value === null) throw Object.assign(new Error(`${name}: “${text}” can't be understood`),
-    { hint: "Write e.g. 2, 10G or 2h" });
-  return value;
 }

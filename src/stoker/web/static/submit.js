@@ -3,12 +3,11 @@
 import { get, post } from "./api.js";
 import { ask, clear, errorBox, h, keyed, setHidden, setText } from "./dom.js";
 import { now } from "./feed.js";
-import { count, durationMs, gib, memoryMib, valueText } from "./format.js";
+import { count, gib, valueText } from "./format.js";
 import { label } from "./gpu.js";
+import { field, optionFields, remembered } from "./options.js";
 
 const TABS = [["job", "One job"], ["lines", "Many lines"], ["sweep", "Sweep"], ["gpus", "GPUs"]];
-// What was typed is there when one comes back.
-const kept = new Map();
 
 export function submitView(tab, query, me) {
   const body = h("div", {});
@@ -17,37 +16,26 @@ export function submitView(tab, query, me) {
       onclick: () => { location.hash = `#/submit/${key}`; } }, words)));
   const element = h("div", { class: "stack submit" }, h("div", { class: "bar" }, h("h1", {}, "Submit"), tabs),
     me.read_only ? h("p", { class: "notice" }, "This browser may only look.") : null, body);
-  const made = { job: jobForm, lines: linesForm, sweep: sweepForm, gpus: gpuForm }[tab]?.(query, me);
-  if (made) body.append(made.element);
-  else body.append(h("p", { class: "empty" }, "There is nothing here."));
-  return { element, title: "Submit", open: () => made?.open?.(), close: () => made?.close?.(),
-    hear: (change) => made?.hear?.(change) };
-}
-
-// ---- fields
-
-function field(words, input, hint = "") {
-  const trouble = h("span", { class: "bad", role: "alert" });
-  return h("label", { class: "field" }, h("span", {}, words), input, hint ? h("small", { class: "dim" }, hint) : null,
-    trouble);
-}
-
-function remembered(form, name, attributes, tag = "input") {
-  const key = `${form}.${name}`;
-  const input = h(tag, { name, autocomplete: "off", spellcheck: false, ...attributes });
-  if (kept.has(key)) input.value = kept.get(key);
-  input.addEventListener("input", () => kept.set(key, input.value));
-  return input;
-}
-
-const PLACES = [["", "as the settings say"], ["local", "on this machine"], ["slurm", "on the Slurm cluster"]];
-
-function place(form) {
-  const key = `${form}.executor`;
-  const choice = h("select", { name: "executor" }, ...PLACES.map(([value, words]) => h("option", { value }, words)));
-  choice.value = kept.get(key) ?? "";
-  choice.addEventListener("input", () => kept.set(key, choice.value));
-  return choice;
+  const make = { job: jobForm, lines: linesForm, sweep: sweepForm, gpus: gpuForm }[tab];
+  let made = null;
+  let closed = false;
+  const open = async () => {
+    if (!make) return body.append(h("p", { class: "empty" }, "There is nothing here."));
+    const trouble = errorBox();
+    body.append(trouble.element);
+    try {
+      made = await make(query, me);
+    } catch (error) {
+      return trouble.show(error);
+    }
+    body.append(made.element);
+    if (!closed) made.open();
+  };
+  const close = () => {
+    closed = true;
+    made?.close?.();
+  };
+  return { element, title: "Submit", open, close, hear: (change) => made?.hear?.(change) };
 }
 
 class Wrong extends Error {
@@ -60,57 +48,6 @@ class Wrong extends Error {
 function number(text, words) {
   if (!/^-?[0-9]+(\.[0-9]+)?$/.test(text)) throw new Wrong(`${words}: “${text}” is no number`, "Write e.g. 2");
   return Number(text);
-}
-
-// The fields that one job, many lines and a sweep have in common.
-function needFields(form) {
-  const inputs = {
-    gpus: remembered(form, "gpus", { placeholder: "1", inputMode: "decimal" }),
-    mem: remembered(form, "mem", { placeholder: "whole GPU" }),
-    cpus: remembered(form, "cpus", { placeholder: "", inputMode: "numeric" }),
-    on: remembered(form, "on", { placeholder: "any" }),
-    priority: remembered(form, "priority", { placeholder: "0" }),
-    limit: remembered(form, "limit", { placeholder: "none" }),
-    retries: remembered(form, "retries", { placeholder: "0", inputMode: "numeric" }),
-    executor: place(form),
-  };
-  const element = h("fieldset", { class: "fields" }, h("legend", {}, "What it needs"),
-    field("GPUs", inputs.gpus, "2, a part such as 0.5, or 0"),
-    field("GPU memory", inputs.mem, "10G on each, or auto: as seen"),
-    field("CPU slots", inputs.cpus),
-    field("Only on GPUs", inputs.on, "0,1"),
-    field("Priority", inputs.priority, "lower goes first"),
-    field("Time limit", inputs.limit, "2h"),
-    field("Retries", inputs.retries),
-    field("Runs", inputs.executor));
-  const read = () => {
-    const job = {};
-    const gpus = inputs.gpus.value.trim();
-    if (gpus) {
-      const value = number(gpus, "GPUs");
-      if (Number.isInteger(value)) job.gpus = value;
-      else job.share = value;
-    }
-    const mem = inputs.mem.value.trim();
-    if (mem === "auto") job.mem = "auto";
-    else if (mem) {
-      job.mem_mib = memoryMib(mem);
-      if (job.mem_mib === null) throw new Wrong(`GPU memory: “${mem}” can't be understood`, "Write e.g. 10G or 512M");
-    }
-    if (inputs.cpus.value.trim()) job.cpus = number(inputs.cpus.value.trim(), "CPU slots");
-    if (inputs.on.value.trim()) job.on = inputs.on.value.split(/[\s,]+/).filter(Boolean);
-    if (inputs.priority.value.trim()) job.priority = number(inputs.priority.value.trim(), "Priority");
-    if (inputs.retries.value.trim()) job.retries = number(inputs.retries.value.trim(), "Retries");
-    if (inputs.executor.value) job.executor = inputs.executor.value;
-    const limit = inputs.limit.value.trim();
-    if (limit) {
-      job.time_limit_ms = durationMs(limit);
-      if (job.time_limit_ms === null) throw new Wrong(`Time limit: “${limit}” can't be understood`,
-        "Write e.g. 90s, 30m or 2h");
-    }
-    return job;
-  };
-  return { element, inputs, read };
 }
 
 function submitButton(words) {
@@ -149,45 +86,28 @@ function queued(ids) {
 
 // ---- one job
 
-function jobForm(query, me) {
+async function jobForm(query, me) {
   const clone = query.get("clone");
   const form = clone ? `clone ${clone}` : "job";
-  const inputs = {
-    command: remembered(form, "command", { rows: 3, placeholder: "python train.py --lr 0.1", required: true },
-      "textarea"),
-    name: remembered(form, "name", { placeholder: "none" }),
-    cwd: remembered(form, "cwd", { placeholder: me.directory }),
-    out: remembered(form, "out", { placeholder: "the job's own log" }),
-    group: remembered(form, "group", { placeholder: "none" }),
-    after: remembered(form, "after", { placeholder: "ids" }),
-  };
-  const held = h("input", { type: "checkbox" });
-  const needs = needFields(form);
+  const example = { rows: 3, placeholder: "python train.py --lr 0.1", required: true };
+  const input = remembered(form, "command", example, "textarea");
+  const cwd = remembered(form, "cwd", { placeholder: me.directory });
+  const options = await optionFields(form, "job", ["cwd"]);
   const button = submitButton("Queue the job");
   const note = h("p", { class: "dim", hidden: !clone }, clone ? `A copy of job ${clone}, with its environment.` : "");
   let original = null;
 
   const element = formOf([
     note,
-    field("Command", inputs.command, "as you would type it in a shell"),
-    h("div", { class: "fields" },
-      field("Name", inputs.name),
-      field("Directory", inputs.cwd, "a whole path, or ~/…"),
-      field("Output file", inputs.out),
-      field("Group", inputs.group),
-      field("After jobs", inputs.after, "which must succeed first"),
-      h("label", { class: "field check" }, h("span", {}, "Held"), h("span", {}, held, " do not start yet"))),
-    needs.element,
+    field("Command", input, "as you would type it in a shell"),
+    field("Directory", cwd, "a whole path, or ~/…"),
+    options.element,
   ], button, async () => {
-    const command = inputs.command.value.trim();
+    const command = input.value.trim();
     if (!command) throw new Wrong("There is no command", "Write one, e.g. python train.py");
-    const job = { ...needs.read() };
-    if (original && command === original.command && original.argv.length) job.argv = original.argv;
-    else job.shell = command;
-    for (const name of ["name", "out", "group"]) if (inputs[name].value.trim()) job[name] = inputs[name].value.trim();
-    if (inputs.after.value.trim()) job.after = inputs.after.value.split(/[\s,]+/).filter(Boolean);
-    if (held.checked) job.hold = true;
-    const order = { jobs: [job], cwd: inputs.cwd.value.trim() || null };
+    const same = original && command === original.command && original.argv.length;
+    const job = same ? { argv: original.argv } : { shell: command };
+    const order = { jobs: [job], options: options.read(), cwd: cwd.value.trim() || null };
     if (original) order.environment_of = original.id;
     const { ids } = await post("/api/jobs", order);
     return queued(ids);
@@ -195,27 +115,15 @@ function jobForm(query, me) {
 
   async function open() {
     if (!clone) {
-      inputs.command.focus();
+      input.focus();
       return;
     }
     try {
       const { job } = await get(`/api/jobs/${Number(clone)}`);
       original = job;
-      const fill = (input, value) => {
-        if (!input.value && value) input.value = value;
-      };
-      fill(inputs.command, job.command);
-      fill(inputs.name, job.name);
-      fill(inputs.cwd, job.cwd);
-      fill(inputs.group, job.point ? "" : job.group);
-      fill(needs.inputs.gpus, String(job.need.share || job.need.gpus));
-      fill(needs.inputs.mem, job.need.mem_mib ? `${job.need.mem_mib}M` : job.need.mem || "");
-      fill(needs.inputs.cpus, job.need.cpus ? String(job.need.cpus) : "");
-      fill(needs.inputs.on, (job.need.on || []).join(","));
-      fill(needs.inputs.priority, job.priority ? String(job.priority) : "");
-      fill(needs.inputs.limit, job.time_limit_ms ? `${job.time_limit_ms / 1000}s` : "");
-      fill(needs.inputs.retries, job.retries ? String(job.retries) : "");
-      fill(needs.inputs.executor, job.executor);
+      input.value ||= job.command;
+      cwd.value ||= job.cwd;
+      options.copy(job);
     } catch (error) {
       setText(note, `${error.message}. ${error.hint}`);
     }
@@ -225,13 +133,10 @@ function jobForm(query, me) {
 
 // ---- many lines
 
-function linesForm(query, me) {
-  const lines = remembered("lines", "lines",
-    { rows: 10, placeholder: "python train.py --seed 1\npython train.py --seed 2\n# a line like this is left out" },
-    "textarea");
+async function linesForm(query, me) {
+  const lines = remembered("lines", "lines", { rows: 10, placeholder: "python train.py --seed 1\npython train.py --seed 2\n# a line like this is left out" }, "textarea");
   const cwd = remembered("lines", "cwd", { placeholder: me.directory });
-  const group = remembered("lines", "group", { placeholder: "none" });
-  const needs = needFields("lines");
+  const options = await optionFields("lines", "batch", ["cwd"]);
   const button = submitButton("Queue the lines");
   const tally = h("p", { class: "dim num" });
   const commands = () => lines.value.split("\n").map((line) => line.trim())
@@ -241,15 +146,13 @@ function linesForm(query, me) {
   tell();
   const element = formOf([
     field("Commands, one a line", lines), tally,
-    h("div", { class: "fields" }, field("Directory", cwd, "a whole path, or ~/…"), field("Group", group)),
-    needs.element,
+    field("Directory", cwd, "a whole path, or ~/…"),
+    options.element,
   ], button, async () => {
     const found = commands();
     if (!found.length) throw new Wrong("There is no command", "Write one a line");
-    const base = needs.read();
-    if (group.value.trim()) base.group = group.value.trim();
-    const { ids } = await post("/api/jobs",
-      { jobs: found.map((shell) => ({ ...base, shell })), cwd: cwd.value.trim() || null });
+    const jobs = found.map((shell) => ({ shell }));
+    const { ids } = await post("/api/jobs", { jobs, options: options.read(), cwd: cwd.value.trim() || null });
     return queued(ids);
   });
   return { element, open: () => lines.focus() };
@@ -257,11 +160,9 @@ function linesForm(query, me) {
 
 // ---- a sweep
 
-function sweepForm(query, me) {
-  const space = remembered("sweep", "space", { rows: 4, placeholder: "lr=0.1,0.01,0.001\nbs=range(16,65,16)" },
-    "textarea");
-  const command = remembered("sweep", "command", { rows: 2, placeholder: "python train.py --lr {lr} --bs {bs}" },
-    "textarea");
+async function sweepForm(query, me) {
+  const space = remembered("sweep", "space", { rows: 4, placeholder: "lr=0.1,0.01,0.001\nbs=range(16,65,16)" }, "textarea");
+  const command = remembered("sweep", "command", { rows: 2, placeholder: "python train.py --lr {lr} --bs {bs}" }, "textarea");
   const inputs = {
     name: remembered("sweep", "name", { placeholder: "by its command" }),
     cwd: remembered("sweep", "cwd", { placeholder: me.directory }),
@@ -269,9 +170,8 @@ function sweepForm(query, me) {
     where: remembered("sweep", "where", { placeholder: "lr * bs < 4" }),
     most: remembered("sweep", "most", { placeholder: "no limit", inputMode: "numeric" }),
   };
-  const rerun = h("select", {}, h("option", { value: "" }, "new and failed points"),
-    h("option", { value: "failed" }, "only failed points"), h("option", { value: "all" }, "all points"));
-  const needs = needFields("sweep");
+  const rerun = h("select", {}, h("option", { value: "" }, "new and failed points"), h("option", { value: "failed" }, "only failed points"), h("option", { value: "all" }, "all points"));
+  const options = await optionFields("sweep", "sweep", ["cwd"]);
   const button = submitButton("Queue the sweep");
   const preview = h("section", { class: "card pad preview", "aria-label": "Preview", "aria-live": "polite" },
     h("h2", {}, "Preview"));
@@ -293,9 +193,7 @@ function sweepForm(query, me) {
     if (inputs.where.value.trim()) found.where = [inputs.where.value.trim()];
     if (inputs.most.value.trim()) found.max_running = number(inputs.most.value.trim(), "At a time");
     if (rerun.value) found.rerun = rerun.value;
-    const job = needs.read();
-    if (Object.keys(job).length) found.job = job;
-    return found;
+    return { ...found, options: options.read() };
   };
 
   let typing = null;
@@ -338,7 +236,7 @@ function sweepForm(query, me) {
       field("Samples", inputs.samples, "so many points at random"),
       field("Only where", inputs.where), field("At a time", inputs.most, "at most so many run"),
       field("Queue", rerun)),
-    needs.element,
+    options.element,
   ], button, async () => {
     const answer = await post("/api/sweep", order());
     const parts = [`${answer.ids.length} queued`];
