@@ -37,7 +37,7 @@ def test_what_has_succeeded_is_not_run_again_and_what_failed_is(stoker: StokerHo
     (stoker.work / "mended").touch()
     done = stoker.cli("feed", "--resume", "commands.txt")
     assert done.code == 0, done
-    assert "1 succeeded, 1 had succeeded before, 0 failed" in done.err
+    assert "1 succeeded, 1 succeeded before, 0 failed" in done.err
     assert ran(stoker) == ["a", "b", "b"]
     assert stoker.cli("feed", "--resume", "commands.txt").code == 0
     assert ran(stoker) == ["a", "b", "b"]
@@ -82,7 +82,7 @@ def test_a_first_feed_may_say_resume(stoker: StokerHome) -> None:
     write_commands(stoker, "echo a >> ran.txt")
     done = stoker.cli("feed", "--resume", "commands.txt")
     assert done.code == 0
-    assert "this is the first" in done.err
+    assert "starting a new one" in done.err
     assert ran(stoker) == ["a"]
 
 
@@ -144,7 +144,7 @@ def test_a_job_that_is_being_stopped_is_run_again_once_it_has_ended(stoker: Stok
     with FeedProcess(stoker, "--grace", "1h", "commands.txt") as feed:
         eventually((stoker.work / "begun").exists, "it runs")
         feed.until_said(f"job {stoker.first_id} started")
-        for said in ("may finish", "stopping what runs", ""):
+        for said in ("may finish", "stopping running commands", ""):
             feed.send(signal.SIGINT)
             feed.until_said(said)
         assert feed.wait() == 130
@@ -162,7 +162,7 @@ def test_two_feeds_of_one_group_can_t_resume_at_once(stoker: StokerHome) -> None
         feed.until_said(f"job {stoker.first_id} started")
         done = stoker.cli("feed", "--resume", "commands.txt")
         assert done.code == 1
-        assert "runs already" in done.err
+        assert "is already running" in done.err
         (stoker.work / "go").touch()
         assert feed.wait() == 0
     assert len(stoker.jobs()) == 1

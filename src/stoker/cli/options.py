@@ -277,7 +277,7 @@ def _take_positionals(verb: Verb, words: list[str], args: Args) -> None:
                 f"{quoted(words[0])} is not an option",
                 f"put the command after --, e.g. {verb.examples[0][0]}",
             )
-        raise UsageError(f"{quoted(words[0])} is one word too many", _see(verb))
+        raise UsageError(f"{quoted(words[0])} is one argument too many", _see(verb))
     rest = list(words)
     for positional in verb.positionals:
         if positional.many:
@@ -294,7 +294,7 @@ def _take_positionals(verb: Verb, words: list[str], args: Args) -> None:
                 f"stoker {verb.name} needs {positional.metavar}", f"e.g. {verb.examples[0][0]}"
             )
     if rest:
-        raise UsageError(f"{quoted(rest[0])} is one word too many", _see(verb))
+        raise UsageError(f"{quoted(rest[0])} is one argument too many", _see(verb))
 
 
 def _see(verb: Verb) -> str:

@@ -36,7 +36,7 @@ def order_verb(
         elif ids:
             say(f"{done} {id_list(ids)}")
         else:
-            say("there was nothing to do")
+            say("nothing to do")
         return 0
 
     return Verb(

@@ -57,7 +57,7 @@ def _planned(args: Args) -> Plan:
         )
     )  # fmt: skip
     if file is not None and file.without_effect:
-        say(f"stoker: no effect here: {', '.join(file.without_effect)}")
+        say(f"stoker: ignored in this file: {', '.join(file.without_effect)}")
     return made
 
 

@@ -37,7 +37,7 @@ Sweep = dict[str, Any]
 def show(args: Args) -> int:
     """Show one sweep."""
     if args["csv"] and args["json"]:
-        raise UsageError("--csv and --json can't both be had", "choose one")
+        raise UsageError("--csv and --json exclude each other", "choose one")
     with Client() as client:
         name = _named(client, args["id"])
         sweep = client.call("sweep_table", sweep=name, in_full=args["json"])
@@ -63,7 +63,7 @@ def _named(client: Client, word: str) -> str:
     if word.isascii() and word.isdigit():
         [job] = client.call("show", select={"ids": [word]})["jobs"]
         if not job["group"] or not (job["point"] or "").startswith(PREFIX):
-            raise NotFound(f"job {word} is not of a sweep", "see `stoker sweep ls`")
+            raise NotFound(f"job {word} is not part of a sweep", "see `stoker sweep ls`")
         return str(job["group"])
     return word
 

@@ -35,8 +35,11 @@ VERB = Verb(
     command="required",
     examples=(
         ("stoker add --gpus 2 --name big -- python train.py --lr 0.1", "two GPUs, with a name"),
-        ("stoker add --mem 8G -- 'cd runs && python eval.py > eval.txt'", "by the shell"),
-        ("stoker add --gpus 0 --after 7,8 -- python report.py", "no GPU, once 7 and 8 succeeded"),
+        ("stoker add --mem 8G -- 'cd runs && python eval.py > eval.txt'", "run by the shell"),
+        (
+            "stoker add --gpus 0 --after 7,8 -- python report.py",
+            "no GPU; starts once jobs 7 and 8 have succeeded",
+        ),
         ("stoker add --time-limit 2h --signal USR1@2m --retries 3 -- ./train.sh", "with a limit"),
     ),
     notes=(COMMAND_NOTE, "Only the id is printed on stdout: id=$(stoker add ...)."),

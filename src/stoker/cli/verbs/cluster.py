@@ -43,7 +43,7 @@ _CHECK = Verb(
     options=(JSON,),
     examples=(("stoker cluster check", "what works, and what is missing"),),
     notes=(
-        "A small job is sent through the cluster, which writes a file into the shared directory. "
+        "This runs a small job on the cluster, which writes a file into the shared directory. "
         "Exit code: 0 if jobs can run there, 1 if something is missing.",
     ),
 )

@@ -94,14 +94,14 @@ VERB = Verb(
             examples=(("stoker config get gpus", "which GPUs are declared"),),
         ),
         Verb(
-            "config set", "change a setting, at once",
+            "config set", "change a setting; it takes effect at once",
             run=set_, options=(JSON,),
             positionals=(_NAME, Positional("VALUE", "its new value", dashes=True)),
             examples=(("stoker config set gpus 0,1,2,3", "declare four GPUs"),
                       ("stoker config set gpus 0-3:24G", "and how much memory each has")),
         ),
         Verb(
-            "config unset", "put a setting back to its default",
+            "config unset", "reset a setting to its default",
             run=unset, positionals=(_NAME,), options=(JSON,),
             examples=(("stoker config unset gpus", "declare none"),),
         ),

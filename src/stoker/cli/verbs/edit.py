@@ -93,11 +93,11 @@ VERB = Verb(
     options=(*(one for option in options_in("edit") for one in _editable(option)), JSON),
     command="optional",
     examples=(
-        ("stoker edit 7 --priority -1", "job 7 goes ahead of the others"),
+        ("stoker edit 7 --priority -1", "job 7 goes before the others"),
         ("stoker edit 7 --gpus 1 --mem none -- python train.py --small", "another command"),
     ),
     notes=(
-        "What is not named stays as it is. The options mean what they mean in `stoker add`. The "
-        "job keeps the environment that it was submitted with; --env sets variables in it.",
+        "Only what you name changes. The options mean the same as in `stoker add`. The job "
+        "keeps the environment it was submitted with; --env sets variables in it.",
     ),
 )

@@ -98,7 +98,7 @@ _LIST = Verb(
     "gpus list",
     "list the GPUs, their memory, and the jobs on them",
     run=list_gpus,
-    options=(Option("watch", "go on showing them, each second, until Ctrl-C"), JSON),
+    options=(Option("watch", "refresh every second until Ctrl-C"), JSON),
     examples=(
         ("stoker gpus", "all GPUs"),
         ("stoker gpus --watch", "live"),
@@ -112,22 +112,22 @@ VERB = Verb(
     verbs=(
         _LIST,
         _member(
-            "add", "use GPUs that were taken away, or declare some, with their memory",
+            "add", "add GPUs that were removed, or declare new ones with their memory",
             op="gpu_add", done="added GPU", help="ids, e.g. 4, 4-7 or 4:24G", convert=_declared,
-            examples=(("stoker gpus add 4", "GPU 4 takes jobs from now on"),
+            examples=(("stoker gpus add 4", "use GPU 4 from now on"),
                       ("stoker gpus add 4-7:24G", "four GPUs of 24 GiB each")),
         ),
         _member(
-            "remove", "take GPUs away; what runs on them ends by itself",
+            "remove", "remove GPUs; their running jobs finish first",
             op="gpu_remove", done="removing GPU", help="ids, e.g. 3 or 0,1",
             convert=quantities.gpu_ids,
-            examples=(("stoker gpus remove 3", "GPU 3 finishes what it runs and is gone"),),
+            examples=(("stoker gpus remove 3", "GPU 3 finishes its jobs and is removed"),),
         ),
         _member(
-            "drain", "start nothing new on some GPUs",
+            "drain", "start no new jobs on some GPUs",
             op="gpu_drain", done="draining GPU", help="ids, e.g. 2 or 0,1",
             convert=quantities.gpu_ids,
-            examples=(("stoker gpus drain 2", "GPU 2 finishes what it runs and stays idle"),),
+            examples=(("stoker gpus drain 2", "GPU 2 finishes its jobs and stays idle"),),
         ),
         _member(
             "resume", "undo drain",
@@ -139,6 +139,6 @@ VERB = Verb(
     default="list",
     examples=(
         ("stoker gpus", "list them"),
-        ("stoker gpus drain 2", "start nothing new on GPU 2"),
+        ("stoker gpus drain 2", "start no new jobs on GPU 2"),
     ),
 )  # fmt: skip

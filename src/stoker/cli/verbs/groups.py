@@ -89,23 +89,23 @@ _LIST = Verb(
 )
 _LIMIT = Verb(
     "groups limit",
-    "let at most so many of a group's jobs run at a time",
+    "run at most N of a group's jobs at a time",
     run=limit_group,
     positionals=(
-        Positional("GROUP", "the group; a sweep's name is one", quantities.label),
+        Positional("GROUP", "the group, e.g. the name of a sweep", quantities.label),
         Positional("N", "a number, or none for no limit", _limit_of, choices=("none",)),
     ),
     options=(JSON,),
     examples=(
         ("stoker groups limit lr-search 8", "at most eight of the sweep lr-search"),
-        ("stoker groups limit lr-search none", "as many as there is room for"),
+        ("stoker groups limit lr-search none", "no limit"),
     ),
-    notes=("What runs already goes on, even if it is more than the new limit.",),
+    notes=("Running jobs continue, even if there are more than the new limit.",),
 )
 
 VERB = Verb(
     "groups",
-    "list groups; limit how many jobs of one run at a time",
+    "list groups; limit how many jobs of a group run at a time",
     verbs=(_LIST, _LIMIT),
     default="list",
     examples=(
@@ -113,7 +113,7 @@ VERB = Verb(
         ("stoker groups limit lr-search none", "lift the limit of a sweep"),
     ),
     notes=(
-        "Jobs belong to a group by --group; those of a sweep or a feed have one of their own. "
-        "`stoker pause --group` and `stoker cancel --group` act on all of one.",
+        "Set a job's group with --group; every sweep and feed has a group of its own. `stoker "
+        "pause --group` and `stoker cancel --group` act on all jobs of a group.",
     ),
 )

@@ -28,11 +28,11 @@ def pause(args: Args) -> int:
 
 VERB = Verb(
     "pause",
-    "start nothing new, in the whole queue or in a group",
+    "start no new jobs, in the whole queue or in one group",
     run=pause,
     options=(Option("group", "only this group", "GROUP", quantities.label), JSON),
     examples=(
-        ("stoker pause", "nothing new starts; what runs goes on"),
-        ("stoker pause --group sweep", "only the jobs of a group wait"),
+        ("stoker pause", "no new jobs start; running jobs continue"),
+        ("stoker pause --group sweep", "pause only one group"),
     ),
 )

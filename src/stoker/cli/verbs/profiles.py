@@ -76,21 +76,21 @@ def forget(args: Args) -> int:
 
 VERB = Verb(
     "profiles",
-    "what was learned of the GPU memory and use of kinds of jobs",
+    "list or forget the GPU memory measured for each kind of job",
     verbs=(
         Verb(
             "profiles list",
-            "list the kinds of jobs that are known",
+            "list the kinds of jobs that were measured",
             run=list_profiles,
             options=(JSON,),
-            examples=(("stoker profiles", "runs, peak, mean and spread of each kind"),),
+            examples=(("stoker profiles", "runs, peak, mean and spread per kind"),),
         ),
         Verb(
             "profiles forget",
-            "learn kinds anew, as after a change to a program",
+            "forget kinds, so that they are measured again, e.g. after a program has changed",
             run=forget,
             positionals=(
-                Positional("KIND", "as it is listed; or a pattern", many=True, optional=True),
+                Positional("KIND", "a kind as listed, or a pattern", many=True, optional=True),
             ),
             options=(Option("all", "all kinds"), JSON),
             examples=(
@@ -102,6 +102,6 @@ VERB = Verb(
     default="list",
     examples=(
         ("stoker profiles", "what is known"),
-        ("stoker profiles forget 'python train.py*'", "learn these anew"),
+        ("stoker profiles forget 'python train.py*'", "measure these again"),
     ),
 )

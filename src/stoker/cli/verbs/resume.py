@@ -32,7 +32,7 @@ VERB = Verb(
     run=resume,
     options=(Option("group", "only this group", "GROUP", quantities.label), JSON),
     examples=(
-        ("stoker resume", "the queue goes on"),
-        ("stoker resume --group sweep", "a group goes on"),
+        ("stoker resume", "resume the queue"),
+        ("stoker resume --group sweep", "resume one group"),
     ),
 )

@@ -38,7 +38,7 @@ def _names_one(select: dict[str, list[str]]) -> bool:
 
 VERB = Verb(
     "show",
-    "show all about a job, with its attempts",
+    "show everything about a job, with its attempts",
     run=show,
     positionals=(IDS,),
     options=(NAME, GROUP, JSON),
@@ -48,6 +48,6 @@ VERB = Verb(
     ),
     notes=(
         IDS_NOTE,
-        "JSON has one `job` if one id was given, and a list `jobs` otherwise.",
+        "JSON has a single `job` if one id was given, else a list `jobs`.",
     ),
 )

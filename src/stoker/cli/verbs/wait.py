@@ -35,7 +35,7 @@ def wait(args: Args) -> int:
             jobs_so_far = client.call("show", select=select)["jobs"]
             _print_json(jobs_so_far, timed_out=True)
     if jobs is None:
-        say("stoker: the time is up, and not all of these jobs have ended")
+        say("stoker: timed out; not all of these jobs have ended")
         return TIMED_OUT
     if args["json"]:
         _print_json(jobs, timed_out=False)
@@ -97,15 +97,15 @@ def _print_json(jobs: list[Job], *, timed_out: bool) -> None:
 
 VERB = Verb(
     "wait",
-    "wait until jobs have ended; the exit code tells how",
+    "wait until jobs have ended; the exit code tells whether they succeeded",
     run=wait,
     positionals=(IDS,),
     options=(
         NAME,
         GROUP,
-        Option("all", "all jobs that are not finished now"),
+        Option("all", "all jobs that are unfinished now"),
         Option(
-            "timeout", "give up after so long, with exit code 124", "2h", quantities.duration_ms
+            "timeout", "give up after this time, with exit code 124", "2h", quantities.duration_ms
         ),
         JSON,
     ),
@@ -114,9 +114,9 @@ VERB = Verb(
         ("stoker wait --group sweep --timeout 2h", "1 if any failed, 124 if it takes longer"),
     ),
     notes=(
-        "Exit code: for one job its own (128 + the signal's number if a signal ended it, 1 if it "
-        "was cancelled, skipped or lost); for several, 0 if all succeeded and else 1; 124 if the "
-        "time is up; 3 if there is no such job.",
+        "Exit code: for one job, its own (128 + n if signal n ended it, 1 if it was cancelled, "
+        "skipped or lost); for several jobs, 0 if all succeeded, else 1; 124 after --timeout; 3 "
+        "if there is no such job.",
         IDS_NOTE,
     ),
 )

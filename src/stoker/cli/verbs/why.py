@@ -60,7 +60,7 @@ def sentence(job: Job, now: int) -> str:
 
 VERB = Verb(
     "why",
-    "tell why a job waits, and when it will start once that can be told",
+    "explain why a job waits and estimate its start",
     run=why,
     positionals=(IDS,),
     options=(NAME, GROUP, JSON),
