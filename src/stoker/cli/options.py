@@ -141,6 +141,14 @@ class Verb:
 JSON = Option("json", "print JSON with a schema version instead of text")
 
 
+def print_json(answer: dict[str, Any]) -> None:
+    """Print what `--json` asked for."""
+    from stoker.api.jsonline import dumps
+    from stoker.text.terminal import out
+
+    out(dumps({"schema": 1, **answer}) + "\n")
+
+
 def choose(verb: Verb, words: list[str]) -> tuple[Verb, list[str]]:
     """The member of a verb's family that is meant, and the words that are left for it."""
     while verb.verbs:

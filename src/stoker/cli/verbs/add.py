@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.api.client import Client
 from stoker.cli.jobspec import COMMAND_NOTE, job_options, submission
-from stoker.cli.options import JSON, Verb
+from stoker.cli.options import JSON, Verb, print_json
 from stoker.submission.surroundings import submit
 from stoker.text.terminal import out
 
@@ -19,9 +19,7 @@ def add(args: Args) -> int:
     with Client() as client:
         job_id = submit(client, request)
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "ids": [job_id]}) + "\n")
+        print_json({"ids": [job_id]})
     else:
         out(f"{job_id}\n")
     return 0

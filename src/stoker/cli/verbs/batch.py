@@ -8,7 +8,7 @@ import os
 from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.jobspec import job_options, values_said
-from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.options import JSON, Option, Positional, Verb, print_json
 from stoker.errors import UsageError
 from stoker.text.terminal import out, say
 
@@ -121,10 +121,8 @@ def _print_ids(args: Args, ids: list[int], group: str) -> int:
 
 
 def _print_json(group: str, ids: list[int], jobs: list[dict[str, Any]] | None) -> None:
-    from stoker.api.jsonline import dumps
-
     told = {} if jobs is None else {"jobs": jobs}
-    out(dumps({"schema": 1, "group": group, "ids": ids, **told}) + "\n")
+    print_json({"group": group, "ids": ids, **told})
 
 
 VERB = Verb(

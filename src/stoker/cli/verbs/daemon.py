@@ -6,7 +6,7 @@ import os
 
 from stoker.api.client import Client
 from stoker.api.holder import NotAnswering
-from stoker.cli.options import JSON, Option, Verb
+from stoker.cli.options import JSON, Option, Verb, print_json
 from stoker.errors import Unreachable, UsageError
 from stoker.quantities import duration_text
 from stoker.text.terminal import escaped, out, say
@@ -166,11 +166,10 @@ def _host_text(place: dict[str, Any]) -> str:
 
 def _print_status(hello: dict[str, Any] | None, trouble: NotAnswering | None = None) -> None:
     from stoker.api.claim import standing
-    from stoker.api.jsonline import dumps
     from stoker.text.jobs import iso_times
 
     home = Client().home
-    shown: dict[str, Any] = {"schema": 1, "running": hello is not None}
+    shown: dict[str, Any] = {"running": hello is not None}
     if hello is None:
         shown |= {"pid": None, "socket": home.socket, "version": None, "uptime_s": None}
         if trouble is not None:
@@ -182,7 +181,7 @@ def _print_status(hello: dict[str, Any] | None, trouble: NotAnswering | None = N
     found = standing(home)
     del found["claim"]
     shown["place"] = iso_times(found)
-    out(dumps(shown) + "\n")
+    print_json(shown)
 
 
 def run(args: Args) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 from stoker.cli.jobspec import job_options
-from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.options import JSON, Option, Positional, Verb, print_json
 from stoker.errors import UsageError
 
 TYPE_CHECKING = False
@@ -75,13 +75,11 @@ def _tell(tally: Tally, client: Client, group: str, *, as_json: bool) -> None:
 
     from stoker.cli.feeding import summary
     from stoker.cli.feeding.progress import write
-    from stoker.text.terminal import out, say
+    from stoker.text.terminal import say
 
     jobs = summary.jobs_of(client, tally.failures)
     if as_json:
-        from stoker.api.jsonline import dumps
-
-        out(dumps(summary.summary_json(group, tally, jobs)) + "\n")
+        print_json(summary.summary_json(group, tally, jobs))
     write(summary.failures_text(tally.failures, jobs))
     more = summary.unshown(tally, group)
     if more:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.options import JSON, Option, Positional, Verb, print_json
 from stoker.text.gpus import gpu_table, no_gpus
 from stoker.text.terminal import out, say
 
@@ -27,9 +27,7 @@ def list_gpus(args: Args) -> int:
         answer = client.call("gpus")
         gpus = answer["gpus"]
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "gpus": gpus}) + "\n")
+        print_json({"gpus": gpus})
     elif gpus:
         out(gpu_table(gpus, []))
     else:
@@ -77,9 +75,7 @@ def _member(
             client.call(op, gpus=wanted)
             gpus = client.call("gpus")["gpus"] if args["json"] else []
         if args["json"]:
-            from stoker.api.jsonline import dumps
-
-            out(dumps({"schema": 1, "gpus": gpus}) + "\n")
+            print_json({"gpus": gpus})
         else:
             say(f"{done} {', '.join(wanted)}")
         return 0

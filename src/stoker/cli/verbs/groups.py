@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Positional, Verb
+from stoker.cli.options import JSON, Positional, Verb, print_json
 from stoker.text.jobs import STATES
 from stoker.text.terminal import Cell, Column, out, say, table
 
@@ -25,9 +25,7 @@ def list_groups(args: Args) -> int:
         counts = group["counts"]
         group["counts"] = {state: counts[state] for state in STATES if counts.get(state)}
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "groups": groups}) + "\n")
+        print_json({"groups": groups})
     elif groups:
         out(_table(groups))
     else:
@@ -70,9 +68,7 @@ def limit_group(args: Args) -> int:
     with Client() as client:
         client.call("limit_group", group=group, max_running=most, known_only=True)
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "group": group, "max_running": most}) + "\n")
+        print_json({"group": group, "max_running": most})
     elif most is None:
         say(f"no limit for group {group} any more")
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb
+from stoker.cli.options import JSON, Option, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, NAME, selected
 from stoker.errors import UsageError
 from stoker.text.jobs import STATES, iso_times, job_table
@@ -55,10 +55,8 @@ def ls(args: Args) -> int:
         answer = client.call("list", **order)
     jobs = answer["jobs"]
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
         shown = [iso_times(job) for job in jobs]
-        out(dumps({"schema": 1, "jobs": shown, "total": answer.get("total", len(jobs))}) + "\n")
+        print_json({"jobs": shown, "total": answer.get("total", len(jobs))})
         return 0
     if not jobs:
         say("no jobs" if not order["select"] and not args["state"] else "no such jobs")

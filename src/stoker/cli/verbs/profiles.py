@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.options import JSON, Option, Positional, Verb, print_json
 from stoker.errors import UsageError
 from stoker.text.terminal import Cell, Column, out, say, table
 
@@ -20,9 +20,7 @@ def list_profiles(args: Args) -> int:
     with Client() as client:
         profiles = client.call("profiles")["profiles"]
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "profiles": profiles}) + "\n")
+        print_json({"profiles": profiles})
     elif profiles:
         out(_table(profiles))
     else:
@@ -66,9 +64,7 @@ def forget(args: Args) -> int:
     with Client() as client:
         kinds = client.call("profiles_forget", kinds=args["kind"], all=args["all"])["kinds"]
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "kinds": kinds}) + "\n")
+        print_json({"kinds": kinds})
     else:
         say(f"forgotten: {len(kinds)}" + (f" ({', '.join(kinds)})" if kinds else ""))
     return 0

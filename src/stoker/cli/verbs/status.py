@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb
+from stoker.cli.options import JSON, Option, Verb, print_json
 from stoker.text.gpus import gpu_table, no_gpus
 from stoker.text.jobs import FINAL_STATES, STATES, iso_times, job_table
 from stoker.text.terminal import escaped, out, painted, wants_colour
@@ -26,12 +26,10 @@ def status(args: Args) -> int:
     with Client() as client:
         answer = client.call("status", **order)
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
         shown = {key: value for key, value in answer.items() if key != "ok"}
         shown["jobs"] = [iso_times(job) for job in answer["jobs"]]
         shown["daemon"] = iso_times(answer.get("daemon") or {})
-        out(dumps({"schema": 1, **shown}) + "\n")
+        print_json(shown)
         return 0
     colour = wants_colour()
     parts = []

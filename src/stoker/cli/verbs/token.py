@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.paths import Home
-from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.options import JSON, Option, Positional, Verb, print_json
 from stoker.errors import UsageError
 from stoker.quantities import plain
 from stoker.text.terminal import Cell, Column, out, say, table
@@ -30,9 +30,7 @@ def create(args: Args) -> int:
         args["name"], read_only=args["read_only"], lasts_ms=lasts_ms
     )
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, **_described(grant), "token": secret}) + "\n")
+        print_json({**_described(grant), "token": secret})
     else:
         out(f"{secret}\n")
         say("keep it now: it is not shown again")
@@ -43,9 +41,7 @@ def ls(args: Args) -> int:
     """List the tokens and the browsers that were let in."""
     grants = [grant for grant in _access().grants() if grant.kind != "key"]
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "tokens": [_described(grant) for grant in grants]}) + "\n")
+        print_json({"tokens": [_described(grant) for grant in grants]})
     elif not grants:
         say("no tokens; `stoker token create NAME` makes one")
     else:

@@ -6,13 +6,13 @@ import time
 
 from stoker import quantities
 from stoker.api.client import Client, ConnectionLost, NoAnswerYet
-from stoker.cli.options import JSON, Option, Verb
+from stoker.cli.options import JSON, Option, Verb, print_json
 from stoker.cli.reconnect import Reconnection
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.errors import NotFound, Unavailable
 from stoker.text.ids import ranges
 from stoker.text.jobs import FINAL_STATES, exit_code, outcome, title
-from stoker.text.terminal import out, say
+from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,11 +88,10 @@ def _final(client: Client, select: dict[str, Any], deadline: float | None) -> li
 
 
 def _print_json(jobs: list[Job], *, timed_out: bool) -> None:
-    from stoker.api.jsonline import dumps
     from stoker.text.jobs import iso_times
 
     shown = [iso_times(job) for job in jobs]
-    out(dumps({"schema": 1, "timed_out": timed_out, "jobs": shown}) + "\n")
+    print_json({"timed_out": timed_out, "jobs": shown})
 
 
 VERB = Verb(

@@ -6,7 +6,7 @@ import os
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb
+from stoker.cli.options import JSON, Option, Verb, print_json
 from stoker.errors import UsageError
 from stoker.quantities import plain
 from stoker.text.terminal import has_terminal, out, say
@@ -56,10 +56,7 @@ def web(args: Args) -> int:
     key = access.new_key(read_only=args["read_only"])
     address = f"{page['url']}/enter#{key}"
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        shown = {"schema": 1, "url": page["url"], "address": address, "pid": page["pid"]}
-        out(dumps(shown) + "\n")
+        print_json({"url": page["url"], "address": address, "pid": page["pid"]})
         return 0
     out(f"{address}\n")
     say("this address lets one browser in, once, within ten minutes")
@@ -99,10 +96,8 @@ def status(args: Args) -> int:
     with Client() as client:
         page = client.call("page_status")
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
         shown = {key: page.get(key) for key in ("running", "url", "pid", "settings")}
-        out(dumps({"schema": 1, **shown}) + "\n")
+        print_json(shown)
     elif page["running"]:
         out(f"{page['url']}\n")
     else:
