@@ -118,7 +118,7 @@ def test_any_search_with_a_seed_prints_what_the_real_one_prints(
         (["x {lr", "-p", "lr", "1"], "can't be understood"),
         (["x {lr.y}", "-p", "lr", "1"], "can't be understood"),
         (["x {lr:d}", "-p", "lr", "1"], "can't be understood"),
-        (["x {lr}", "--n-samples", "-1", "-p", "lr", "1"], "less than none"),
+        (["x {lr}", "--n-samples", "-1", "-p", "lr", "1"], "is negative"),
         (["x {lr}", "--n-samples", "few", "-p", "lr", "1"], "few"),
         (["x {lr}", "--sampling-mode", "bayes", "-p", "lr", "1"], "bayes"),
         (["x {a}" * 9, *[w for n in "abcdefgh" for w in ("-p", n, *"123456789")]], "too many"),

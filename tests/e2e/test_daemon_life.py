@@ -131,7 +131,7 @@ def test_stop_leaves_running_jobs_running(stoker: StokerHome) -> None:
     job = stoker.submit("sh", "-c", f"until [ -e {go} ]; do sleep 0.02; done; exit 31")
     pid = stoker.until_pid(job)
     ran = stoker.cli("daemon", "stop")
-    assert (ran.code, ran.out) == (0, "") and "1 job goes on without it" in ran.err
+    assert (ran.code, ran.out) == (0, "") and "1 job continues without it" in ran.err
     assert not stoker.daemons() and is_running(pid)
     go.touch()
     eventually(lambda: not is_running(pid))

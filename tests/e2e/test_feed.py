@@ -257,7 +257,7 @@ def test_a_feed_keeps_going_unless_told(reused: StokerHome) -> None:
     [
         (["no-such-file"], b"", "can't read no-such-file"),
         (["."], b"", "is a directory"),
-        (["a", "b"], b"", "one word too many"),
+        (["a", "b"], b"", "one argument too many"),
         (["--gpus", "x"], b"true\n", "not a number of GPUs"),
         (["--gpus", "9"], b"true\n", "9 GPUs"),
         (["--on", "17"], b"true\n", "no GPU 17"),
@@ -304,7 +304,7 @@ def test_one_bad_line_in_a_file_means_that_nothing_was_queued(
 def test_a_bad_line_from_a_pipe_is_passed_over_and_counts_as_failed(reused: StokerHome) -> None:
     done = reused.cli("feed", stdin=b"echo a >> ran.txt\necho \xff\necho b >> ran.txt\n")
     assert done.code == 1
-    assert "line 2 is passed over: it is not valid UTF-8" in done.err
+    assert "line 2 is skipped: it is not valid UTF-8" in done.err
     assert sorted(ran(reused)) == ["a", "b"]
 
 
@@ -313,7 +313,7 @@ def test_a_closed_stdin_is_told_in_one_line(reused: StokerHome) -> None:
     with FeedProcess(reused, command=words, stdin=None) as feed:
         assert feed.wait() == 2
     assert feed.err == (
-        "stoker: stdin is closed, so there is nothing to read; name a file, or give it an input\n"
+        "stoker: stdin is closed, so there is nothing to read; name a file, or redirect its input\n"
     )
 
 

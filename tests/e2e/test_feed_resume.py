@@ -31,7 +31,7 @@ def test_what_has_succeeded_is_not_run_again_and_what_failed_is(reused: StokerHo
     (reused.work / "mended").touch()
     done = reused.cli("feed", "--resume", "commands.txt")
     assert done.code == 0, done
-    assert "1 succeeded, 1 had succeeded before, 0 failed" in done.err
+    assert "1 succeeded, 1 succeeded before, 0 failed" in done.err
     assert ran(reused) == ["a", "b", "b"]
     assert reused.cli("feed", "--resume", "commands.txt").code == 0
     assert ran(reused) == ["a", "b", "b"]
@@ -76,7 +76,7 @@ def test_a_first_feed_may_say_resume(reused: StokerHome) -> None:
     write_commands(reused, "echo a >> ran.txt")
     done = reused.cli("feed", "--resume", "commands.txt")
     assert done.code == 0
-    assert "this is the first" in done.err
+    assert "starting a new one" in done.err
     assert ran(reused) == ["a"]
 
 
@@ -138,7 +138,7 @@ def test_a_job_that_is_being_stopped_is_run_again_once_it_has_ended(reused: Stok
     with FeedProcess(reused, "--grace", "1h", "commands.txt") as feed:
         eventually((reused.work / "begun").exists, "it runs")
         feed.until_said(f"job {reused.first_id} started")
-        for said in ("may finish", "stopping what runs", ""):
+        for said in ("may finish", "stopping running commands", ""):
             feed.send(signal.SIGINT)
             feed.until_said(said)
         assert feed.wait() == 130
@@ -156,7 +156,7 @@ def test_two_feeds_of_one_group_can_t_resume_at_once(reused: StokerHome) -> None
         feed.until_said(f"job {reused.first_id} started")
         done = reused.cli("feed", "--resume", "commands.txt")
         assert done.code == 1
-        assert "runs already" in done.err
+        assert "is already running" in done.err
         (reused.work / "go").touch()
         assert feed.wait() == 0
     assert len(reused.jobs()) == 1

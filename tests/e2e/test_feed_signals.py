@@ -43,7 +43,7 @@ def test_the_first_interrupt_takes_no_more_and_lets_the_running_ones_finish(
     with FeedProcess(reused, "--on", "0,1", "commands.txt") as feed:
         until_begun(reused, feed, 2)
         feed.send(signal.SIGINT)
-        feed.until_said("no more commands are taken; 2 that run may finish")
+        feed.until_said("reading no more commands; 2 running commands may finish")
         eventually(lambda: counted(reused) == {"running": 2, "cancelled": 18}, "the rest is off")
         (reused.work / "go").touch()
         assert feed.wait() == 130
@@ -57,7 +57,7 @@ def test_sigterm_means_the_same_and_shows_in_the_exit_code(reused: StokerHome) -
         until_begun(reused, feed, 1)
         eventually(lambda: len(reused.jobs()) == 2, "both are queued")
         feed.send(signal.SIGTERM)
-        feed.until_said("1 that runs may finish")
+        feed.until_said("1 running command may finish")
         eventually(lambda: counted(reused) == {"running": 1, "cancelled": 1}, "the rest is off")
         (reused.work / "go").touch()
         assert feed.wait() == 143
@@ -80,11 +80,11 @@ def test_the_third_interrupt_waits_for_nothing(reused: StokerHome) -> None:
     write_commands(reused, "trap '' TERM; echo 1 >> begun.txt; while :; do sleep 0.1; done")
     with FeedProcess(reused, "--grace", "1h", "--on", "0", "commands.txt") as feed:
         until_begun(reused, feed, 1)
-        for said in ("may finish", "stopping what runs", ""):
+        for said in ("may finish", "stopping running commands", ""):
             feed.send(signal.SIGINT)
             feed.until_said(said)
         assert feed.wait() == 130
-    assert "1 running still" in feed.err.splitlines()[-1]
+    assert "1 still running" in feed.err.splitlines()[-1]
 
 
 def test_interrupts_in_quick_succession_stop_everything_too(reused: StokerHome) -> None:
@@ -133,7 +133,7 @@ def test_sigusr1_stops_reading_and_finishes_what_was_read(reused: StokerHome) ->
         until_lines(reused.work / "begun.txt", 1)
         eventually(lambda: len(reused.jobs()) == 3, "all are queued")
         feed.send(signal.SIGUSR1)
-        feed.until_said("no more commands are taken; what is queued runs")
+        feed.until_said("reading no more commands; queued ones will run")
         feed.write("echo too late >> ran.txt")
         (reused.work / "go").touch()
         assert feed.wait() == 0
@@ -170,7 +170,7 @@ def test_ctrl_c_in_a_terminal_reaches_no_job(reused: StokerHome) -> None:
         until_lines(work / "begun.txt", 1)
         terminal.until(b"1 running, 1 waiting")
         terminal.type(b"\x03")
-        terminal.until(b"1 that runs may finish")
+        terminal.until(b"1 running command may finish")
         (work / "go").touch()
         assert terminal.wait() == 130
     assert (work / "ran.txt").read_text() == "done\n"
@@ -250,8 +250,8 @@ def test_an_interrupt_is_heard_while_a_stopped_daemon_is_waited_for(reused: Stok
         until_begun(reused, feed, 1)
         reused.stoker("daemon", "stop")
         feed.until_said("the daemon was stopped; waiting for it")
-        for said in ("may finish", "stopping what runs", ""):
+        for said in ("may finish", "stopping running commands", ""):
             feed.send(signal.SIGINT)
             feed.until_said(said)
         assert feed.wait() == 130
-    assert "running still" in feed.err
+    assert "still running" in feed.err

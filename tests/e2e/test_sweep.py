@@ -253,7 +253,7 @@ def test_a_file_with_the_keys_of_wandb_is_a_sweep(sweeps: Sweeps) -> None:
     (sweeps.stoker.work / "sweep.yaml").write_text(YAML)
     ran = sweeps.stoker.cli("sweep", "-f", "sweep.yaml")
     assert ran.out == "from-file\n"
-    assert "no effect here: description" in ran.err
+    assert "ignored in this file: description" in ran.err
     sweeps.stoker.cli("wait", "--group", "from-file")
     assert sorted(sweeps.runs()) == sorted(
         [f"--lr={lr}", *amp, "--data=a b"] for lr in ("0.1", "0.01") for amp in (["--amp"], [])
@@ -364,7 +364,11 @@ def test_a_sweep_is_found_by_its_name_a_job_of_it_or_as_the_last(sweeps: Sweeps)
     second = str(sweeps.stoker.nth(2))
     assert sweeps.shown(one)["sweep"] == sweeps.shown(second)["sweep"] == "one"
     assert sweeps.shown("last")["sweep"] == "two"
-    for word, said in (("none", "none"), ("9999999", "9999999"), (str(single), "not of a sweep")):
+    for word, said in (
+        ("none", "none"),
+        ("9999999", "9999999"),
+        (str(single), "not part of a sweep"),
+    ):
         ran = sweeps.stoker.cli("sweep", "show", word)
         assert (ran.code, ran.out) == (3, "")
         assert said in ran.err
@@ -476,7 +480,7 @@ def test_many_thousand_points_are_queued_in_a_few_messages(sweeps: Sweeps) -> No
         (["lr=1", "--group", "g", "--", "true", "x"], "--group"),
         (["-p", "lr", "--", "true", "x"], "no values"),
         (["-p", "--", "true", "x"], "-p needs a value"),
-        (["lr=1", "--", "true", "{bs}"], "{bs} is no parameter"),
+        (["lr=1", "--", "true", "{bs}"], "{bs} is not a parameter"),
         (["lr=1", "--", "no-such-program", "x"], "not found"),
         (["lr=1,2", "--", "./{lr}", "x"], "not found"),
         (["lr=1,2", "--out", "log.txt", "--", "true", "x"], "one file"),

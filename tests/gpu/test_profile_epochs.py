@@ -36,7 +36,7 @@ def test_each_kind_runs_briefly_first_and_then_all_are_packed_by_what_it_took(bo
     written(box, row("5G", 20, 2) + row("3G", 20, 1) + row("5G", 10, 1) + row("3G", 1, 1))
     ran = box.cli("batch", "--csv", "commands.csv")
     assert ran.code == 0, ran
-    assert "2 kinds of jobs run briefly first" in ran.err
+    assert "first running 2 kinds of jobs briefly" in ran.err
     assert "4 of 4 jobs succeeded" in ran.err
     jobs = [box.job(job_id) for job_id in range(1, 7)]
     short, real = jobs[:2], jobs[2:]
@@ -58,7 +58,7 @@ def test_each_kind_runs_briefly_first_and_then_all_are_packed_by_what_it_took(bo
 
 def test_what_is_known_is_not_profiled_again(box: Box) -> None:
     written(box, row("2G", 4))
-    assert "1 kind of jobs runs briefly" in box.cli("batch", "--csv", "commands.csv").err
+    assert "first running 1 kind of job briefly" in box.cli("batch", "--csv", "commands.csv").err
     written(box, row("2G", 6) * 2)
     ran = box.cli("batch", "--csv", "commands.csv")
     assert ran.code == 0 and "first" not in ran.err

@@ -18,7 +18,7 @@ def test_a_daemon_that_was_stopped_is_waited_for_and_not_brought_back(stoker: St
         await view.until_text("the daemon was stopped; `stoker daemon start` brings it back")
         assert view.ids == [1], "what was known stays on the screen"
         await view.press("h")
-        await view.until_text("only a job that waits")
+        await view.until_text("only waiting jobs")
         await view.press("c", "y")
         await view.until(lambda: "daemon" in view.app.message, "the order can't be given")
         assert stoker.daemons() == []

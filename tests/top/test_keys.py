@@ -172,7 +172,7 @@ def test_a_job_that_waits_is_asked_about_too(busy: StokerHome) -> None:
     async def scenario(view: LiveView) -> None:
         await view.until(lambda: len(view.ids) == 7)
         await view.press("j", "c")
-        await view.until_text("Take job 2 (waits-2) off the queue?")
+        await view.until_text("Remove job 2 (waits-2) from the queue?")
         await view.press("y")
         await view.until_text("cancelling job 2")
 
@@ -187,7 +187,7 @@ def test_marked_jobs_are_cancelled_together(busy: StokerHome) -> None:
         await view.until_text("2 marked")  # 1, 2 and 4 were, and 2 is not any more.
         assert [row[0] for row in view.jobs] == ["●", " ", " ", "●", " ", " ", " "]
         await view.press("c")
-        await view.until_text("Cancel 2 jobs, of which 1 run?")
+        await view.until_text("Cancel 2 jobs, 1 of them running?")
         await view.press("y")
         await view.until_text("cancelling jobs 1, 4")
         await view.until_gone("marked")
@@ -218,7 +218,7 @@ def test_r_queues_a_job_again_that_has_ended(busy: StokerHome) -> None:
         await view.press("G", "r")
         await view.until_text("queued again: job 7")
         await view.press("g", "r")
-        await view.until_text("job 1 (runs) is running: only what has ended can be retried")
+        await view.until_text("job 1 (runs) is running: only finished jobs can be retried")
 
     drive(busy.home, scenario)
     eventually(lambda: busy.job(7)["attempt"] == 2, "it has run again")
@@ -235,7 +235,7 @@ def test_h_holds_and_releases(busy: StokerHome) -> None:
         await view.press("h")
         await view.until_text("released job 2")
         await view.press("g", "h")
-        await view.until_text("only a job that waits can be held")
+        await view.until_text("only waiting jobs can be held")
 
     drive(busy.home, scenario)
     assert busy.job(2)["state"] == "waiting"
@@ -262,7 +262,7 @@ def test_what_the_daemon_refuses_is_told(busy: StokerHome) -> None:
         await view.until(lambda: len(view.ids) == 7)
         await view.press("j")
         await view.press("c")
-        await view.until_text("off the queue?")
+        await view.until_text("from the queue?")
         busy.call("cancel", select={"ids": ["2"]})
         await view.press("y")
         await view.until_text("job 2 has ended already (cancelled)")

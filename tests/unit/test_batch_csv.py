@@ -96,7 +96,7 @@ def test_a_file_that_is_not_there_is_told_of_before_anything_runs() -> None:
 def test_all_bad_rows_are_told_in_one_line() -> None:
     said = refusal(TRAINING + "/d,-1,t.py,2,x\n/d,-1,t.py,2,1\n/d,-1,t.py,y,1\n")
     assert "line 2: Priority" in said
-    assert "line 4 is bad too" in said
+    assert "line 4 is not valid either" in said
     assert "\n" not in said
 
 

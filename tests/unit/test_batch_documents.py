@@ -57,7 +57,7 @@ jobs:
     [
         ("- name: x\n", "line 1: there is no command"),
         ("- command: a\n- 7\n", "line 2: not a table"),
-        ("- command: a\n  command: b\n", "line 1: 'command' is there twice"),
+        ("- command: a\n  command: b\n", "line 1: 'command' occurs twice"),
         ("- command: a\n- command: {a: b}\n", "line 2: the command is a table"),
         ("- command: [[a]]\n", "line 1: a list is nested too deeply"),
         ("- command: a\n  b: [\n", "line 3:"),
@@ -111,7 +111,7 @@ def test_a_json_list_gives_an_entry_for_each_object() -> None:
     [
         ("{", "line 1: not JSON"),
         ('{"command": "a"}\n[1]', "line 2: not an object"),
-        ('{"command": "a", "command": "b"}', "line 1: not JSON: a key is there twice"),
+        ('{"command": "a", "command": "b"}', "line 1: not JSON: a key occurs twice"),
         ('{"command": "a"}\n{"gpus": 1}', "line 2: there is no command"),
         ('{"command": "a", "env": {"A": [1]}}', "line 1: 'env' holds something that is not text"),
     ],

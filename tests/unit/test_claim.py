@@ -125,7 +125,7 @@ def test_a_claim_that_can_not_be_read_is_somebody_elses(home: Home, on: On) -> N
     on(ALPHA)
     for text in ("", "{", "[]", '{"place": {}}', "\x00" * 100):
         Path(home.claim).write_text(text)
-        with pytest.raises(Failed, match="in use by a machine that can't be told"):
+        with pytest.raises(Failed, match="in use by an unknown machine"):
             Holding(home)
     grows_old(home)
     claim_from_another(home)

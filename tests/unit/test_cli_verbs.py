@@ -95,7 +95,7 @@ def test_orders_speak_json(desk: Desk, verb: str) -> None:
 
 def test_an_order_that_concerns_no_job_says_so(desk: Desk) -> None:
     ran = desk.stoker({"cancel": {"ids": []}}, "cancel", "--all")
-    assert (ran.code, ran.out, ran.err) == (0, "", "there was nothing to do\n")
+    assert (ran.code, ran.out, ran.err) == (0, "", "nothing to do\n")
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_the_refusal_of_a_second_feed_says_what_to_do(home: Path) -> None:
     lock = Lock(place, "g", alone=True)
 
     def work() -> None:
-        with pytest.raises(Failed, match="runs already") as refusal:
+        with pytest.raises(Failed, match="already running") as refusal:
             Lock(place, "g", alone=True)
         assert refusal.value.hint
 

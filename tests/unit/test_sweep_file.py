@@ -156,7 +156,7 @@ def test_bounds_that_are_exponents_are_refused_with_the_real_ones() -> None:
         ({"parameters": {"x": {}}}, "has no values"),
         ({"parameters": {"x": {"values": []}}}, "not a list of values"),
         ({"parameters": {"x": {"values": 3}}}, "not a list of values"),
-        ({"parameters": {"x": {"value": 1, "min": 2}}}, "no use for min"),
+        ({"parameters": {"x": {"value": 1, "min": 2}}}, "takes no min"),
         ({"parameters": {"x": {"min": 1}}}, "has no values"),
         ({"parameters": {"x": {"min": "a", "max": 2}}}, "not a number"),
         ({"parameters": {"x": {"min": True, "max": 2}}}, "not a number"),
@@ -191,7 +191,7 @@ def test_what_is_wrong_with_a_file_is_named(content: object, said: str) -> None:
     ("name", "text", "said"),
     [
         ("s.yaml", "a: [1", "not YAML"),
-        ("s.yaml", "parameters:\n  x: {value: 1}\n  x: {value: 2}", "x is there twice (line 3)"),
+        ("s.yaml", "parameters:\n  x: {value: 1}\n  x: {value: 2}", "x occurs twice (line 3)"),
         ("s.yaml", "!!python/object/apply:os.system ['true']", "not YAML"),
         ("s.yaml", "", "no keys"),
         ("s.toml", "a = ", "not TOML"),

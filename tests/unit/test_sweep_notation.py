@@ -146,7 +146,7 @@ def test_the_older_form_takes_every_word_as_it_is() -> None:
         ("lr=range(0,10,0)", "never ends"),
         ("lr=range(0,1e300)", "too many"),
         ("lr=range()", "one to three numbers"),
-        ("m=zip(a=[1,2],b=[1])", "as many values"),
+        ("m=zip(a=[1,2],b=[1])", "same number of values"),
         ("m=zip(a=[1,2],a=[3,4])", "twice"),
         ("m=zip()", "no parameters"),
         ("m=zip(1,2)", "not NAME="),

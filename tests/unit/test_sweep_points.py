@@ -175,7 +175,7 @@ def test_a_parameter_that_is_there_twice_is_refused() -> None:
         (("lr=1", "m=zip(lr=[1],b=[2])"), None),
         (("seed=1",), Repeat("seed", 2)),
     ):
-        with pytest.raises(UsageError, match="there twice"):
+        with pytest.raises(UsageError, match="occurs twice"):
             space_of(*words, repeat=repeat)
 
 
@@ -205,7 +205,7 @@ def test_where_is_given_up_only_after_too_many_refusals_in_a_row(
 ) -> None:
     monkeypatch.setattr("stoker.sweep.points._MOST_REFUSED", 5)
     assert len(points_of("a=range(40)", where=("a % 5 == 0",))) == 8
-    with pytest.raises(UsageError, match="refuses 5 points in a row"):
+    with pytest.raises(UsageError, match="excludes 5 points in a row"):
         points_of("a=range(40)", where=("a % 6 == 0",))
 
 

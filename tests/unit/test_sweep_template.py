@@ -82,16 +82,16 @@ def test_a_place_may_have_a_format() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["x", "{lrr}"], "{lrr} is no parameter"),
+        (["x", "{lrr}"], "{lrr} is not a parameter"),
         (["x", "{lr:__class__}"], "can't be understood"),
         (["x", "{lr:9999999d}"], "can't be understood"),
         (["x", "{lr:d}"], "can't be written"),
         (["x", "a${args}"], "several words"),
         (['x "${args}"'], "several words"),
-        (["x | tee log"], "no place"),
-        (["x; y"], "no place"),
-        (["x > log"], "no place"),
-        (["x # note"], "no place"),
+        (["x | tee log"], "not used"),
+        (["x; y"], "not used"),
+        (["x > log"], "not used"),
+        (["x # note"], "not used"),
     ],
 )
 def test_a_slip_in_a_command_is_named(words: list[str], said: str) -> None:

@@ -93,7 +93,7 @@ def elsewhere(home: Home, claim: Claim) -> OnAnotherMachine:
         hint = "use it there, or run `stoker daemon stop` there"
     else:
         hint = (
-            f"not heard of for {ago(silent_s)}: start it there; or, if that machine is down, "
+            f"no sign of life for {ago(silent_s)}: start it there; or, if that machine is down, "
             "run `stoker daemon claim` here"
         )
     return OnAnotherMachine(
@@ -105,7 +105,7 @@ def elsewhere(home: Home, claim: Claim) -> OnAnotherMachine:
 def whose(claim: Claim) -> str:
     """A claim in words."""
     if claim.place == _NOWHERE:
-        return "a machine that can't be told"
+        return "an unknown machine"
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(claim.since_ms / 1000))
     return f"{claim.place.host} (user {claim.user}, since {since})"
 

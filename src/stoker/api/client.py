@@ -178,7 +178,7 @@ class Client:
         self.close()
         raise self._unreachable(
             f"the daemon has not answered for {ANSWER_TIMEOUT_S:.0f} s; "
-            "it may yet carry the order out"
+            "it may still carry out the request"
         )
 
     def _look_at_daemon(self) -> None:
@@ -206,7 +206,7 @@ class Client:
             self._socket.sendall(line)
         except TimeoutError:
             self.close()
-            raise self._unreachable("the daemon takes no orders") from None
+            raise self._unreachable("the daemon accepts no requests") from None
         except OSError:
             # It may have said why before it closed the connection; else it is simply gone.
             pass
@@ -268,6 +268,6 @@ class Client:
 
     def _lost(self) -> ConnectionLost:
         return ConnectionLost(
-            "the daemon went away before it had answered",
+            "the daemon went away before it answered",
             f"see `stoker ls` for what it did; its log is {self.home.log}",
         )

@@ -83,16 +83,18 @@ def is_stopped(pid: int, program: bytes = b"stoker.daemon.main") -> bool:
 def trouble(pid: int, home: Home) -> NotAnswering:
     """What to say of a daemon that does not answer."""
     if not pid:
-        return NotAnswering("a daemon runs, but does not answer", f"its log is {home.log}", None)
+        return NotAnswering(
+            "a daemon is running, but does not answer", f"its log is {home.log}", None
+        )
     if is_stopped(pid):
         return NotAnswering(
             f"the daemon (process {pid}) was stopped by a signal, and so can't answer",
-            f"`kill -CONT {pid}` lets it go on; it then carries out what it was asked for before",
+            f"`kill -CONT {pid}` continues it; it then carries out the pending requests",
             pid,
         )
     return NotAnswering(
         f"the daemon (process {pid}) does not answer",
-        f"it may only just start; if not, `kill {pid}` ends it, and its jobs go on; "
+        f"it may still be starting; if not, `kill {pid}` stops it, and its jobs continue; "
         f"its log is {home.log}",
         pid,
     )

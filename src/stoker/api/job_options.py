@@ -309,13 +309,13 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
                 Field("share", "number", least=0, most=1)),
     ),
     JobOption(
-        "mem", "GPU memory to reserve on each GPU, which others may then share; auto: as much as "
-        "jobs of its kind were seen to use; whole: all of it", "8G",
+        "mem", "GPU memory to reserve on each GPU, which other jobs may then share; auto: as much "
+        "as was measured for its kind; whole: all of it", "8G",
         quantities.job_memory, group=NEEDS, to_fields=_mem_fields, cleared=True,
         fields=(Field("mem_mib", "int", least=1, most=10**9), Field("mem", "auto|whole")),
     ),
     JobOption(
-        "mem-margin", "with --mem auto, reserve this much more than was seen: 10%, or 2G", "10%",
+        "mem-margin", "with --mem auto, reserve this much more than measured: 10%, or 2G", "10%",
         quantities.memory_margin, group=SHARING, fields=(Field("margin", "margin"),),
     ),
     JobOption(
@@ -337,10 +337,10 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "mps", "share the GPU with other jobs through NVIDIA MPS", group=SHARING,
-        negative="without MPS, whatever the setting mps says", fields=(Field("mps", "flag"),),
+        negative="don't use MPS, even if the setting mps is on", fields=(Field("mps", "flag"),),
     ),
     JobOption(
-        "thread-percentage", "with --mps, the part of the GPU's threads that it may use", "0-100",
+        "thread-percentage", "with --mps, percentage of the GPU's threads it may use", "0-100",
         quantities.percentage, group=SHARING, cleared=True,
         fields=(Field("thread_percentage", "int", least=0, most=100),),
     ),
@@ -371,7 +371,7 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         group=WHEN, take=_jobs_of, not_in=("edit",), fields=(Field("after", "texts", []),),
     ),
     JobOption(
-        "after-any", "start once all of these jobs have ended, however", "ID,...",
+        "after-any", "start once all of these jobs have ended, in any state", "ID,...",
         quantities.job_ids, group=WHEN, take=_jobs_of, not_in=("edit",),
         fields=(Field("after_any", "texts", []),),
     ),
@@ -433,7 +433,7 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         not_in=("edit", "feed"), fields=(Field("hold", "flag", False),),
     ),
     JobOption(
-        "on-cluster", "let the Slurm cluster run the job, wherever and whenever it sees fit",
+        "on-cluster", "run the job on the Slurm cluster, which decides where and when",
         group=CLUSTER, to_fields=_cluster_fields, fields=(),
     ),
     JobOption(
@@ -442,7 +442,7 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         fields=(Field("executor", "local|slurm"),),
     ),
     JobOption(
-        "slurm", "more options for sbatch, as one word; implies --on-cluster", '"OPTIONS"',
+        "slurm", "more options for sbatch, quoted as one word; implies --on-cluster", '"OPTIONS"',
         _slurm_words, group=CLUSTER, take=_words_of, dashes=True,
         fields=(Field("slurm", "texts", [], most=200),),
     ),

@@ -88,7 +88,7 @@ def _start_lock(home: Home) -> int:
                 put_down(fd)
                 return fd
         os.close(fd)
-    raise Unreachable("another command starts the daemon, and does not finish", "try again")
+    raise Unreachable("another command is starting the daemon and does not finish", "try again")
 
 
 def _is_at(fd: int, path: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from stoker.errors import StokerError, Unavailable
 
 NOT_UNDERSTOOD = "the message can't be understood: "
-HINT = "if Stoker was upgraded, `stoker daemon restart` brings the daemon up to date; jobs go on"
+HINT = "if Stoker was upgraded, `stoker daemon restart` updates the daemon; jobs continue"
 
 
 def is_skew(why: str) -> bool:
@@ -22,4 +22,4 @@ def explained(error: StokerError) -> StokerError:
     why = error.message.removeprefix(NOT_UNDERSTOOD)
     if why == error.message or not is_skew(why):
         return error
-    return Unavailable(f"the daemon does not know what this version asks for: {why}", HINT)
+    return Unavailable(f"the daemon does not understand a request of this version: {why}", HINT)

@@ -90,7 +90,7 @@ def read_table(text: str, source: str, header: int | None) -> Table:
         return Table([str(number) for number in range(width)], rows, named=False)
     if len(rows) <= header:
         if header == 0:
-            raise UsageError(f"{source} is empty", "write a header, and a row for each job")
+            raise UsageError(f"{source} is empty", "write a header, and one row per job")
         raise UsageError(
             f"{source} has {len(rows)} rows, so there is no header in row {header}",
             "rows are counted from 0",

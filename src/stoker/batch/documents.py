@@ -48,7 +48,7 @@ def json_list(text: str, source: str) -> list[Entry]:
         try:
             value, at = decoder.raw_decode(text, at)
         except ValueError as error:
-            raise UsageError(f"{source}, line {line}: {_trouble(error)}", "mend it") from None
+            raise UsageError(f"{source}, line {line}: {_trouble(error)}", "fix it") from None
         try:
             entries.append(_entry(line, _json_fields(value)))
         except UsageError as error:
@@ -58,7 +58,7 @@ def json_list(text: str, source: str) -> list[Entry]:
             at = _skip(text, at + 1)
         elif text[at : at + 1] != "]":
             line = text.count("\n", 0, at) + 1
-            raise UsageError(f"{source}, line {line}: a comma or ] is missing", "mend it")
+            raise UsageError(f"{source}, line {line}: a comma or ] is missing", "fix it")
     complaints.raise_any()
     return entries
 
@@ -78,7 +78,7 @@ def yaml_list(text: str, source: str) -> list[Entry]:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}, line {mark.line + 1}" if mark is not None else source
         what = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
-        raise UsageError(f"{where}: {what}", "mend it") from None
+        raise UsageError(f"{where}: {what}", "fix it") from None
     except RecursionError:
         raise UsageError(f"{source} is nested too deeply", "write a list of jobs") from None
     return _yaml_entries(root, source)
@@ -132,7 +132,7 @@ def _entry(line: int, fields: Fields) -> Entry:
 def _put(fields: Fields, name: str, value: Value | None) -> None:
     key = option_key(name)
     if key in fields:
-        raise UsageError(f"{quoted(name)} is there twice", "write it once")
+        raise UsageError(f"{quoted(name)} occurs twice", "write it once")
     fields[key] = value
 
 
@@ -156,7 +156,7 @@ def _skip(text: str, at: int) -> int:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key occurs twice")
     return found
 
 
@@ -206,7 +206,7 @@ def _yaml_fields_once(node: yaml.Node) -> Fields:
     import yaml
 
     if not isinstance(node, yaml.MappingNode):
-        raise UsageError("<< names something that is not a table", "name a table with it")
+        raise UsageError("<< refers to something that is not a table", "refer to a table")
     fields: Fields = {}
     for key, value in node.value:
         _put(fields, _yaml_text("a key", key), _yaml_value(value))

@@ -58,7 +58,7 @@ class Complaints:
         line, error = self.errors[0]
         others = list(dict.fromkeys(other for other, _ in self.errors if other != line))
         if others:
-            more = f"{_lines(others)} bad too"
+            more = f"{_lines(others)} not valid either"
             hint = f"{error.hint}; {more}" if error.hint else more
             error = UsageError(error.message, hint)
         raise located(self.source, line, error)

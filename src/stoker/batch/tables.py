@@ -77,7 +77,7 @@ class _Columns:
         if self._command is None and template is None and not training:
             raise UsageError(
                 "there is no column `command`",
-                "name one so, use --template 'python train.py --lr {lr}', "
+                "name one `command`, use --template 'python train.py --lr {lr}', "
                 "or --header None if the file has no header",
             )
 
@@ -96,7 +96,7 @@ class _Columns:
             near = get_close_matches(key, list(self._world.options), 1, 0.8)
             if near and not self._template:
                 raise UsageError(
-                    f"the column {quoted(name)} is no option of `stoker add`",
+                    f"the column {quoted(name)} is not an option of `stoker add`",
                     f"did you mean {near[0].replace('_', '-')}?",
                 )
             self._params.append((column, name))

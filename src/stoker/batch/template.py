@@ -54,14 +54,14 @@ def parse_template(text: str, columns: Sequence[str]) -> Template:
         column = known.get(name.strip().lower())
         if column is None or not found[2]:
             raise UsageError(
-                f"the template's {quoted('{' + name + '}')} is no column",
-                f"the columns are {', '.join(columns)}; a plain brace is written {{{{",
+                f"the template's {quoted('{' + name + '}')} is not a column",
+                f"the columns are {', '.join(columns)}; write {{{{ for a plain brace",
             )
         quotes = shelltext.quoting_at(shell, len(shell))
         if quotes is None:
             raise UsageError(
-                f"no value is safe at the template's {{{name}}}, after {quoted(shell[-40:])}",
-                "put it elsewhere, or the command into a script",
+                f"no value is safe in the template's {{{name}}} after {quoted(shell[-40:])}",
+                "put it elsewhere, or put the command into a script",
             )
         shell += "x"
         template.columns.append(column)

@@ -314,7 +314,7 @@ class AttachedProcess:
             except OSError as error:
                 if not told:
                     told = True
-                    say(f"stoker: can't put the exit code on record yet: {error.strerror}")
+                    say(f"stoker: can't save the exit code yet: {error.strerror}")
             info = signal.sigtimedwait(self._watched, _RETRY_WRITE_S)
             if info is not None and info.si_signo in (signal.SIGINT, signal.SIGTERM):
                 return

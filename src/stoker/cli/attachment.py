@@ -170,7 +170,7 @@ class Attachment:
         """Take the job back; it has not begun."""
         if self._job_id is not None:
             if self._attempt is not None:
-                self._report(error="interrupted before it began")
+                self._report(error="interrupted before it started")
             try:
                 with Client(autostart=False) as client:
                     client.call("cancel", select={"ids": [str(self._job_id)]})

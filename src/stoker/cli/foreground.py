@@ -43,7 +43,7 @@ def run_daemon() -> int:
     while True:
         pid = _daemon_pid()
         if pid is not None:
-            say(f"stoker: the daemon runs: process {pid}")
+            say(f"stoker: the daemon is running: process {pid}")
             if watch.until_gone(pid):
                 return 0
         if os.path.exists(Client().home.socket):

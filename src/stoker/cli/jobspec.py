@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from stoker.cli.options import Args
 
 COMMAND_NOTE = (
-    "Everything after -- is the command. Several words are run as they are; a single word "
-    "(quoted, e.g. 'cd data && make') is run by your login shell. The job has the environment and "
-    "the directory of this moment."
+    "Everything after -- is the command. Several words are run without a shell; a single quoted "
+    "word (e.g. 'cd data && make') is run by your login shell. The job gets the current "
+    "environment and directory."
 )
 
 

@@ -94,7 +94,7 @@ def main(argv: list[str] | None = None) -> int:
         # The client turns its own trouble into StokerErrors, so this is the output, or a disk.
         _forget_stdout()
         where = f" {error.filename}" if error.filename else ""
-        _tell(f"the system refuses{where}: {error.strerror or error}", "mend that and try again")
+        _tell(f"system error{where}: {error.strerror or error}", "fix that and try again")
         return 1
 
 

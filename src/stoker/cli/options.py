@@ -141,6 +141,14 @@ class Verb:
 JSON = Option("json", "print JSON with a schema version instead of text")
 
 
+def print_json(answer: dict[str, Any]) -> None:
+    """Print what `--json` asked for."""
+    from stoker.api.jsonline import dumps
+    from stoker.text.terminal import out
+
+    out(dumps({"schema": 1, **answer}) + "\n")
+
+
 def choose(verb: Verb, words: list[str]) -> tuple[Verb, list[str]]:
     """The member of a verb's family that is meant, and the words that are left for it."""
     while verb.verbs:
@@ -277,7 +285,7 @@ def _take_positionals(verb: Verb, words: list[str], args: Args) -> None:
                 f"{quoted(words[0])} is not an option",
                 f"put the command after --, e.g. {verb.examples[0][0]}",
             )
-        raise UsageError(f"{quoted(words[0])} is one word too many", _see(verb))
+        raise UsageError(f"{quoted(words[0])} is one argument too many", _see(verb))
     rest = list(words)
     for positional in verb.positionals:
         if positional.many:
@@ -294,7 +302,7 @@ def _take_positionals(verb: Verb, words: list[str], args: Args) -> None:
                 f"stoker {verb.name} needs {positional.metavar}", f"e.g. {verb.examples[0][0]}"
             )
     if rest:
-        raise UsageError(f"{quoted(rest[0])} is one word too many", _see(verb))
+        raise UsageError(f"{quoted(rest[0])} is one argument too many", _see(verb))
 
 
 def _see(verb: Verb) -> str:

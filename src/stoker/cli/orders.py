@@ -1,12 +1,13 @@
-"""Orders to jobs that are all alike: name the jobs, tell the daemon, say which it told."""
+"""Verbs that are made alike: to name jobs and tell the daemon, or to pause and resume."""
 
 from __future__ import annotations
 
+from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb
+from stoker.cli.options import JSON, Option, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.text.ids import id_list
-from stoker.text.terminal import out, say
+from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,13 +31,11 @@ def order_verb(
         with Client() as client:
             ids = client.call(op, select=select)["ids"]
         if args["json"]:
-            from stoker.api.jsonline import dumps
-
-            out(dumps({"schema": 1, "ids": ids}) + "\n")
+            print_json({"ids": ids})
         elif ids:
             say(f"{done} {id_list(ids)}")
         else:
-            say("there was nothing to do")
+            say("nothing to do")
         return 0
 
     return Verb(
@@ -48,3 +47,23 @@ def order_verb(
         examples=examples,
         notes=(*notes, IDS_NOTE),
     )
+
+
+def pausing_verb(
+    name: str, summary: str, *, paused: bool, examples: tuple[tuple[str, str], ...]
+) -> Verb:
+    """`pause` or `resume`, of the whole queue or of a group."""
+
+    def run(args: Args) -> int:
+        group = args["group"]
+        with Client() as client:
+            client.call(name, **({} if group is None else {"group": group}))
+        if args["json"]:
+            print_json({"group": group, "paused": paused})
+        else:
+            what = "the whole queue" if group is None else f"group {group}"
+            say(f"{'paused' if paused else 'resumed'}: {what}")
+        return 0
+
+    group = Option("group", "only this group", "GROUP", quantities.label)
+    return Verb(name, summary, run=run, options=(group, JSON), examples=examples)

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 IDS = Positional(
     "ID",
-    "jobs: 7, a range 3-9, or last (the newest)",
+    "job ids: 7, a range 3-9, or last (the newest job)",
     quantities.job_ids,
     many=True,
     optional=True,
 )
 NAME = Option(
-    "name", "jobs of this name, or pattern such as 'run-*'; may be repeated", "NAME",
+    "name", "jobs with this name, or a pattern such as 'run-*'; may be repeated", "NAME",
     quantities.label, repeat=True,
 )  # fmt: skip
 GROUP = Option("group", "the jobs of this group", "GROUP", quantities.label)
-IDS_NOTE = "IDs take ranges (3-9), commas (3,5) and last, the newest job."
+IDS_NOTE = "IDs can be ranges (3-9), lists (3,5) and last, the newest job."
 
 
 def selected(args: Args) -> dict[str, Any]:
@@ -41,11 +41,11 @@ def selected(args: Args) -> dict[str, Any]:
 
 
 def required(args: Args, verb: str) -> dict[str, Any]:
-    """The same for a verb that must be told which jobs: to name none is a slip, not a wish."""
+    """The same for a verb that must be told which jobs: to name none is a mistake."""
     select = selected(args)
     if args.get("all"):
         if select:
-            raise UsageError("--all means all jobs", "leave it out, or name no jobs beside it")
+            raise UsageError("--all means all jobs", "leave it out, or name no jobs")
         select["all"] = True
     if not select:
         raise UsageError("no job was named", f"e.g. stoker {verb} 7, or stoker {verb} last")

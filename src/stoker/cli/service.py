@@ -66,7 +66,7 @@ def install(*, force: bool) -> str:
         present = None
     if present not in (None, text) and not force:
         raise Failed(
-            f"{path} is there already and differs", "see it, then use --force to overwrite"
+            f"{path} exists already and differs", "check it, then use --force to overwrite it"
         )
     os.makedirs(os.path.dirname(path), exist_ok=True)
     write_whole(path, text.encode(), 0o666)

@@ -25,19 +25,19 @@ def _parser() -> argparse.ArgumentParser:
         description="Runs the tasks of a CSV with the columns Directory, Executable, Filename, "
         "Epochs and Priority, in batches.",
     )
-    parser.add_argument("-c", "--csv", help="the CSV; scheduler_files/commands_1.csv unless told")
     parser.add_argument(
-        "-n", "--num", help="how many tasks are taken in a single go; 20 unless told"
+        "-c", "--csv", help="the CSV file (default: scheduler_files/commands_1.csv)"
     )
+    parser.add_argument("-n", "--num", help="how many tasks per batch (default: 20)")
     parser.add_argument(
-        "--header", help="the header's row, from 0, which it is unless told; or None"
+        "--header", help="the header's row, counted from 0 (default: 0); None if there is none"
     )
     parser.add_argument(
         "-m", "--mps", nargs="?", const="True", default="False", help="whether to use NVIDIA MPS"
     )
     parser.add_argument(
         "--thread_percentage", "--threads_percentage", metavar="PERCENT",
-        help="with MPS: the part of the GPU's threads that a task may use",
+        help="with MPS: the percentage of the GPU's threads that a task may use",
     )  # fmt: skip
     return parser
 

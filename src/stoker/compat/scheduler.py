@@ -50,16 +50,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-i", "--init", nargs="+", type=int,
         help="how many GPUs there are, then the ids of those that are unavailable: "
-        "-i 5 3 4 means 5 GPUs of which 3 and 4 are not to be used; 4 free ones unless told",
+        "-i 5 3 4 means 5 GPUs of which 3 and 4 are not used (default: 4 GPUs, all free)",
     )  # fmt: skip
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="tell about the task when it has ended"
+        "-v", "--verbose", action="store_true", help="print a summary when the task has ended"
     )
     parser.add_argument(
-        "-o", "--out", nargs="?", help="the file for stdout; the terminal unless told"
+        "-o", "--out", nargs="?", help="the file for stdout (default: the terminal)"
     )
     parser.add_argument(
-        "-e", "--err", nargs="?", help="the file for stderr; the terminal unless told"
+        "-e", "--err", nargs="?", help="the file for stderr (default: the terminal)"
     )
     return parser
 
@@ -82,7 +82,9 @@ def _scheduler(args: argparse.Namespace) -> int:
     if task is None and args.init is None:
         raise UsageError("no task was given", 'e.g. -t "test1.py -foo 1" --gpu_count 2')
     if not 1 <= args.gpu_count <= MAX_GPUS:
-        raise UsageError(f"{args.gpu_count} GPUs can't be had", "write --gpu_count 1 or more")
+        raise UsageError(
+            f"--gpu_count {args.gpu_count} is not possible", "write --gpu_count 1 or more"
+        )
     if args.init is not None:
         _initialise(args.init[0], args.init[1:])
     elif task is not None:
@@ -211,7 +213,8 @@ def _make(folder: str) -> None:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"can't make the folder {folder}: {error.strerror}", "go where you may write"
+            f"can't make the folder {folder}: {error.strerror}",
+            "change to a directory where you may write",
         ) from None
 
 

@@ -68,7 +68,7 @@ class Task(Attachment):
             except (CouldNotStart, OSError) as error:
                 why = str(error) if isinstance(error, CouldNotStart) else error.strerror
                 passes = error.errno if isinstance(error, CouldNotStart) else 0
-                self._report(error=why or "the system refuses", errno=passes)
+                self._report(error=why or "system error", errno=passes)
                 if not passes:  # Else the daemon says when it may be tried again.
                     self._code = NOT_FOUND
                     say(f"scheduler: the task could not start: {why}")

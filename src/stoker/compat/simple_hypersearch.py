@@ -46,9 +46,7 @@ def _parser() -> _Parser:
         default="shuffled_grid",
         help="the grid in order, or in random order (which is the default)",
     )
-    parser.add_argument(
-        "--n-samples", type=int, metavar="N", help="only so many of the combinations"
-    )
+    parser.add_argument("--n-samples", type=int, metavar="N", help="only N of the combinations")
     parser.add_argument("--seed", type=int, help="makes the random order repeatable")
     parser.add_argument(
         "-p",
@@ -105,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not values:
             parser.error(f"-p {name} has no values; add e.g. -p {name} 0.1 0.01")
     if args.n_samples is not None and args.n_samples < 0:
-        parser.error(f"--n-samples {args.n_samples} is less than none; write e.g. --n-samples 5")
+        parser.error(f"--n-samples {args.n_samples} is negative; write e.g. --n-samples 5")
     shuffled = args.sampling_mode == "shuffled_grid"
     if shuffled and math.prod(map(len, parameters.values())) > _MOST_SHUFFLED:
         parser.error("there are too many combinations to shuffle; use --sampling-mode grid")

@@ -308,7 +308,7 @@ class Channel:
     def _failure(self, live: _Live, end: dict[str, Any]) -> JobFailed:
         reason = end.get("reason") or ""
         if end["state"] == JobState.SUCCEEDED:
-            reason = "its process ended without giving a result"
+            reason = "its process ended without a result"
         log_path = live.future.log_path
         if log_path is None and end["attempt"]:
             try:

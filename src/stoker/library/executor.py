@@ -127,7 +127,7 @@ class Executor(StandardExecutor):
         self._shut_down = False
         if max_running is not None:
             if isinstance(max_running, bool) or not isinstance(max_running, int) or max_running < 1:
-                raise UsageError("max_running is a number from 1 on", "write e.g. max_running=4")
+                raise UsageError("max_running must be 1 or more", "write e.g. max_running=4")
             group = self._fields["group"]
             self._channel.order("limit_group", group=group, max_running=max_running)
 

@@ -195,7 +195,7 @@ class Follower:
             self._listener.hear(event)
 
     def _catch_up(self) -> None:
-        with _mistakes_of_callbacks("jobs of which nothing was heard for a while"):
+        with _mistakes_of_callbacks("jobs without news for a while"):
             self._listener.catch_up()
 
     def _look_again(self) -> None:

@@ -202,7 +202,7 @@ def _as_they_come(lines: Iterable[str]) -> Iterator[list[str]]:
 
 def _line(line: str) -> bytes:
     if not isinstance(line, str):
-        raise UsageError(f"a line is text, not {type(line).__name__}", "give a command a line")
+        raise UsageError(f"a line is text, not {type(line).__name__}", "give one command per line")
     return line.removesuffix("\n").encode() + b"\n"
 
 
@@ -241,7 +241,7 @@ def batch(
         name, size = "rows", reading.batch_size
         entries = _entries(source)
     if not entries:
-        raise UsageError(f"{name} has no jobs in it", "give a row for each")
+        raise UsageError(f"{name} has no jobs in it", "give one row per job")
     shared = surroundings()
     group = group or new_group(name)
     translator = Translator(name, defaults, shared["cwd"], shared["env"], group)

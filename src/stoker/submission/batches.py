@@ -173,7 +173,9 @@ class Translator:
             complaints = Complaints(self.source)
             complaints.add(
                 jobs[circle.place].entry.line,
-                UsageError("the job waits for itself, through others", "break the circle"),
+                UsageError(
+                    "the job waits for itself through others", "remove the circular dependency"
+                ),
             )
             complaints.raise_any()
             raise AssertionError("a complaint was made") from None

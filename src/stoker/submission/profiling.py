@@ -35,8 +35,8 @@ def profiled(
     if not any(gpu["uuid"] for gpu in client.call("gpus")["gpus"]):
         if asked:
             raise UsageError(
-                "no driver tells what jobs use, so nothing can be learned by running them first",
-                "leave out --profile-epochs, and say their memory with --mem",
+                "no driver measures the GPUs, so running the jobs first would show nothing",
+                "leave out --profile-epochs, and set the memory with --mem",
             )
         return jobs, 0
     known = {profile["kind"] for profile in client.call("profiles")["profiles"]}
@@ -58,7 +58,7 @@ def with_profiling(
         count = _epochs_of(job.fields)
         if count is None:
             raise UsageError(
-                f"line {job.entry.line}: the command has no --epochs to be run with fewer of",
+                f"line {job.entry.line}: the command has no --epochs to reduce",
                 "leave out --profile-epochs",
             )
         kind = job.fields.setdefault("kind", _kind(job.fields, here))

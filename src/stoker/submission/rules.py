@@ -45,7 +45,7 @@ def check_need(job: Any, *, elsewhere: bool = False) -> None:
     named = len(set(job.on or ()))
     if named and (job.gpus or 1) > named and not elsewhere:
         raise UsageError(
-            f"--gpus {job.gpus} can't be had on the {named} named with --on",
+            f"--gpus {job.gpus} is more than the {named} named with --on",
             "name more GPUs, or ask for fewer",
         )
 
@@ -56,10 +56,10 @@ def check_limits(job: Any, *, has_limit: bool = False) -> None:
         return
     if job.time_limit_ms is None:
         if not has_limit:
-            raise UsageError("--signal needs a time limit to come before", "add --time-limit")
+            raise UsageError("--signal needs a time limit", "add --time-limit")
     elif job.signal_before_ms is not None and job.signal_before_ms >= job.time_limit_ms:
         raise UsageError(
-            "--signal comes before the job has even started",
+            "--signal would come before the job starts",
             "write a time that is shorter than --time-limit",
         )
 

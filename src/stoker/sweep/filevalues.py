@@ -50,7 +50,9 @@ def axes_from(parameters: Mapping[Any, Any], prefix: str = "") -> Iterator[Axis]
             )
         if "parameters" in fields:
             if len(fields) > 1 or not isinstance(fields["parameters"], Mapping):
-                raise UsageError(f"{name}: parameters must stand alone", "see docs/sweeps.md")
+                raise UsageError(
+                    f"{name}: parameters can't have other keys beside it", "see docs/sweeps.md"
+                )
             yield from axes_from(fields["parameters"], f"{name}.")
         else:
             yield _axis(name, fields)
@@ -168,4 +170,4 @@ class _Taken:
     def nothing_else(self, distribution: str) -> None:
         """Refuse fields that the distribution has no use for."""
         for key in self._left:
-            raise UsageError(f"{self._name}: {distribution} has no use for {key}", "leave it out")
+            raise UsageError(f"{self._name}: {distribution} takes no {key}", "leave it out")

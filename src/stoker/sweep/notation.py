@@ -140,7 +140,9 @@ def _value(name: str, piece: str) -> Value:
         raise UsageError(f"{name} has an empty value", f'write {name}="" for empty text')
     if piece[0] in _QUOTES:
         if _end_of_quotes(piece, 0) != len(piece):
-            raise UsageError(f"{name}: {quoted(piece)} goes on after its quotes", "quote all of it")
+            raise UsageError(
+                f"{name}: {quoted(piece)} continues after its quotes", "quote all of it"
+            )
         text = re.sub(r"\\(.)", r"\1", piece[1:-1], flags=re.DOTALL)
         return Value(text, text)
     if piece[0] == "[" and piece[-1] == "]":
@@ -208,7 +210,7 @@ def _zipped(label: str, arguments: Sequence[str]) -> Axis:
             )
         name = parameter_name(name.strip())
         if name in columns:
-            raise UsageError(f"{label}: {name} is there twice", "name each parameter once")
+            raise UsageError(f"{label}: {name} occurs twice", "name each parameter once")
         whole_list = text[0] == "[" and text[-1] == "]"
         columns[name] = _values(name, split(text[1:-1] if whole_list else text))
     if not columns:
@@ -216,5 +218,8 @@ def _zipped(label: str, arguments: Sequence[str]) -> Axis:
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         sizes = ", ".join(f"{name} has {count}" for name, count in lengths.items())
-        raise UsageError(f"{label}: zip needs as many values of each, but {sizes}", "add or drop")
+        raise UsageError(
+            f"{label}: zip needs the same number of values for each, but {sizes}",
+            "add or remove some",
+        )
     return axes.listed(tuple(columns), list(zip(*columns.values(), strict=True)))

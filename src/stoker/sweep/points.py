@@ -46,7 +46,7 @@ class Space:
         names = [*self.base_names, *([self.repeat.name] if self.repeat else [])]
         for name in names:
             if names.count(name) > 1:
-                raise UsageError(f"the parameter {name} is there twice", "name each parameter once")
+                raise UsageError(f"the parameter {name} occurs twice", "name each parameter once")
 
     @property
     def base_names(self) -> tuple[str, ...]:
@@ -101,7 +101,8 @@ def in_turn(space: Space, choosing: Choosing) -> tuple[int, Iterator[Point]]:
     if space.size is None and choosing.samples is None:
         drawn = next(axis.name for axis in space.axes if isinstance(axis, Drawn))
         raise UsageError(
-            f"{drawn} has a distribution, which has no end", "say how many with --samples N"
+            f"{drawn} has a distribution, not a list of values",
+            "set the number of points with --samples N",
         )
     copies = 1 if space.repeat is None else space.repeat.count
     limits = [n for n in (choosing.samples, choosing.most) if n is not None]
@@ -118,7 +119,7 @@ def in_turn(space: Space, choosing: Choosing) -> tuple[int, Iterator[Point]]:
         if len(points) in limits:
             break
     if not points:
-        raise UsageError("no point is left", "--where refuses all of them")
+        raise UsageError("no point is left", "--where excludes all of them")
     return len(points) * copies, _repeated(points, space.repeat)
 
 
@@ -142,7 +143,7 @@ def _wanted(space: Space, choosing: Choosing) -> Iterator[Point]:
             return
         if misses >= _MOST_REFUSED:
             raise UsageError(
-                f"--where refuses {misses} points in a row", "narrow the parameters instead"
+                f"--where excludes {misses} points in a row", "narrow the parameters instead"
             )
 
 

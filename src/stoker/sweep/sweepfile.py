@@ -43,7 +43,7 @@ def read(path: str, environ: Mapping[str, str]) -> SweepFile:
             f"can't read {quoted(path)}: {error.strerror}", "name a file that can be read"
         ) from None
     if len(content) > _MOST_BYTES:
-        raise UsageError(f"{quoted(path)} is too large for a sweep", "name a sweep's file")
+        raise UsageError(f"{quoted(path)} is too large for a sweep file", "name a sweep file")
     try:
         return understood(_loaded(path, content), environ)
     except UsageError as error:
@@ -62,9 +62,9 @@ def _loaded(path: str, content: bytes) -> object:
         try:
             return tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise UsageError(f"it is not TOML: {_one_line(error)}", "mend that line") from None
+            raise UsageError(f"it is not TOML: {_one_line(error)}", "fix that line") from None
     if kind not in (".yaml", ".yml"):
-        raise UsageError("a sweep's file ends in .yaml, .yml or .toml", "rename it")
+        raise UsageError("a sweep file ends in .yaml, .yml or .toml", "rename it")
     from stoker.sweep.yamltext import loaded
 
     return loaded(text)
@@ -87,7 +87,7 @@ def understood(content: object, environ: Mapping[str, str]) -> SweepFile:
     method = keys.get("method", "grid")
     if method == "bayes":
         raise UsageError(
-            "the method bayes chooses each point by the results of others, which is not done here",
+            "the method bayes is not supported: it chooses points by the results of others",
             "write method: random with a run_cap, or method: grid",
         )
     if method not in _METHODS:
@@ -145,7 +145,7 @@ def _command(command: object, program: object, environ: Mapping[str, str]) -> tu
             return program
         if macro == "args_json_file":
             raise UsageError(
-                "${args_json_file} is not there", "use ${args_json}, ${args} or {placeholders}"
+                "${args_json_file} is not supported", "use ${args_json}, ${args} or {placeholders}"
             )
         name = macro.removeprefix("envvar:")
         if name not in environ:

@@ -69,7 +69,7 @@ def holes_of(text: str, names: Sequence[str]) -> list[_Part]:
 def _hole(name: str, form: str | None, names: Sequence[str]) -> _Hole:
     if name not in names and name != POINT:
         raise UsageError(
-            f"{{{name}}} is no parameter of the sweep",
+            f"{{{name}}} is not a parameter of the sweep",
             f"there are {', '.join(names)}; {{{{{name}}}}} stands for the text {{{name}}}"
             if names
             else "name parameters, e.g. lr=0.1,0.01",
@@ -130,9 +130,7 @@ class Template:
         if len(words) > 1:
             for parts in self._parts:
                 if len(parts) > 1 and any(isinstance(part, _Args) for part in parts):
-                    raise UsageError(
-                        "${args} stands for several words", "make it a word of its own"
-                    )
+                    raise UsageError("${args} stands for several words", "make it a separate word")
         self._fill = self._for_shell() if len(words) == 1 else self._by_words
         plain = [_plain_word(parts, self._names) for parts in self._parts]
         if len(words) > 1 and not self.appended and None not in plain:
@@ -210,7 +208,7 @@ class Template:
     def _for_shell(self) -> Callable[[Point, str], dict[str, Any]]:
         if self.appended and not shelltext.is_one_command(self.words[0]):
             raise UsageError(
-                f"{self.appended[0]} has no place in that shell command",
+                f"{self.appended[0]} is not used in that shell command",
                 f"write {{{self.appended[0]}}} where its value belongs",
             )
         quotes: list[str | None] = []

@@ -52,11 +52,11 @@ class Where:
         except (ArithmeticError, ValueError):
             raise self._refusal("a number becomes too large") from None
         except TypeError:
-            raise self._refusal("it compares text with a number, or the like") from None
+            raise self._refusal("it compares text with a number or similar") from None
         except RecursionError:
             raise self._refusal("it is nested too deeply") from None
         if not isinstance(answer, bool):
-            raise self._refusal("it says neither yes nor no")
+            raise self._refusal("it is neither true nor false")
         return answer
 
     def _refusal(self, why: str) -> UsageError:
@@ -195,7 +195,7 @@ def _rounded(value: Any, digits: Any = None) -> Any:
     if digits is None:
         return round(_number(value))
     if not isinstance(digits, int) or abs(digits) > _MOST_ROUNDING:
-        raise _CantSay("it rounds to so many digits")
+        raise _CantSay("it rounds to too many digits")
     return round(_number(value), digits)
 
 

@@ -24,7 +24,7 @@ def loaded(text: str) -> object:
         import yaml
     except ImportError:
         raise UsageError(
-            "to read YAML, PyYAML is needed", "pip install 'stoker-gpu[yaml]', or write TOML"
+            "reading YAML needs the package PyYAML", "pip install 'stoker-gpu[yaml]', or write TOML"
         ) from None
 
     class Loader(yaml.SafeLoader):
@@ -37,7 +37,7 @@ def loaded(text: str) -> object:
                 key = key_node.value if isinstance(key_node.value, str) else None
                 if key is not None and key != "<<" and key in seen:
                     raise UsageError(
-                        f"the key {key} is there twice (line {key_node.start_mark.line + 1})",
+                        f"the key {key} occurs twice (line {key_node.start_mark.line + 1})",
                         "keep one of them",
                     )
                 seen.add(key)
@@ -47,7 +47,7 @@ def loaded(text: str) -> object:
     try:
         return yaml.load(text, Loader)
     except yaml.YAMLError as error:
-        raise UsageError(f"it is not YAML: {_first_words(error)}", "mend that line") from None
+        raise UsageError(f"it is not YAML: {_first_words(error)}", "fix that line") from None
     except (RecursionError, ValueError):
         raise UsageError("it can't be understood as YAML", "write plain keys and values") from None
 

@@ -144,17 +144,17 @@ def need_text(need: dict[str, Any]) -> str:
         each = " on each" if (need.get("gpus") or 1) > 1 else ""
         parts.append(quantities.memory_text(need["mem_mib"]) + each)
     if need.get("mem") == "auto":
-        parts.append("memory as its kind needs")
+        parts.append("memory as measured for its kind")
     if need.get("exclusive"):
         parts.append("exclusive")
     if need.get("on"):
         parts.append("on " + ",".join(need["on"]))
     if need.get("prefer"):
-        parts.append("rather on " + ",".join(need["prefer"]))
+        parts.append("preferably on " + ",".join(need["prefer"]))
     if need.get("cpus"):
         parts.append(f"{need['cpus']} CPU" + ("s" if need["cpus"] > 1 else ""))
     if need.get("max_per_gpu"):
-        parts.append(f"at most {need['max_per_gpu']} on a GPU")
+        parts.append(f"at most {need['max_per_gpu']} per GPU")
     return ", ".join(parts)
 
 

@@ -122,6 +122,6 @@ class LogReader(threading.Thread):
         if self._tail is None:
             words.append("no log yet" if job["state"] not in FINAL_STATES else "no log")
         elif self._tail.missing:
-            where = "its output went to its terminal" if job.get("attached") else "no log there"
+            where = "the output went to its terminal" if job.get("attached") else "no log there"
             words.append(where)
         return ", ".join(words)

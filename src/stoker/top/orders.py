@@ -35,7 +35,7 @@ class Order:
 def _simple(op: str, done: str) -> Callable[[Client, list[Job]], str]:
     def give(client: Client, jobs: list[Job]) -> str:
         ids = client.call(op, select={"ids": [str(job["id"]) for job in jobs]})["ids"]
-        return f"{done} {id_list(ids)}" if ids else "there was nothing to do"
+        return f"{done} {id_list(ids)}" if ids else "nothing to do"
 
     return give
 
@@ -59,9 +59,9 @@ def cancel_question(jobs: list[Job], columns: int) -> tuple[list[Line], str]:
     """What is about to be lost, and the word for doing it."""
     running = sum(1 for job in jobs if job["state"] in _ACTIVE)
     if len(jobs) == 1:
-        head = f"Stop {title(jobs[0])}?" if running else f"Take {title(jobs[0])} off the queue?"
+        head = f"Stop {title(jobs[0])}?" if running else f"Remove {title(jobs[0])} from the queue?"
     else:
-        head = f"Cancel {len(jobs):,} jobs, of which {running:,} run?"
+        head = f"Cancel {len(jobs):,} jobs, {running:,} of them running?"
     now = now_ms()
     lines: list[Line] = [[piece(clipped(escaped(head), columns), "bold")]]
     for job in sorted(jobs, key=lambda job: job["state"] not in _ACTIVE)[:_MOST_NAMED]:
@@ -76,17 +76,17 @@ def cancel_question(jobs: list[Job], columns: int) -> tuple[list[Line], str]:
 
 CANCEL = Order(
     frozenset(("waiting", "held", "submitted", "running")),
-    "only what has not ended can be cancelled",
+    "only unfinished jobs can be cancelled",
     _simple("cancel", "cancelling"),
     cancel_question,
 )
-RETRY = Order(FINAL_STATES, "only what has ended can be retried", _simple("retry", "queued again:"))
-HOLD = Order(frozenset(("waiting",)), "only a job that waits can be held", _simple("hold", "held"))
+RETRY = Order(FINAL_STATES, "only finished jobs can be retried", _simple("retry", "queued again:"))
+HOLD = Order(frozenset(("waiting",)), "only waiting jobs can be held", _simple("hold", "held"))
 RELEASE = Order(
-    frozenset(("held",)), "only a job that is held can be released", _simple("release", "released")
+    frozenset(("held",)), "only held jobs can be released", _simple("release", "released")
 )
-SOONER = Order(_QUEUED, "only a job that waits can be moved", _shifted(-1, "sooner"))
-LATER = Order(_QUEUED, "only a job that waits can be moved", _shifted(1, "later"))
+SOONER = Order(_QUEUED, "only waiting jobs can be moved", _shifted(-1, "sooner"))
+LATER = Order(_QUEUED, "only waiting jobs can be moved", _shifted(1, "later"))
 
 
 def hold_or_release(jobs: list[Job]) -> Order:
@@ -104,9 +104,9 @@ def details(client: Client, job_id: int) -> list[Line]:
         words = f"why: {why['text']}"
         if why.get("starts_at_ms"):
             now = now_ms()
-            words += f"; should start at {local_moment_text(why['starts_at_ms'], now)}"
+            words += f"; estimated start {local_moment_text(why['starts_at_ms'], now)}"
         if why.get("jobs_ahead"):
-            words += f"; {why['jobs_ahead']:,} before it"
+            words += f"; {why['jobs_ahead']:,} jobs before it"
         lines += [[piece(words, "bold")], []]
     # The page is made of printable text: its only control characters are the ends of its lines.
     lines += [[piece(text)] for text in job_page(job, colour=False).rstrip("\n").split("\n")]

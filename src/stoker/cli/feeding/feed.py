@@ -177,7 +177,7 @@ class Feed:
             if isinstance(one, Refusal):
                 self.tally.refused += 1
                 self.tally.failed += 1
-                self._view.said(f"line {one.number} is passed over: {one.what}; {one.hint}")
+                self._view.said(f"line {one.number} is skipped: {one.what}; {one.hint}")
                 self._after_failure()
                 continue
             if self.stage >= Stage.WINDING_DOWN:  # since a line that was read with this one
@@ -204,7 +204,7 @@ class Feed:
         if wishes.finish and self.stage is Stage.READING:
             self.tally.expected = None
             self._go_to(Stage.FINISHING)
-            self._view.said("no more commands are taken; what is queued runs")
+            self._view.said("reading no more commands; queued ones will run")
         while self._heeded < wishes.interrupts:
             self._heeded += 1
             self._interrupt()
@@ -213,14 +213,14 @@ class Feed:
         if self.stage < Stage.WINDING_DOWN:
             self._go_to(Stage.WINDING_DOWN)
             count = self.tally.running
-            running = f"{count} that {'runs' if count == 1 else 'run'} may finish"
+            running = f"{count} running command{'' if count == 1 else 's'} may finish"
             self._view.said(
-                "no more commands are taken; " + (running if count else "none runs")
+                "reading no more commands; " + (running if count else "none is running")
                 + ("; Ctrl-C again stops them" if count else "")
             )  # fmt: skip
         elif self.stage < Stage.STOPPING:
             self._go_to(Stage.STOPPING)
-            self._view.said("stopping what runs; Ctrl-C once more does not wait for that")
+            self._view.said("stopping running commands; press Ctrl-C again to exit without waiting")
         else:
             self._in_a_hurry = True
 
@@ -236,7 +236,7 @@ class Feed:
     def _after_failure(self) -> None:
         if self._fail_fast and self.stage < Stage.STOPPING:
             self._go_to(Stage.STOPPING)
-            self._view.said("a command has failed; the rest is cancelled")
+            self._view.said("a command has failed; cancelling the rest")
 
     # ------------------------------------------------------------------ orders
 

@@ -88,8 +88,8 @@ class Lock:
         except OSError:
             os.close(self._fd)
             raise Failed(
-                f"a feed of the group {quoted(group)} runs already",
-                "let it end, or stop it with Ctrl-C where it runs",
+                f"a feed of the group {quoted(group)} is already running",
+                "wait for it, or stop it with Ctrl-C in its terminal",
             ) from None
 
     def close(self) -> None:

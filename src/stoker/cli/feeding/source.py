@@ -87,7 +87,7 @@ def _opened(path: str | None) -> int:
             os.fstat(0)
         except OSError:
             raise UsageError(
-                "stdin is closed, so there is nothing to read", "name a file, or give it an input"
+                "stdin is closed, so there is nothing to read", "name a file, or redirect its input"
             ) from None
         return 0
     try:
@@ -95,9 +95,9 @@ def _opened(path: str | None) -> int:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         raise UsageError(
-            f"can't read {path}: {error.strerror}", "name a file with one command a line"
+            f"can't read {path}: {error.strerror}", "name a file with one command per line"
         ) from None
     if stat.S_ISDIR(os.fstat(fd).st_mode):
         os.close(fd)
-        raise UsageError(f"{path} is a directory", "name a file with one command a line")
+        raise UsageError(f"{path} is a directory", "name a file with one command per line")
     return fd

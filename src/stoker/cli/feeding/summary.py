@@ -38,16 +38,16 @@ def headline(group: str, tally: Tally, took_s: float) -> str:
     """The counts in one sentence."""
     parts = [f"{tally.succeeded} succeeded"]
     if tally.before:
-        parts.append(f"{tally.before} had succeeded before")
+        parts.append(f"{tally.before} succeeded before")
     parts.append(f"{tally.failed} failed")
     if tally.stopped:
         parts.append(f"{tally.stopped} stopped")
     if tally.not_run:
         parts.append(f"{tally.not_run} not run")
     if tally.running:
-        parts.append(f"{tally.running} running still")
+        parts.append(f"{tally.running} still running")
     if tally.waiting:
-        parts.append(f"{tally.waiting} waiting still")
+        parts.append(f"{tally.waiting} still waiting")
     return f"{group}: {', '.join(parts)}, in {duration_text(int(took_s * 1000))}"
 
 

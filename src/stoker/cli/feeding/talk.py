@@ -139,7 +139,7 @@ class Talk:
             self._again_at = None
             if self._stopped is not None and not self._told_trouble:
                 self._told_trouble = True
-                say(f"stoker: {self._stopped.message}; trying again until there is room")
+                say(f"stoker: {self._stopped.message}; retrying until there is room")
             if self._order is not None:
                 self._send(self._order)
 

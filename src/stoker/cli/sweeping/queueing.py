@@ -8,8 +8,8 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from stoker.api.client import Client
-from stoker.api.jsonline import dumps
 from stoker.cli.jobspec import submission
+from stoker.cli.options import print_json
 from stoker.submission.sweeps import Plan, SweepSpec, choosing, plan, queue, replaced
 from stoker.sweep import notation
 from stoker.sweep.axes import Axis
@@ -57,7 +57,7 @@ def _planned(args: Args) -> Plan:
         )
     )  # fmt: skip
     if file is not None and file.without_effect:
-        say(f"stoker: no effect here: {', '.join(file.without_effect)}")
+        say(f"stoker: ignored in this file: {', '.join(file.without_effect)}")
     return made
 
 
@@ -103,8 +103,7 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
     _warn_of_few(plan)
     if as_json:
         points = [{"params": job["params"], "command": _command(job)} for job in first]
-        answer = {"schema": 1, "sweep": plan.name, "count": len(plan.jobs), "points": points}
-        out(dumps(answer) + "\n")
+        print_json({"sweep": plan.name, "count": len(plan.jobs), "points": points})
         return
     out(f"{_counted(len(plan.jobs))}\n")
     for job in first:
@@ -118,14 +117,13 @@ def _tell(plan: Plan, queued: Queued, as_json: bool) -> None:
     _warn_of_few(plan)
     if as_json:
         answer = {
-            "schema": 1,
             "sweep": plan.name,
             "count": len(plan.jobs),
             "ids": queued.ids,
             "succeeded_before": queued.done,
             "unfinished": queued.unfinished,
         }
-        out(dumps(answer) + "\n")
+        print_json(answer)
         return
     parts = [f"{len(queued.ids)} queued"]
     if queued.done:

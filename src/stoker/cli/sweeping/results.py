@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stoker.api.client import Client
-from stoker.api.jsonline import dumps
 from stoker.cli.csvtext import csv_text
+from stoker.cli.options import print_json
 from stoker.errors import NotFound, UsageError
 from stoker.quantities import duration_text, local_moment_text, quoted
 from stoker.sweep.identity import PREFIX
@@ -37,14 +37,14 @@ Sweep = dict[str, Any]
 def show(args: Args) -> int:
     """Show one sweep."""
     if args["csv"] and args["json"]:
-        raise UsageError("--csv and --json can't both be had", "choose one")
+        raise UsageError("--csv and --json exclude each other", "choose one")
     with Client() as client:
         name = _named(client, args["id"])
         sweep = client.call("sweep_table", sweep=name, in_full=args["json"])
     if not sweep["total"]:
         raise NotFound(f"there is no sweep {quoted(name)}", "see `stoker sweep ls`")
     if args["json"]:
-        out(dumps(_as_json(name, sweep)) + "\n")
+        print_json(_as_json(name, sweep))
     elif args["csv"]:
         out(_as_csv(sweep))
     else:
@@ -63,7 +63,7 @@ def _named(client: Client, word: str) -> str:
     if word.isascii() and word.isdigit():
         [job] = client.call("show", select={"ids": [word]})["jobs"]
         if not job["group"] or not (job["point"] or "").startswith(PREFIX):
-            raise NotFound(f"job {word} is not of a sweep", "see `stoker sweep ls`")
+            raise NotFound(f"job {word} is not part of a sweep", "see `stoker sweep ls`")
         return str(job["group"])
     return word
 
@@ -157,7 +157,6 @@ def _as_json(name: str, sweep: Sweep) -> dict[str, Any]:
         for row, ran in zip(rows, _run_times_ms(columns), strict=True)
     ]
     return {
-        "schema": 1,
         "sweep": name,
         "counts": _counts(sweep["counts"]),
         "varied": sweep["varied"],
@@ -182,7 +181,7 @@ def ls(args: Args) -> int:
             }
             for sweep in sweeps
         ]
-        out(dumps({"schema": 1, "sweeps": listed}) + "\n")
+        print_json({"sweeps": listed})
     elif not sweeps:
         say("no sweeps")
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.api.client import Client
 from stoker.cli.jobspec import COMMAND_NOTE, job_options, submission
-from stoker.cli.options import JSON, Verb
+from stoker.cli.options import JSON, Verb, print_json
 from stoker.submission.surroundings import submit
 from stoker.text.terminal import out
 
@@ -19,9 +19,7 @@ def add(args: Args) -> int:
     with Client() as client:
         job_id = submit(client, request)
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "ids": [job_id]}) + "\n")
+        print_json({"ids": [job_id]})
     else:
         out(f"{job_id}\n")
     return 0
@@ -35,8 +33,11 @@ VERB = Verb(
     command="required",
     examples=(
         ("stoker add --gpus 2 --name big -- python train.py --lr 0.1", "two GPUs, with a name"),
-        ("stoker add --mem 8G -- 'cd runs && python eval.py > eval.txt'", "by the shell"),
-        ("stoker add --gpus 0 --after 7,8 -- python report.py", "no GPU, once 7 and 8 succeeded"),
+        ("stoker add --mem 8G -- 'cd runs && python eval.py > eval.txt'", "run by the shell"),
+        (
+            "stoker add --gpus 0 --after 7,8 -- python report.py",
+            "no GPU; starts once jobs 7 and 8 have succeeded",
+        ),
         ("stoker add --time-limit 2h --signal USR1@2m --retries 3 -- ./train.sh", "with a limit"),
     ),
     notes=(COMMAND_NOTE, "Only the id is printed on stdout: id=$(stoker add ...)."),

@@ -8,7 +8,7 @@ import os
 from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.jobspec import job_options, values_said
-from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.options import JSON, Option, Positional, Verb, print_json
 from stoker.errors import UsageError
 from stoker.text.terminal import out, say
 
@@ -50,7 +50,7 @@ def batch(args: Args) -> int:
     how = Reading(args["csv"] is not None, args["header"], args["template"], args["num"])
     entries, size = read_entries(path, source, how, COLUMNS)
     if not entries:
-        raise UsageError(f"{source} has no jobs in it", "write a row for each")
+        raise UsageError(f"{source} has no jobs in it", "write one row per job")
     group = args["group"] or new_group(source)
     common = surroundings()
     translator = Translator(source, values_said(args), common["cwd"], common["env"], group)
@@ -59,8 +59,8 @@ def batch(args: Args) -> int:
         client.connect()
         jobs, short = profiled(client, source, jobs, args["profile_epochs"], common["cwd"])
         if short:
-            kinds = "1 kind of jobs runs" if short == 1 else f"{short} kinds of jobs run"
-            say(f"stoker: {kinds} briefly first, to learn what memory is needed")
+            kinds = "1 kind of job" if short == 1 else f"{short} kinds of jobs"
+            say(f"stoker: first running {kinds} briefly to measure the GPU memory")
         return _queue_and_follow(client, args, source, jobs, short, common, group)
 
 
@@ -95,12 +95,12 @@ def _queue_and_follow(
         try:
             ids = queue(client, jobs, source, common)[short:]
             client.close()
-            say(f"stoker: {len(ids)} jobs are queued, in the group {group}")
+            say(f"stoker: {len(ids)} jobs queued in the group {group}")
             ended = following.to_the_end(ids, [job.title for job in jobs[short:]])
         except KeyboardInterrupt:
             say(
-                f"stoker: what is queued goes on; `stoker wait --group {group}` waits for it "
-                f"again, `stoker cancel --group {group}` stops it"
+                f"stoker: queued jobs continue; `stoker wait --group {group}` waits for them "
+                f"again, `stoker cancel --group {group}` cancels them"
             )
             return INTERRUPTED
     following.summary(group)
@@ -116,15 +116,13 @@ def _print_ids(args: Args, ids: list[int], group: str) -> int:
         _print_json(group, ids, None)
     else:
         out("".join(f"{job_id}\n" for job_id in ids))
-        say(f"stoker: {len(ids)} jobs are queued, in the group {group}")
+        say(f"stoker: {len(ids)} jobs queued in the group {group}")
     return 0
 
 
 def _print_json(group: str, ids: list[int], jobs: list[dict[str, Any]] | None) -> None:
-    from stoker.api.jsonline import dumps
-
     told = {} if jobs is None else {"jobs": jobs}
-    out(dumps({"schema": 1, "group": group, "ids": ids, **told}) + "\n")
+    print_json({"group": group, "ids": ids, **told})
 
 
 VERB = Verb(
@@ -135,39 +133,42 @@ VERB = Verb(
         Positional("FILE", "a .csv, .yaml, .json or .jsonl file with the jobs", optional=True),
     ),
     options=(
-        Option("csv", "the CSV file with the jobs, whatever its name", "FILE", short="c",
+        Option("csv", "read this file as CSV, whatever its name", "FILE", short="c",
                files="file"),
-        Option("num", "work the file off in batches of so many rows; 20 for a CSV with Epochs",
+        Option("num", "run the file in batches of N rows (default for a CSV with Epochs: 20)",
                "N", _num, short="n"),
-        Option("header", "the CSV's row with the names of the columns, from 0; None if it has none",
+        Option("header", "the CSV's header row, counted from 0; None if it has no header",
                "ROW", lambda text: (_header(text),)),
-        Option("template", "the command of every row, with {column} where a cell goes", "TEXT"),
-        Option("profile-epochs", "run each kind of jobs for so many epochs first, to learn what "
-               "memory it needs; 2 for a CSV with Epochs, 0 for not at all", "N", _epochs),
-        Option("no-wait", "only queue the jobs, and print their ids"),
+        Option("template", "the command for every row, with {column} for the value of a cell",
+               "TEXT"),
+        Option("profile-epochs", "first run each kind of job for N epochs to measure its GPU "
+               "memory (default for a CSV with Epochs: 2; 0: don't)", "N", _epochs),
+        Option("no-wait", "queue the jobs, print their ids and return"),
         *job_options("batch"),
         JSON,
     ),
     examples=(
         ("stoker batch --csv commands.csv --num 20", "in batches of 20, by priority"),
-        ("stoker batch runs.csv --template 'python train.py --lr {lr}'", "a job for each row"),
+        ("stoker batch runs.csv --template 'python train.py --lr {lr}'", "one job per row"),
         ("stoker batch jobs.yaml --no-wait", "a list with name, out, command and any option"),
     ),
     notes=(
         "A CSV with the columns Directory, Executable, Filename, Epochs, Priority runs "
         "`EXECUTABLE FILENAME --epochs=E --id=N` in Directory, lower priorities first within a "
-        "batch; a batch starts when the one before has ended. Executable -1 is the interpreter "
-        "that runs Stoker. N counts on from run to run.",
-        "Any other file has a command for each job (or --template), and columns or keys named "
-        "like the options of `stoker add`: gpus, mem, priority, name, cwd, out, env (K=V;K=V), "
-        "after (ids, or names in the same file). The options given here are for all jobs; what "
-        "the file says of one goes first. Other columns are kept as the job's parameters.",
-        "A bad row is named by its line, and nothing is queued unless all are good.",
-        "--profile-epochs runs the command of each kind with another number in its --epochs, one "
-        "kind after the other, each with a GPU for itself; jobs whose memory is not said with "
-        "--mem then get as much as was seen. What is known (`stoker profiles`) is not run again. "
-        "GPUs must be read by a driver for it.",
-        "It waits for the end of all jobs; the exit code is 1 if any did not succeed. Ctrl-C "
-        "stops the waiting, not the jobs.",
+        "batch. A batch starts when the previous one has ended. Executable -1 is the Python "
+        "interpreter that runs Stoker. N is never used twice, also across runs.",
+        "Any other file has a command for each job (or use --template), and columns or keys "
+        "named like the options of `stoker add`: gpus, mem, priority, name, cwd, out, env "
+        "(K=V;K=V), after (ids, or names in the same file). Options given here apply to all "
+        "jobs; values in the file override them. Other columns are kept as the job's "
+        "parameters.",
+        "A row with an error is reported with its line number, and nothing is queued unless all "
+        "rows are valid.",
+        "--profile-epochs runs the command of each kind with a smaller --epochs, one kind after "
+        "the other, each alone on a GPU. Jobs without --mem then reserve the memory that was "
+        "measured. Kinds that are known already (`stoker profiles`) are not run. The GPUs must "
+        "be measured by a driver.",
+        "The command waits until all jobs have ended; the exit code is 1 if any did not "
+        "succeed. Ctrl-C stops the waiting, not the jobs.",
     ),
 )  # fmt: skip

@@ -4,17 +4,17 @@ from stoker.cli.orders import order_verb
 
 VERB = order_verb(
     "cancel",
-    "stop jobs that run, and take waiting ones off the queue",
+    "stop running jobs and remove waiting jobs from the queue",
     op="cancel",
     done="cancelling",
-    all_help="all jobs that are not finished",
+    all_help="all unfinished jobs",
     examples=(
         ("stoker cancel 7", "stop job 7 with all of its processes"),
-        ("stoker cancel 3-9 last", "several"),
+        ("stoker cancel 3-9 last", "several jobs"),
         ("stoker cancel --group sweep", "a whole group"),
     ),
     notes=(
-        "A job that runs is sent SIGTERM and, after its grace time (--grace), SIGKILL. It keeps "
-        "its GPUs until its last process is gone.",
+        "A running job gets SIGTERM and, after its grace time (--grace), SIGKILL. It keeps its "
+        "GPUs until its last process has ended.",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Verb
+from stoker.cli.options import JSON, Verb, print_json
 from stoker.errors import Failed
 from stoker.text.terminal import Cell, Column, out, say, table
 
@@ -19,9 +19,7 @@ def check(args: Args) -> int:
     with Client() as client:
         checks = client.call("cluster_check")["checks"]
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "checks": checks}) + "\n")
+        print_json({"checks": checks})
     else:
         columns = (Column("CHECK"), Column("RESULT"), Column("WHAT WAS FOUND", least=40))
         rows = [
@@ -43,7 +41,7 @@ _CHECK = Verb(
     options=(JSON,),
     examples=(("stoker cluster check", "what works, and what is missing"),),
     notes=(
-        "A small job is sent through the cluster, which writes a file into the shared directory. "
+        "This runs a small job on the cluster, which writes a file into the shared directory. "
         "Exit code: 0 if jobs can run there, 1 if something is missing.",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Positional, Verb
+from stoker.cli.options import JSON, Positional, Verb, print_json
 from stoker.text.terminal import Cell, Column, escaped, out, say, table
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ def list_settings(args: Args) -> int:
     with Client() as client:
         settings = client.call("config_get")["settings"]
     if args["json"]:
-        _print_json({"settings": settings})
+        print_json({"settings": settings})
         return 0
     columns = (Column("NAME"), Column("VALUE", least=12), Column("MEANING", least=20))
     rows = [
@@ -42,7 +42,7 @@ def get(args: Args) -> int:
     with Client() as client:
         setting = client.call("config_get", name=args["name"])["settings"][0]
     if args["json"]:
-        _print_json({"setting": setting})
+        print_json({"setting": setting})
     else:
         value = setting["value"]
         out("\n" if value is None else escaped(_shown(value)) + "\n")
@@ -63,7 +63,7 @@ def _change(args: Args, value: str | None) -> int:
     with Client() as client:
         understood = client.call("config_set", name=args["name"], value=value)["value"]
     if args["json"]:
-        _print_json({"name": args["name"], "value": understood})
+        print_json({"name": args["name"], "value": understood})
     else:
         say(f"{args['name']} is {_shown(understood)}")
     return 0
@@ -71,12 +71,6 @@ def _change(args: Args, value: str | None) -> int:
 
 def _shown(value: Any) -> str:
     return "-" if value is None or value == "" else str(value)
-
-
-def _print_json(fields: dict[str, Any]) -> None:
-    from stoker.api.jsonline import dumps
-
-    out(dumps({"schema": 1, **fields}) + "\n")
 
 
 VERB = Verb(
@@ -94,14 +88,14 @@ VERB = Verb(
             examples=(("stoker config get gpus", "which GPUs are declared"),),
         ),
         Verb(
-            "config set", "change a setting, at once",
+            "config set", "change a setting; it takes effect at once",
             run=set_, options=(JSON,),
             positionals=(_NAME, Positional("VALUE", "its new value", dashes=True)),
             examples=(("stoker config set gpus 0,1,2,3", "declare four GPUs"),
                       ("stoker config set gpus 0-3:24G", "and how much memory each has")),
         ),
         Verb(
-            "config unset", "put a setting back to its default",
+            "config unset", "reset a setting to its default",
             run=unset, positionals=(_NAME,), options=(JSON,),
             examples=(("stoker config unset gpus", "declare none"),),
         ),

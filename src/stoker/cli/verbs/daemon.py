@@ -6,7 +6,7 @@ import os
 
 from stoker.api.client import Client
 from stoker.api.holder import NotAnswering
-from stoker.cli.options import JSON, Option, Verb
+from stoker.cli.options import JSON, Option, Verb, print_json
 from stoker.errors import Unreachable, UsageError
 from stoker.quantities import duration_text
 from stoker.text.terminal import escaped, out, say
@@ -61,12 +61,12 @@ def stop(args: Args) -> int:
         say("the daemon is not running")
     else:
         left = _stop(running["pid"], mode)
-        say("the daemon has stopped" + (f"; {_jobs(left)} on without it" if left else ""))
+        say("the daemon has stopped" + (f"; {_jobs(left)} without it" if left else ""))
     return 0
 
 
 def _jobs(count: int) -> str:
-    return "1 job goes" if count == 1 else f"{count} jobs go"
+    return "1 job continues" if count == 1 else f"{count} jobs continue"
 
 
 def _stop(pid: int, mode: str) -> int:
@@ -89,7 +89,7 @@ def _stop(pid: int, mode: str) -> int:
         return left
     except KeyboardInterrupt:
         if mode == "drain":
-            say("stoker: the daemon goes on draining; it ends with its last job")
+            say("stoker: the daemon keeps draining; it stops after its last job")
         raise
     finally:
         os.close(process)
@@ -149,7 +149,7 @@ def status(args: Args) -> int:
             f"log     {Client().home.log}",
         )
         place = standing(Client().home)
-        lines += (f"disk    {place['file_system'] or 'of a kind that can not be told'}",)
+        lines += (f"disk    {place['file_system'] or 'unknown'}",)
         if place["logs"] is not None:
             lines += (f"logs    {place['logs']}",)
         out("".join(escaped(line) + "\n" for line in lines) + _host_text(place))
@@ -166,11 +166,10 @@ def _host_text(place: dict[str, Any]) -> str:
 
 def _print_status(hello: dict[str, Any] | None, trouble: NotAnswering | None = None) -> None:
     from stoker.api.claim import standing
-    from stoker.api.jsonline import dumps
     from stoker.text.jobs import iso_times
 
     home = Client().home
-    shown: dict[str, Any] = {"schema": 1, "running": hello is not None}
+    shown: dict[str, Any] = {"running": hello is not None}
     if hello is None:
         shown |= {"pid": None, "socket": home.socket, "version": None, "uptime_s": None}
         if trouble is not None:
@@ -182,7 +181,7 @@ def _print_status(hello: dict[str, Any] | None, trouble: NotAnswering | None = N
     found = standing(home)
     del found["claim"]
     shown["place"] = iso_times(found)
-    out(dumps(shown) + "\n")
+    print_json(shown)
 
 
 def run(args: Args) -> int:
@@ -200,7 +199,7 @@ def claim(args: Args) -> int:
     home = Home.from_environment()
     was = claim_from_another(home)
     say(f"{home.root} is this machine's now" + (f"; it was {whose(was)}'s" if was else ""))
-    say("jobs that ran elsewhere are lost; those with retries left run again, here")
+    say("jobs that ran on the other machine are lost; those with retries left run again here")
     return 0
 
 
@@ -212,71 +211,72 @@ def install_service(args: Args) -> int:
         out(unit_text())
         return 0
     path = install(force=args["force"])
-    say(f"wrote {path}; to switch it on:")
+    say(f"wrote {path}; to enable it:")
     say("  systemctl --user daemon-reload && systemctl --user enable --now stoker")
-    say("so that it runs while you are logged out, too:")
+    say("to keep it running while you are logged out:")
     say("  loginctl enable-linger $USER")
     return 0
 
 
 VERB = Verb(
     "daemon",
-    "start, stop or look at the daemon, which commands start by themselves when they need it",
+    "start, stop or inspect the daemon; commands start it when they need it",
     verbs=(
         Verb(
-            "daemon start", "start the daemon unless it runs",
+            "daemon start", "start the daemon if it is not running",
             run=start, options=(JSON,),
             examples=(("stoker daemon start", "returns when it is ready"),),
         ),
         Verb(
-            "daemon stop", "stop the daemon; jobs that run go on without it",
+            "daemon stop", "stop the daemon; running jobs continue without it",
             run=stop,
             options=(
-                Option("kill", "stop the jobs that run first"),
-                Option("drain", "start no new jobs, and end when the last one has"),
+                Option("kill", "stop the running jobs first"),
+                Option("drain", "start no new jobs, and stop when the last one has ended"),
             ),
-            examples=(("stoker daemon stop", "running jobs go on, and are found again later"),
+            examples=(("stoker daemon stop", "running jobs continue; the next daemon finds them"),
                       ("stoker daemon stop --drain", "let them finish first")),
         ),
         Verb(
-            "daemon restart", "stop the daemon, leaving its jobs running, and start it anew",
+            "daemon restart", "restart the daemon; running jobs continue",
             run=restart, options=(JSON,),
-            examples=(("stoker daemon restart", "after an upgrade, say"),),
+            examples=(("stoker daemon restart", "e.g. after an upgrade"),),
         ),
         Verb(
             "daemon status",
-            "tell whether the daemon runs; exit code 4 if it does not, or does not answer",
+            "show whether the daemon is running; exit code 4 if it is not, or does not answer",
             run=status, options=(JSON,),
             examples=(("stoker daemon status --json | jq .pid", "its process"),),
         ),
         Verb(
-            "daemon claim", "go on here with a state whose machine is gone",
+            "daemon claim", "take over the state directory of a machine that is gone",
             run=claim,
-            examples=(("stoker daemon claim", "after the machine that had it has died"),),
-            notes=("A state directory that machines share is of the one whose daemon runs or has "
-                   "jobs there, and others are refused. If that machine is gone, this one can have "
-                   "it: refused within 30 s of a sign of life. What ran there is `lost`, and not "
-                   "looked for here; so be sure that it is down.",),
+            examples=(("stoker daemon claim", "after the other machine has died"),),
+            notes=("A shared state directory belongs to the machine whose daemon runs or has "
+                   "jobs there; other machines are refused. If that machine is gone, `claim` "
+                   "gives the directory to this one. It is refused if the other machine showed "
+                   "a sign of life within the last 30 s. Jobs that ran there become `lost` and "
+                   "are not looked for, so make sure that the machine is down.",),
         ),
         Verb(
-            "daemon run", "run the daemon in the foreground, for systemd and the like",
+            "daemon run", "run the daemon in the foreground, e.g. for systemd",
             run=run,
-            examples=(("stoker daemon run", "Ctrl-C stops the daemon; its jobs go on"),),
+            examples=(("stoker daemon run", "Ctrl-C stops the daemon; its jobs continue"),),
             notes=("Exit code 0 if it was asked to stop, 1 if the daemon died.",),
         ),
         Verb(
-            "daemon install-service", "write a systemd user unit, and say how to switch it on",
+            "daemon install-service", "write a systemd user unit and show how to enable it",
             run=install_service,
             options=(
                 Option("print", "print the unit and write nothing"),
                 Option("force", "overwrite a unit that differs"),
             ),
-            examples=(("stoker daemon install-service", "start with the machine"),
-                      ("stoker daemon install-service --print", "see it first")),
+            examples=(("stoker daemon install-service", "start the daemon with the machine"),
+                      ("stoker daemon install-service --print", "show the unit first")),
         ),
     ),
     examples=(
-        ("stoker daemon status", "does it run, and where is its log"),
-        ("stoker daemon stop", "stop it; jobs that run go on"),
+        ("stoker daemon status", "whether it runs, and where its log is"),
+        ("stoker daemon stop", "stop it; running jobs continue"),
     ),
 )  # fmt: skip

@@ -6,13 +6,13 @@ from stoker import quantities
 from stoker.api.client import Client
 from stoker.api.job_options import options_in
 from stoker.cli.jobspec import option_of, values_said
-from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.options import JSON, Option, Positional, Verb, print_json
 from stoker.errors import NotFound, UsageError
 from stoker.submission import rules
 from stoker.submission.changes import changed_fields
 from stoker.submission.surroundings import command_fields, usable_paths
 from stoker.text.ids import id_list
-from stoker.text.terminal import out, say
+from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,9 +66,7 @@ def edit(args: Args) -> int:
         answer = client.call("edit", select=select, changes=changes)
     ids = answer.get("ids", [])
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "ids": ids}) + "\n")
+        print_json({"ids": ids})
     else:
         say(f"changed: {id_list(ids)}" if ids else "changed")
     return 0
@@ -93,11 +91,11 @@ VERB = Verb(
     options=(*(one for option in options_in("edit") for one in _editable(option)), JSON),
     command="optional",
     examples=(
-        ("stoker edit 7 --priority -1", "job 7 goes ahead of the others"),
+        ("stoker edit 7 --priority -1", "job 7 goes before the others"),
         ("stoker edit 7 --gpus 1 --mem none -- python train.py --small", "another command"),
     ),
     notes=(
-        "What is not named stays as it is. The options mean what they mean in `stoker add`. The "
-        "job keeps the environment that it was submitted with; --env sets variables in it.",
+        "Only what you name changes. The options mean the same as in `stoker add`. The job "
+        "keeps the environment it was submitted with; --env sets variables in it.",
     ),
 )

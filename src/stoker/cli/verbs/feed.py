@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 from stoker.cli.jobspec import job_options
-from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.options import JSON, Option, Positional, Verb, print_json
 from stoker.errors import UsageError
 
 TYPE_CHECKING = False
@@ -37,9 +37,7 @@ def feed(args: Args) -> int:
     gc.set_threshold(100_000, 50, 50)
     source = Source(args["file"])
     if args["resume"] and args["group"] is None and source.path is None:
-        raise UsageError(
-            "a pipe can't be known again by itself", "name the group of the feed with --group"
-        )
+        raise UsageError("--resume can't recognise a pipe", "name the feed's group with --group")
     group = args["group"] = args["group"] or group_for(source.path)
     request = submission(args)
     expected = source.check()
@@ -56,10 +54,10 @@ def feed(args: Args) -> int:
             )  # fmt: skip
             one_feed.tally.expected = expected
             if args["resume"] and run is None:
-                say(f"stoker: no feed of the group {group} is known; this is the first")
+                say(f"stoker: there is no earlier feed of the group {group}; starting a new one")
             say(f"stoker: commands from {source.name} go into the group {group}")
             if source.is_terminal:
-                say("stoker: type one command a line; Ctrl-D on an empty line ends the input")
+                say("stoker: type one command per line; Ctrl-D on an empty line ends the input")
             try:
                 one_feed.run()
             finally:
@@ -77,13 +75,11 @@ def _tell(tally: Tally, client: Client, group: str, *, as_json: bool) -> None:
 
     from stoker.cli.feeding import summary
     from stoker.cli.feeding.progress import write
-    from stoker.text.terminal import out, say
+    from stoker.text.terminal import say
 
     jobs = summary.jobs_of(client, tally.failures)
     if as_json:
-        from stoker.api.jsonline import dumps
-
-        out(dumps(summary.summary_json(group, tally, jobs)) + "\n")
+        print_json(summary.summary_json(group, tally, jobs))
     write(summary.failures_text(tally.failures, jobs))
     more = summary.unshown(tally, group)
     if more:
@@ -103,35 +99,38 @@ def _exit_code(feed: Feed, interrupted_by: int, hung_up: bool) -> int:
 
 VERB = Verb(
     "feed",
-    "run commands from a file or stdin, one a line, until the last has ended",
+    "run commands from a file or stdin, one per line, and wait for all of them",
     run=feed,
     positionals=(
-        Positional("FILE", "a file with one command a line; stdin unless told", optional=True),
+        Positional("FILE", "a file with one command per line (default: stdin)", optional=True),
     ),
     options=(
         *job_options("feed"),
-        Option("keep-going", "go on if a command fails; that is so unless told"),
+        Option("keep-going", "continue if a command fails (default)"),
         Option("fail-fast", "cancel the rest as soon as a command fails"),
-        Option("resume", "go on with the group's last feed: what has succeeded is not run again"),
+        Option(
+            "resume",
+            "continue the group's last feed: commands that have succeeded are not run again",
+        ),
         JSON,
     ),
     examples=(
-        ("stoker feed --on 0,1,2 < gpu_commands.txt", "each on one of these GPUs"),
-        ("tail -f -n 0 gpu.queue | stoker feed --on 0,1,2", "each as soon as it is written"),
-        ("stoker feed --resume commands.txt", "what an interrupted feed has not done"),
+        ("stoker feed --on 0,1,2 < gpu_commands.txt", "run each on one of these GPUs"),
+        ("tail -f -n 0 gpu.queue | stoker feed --on 0,1,2", "run each as soon as it is written"),
+        ("stoker feed --resume commands.txt", "run what an interrupted feed has left"),
     ),
     notes=(
-        "Every line is run by your login shell; the options are those of `stoker add`, and count "
-        "for each line. Empty lines and those that begin with # are passed over. A line that ends "
-        "in a backslash goes on in the next; lines between a line <<< and a line >>> are one "
-        "command.",
-        "Ctrl-C (or SIGTERM): take no more commands, call off those that have not started, and "
-        "let the running ones finish; a second stops these, a third does not wait for them. "
-        "SIGUSR1: stop reading and finish what was read. If the terminal is closed, what was read "
-        "goes on in the background.",
-        "--resume knows a feed by its group: the one that --group names, else one that is made "
-        "from the path of the file (also with < FILE).",
-        "Exit code: 0 if every command succeeded, 1 if any did not, 2 if the input is no good "
-        "(nothing is queued then, unless it came through a pipe), 130 after Ctrl-C.",
+        "Every line is run by your login shell. The options are those of `stoker add` and apply "
+        "to each line. Empty lines and lines that begin with # are skipped. A line that ends in "
+        "a backslash continues on the next line; the lines between a line <<< and a line >>> "
+        "are one command.",
+        "Ctrl-C (or SIGTERM): read no more commands, cancel those that have not started, and "
+        "let the running ones finish. A second Ctrl-C stops the running ones, a third exits "
+        "without waiting for them. SIGUSR1: stop reading and finish what was read. If the "
+        "terminal is closed, what was read continues in the background.",
+        "--resume finds the feed by its group: the one named by --group, else the one made from "
+        "the path of the file (also with < FILE).",
+        "Exit code: 0 if every command succeeded, 1 if any did not, 2 if the input is not valid "
+        "(then nothing is queued, unless it came through a pipe), 130 after Ctrl-C.",
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.options import JSON, Option, Positional, Verb, print_json
 from stoker.text.gpus import gpu_table, no_gpus
 from stoker.text.terminal import out, say
 
@@ -27,9 +27,7 @@ def list_gpus(args: Args) -> int:
         answer = client.call("gpus")
         gpus = answer["gpus"]
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "gpus": gpus}) + "\n")
+        print_json({"gpus": gpus})
     elif gpus:
         out(gpu_table(gpus, []))
     else:
@@ -77,9 +75,7 @@ def _member(
             client.call(op, gpus=wanted)
             gpus = client.call("gpus")["gpus"] if args["json"] else []
         if args["json"]:
-            from stoker.api.jsonline import dumps
-
-            out(dumps({"schema": 1, "gpus": gpus}) + "\n")
+            print_json({"gpus": gpus})
         else:
             say(f"{done} {', '.join(wanted)}")
         return 0
@@ -98,7 +94,7 @@ _LIST = Verb(
     "gpus list",
     "list the GPUs, their memory, and the jobs on them",
     run=list_gpus,
-    options=(Option("watch", "go on showing them, each second, until Ctrl-C"), JSON),
+    options=(Option("watch", "refresh every second until Ctrl-C"), JSON),
     examples=(
         ("stoker gpus", "all GPUs"),
         ("stoker gpus --watch", "live"),
@@ -112,22 +108,22 @@ VERB = Verb(
     verbs=(
         _LIST,
         _member(
-            "add", "use GPUs that were taken away, or declare some, with their memory",
+            "add", "add GPUs that were removed, or declare new ones with their memory",
             op="gpu_add", done="added GPU", help="ids, e.g. 4, 4-7 or 4:24G", convert=_declared,
-            examples=(("stoker gpus add 4", "GPU 4 takes jobs from now on"),
+            examples=(("stoker gpus add 4", "use GPU 4 from now on"),
                       ("stoker gpus add 4-7:24G", "four GPUs of 24 GiB each")),
         ),
         _member(
-            "remove", "take GPUs away; what runs on them ends by itself",
+            "remove", "remove GPUs; their running jobs finish first",
             op="gpu_remove", done="removing GPU", help="ids, e.g. 3 or 0,1",
             convert=quantities.gpu_ids,
-            examples=(("stoker gpus remove 3", "GPU 3 finishes what it runs and is gone"),),
+            examples=(("stoker gpus remove 3", "GPU 3 finishes its jobs and is removed"),),
         ),
         _member(
-            "drain", "start nothing new on some GPUs",
+            "drain", "start no new jobs on some GPUs",
             op="gpu_drain", done="draining GPU", help="ids, e.g. 2 or 0,1",
             convert=quantities.gpu_ids,
-            examples=(("stoker gpus drain 2", "GPU 2 finishes what it runs and stays idle"),),
+            examples=(("stoker gpus drain 2", "GPU 2 finishes its jobs and stays idle"),),
         ),
         _member(
             "resume", "undo drain",
@@ -139,6 +135,6 @@ VERB = Verb(
     default="list",
     examples=(
         ("stoker gpus", "list them"),
-        ("stoker gpus drain 2", "start nothing new on GPU 2"),
+        ("stoker gpus drain 2", "start no new jobs on GPU 2"),
     ),
 )  # fmt: skip

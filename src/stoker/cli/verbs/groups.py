@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Positional, Verb
+from stoker.cli.options import JSON, Positional, Verb, print_json
 from stoker.text.jobs import STATES
 from stoker.text.terminal import Cell, Column, out, say, table
 
@@ -25,9 +25,7 @@ def list_groups(args: Args) -> int:
         counts = group["counts"]
         group["counts"] = {state: counts[state] for state in STATES if counts.get(state)}
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "groups": groups}) + "\n")
+        print_json({"groups": groups})
     elif groups:
         out(_table(groups))
     else:
@@ -70,9 +68,7 @@ def limit_group(args: Args) -> int:
     with Client() as client:
         client.call("limit_group", group=group, max_running=most, known_only=True)
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "group": group, "max_running": most}) + "\n")
+        print_json({"group": group, "max_running": most})
     elif most is None:
         say(f"no limit for group {group} any more")
     else:
@@ -89,23 +85,23 @@ _LIST = Verb(
 )
 _LIMIT = Verb(
     "groups limit",
-    "let at most so many of a group's jobs run at a time",
+    "run at most N of a group's jobs at a time",
     run=limit_group,
     positionals=(
-        Positional("GROUP", "the group; a sweep's name is one", quantities.label),
+        Positional("GROUP", "the group, e.g. the name of a sweep", quantities.label),
         Positional("N", "a number, or none for no limit", _limit_of, choices=("none",)),
     ),
     options=(JSON,),
     examples=(
         ("stoker groups limit lr-search 8", "at most eight of the sweep lr-search"),
-        ("stoker groups limit lr-search none", "as many as there is room for"),
+        ("stoker groups limit lr-search none", "no limit"),
     ),
-    notes=("What runs already goes on, even if it is more than the new limit.",),
+    notes=("Running jobs continue, even if there are more than the new limit.",),
 )
 
 VERB = Verb(
     "groups",
-    "list groups; limit how many jobs of one run at a time",
+    "list groups; limit how many jobs of a group run at a time",
     verbs=(_LIST, _LIMIT),
     default="list",
     examples=(
@@ -113,7 +109,7 @@ VERB = Verb(
         ("stoker groups limit lr-search none", "lift the limit of a sweep"),
     ),
     notes=(
-        "Jobs belong to a group by --group; those of a sweep or a feed have one of their own. "
-        "`stoker pause --group` and `stoker cancel --group` act on all of one.",
+        "Set a job's group with --group; every sweep and feed has a group of its own. `stoker "
+        "pause --group` and `stoker cancel --group` act on all jobs of a group.",
     ),
 )

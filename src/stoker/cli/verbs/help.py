@@ -40,7 +40,7 @@ def help_(args: Args) -> int:
 
 VERB = Verb(
     "help",
-    "show the help of a verb, or of all",
+    "show the help of one verb, or of all",
     run=help_,
     positionals=(Positional("VERB", "a verb such as add, or two words such as gpus drain", plain,
                             many=True, optional=True),),

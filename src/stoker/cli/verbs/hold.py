@@ -4,12 +4,12 @@ from stoker.cli.orders import order_verb
 
 VERB = order_verb(
     "hold",
-    "keep waiting jobs from starting",
+    "keep waiting jobs from starting until they are released",
     op="hold",
     done="held:",
     all_help="all waiting jobs",
     examples=(
         ("stoker hold 7", "job 7 stays in the queue and does not start"),
-        ("stoker hold --name 'eval-*'", "those of a name"),
+        ("stoker hold --name 'eval-*'", "all waiting jobs with a matching name"),
     ),
 )

@@ -203,23 +203,21 @@ VERB = Verb(
     run=logs,
     positionals=(Positional("ID", "the job: 7, or last", quantities.job_ids, optional=True),),
     options=(
-        Option("follow", "go on until the job has ended", short="f"),
-        Option("err", "the errors, where they are kept apart"),
-        Option(
-            "lines", f"the last so many lines; {DEFAULT_LINES} unless told", "N", _lines, short="n"
-        ),
-        Option("all", "from the beginning", short="a"),
-        Option("raw", "every byte as the job wrote it"),
-        Option("name", "the newest job of this name instead of an ID", "NAME", quantities.label),
+        Option("follow", "follow the output until the job has ended", short="f"),
+        Option("err", "stderr, if it is kept in a file of its own"),
+        Option("lines", f"the last N lines (default: {DEFAULT_LINES})", "N", _lines, short="n"),
+        Option("all", "the whole log", short="a"),
+        Option("raw", "print every byte as the job wrote it"),
+        Option("name", "the newest job with this name, instead of an ID", "NAME", quantities.label),
     ),
     examples=(
         ("stoker logs -f 7", "follow job 7 until it ends; Ctrl-C leaves it alone"),
         ("stoker logs --all last > log.txt", "the whole log of the newest job"),
-        ("stoker logs -n 20 --err 7", "the last 20 lines of its errors"),
+        ("stoker logs -n 20 --err 7", "the last 20 lines of its stderr"),
     ),
     notes=(
         "Progress bars that rewrite their line are shown in their last state. On a terminal, "
-        "colours are kept and other control sequences are dropped; into a pipe or file everything "
-        "but the collapsed lines is passed on unchanged, and with --raw these too.",
+        "colours are kept and other control sequences are dropped. Into a pipe or file, "
+        "everything else is written unchanged; with --raw, progress bars too.",
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb
+from stoker.cli.options import JSON, Option, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, NAME, selected
 from stoker.errors import UsageError
 from stoker.text.jobs import STATES, iso_times, job_table
@@ -49,16 +49,14 @@ def ls(args: Args) -> int:
     if args["limit"] is not None:
         order["limit"] = args["limit"]
     elif not narrowed and not args["json"]:
-        # Nobody reads a hundred thousand lines, and to print them takes seconds.
+        # A hundred thousand lines take seconds to print, and are more than anyone reads.
         order["limit"] = SHOWN
     with Client() as client:
         answer = client.call("list", **order)
     jobs = answer["jobs"]
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
         shown = [iso_times(job) for job in jobs]
-        out(dumps({"schema": 1, "jobs": shown, "total": answer.get("total", len(jobs))}) + "\n")
+        print_json({"jobs": shown, "total": answer.get("total", len(jobs))})
         return 0
     if not jobs:
         say("no jobs" if not order["select"] and not args["state"] else "no such jobs")
@@ -72,7 +70,7 @@ def ls(args: Args) -> int:
 
 VERB = Verb(
     "ls",
-    "list jobs: those that are not finished, and the last that are",
+    "list unfinished jobs and the latest finished ones",
     run=ls,
     positionals=(IDS,),
     options=(
@@ -82,19 +80,21 @@ VERB = Verb(
         GROUP,
         NAME,
         Option("user", "only this user's jobs", "USER"),
-        Option("all", "finished jobs of any age too", short="a"),
-        Option("limit", f"at most so many; {SHOWN} if nothing else is asked for", "N", _limit),
+        Option("all", "also show all finished jobs", short="a"),
+        Option(
+            "limit", f"show at most N jobs (default: {SHOWN}, if no jobs are named)", "N", _limit
+        ),
         JSON,
     ),
     examples=(
-        ("stoker ls", "what runs, what waits and why, what ended last"),
-        ("stoker ls --state failed,lost --all", "all that went wrong"),
+        ("stoker ls", "running jobs, waiting jobs with the reason, the latest finished jobs"),
+        ("stoker ls --state failed,lost --all", "all jobs that failed or were lost"),
         ("stoker ls --name 'run-*' --json | jq '.jobs[].exit_code'", "for scripts"),
     ),
     notes=(
-        "--name with --group means the jobs of that name in that group; --state and --user narrow "
-        "the list further.",
-        "GPUS are the ids of a job's GPUs, or x2 for the two that it waits for. TIME is how long "
-        "it has run or, for one that has not started, has waited.",
+        "--name together with --group means the jobs with that name in that group; --state and "
+        "--user narrow the list further.",
+        "GPUS are the ids of the job's GPUs, or x2 for a job that waits for two. TIME is how "
+        "long the job has run or, if it has not started, has waited.",
     ),
 )

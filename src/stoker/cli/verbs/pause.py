@@ -1,38 +1,13 @@
 """`stoker pause`: start nothing new, in the whole queue or in a group."""
 
-from __future__ import annotations
+from stoker.cli.orders import pausing_verb
 
-from stoker import quantities
-from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb
-from stoker.text.terminal import out, say
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from stoker.cli.options import Args
-
-
-def pause(args: Args) -> int:
-    """Tell the daemon, and say what was done."""
-    group = args["group"]
-    with Client() as client:
-        client.call("pause", **({} if group is None else {"group": group}))
-    if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "group": group, "paused": True}) + "\n")
-    else:
-        say("paused: " + ("the whole queue" if group is None else f"group {group}"))
-    return 0
-
-
-VERB = Verb(
+VERB = pausing_verb(
     "pause",
-    "start nothing new, in the whole queue or in a group",
-    run=pause,
-    options=(Option("group", "only this group", "GROUP", quantities.label), JSON),
+    "start no new jobs, in the whole queue or in one group",
+    paused=True,
     examples=(
-        ("stoker pause", "nothing new starts; what runs goes on"),
-        ("stoker pause --group sweep", "only the jobs of a group wait"),
+        ("stoker pause", "no new jobs start; running jobs continue"),
+        ("stoker pause --group sweep", "pause only one group"),
     ),
 )

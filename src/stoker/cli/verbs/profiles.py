@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.options import JSON, Option, Positional, Verb, print_json
 from stoker.errors import UsageError
 from stoker.text.terminal import Cell, Column, out, say, table
 
@@ -20,9 +20,7 @@ def list_profiles(args: Args) -> int:
     with Client() as client:
         profiles = client.call("profiles")["profiles"]
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "profiles": profiles}) + "\n")
+        print_json({"profiles": profiles})
     elif profiles:
         out(_table(profiles))
     else:
@@ -66,9 +64,7 @@ def forget(args: Args) -> int:
     with Client() as client:
         kinds = client.call("profiles_forget", kinds=args["kind"], all=args["all"])["kinds"]
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "kinds": kinds}) + "\n")
+        print_json({"kinds": kinds})
     else:
         say(f"forgotten: {len(kinds)}" + (f" ({', '.join(kinds)})" if kinds else ""))
     return 0
@@ -76,21 +72,21 @@ def forget(args: Args) -> int:
 
 VERB = Verb(
     "profiles",
-    "what was learned of the GPU memory and use of kinds of jobs",
+    "list or forget the GPU memory measured for each kind of job",
     verbs=(
         Verb(
             "profiles list",
-            "list the kinds of jobs that are known",
+            "list the kinds of jobs that were measured",
             run=list_profiles,
             options=(JSON,),
-            examples=(("stoker profiles", "runs, peak, mean and spread of each kind"),),
+            examples=(("stoker profiles", "runs, peak, mean and spread per kind"),),
         ),
         Verb(
             "profiles forget",
-            "learn kinds anew, as after a change to a program",
+            "forget kinds, so that they are measured again, e.g. after a program has changed",
             run=forget,
             positionals=(
-                Positional("KIND", "as it is listed; or a pattern", many=True, optional=True),
+                Positional("KIND", "a kind as listed, or a pattern", many=True, optional=True),
             ),
             options=(Option("all", "all kinds"), JSON),
             examples=(
@@ -102,6 +98,6 @@ VERB = Verb(
     default="list",
     examples=(
         ("stoker profiles", "what is known"),
-        ("stoker profiles forget 'python train.py*'", "learn these anew"),
+        ("stoker profiles forget 'python train.py*'", "measure these again"),
     ),
 )

@@ -7,9 +7,9 @@ VERB = order_verb(
     "queue finished jobs again, as new attempts",
     op="retry",
     done="queued again:",
-    all_help="all that failed, were lost, skipped or cancelled",
+    all_help="all jobs that failed or were lost, skipped or cancelled",
     examples=(
-        ("stoker retry 7", "run job 7 once more, with the same id"),
-        ("stoker retry --group sweep", "those of a group"),
+        ("stoker retry 7", "run job 7 again, with the same id"),
+        ("stoker retry --group sweep", "all finished jobs of a group"),
     ),
 )

@@ -4,13 +4,13 @@ from stoker.cli.orders import order_verb
 
 VERB = order_verb(
     "rm",
-    "forget finished jobs, with their logs",
+    "delete finished jobs and their logs",
     op="remove",
     done="removed:",
     all_help="all finished jobs",
     examples=(
-        ("stoker rm 3-9", "jobs 3 to 9, which must have ended"),
+        ("stoker rm 3-9", "jobs 3 to 9, which must be finished"),
         ("stoker rm --all", "every finished job"),
     ),
-    notes=("Files that were named with --out and --err are yours, and stay.",),
+    notes=("Files named with --out and --err are yours and are kept.",),
 )

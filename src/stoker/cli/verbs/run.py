@@ -26,20 +26,20 @@ def run(args: Args) -> int:
 
 VERB = Verb(
     "run",
-    "run a job in this terminal, as soon as it is its turn",
+    "run a job in this terminal as soon as its turn comes",
     run=run,
     options=job_options("run"),
     command="required",
     examples=(
-        ("stoker run --gpus 1 -- python train.py", "waits for a GPU; its exit code is mine"),
+        ("stoker run --gpus 1 -- python train.py", "wait for a GPU; exit with the job's exit code"),
         ("stoker run --mem 8G -- ipython", "an interactive program, with 8 GiB of a GPU"),
     ),
     notes=(
         COMMAND_NOTE,
-        "While it waits, Ctrl-C takes the job back. While it runs, the first Ctrl-C interrupts it, "
-        "a second one terminates it, a third kills it with all of its processes.",
-        "A job whose terminal does not answer within 15 s when its turn has come (it was stopped "
-        "with Ctrl-Z, say) is called off, and its GPUs go to the next one.",
-        "The exit code is the job's own, 128 + n if signal n ended it, 127 if it could not start.",
+        "While the job waits, Ctrl-C cancels it. While it runs, the first Ctrl-C interrupts it, "
+        "the second terminates it, and the third kills it with all of its processes.",
+        "If the terminal does not answer within 15 s when the job's turn comes (after Ctrl-Z, "
+        "for example), the job is cancelled and its GPUs go to the next job.",
+        "Exit code: the job's own, 128 + n if signal n ended it, 127 if it could not start.",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Verb
+from stoker.cli.options import JSON, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.text.job_page import job_page
 from stoker.text.jobs import iso_times
@@ -20,11 +20,9 @@ def show(args: Args) -> int:
     with Client() as client:
         jobs = client.call("show", select=select)["jobs"]
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
         shown = [iso_times(job) for job in jobs]
         one = len(shown) == 1 and _names_one(select)
-        out(dumps({"schema": 1, "job": shown[0]} if one else {"schema": 1, "jobs": shown}) + "\n")
+        print_json({"job": shown[0]} if one else {"jobs": shown})
         return 0
     out("\n".join(job_page(job, wants_colour()) for job in jobs))
     return 0
@@ -38,7 +36,7 @@ def _names_one(select: dict[str, list[str]]) -> bool:
 
 VERB = Verb(
     "show",
-    "show all about a job, with its attempts",
+    "show everything about a job, with its attempts",
     run=show,
     positionals=(IDS,),
     options=(NAME, GROUP, JSON),
@@ -48,6 +46,6 @@ VERB = Verb(
     ),
     notes=(
         IDS_NOTE,
-        "JSON has one `job` if one id was given, and a list `jobs` otherwise.",
+        "JSON has a single `job` if one id was given, else a list `jobs`.",
     ),
 )

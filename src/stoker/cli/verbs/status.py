@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb
+from stoker.cli.options import JSON, Option, Verb, print_json
 from stoker.text.gpus import gpu_table, no_gpus
 from stoker.text.jobs import FINAL_STATES, STATES, iso_times, job_table
 from stoker.text.terminal import escaped, out, painted, wants_colour
@@ -26,12 +26,10 @@ def status(args: Args) -> int:
     with Client() as client:
         answer = client.call("status", **order)
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
         shown = {key: value for key, value in answer.items() if key != "ok"}
         shown["jobs"] = [iso_times(job) for job in answer["jobs"]]
         shown["daemon"] = iso_times(answer.get("daemon") or {})
-        out(dumps({"schema": 1, **shown}) + "\n")
+        print_json(shown)
         return 0
     colour = wants_colour()
     parts = []
@@ -63,14 +61,14 @@ def _summary(answer: dict[str, Any], colour: bool) -> str:
         line += f"; {cpus['used']} of {cpus['total']} CPU slots taken"
     line = painted(line, "bold", colour) + "\n"
     if answer.get("paused"):
-        line += painted("the queue is paused: `stoker resume` lets it go on", "red", colour) + "\n"
+        line += painted("the queue is paused; `stoker resume` resumes it", "red", colour) + "\n"
     for group in answer.get("paused_groups") or []:
         words_of_group = (
             f"group {escaped(group)} is paused: `stoker resume --group {escaped(group)}`"
         )
         line += painted(words_of_group, "red", colour) + "\n"
     if answer.get("short"):
-        words_of_it = f"jobs can't be started: {escaped(answer['short'])}; tried again by itself"
+        words_of_it = f"jobs can't be started: {escaped(answer['short'])}; Stoker keeps trying"
         line += painted(words_of_it, "red", colour) + "\n"
     return line
 
@@ -80,11 +78,11 @@ VERB = Verb(
     "GPUs and jobs at a glance; the same as `stoker` alone",
     run=status,
     options=(
-        Option("limit", "at most so many jobs", "N", _limit),
+        Option("limit", "show at most N jobs", "N", _limit),
         JSON,
     ),
     examples=(
-        ("stoker", "GPUs, and the jobs that run, wait or ended last"),
+        ("stoker", "GPUs, running and waiting jobs, the latest finished ones"),
         ("stoker status --json", "the same for scripts"),
     ),
 )

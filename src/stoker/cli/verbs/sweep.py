@@ -71,18 +71,18 @@ _OWN_OPTIONS = (
            short="f", files="file"),
     Option("parameter", "a parameter and its values, in the older form; may be repeated",
            "NAME VALUE...", short="p", repeat=True, many=True),
-    Option("samples", "so many points at random instead of the whole grid", "N", _count),
-    Option("seed", "for --samples and --shuffle; 0 unless told", "N", _seed),
+    Option("samples", "N random points instead of the whole grid", "N", _count),
+    Option("seed", "random seed for --samples and --shuffle (default: 0)", "N", _seed),
     Option("shuffle", "queue the grid in random order"),
-    Option("where", "only points of which this is true; may be repeated", "EXPRESSION",
+    Option("where", "only points for which this is true; may be repeated", "EXPRESSION",
            repeat=True),
-    Option("repeat", "each point so many times, with one more parameter 0, 1, 2...", "seed=3",
+    Option("repeat", "run each point N times, with an extra parameter that is 0, 1, 2...", "seed=3",
            _repeat),
     Option("style", "how parameters without a {place} are appended: flags (--lr 0.1) or hydra "
            "(lr=0.1)", "STYLE", _one_of("flags", "hydra"), choices=("flags", "hydra")),
-    Option("rerun", "failed: only points that ended without success; all: those that succeeded "
-           "too", "WHICH", _one_of("failed", "all"), choices=("failed", "all")),
-    Option("max-running", "let at most so many of the sweep's jobs run at a time", "N", _count),
+    Option("rerun", "failed: only points that did not succeed; all: also points that succeeded",
+           "WHICH", _one_of("failed", "all"), choices=("failed", "all")),
+    Option("max-running", "run at most N of the sweep's jobs at a time", "N", _count),
     Option("name", "a name for the sweep, which is the group of its jobs", "NAME",
            quantities.sweep_label),
     Option("dry-run", "print how many points there are, and the first ones; queue nothing"),
@@ -94,7 +94,7 @@ _SWEEP_ID = Positional(
 
 _SHOW = Verb(
     "sweep show",
-    "show a sweep: a row a point, with its parameters and what came of it",
+    "show the results of a sweep: one row per point, with its parameters and its job",
     run=_show,
     positionals=(_SWEEP_ID,),
     options=(Option("csv", "print CSV instead of a table"), JSON),
@@ -103,8 +103,8 @@ _SHOW = Verb(
         ("stoker sweep show lr-search --csv > runs.csv", "for a spreadsheet"),
     ),
     notes=(
-        "Only parameters that vary have a column; JSON has all of them. Of a point that was run "
-        "again, the latest job is shown.",
+        "Only parameters that vary have a column; JSON has all of them. For a point that was "
+        "run more than once, the latest job is shown.",
     ),
 )
 _LS = Verb(
@@ -117,7 +117,7 @@ _LS = Verb(
 
 VERB = Verb(
     "sweep",
-    "queue a parameter space, a job a point",
+    "queue a parameter space, one job per point",
     run=_sweep,
     positionals=(
         Positional("SPACE", "parameters: lr=0.1,0.01 or 'bs=range(16,65,16)'", plain, many=True,
@@ -129,25 +129,27 @@ VERB = Verb(
     examples=(
         ("stoker sweep lr=0.1,0.01 bs=16,32 -- python train.py --lr {lr} --bs {bs}", "four jobs"),
         ("stoker sweep 'wd=loguniform(1e-6,1e-2)' --samples 40 -- python train.py",
-         "forty draws; --wd and its value are appended"),
+         "40 random values; --wd and its value are appended"),
         ("stoker sweep 'm=zip(model=[vit,resnet],opt=[adamw,sgd])' --repeat seed=3 -- "
          "python train.py", "two pairs, three seeds each"),
         ("stoker sweep lr=0.1,0.01 bs=16,32 --where 'lr*bs < 2' --dry-run -- python train.py",
-         "look before you queue"),
+         "show the points without queueing them"),
         ("stoker sweep -f sweep.yaml --max-running 4", "a W&B sweep file"),
-        ("stoker sweep show last", "what came of it"),
+        ("stoker sweep show last", "show the results"),
     ),
     notes=(
-        "Values: a list (0.1,0.01), range(START,STOP,STEP), zip(a=[..],b=[..]) for values that go "
-        "together; with --samples also uniform(LOW,HIGH), loguniform(LOW,HIGH), randint(LOW,HIGH), "
-        "normal(MEAN,DEVIATION) and choice(a,b). Quote words that have brackets.",
-        "{lr} in the command, in --out and in --err is the point's value, {lr:.2g} the same with a "
-        "format, {point} a short name of the point. A parameter without a place is appended.",
-        "The first parameter changes most slowly. The same command, directory and parameters are "
-        "the same point: submitted again, only points that are new or have not succeeded are "
-        "queued, and those queued or running are left alone.",
-        "The sweep's name is printed on stdout: stoker wait --group $(stoker sweep ...). "
-        "All other options are as for `stoker add`, for each point.",
+        "Values: a list (0.1,0.01), range(START,STOP,STEP), zip(a=[..],b=[..]) for values that "
+        "belong together; with --samples also uniform(LOW,HIGH), loguniform(LOW,HIGH), "
+        "randint(LOW,HIGH), normal(MEAN,DEVIATION) and choice(a,b). Quote arguments that "
+        "contain brackets.",
+        "{lr} in the command, in --out and in --err is replaced by the point's value, {lr:.2g} "
+        "by the formatted value, {point} by a short name of the point. A parameter that is not "
+        "used in the command is appended to it.",
+        "The first parameter changes most slowly. Points with the same command, directory and "
+        "parameters are the same point: if the sweep is submitted again, only points that are "
+        "new or have not succeeded are queued; those that are queued or running are left alone.",
+        "The sweep's name is printed on stdout: stoker wait --group $(stoker sweep ...). All "
+        "other options are those of `stoker add` and apply to each point.",
         COMMAND_NOTE,
     ),
 )  # fmt: skip

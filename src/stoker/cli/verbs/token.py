@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.paths import Home
-from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.options import JSON, Option, Positional, Verb, print_json
 from stoker.errors import UsageError
 from stoker.quantities import plain
 from stoker.text.terminal import Cell, Column, out, say, table
@@ -30,9 +30,7 @@ def create(args: Args) -> int:
         args["name"], read_only=args["read_only"], lasts_ms=lasts_ms
     )
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, **_described(grant), "token": secret}) + "\n")
+        print_json({**_described(grant), "token": secret})
     else:
         out(f"{secret}\n")
         say("keep it now: it is not shown again")
@@ -43,9 +41,7 @@ def ls(args: Args) -> int:
     """List the tokens and the browsers that were let in."""
     grants = [grant for grant in _access().grants() if grant.kind != "key"]
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "tokens": [_described(grant) for grant in grants]}) + "\n")
+        print_json({"tokens": [_described(grant) for grant in grants]})
     elif not grants:
         say("no tokens; `stoker token create NAME` makes one")
     else:
@@ -110,37 +106,37 @@ def _as_table(grants: list[Grant]) -> str:
 
 VERB = Verb(
     "token",
-    "make, list and revoke tokens for scripts that use the HTTP api",
+    "create, list and revoke tokens for scripts that use the HTTP API",
     verbs=(
         Verb(
-            "token create", "make a token, and print it this once",
+            "token create", "create a token and print it; it is shown only once",
             run=create,
             positionals=(Positional("NAME", "what it is for", plain),),
             options=(
-                Option("read-only", "it may look, but give no orders"),
-                Option("lasts", "how long it is good; for ever unless told", "30d",
+                Option("read-only", "the token gives read-only access"),
+                Option("lasts", "how long it is valid (default: for ever)", "30d",
                        quantities.duration_ms),
                 JSON,
             ),
-            examples=(("stoker token create grafana --read-only", "for a script that only looks"),),
+            examples=(("stoker token create grafana --read-only", "for a script that only reads"),),
         ),
         Verb(
-            "token ls", "list the tokens, and the browsers that were let in",
+            "token ls", "list the tokens and the logged-in browsers",
             run=ls, options=(JSON,),
             examples=(("stoker token ls", "names, never the tokens themselves"),),
         ),
         Verb(
-            "token revoke", "make tokens or browsers good for nothing, at once",
+            "token revoke", "revoke tokens, or log browsers out, at once",
             run=revoke,
             positionals=(Positional("TOKEN", "a token's name, or an id", plain, many=True,
                                     optional=True),),
-            options=(Option("all", "all of them, browsers too"),),
+            options=(Option("all", "all tokens and browsers"),),
             examples=(("stoker token revoke grafana", "by its name"),
-                      ("stoker token revoke --all", "everybody has to ask again")),
+                      ("stoker token revoke --all", "all scripts and browsers need a new one")),
         ),
     ),
     examples=(
-        ("stoker token create ci", "a token that may do anything"),
-        ("stoker token ls", "what there is"),
+        ("stoker token create ci", "a token with full access"),
+        ("stoker token ls", "list them"),
     ),
 )  # fmt: skip

@@ -48,17 +48,17 @@ def _once() -> int:
 
 VERB = Verb(
     "top",
-    "GPUs and jobs live in the terminal, with logs, and keys to act on jobs",
+    "live view of GPUs and jobs, with logs and keys to act on jobs",
     run=top,
-    options=(Option("once", "print one picture and end"),),
+    options=(Option("once", "print the view once and exit"),),
     examples=(
         ("stoker top", "watch; ? shows the keys, q quits"),
-        ("stoker top --once", "one picture, for a pipe or a log"),
-        ("watch -n 10 stoker top --once", "on a terminal that can show nothing better"),
+        ("stoker top --once", "print it once, for a pipe or a log"),
+        ("watch -n 10 stoker top --once", "on a terminal that can't show the live view"),
     ),
     notes=(
-        "The live view needs Textual, an extra: install stoker-gpu[top]. --once does not.",
-        "A picture is as large as the terminal or, into a pipe, 80 columns by 24 lines; COLUMNS "
-        "and LINES say otherwise. NO_COLOR is respected.",
+        "The live view needs Textual: install stoker-gpu[top]. --once works without it.",
+        "With --once, the output is as large as the terminal or, into a pipe, 80 columns by 24 "
+        "lines; set COLUMNS and LINES to change that. NO_COLOR is respected.",
     ),
 )

@@ -6,13 +6,13 @@ import time
 
 from stoker import quantities
 from stoker.api.client import Client, ConnectionLost, NoAnswerYet
-from stoker.cli.options import JSON, Option, Verb
+from stoker.cli.options import JSON, Option, Verb, print_json
 from stoker.cli.reconnect import Reconnection
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.errors import NotFound, Unavailable
 from stoker.text.ids import ranges
 from stoker.text.jobs import FINAL_STATES, exit_code, outcome, title
-from stoker.text.terminal import out, say
+from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def wait(args: Args) -> int:
             jobs_so_far = client.call("show", select=select)["jobs"]
             _print_json(jobs_so_far, timed_out=True)
     if jobs is None:
-        say("stoker: the time is up, and not all of these jobs have ended")
+        say("stoker: timed out; not all of these jobs have ended")
         return TIMED_OUT
     if args["json"]:
         _print_json(jobs, timed_out=False)
@@ -88,24 +88,23 @@ def _final(client: Client, select: dict[str, Any], deadline: float | None) -> li
 
 
 def _print_json(jobs: list[Job], *, timed_out: bool) -> None:
-    from stoker.api.jsonline import dumps
     from stoker.text.jobs import iso_times
 
     shown = [iso_times(job) for job in jobs]
-    out(dumps({"schema": 1, "timed_out": timed_out, "jobs": shown}) + "\n")
+    print_json({"timed_out": timed_out, "jobs": shown})
 
 
 VERB = Verb(
     "wait",
-    "wait until jobs have ended; the exit code tells how",
+    "wait until jobs have ended; the exit code tells whether they succeeded",
     run=wait,
     positionals=(IDS,),
     options=(
         NAME,
         GROUP,
-        Option("all", "all jobs that are not finished now"),
+        Option("all", "all jobs that are unfinished now"),
         Option(
-            "timeout", "give up after so long, with exit code 124", "2h", quantities.duration_ms
+            "timeout", "give up after this time, with exit code 124", "2h", quantities.duration_ms
         ),
         JSON,
     ),
@@ -114,9 +113,9 @@ VERB = Verb(
         ("stoker wait --group sweep --timeout 2h", "1 if any failed, 124 if it takes longer"),
     ),
     notes=(
-        "Exit code: for one job its own (128 + the signal's number if a signal ended it, 1 if it "
-        "was cancelled, skipped or lost); for several, 0 if all succeeded and else 1; 124 if the "
-        "time is up; 3 if there is no such job.",
+        "Exit code: for one job, its own (128 + n if signal n ended it, 1 if it was cancelled, "
+        "skipped or lost); for several jobs, 0 if all succeeded, else 1; 124 after --timeout; 3 "
+        "if there is no such job.",
         IDS_NOTE,
     ),
 )

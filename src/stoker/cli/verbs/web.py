@@ -6,7 +6,7 @@ import os
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb
+from stoker.cli.options import JSON, Option, Verb, print_json
 from stoker.errors import UsageError
 from stoker.quantities import plain
 from stoker.text.terminal import has_terminal, out, say
@@ -56,10 +56,7 @@ def web(args: Args) -> int:
     key = access.new_key(read_only=args["read_only"])
     address = f"{page['url']}/enter#{key}"
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        shown = {"schema": 1, "url": page["url"], "address": address, "pid": page["pid"]}
-        out(dumps(shown) + "\n")
+        print_json({"url": page["url"], "address": address, "pid": page["pid"]})
         return 0
     out(f"{address}\n")
     say("this address lets one browser in, once, within ten minutes")
@@ -99,10 +96,8 @@ def status(args: Args) -> int:
     with Client() as client:
         page = client.call("page_status")
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
         shown = {key: page.get(key) for key in ("running", "url", "pid", "settings")}
-        out(dumps({"schema": 1, **shown}) + "\n")
+        print_json(shown)
     elif page["running"]:
         out(f"{page['url']}\n")
     else:
@@ -112,42 +107,42 @@ def status(args: Args) -> int:
 
 VERB = Verb(
     "web",
-    "serve the page, and print an address that lets a browser in",
+    "serve the web page and print a one-time login link",
     run=web,
     options=(
-        Option("host", "the address to listen on; 127.0.0.1 unless told", "ADDRESS"),
-        Option("port", "the port; 4004 unless told", "N", _port),
-        Option("name", "another host name under which the page may be asked for; may be repeated",
+        Option("host", "the address to listen on (default: 127.0.0.1)", "ADDRESS"),
+        Option("port", "the port (default: 4004)", "N", _port),
+        Option("name", "another host name under which the page can be reached; may be repeated",
                "NAME", repeat=True),
-        Option("tls-cert", "the certificate, for TLS", "FILE", _file, files="file"),
-        Option("tls-key", "its key", "FILE", _file, files="file"),
-        Option("behind-proxy", "a proxy in front of the page has TLS"),
-        Option("metrics", "serve /metrics for Prometheus too, to those who have a token"),
-        Option("no-metrics", "do so no longer"),
-        Option("read-only", "let this browser look, but give no orders"),
-        Option("no-open", "open no browser"),
+        Option("tls-cert", "the TLS certificate", "FILE", _file, files="file"),
+        Option("tls-key", "the key of the TLS certificate", "FILE", _file, files="file"),
+        Option("behind-proxy", "a proxy in front of the page provides TLS"),
+        Option("metrics", "also serve /metrics for Prometheus; it needs a token"),
+        Option("no-metrics", "serve no /metrics"),
+        Option("read-only", "the link gives read-only access"),
+        Option("no-open", "don't open a browser"),
         JSON,
     ),
     verbs=(
         Verb(
-            "web stop", "end the page, and forget its settings",
+            "web stop", "stop the page and forget its settings",
             run=stop,
-            examples=(("stoker web stop", "the daemon goes on without it"),),
+            examples=(("stoker web stop", "the daemon keeps running"),),
         ),
         Verb(
-            "web status", "tell where the page is; exit code 1 if it is not served",
+            "web status", "show the page's address; exit code 1 if it is not served",
             run=status, options=(JSON,),
-            examples=(("stoker web status", "its address, without a way in"),),
+            examples=(("stoker web status", "its address, without a login link"),),
         ),
     ),
     examples=(
-        ("stoker web", "prints an address that is good once"),
-        ("stoker web --port 8080 --read-only", "to look at only, on another port"),
+        ("stoker web", "print a one-time login link, valid for ten minutes"),
+        ("stoker web --port 8080 --read-only", "read-only, on another port"),
         ("ssh -L 4004:localhost:4004 gpubox stoker web", "the page of another machine"),
     ),
     notes=(
-        "The daemon serves the page, in a process of its own, until `stoker web stop`; options "
-        "that are given are kept, and the page comes back when the daemon is restarted. An "
-        "address that other machines reach is refused without a token and TLS.",
+        "The daemon serves the page, in a separate process, until `stoker web stop`. Options "
+        "are kept, and the page comes back when the daemon is restarted. An address that other "
+        "machines can reach is refused without a token and TLS.",
     ),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Verb
+from stoker.cli.options import JSON, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.quantities import duration_text, local_moment_text
 from stoker.text.jobs import iso_times, now_ms
@@ -29,9 +29,7 @@ def why(args: Args) -> int:
     with Client() as client:
         jobs = client.call("why", select=select)["jobs"]
     if args["json"]:
-        from stoker.api.jsonline import dumps
-
-        out(dumps({"schema": 1, "jobs": [iso_times(job) for job in jobs]}) + "\n")
+        print_json({"jobs": [iso_times(job) for job in jobs]})
     else:
         out("".join(f"{sentence(job, now_ms())}\n" for job in jobs))
     return 0
@@ -60,7 +58,7 @@ def sentence(job: Job, now: int) -> str:
 
 VERB = Verb(
     "why",
-    "tell why a job waits, and when it will start once that can be told",
+    "explain why a job waits and estimate its start",
     run=why,
     positionals=(IDS,),
     options=(NAME, GROUP, JSON),
