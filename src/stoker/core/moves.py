@@ -74,14 +74,6 @@ MOVES: dict[tuple[JobState, type[Any]], frozenset[JobState]] = {
     for state, targets in from_states.items()
 }
 
-LEGAL: frozenset[tuple[JobState, JobState]] = frozenset(
-    (state, target)
-    for from_states in _BY_EVENT.values()
-    for state, targets in from_states.items()
-    for target in targets
-    if target is not state
-)
-
 MOST_REMEMBERED = 1_000  # events, of all jobs together
 _MOST_TOLD = 10
 

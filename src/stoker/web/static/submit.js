@@ -134,7 +134,8 @@ async function jobForm(query, me) {
 // ---- many lines
 
 async function linesForm(query, me) {
-  const lines = remembered("lines", "lines", { rows: 10, placeholder: "python train.py --seed 1\npython train.py --seed 2\n# a line like this is left out" }, "textarea");
+  const lines = remembered("lines", "lines", { rows: 10,
+    placeholder: "python train.py --seed 1\npython train.py --seed 2\n# a line like this is left out" }, "textarea");
   const cwd = remembered("lines", "cwd", { placeholder: me.directory });
   const options = await optionFields("lines", "batch", ["cwd"]);
   const button = submitButton("Queue the lines");
@@ -161,8 +162,10 @@ async function linesForm(query, me) {
 // ---- a sweep
 
 async function sweepForm(query, me) {
-  const space = remembered("sweep", "space", { rows: 4, placeholder: "lr=0.1,0.01,0.001\nbs=range(16,65,16)" }, "textarea");
-  const command = remembered("sweep", "command", { rows: 2, placeholder: "python train.py --lr {lr} --bs {bs}" }, "textarea");
+  const space = remembered("sweep", "space",
+    { rows: 4, placeholder: "lr=0.1,0.01,0.001\nbs=range(16,65,16)" }, "textarea");
+  const command = remembered("sweep", "command",
+    { rows: 2, placeholder: "python train.py --lr {lr} --bs {bs}" }, "textarea");
   const inputs = {
     name: remembered("sweep", "name", { placeholder: "by its command" }),
     cwd: remembered("sweep", "cwd", { placeholder: me.directory }),
@@ -170,7 +173,8 @@ async function sweepForm(query, me) {
     where: remembered("sweep", "where", { placeholder: "lr * bs < 4" }),
     most: remembered("sweep", "most", { placeholder: "no limit", inputMode: "numeric" }),
   };
-  const rerun = h("select", {}, h("option", { value: "" }, "new and failed points"), h("option", { value: "failed" }, "only failed points"), h("option", { value: "all" }, "all points"));
+  const rerun = h("select", {}, h("option", { value: "" }, "new and failed points"),
+    h("option", { value: "failed" }, "only failed points"), h("option", { value: "all" }, "all points"));
   const options = await optionFields("sweep", "sweep", ["cwd"]);
   const button = submitButton("Queue the sweep");
   const preview = h("section", { class: "card pad preview", "aria-label": "Preview", "aria-live": "polite" },

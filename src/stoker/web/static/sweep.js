@@ -100,7 +100,8 @@ export function sweepView(name) {
   const trouble = errorBox();
   const bar = progress();
   const words = h("span", { class: "dim num" });
-  const filter = h("input", { type: "search", placeholder: "Filter: lr=0.1 failed …", "aria-label": "Filter the points",
+  const filter = h("input", { type: "search", placeholder: "Filter: lr=0.1 failed …",
+    "aria-label": "Filter the points",
     oninput: () => drawTable() });
   const head = h("tr", {});
   const body = h("tbody", {});
