@@ -199,25 +199,6 @@ def duration_text(value_ms: int) -> str:
     return f"{seconds // 86_400}d {seconds // 3600 % 24:02}h"
 
 
-def exact_duration_text(value_ms: int) -> str:
-    """A duration in full, for writing down: "1h30m", "1m30s500ms"; the inverse of `duration_ms`."""
-    parts = []
-    for unit, unit_ms in _MS_OF_UNIT.items():
-        count, value_ms = divmod(value_ms, unit_ms)
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts) or "0s"
-
-
-def age_text(then_ms: int, now_ms: int) -> str:
-    """How long ago, in one unit: "12s", "4m", "2h", "3d"."""
-    seconds = max(now_ms - then_ms, 0) // 1000
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
-
-
 # --- moments ------------------------------------------------------------------------------------
 
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)

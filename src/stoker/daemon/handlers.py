@@ -100,9 +100,9 @@ class Handlers:
                 wish = orders.edit(select, changes, views, self.store)
                 self._ask(wish, connection, "ids")
             case msg.Pause(group=group):
-                self._ask(orders.pause(group, views), connection)
+                self._ask(orders.pause(group), connection)
             case msg.Resume(group=group):
-                self._ask(orders.resume(group, views), connection)
+                self._ask(orders.resume(group), connection)
             case msg.Groups():
                 self.browsing.groups(connection)
             case msg.LimitGroup(group=group, max_running=most, known_only=known_only):

@@ -196,7 +196,7 @@ def remove(select: Select, views: Views) -> Wish:
     return wish
 
 
-def pause(group: str | None, views: Views) -> Wish:
+def pause(group: str | None) -> Wish:
     """Start nothing new."""
 
     def wish(state: State) -> Decided:
@@ -206,7 +206,7 @@ def pause(group: str | None, views: Views) -> Wish:
     return wish
 
 
-def resume(group: str | None, views: Views) -> Wish:
+def resume(group: str | None) -> Wish:
     """Undo `pause`."""
 
     def wish(state: State) -> Decided:

@@ -18,9 +18,6 @@ class DeclaredInventory:
         """How many CPU slots to offer; None for as many as the machine has."""
         self._sighting = Sighting(cpus=self._counted if cpus is None else cpus)
 
-    def set_foreign(self, foreign: str) -> None:
-        """Without a driver, nobody knows of processes that are not ours."""
-
     def read_soon(self) -> None:
         """There is nothing to read."""
 
