@@ -23,7 +23,7 @@ from stoker.errors import Unavailable
 from stoker.store import sweep_table
 from stoker.store.database import open_to_read
 from stoker.store.named_sql import queries
-from stoker.store.views import numbered
+from stoker.store.views import dicts, numbered
 
 LONGEST_S = 5.0
 _COMMAND_CHARS = 300
@@ -140,9 +140,7 @@ class Browser:
     def attempts_since(self, since_ms: int, limit: int) -> list[dict[str, Any]]:
         """Attempts that ended after a moment or have not ended, the latest first."""
         with self._one_moment():
-            found = self._run("attempts_since", since_ms=since_ms, limit=limit).fetchall()
-        names = ("id", "attempt", "name", "state", "gpus", "started_at_ms", "ended_at_ms")
-        rows = [dict(zip(names, row, strict=True)) for row in found]
+            rows = list(dicts(self._run("attempts_since", since_ms=since_ms, limit=limit)))
         for row in rows:
             row["gpus"] = _list(row["gpus"])
         return rows
@@ -184,9 +182,8 @@ class Browser:
             counts = dict(self._run("sweep_counts", sweep=name).fetchall())
             total = sum(counts.values())
             parameters = self._run("sweep_varied", sweep=name).fetchall()
-            cursor = self._run("sweep_rows", sweep=name, limit=limit, offset=offset)
-            names = [column[0] for column in cursor.description]
-            points = [dict(zip(names, row, strict=True)) for row in cursor]
+            found = self._run("sweep_rows", sweep=name, limit=limit, offset=offset)
+            points = list(dicts(found))
         for point in points:
             point["params"] = json.loads(point["params"]) if point["params"] else {}
             point["gpus"] = _list(point["gpus"])
@@ -252,13 +249,7 @@ class Browser:
         return [row[0] for row in self._connection.execute(query, values)]
 
     def _rows(self, job_ids: Sequence[int]) -> Iterator[dict[str, Any]]:
-        names = (
-            "id", "name", "state", "group", "priority", "user", "launch", "need", "attempt",
-            "point", "submitted_at_ms", "ended_at_ms", "cause", "exit_code", "signal", "detail",
-            "gpus", "placed_at_ms", "started_at_ms",
-        )  # fmt: skip
-        for values in self._run("browse_rows", job_ids=json.dumps(list(job_ids))):
-            row = dict(zip(names, values, strict=True))
+        for row in dicts(self._run("browse_rows", job_ids=json.dumps(list(job_ids)))):
             row["gpus"] = _list(row["gpus"])
             row["need"] = _need(row["need"])
             row["command"] = _command(row.pop("launch"))

@@ -61,15 +61,15 @@ class Views:
     def rows(self, job_ids: Iterable[int]) -> list[dict[str, Any]]:
         """What is known of these jobs, in the order of their ids; unknown ids are left out."""
         ids = json.dumps(list(job_ids))
-        return [_decoded(row) for row in self._dicts("job_rows", job_ids=ids)]
+        return [_decoded(row) for row in dicts(self._run("job_rows", job_ids=ids))]
 
     def endings(self, job_ids: Iterable[int]) -> Iterator[dict[str, Any]]:
         """How these jobs have ended, and no more than that."""
-        return self._dicts("ending_rows", job_ids=json.dumps(list(job_ids)))
+        return dicts(self._run("ending_rows", job_ids=json.dumps(list(job_ids))))
 
     def attempts(self, job_id: int) -> list[dict[str, Any]]:
         """All attempts of a job."""
-        rows = list(self._dicts("attempts_of", job_id=job_id))
+        rows = list(dicts(self._run("attempts_of", job_id=job_id)))
         for row in rows:
             row["gpus"] = json.loads(row["gpus"])
         return rows
@@ -129,10 +129,11 @@ class Views:
     def _ids(self, query: str, **values: Any) -> list[int]:
         return [row[0] for row in self._run(query, **values)]
 
-    def _dicts(self, query: str, **values: Any) -> Iterator[dict[str, Any]]:
-        cursor = self._run(query, **values)
-        names = [column[0] for column in cursor.description]
-        return (dict(zip(names, row, strict=True)) for row in cursor)
+
+def dicts(cursor: sqlite3.Cursor) -> Iterator[dict[str, Any]]:
+    """Rows by the names of their columns."""
+    names = [column[0] for column in cursor.description]
+    return (dict(zip(names, row, strict=True)) for row in cursor)
 
 
 def outcome_of(row: dict[str, Any]) -> Outcome | None:

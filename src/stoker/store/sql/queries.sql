@@ -393,18 +393,18 @@ WHERE id IN (SELECT value FROM json_each(:job_ids));
 
 -- name: attempts_since
 -- Attempts that ended after a moment, or have not ended, the latest first.
-SELECT a.job_id, a.number, j.name, coalesce(a.state, j.state), a.gpus,
-       coalesce(a.started_at_ms, a.placed_at_ms) AS began, a.ended_at_ms
+SELECT a.job_id AS id, a.number AS attempt, j.name, coalesce(a.state, j.state) AS state, a.gpus,
+       coalesce(a.started_at_ms, a.placed_at_ms) AS started_at_ms, a.ended_at_ms
 FROM jobs AS j INDEXED BY jobs_ended
 JOIN attempts AS a ON a.job_id = j.id
 WHERE j.ended_at_ms >= :since_ms AND a.ended_at_ms >= :since_ms
 UNION ALL
-SELECT a.job_id, a.number, j.name, coalesce(a.state, j.state), a.gpus,
-       coalesce(a.started_at_ms, a.placed_at_ms) AS began, a.ended_at_ms
+SELECT a.job_id AS id, a.number AS attempt, j.name, coalesce(a.state, j.state) AS state, a.gpus,
+       coalesce(a.started_at_ms, a.placed_at_ms) AS started_at_ms, a.ended_at_ms
 FROM jobs AS j INDEXED BY jobs_unfinished
 JOIN attempts AS a ON a.job_id = j.id
 WHERE j.ended_at_ms IS NULL AND j.attempt > 0 AND (a.ended_at_ms IS NULL OR a.ended_at_ms >= :since_ms)
-ORDER BY began DESC
+ORDER BY started_at_ms DESC
 LIMIT :limit;
 
 -- name: sweep_names
