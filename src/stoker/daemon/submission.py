@@ -18,12 +18,6 @@ from stoker.core.model import DEFAULT_MARGIN, Launch, Need, Requirement, Terms
 from stoker.core.reasons import CanNeverStart, gib, plural
 from stoker.core.state import State
 from stoker.core.waiting import can_never_start
-from stoker.daemon.checks import (
-    check_command,
-    check_directory,
-    check_environment,
-    check_output,
-)
 from stoker.daemon.cluster import ClusterRules, check_cluster_job
 from stoker.daemon.drafts import Drafts
 from stoker.daemon.known_points import Chosen, chosen
@@ -161,18 +155,18 @@ class _Maker:
     _mps_is_there: bool = False
 
     def __post_init__(self) -> None:
-        check_environment(self.env)
+        rules.check_environment(self.env)
 
     def drafts(self, job: JobRequest, each: Sequence[JobOwn]) -> list[Drafts]:
         """Jobs like this one but for what each has for itself; all of them checked."""
         if job.env:
-            check_environment(job.env)
+            rules.check_environment(job.env)
         cwd = self.cwd if job.cwd is None else job.cwd
         if cwd not in self._directories:
-            check_directory(cwd)
+            rules.check_directory(cwd)
             self._directories.add(cwd)
-        check_output(job.out, "--out")
-        check_output(job.err, "--err")
+        rules.check_output(job.out, "--out")
+        rules.check_output(job.err, "--err")
         terms = self._terms_of(job)
         requires: tuple[Requirement, ...] = ()
         if job.after or job.after_any:
@@ -217,7 +211,7 @@ class _Maker:
 
     def _kinds_of(self, job: JobRequest, each: Sequence[JobOwn]) -> list[str]:
         """The kind of each, whose command and files are looked at on the way."""
-        given, kind_of = self._label(job.kind), self._kinds.of
+        given, kind_of, check_command = self._label(job.kind), self._kinds.of, rules.check_command
         usual = ""
         kinds = []
         for own in each:
@@ -231,8 +225,8 @@ class _Maker:
                     usual = kind_of(job.argv, job.shell) if given is None else given
                 kinds.append(usual)
             if own.out is not None or own.err is not None:
-                check_output(own.out, "--out")
-                check_output(own.err, "--err")
+                rules.check_output(own.out, "--out")
+                rules.check_output(own.err, "--err")
         _check_names([own.name for own in each if own.name is not None])
         return kinds
 

@@ -192,14 +192,11 @@ class Translator:
 
 
 def _command(command: str | list[str]) -> dict[str, Any]:
-    words = [command] if isinstance(command, str) else command
-    for word in words:
-        if "\0" in word:
-            raise UsageError("the command has a NUL character in it", "leave it out")
+    argv, shell = ([], command) if isinstance(command, str) else (command, None)
+    for word in argv or [shell or ""]:
         plain(word)
-    if not words or not words[0].strip():
-        raise UsageError("the command is empty", "write one")
-    return {"shell": command} if isinstance(command, str) else {"argv": list(command)}
+    rules.check_command(argv, shell)
+    return {"argv": list(argv)} if shell is None else {"shell": shell}
 
 
 def _requirements(value: Value) -> tuple[list[str] | None, list[str]]:

@@ -6,6 +6,7 @@ import os
 
 from stoker.errors import UsageError
 from stoker.quantities import quoted
+from stoker.submission import rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,8 +112,7 @@ def absolute_paths(fields: dict[str, Any], here: str) -> str:
 def usable_paths(fields: dict[str, Any], here: str) -> str:
     """The same; refused at once where the job could not use them."""
     cwd = absolute_paths(fields, here)
-    if not os.path.isdir(cwd):
-        raise UsageError(f"there is no directory {cwd}", "create it, or name another with --cwd")
+    rules.check_directory(cwd)
     if not os.access(cwd, os.X_OK):
         raise UsageError(f"the directory {cwd} can't be entered", "name another with --cwd")
     for key in ("out", "err"):
@@ -122,11 +122,8 @@ def usable_paths(fields: dict[str, Any], here: str) -> str:
 
 
 def _require_writable(key: str, path: str) -> None:
+    rules.check_output(path, f"--{key}")
     directory = os.path.dirname(path)
-    if not os.path.isdir(directory):
-        raise UsageError(f"--{key}: there is no directory {directory}", "create it first")
-    if os.path.isdir(path):
-        raise UsageError(f"--{key}: {path} is a directory", "name a file in it")
     if not os.access(path if os.path.exists(path) else directory, os.W_OK):
         raise UsageError(f"--{key}: {path} can't be written", "name another file")
 

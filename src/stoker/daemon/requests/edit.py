@@ -14,12 +14,6 @@ from stoker.core import events as ev
 from stoker.core.model import ACTIVE, QUEUED, Launch, Need, Terms
 from stoker.core.state import State
 from stoker.daemon import submission as sub
-from stoker.daemon.checks import (
-    check_command,
-    check_directory,
-    check_environment,
-    check_output,
-)
 from stoker.daemon.cluster import check_cluster_job
 from stoker.daemon.mps_terms import mps_terms
 from stoker.daemon.requests.reply import AfterTurn, Daemon
@@ -30,6 +24,7 @@ from stoker.executors.mps_control import find_control
 from stoker.executors.slurm.executor import NAME as CLUSTER
 from stoker.learn.kind import kind_of
 from stoker.quantities import label
+from stoker.submission import rules
 
 _EDITABLE = {"argv", "shell", *(f.name for one in options_in("edit") for f in one.fields)}
 
@@ -47,12 +42,12 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
     except msgspec.ValidationError as error:
         raise UsageError(str(error), "see `stoker edit --help`") from None
     if "argv" in changes or "shell" in changes:
-        check_command(asked.argv, asked.shell)
-    check_environment(asked.env)
-    check_output(asked.out, "--out")
-    check_output(asked.err, "--err")
+        rules.check_command(asked.argv, asked.shell)
+    rules.check_environment(asked.env)
+    rules.check_output(asked.out, "--out")
+    rules.check_output(asked.err, "--err")
     if asked.cwd is not None:
-        check_directory(asked.cwd)
+        rules.check_directory(asked.cwd)
     for text in (asked.name, asked.group):
         if text is not None:
             label(text)
