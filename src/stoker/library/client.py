@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from stoker.api.alike import in_few_words
 from stoker.api.client import Client as Connection
+from stoker.api.client import ConnectionLost, NoAnswerYet
 from stoker.api.paths import Home
-from stoker.errors import UsageError
+from stoker.api.reconnect import Reconnection
+from stoker.errors import Unavailable, UsageError
 from stoker.library.channel import whole_answers
-from stoker.library.waiting import ended
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import Fields, job_fields, values_of
 from stoker.submission.surroundings import absolute_paths, surroundings
-from stoker.text.jobs import exit_code
+from stoker.text.jobs import FINAL_STATES, exit_code
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -245,7 +246,7 @@ class Client:
         # On a connection of its own, so that other threads can go on with this client.
         mine = self._connection
         with Connection(mine.home, autostart=mine.autostart) as connection:
-            return ended(connection, ids, deadline) if ids else []
+            return _ended(connection, ids, deadline) if ids else []
 
     # --- orders about jobs ---
 
@@ -399,6 +400,25 @@ class Client:
     def stop_daemon(self, mode: str = "leave") -> None:
         """Stop the daemon: "leave" its jobs running, "kill" them, or "drain" until the last."""
         self.call("shutdown", mode=mode)
+
+
+def _ended(connection: Connection, ids: list[str], deadline: float | None) -> list[Job]:
+    """The jobs once all of them have ended, whatever becomes of the daemon meanwhile."""
+    while True:
+        try:
+            connection.send("wait", select={"ids": ids})
+            left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+            ended = _jobs(connection.receive(left_s))
+            if all(job["state"] in FINAL_STATES for job in ended):
+                return ended
+        except NoAnswerYet:
+            raise TimeoutError("not all of these jobs have ended") from None
+        except ConnectionLost:
+            connection.close()
+        except Unavailable as error:
+            # It was stopped on purpose: it is not for us to start it again.
+            if not Reconnection(connection, lambda text: None).wait(error, deadline):
+                raise TimeoutError("the daemon was stopped") from None
 
 
 # --- forms ----------------------------------------------------------------------------------------
