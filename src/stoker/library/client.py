@@ -114,7 +114,7 @@ class Client:
         name: str | None = None,
         **options: Unpack[PointOptions],
     ) -> QueuedSweep:
-        """Queue a parameter space, a job a point, as `stoker sweep` does.
+        """Queue a parameter space, one job per point, as `stoker sweep` does.
 
         Values are a list, a range, text as on the command line ("loguniform(1e-6,1e-2)"), or a
         dictionary as in a sweep file; a tuple of names has a list of tuples, which go together.
@@ -146,7 +146,7 @@ class Client:
         group: str | None = None,
         **options: Unpack[LineOptions],
     ) -> list[Job]:
-        """Queue a command a line and return when the last has ended, as `stoker feed` does.
+        """Queue one command per line and return when the last has ended, like `stoker feed`.
 
         Text, a path or a list is looked at as a whole before anything is queued; of an iterator
         each line is queued as it comes. Ctrl-C cancels what has not ended.
@@ -304,7 +304,7 @@ class Client:
         return found
 
     def limit_group(self, group: str, max_running: int | None) -> None:
-        """Let at most so many of a group's jobs run at a time; None lifts the limit."""
+        """Run at most this many of a group's jobs at a time; None lifts the limit."""
         self.call("limit_group", group=group, max_running=max_running)
 
     def gpus(self) -> list[dict[str, Any]]:
@@ -356,7 +356,7 @@ class Client:
     # --- the page ---
 
     def start_page(self, *, read_only: bool = False, **settings: Any) -> str:
-        """Serve the page (host=, port=, ...); an address that lets one browser in, once."""
+        """Serve the page (host=, port=, ...); returns a one-time login link."""
         page = self.call("page_start", changes=settings)
         return f"{page['url']}/enter#{self._access().new_key(read_only=read_only)}"
 

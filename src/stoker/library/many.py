@@ -68,7 +68,7 @@ class SweepWish:
 
 
 def sweep(connection: Connection, wish: SweepWish) -> QueuedSweep:
-    """Queue a parameter space, a job a point."""
+    """Queue a parameter space, one job per point."""
     if wish.rerun not in _RERUNS:
         raise UsageError(f"rerun: {quoted(str(wish.rerun))} is not known", "failed or all")
     plan = _plan(wish)
@@ -164,8 +164,8 @@ def _words(command: str | Sequence[str] | None) -> list[str]:
 def commands(lines: str | os.PathLike[str] | Iterable[str]) -> Iterator[list[str]]:
     """Commands as they can be queued together; of what is known beforehand all are looked at first.
 
-    A string is text with a command a line, a path a file of such; of anything else each item is a
-    line (or several), and is queued as it comes.
+    A string is text with one command per line, a path a file of such; of anything else each item
+    is a line (or several), and is queued as it comes.
     """
     if isinstance(lines, os.PathLike):
         try:
