@@ -82,7 +82,7 @@ def test_a_sweep_takes_what_the_command_line_takes(client: Client, library: Stok
     [
         ({"params": {}}, "no parameter"),
         ({"params": {"lr": []}}, "no values"),
-        ({"params": {"lr": "uniform(0,1)"}}, "no end"),
+        ({"params": {"lr": "uniform(0,1)"}}, "not a list of values"),
         ({"params": {("a", "b"): [(1,)]}}, "2 values"),
         ({"params": {"lr": [1]}, "rerun": "some"}, "rerun"),
         ({"params": {"lr": [1]}, "style": "other"}, "style"),

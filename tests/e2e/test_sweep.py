@@ -253,7 +253,7 @@ def test_a_file_with_the_keys_of_wandb_is_a_sweep(sweeps: Sweeps) -> None:
     (sweeps.stoker.work / "sweep.yaml").write_text(YAML)
     ran = sweeps.stoker.cli("sweep", "-f", "sweep.yaml")
     assert ran.out == "from-file\n"
-    assert "ignored in this file: description" in ran.err
+    assert "ignored in sweep.yaml: description" in ran.err
     sweeps.stoker.cli("wait", "--group", "from-file")
     assert sorted(sweeps.runs()) == sorted(
         [f"--lr={lr}", *amp, "--data=a b"] for lr in ("0.1", "0.01") for amp in (["--amp"], [])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stoker.api.paths import Home
 
 RENEWED_EVERY_S = 5.0
-SILENT_AFTER_S = 30.0  # Nobody else may claim a state before.
+SILENT_AFTER_S = 30.0  # No other machine may claim a state before.
 _LOOK_AGAIN_S = 0.2
 _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK)
 _NOWHERE = Place("", "", "", "")

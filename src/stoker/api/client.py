@@ -33,7 +33,7 @@ _SAFE_TO_REPEAT = frozenset((
 
 
 class ConnectionLost(Unreachable):
-    """The daemon went away before it had answered: nobody knows whether the order was taken."""
+    """The daemon went away before it answered: whether it took the request is not known."""
 
 
 class NoAnswerYet(Unreachable):
@@ -167,7 +167,7 @@ class Client:
         return self.answer()
 
     def answer(self) -> dict[str, Any]:
-        """The answer to an order that was sent, for which nobody waits for ever."""
+        """The answer to a request that was sent; the wait for it is bounded."""
         left_s = ANSWER_TIMEOUT_S
         while left_s > 0:
             try:

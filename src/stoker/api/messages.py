@@ -96,7 +96,7 @@ class Submit(Request, tag="submit"):
     With `rerun`, jobs are left out by the latest job of their point: if that is not final; if it
     has succeeded, unless `rerun` is "all"; if there is none, where it is "failed". `ids` are then
     those of the others, and the answer has `left_out`: how many of each, as `unfinished`,
-    `succeeded` and `not_tried`. Whoever else queues the same points at the same moment does not
+    `succeeded` and `not_tried`. Clients that queue the same points at the same moment do not
     queue them twice.
 
     A submission that was cut off can be repeated with its token: if it was taken, the answer is
@@ -322,9 +322,9 @@ class Groups(Request, tag="groups"):
 
 
 class LimitGroup(Request, tag="limit_group"):
-    """At most so many of a group's jobs run at a time; null lifts the limit.
+    """At most this many of a group's jobs run at a time; null lifts the limit.
 
-    With `known_only`, a group that nobody has named before is refused.
+    With `known_only`, an unknown group is refused.
     """
 
     group: str
@@ -346,7 +346,7 @@ class GpuHistory(Request, tag="gpu_history"):
 
 
 class JobHistory(Request, tag="job_history"):
-    """The course of an attempt (the latest, unless told): `at_ms`, `mem_mib`, `use_percent`."""
+    """The course of an attempt (default: the latest): `at_ms`, `mem_mib`, `use_percent`."""
 
     job_id: JobId
     attempt: JobId | None = None
@@ -407,7 +407,7 @@ class Status(Request, tag="status"):
 
 
 class PageSettings(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Where the page is served, and to whom."""
+    """Where the page is served, and who may reach it."""
 
     host: Annotated[str, Meta(min_length=1, max_length=255)] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535)] = 4004

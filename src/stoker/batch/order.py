@@ -22,7 +22,7 @@ def batches(priorities: Sequence[int], size: int) -> list[list[int]]:
 def behind_what_they_need(
     cut: Iterable[Sequence[int]], requires: Mapping[int, Iterable[int]]
 ) -> list[int]:
-    """One batch behind the other; in each, nobody before one that he waits for."""
+    """One batch behind the other; in each, no job before one that it waits for."""
     ordered: dict[int, None] = {}
     for batch in cut:
         missing = {p: {o for o in requires.get(p, ()) if o not in ordered} for p in batch}

@@ -109,7 +109,7 @@ class AttachedProcess:
         cwd: str,
         files: tuple[str | None, str | None],
     ) -> int:
-        # The child waits at a gate until its pid is on record: nothing runs that nobody knows of.
+        # The child waits at a gate until its pid is on record: nothing runs unrecorded.
         gate_out, gate_in = os.pipe()
         trouble_out, trouble_in = os.pipe()
         lock = self._lock_of_life() if self._apart else -1
@@ -310,7 +310,7 @@ class AttachedProcess:
                 write_whole(f"{self._directory}/exit", record.encode())
                 return
             except FileNotFoundError:
-                return  # The directory was removed: nobody wants to know.
+                return  # The directory was removed, and with it the need to know.
             except OSError as error:
                 if not told:
                     told = True

@@ -56,7 +56,7 @@ def signal_tree(root: int, number: int) -> None:
 def kill_tree(root: int) -> None:
     """Kill a process and its descendants, those that are born meanwhile included.
 
-    The root, our own child, is killed last: while it lives nobody is orphaned by its death and
+    The root, our own child, is killed last: while it lives no process is orphaned by its death and
     lost from sight. It is stopped first, so that it can't make new ones.
     """
     signal_tree(root, signal.SIGSTOP)

@@ -115,7 +115,7 @@ class Console:
             if stream is not None:
                 action(stream.buffer)
         except BrokenPipeError:
-            # Nobody reads on: the end of the pipe has had enough, as after `| head`.
+            # The reader of the pipe is gone, as after `| head`.
             if fd == 1 and not self._wishes.interrupts:
                 self._wishes.interrupt(signal.SIGPIPE)
         except OSError:

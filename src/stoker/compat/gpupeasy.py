@@ -21,7 +21,7 @@ def start_server(gpus: str = "0-3") -> int:
 
 
 def start_gui(host: str | None = None, port: int | None = None) -> int:
-    """Serve the page, on 127.0.0.1:4004 unless told, and print an address to enter it."""
+    """Serve the page, by default on 127.0.0.1:4004, and print a login link."""
     words = ["web"]
     for option, value in (("--host", host), ("--port", port)):
         if value is not None:

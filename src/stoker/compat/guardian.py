@@ -83,7 +83,7 @@ class Guardian:
 
 
 def _let_go_of_all_but(fd: int) -> None:
-    """Be nobody's terminal, nobody's reader or writer, and in nobody's way."""
+    """Let go of the terminal, of all streams and of the directory."""
     os.setsid()
     os.chdir("/")
     nothing = os.open(os.devnull, os.O_RDWR)

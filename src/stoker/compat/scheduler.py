@@ -96,14 +96,14 @@ def _scheduler(args: argparse.Namespace) -> int:
 
 
 def _initialise_once() -> None:
-    """Four free GPUs if nobody has ever said how many there are."""
+    """Four free GPUs if none was ever declared."""
     with Client() as client:
         if not any(gpu["declared"] for gpu in client.call("gpus")["gpus"]):
             client.call("gpu_add", gpus=[f"0-{USUAL_GPUS - 1}"])
 
 
 def _initialise(total: int, unavailable: list[int]) -> None:
-    """Declare so many GPUs, and keep some of them out of use."""
+    """Declare GPUs, and keep some of them out of use."""
     if not 1 <= total <= MAX_GPUS:
         raise UsageError(f"{total} GPUs can't be declared", f"write a number from 1 to {MAX_GPUS}")
     for gpu in unavailable:

@@ -76,7 +76,7 @@ def need_of(words: list[str]) -> dict[str, Any]:
     """What each command needs, in the api's terms.
 
     `0 1 2` and `0,1,2` are one GPU each. Words that each name several GPUs are what one command
-    gets, as in the older tool. A GPU that is named several times is shared by so many commands.
+    gets, as in the older tool. A GPU that is named several times is shared by as many commands.
     """
     from collections import Counter
 

@@ -149,7 +149,7 @@ def _prepare(call: "Any", header: "dict[str, Any]", file: str) -> None:
 def _report_error(file: str, error: Exception) -> None:
     import traceback
 
-    # The lines in this file help nobody.
+    # The lines in this file help no reader.
     while (last := error.__traceback__) and last.tb_frame.f_code.co_filename == _HERE:
         error.__traceback__ = last.tb_next
     text = "".join(traceback.format_exception(error))
@@ -197,7 +197,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def _clear_away(file: str) -> None:
-    """If whoever submitted the call has gone meanwhile, nobody will fetch the result."""
+    """If the process that submitted the call is gone, the result will never be fetched."""
     directory = os.path.dirname(file)
     try:
         lock = os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CLOEXEC)

@@ -56,7 +56,7 @@ class Calls:
             os.makedirs(root, exist_ok=True)
         self.name = os.urandom(6).hex()
         self.directory = os.path.join(root, self.name)
-        # Whoever clears away after others must never see a directory that is not locked yet.
+        # A process that cleans up after others must never see a directory that is not locked yet.
         hidden = os.path.join(root, "." + self.name)
         os.mkdir(hidden, 0o700)
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC

@@ -233,7 +233,7 @@ class Channel:
 
     def _compare(self, job_id: int, live: _Live, job: dict[str, Any] | None) -> None:
         if job is None:
-            # Only finished jobs can be removed, so it has ended; how, nobody knows any more.
+            # Only finished jobs can be removed, so it has ended; how is not known any more.
             job = {"id": job_id, "state": "lost", "reason": "it was removed", "attempt": 0}
         if job["state"] in FINAL:
             self._settle(live, job)
@@ -241,7 +241,7 @@ class Channel:
             live.future.settle_started(tuple(job["gpus"]))
 
     def give_up(self, error: StokerError) -> None:
-        """The daemon can't be had back: nobody will hear of these jobs."""
+        """The daemon does not come back: no news of these jobs will arrive."""
         with self._changed:
             abandoned, self._live = self._live, {}
             self._changed.notify_all()

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from stoker.api.alike import in_few_words
 from stoker.api.client import Client as Connection
+from stoker.api.client import ConnectionLost, NoAnswerYet
 from stoker.api.paths import Home
-from stoker.errors import UsageError
+from stoker.api.reconnect import Reconnection
+from stoker.errors import Unavailable, UsageError
 from stoker.library.channel import whole_answers
-from stoker.library.waiting import ended
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import Fields, job_fields, values_of
 from stoker.submission.surroundings import absolute_paths, surroundings
-from stoker.text.jobs import exit_code
+from stoker.text.jobs import FINAL_STATES, exit_code
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -113,7 +114,7 @@ class Client:
         name: str | None = None,
         **options: Unpack[PointOptions],
     ) -> QueuedSweep:
-        """Queue a parameter space, a job a point, as `stoker sweep` does.
+        """Queue a parameter space, one job per point, as `stoker sweep` does.
 
         Values are a list, a range, text as on the command line ("loguniform(1e-6,1e-2)"), or a
         dictionary as in a sweep file; a tuple of names has a list of tuples, which go together.
@@ -145,7 +146,7 @@ class Client:
         group: str | None = None,
         **options: Unpack[LineOptions],
     ) -> list[Job]:
-        """Queue a command a line and return when the last has ended, as `stoker feed` does.
+        """Queue one command per line and return when the last has ended, like `stoker feed`.
 
         Text, a path or a list is looked at as a whole before anything is queued; of an iterator
         each line is queued as it comes. Ctrl-C cancels what has not ended.
@@ -245,7 +246,7 @@ class Client:
         # On a connection of its own, so that other threads can go on with this client.
         mine = self._connection
         with Connection(mine.home, autostart=mine.autostart) as connection:
-            return ended(connection, ids, deadline) if ids else []
+            return _ended(connection, ids, deadline) if ids else []
 
     # --- orders about jobs ---
 
@@ -303,7 +304,7 @@ class Client:
         return found
 
     def limit_group(self, group: str, max_running: int | None) -> None:
-        """Let at most so many of a group's jobs run at a time; None lifts the limit."""
+        """Run at most this many of a group's jobs at a time; None lifts the limit."""
         self.call("limit_group", group=group, max_running=max_running)
 
     def gpus(self) -> list[dict[str, Any]]:
@@ -355,7 +356,7 @@ class Client:
     # --- the page ---
 
     def start_page(self, *, read_only: bool = False, **settings: Any) -> str:
-        """Serve the page (host=, port=, ...); an address that lets one browser in, once."""
+        """Serve the page (host=, port=, ...); returns a one-time login link."""
         page = self.call("page_start", changes=settings)
         return f"{page['url']}/enter#{self._access().new_key(read_only=read_only)}"
 
@@ -399,6 +400,25 @@ class Client:
     def stop_daemon(self, mode: str = "leave") -> None:
         """Stop the daemon: "leave" its jobs running, "kill" them, or "drain" until the last."""
         self.call("shutdown", mode=mode)
+
+
+def _ended(connection: Connection, ids: list[str], deadline: float | None) -> list[Job]:
+    """The jobs once all of them have ended, whatever becomes of the daemon meanwhile."""
+    while True:
+        try:
+            connection.send("wait", select={"ids": ids})
+            left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+            ended = _jobs(connection.receive(left_s))
+            if all(job["state"] in FINAL_STATES for job in ended):
+                return ended
+        except NoAnswerYet:
+            raise TimeoutError("not all of these jobs have ended") from None
+        except ConnectionLost:
+            connection.close()
+        except Unavailable as error:
+            # It was stopped on purpose: it is not for us to start it again.
+            if not Reconnection(connection, lambda text: None).wait(error, deadline):
+                raise TimeoutError("the daemon was stopped") from None
 
 
 # --- forms ----------------------------------------------------------------------------------------

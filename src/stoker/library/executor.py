@@ -119,7 +119,7 @@ class Executor(StandardExecutor):
         self._fields = call_fields({**options, "gpus": gpus_per_job})
         self._channel: Channel = channel()
         number = next(_executor_numbers)
-        # A group that nobody else knows of is gone with the last of its jobs, and so is its limit.
+        # A group that nothing else uses is gone with the last of its jobs, and so is its limit.
         self._limits_its_own_group = max_running is not None and "group" not in self._fields
         self._fields.setdefault("group", f"{self._channel.default_group}-{number}")
         self._futures: set[JobFuture[Any]] = set()
@@ -217,7 +217,7 @@ def _chunks(iterables: tuple[Iterable[Any], ...], size: int) -> Iterator[list[tu
 
 
 def _results(futures: list[JobFuture[T]], deadline: float | None) -> Iterator[T]:
-    """The results in order; whoever stops early wants none of the rest."""
+    """The results in order; if the caller stops early, the rest is cancelled."""
     futures.reverse()
     try:
         while futures:

@@ -68,7 +68,7 @@ class Follower:
             return self._losses
 
     def _follow_from_callback(self, group: str) -> int:
-        """A callback submits something: nobody else would do this while we wait for it."""
+        """A callback submits something: no other thread would do this while we wait for it."""
         if group not in self._followed:
             self._note(group)
             try:
@@ -166,7 +166,7 @@ class Follower:
     def _listen(self) -> None:
         """Follow all that is wanted, and pass on what comes, until the connection breaks."""
         self._follow_wanted()
-        # Whatever began before we followed, or while nobody listened, is asked for.
+        # Whatever began before we followed, or while nothing listened, is asked for.
         self._catch_up()
         connection = self._client.fileno()
         poll = select.poll()

@@ -23,7 +23,7 @@ from stoker.submission.keywords import job_fields, values_of
 from stoker.submission.lines import Command, LineReader, Refusal
 from stoker.submission.profiling import profiled
 from stoker.submission.surroundings import surroundings
-from stoker.sweep import axes, notation, sweepfile
+from stoker.sweep import axes, notation
 from stoker.sweep.axes import Axis
 from stoker.sweep.filevalues import axes_from
 from stoker.sweep.points import Choosing, Repeat, Space
@@ -68,7 +68,7 @@ class SweepWish:
 
 
 def sweep(connection: Connection, wish: SweepWish) -> QueuedSweep:
-    """Queue a parameter space, a job a point."""
+    """Queue a parameter space, one job per point."""
     if wish.rerun not in _RERUNS:
         raise UsageError(f"rerun: {quoted(str(wish.rerun))} is not known", "failed or all")
     plan = _plan(wish)
@@ -82,11 +82,8 @@ def points(wish: SweepWish) -> list[dict[str, Any]]:
 
 
 def _plan(wish: SweepWish) -> sweeps.Plan:
-    source = "" if wish.file is None else os.fspath(wish.file)
-    file = None if wish.file is None else sweepfile.read(source, os.environ)
-    named = [_axis(name, values) for name, values in wish.params.items()]
+    axes = tuple(_axis(name, values) for name, values in wish.params.items())
     where = [wish.where] if isinstance(wish.where, str) else list(wish.where)
-    asked = Choosing(wish.samples, None, wish.shuffle, wish.seed, where)
     options = dict(wish.options)
     files = {key: os.fspath(options.pop(key)) for key in ("out", "err") if options.get(key)}
     job = job_fields(options)
@@ -94,13 +91,14 @@ def _plan(wish: SweepWish) -> sweeps.Plan:
     request["cwd"] = job.get("cwd", request["cwd"])
     return sweeps.plan(
         sweeps.SweepSpec(
-            Space(sweeps.replaced(file, named), _repeat(wish.repeat)),
-            sweeps.choosing(file, asked, source),
-            _words(wish.command) or (file.command if file is not None else ()),
+            Space(axes, _repeat(wish.repeat)),
+            Choosing(wish.samples, None, wish.shuffle, wish.seed, where),
+            _words(wish.command),
             _style(wish.style),
-            wish.name or (file.name if file is not None else None),
+            wish.name,
             request,
             files,
+            None if wish.file is None else os.fspath(wish.file),
         )
     )
 
@@ -166,8 +164,8 @@ def _words(command: str | Sequence[str] | None) -> list[str]:
 def commands(lines: str | os.PathLike[str] | Iterable[str]) -> Iterator[list[str]]:
     """Commands as they can be queued together; of what is known beforehand all are looked at first.
 
-    A string is text with a command a line, a path a file of such; of anything else each item is a
-    line (or several), and is queued as it comes.
+    A string is text with one command per line, a path a file of such; of anything else each item
+    is a line (or several), and is queued as it comes.
     """
     if isinstance(lines, os.PathLike):
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -20,7 +21,6 @@ from stoker.submission.surroundings import (
     usable_paths,
 )
 from stoker.sweep import identity
-from stoker.sweep.axes import Axis
 from stoker.sweep.points import Choosing, Space, in_turn
 from stoker.sweep.queued import Queued
 from stoker.sweep.template import Style, Template, Text
@@ -47,6 +47,7 @@ class SweepSpec:
     name: str | None
     request: dict[str, Any]  # a submission with one job: what all points share
     files: dict[str, str]  # out and err, with places for parameters
+    source: str | None = None  # a sweep file, whose parameters and command are used too
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Plan:
     jobs: Jobs  # what the job of each point has for itself
     asked_for: int | None  # samples, if so many were asked for
     varied: Sequence[str]  # the parameters that differ between points
+    ignored: Sequence[str] = ()  # keys of the sweep file that change nothing here
 
 
 class Jobs(Sequence[dict[str, Any]]):
@@ -95,6 +97,9 @@ class Jobs(Sequence[dict[str, Any]]):
 
 def plan(spec: SweepSpec) -> Plan:
     """The points and their jobs; UsageError for what makes no sense."""
+    ignored: Sequence[str] = ()
+    if spec.source is not None:
+        spec, ignored = _with_file(spec, spec.source)
     space = spec.space
     if not space.names:
         raise UsageError("no parameter was given", "write e.g. lr=0.1,0.01 before the --")
@@ -116,20 +121,27 @@ def plan(spec: SweepSpec) -> Plan:
     wanted = spec.choosing.samples
     if wanted is not None and space.repeat is not None:
         wanted *= space.repeat.count
-    return Plan(name, request, shared, jobs, wanted, space.varied or space.names)
+    return Plan(name, request, shared, jobs, wanted, space.varied or space.names, ignored)
 
 
-def replaced(file: sweepfile.SweepFile | None, named: Sequence[Axis]) -> tuple[Axis, ...]:
-    """The parameters of a file, but for those that are named beside it."""
-    names = {name for axis in named for name in axis.names}
-    kept = [axis for axis in (file.axes if file else ()) if not names & set(axis.names)]
-    return (*kept, *named)
+def _with_file(spec: SweepSpec, source: str) -> tuple[SweepSpec, Sequence[str]]:
+    """The same with what a file says beside it, and the keys of the file that have no effect."""
+    from stoker.sweep import sweepfile  # It is slow to import, and most sweeps need no file.
+
+    file = sweepfile.read(source, os.environ)
+    named = set(spec.space.base_names)
+    kept = [axis for axis in file.axes if not named & set(axis.names)]
+    return replace(
+        spec,
+        space=Space((*kept, *spec.space.axes), spec.space.repeat),
+        choosing=_choosing(file, spec.choosing, source),
+        words=spec.words or file.command,
+        name=spec.name or file.name,
+    ), file.without_effect
 
 
-def choosing(file: sweepfile.SweepFile | None, asked: Choosing, source: str) -> Choosing:
+def _choosing(file: sweepfile.SweepFile, asked: Choosing, source: str) -> Choosing:
     """Which points are taken: what a file says of that, under what is asked for."""
-    if file is None:
-        return asked
     if not file.at_random:
         return replace(asked, most=file.run_cap)
     if asked.samples is None and file.run_cap is None:

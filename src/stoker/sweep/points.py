@@ -29,7 +29,7 @@ _MOST_SHUFFLED = 2**53  # as far as one random number tells all places of a grid
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Every point so many times, told apart by one more parameter: 0, 1, 2..."""
+    """Every point several times, told apart by one more parameter: 0, 1, 2..."""
 
     name: str
     count: int
@@ -86,8 +86,8 @@ class Space:
 class Choosing:
     """Which of a space's points are taken, and in which order."""
 
-    samples: int | None = None  # so many at random; else all
-    most: int | None = None  # no more than so many, the first ones
+    samples: int | None = None  # how many at random; None: all
+    most: int | None = None  # at most this many, the first ones
     shuffle: bool = False
     seed: int = 0
     where: Sequence[str] = ()

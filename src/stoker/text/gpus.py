@@ -18,7 +18,7 @@ _COLOURS = {"free": "green", "busy": "yellow", "shared": "cyan", "drained": "red
 
 
 def gpu_table(gpus: list[Gpu], jobs: list[dict[str, Any]]) -> str:
-    """GPUs in columns; what nobody measures is left out, and GPUs without a fault have no note."""
+    """GPUs in columns; what is not measured is left out, and GPUs without a fault have no note."""
     names = {job["id"]: job.get("name") for job in jobs}
     if any(gpu.get("measured_at_ms") is not None for gpu in gpus):
         return _measured_table(gpus, names)
@@ -97,7 +97,7 @@ def _jobs(gpu: Gpu, names: Names) -> str:
 
 
 def _on_it(gpu: Gpu, names: Names) -> str:
-    """Jobs, then whoever else is there, then what is wrong."""
+    """Jobs, then other processes, then what is wrong."""
     parts = [_jobs(gpu, names)] if gpu["jobs"] else []
     for other in gpu.get("foreign") or []:
         program = (other.get("command") or "?").split(" ")[0].rpartition("/")[2]

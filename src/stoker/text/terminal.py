@@ -95,7 +95,7 @@ def _speaks_unicode() -> bool:
 
 
 def has_terminal(stream: TextIO | None = None) -> bool:
-    """Whether a stream (stdout unless told) is a terminal."""
+    """Whether a stream (default: stdout) is a terminal."""
     stream = stream or sys.stdout
     try:
         return stream is not None and stream.isatty()

@@ -436,7 +436,7 @@ class Top(App[None]):
         self.run_worker(in_thread, thread=True, exit_on_error=False)
 
     def _order(self, choose: Callable[[list[dict[str, Any]]], orders.Order]) -> None:
-        """Give an order to whom it is meant for; which one it is may depend on them."""
+        """Act on the marked jobs, or the one under the cursor; the action may depend on them."""
 
         def give(_: dict[str, Any]) -> None:
             jobs = self.table.targets

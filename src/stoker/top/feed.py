@@ -138,7 +138,7 @@ class Feed(threading.Thread):
                     autostart, pause_s = True, _RETRY_S
                     self._follow(news, questions)
             except Unavailable:
-                # Stopped on purpose: whoever did that will have it started again.
+                # Stopped on purpose: the user will start it again.
                 autostart = False
                 self._tell_lost(_STOPPED)
             except Unreachable as error:

@@ -1,6 +1,6 @@
 """GPUs as lines of text: use over time, memory as ours / others / free, what is on each.
 
-Pure: what the daemon tells of GPUs goes in, lines go out. A GPU that nobody measures shows what is
+Pure: what the daemon tells of GPUs goes in, lines go out. A GPU that is not measured shows what is
 reserved on it, and says that it is not measured.
 """
 
@@ -131,7 +131,7 @@ def label(gpu: Gpu) -> str:
 
 
 def _name(gpu: Gpu) -> str:
-    """What kind of GPU it is; nobody doubts who has made it."""
+    """What kind of GPU it is, without its vendor's name."""
     name = str(gpu.get("name") or "")
     for maker in ("NVIDIA ", "AMD "):
         name = name.removeprefix(maker)

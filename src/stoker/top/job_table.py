@@ -50,7 +50,7 @@ class JobTable(Rows, can_focus=True):
         self._largest_id = 0
         self._cursor = 0
         self._top = 0
-        self._is_at_rest = True  # nobody has put the cursor on a job: it stays at the top
+        self._is_at_rest = True  # the cursor was not moved yet: it stays at the top
         self._chosen: int | None = None  # the job that it was put on, once that is known
         self._then: Callable[[Job], None] | None = None
 
@@ -85,7 +85,7 @@ class JobTable(Rows, can_focus=True):
     def take(self, picture: Picture) -> None:
         """Show what the daemon told."""
         if replace(picture.view, offset=0, limit=1) != replace(self.view, offset=0, limit=1):
-            return  # The answer to a question that nobody asks any more.
+            return  # The answer to an outdated question.
         self.total = picture.total
         start = picture.view.offset
         self._jobs = {start + place: job for place, job in enumerate(picture.jobs)}

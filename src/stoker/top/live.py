@@ -1,6 +1,6 @@
 """The way into the live view: a first picture at once, drawn plainly, while Textual is loaded.
 
-Loading it takes longer than all the rest; nobody should have to look at nothing meanwhile.
+Loading it takes longer than all the rest; a first picture is shown meanwhile.
 """
 
 from __future__ import annotations

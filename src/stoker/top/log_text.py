@@ -150,7 +150,7 @@ class LogTail:
             self.missing = False
             self.skipped_bytes = self._file.skip_to_last(_FIRST_LINES)
         if self._file.backlog_bytes() > _MOST_BACKLOG_BYTES:
-            # Nobody can read as fast as that: what is shown is the end.
+            # That is faster than anyone reads: only the end is shown.
             self._begin_anew()
             self.skipped_bytes = self._file.skip_to_last(_FIRST_LINES)
         changed = False

@@ -26,7 +26,7 @@ class Order:
     """One order: for which jobs it makes sense, and how it is given."""
 
     states: frozenset[str]
-    only: str  # for whom it is, in words
+    only: str  # which jobs it is for, in words
     give: Callable[[Client, list[Job]], str]  # what was done, in words
     # What is asked before: the question, for so many columns, and the word for yes.
     asks: Callable[[list[Job], int], tuple[list[Line], str]] | None = None

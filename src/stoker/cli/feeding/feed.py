@@ -50,7 +50,7 @@ if TYPE_CHECKING:
             """Nothing more will come."""
 
 
-MOST_UNDER_WAY = 200_000  # lines are left in the input while so many are not over
+MOST_UNDER_WAY = 200_000  # lines stay in the input while this many are unfinished
 _MOST_IN_A_MESSAGE = 10_000
 _FIRST_IN_A_MESSAGE = 50  # and then four times as many each time: the first jobs start at once
 _MOST_BYTES_IN_A_MESSAGE = 4_000_000
@@ -68,7 +68,7 @@ class Stage(IntEnum):
     FINISHING = 1  # no more are taken
     WINDING_DOWN = 2  # and what has not started is called off
     STOPPING = 3  # and what runs is stopped
-    LEAVING = 4  # and nobody waits for it; the daemon goes on with what it was told
+    LEAVING = 4  # without waiting; the daemon continues with what it was told
 
 
 class Feed:

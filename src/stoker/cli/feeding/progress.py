@@ -22,7 +22,7 @@ _CLOCK_S = 1.0  # the time left goes on even if nothing happens
 
 
 def progress(*, reads_terminal: bool) -> Plain:
-    """The right one: nobody can type a command into a line that is redrawn."""
+    """The right one: no one can type a command into a line that is redrawn."""
     live = has_terminal(sys.stderr) and os.environ.get("TERM") != "dumb" and not reads_terminal
     return Live() if live else Plain()
 

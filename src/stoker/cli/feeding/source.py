@@ -1,7 +1,7 @@
 """Where a feed's lines come from: a file, or whatever stdin is.
 
 A plain file is looked through before its first line is taken, so that one bad line in it means
-that nothing was queued. Of a pipe nobody knows what will come.
+that nothing was queued. What a pipe will bring is not known.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _opened(path: str | None) -> int:
             ) from None
         return 0
     try:
-        # A named pipe that nobody writes to yet must not keep us from hearing signals.
+        # A named pipe without a writer must not keep us from hearing signals.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         raise UsageError(

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import gc
-import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
 from stoker.api.client import Client
 from stoker.cli.jobspec import submission
 from stoker.cli.options import print_json
-from stoker.submission.sweeps import Plan, SweepSpec, choosing, plan, queue, replaced
+from stoker.submission.sweeps import Plan, SweepSpec, plan, queue
 from stoker.sweep import notation
-from stoker.sweep.axes import Axis
 from stoker.sweep.points import Choosing, Repeat, Space
 from stoker.sweep.queued import Queued
 from stoker.text.terminal import escaped, out, say
 
 if TYPE_CHECKING:
     from stoker.cli.options import Args
-    from stoker.sweep import sweepfile
 
 _SHOWN_IN_A_DRY_RUN = 10
 
@@ -42,36 +39,23 @@ def sweep(args: Args) -> int:
 
 
 def _planned(args: Args) -> Plan:
-    file = _read(args["file"]) if args["file"] is not None else None
-    space = Space(_axes(args, file), Repeat(*args["repeat"]) if args["repeat"] else None)
-    asked = Choosing(args["samples"], None, args["shuffle"], args["seed"] or 0, args["where"])
+    axes = [notation.parsed(word) for word in args["space"]]
+    axes += [notation.of_words(words) for words in args["parameter"]]
     made = plan(
         SweepSpec(
-            space,
-            choosing(file, asked, args["file"]),
-            args["command"] or (file.command if file is not None else ()),
+            Space(tuple(axes), Repeat(*args["repeat"]) if args["repeat"] else None),
+            Choosing(args["samples"], None, args["shuffle"], args["seed"] or 0, args["where"]),
+            args["command"] or (),
             args["style"] or "flags",
-            args["name"] or (file.name if file is not None else None),
+            args["name"],
             _request(args),
             {key: args[key] for key in ("out", "err") if args[key] is not None},
+            args["file"],
         )
-    )  # fmt: skip
-    if file is not None and file.without_effect:
-        say(f"stoker: ignored in this file: {', '.join(file.without_effect)}")
+    )
+    if made.ignored:
+        say(f"stoker: ignored in {args['file']}: {', '.join(made.ignored)}")
     return made
-
-
-def _read(path: str) -> sweepfile.SweepFile:
-    from stoker.sweep import sweepfile  # It is slow to import, and most sweeps need no file.
-
-    return sweepfile.read(path, os.environ)
-
-
-def _axes(args: Args, file: sweepfile.SweepFile | None) -> tuple[Axis, ...]:
-    """The file's parameters, then those of the command line, which replace the file's."""
-    typed = [notation.parsed(word) for word in args["space"]]
-    typed += [notation.of_words(words) for words in args["parameter"]]
-    return replaced(file, typed)
 
 
 def _request(args: Args) -> dict[str, Any]:

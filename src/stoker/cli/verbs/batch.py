@@ -37,7 +37,7 @@ def _epochs(text: str) -> int:
 
 
 def batch(args: Args) -> int:
-    """Queue the jobs of a file, and wait for them unless told not to."""
+    """Queue the jobs of a file, and wait for them unless --no-wait is given."""
     # A long file makes much that stays, and hardly any garbage that would have to be looked for.
     gc.set_threshold(100_000, 50, 50)
     from stoker.batch.reading import Reading, read_entries

@@ -62,7 +62,7 @@ def _limit_of(text: str) -> int | str:
 
 
 def limit_group(args: Args) -> int:
-    """Let at most so many of a group run, or as many as there is room for."""
+    """Set or lift the limit of a group's running jobs."""
     group = args["group"]
     most = None if args["n"] == "none" else args["n"]
     with Client() as client:

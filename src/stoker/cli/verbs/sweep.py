@@ -1,4 +1,4 @@
-"""`stoker sweep`: queue a parameter space, a job a point; `sweep show` and `sweep ls`.
+"""`stoker sweep`: queue a parameter space, one job per point; `sweep show` and `sweep ls`.
 
 Only the tables are here, so that help and completion load nothing else.
 """

@@ -59,7 +59,7 @@ def web(args: Args) -> int:
         print_json({"url": page["url"], "address": address, "pid": page["pid"]})
         return 0
     out(f"{address}\n")
-    say("this address lets one browser in, once, within ten minutes")
+    say("this is a one-time login link, valid for ten minutes")
     if os.environ.get("SSH_CONNECTION"):
         port = page["settings"]["port"]
         say(f"from the machine where you sit: ssh -L {port}:localhost:{port} and this one's name")
