@@ -1,4 +1,4 @@
-"""Waiting for a fact, with a deadline: the only place among the tests that may sleep."""
+"""Waiting for a fact, with a deadline: tests wait by this, and do not sleep."""
 
 from __future__ import annotations
 
