@@ -38,7 +38,7 @@ test: lint $(PEERS)/.ready  ## set up what the tests need, check style and types
 		|| echo "make test: nothing is tried on a Slurm cluster" >&2
 	@$(BIN)/python -m compileall -q src
 	@echo "pytest, $(WORKERS) workers"
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 $(PYTEST_ARGS)
 
 lint: $(VENV)/.ready-test  ## check style and types
 	@echo "ruff, mypy"

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from fakegpu.build import Built, build, has_compiler
+from gpu_box import Box
 from lending import Lender
 from same_examples import draw_no_constants_of_loaded_modules
 from slurm.cluster import Cluster, missing_programs
@@ -82,6 +83,23 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
         assert not os.environ.get("CI"), "the tests on the stand-in driver need a C compiler"
         pytest.skip("no C compiler: the stand-in NVIDIA driver can't be built")
     return build(tmp_path_factory.getbasetemp().parent / "fakegpu")
+
+
+@pytest.fixture
+def cold_box(tmp_path: Path, built: Built) -> Iterator[Box]:
+    """Two GPUs of 24 GiB, and no daemon yet."""
+    box = Box(tmp_path, built, devices=2)
+    try:
+        yield box
+    finally:
+        box.clean_up()
+
+
+@pytest.fixture
+def box(cold_box: Box) -> Box:
+    """Two GPUs of 24 GiB with a daemon that reads them."""
+    cold_box.power_on()
+    return cold_box
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from compat.terminals import Terminal
 from stoker_home import Ran, StokerHome, all_gone, is_running, lines_of, pid_in
+from terminals import Terminal
 from waiting import PATIENCE_S, eventually
 
 # What stands in for the scheduler's own file in a user's directory.

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from gpu.conftest import Box
+from gpu_box import Box
 from waiting import eventually
 
 GIB = 1024

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fakegpu.build import Built
-from gpu.conftest import Box
+from gpu_box import Box
 from stoker_home import command_line_of
 from waiting import eventually
 

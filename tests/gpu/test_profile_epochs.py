@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpu.conftest import Box
+from gpu_box import Box
 
 HEADER = "Directory,Executable,Filename,Epochs,Priority\n"
 # A training of which an epoch takes ten seconds, with its peak in the first.

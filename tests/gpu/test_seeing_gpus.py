@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from fakegpu.driver import GPU_IS_LOST, LIB_RM_VERSION_MISMATCH, ONE_SWITCH
-from gpu.conftest import Box
+from gpu_box import Box
 from waiting import eventually
 
 

@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from fakegpu.build import Built
 from fakegpu.driver import GPU_IS_LOST
-from gpu.conftest import Box
+from gpu_box import Box
 from top.live_view import LiveView, drive
 from waiting import eventually
-
-
-@pytest.fixture
-def box(tmp_path: Path, built: Built) -> Iterator[Box]:
-    """Two GPUs of 24 GiB with a daemon that reads them."""
-    box = Box(tmp_path, built, devices=2)
-    try:
-        box.power_on()
-        yield box
-    finally:
-        box.clean_up()
 
 
 def test_use_memory_temperature_and_power_are_shown_as_they_change(box: Box) -> None:

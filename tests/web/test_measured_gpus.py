@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, expect
 
-from fakegpu.build import Built
 from fakegpu.driver import GPU_IS_LOST
-from gpu.conftest import Box
+from gpu_box import Box
 from web.browser import Tabs
 from web.page_home import PageHome
-
-
-@pytest.fixture
-def box(tmp_path: Path, built: Built) -> Iterator[Box]:
-    found = Box(tmp_path, built, devices=2)
-    try:
-        found.power_on()
-        yield found
-    finally:
-        found.clean_up()
 
 
 def test_cards_show_what_is_measured_and_who_is_on_a_gpu(box: Box, browser: Browser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,7 @@ def test_a_job_from_the_form_is_seen_to_run_its_log_followed_and_cancelled(tabs:
     assert home.job(1)["state"] == "cancelled" and home.job(1)["cwd"] == str(home.work)
 
 
+@pytest.mark.skipif(shutil.which("sbatch") is None, reason="Slurm is not installed here")
 def test_the_form_sends_a_job_to_the_cluster(tabs: Tabs) -> None:
     tab = tabs.enter("#/submit")
     tab.get_by_label("Command").fill("true")

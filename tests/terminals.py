@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import pty
 import select
+import termios
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 from waiting import PATIENCE_S, until_interrupt_is_taken
 
@@ -21,17 +23,20 @@ class Terminal:
         if self.pid == 0:
             try:
                 os.chdir(cwd)
-                os.execvpe(words[0], words, {**env, "TERM": "xterm"})
+                os.execvpe(words[0], words, {"TERM": "xterm", **env})
             finally:
                 os._exit(127)
         self._code: int | None = None
 
-    def __enter__(self) -> Terminal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._code is None:
-            os.kill(self.pid, 9)
+            try:
+                os.killpg(self.pid, 9)  # A job, too, that is in its client's process group.
+            except ProcessLookupError:
+                pass
             self.wait()
         self.hang_up()
 
@@ -45,6 +50,10 @@ class Terminal:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def is_cooked(self) -> bool:
+        """Whether the terminal takes lines, as a shell expects."""
+        return bool(termios.tcgetattr(self._fd)[3] & termios.ICANON)
 
     def until(self, text: bytes) -> None:
         """Wait until the screen has shown a text."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from fakegpu.build import Built
 from fakegpu.driver import FakeDriver
@@ -61,20 +58,3 @@ class Box(StokerHome):
     def profiles(self) -> dict[str, dict[str, Any]]:
         """What was learned, by kind."""
         return {one["kind"]: one for one in self.call("profiles")["profiles"]}
-
-
-@pytest.fixture
-def cold_box(tmp_path: Path, built: Built) -> Iterator[Box]:
-    """Two GPUs of 24 GiB, and no daemon yet."""
-    box = Box(tmp_path, built, devices=2)
-    try:
-        yield box
-    finally:
-        box.clean_up()
-
-
-@pytest.fixture
-def box(cold_box: Box) -> Box:
-    """Two GPUs of 24 GiB with a daemon that reads them."""
-    cold_box.power_on()
-    return cold_box
