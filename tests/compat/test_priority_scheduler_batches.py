@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fakegpu.build import Built
-from gpu.conftest import Box
+from gpu_box import Box
 from stoker_home import StokerHome, lines_of
 
 HEADER = "Directory,Executable,Filename,Epochs,Priority\n"
