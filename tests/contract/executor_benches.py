@@ -26,7 +26,7 @@ from stoker.executors.mps import MpsServers
 from stoker.executors.mps_clients import MpsClients
 from stoker.executors.processes import stat_of
 from stoker.executors.slurm.executor import SlurmExecutor
-from stoker.executors.spawn import Made, Spawner
+from stoker.executors.spawn import Made, Spawner, _file
 from stoker.ports import Executor, SeenGpu, Takeover
 from stoker.sim.faults import CrashingExecutor, Steps
 from stoker.sim.takeover import CrashingTakeover
@@ -107,6 +107,10 @@ class _NotingSpawner(Spawner):
         super().__init__(quick=quick)
         self._noted = made
         self._on_disk = on_disk
+        if quick:  # These can be run, be it the first time.
+            programs = ("sh", "bash", "true", "sleep", "env", sys.executable)
+            files = [_file(shutil.which(program) or program) for program in programs]
+            self._proven.update(file for file in files if file is not None)
 
     def _made(self, *words: Any) -> Made:
         self._on_disk.about_to_make(words[2])
@@ -141,8 +145,6 @@ class LocalBench:
         self.ledger = LedgerWriter(path, keeper.id)
         self.on_disk = LedgerOnDisk(path)
         spawner = _NotingSpawner(self.made, self.on_disk, quick=self.quick)
-        for program in ("sh", "bash", "true", "sleep", "env", sys.executable):
-            spawner.prove(shutil.which(program) or program)
         self.on_disk.executor = LocalExecutor(
             self.attempts,
             self.past,

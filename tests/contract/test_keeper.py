@@ -28,7 +28,7 @@ from waiting import eventually
 PREAMBLE = """
 import os, signal, sys
 from pathlib import Path
-from stoker.executors.attempt_dir import attempt_dir, make_attempt_dir
+from stoker.executors.attempt_dir import attempt_dir_text, make_attempt_dir
 from stoker.executors.keeper import ledger_path
 from stoker.executors.ledger import LedgerWriter
 from stoker.executors.processes import stat_of
@@ -36,7 +36,7 @@ root = Path(sys.argv[1])
 keeper = stat_of(os.getppid()).id
 ledger = LedgerWriter(ledger_path(root / "ledgers", keeper), keeper)
 def intend(job):
-    make_attempt_dir(str(attempt_dir(root / "attempts", job, 1)))
+    make_attempt_dir(attempt_dir_text(str(root / "attempts"), job, 1))
     ledger.intend((job, 1))
 def spawn(job, script):
     env = {**os.environ, "STOKER_ATTEMPT_ID": f"test:{job}.1"}
@@ -317,7 +317,7 @@ def test_a_removed_attempt_directory_does_not_stop_the_keeper(tmp_path: Path) ->
     script = """
 import shutil
 pid = run(1, 'exit 3')
-shutil.rmtree(attempt_dir(root / "attempts", 1, 1))
+shutil.rmtree(attempt_dir_text(str(root / "attempts"), 1, 1))
 run(2, 'exit 4')
 die()
 """

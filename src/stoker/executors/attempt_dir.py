@@ -16,7 +16,6 @@ import secrets
 import shutil
 import struct
 from functools import lru_cache
-from pathlib import Path
 
 from stoker.core.model import Exit
 from stoker.executors.processes import CANT_LOOK
@@ -27,13 +26,8 @@ _JOBS_A_FOLDER = 1000
 _GET_FLAGS, _SET_FLAGS, _TOP_DIRECTORY = 0x80086601, 0x40086602, 0x20000
 
 
-def attempt_dir(root: Path, job_id: int, attempt: int) -> Path:
-    """The directory of an attempt. Folders of a thousand jobs keep each listing short."""
-    return Path(attempt_dir_text(str(root), job_id, attempt))
-
-
 def attempt_dir_text(root: str, job_id: int, attempt: int) -> str:
-    """The same as text, for the path on which every job goes."""
+    """The directory of an attempt. Folders of a thousand jobs keep each listing short."""
     return f"{root}/{job_id // _JOBS_A_FOLDER:04d}/{job_id}.{attempt}"
 
 

@@ -219,12 +219,6 @@ class Spawner:
             self._quick = False
             return None
 
-    def prove(self, program: str) -> None:
-        """Take it that this program can be run."""
-        file = _file(program)
-        if self._quick and file is not None:
-            self._remember(file)
-
     def _remember(self, file: _File) -> None:
         if len(self._proven) >= _MOST_CACHED_PROGRAMS:
             self._proven.clear()
