@@ -107,6 +107,10 @@ class _NotingSpawner(Spawner):
         super().__init__(quick=quick)
         self._noted = made
         self._on_disk = on_disk
+        if quick:  # These can be run, be it the first time.
+            programs = ("sh", "bash", "true", "sleep", "env", sys.executable)
+            files = [_file(shutil.which(program) or program) for program in programs]
+            self._proven.update(file for file in files if file is not None)
 
     def prove(self, program: str) -> None:
         """Take it that this program can be run."""
@@ -147,8 +151,6 @@ class LocalBench:
         self.ledger = LedgerWriter(path, keeper.id)
         self.on_disk = LedgerOnDisk(path)
         spawner = _NotingSpawner(self.made, self.on_disk, quick=self.quick)
-        for program in ("sh", "bash", "true", "sleep", "env", sys.executable):
-            spawner.prove(shutil.which(program) or program)
         self.on_disk.executor = LocalExecutor(
             self.attempts,
             self.past,
