@@ -1,7 +1,7 @@
 """The one tree of errors: the user's, the world's, and ours.
 
 A message is one line that says what was wrong; `hint` says what to do. The command line maps
-`exit_code` in one place; the socket carries `code`. Our own mistakes are assertions, not these.
+`exit_code` in one place; the socket carries `code`. Our own mistakes are in `core.laws`.
 """
 
 

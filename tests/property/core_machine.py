@@ -47,10 +47,10 @@ from stoker.core.model import (
     Terms,
     Warning,
 )
-from stoker.core.moments import deadline_ms, kill_ms
 from stoker.core.plan import Scan
 from stoker.core.reasons import IsNext, QueueIsPaused, as_data, words
 from stoker.core.state import State
+from stoker.core.timers import deadline_ms, kill_ms
 from stoker.core.waiting import reason_for
 from stoker.sim.fingerprint import of_state
 from stoker.store.memory import MemoryStore

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from stoker.core import events as ev
 from stoker.core.fit import eligible, fits_beside, reservation
 from stoker.core.model import Job, Need, Terms
-from stoker.core.moments import latest_end_ms
 from stoker.core.plan import Scan
 from stoker.core.state import State
+from stoker.core.timers import latest_end_ms
 from stoker.core.waiting import can_never_start
 
 NOW = 1_700_000_000_000

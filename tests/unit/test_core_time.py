@@ -7,8 +7,8 @@ import pytest
 from stoker.core import events as ev
 from stoker.core.commands import Start, StartAttached, Terminate, Warn, orders
 from stoker.core.model import Cause, JobState, Warning
-from stoker.core.moments import deadline_ms, kill_ms
 from stoker.core.reasons import WaitsForTime
+from stoker.core.timers import deadline_ms, kill_ms
 from unit.core_scene import Scene
 
 HOUR_MS = 3_600_000

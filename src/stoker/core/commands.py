@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from stoker.core.frozen import quick_to_make
 from stoker.core.learning import pinned_mib
 from stoker.core.model import Job, Need, Requirement, Terms
-from stoker.core.moments import kill_ms
 from stoker.core.state import State
+from stoker.core.timers import kill_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from stoker.core.fit import held_reservation
 from stoker.core.model import HELD, WAITING, Attempt, Job, Profile, Warning
-from stoker.core.moments import ready_ms
 from stoker.core.order import Crowd
+from stoker.core.timers import ready_ms
 
 if TYPE_CHECKING:
     from stoker.core.state import State

@@ -23,22 +23,15 @@ def _relief_planned(state: State, e: ev.ReliefPlanned) -> None:
     state.relief = e.relief
 
 
-def _queue_paused(state: State, e: ev.QueuePaused) -> None:
-    _set_paused(state, e.group, True)
-
-
-def _queue_resumed(state: State, e: ev.QueueResumed) -> None:
-    _set_paused(state, e.group, False)
-
-
-def _set_paused(state: State, group: str | None, paused: bool) -> None:
-    if group is None:
+def _queue_paused(state: State, e: ev.QueuePaused | ev.QueueResumed) -> None:
+    paused = isinstance(e, ev.QueuePaused)
+    if e.group is None:
         state.paused = paused
         state.change.settings = True
     else:
-        state.group_of(group).paused = paused
-        state.change.groups.add(group)
-        state.ready.unpark(group)
+        state.group_of(e.group).paused = paused
+        state.change.groups.add(e.group)
+        state.ready.unpark(e.group)
 
 
 def _group_limited(state: State, e: ev.GroupLimited) -> None:
@@ -77,13 +70,8 @@ def _gpu_removed(state: State, e: ev.GpuRemoved) -> None:
     gpus_changed(state)
 
 
-def _gpu_drained(state: State, e: ev.GpuDrained) -> None:
-    state.gpus[e.gpu].drained = True
-    gpus_changed(state)
-
-
-def _gpu_resumed(state: State, e: ev.GpuResumed) -> None:
-    state.gpus[e.gpu].drained = False
+def _gpu_drained(state: State, e: ev.GpuDrained | ev.GpuResumed) -> None:
+    state.gpus[e.gpu].drained = isinstance(e, ev.GpuDrained)
     gpus_changed(state)
 
 
@@ -140,10 +128,6 @@ def _clock_shifted(state: State, e: ev.ClockShifted) -> None:
         if job.backoff_until_ms is not None:
             job.backoff_until_ms += e.by_ms
             state.change.touched[job.id] = None
-    _rebuild_timers(state)
-
-
-def _rebuild_timers(state: State) -> None:
     state.timers.clear()
     for job in state.jobs.seen():
         if job.active is not None:
@@ -161,12 +145,12 @@ def _time_passed(state: State, e: ev.TimePassed) -> None:
 HANDLERS: dict[type[Any], Callable[[State, Any], None]] = {
     ev.ReliefPlanned: _relief_planned,
     ev.QueuePaused: _queue_paused,
-    ev.QueueResumed: _queue_resumed,
+    ev.QueueResumed: _queue_paused,
     ev.GroupLimited: _group_limited,
     ev.GpuAdded: _gpu_added,
     ev.GpuRemoved: _gpu_removed,
     ev.GpuDrained: _gpu_drained,
-    ev.GpuResumed: _gpu_resumed,
+    ev.GpuResumed: _gpu_drained,
     ev.GpusMeasured: _gpus_measured,
     ev.ProfileLearned: _profile_learned,
     ev.ProfilesForgotten: _profiles_forgotten,

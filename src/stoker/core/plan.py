@@ -42,8 +42,8 @@ from stoker.core.model import (
     Need,
     Reservation,
 )
-from stoker.core.moments import latest_end_ms
 from stoker.core.state import State
+from stoker.core.timers import latest_end_ms
 
 # How many classes that can't start are looked at in a turn, GPU jobs and CPU-only jobs apart.
 # Without a bound, a queue in which every job differs would make a turn as long as the queue.
