@@ -18,7 +18,6 @@ from stoker.errors import Failed, NotFound
 from stoker.quantities import quoted
 
 BLOCK_BYTES = 65_536
-MOST_BYTES = 1_048_576  # in one answer
 MOST_LINE_CHARS = 8_000
 MOST_SOUGHT_BYTES = 64 * 1_048_576  # for the end of a line
 SEARCH_S = 1.0

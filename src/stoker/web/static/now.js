@@ -20,7 +20,7 @@ const HISTORY_MS = 5000;
 const FORECAST_MS = 6000;
 
 // What the list was like, for the way back from a job.
-const kept = { shown: "all", text: "", group: "", sort: {}, scroll: 0 };
+const kept = { shown: "all", text: "", group: "", sort: {} };
 
 export function nowView() {
   const cards = h("div", { class: "gpus" });
