@@ -1,8 +1,16 @@
 // The colours of terminals as spans with text in them. Every other escape is left out.
 
-const ESCAPE = /\u001b\[([0-9;:]*)m|\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[PX^_][^\u001b]*(?:\u001b\\)?|\u001b[ -/]*[0-~]?|[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
+const ESCAPE = new RegExp([
+  /\u001b\[([0-9;:]*)m/, // a style
+  /\u001b\[[0-?]*[ -/]*[@-~]/,
+  /\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?/,
+  /\u001b[PX^_][^\u001b]*(?:\u001b\\)?/,
+  /\u001b[ -/]*[0-~]?/,
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/,
+].map((one) => one.source).join("|"), "g");
 
-export const PLAIN = Object.freeze({ bold: false, dim: false, italic: false, under: false, strike: false, turned: false, fore: null, back: null });
+export const PLAIN = Object.freeze({ bold: false, dim: false, italic: false, under: false, strike: false,
+  turned: false, fore: null, back: null });
 
 function colourOf(codes) {
   // After 38 or 48: 5;n of a table of 256, or 2;r;g;b.

@@ -117,8 +117,10 @@ function showKeys() {
     h("h2", {}, "Keys"),
     h("table", { class: "plain" }, ...KEYS.map(([keys, words]) =>
       h("tr", {}, h("td", {}, ...keys.split(" ").flatMap((key) => [h("kbd", {}, key), " "])), h("td", {}, words)))),
-    h("p", { class: "dim" }, `Stoker ${me.version}${me.user ? `, jobs of ${me.user}` : ""}${me.read_only ? ", read-only" : ""}`),
-    h("div", { class: "buttons" }, h("button", { type: "button", class: "main", onclick: () => dialog.close() }, "Close")));
+    h("p", { class: "dim" },
+      `Stoker ${me.version}${me.user ? `, jobs of ${me.user}` : ""}${me.read_only ? ", read-only" : ""}`),
+    h("div", { class: "buttons" }, h("button", { type: "button", class: "main", onclick: () => dialog.close() },
+      "Close")));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();

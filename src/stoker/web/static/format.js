@@ -36,7 +36,8 @@ export function bytes(count) {
   return `${place ? trim(value) : value} ${units[place]}`;
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit",
+  hourCycle: "h23" });
 const short = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 
@@ -81,4 +82,5 @@ export function exitText(job) {
 }
 
 export const FINAL = new Set(["succeeded", "failed", "cancelled", "skipped", "lost"]);
-export const STATES = ["running", "stopping", "submitted", "waiting", "held", "failed", "lost", "succeeded", "cancelled", "skipped"];
+export const STATES = ["running", "stopping", "submitted", "waiting", "held", "failed", "lost", "succeeded",
+  "cancelled", "skipped"];

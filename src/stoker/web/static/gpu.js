@@ -43,7 +43,8 @@ export function gpuCard() {
   }
   drain.addEventListener("click", () => order(gpu.state === "drained" ? "resume" : "drain"));
   remove.addEventListener("click", () =>
-    order("remove", () => ask(`Take GPU ${label(gpu)} away?`, { yes: "Remove", danger: true, details: "What runs on it ends by itself." })));
+    order("remove", () => ask(`Take GPU ${label(gpu)} away?`,
+      { yes: "Remove", danger: true, details: "What runs on it ends by itself." })));
 
   card.show = (given, byId, history, at) => {
     gpu = given;
@@ -51,7 +52,8 @@ export function gpuCard() {
     card.setAttribute("aria-label", `GPU ${label(gpu)}`);
     setText(name, gpu.name || "");
     setData(card, "state", gpu.state);
-    keyed(badges, badgesOf(gpu), (badge) => badge.text, (badge) => h("span", { class: `badge ${badge.kind}`, title: badge.title || "" }, badge.text), () => {});
+    keyed(badges, badgesOf(gpu), (badge) => badge.text, (badge) => h("span", { class: `badge ${badge.kind}`,
+      title: badge.title || "" }, badge.text), () => {});
     const measured = typeof gpu.utilisation_percent === "number";
     setText(use, measured ? `${gpu.utilisation_percent} %` : gpu.jobs.length ? "in use" : "idle");
     setText(heat, heatOf(gpu));
@@ -64,7 +66,8 @@ export function gpuCard() {
     keyed(jobs, running, (id) => id, jobLine, (item, id) => item.show(id, byId.get(id), at));
     if (!gpu.jobs.length && !idle.isConnected) jobs.append(idle);
     if (gpu.jobs.length) idle.remove();
-    setText(idle, gpu.fault || { drained: "drained: takes nothing new", removing: "going away", foreign: "used by others" }[gpu.state] || "free");
+    setText(idle, gpu.fault || { drained: "drained: takes nothing new", removing: "going away",
+      foreign: "used by others" }[gpu.state] || "free");
     setText(more, rest > 0 ? `and ${rest} more` : "");
     setHidden(more, rest <= 0);
     setText(drain, gpu.state === "drained" ? "Resume" : "Drain"); // Also what is well again.
@@ -84,10 +87,12 @@ function badgesOf(gpu) {
   if (gpu.state === "drained" && !gpu.fault) found.push({ text: "drained", kind: "warn" });
   if (gpu.state === "removing") found.push({ text: "removing", kind: "warn" });
   if (gpu.foreign?.length) {
-    const who = gpu.foreign.map((one) => `${one.user || "?"}: ${one.command || one.pid} (${one.used_mib === null || one.used_mib === undefined ? "?" : gib(one.used_mib)})`);
+    const used = (one) => (one.used_mib === null || one.used_mib === undefined ? "?" : gib(one.used_mib));
+    const who = gpu.foreign.map((one) => `${one.user || "?"}: ${one.command || one.pid} (${used(one)})`);
     found.push({ text: "others on it", kind: "warn", title: who.join("\n") });
   }
-  if (gpu.stale && !gpu.fault) found.push({ text: "old reading", kind: "warn", title: "The driver has not answered lately" });
+  if (gpu.stale && !gpu.fault) found.push({ text: "old reading", kind: "warn",
+    title: "The driver has not answered lately" });
   return found;
 }
 

@@ -17,7 +17,8 @@ export function jobView(id) {
   const trouble = errorBox();
   const buttons = {};
   for (const [name, words] of [["cancel", "Cancel"], ["retry", "Retry"], ["hold", "Hold"], ["release", "Release"]]) {
-    buttons[name] = h("button", { type: "button", class: name === "cancel" ? "danger" : "", onclick: () => order(name) }, words);
+    buttons[name] = h("button", { type: "button", class: name === "cancel" ? "danger" : "", onclick: () =>
+      order(name) }, words);
   }
   buttons.edit = h("button", { type: "button", onclick: () => edit() }, "Edit");
   buttons.remove = h("button", { type: "button", class: "danger", onclick: () => order("remove") }, "Forget");
@@ -110,14 +111,17 @@ export function jobView(id) {
       fact("Needs", needText(job.need)),
       job.reserved_mib ? fact("Reserved", gib(job.reserved_mib)) : null,
       job.peak_mib ? fact("Peak memory", gib(job.peak_mib)) : null,
-      fact("Priority", h("span", { class: "num" }, String(job.priority)), editable ? h("span", { class: "write steps" }, " ", later, sooner) : ""),
-      job.group ? fact("Group", h("bdi", {}, job.group), job.point ? h("a", { href: `#/sweep/${encodeURIComponent(job.group)}` }, " sweep") : "") : null,
+      fact("Priority", h("span", { class: "num" }, String(job.priority)), editable ?
+        h("span", { class: "write steps" }, " ", later, sooner) : ""),
+      job.group ? fact("Group", h("bdi", {}, job.group), job.point ?
+        h("a", { href: `#/sweep/${encodeURIComponent(job.group)}` }, " sweep") : "") : null,
       fact("User", job.user),
       job.executor === "local" ? null : fact("Cluster", clusterText(job.cluster)),
       Object.keys(job.params || {}).length ? fact("Parameters", params(job.params)) : null,
       job.after.length ? fact("After", ...links(job.after), " succeeded") : null,
       job.after_any.length ? fact("After", ...links(job.after_any), " ended") : null,
-      job.time_limit_ms ? fact("Time limit", duration(job.time_limit_ms), job.signal_spec ? `, signal ${job.signal_spec}` : "") : null,
+      job.time_limit_ms ? fact("Time limit", duration(job.time_limit_ms), job.signal_spec ?
+        `, signal ${job.signal_spec}` : "") : null,
       job.retries ? fact("Retries", String(job.retries)) : null,
       job.not_before_ms ? fact("Not before", moment(job.not_before_ms, at)) : null,
       fact("Queued", moment(job.submitted_at_ms, at)),
@@ -134,9 +138,12 @@ export function jobView(id) {
       const where = one.gpus.length ? ` on GPU ${one.gpus.join(", ")}` : "";
       const again = one.attempt > 1 ? `attempt ${one.attempt} ` : "";
       if (one.started_at_ms) steps.push([one.started_at_ms, `${again}started${where}`, "running"]);
-      if (one.ended_at_ms) steps.push([one.ended_at_ms, `${again}${one.state}${one.reason ? `: ${one.reason}` : ""}`, one.state]);
+      if (one.ended_at_ms) steps.push([one.ended_at_ms, `${again}${one.state}${one.reason ? `: ${one.reason}` : ""}`,
+        one.state]);
     }
-    if (job.ended_at_ms && !job.attempts.some((one) => one.ended_at_ms === job.ended_at_ms)) steps.push([job.ended_at_ms, job.reason ? `${job.state}: ${job.reason}` : job.state, job.state]);
+    if (job.ended_at_ms && !job.attempts.some((one) =>
+      one.ended_at_ms === job.ended_at_ms)) steps.push([job.ended_at_ms, job.reason ? `${job.state}: ${job.reason}` :
+      job.state, job.state]);
     keyed(history, steps, (step) => `${step[0]} ${step[1]}`,
       () => h("li", { class: "state" }, h("span", { class: "num dim" }), h("span", {})),
       (item, [ms, words, look]) => {
@@ -159,9 +166,11 @@ export function jobView(id) {
         h("td", { class: "num" }, String(one.attempt)),
         h("td", {}, h("span", { class: "state", data: { state: one.state } }, one.state)),
         h("td", {}, one.gpus.join(", ")),
-        h("td", { class: "num" }, one.started_at_ms && one.ended_at_ms ? duration(one.ended_at_ms - one.started_at_ms) : ""),
+        h("td", { class: "num" }, one.started_at_ms && one.ended_at_ms ?
+          duration(one.ended_at_ms - one.started_at_ms) : ""),
         h("td", {}, one.reason || exitText(one)),
-        h("td", {}, h("button", { type: "button", class: "small", onclick: () => { chosenAttempt = one.attempt; drawLog(); } }, "Log"))))));
+        h("td", {}, h("button", { type: "button", class: "small",
+          onclick: () => { chosenAttempt = one.attempt; drawLog(); } }, "Log"))))));
   }
 
   function drawLog() {
@@ -270,12 +279,14 @@ function needText(need) {
 }
 
 function links(ids) {
-  return ids.slice(0, 12).flatMap((one, place) => [place ? ", " : "", typeof one === "string" ? one : h("a", { href: `#/job/${one}` }, String(one))]).concat(ids.length > 12 ? ["…"] : []);
+  return ids.slice(0, 12).flatMap((one, place) => [place ? ", " : "", typeof one === "string" ? one :
+    h("a", { href: `#/job/${one}` }, String(one))]).concat(ids.length > 12 ? ["…"] : []);
 }
 
 function params(values) {
   return h("span", { class: "params" }, ...Object.entries(values).map(([name, value]) =>
-    h("span", { class: "param" }, h("span", { class: "dim" }, `${name} `), h("bdi", { class: "mono" }, typeof value === "string" ? value : JSON.stringify(value)))));
+    h("span", { class: "param" }, h("span", { class: "dim" }, `${name} `),
+      h("bdi", { class: "mono" }, typeof value === "string" ? value : JSON.stringify(value)))));
 }
 
 // A dialog with what may change while a job waits; only what was changed is sent.

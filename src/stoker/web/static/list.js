@@ -28,7 +28,8 @@ export class WindowedList {
     this.emptyWords = empty;
     this.heads = new Map();
     this.head = h("div", { class: "row head", role: "row" }, ...columns.map((column) => this.#head(column)));
-    this.element = h("div", { class: "list card", role: "table", "aria-label": "Jobs" }, this.head, this.body, this.note);
+    this.element = h("div", { class: "list card", role: "table", "aria-label": "Jobs" }, this.head, this.body,
+      this.note);
     this.onscroll = () => this.draw();
     this.timer = null;
     this.stale = false;
@@ -40,7 +41,8 @@ export class WindowedList {
       cell.append(title);
       return cell;
     }
-    const button = h("button", { type: "button", class: "sort", title: hint || `Sort by ${title.toLowerCase()}`, onclick: () => this.sortBy(sort) }, title);
+    const button = h("button", { type: "button", class: "sort", title: hint || `Sort by ${title.toLowerCase()}`,
+      onclick: () => this.sortBy(sort) }, title);
     this.heads.set(sort, button);
     cell.append(button);
     return cell;
@@ -79,7 +81,8 @@ export class WindowedList {
   #showSort() {
     for (const [sort, button] of this.heads) {
       const active = this.query.sort === sort;
-      button.parentElement.setAttribute("aria-sort", active ? (this.query.descending ? "descending" : "ascending") : "none");
+      button.parentElement.setAttribute("aria-sort", active ? (this.query.descending ? "descending" : "ascending") :
+        "none");
     }
   }
 

@@ -27,12 +27,16 @@ export class LogPane {
     this.sought = "";
 
     this.lines = h("div", { class: "lines" });
-    this.box = h("div", { class: "log", tabIndex: 0, role: "log", "aria-label": "Log", "aria-live": "off", onscroll: () => this.#scrolled() }, this.lines);
+    this.box = h("div", { class: "log", tabIndex: 0, role: "log", "aria-label": "Log", "aria-live": "off",
+      onscroll: () => this.#scrolled() }, this.lines);
     this.trouble = errorBox();
     this.place = h("span", { class: "dim num place" });
-    this.followBox = h("input", { type: "checkbox", checked: true, onchange: () => this.#setFollow(this.followBox.checked) });
-    this.wrapBox = h("input", { type: "checkbox", onchange: () => this.box.classList.toggle("wrap", this.wrapBox.checked) });
-    this.errBox = h("input", { type: "checkbox", onchange: () => this.show(this.attempt, { err: this.errBox.checked, running: this.running }) });
+    this.followBox = h("input", { type: "checkbox", checked: true, onchange: () =>
+      this.#setFollow(this.followBox.checked) });
+    this.wrapBox = h("input", { type: "checkbox", onchange: () => this.box.classList.toggle("wrap",
+      this.wrapBox.checked) });
+    this.errBox = h("input", { type: "checkbox", onchange: () => this.show(this.attempt, { err: this.errBox.checked,
+      running: this.running }) });
     this.errLabel = h("label", { hidden: true }, this.errBox, " errors");
     this.seek = h("input", { type: "search", placeholder: "Search in the log…", "aria-label": "Search in the log" });
     this.found = h("span", { class: "dim num found" });
@@ -55,8 +59,10 @@ export class LogPane {
         h("button", { type: "button", class: "small", onclick: () => this.#goStart() }, "Start"),
         h("button", { type: "button", class: "small", onclick: () => this.#setFollow(true) }, "End"),
         this.seek,
-        h("button", { type: "button", class: "small", "aria-label": "Previous match", onclick: () => this.next(-1) }, "↑"),
-        h("button", { type: "button", class: "small", "aria-label": "Next match", onclick: () => (this.seek.value !== this.sought ? this.search() : this.next(1)) }, "↓"),
+        h("button", { type: "button", class: "small", "aria-label": "Previous match", onclick: () => this.next(-1) },
+          "↑"),
+        h("button", { type: "button", class: "small", "aria-label": "Next match",
+          onclick: () => (this.seek.value !== this.sought ? this.search() : this.next(1)) }, "↓"),
         this.found,
         h("span", { class: "grow" }),
         this.place,
@@ -131,7 +137,8 @@ export class LogPane {
 
   // What was loaded may be too little to fill the pane, and then nobody could scroll for more.
   async #fill() {
-    for (let tries = 0; tries < 20 && this.start > 0 && this.box.scrollHeight <= this.box.clientHeight + NEAR_PX; tries += 1) {
+    for (let tries = 0; tries < 20 && this.start > 0 &&
+      this.box.scrollHeight <= this.box.clientHeight + NEAR_PX; tries += 1) {
       const before = this.start;
       await this.#earlier();
       if (this.start === before || this.closed) return;
@@ -165,7 +172,8 @@ export class LogPane {
     const element = h("div", { class: "line", data: { at } }, ...found.map(([part, look]) => span(part, look)));
     element.before = style;
     element.after = after;
-    if (this.sought && plainText(text).toLowerCase().includes(this.sought.toLowerCase())) element.classList.add("match");
+    const matches = this.sought && plainText(text).toLowerCase().includes(this.sought.toLowerCase());
+    if (matches) element.classList.add("match");
     return element;
   }
 
@@ -227,7 +235,8 @@ export class LogPane {
         this.start = 0;
       }
       if (answer.size === this.size && answer.end === this.end && !answer.partial) return;
-      const same = answer.partial && this.last?.dataset.partial && answer.lines.length === 1 && answer.size === this.size;
+      const same = answer.partial && this.last?.dataset.partial && answer.lines.length === 1 &&
+        answer.size === this.size;
       if (!same) this.#append(answer);
       if (this.follow) this.#toEnd();
     } finally {
@@ -308,7 +317,8 @@ export class LogPane {
     let following = 0;
     while (following !== null && this.hits.length < 1000 && this.sought === text) {
       try {
-        const answer = await get(`/api/jobs/${this.jobId}/log/search`, { attempt: this.attempt, err: this.err || undefined, text, after: following });
+        const answer = await get(`/api/jobs/${this.jobId}/log/search`,
+          { attempt: this.attempt, err: this.err || undefined, text, after: following });
         this.hits.push(...answer.matches.map((match) => match.at));
         following = answer.next;
         if (following !== null) setText(this.found, `${this.hits.length} so far`);

@@ -15,7 +15,8 @@ const SHOWN = [
   ["ended", "Ended", ["succeeded", "failed", "cancelled", "skipped", "lost"]],
   ["failed", "Failed", ["failed", "lost"]],
 ];
-const COUNTED = ["running", "stopping", "submitted", "waiting", "held", "succeeded", "failed", "cancelled", "skipped", "lost"];
+const COUNTED = ["running", "stopping", "submitted", "waiting", "held", "succeeded", "failed", "cancelled", "skipped",
+  "lost"];
 const HISTORY_MS = 5000;
 const FORECAST_MS = 6000;
 
@@ -26,9 +27,11 @@ export function nowView() {
   const cards = h("div", { class: "gpus" });
   const totals = h("div", { class: "totals" });
   const cpus = h("span", { class: "dim num" });
-  const pause = h("button", { type: "button", class: "write", onclick: () => order(now.paused ? "resume" : "pause") }, "Pause");
+  const pause = h("button", { type: "button", class: "write", onclick: () => order(now.paused ? "resume" : "pause") },
+    "Pause");
   const trouble = errorBox();
-  const noGpus = h("p", { class: "empty card", hidden: true }, "No GPUs are declared. ", h("a", { href: "#/submit/gpus" }, "Add some"), ", or queue jobs that need none.");
+  const noGpus = h("p", { class: "empty card", hidden: true }, "No GPUs are declared. ",
+    h("a", { href: "#/submit/gpus" }, "Add some"), ", or queue jobs that need none.");
 
   const chips = new Map();
   for (const state of COUNTED) {
@@ -38,16 +41,21 @@ export function nowView() {
     totals.append(chip);
   }
 
-  const filter = h("input", { type: "search", placeholder: "Filter: name, command, id…", "aria-label": "Filter", value: kept.text, class: "filter" });
-  const group = h("button", { type: "button", class: "small", hidden: !kept.group, title: "Show all groups", onclick: () => setGroup("") });
+  const filter = h("input", { type: "search", placeholder: "Filter: name, command, id…", "aria-label": "Filter",
+    value: kept.text, class: "filter" });
+  const group = h("button", { type: "button", class: "small", hidden: !kept.group, title: "Show all groups",
+    onclick: () => setGroup("") });
   const choice = h("div", { class: "choice", role: "group", "aria-label": "Which jobs" },
-    ...SHOWN.map(([key, title]) => h("button", { type: "button", data: { key }, "aria-pressed": String(key === kept.shown), onclick: () => setShown(key) }, title)));
+    ...SHOWN.map(([key, title]) => h("button", { type: "button", data: { key },
+      "aria-pressed": String(key === kept.shown), onclick: () => setShown(key) }, title)));
   const size = h("span", { class: "dim num size" });
   const chosenBar = h("div", { class: "bar chosen write" });
   const chosenCount = h("b", {});
   const chosenButtons = ["cancel", "retry", "hold", "release", "remove"].map((name) =>
-    h("button", { type: "button", class: `small${name === "cancel" || name === "remove" ? " danger" : ""}`, data: { order: name }, onclick: () => giveAll(name) }, name[0].toUpperCase() + name.slice(1)));
-  chosenBar.append(chosenCount, ...chosenButtons, h("button", { type: "button", class: "small quiet", onclick: () => list.chooseNone() }, "None"));
+    h("button", { type: "button", class: `small${name === "cancel" || name === "remove" ? " danger" : ""}`,
+      data: { order: name }, onclick: () => giveAll(name) }, name[0].toUpperCase() + name.slice(1)));
+  chosenBar.append(chosenCount, ...chosenButtons, h("button", { type: "button", class: "small quiet", onclick: () =>
+    list.chooseNone() }, "None"));
 
   const starts = new Map();
   const list = new WindowedList({
@@ -67,7 +75,8 @@ export function nowView() {
     make: makeRow,
     change: (row, job) => changeRow(row, job, starts, setGroup),
     open: (job) => go(job),
-    empty: () => (kept.text || kept.group || kept.shown !== "all" ? "No job is like that." : "Nothing has been queued yet."),
+    empty: () => (kept.text || kept.group || kept.shown !== "all" ? "No job is like that." :
+      "Nothing has been queued yet."),
   });
   list.query = query();
   list.onchosen = showChosen;
@@ -162,7 +171,8 @@ export function nowView() {
     setHidden(noGpus, now.gpus.length > 0 || now.link === "waiting");
     const byId = new Map(now.active.map((job) => [job.id, job]));
     const at = serverNow();
-    keyed(cards, now.gpus, (gpu) => gpu.id, () => gpuCard(), (card, gpu) => card.show(gpu, byId, histories.get(gpu.id), at));
+    keyed(cards, now.gpus, (gpu) => gpu.id, () => gpuCard(),
+      (card, gpu) => card.show(gpu, byId, histories.get(gpu.id), at));
   }
 
   async function askHistory() {
@@ -269,7 +279,8 @@ function makeRow() {
     pick: h("div", { class: "cell c-pick write" }, h("input", { type: "checkbox", "aria-label": "Choose" })),
     id: h("div", { class: "cell c-id num" }, h("a", {})),
     state: h("div", { class: "cell c-state state" }),
-    name: h("div", { class: "cell c-name cut" }, h("bdi", { class: "title" }), h("button", { type: "button", class: "group" }), h("bdi", { class: "command mono dim" })),
+    name: h("div", { class: "cell c-name cut" }, h("bdi", { class: "title" }),
+      h("button", { type: "button", class: "group" }), h("bdi", { class: "command mono dim" })),
     need: h("div", { class: "cell c-need dim cut" }),
     gpus: h("div", { class: "cell c-gpus cut num" }),
     why: h("div", { class: "cell c-why cut" }),
@@ -308,7 +319,9 @@ function changeRow(row, job, starts, setGroup) {
   setText(cells.why, place + how);
   cells.why.title = how;
   setText(cells.when, when(job, starts, at));
-  cells.when.title = job.started_at_ms ? `started ${moment(job.started_at_ms, at)}${job.ended_at_ms ? `, ended ${moment(job.ended_at_ms, at)}` : ""}` : `queued ${moment(job.submitted_at_ms, at)}`;
+  cells.when.title = job.started_at_ms ?
+    `started ${moment(job.started_at_ms, at)}${job.ended_at_ms ? `, ended ${moment(job.ended_at_ms, at)}` : ""}` :
+    `queued ${moment(job.submitted_at_ms, at)}`;
   setText(cells.prio, job.priority);
   setText(cells.user, job.user);
 }

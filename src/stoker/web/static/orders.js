@@ -29,11 +29,13 @@ export async function give(order, jobs) {
   const running = fitting.filter((job) => ACTIVE.has(job.state));
   if (order === "cancel" && running.length) {
     const what = jobs.length === 1 && jobs[0].name ? jobs[0].name : "";
-    const sure = await ask(`Stop ${named(running)}?`, { yes: "Stop", danger: true, details: what || "What runs gets SIGTERM, and SIGKILL after its grace time." });
+    const sure = await ask(`Stop ${named(running)}?`, { yes: "Stop", danger: true, details: what ||
+      "What runs gets SIGTERM, and SIGKILL after its grace time." });
     if (!sure) return false;
   }
   if (order === "remove") {
-    const sure = await ask(`Forget ${named(fitting)}?`, { yes: "Forget", danger: true, details: "The logs are deleted too." });
+    const sure = await ask(`Forget ${named(fitting)}?`, { yes: "Forget", danger: true,
+      details: "The logs are deleted too." });
     if (!sure) return false;
   }
   await post(`/api/jobs/${order}`, { ids: fitting.map((job) => job.id) });

@@ -59,7 +59,8 @@ export class JobPlot {
   constructor() {
     this.words = h("p", { class: "dim" }, "Not measured: nothing tells what this job uses.");
     this.picture = svg("svg", { role: "img", "aria-label": "GPU memory and use over time" });
-    this.key = h("p", { class: "key" }, h("span", { class: "of-memory" }, "memory"), " ", h("span", { class: "of-use" }, "use"));
+    this.key = h("p", { class: "key" }, h("span", { class: "of-memory" }, "memory"), " ",
+      h("span", { class: "of-use" }, "use"));
     this.element = h("div", { class: "jobplot" }, this.words, this.key, this.picture);
     this.picture.addEventListener("pointermove", (event) => this.#point(event));
     this.picture.addEventListener("pointerleave", hideTip);

@@ -12,7 +12,8 @@ const TABS = [["job", "One job"], ["lines", "Many lines"], ["sweep", "Sweep"], [
 export function submitView(tab, query, me) {
   const body = h("div", {});
   const tabs = h("div", { class: "choice", role: "tablist" }, ...TABS.map(([key, words]) =>
-    h("button", { type: "button", role: "tab", "aria-selected": String(key === tab), onclick: () => { location.hash = `#/submit/${key}`; } }, words)));
+    h("button", { type: "button", role: "tab", "aria-selected": String(key === tab),
+      onclick: () => { location.hash = `#/submit/${key}`; } }, words)));
   const element = h("div", { class: "stack submit" }, h("div", { class: "bar" }, h("h1", {}, "Submit"), tabs),
     me.read_only ? h("p", { class: "notice" }, "This browser may only look.") : null, body);
   const make = { job: jobForm, lines: linesForm, sweep: sweepForm, gpus: gpuForm }[tab];
@@ -79,7 +80,8 @@ function formOf(parts, button, give) {
 
 function queued(ids) {
   if (ids.length === 1) return ["Queued as ", h("a", { href: `#/job/${ids[0]}` }, `job ${ids[0]}`), "."];
-  return [`${count(ids.length, "job")} queued: `, h("a", { href: `#/job/${ids[0]}` }, String(ids[0])), " to ", h("a", { href: `#/job/${ids[ids.length - 1]}` }, String(ids[ids.length - 1])), "."];
+  return [`${count(ids.length, "job")} queued: `, h("a", { href: `#/job/${ids[0]}` }, String(ids[0])), " to ",
+    h("a", { href: `#/job/${ids[ids.length - 1]}` }, String(ids[ids.length - 1])), "."];
 }
 
 // ---- one job
@@ -132,12 +134,14 @@ async function jobForm(query, me) {
 // ---- many lines
 
 async function linesForm(query, me) {
-  const lines = remembered("lines", "lines", { rows: 10, placeholder: "python train.py --seed 1\npython train.py --seed 2\n# a line like this is left out" }, "textarea");
+  const lines = remembered("lines", "lines", { rows: 10,
+    placeholder: "python train.py --seed 1\npython train.py --seed 2\n# a line like this is left out" }, "textarea");
   const cwd = remembered("lines", "cwd", { placeholder: me.directory });
   const options = await optionFields("lines", "batch", ["cwd"]);
   const button = submitButton("Queue the lines");
   const tally = h("p", { class: "dim num" });
-  const commands = () => lines.value.split("\n").map((line) => line.trim()).filter((line) => line && !line.startsWith("#"));
+  const commands = () => lines.value.split("\n").map((line) => line.trim()).filter((line) => line &&
+    !line.startsWith("#"));
   const tell = () => setText(tally, commands().length ? count(commands().length, "job") : "");
   lines.addEventListener("input", tell);
   tell();
@@ -158,8 +162,10 @@ async function linesForm(query, me) {
 // ---- a sweep
 
 async function sweepForm(query, me) {
-  const space = remembered("sweep", "space", { rows: 4, placeholder: "lr=0.1,0.01,0.001\nbs=range(16,65,16)" }, "textarea");
-  const command = remembered("sweep", "command", { rows: 2, placeholder: "python train.py --lr {lr} --bs {bs}" }, "textarea");
+  const space = remembered("sweep", "space", { rows: 4, placeholder: "lr=0.1,0.01,0.001\nbs=range(16,65,16)" },
+    "textarea");
+  const command = remembered("sweep", "command", { rows: 2, placeholder: "python train.py --lr {lr} --bs {bs}" },
+    "textarea");
   const inputs = {
     name: remembered("sweep", "name", { placeholder: "by its command" }),
     cwd: remembered("sweep", "cwd", { placeholder: me.directory }),
@@ -167,18 +173,22 @@ async function sweepForm(query, me) {
     where: remembered("sweep", "where", { placeholder: "lr * bs < 4" }),
     most: remembered("sweep", "most", { placeholder: "no limit", inputMode: "numeric" }),
   };
-  const rerun = h("select", {}, h("option", { value: "" }, "new and failed points"), h("option", { value: "failed" }, "only failed points"), h("option", { value: "all" }, "all points"));
+  const rerun = h("select", {}, h("option", { value: "" }, "new and failed points"),
+    h("option", { value: "failed" }, "only failed points"), h("option", { value: "all" }, "all points"));
   const options = await optionFields("sweep", "sweep", ["cwd"]);
   const button = submitButton("Queue the sweep");
-  const preview = h("section", { class: "card pad preview", "aria-label": "Preview", "aria-live": "polite" }, h("h2", {}, "Preview"));
+  const preview = h("section", { class: "card pad preview", "aria-label": "Preview", "aria-live": "polite" },
+    h("h2", {}, "Preview"));
   const previewCount = h("p", { class: "num" }, "Write parameters and a command.");
   const previewTrouble = errorBox();
   const previewHead = h("tr", {});
   const previewBody = h("tbody", {});
-  preview.append(previewCount, previewTrouble.element, h("div", { class: "scroll-x" }, h("table", { class: "plain" }, h("thead", {}, previewHead), previewBody)));
+  preview.append(previewCount, previewTrouble.element, h("div", { class: "scroll-x" }, h("table", { class: "plain" },
+    h("thead", {}, previewHead), previewBody)));
 
   const order = () => {
-    const found = { space: space.value.split("\n").map((line) => line.trim()).filter(Boolean), command: command.value.trim() };
+    const found = { space: space.value.split("\n").map((line) => line.trim()).filter(Boolean),
+      command: command.value.trim() };
     if (!found.space.length) throw new Wrong("There is no parameter", "Write e.g. lr=0.1,0.01");
     if (!found.command) throw new Wrong("There is no command", "Write one, e.g. python train.py");
     if (inputs.name.value.trim()) found.name = inputs.name.value.trim();
@@ -200,12 +210,15 @@ async function sweepForm(query, me) {
       if (mine !== asked) return;
       previewTrouble.clear();
       const shown = answer.points.length;
-      setText(previewCount, `${count(answer.count, "point")}${shown < answer.count ? `, the first ${shown} of them` : ""}`);
+      setText(previewCount,
+        `${count(answer.count, "point")}${shown < answer.count ? `, the first ${shown} of them` : ""}`);
       const names = answer.points.length ? Object.keys(answer.points[0].params) : [];
       previewHead.replaceChildren(...names.map((name) => h("th", {}, h("bdi", {}, name))), h("th", {}, "Command"));
       clear(previewBody);
       previewBody.append(...answer.points.map((point) => h("tr", {},
-        ...names.map((name) => h("td", { class: "mono" }, h("bdi", {}, name in point.params ? String(typeof point.params[name] === "string" ? point.params[name] : JSON.stringify(point.params[name])) : ""))),
+        ...names.map((name) => h("td", { class: "mono" }, h("bdi", {}, name in point.params ?
+          String(typeof point.params[name] === "string" ? point.params[name] : JSON.stringify(point.params[name])) :
+          ""))),
         h("td", { class: "mono dim" }, h("bdi", {}, point.command)))));
     } catch (error) {
       if (mine !== asked) return;
@@ -235,7 +248,8 @@ async function sweepForm(query, me) {
     if (answer.succeeded_before) parts.push(`${answer.succeeded_before} succeeded before`);
     if (answer.unfinished) parts.push(`${answer.unfinished} queued or running already`);
     if (answer.not_tried) parts.push(`${answer.not_tried} not tried yet`);
-    return [`${count(answer.count, "point")}: ${parts.join(", ")}. `, h("a", { href: `#/sweep/${encodeURIComponent(answer.sweep)}` }, "To the sweep")];
+    return [`${count(answer.count, "point")}: ${parts.join(", ")}. `,
+      h("a", { href: `#/sweep/${encodeURIComponent(answer.sweep)}` }, "To the sweep")];
   });
   form.addEventListener("input", soon);
   return {
@@ -253,7 +267,8 @@ async function sweepForm(query, me) {
 function gpuForm() {
   const ids = h("input", { name: "gpus", placeholder: "4, 4-7 or 4:24G", autocomplete: "off" });
   const button = submitButton("Add");
-  const form = formOf([field("GPUs to add", ids, "by their index, with their memory if it matters")], button, async () => {
+  const form = formOf([field("GPUs to add", ids, "by their index, with their memory if it matters")], button,
+    async () => {
     const words = ids.value.split(/[\s,]+/).filter(Boolean);
     if (!words.length) throw new Wrong("No GPU was named", "Write e.g. 4 or 4:24G");
     const { gpus } = await post("/api/gpus/add", { gpus: words });
@@ -265,16 +280,19 @@ function gpuForm() {
   const order = async (name, gpu) => {
     trouble.clear();
     try {
-      if (name === "remove" && !(await ask(`Take GPU ${label(gpu)} away?`, { yes: "Remove", danger: true, details: "What runs on it ends by itself." }))) return;
+      if (name === "remove" && !(await ask(`Take GPU ${label(gpu)} away?`, { yes: "Remove", danger: true,
+        details: "What runs on it ends by itself." }))) return;
       await post(`/api/gpus/${name}`, { gpus: [gpu.id] });
     } catch (error) {
       trouble.show(error);
     }
   };
   const draw = () => keyed(body, now.gpus, (gpu) => gpu.id, () => {
-    const row = h("tr", {}, h("td", {}), h("td", { class: "dim" }), h("td", { class: "num" }), h("td", {}), h("td", { class: "num" }),
+    const row = h("tr", {}, h("td", {}), h("td", { class: "dim" }), h("td", { class: "num" }), h("td", {}),
+      h("td", { class: "num" }),
       h("td", { class: "buttons write" },
-        h("button", { type: "button", class: "small", onclick: () => order(row.gpu.state === "drained" ? "resume" : "drain", row.gpu) }),
+        h("button", { type: "button", class: "small", onclick: () => order(row.gpu.state === "drained" ? "resume" :
+          "drain", row.gpu) }),
         h("button", { type: "button", class: "small danger", onclick: () => order("remove", row.gpu) }, "Remove")));
     return row;
   }, (row, gpu) => {
@@ -288,6 +306,7 @@ function gpuForm() {
     setText(cells[5].children[0], gpu.state === "drained" ? "Resume" : "Drain");
   });
   const table = h("section", { class: "card pad" }, h("h2", {}, "GPUs"), trouble.element,
-    h("div", { class: "scroll-x" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ...["GPU", "Device", "Memory", "State", "Jobs", ""].map((word) => h("th", {}, word)))), body)));
+    h("div", { class: "scroll-x" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ...["GPU", "Device",
+      "Memory", "State", "Jobs", ""].map((word) => h("th", {}, word)))), body)));
   return { element: h("div", { class: "two" }, table, form), open: draw, hear: draw };
 }

@@ -12,7 +12,8 @@ const SHOWN_ROWS = 200;
 function progress() {
   const parts = new Map();
   const element = h("div", { class: "progress", role: "img" });
-  for (const state of ["succeeded", "failed", "lost", "cancelled", "skipped", "running", "stopping", "submitted", "waiting", "held"]) {
+  for (const state of ["succeeded", "failed", "lost", "cancelled", "skipped", "running", "stopping", "submitted",
+    "waiting", "held"]) {
     const part = h("span", { data: { state } });
     parts.set(state, part);
     element.append(part);
@@ -30,17 +31,20 @@ function progress() {
 }
 
 function countsText(counts) {
-  return STATES.filter((state) => counts[state]).map((state) => `${counts[state].toLocaleString("en")} ${state}`).join(", ");
+  return STATES.filter((state) => counts[state]).map((state) =>
+    `${counts[state].toLocaleString("en")} ${state}`).join(", ");
 }
 
 export function sweepsView() {
   const trouble = errorBox();
   const body = h("tbody", {});
   const table = h("div", { class: "card pad scroll-x", hidden: true }, h("table", { class: "plain" },
-    h("thead", {}, h("tr", {}, ...["Sweep", "Points", "How far", "States", "Queued"].map((word) => h("th", {}, word)))), body));
+    h("thead", {}, h("tr", {}, ...["Sweep", "Points", "How far", "States", "Queued"].map((word) => h("th", {},
+      word)))), body));
   const empty = h("p", { class: "empty" }, "…");
   const element = h("div", { class: "stack" },
-    h("div", { class: "bar" }, h("h1", {}, "Sweeps"), h("span", { class: "grow" }), h("a", { class: "button write", href: "#/submit/sweep" }, "New sweep")),
+    h("div", { class: "bar" }, h("h1", {}, "Sweeps"), h("span", { class: "grow" }),
+      h("a", { class: "button write", href: "#/submit/sweep" }, "New sweep")),
     trouble.element, table, empty);
   let closed = false;
   let timer = null;
@@ -64,7 +68,8 @@ export function sweepsView() {
       const bar = progress();
       const row = h("tr", {},
         h("td", {}, h("a", { href: `#/sweep/${encodeURIComponent(one.sweep)}` }, h("bdi", {}, one.sweep))),
-        h("td", { class: "num" }), h("td", { class: "far" }, bar.element), h("td", { class: "dim" }), h("td", { class: "num dim" }));
+        h("td", { class: "num" }), h("td", { class: "far" }, bar.element), h("td", { class: "dim" }),
+          h("td", { class: "num dim" }));
       row.bar = bar;
       return row;
     }, (row, one) => {
@@ -95,7 +100,8 @@ export function sweepView(name) {
   const trouble = errorBox();
   const bar = progress();
   const words = h("span", { class: "dim num" });
-  const filter = h("input", { type: "search", placeholder: "Filter: lr=0.1 failed …", "aria-label": "Filter the points", oninput: () => drawTable() });
+  const filter = h("input", { type: "search", placeholder: "Filter: lr=0.1 failed …",
+    "aria-label": "Filter the points", oninput: () => drawTable() });
   const head = h("tr", {});
   const body = h("tbody", {});
   const more = h("p", { class: "dim" });
@@ -105,19 +111,23 @@ export function sweepView(name) {
   const across = h("select", { "aria-label": "Across", onchange: () => drawPlots() });
   const down = h("select", { "aria-label": "Down", onchange: () => drawPlots() });
   const measure = h("select", { "aria-label": "Colour", onchange: () => drawPlots() },
-    h("option", { value: "time" }, "mean run time"), h("option", { value: "good" }, "share that succeeded"), h("option", { value: "count" }, "points"));
+    h("option", { value: "time" }, "mean run time"), h("option", { value: "good" }, "share that succeeded"),
+      h("option", { value: "count" }, "points"));
   const heatCard = h("section", { class: "card pad" },
-    h("div", { class: "bar" }, h("h2", {}, "Heat map"), h("label", {}, "across ", across), h("label", {}, "down ", down), h("label", {}, "colour ", measure)), heat);
+    h("div", { class: "bar" }, h("h2", {}, "Heat map"), h("label", {}, "across ", across),
+      h("label", {}, "down ", down), h("label", {}, "colour ", measure)), heat);
   const parts = h("div", { class: "stack", hidden: true },
     h("section", { class: "card pad" }, bar.element, words),
     h("div", { class: "two wide" },
       h("section", { class: "card pad" }, h("h2", {}, "Parallel coordinates"), coordinates),
       heatCard),
-    h("section", { class: "card pad" }, h("div", { class: "bar" }, h("h2", {}, "Points"), filter, h("span", { class: "grow" }), csv),
+    h("section", { class: "card pad" }, h("div", { class: "bar" }, h("h2", {}, "Points"), filter, h("span",
+      { class: "grow" }), csv),
       h("div", { class: "scroll-x" }, h("table", { class: "plain points" }, h("thead", {}, head), body)), more));
   const missing = h("p", { class: "empty" }, "…");
   const element = h("div", { class: "stack" },
-    h("div", { class: "bar" }, h("a", { href: "#/sweeps", class: "back", "aria-label": "To the sweeps" }, "←"), h("h1", { class: "cut" }, h("bdi", {}, name))),
+    h("div", { class: "bar" }, h("a", { href: "#/sweeps", class: "back", "aria-label": "To the sweeps" }, "←"),
+      h("h1", { class: "cut" }, h("bdi", {}, name))),
     trouble.element, missing, parts);
 
   let closed = false;
@@ -164,12 +174,14 @@ export function sweepView(name) {
     const columns = [OWN[0], OWN[1], ...data.varied.map((one) => [`param ${one}`, one]), ...OWN.slice(2)];
     keyed(head, columns, ([key]) => key, ([key, title]) =>
       h("th", {}, h("button", { type: "button", class: "sort", onclick: () => sortBy(key) }, h("bdi", {}, title))),
-    (cell, [key]) => cell.setAttribute("aria-sort", sort.key === key ? (sort.down ? "descending" : "ascending") : "none"));
+    (cell, [key]) => cell.setAttribute("aria-sort", sort.key === key ? (sort.down ? "descending" : "ascending") :
+      "none"));
     for (const [select, place] of [[across, 0], [down, 1]]) {
       if (select.options.length !== data.varied.length) {
         const before = select.value;
         select.replaceChildren(...data.varied.map((one) => h("option", { value: one }, one)));
-        select.value = data.varied.includes(before) ? before : data.varied[Math.min(place, data.varied.length - 1)] ?? "";
+        select.value = data.varied.includes(before) ? before :
+          data.varied[Math.min(place, data.varied.length - 1)] ?? "";
       }
     }
     setHidden(heatCard, data.varied.length < 2);
@@ -186,7 +198,8 @@ export function sweepView(name) {
     const wanted = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     if (!wanted.length) return data.points;
     return data.points.filter((point) => {
-      const text = [point.id, point.state, ...Object.entries(point.params).map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`)].join(" ").toLowerCase();
+      const text = [point.id, point.state, ...Object.entries(point.params).map(([key, value]) =>
+        `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`)].join(" ").toLowerCase();
       return wanted.every((word) => text.includes(word));
     });
   }
@@ -205,12 +218,14 @@ export function sweepView(name) {
     const points = sorted(filtered());
     const shown = points.slice(0, SHOWN_ROWS);
     const rest = points.length - shown.length;
-    setText(more, rest > 0 ? `and ${count(rest, "point")} more: filter, or sort by what you look for` : points.length ? "" : "No point is like that.");
+    setText(more, rest > 0 ? `and ${count(rest, "point")} more: filter, or sort by what you look for` :
+      points.length ? "" : "No point is like that.");
     keyed(body, shown, (point) => `${point.id} ${data.varied.length}`, (point) => {
       const row = h("tr", {},
         h("td", { class: "num" }, h("a", { href: `#/job/${point.id}` }, String(point.id))),
         h("td", {}, h("span", { class: "state" })),
-        ...data.varied.map((one) => h("td", { class: "mono" }, h("bdi", {}, one in point.params ? show(point.params[one]) : ""))),
+        ...data.varied.map((one) => h("td", { class: "mono" },
+          h("bdi", {}, one in point.params ? show(point.params[one]) : ""))),
         h("td", { class: "num" }), h("td", { class: "num" }), h("td", { class: "num" }));
       return row;
     }, (row, point) => {
@@ -240,7 +255,8 @@ export function sweepView(name) {
     const rows = [["id", "state", ...names.map((one) => (own.includes(one) ? `param_${one}` : one)), ...own.slice(2)]];
     for (const point of sorted(filtered())) {
       const ms = ran(point);
-      rows.push([point.id, point.state, ...names.map((one) => (one in point.params ? show(point.params[one]) : "")), ms === null ? "" : (ms / 1000).toFixed(3), point.gpus.join(","), point.exit_code ?? "", point.signal ?? ""]);
+      rows.push([point.id, point.state, ...names.map((one) => (one in point.params ? show(point.params[one]) : "")),
+        ms === null ? "" : (ms / 1000).toFixed(3), point.gpus.join(","), point.exit_code ?? "", point.signal ?? ""]);
     }
     const text = rows.map((row) => row.map(quoted).join(",")).join("\n") + "\n";
     const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));

@@ -44,8 +44,10 @@ function some(points) {
 export function parallel(box, points, names, ran) {
   clear(box);
   const { width, height, top, bottom, side } = SIZE;
-  const axes = [...names.map((name) => [name, (point) => point.params[name]]), ["run time (s)", (point) => (ran(point) === null ? null : ran(point) / 1000)]];
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Each point as a line across its parameters" });
+  const axes = [...names.map((name) => [name, (point) => point.params[name]]),
+    ["run time (s)", (point) => (ran(point) === null ? null : ran(point) / 1000)]];
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img",
+    "aria-label": "Each point as a line across its parameters" });
   const x = (place) => side + (axes.length > 1 ? (place / (axes.length - 1)) * (width - 2 * side) : 0);
   const scales = axes.map(([, value]) => scaleOf(points.map(value), height - bottom, top));
   const lines = svg("g", { class: "lines-across" });
@@ -54,12 +56,15 @@ export function parallel(box, points, names, ran) {
       const one = value(point);
       return one === null || one === undefined ? null : [x(place), scales[place].at(one)];
     });
-    const d = places.filter(Boolean).map(([a, b], place) => `${place ? "L" : "M"}${a.toFixed(1)} ${b.toFixed(1)}`).join("");
+    const d = places.filter(Boolean).map(([a, b], place) =>
+      `${place ? "L" : "M"}${a.toFixed(1)} ${b.toFixed(1)}`).join("");
     const line = svg("path", { d, "data-state": point.state, "data-id": point.id });
     line.addEventListener("pointermove", (event) => {
       line.classList.add("hot");
       line.parentNode.append(line);
-      showTip(event, h("b", {}, `${point.id} ${point.state}`), ...Object.entries(point.params).filter(([name]) => names.includes(name)).map(([name, value]) => h("div", {}, `${name} = ${text(value)}`)), ran(point) === null ? "" : h("div", {}, `ran ${duration(ran(point))}`));
+      showTip(event, h("b", {}, `${point.id} ${point.state}`),
+        ...Object.entries(point.params).filter(([name]) => names.includes(name)).map(([name, value]) => h("div", {},
+        `${name} = ${text(value)}`)), ran(point) === null ? "" : h("div", {}, `ran ${duration(ran(point))}`));
     });
     line.addEventListener("pointerleave", () => {
       line.classList.remove("hot");
@@ -75,11 +80,13 @@ export function parallel(box, points, names, ran) {
     const at = x(place);
     const anchor = place === 0 ? "start" : place === axes.length - 1 ? "end" : "middle";
     picture.append(svg("line", { class: "axis", x1: at, x2: at, y1: top, y2: height - bottom }));
-    picture.append(label(place === 0 ? 4 : place === axes.length - 1 ? width - 4 : at, 14, shortened(name, 16), anchor, { class: "name" }));
+    picture.append(label(place === 0 ? 4 : place === axes.length - 1 ? width - 4 : at, 14, shortened(name, 16),
+      anchor, { class: "name" }));
     for (const [value, y] of scales[place].marks) {
       const words = typeof value === "number" ? Number(value.toPrecision(4)) : value;
       const last = place === axes.length - 1;
-      picture.append(label(last ? at - 5 : at + 5, y + 4, shortened(String(words), 9), last ? "end" : "start", { class: "mark" }));
+      picture.append(label(last ? at - 5 : at + 5, y + 4, shortened(String(words), 9), last ? "end" : "start",
+        { class: "mark" }));
     }
   });
   box.append(picture);
@@ -92,8 +99,10 @@ export function heatMap(box, points, across, down, measure, ran) {
     return;
   }
   const values = (name) => {
-    const known = new Map(points.filter((point) => name in point.params).map((point) => [text(point.params[name]), point.params[name]]));
-    return [...known].sort(([a, x], [b, y]) => (typeof x === "number" && typeof y === "number" ? x - y : a.localeCompare(b, undefined, { numeric: true }))).map(([key]) => key);
+    const known = new Map(points.filter((point) => name in point.params).map((point) => [text(point.params[name]),
+      point.params[name]]));
+    return [...known].sort(([a, x], [b, y]) => (typeof x === "number" && typeof y === "number" ? x - y :
+      a.localeCompare(b, undefined, { numeric: true }))).map(([key]) => key);
   };
   const columns = values(across);
   const rows = values(down);
@@ -117,20 +126,25 @@ export function heatMap(box, points, across, down, measure, ran) {
     const times = own.filter((point) => point.ended_at_ms && ran(point) !== null).map(ran);
     return times.length ? times.reduce((sum, one) => sum + one, 0) / times.length : null;
   };
-  const words = (value) => (value === null ? "nothing yet" : measure === "time" ? fineDuration(value) : measure === "good" ? `${Math.round(value * 100)} %` : String(value));
+  const words = (value) => (value === null ? "nothing yet" : measure === "time" ? fineDuration(value) :
+    measure === "good" ? `${Math.round(value * 100)} %` : String(value));
   const known = [...cells.values()].map(measured).filter((value) => value !== null);
   const [low, high] = measure === "good" ? [0, 1] : [Math.min(...known), Math.max(...known)];
   const table = h("table", { class: "heat" });
-  table.append(h("tr", {}, h("td", { class: "corner dim" }, h("bdi", {}, `${shortened(down, 14)} ↓`), " ", h("bdi", {}, `${shortened(across, 14)} →`)), ...columns.map((value) => h("th", { title: value }, h("bdi", {}, shortened(value, 9))))));
+  table.append(h("tr", {}, h("td", { class: "corner dim" }, h("bdi", {}, `${shortened(down, 14)} ↓`), " ", h("bdi",
+    {}, `${shortened(across, 14)} →`)), ...columns.map((value) => h("th", { title: value }, h("bdi", {},
+    shortened(value, 9))))));
   for (const row of rows) {
     table.append(h("tr", {}, h("th", { title: row }, h("bdi", {}, shortened(row, 14))), ...columns.map((column) => {
       const own = cells.get(`${row}\n${column}`) || [];
       const value = own.length ? measured(own) : null;
-      const cell = h("td", { class: value === null ? "none" : "", tabIndex: own.length ? 0 : -1 }, own.length ? (columns.length <= 14 && value !== null ? words(value) : "") : "");
+      const cell = h("td", { class: value === null ? "none" : "", tabIndex: own.length ? 0 : -1 }, own.length ?
+        (columns.length <= 14 && value !== null ? words(value) : "") : "");
       const part = value === null ? 0 : high > low ? (value - low) / (high - low) : 1;
       cell.style.setProperty("--part", part.toFixed(3));
       if (part > 0.55 && value !== null) cell.classList.add("deep");
-      const tell = (event) => own.length && showTip(event, h("b", {}, `${across} = ${column}, ${down} = ${row}`), `${words(value)}; ${count(own.length, "point")}`);
+      const tell = (event) => own.length && showTip(event, h("b", {}, `${across} = ${column}, ${down} = ${row}`),
+        `${words(value)}; ${count(own.length, "point")}`);
       cell.addEventListener("pointermove", tell);
       cell.addEventListener("focus", tell);
       cell.addEventListener("pointerleave", hideTip);

@@ -15,14 +15,17 @@ const kept = { hours: "1" };
 export function timelineView() {
   const trouble = errorBox();
   const choice = h("div", { class: "choice", role: "group", "aria-label": "How far back" },
-    ...RANGES.map(([hours, words]) => h("button", { type: "button", data: { hours }, "aria-pressed": String(hours === kept.hours), onclick: () => setHours(hours) }, words)));
-  const legend = h("div", { class: "bar legend" }, ...["running", "succeeded", "failed", "cancelled"].map((state) => h("span", { class: "state", data: { state } }, state)), h("span", { class: "state ahead" }, "expected"));
+    ...RANGES.map(([hours, words]) => h("button", { type: "button", data: { hours },
+      "aria-pressed": String(hours === kept.hours), onclick: () => setHours(hours) }, words)));
+  const legend = h("div", { class: "bar legend" }, ...["running", "succeeded", "failed", "cancelled"].map((state) =>
+    h("span", { class: "state", data: { state } }, state)), h("span", { class: "state ahead" }, "expected"));
   const axis = h("div", { class: "axis", "aria-hidden": "true" });
   const rows = h("div", { class: "lanes" });
   const note = h("p", { class: "dim" });
   const empty = h("p", { class: "empty" }, "…");
   const chart = h("div", { class: "timeline card", hidden: true }, h("div", { class: "gutter" }), axis, rows);
-  const element = h("div", { class: "stack" }, h("div", { class: "bar" }, h("h1", {}, "Timeline"), choice, h("span", { class: "grow" }), legend), trouble.element, chart, empty, note);
+  const element = h("div", { class: "stack" }, h("div", { class: "bar" }, h("h1", {}, "Timeline"), choice, h("span",
+    { class: "grow" }), legend), trouble.element, chart, empty, note);
 
   let data = null;
   let closed = false;
@@ -59,7 +62,8 @@ export function timelineView() {
     const at = serverNow();
     const bars = [
       ...data.attempts.map((one) => ({ ...one, from: one.started_at_ms, to: one.ended_at_ms ?? at, ahead: false })),
-      ...data.ahead.map((one) => ({ ...one, from: Math.max(at, one.starts_at_ms), to: one.ends_at_ms && Math.max(at + 1000, one.ends_at_ms), ahead: true, state: "waiting" })),
+      ...data.ahead.map((one) => ({ ...one, from: Math.max(at, one.starts_at_ms), to: one.ends_at_ms &&
+        Math.max(at + 1000, one.ends_at_ms), ahead: true, state: "waiting" })),
     ];
     setHidden(empty, bars.length > 0);
     setHidden(chart, bars.length === 0);
@@ -142,10 +146,12 @@ export function timelineView() {
   function tell(event, { job, many }, at) {
     const title = h("b", {}, many > 1 ? `${many} jobs, one after the other` : `${job.id} ${job.name || ""}`);
     if (job.ahead) {
-      showTip(event, title, `expected to start ${fromNow(job.from, at)}`, job.to ? `, to run ${duration(job.to - job.from)}` : ", nobody knows for how long");
+      showTip(event, title, `expected to start ${fromNow(job.from, at)}`, job.to ?
+        `, to run ${duration(job.to - job.from)}` : ", nobody knows for how long");
       return;
     }
-    showTip(event, title, `${job.state}, ${moment(job.from, at)}`, job.ended_at_ms ? ` – ${moment(job.ended_at_ms, at)}` : "", ` (${duration(job.to - job.from)})`);
+    showTip(event, title, `${job.state}, ${moment(job.from, at)}`, job.ended_at_ms ?
+      ` – ${moment(job.ended_at_ms, at)}` : "", ` (${duration(job.to - job.from)})`);
   }
 
   const timer = setInterval(() => data && (now.active.length ? draw() : null), 5000);
@@ -182,7 +188,8 @@ function placed(bars, scale, width) {
     let lane = ends.findIndex((end) => left >= end.px - 0.5);
     if (lane < 0) lane = ends.length;
     const before = ends[lane]?.one;
-    if (before && size < NARROW_PX && before.width < 40 && left - (before.left + before.width) < 1.5 && before.job.state === job.state && before.job.ahead === job.ahead && before.narrow) {
+    if (before && size < NARROW_PX && before.width < 40 && left - (before.left + before.width) < 1.5 &&
+      before.job.state === job.state && before.job.ahead === job.ahead && before.narrow) {
       before.width = left + size - before.left;
       before.many += 1;
       before.job = { ...before.job, to: job.to, ended_at_ms: job.ended_at_ms };
