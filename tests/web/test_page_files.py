@@ -33,6 +33,7 @@ def test_a_file_of_the_page_keeps_to_its_policy(path: Path) -> None:
             r"|setAttribute\(\"style\"|createContextualFragment|DOMParser|srcdoc",
             text,
         ), "text becomes text, never markup or code"
+        assert max(map(len, text.splitlines())) <= 120
     if path.suffix == ".css":
         assert "@import" not in text and "url(" not in text
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.api.messages import JobRequest
-from stoker.core.model import Job, Need
+from stoker.core.model import Attempt, Job, Need
 from stoker.core.reasons import AtCluster
 from stoker.errors import UsageError
 from stoker.executors.slurm.cases import Standing
@@ -75,10 +75,17 @@ def check_cluster_job(need: Need, options: list[str]) -> None:
 StandingOf = Callable[[int, int], Standing | None]  # by job and attempt
 
 
+def attempt_of(job: Job) -> Attempt:
+    """The attempt of an active job."""
+    if job.active is None:
+        raise LookupError(f"job {job.id} is {job.state}, and has no attempt")
+    return job.active
+
+
 def at_cluster(job: Job, standing_of: StandingOf) -> AtCluster:
     """Why a job that was handed over does not run yet."""
-    assert job.active is not None
-    standing, place = standing_of(job.id, job.active.number), job.active.place
+    attempt = attempt_of(job)
+    standing, place = standing_of(job.id, attempt.number), attempt.place
     if standing is None:
         return AtCluster(place.partition(" ")[0], "None" if place else "", None)
     return AtCluster(standing.id, standing.reason, standing.unheard_since_ms)

@@ -199,8 +199,8 @@ class Page:
         os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED)
         os.close(child.pidfd)
         self._let_go(child)
-        assert self._child is child
-        self._child = None
+        if self._child is child:
+            self._child = None
         if child.wanted and child.url:
             log.warning("the page's process has ended by itself")
             if loop.time() - child.started_at_s > _GOOD_AFTER_S:

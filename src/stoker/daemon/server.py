@@ -12,7 +12,7 @@ import os
 import socket
 import struct
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -56,14 +56,13 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Refuse anybody but the owner."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
         self._dispatcher.connections.add(self)
         peer: socket.socket = transport.get_extra_info("socket")
         if peer_uid(peer) != os.geteuid():
             log.warning("refused a connection from user id %d", peer_uid(peer))
             self.fail(Failed("this daemon belongs to another user", ""))
-            transport.close()
+            self._transport.close()
         if not self._may_stay:
             self._go_soon()
 

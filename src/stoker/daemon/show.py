@@ -20,7 +20,7 @@ from stoker.core.reasons import (
 )
 from stoker.core.state import State
 from stoker.core.waiting import reason_for
-from stoker.daemon.cluster import StandingOf, at_cluster
+from stoker.daemon.cluster import StandingOf, at_cluster, attempt_of
 from stoker.daemon.submission import PLAIN_TERMS, need_fields
 from stoker.executors.attempt_dir import attempt_dir_text, log_found
 from stoker.store.views import Views, outcome_of
@@ -150,9 +150,7 @@ class Shower:
         return text
 
     def _running_there(self, job: Job, now_ms: int) -> str:
-        attempt = job.active
-        assert attempt is not None
-        slurm_id, _, node = attempt.place.partition(" ")
+        slurm_id, _, node = attempt_of(job).place.partition(" ")
         there = f" on {node}" if node else " at the cluster"
         known_as = f" (job {slurm_id})" if slurm_id else ""
         unheard = unheard_words(at_cluster(job, self._standing), now_ms)

@@ -88,8 +88,7 @@ class _Page:
 
     def responder(self, endpoint: Endpoint) -> Respond:
         async def respond(request: Request) -> Response:
-            grant = _visitor(request).grant
-            assert grant is not None
+            grant = _grant(request)
             job_id = _job_id(request.path_params["id"]) if "{id}" in endpoint.path else 0
             if endpoint.method == "GET":
                 fields = asked_fields(request.url.query, endpoint.fields)
@@ -126,8 +125,7 @@ class _Page:
         return answer
 
     async def leave(self, request: Request) -> Response:
-        grant = _visitor(request).grant
-        assert grant is not None
+        grant = _grant(request)
         if grant.kind != "browser":
             raise UsageError("only a browser leaves", "`stoker token revoke` ends a token")
         self._access.leave(grant)
@@ -173,6 +171,14 @@ class _Page:
 def _visitor(request: Request) -> Visitor:
     visitor: Visitor = request.scope["visitor"]
     return visitor
+
+
+def _grant(request: Request) -> Grant:
+    """Who asks; a hole in the guard must open nothing."""
+    grant = _visitor(request).grant
+    if grant is None:
+        raise LookupError("a request without a grant came through the guard")
+    return grant
 
 
 # ---------------------------------------------------------------------- fields

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stoker.api import messages as msg
 from stoker.core.forecast import expected_starts
+from stoker.daemon.cluster import attempt_of
 from stoker.daemon.requests.reply import Daemon, Fields
 from stoker.daemon.requests.selecting import check_states
 from stoker.daemon.show import Expect, Reasons, counts, name_gpus
@@ -39,8 +40,7 @@ def _known(daemon: Daemon) -> Known:
     state = daemon.rounds.state
 
     def began(job_id: int) -> tuple[int, int]:
-        attempt = state.jobs[job_id].active
-        assert attempt is not None
+        attempt = attempt_of(state.jobs[job_id])
         started = attempt.started_at_ms
         return (attempt.placed_at_ms if started is None else started, job_id)
 
