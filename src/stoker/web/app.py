@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from stoker.api.tokens import BROWSER_LASTS_MS, Access
+from stoker.api.tokens import BROWSER_LASTS_MS, Access, Grant
 from stoker.errors import (
     Failed,
     NotFound,
