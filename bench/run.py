@@ -66,7 +66,7 @@ NUMBERS = {name: number for number, name in enumerate(ROWS, start=1)}
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Proposal:
     """What the command line asks for."""
 
     rows: list[str]
@@ -76,14 +76,14 @@ class Wish:
     keep: bool
 
 
-def run(wish: Wish, rows: Mapping[str, Run] = ROWS) -> int:
+def run(proposal: Proposal, rows: Mapping[str, Run] = ROWS) -> int:
     """Measure, print the table, keep what was found; the exit code."""
     reports: list[Report] = []
     scratch = Path(tempfile.mkdtemp(prefix="stoker-bench-"))
-    setting = Setting(scratch, wish.quick, wish.rounds)
+    setting = Setting(scratch, proposal.quick, proposal.rounds)
     broken: dict[str, str] = {}
     try:
-        for name in wish.rows:
+        for name in proposal.rows:
             setting.say(f"--- {name}")
             measured_on = machine(scratch)
             try:
@@ -94,22 +94,22 @@ def run(wish: Wish, rows: Mapping[str, Run] = ROWS) -> int:
                 broken[name] = str(error) or type(error).__name__
                 continue
             for report in found:
-                report.machine, report.quick = measured_on, wish.quick
+                report.machine, report.quick = measured_on, proposal.quick
                 reports.append(report)
     finally:
         setting.close()
         shutil.rmtree(scratch, ignore_errors=True)
     changes = {
-        report.row: comparison.changes(results.committed(report.row, wish.results), report)
+        report.row: comparison.changes(results.committed(report.row, proposal.results), report)
         for report in reports
     }
     print(table(reports, changes, colour=wants_colour(sys.stdout)), end="")
-    if wish.keep:
+    if proposal.keep:
         for report in reports:
             if report.measures:
-                results.keep(report, wish.results)
+                results.keep(report, proposal.results)
         # The page and the pictures are those of all files, of whichever run each of them is.
-        everything = all_kept(wish.results)
+        everything = all_kept(proposal.results)
         for report in everything:
             draw(report, DOCS / PICTURES)
         put_into(DOCS / "performance.md", everything)
@@ -129,7 +129,7 @@ def all_kept(directory: Path) -> list[Report]:
     return [report for report in found if report is not None]
 
 
-def understood(words: list[str] | None = None) -> Wish:
+def understood(words: list[str] | None = None) -> Proposal:
     """What the command line asks for; ends the program where that makes no sense."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -152,7 +152,7 @@ def understood(words: list[str] | None = None) -> Wish:
     if unknown:
         parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
     keep = not (args.quick or args.keep_nothing)
-    return Wish(rows, args.quick, args.rounds, args.results, keep)
+    return Proposal(rows, args.quick, args.rounds, args.results, keep)
 
 
 def make_ready() -> None:

@@ -1,4 +1,4 @@
-"""Hearths and their spares as the tests see them: by what /proc shows."""
+"""WarmServers and their idle copies as the tests see them: by what /proc shows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stoker_home import processes_with
 
 
 def hearths_and_spares(daemon: int, *told: int) -> list[int]:
-    """Those that are nobody's attempt, by age: a hearth comes before its spares.
+    """Those that are nobody's attempt, by age: a warm_server comes before its idle copies.
 
     Processes that were told just now may not bear the marker of their attempts yet.
     """
@@ -18,7 +18,9 @@ def hearths_and_spares(daemon: int, *told: int) -> list[int]:
 
 
 def _waits(stat: Stat, daemon: int) -> bool:
-    return stat.parent == daemon and stat.state not in "ZX" and b":hearth" in _marker(stat.id.pid)
+    return (
+        stat.parent == daemon and stat.state not in "ZX" and b":warm_server" in _marker(stat.id.pid)
+    )
 
 
 def _marker(pid: int) -> bytes:

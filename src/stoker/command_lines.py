@@ -4,10 +4,10 @@ Each is said once, for the part that starts and for the one that is started:
 
 - `api.launch` starts the keeper (executors), and that starts the daemon.
 - `daemon.page` starts the page (web).
-- The library queues calls; the daemon knows them by their words, and starts hearths for them.
+- The library queues calls; the daemon knows them by their words, and starts warm servers for them.
 
-What a worker runs (library/worker.py, calling.py, hearth.py) loads nothing of Stoker, and so says
-these words once more; tests/contract/test_command_lines.py runs both sides against each other.
+What a worker runs (library/worker.py, calling.py, warm_server.py) loads nothing of Stoker, and so
+says these words once more; tests/contract/test_command_lines.py runs both sides against each other.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def page(report: int, life: int, settings: str, *, again: bool) -> list[str]:
 
 
 def call(worker: str, file: str, title: str, warm: str | None) -> list[str]:
-    """A call in a file; `warm` names the modules that a hearth would have loaded for it."""
+    """A call in a file; `warm` names the modules that a warm server would have loaded for it."""
     words = [sys.executable, worker, "--call", file, title]
     return words if warm is None else [*words, f"{WARM}{warm}"]
 
@@ -54,6 +54,6 @@ def call_of(words: Sequence[str]) -> tuple[str, str, str, str | None] | None:
     return None
 
 
-def hearth(python: str, worker: str, modules: str, idle_s: float) -> list[str]:
+def warm_server(python: str, worker: str, modules: str, idle_s: float) -> list[str]:
     """A process that has loaded these modules, and ends when it was idle for so long."""
-    return [python, worker, "--hearth", HEARTH_PROTOCOL, modules, str(idle_s)]
+    return [python, worker, "--warm-server", HEARTH_PROTOCOL, modules, str(idle_s)]

@@ -1,4 +1,4 @@
-"""One turn: take facts and wishes in, apply, plan, commit, carry out.
+"""One turn: take facts and proposals in, apply, plan, commit, carry out.
 
 The daemon, the simulator and the tests drive this very code. Nothing is done outside before the
 decision is committed, and what is to be done outside is derived from the state each time, so a
@@ -15,16 +15,16 @@ from typing import Any
 
 from stoker.core import events as ev
 from stoker.core.change import Change
-from stoker.core.commands import Command, Terminate, orders
+from stoker.core.commands import Command, Terminate, commands_for
 from stoker.core.learning import Habits, consequences, gpus_were_full
 from stoker.core.model import Job
 from stoker.core.plan import Scan
-from stoker.core.relief import NOBODY, Relieve, allowed, planned
 from stoker.core.state import State
+from stoker.core.takeover import NOBODY, AllowTakeovers, allowed, planned
 from stoker.core.unsaved import Ending, UnsavedStops, is_easing
 from stoker.errors import StokerError, Unavailable
 from stoker.ports import Clock, Executor, Inventory, Sighting, Store, StoreFailed, Takeover
-from stoker.seeing import differences, readings
+from stoker.sightings import differences, readings
 
 _WAIT_FOR_READING_MS = 2_000
 _JUDGE_AGAIN_MS = 50
@@ -33,19 +33,19 @@ _GOES_ON = (ev.AttemptAccepted, ev.AttemptStarted, ev.WarningSent)  # The attemp
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a wish comes to: the events that grant it, and the answer once they are committed."""
+    """The events that grant a proposal, and the answer once they are committed."""
 
     events: Sequence[ev.Event]
     answer: Any = None
 
 
-Wish = Callable[[State], Decided]
+Proposal = Callable[[State], Decided]
 """Looks at the state and says which events grant it, or raises StokerError."""
 
 
 @dataclass(slots=True)
 class Answer:
-    """What became of a wish: `error` or `value`, and what its user should know besides."""
+    """What became of a proposal: `error` or `value`, and what its user should know besides."""
 
     value: Any = None
     error: StokerError | None = None
@@ -57,13 +57,13 @@ class _Tried:
     """What a pass has come to by the time of its commit, in case that fails."""
 
     answers: list[Answer] = field(default_factory=list)
-    granted: list[Sequence[ev.Event]] = field(default_factory=list)  # to each wish
+    granted: list[Sequence[ev.Event]] = field(default_factory=list)  # to each proposal
     due: Sequence[ev.Event] = ()
     a_stop_is_over: bool = False
     commands: Sequence[Command] = ()
 
     def easing(self) -> list[int]:
-        """The wishes that stop or remove something, by their number."""
+        """The proposals that stop or remove something, by their number."""
         return [n for n, events in enumerate(self.granted) if any(map(is_easing, events))]
 
     def stops(self) -> list[Ending]:
@@ -106,27 +106,27 @@ class Engine:
         self.state = store.load(reading.now_ms)
         jobs = self.state.jobs
         if takeover is not None:
-            standbys = [jobs[i] for i in self.state.relief.standbys if i in jobs]
+            standbys = [jobs[i] for i in self.state.takeovers.standbys if i in jobs]
             takeover.adopt(standbys, reading.now_ms)
         executor.adopt([jobs[job_id] for job_id in self.state.active], reading.now_ms)
 
-    def turn(self, wishes: Sequence[Wish] = ()) -> list[Answer]:
+    def turn(self, proposals: Sequence[Proposal] = ()) -> list[Answer]:
         """One pass. Answers are true only because they are returned after the commit."""
         reading = self._clock.read()
         self._shift_ms += reading.shifted_ms
         self.unsaved.shift(reading.shifted_ms)
         tried = _Tried()
         try:
-            return self._pass(reading.now_ms, wishes, tried)
+            return self._pass(reading.now_ms, proposals, tried)
         except StoreFailed as failure:
             error = Unavailable(
                 f"the state can't be saved: {failure}",
                 "nothing was changed; make room, then try again",
             )
-        return self._ease(reading.now_ms, wishes, tried, error)
+        return self._ease(reading.now_ms, proposals, tried, error)
 
     def _pass(
-        self, now_ms: int, wishes: Sequence[Wish], tried: _Tried, *, starts: bool = True
+        self, now_ms: int, proposals: Sequence[Proposal], tried: _Tried, *, starts: bool = True
     ) -> list[Answer]:
         facts = self._executor.observe(now_ms)
         try:
@@ -138,14 +138,14 @@ class Engine:
             for stop in self.unsaved.stops(self.state):
                 self.apply(stop)
             facts = self._take_in(facts, tried)
-            for wish in (*self.unsaved.stops(self.state), *self.unsaved.called_off(self.state)):
-                self.apply(wish)
-            tried.answers = [self._grant(wish, tried) for wish in wishes]
+            for proposal in (*self.unsaved.stops(self.state), *self.unsaved.called_off(self.state)):
+                self.apply(proposal)
+            tried.answers = [self._grant(proposal, tried) for proposal in proposals]
             self._decide(tried, starts and not self.starts_nothing)
-            tried.commands, change = orders(self.state), self.state.take_change()
+            tried.commands, change = commands_for(self.state), self.state.take_change()
             takeovers = allowed(self.state)
             if change:
-                self._commit(change, takeovers, now_ms, wishes)
+                self._commit(change, takeovers, now_ms, proposals)
         except BaseException as error:
             # If it is not the disk it is a bug, found before anything was committed: memory is
             # worth nothing, disk is.
@@ -156,22 +156,22 @@ class Engine:
         self.failing, self.saved, self.committed = False, True, change
         self._shift_ms = 0
         self.unsaved.saved()
-        self._executor.settled(facts)
+        self._executor.acknowledged(facts)
         self._carry_out(tried.commands, takeovers, now_ms)
         return tried.answers
 
     def _ease(
-        self, now_ms: int, wishes: Sequence[Wish], tried: _Tried, error: Unavailable
+        self, now_ms: int, proposals: Sequence[Proposal], tried: _Tried, error: Unavailable
     ) -> list[Answer]:
         """The turn can't be saved: see to it that what fills the disk can be stopped or removed."""
-        answers = [Answer(error=error) for _ in wishes]
+        answers = [Answer(error=error) for _ in proposals]
         easing, stops = tried.easing(), tried.stops()
         granted = [(tried.answers[number], tried.granted[number]) for number in easing]
         if (easing or stops or tried.a_stop_is_over) and self._store.make_room():
-            # That room is for these wishes, and not for others or for new processes.
+            # That room is for these proposals, and not for others or for new processes.
             tried = _Tried()
             try:
-                self._pass(now_ms, [wishes[n] for n in easing], tried, starts=False)
+                self._pass(now_ms, [proposals[n] for n in easing], tried, starts=False)
             except StoreFailed:
                 pass
             else:
@@ -189,7 +189,7 @@ class Engine:
         return answers
 
     def _is_to_end(self, order: Terminate) -> bool:
-        """Whether it is so by the record, or by a wish that is not on record yet.
+        """Whether it is so by the record, or by a proposal that is not on record yet.
 
         What follows from facts that could not be committed is not: they are judged anew.
         """
@@ -199,7 +199,7 @@ class Engine:
         """When the next turn is due although nothing is heard from outside."""
         executor_ms = self._executor.next_wakeup_ms()
         if self._unjudged and executor_ms is not None:
-            # It tells again what is not settled; a reading will wake us, or this will.
+            # It tells again what is not acknowledged; a reading will wake us, or this will.
             executor_ms = max(executor_ms, self.state.now_ms + _JUDGE_AGAIN_MS)
         timer_ms = self.state.next_timer_ms()
         if timer_ms is None or executor_ms is None:
@@ -244,11 +244,11 @@ class Engine:
                 tried.a_stop_is_over = True
             if failed and attempt.gpus and isinstance(fact, ev.AttemptExited):
                 fact = self._examined(fact, job)
-            if isinstance(fact, ev.AttemptExited) and fact.relieved_by is not None:
+            if isinstance(fact, ev.AttemptExited) and fact.taken_over_by is not None:
                 # It has what the other had; and first, since a GPU that was taken away meanwhile is
                 # gone with the last one on it.
-                relief_id, number = fact.relieved_by
-                self.apply(ev.AttemptPlaced(fact.at_ms, relief_id, number, attempt.gpus))
+                successor_id, number = fact.taken_over_by
+                self.apply(ev.AttemptPlaced(fact.at_ms, successor_id, number, attempt.gpus))
             self.apply(fact)
         return taken
 
@@ -260,7 +260,7 @@ class Engine:
         if attempt is None or attempt.number != fact.attempt or attempt.stop is not None:
             self._unjudged.pop(key, None)  # It was called off while it waited.
             return False
-        measured = [self.state.gpus[i] for i in attempt.gpus if self.state.gpus[i].maker]
+        measured = [self.state.gpus[i] for i in attempt.gpus if self.state.gpus[i].vendor]
         if not any(gpu.reading and gpu.reading.at_ms <= fact.at_ms for gpu in measured):
             self._unjudged.pop(key, None)
             return False
@@ -300,9 +300,9 @@ class Engine:
             for event in consequences(self.state, self.habits):
                 self.apply(event)
 
-    def _grant(self, wish: Wish, tried: _Tried) -> Answer:
+    def _grant(self, proposal: Proposal, tried: _Tried) -> Answer:
         try:
-            decided = wish(self.state)
+            decided = proposal(self.state)
         except StokerError as error:
             tried.granted.append(())
             return Answer(error=error)
@@ -320,12 +320,16 @@ class Engine:
                 self.apply(event)
         if starts:
             Scan(self.state).carry_out(self.apply)
-        relief = planned(self.state) if starts and self._takeover is not None else NOBODY
-        if relief != self.state.relief:
-            self.apply(ev.ReliefPlanned(self.state.now_ms, relief))
+        takeovers = planned(self.state) if starts and self._takeover is not None else NOBODY
+        if takeovers != self.state.takeovers:
+            self.apply(ev.TakeoversPlanned(self.state.now_ms, takeovers))
 
     def _commit(
-        self, change: Change, takeovers: Relieve | None, now_ms: int, wishes: Sequence[Wish]
+        self,
+        change: Change,
+        takeovers: AllowTakeovers | None,
+        now_ms: int,
+        proposals: Sequence[Proposal],
     ) -> None:
         """Commit, and let standbys take over meanwhile: no GPU waits for the disk.
 
@@ -334,7 +338,7 @@ class Engine:
         somebody asks for may change more than that: then all wait for the end of the turn.
         """
         takeover = self._takeover
-        if wishes or takeover is None:
+        if proposals or takeover is None:
             self._store.commit(self.state, change)
             return
         takeover.narrow_to(takeovers)
@@ -342,7 +346,7 @@ class Engine:
         self._store.commit(self.state, change, lambda: takeover.take_over(now_ms))
 
     def _carry_out(
-        self, commands: Sequence[Command], takeovers: Relieve | None, now_ms: int
+        self, commands: Sequence[Command], takeovers: AllowTakeovers | None, now_ms: int
     ) -> None:
         if self._takeover is not None:
             self._takeover.allow(takeovers, self._store.launch)
@@ -355,11 +359,11 @@ def _not_on_record(jobs: int, error: Unavailable) -> str:
 
 
 def in_order(facts: Sequence[ev.Fact]) -> Sequence[ev.Fact]:
-    """The facts, with those of an attempt that has relieved another after the other's end."""
+    """The facts, with those of an attempt that has followed another after the other's end."""
     ends = {
-        fact.relieved_by: fact
+        fact.taken_over_by: fact
         for fact in facts
-        if isinstance(fact, ev.AttemptExited) and fact.relieved_by is not None
+        if isinstance(fact, ev.AttemptExited) and fact.taken_over_by is not None
     }
     if not ends:
         return facts

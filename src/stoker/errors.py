@@ -55,15 +55,23 @@ class Unavailable(StokerError):
     exit_code = 1
 
 
-class Crowded(Unavailable):
+class TooManyClients(Unavailable):
     """The daemon has no room for another client that stays: it may have later."""
 
-    code = "crowded"
+    code = "too_many_clients"
 
 
 BY_CODE: dict[str, type[StokerError]] = {
     cls.code: cls
-    for cls in (Failed, AlreadyRunning, UsageError, NotFound, Unreachable, Unavailable, Crowded)
+    for cls in (
+        Failed,
+        AlreadyRunning,
+        UsageError,
+        NotFound,
+        Unreachable,
+        Unavailable,
+        TooManyClients,
+    )
 }
 
 

@@ -14,8 +14,8 @@ from stoker.core.change import Change
 from stoker.core.commands import Command
 from stoker.core.events import Fact
 from stoker.core.model import Job, Launch
-from stoker.core.relief import Relieve
 from stoker.core.state import State
+from stoker.core.takeover import AllowTakeovers
 
 OURS = 0
 """As the owner of a process: it is ours, and no job's."""
@@ -58,7 +58,7 @@ class Store(Protocol):
 class Executor(Protocol):
     """What runs attempts: processes on this machine, or a cluster.
 
-    Commands are idempotent per (job, attempt). Facts are repeated by `observe` until `settled`
+    Commands are idempotent per (job, attempt). Facts are repeated by `observe` until `acknowledged`
     says that they are committed.
     """
 
@@ -71,9 +71,9 @@ class Executor(Protocol):
         """Do what the state asks for."""
 
     def observe(self, now_ms: int) -> list[Fact]:
-        """The facts that are not settled yet."""
+        """The facts that are not acknowledged yet."""
 
-    def settled(self, facts: Sequence[Fact]) -> None:
+    def acknowledged(self, facts: Sequence[Fact]) -> None:
         """These facts are committed and need not be told again.
 
         AttemptPutBack must not be: the number of its attempt is given again, unless it is `spent`.
@@ -95,10 +95,10 @@ class Takeover(Protocol):
     def adopt(self, standbys: Iterable[Job], now_ms: int) -> None:
         """Some of these may have taken over under an earlier engine; before `Executor.adopt`."""
 
-    def allow(self, takeovers: Relieve | None, launch_of: Callable[[int], Launch]) -> None:
+    def allow(self, takeovers: AllowTakeovers | None, launch_of: Callable[[int], Launch]) -> None:
         """These are committed; whatever was allowed before does not hold any more."""
 
-    def narrow_to(self, takeovers: Relieve | None) -> None:
+    def narrow_to(self, takeovers: AllowTakeovers | None) -> None:
         """Until the next are allowed, only what these would allow too."""
 
     def take_over(self, now_ms: int) -> bool:
@@ -131,7 +131,7 @@ class SeenGpu:
     processes: tuple[SeenProcess, ...] = ()
     fault: str = ""  # why it can't be used, e.g. "GPU is lost"
     lost: bool = False  # what runs there is lost with it
-    maker: str = ""  # "nvidia" or "amd"
+    vendor: str = ""  # "nvidia" or "amd"
     measured_at_ms: int | None = None
     distances: tuple[tuple[str, int], ...] = ()  # to other GPUs by id: smaller is closer
 

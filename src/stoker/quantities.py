@@ -16,7 +16,7 @@ MAX_DURATION_MS = 10**12
 MAX_GPUS = 4096
 MAX_LABEL_CHARS = 200
 
-# Memory units are powers of 1024 however they are written: GPU makers and drivers count so, and
+# Memory units are powers of 1024 however they are written: GPU vendors and drivers count so, and
 # nobody who writes 24GB for a 24 GiB card means less than all of it.
 _KIB_OF_UNIT = {"k": 1, "m": 1024, "g": 1024**2, "t": 1024**3}
 

@@ -42,8 +42,8 @@ def ran(directory: Path, ratio: float, *, keep: bool = True) -> int:
     def dispatch(setting: Setting) -> list[Report]:
         return [dispatch_at(ratio)]
 
-    wish = run.Wish(["dispatch"], False, None, directory, keep)
-    return run.run(wish, {"dispatch": dispatch})
+    proposal = run.Proposal(["dispatch"], False, None, directory, keep)
+    return run.run(proposal, {"dispatch": dispatch})
 
 
 def test_a_run_that_is_as_good_as_the_committed_one_ends_with_0(kept: Path) -> None:
@@ -71,8 +71,8 @@ def test_what_a_run_of_a_single_row_leaves_can_be_committed(kept: Path) -> None:
     def bulk(setting: Setting) -> list[Report]:
         return [bulk_at(60_000)]
 
-    wish = run.Wish(["bulk"], False, None, kept, True)
-    assert run.run(wish, {"bulk": bulk}) == 0
+    proposal = run.Proposal(["bulk"], False, None, kept, True)
+    assert run.run(proposal, {"bulk": bulk}) == 0
     shown_as_kept(kept, kept.parents[1] / "docs")
     page = (kept.parents[1] / "docs" / "performance.md").read_text(encoding="utf-8")
     for row in ("dispatch", "bulk"):
@@ -94,8 +94,8 @@ def test_a_row_that_fails_does_not_cost_the_others(
     def works(setting: Setting) -> list[Report]:
         return [dispatch_at(1.5)]
 
-    wish = run.Wish(["gap", "dispatch"], False, None, kept, False)
-    assert run.run(wish, {"gap": breaks, "dispatch": works}) == 1
+    proposal = run.Proposal(["gap", "dispatch"], False, None, kept, False)
+    assert run.run(proposal, {"gap": breaks, "dispatch": works}) == 1
     shown = capsys.readouterr()
     assert "Stoker, 2,000" in shown.out
     assert "gap could not be measured: the disk is full" in shown.err

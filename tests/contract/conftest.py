@@ -13,9 +13,9 @@ import pytest
 from contract.executor_benches import LOCAL, Bench, LocalBench, SimBench, SlurmBench
 from quickspawn import needs_quickspawn
 from slurm.cluster import Cluster
-from stoker.executors.hearths import Spare
 from stoker.executors.processes import children_of_this_process
 from stoker.executors.spawn import Made, Streams
+from stoker.executors.warm_servers import IdleCopy
 from stoker_home import processes_with
 from waiting import eventually
 
@@ -47,15 +47,15 @@ def _local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, quick: bool) -> I
     """One whose processes end with the test."""
     monkeypatch.chdir(tmp_path)  # The executor leaves us in "/", as is right for a daemon.
     bench = LocalBench(tmp_path, quick=quick)
-    become = Spare.become
+    become = IdleCopy.become
 
     def told(
-        spare: Spare, words: list[str], cwd: str, env: dict[str, str], streams: Streams
+        idle_copy: IdleCopy, words: list[str], cwd: str, env: dict[str, str], streams: Streams
     ) -> Made:
-        bench.on_disk.about_to_tell(spare.process, env)
-        return become(spare, words, cwd, env, streams)
+        bench.on_disk.about_to_tell(idle_copy.process, env)
+        return become(idle_copy, words, cwd, env, streams)
 
-    monkeypatch.setattr(Spare, "become", told)
+    monkeypatch.setattr(IdleCopy, "become", told)
     monkeypatch.setattr(os, "waitid", lambda *words: bench.on_disk.waitid(*words))
     try:
         yield bench

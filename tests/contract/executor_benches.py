@@ -1,4 +1,4 @@
-"""Executors behind one small set of wishes: real processes, a real cluster, simulated ones."""
+"""Executors behind one small set of proposals: real processes, a real cluster, simulated ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slurm.cluster import Cluster
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Attempt, Cause, Exit, Job, JobState, Launch, Need, Stop, Terms
-from stoker.core.relief import Relieve
+from stoker.core.takeover import AllowTakeovers
 from stoker.executors.adoption import Past
 from stoker.executors.attaching import Grant
 from stoker.executors.keeper import ledger_path
@@ -175,7 +175,7 @@ class LocalBench:
     def takeover(self) -> Takeover:
         return self.executor.takeover
 
-    def order(self, *commands: cmd.Command, takeovers: Relieve | None = None) -> None:
+    def order(self, *commands: cmd.Command, takeovers: AllowTakeovers | None = None) -> None:
         self.takeover.allow(takeovers, self.launches.__getitem__)
         self.executor.carry_out(commands, self.launches.__getitem__, self.now_ms)
 
@@ -302,7 +302,7 @@ class SimBench:
             }[behaviour],
         )
 
-    def order(self, *commands: cmd.Command, takeovers: Relieve | None = None) -> None:
+    def order(self, *commands: cmd.Command, takeovers: AllowTakeovers | None = None) -> None:
         launch: Callable[[int], Launch] = lambda job_id: Launch(("true",))  # noqa: E731
         self.takeover.allow(takeovers, launch)
         self.executor.carry_out(commands, launch, self.clock.now_ms)

@@ -179,7 +179,7 @@ def test_an_intent_of_which_the_keeper_says_none_means_never_started(remains: Re
     ledger = remains.ledger()
     ledger.intend(KEY)
     ledger.withdraw()
-    ledger.settle()
+    ledger.complete()
     remains.has_directory()
     assert remains.mean() == NeverStarted()
 
@@ -313,10 +313,10 @@ def test_a_line_that_was_cut_short_counts_for_nothing(remains: Remains) -> None:
         assert (entries.pids, entries.intent) == ({}, KEY)
         # Whoever writes there next, the keeper say, makes no line out of the torn one.
         keeper = LedgerWriter(remains.path, None)
-        keeper.settle()
+        keeper.complete()
         keeper.close()
         entries = read_ledger(remains.path)
-        assert (entries.pids, entries.intent, entries.settled) == ({}, KEY, True)
+        assert (entries.pids, entries.intent, entries.complete) == ({}, KEY, True)
 
 
 def test_a_pid_for_which_there_was_no_room_is_written_before_the_next_intent(
@@ -378,7 +378,7 @@ def test_an_intent_is_waited_for_until_the_living_keeper_has_sorted_it_out(
 
     def keeper_is_done(seconds: float) -> None:
         ledger.withdraw()
-        ledger.settle()
+        ledger.complete()
         real_sleep(0)
 
     monkeypatch.setattr(time, "sleep", keeper_is_done)

@@ -111,14 +111,14 @@ class Machine:
         env = {"PATH": "/usr/bin:/bin", "STOKER_HOME": str(self.local.root)}
         launch = Launch(argv, cwd="/", env=env)
 
-        def wish(state: State) -> Decided:
+        def proposal(state: State) -> Decided:
             now, job_id = state.now_ms, state.next_job_id
             event = ev.JobSubmitted(
                 now, job_id, need or Need(0), terms or Terms(), not_before_ms=at_ms, launch=launch
             )
             return Decided([event], job_id)
 
-        (answer,) = self.engine.turn([wish])
+        (answer,) = self.engine.turn([proposal])
         job_id: int = answer.value
         return job_id
 

@@ -16,7 +16,7 @@ import pytest
 
 from stoker import command_lines
 from stoker.api.messages import PageSettings
-from stoker.library import channel, hearth
+from stoker.library import channel, warm_server
 from stoker.library.calling import Call
 from stoker.library.calls import Calls
 from stoker.library.pickling import pickled_call
@@ -78,5 +78,5 @@ def test_a_worker_makes_the_call_that_its_words_name(tmp_path: Path, warm: str |
 
 
 def test_a_hearth_is_told_in_the_words_that_it_reads() -> None:
-    words = command_lines.hearth("python", "worker.py", "json", 60.0)
-    assert words == ["python", "worker.py", "--hearth", hearth.PROTOCOL, "json", "60.0"]
+    words = command_lines.warm_server("python", "worker.py", "json", 60.0)
+    assert words == ["python", "worker.py", "--warm-server", warm_server.PROTOCOL, "json", "60.0"]

@@ -66,7 +66,7 @@ def test_facts_are_repeated_until_they_are_settled_and_then_no_more(bench: Bench
         facts = bench.executor.observe(2_000_000)
         assert exited in facts
         assert any(isinstance(fact, ev.AttemptStarted) for fact in facts)
-    bench.executor.settled(facts)
+    bench.executor.acknowledged(facts)
     assert bench.executor.observe(2_000_000) == []
 
 
@@ -76,7 +76,7 @@ def test_only_the_facts_that_were_settled_are_forgotten(bench: Bench) -> None:
         bench.order(start(job_id, gpus=(str(job_id),)))
     first = bench.until(ev.AttemptStarted, 1)
     second = bench.until(ev.AttemptStarted, 2)
-    bench.executor.settled([first])
+    bench.executor.acknowledged([first])
     facts = bench.executor.observe(2_000_000)
     assert [f for f in facts if not isinstance(f, ev.AttemptAccepted)] == [second]
     for job_id in (1, 2):

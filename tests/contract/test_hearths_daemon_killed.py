@@ -1,6 +1,6 @@
-"""A daemon is killed in the moment in which it tells a spare: the call is made once, or not at all.
+"""A daemon is killed in the moment in which it tells a copy: the call is made once, or not at all.
 
-The hearth, its spares and the keeper are real; of the daemon there is only its executor.
+The server, its copies and the keeper are real; of the daemon there is only its executor.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ DAEMON = """
 import select
 from stoker.core.commands import Start
 from stoker.core.model import Launch
-from stoker.executors import hearths
+from stoker.executors import warm_servers
 from stoker.executors.adoption import Past
-from stoker.executors.hearths import Spare
+from stoker.executors.warm_servers import IdleCopy
 from stoker.executors.local import LocalExecutor
 from stoker.executors.mps import MpsServers
 from stoker.executors.mps_clients import MpsClients
@@ -35,21 +35,21 @@ executor = LocalExecutor(root / "attempts", past, ledger, "an-instance", None, m
 launch = Launch(argv=tuple({words!r}), cwd=str(root), env=dict(os.environ))
 first = Launch(argv=tuple({first!r}), cwd=str(root), env=launch.env)
 executor.carry_out([Start(1, 1, (), 0)], lambda _: first, 0)
-[hearth] = executor._hearths._hearths
-while len(hearth.spares) < hearths._SPARES:
-    select.select([hearth.control], [], [])
-    hearth.hear()
-become = Spare.become
-def dying(spare, *order):
+[server] = executor._warm_servers._warm_servers
+while len(server.copies) < warm_servers._IDLE_COPIES:
+    select.select([server.control], [], [])
+    server.hear()
+become = IdleCopy.become
+def dying(copy, *order):
     {before}
-    become(spare, *order)
+    become(copy, *order)
     die()
-Spare.become = dying
+IdleCopy.become = dying
 executor.carry_out([Start(2, 1, (), 0)], lambda _: launch, 0)
 """
-# The spare hears nothing until the daemon is dead, and reaped by its keeper.
+# The copy hears nothing until the daemon is dead, and reaped by its keeper.
 STOPS = (
-    "os.system(f'P={spare.process.pid}; kill -STOP $P;"
+    "os.system(f'P={copy.process.pid}; kill -STOP $P;"
     " (while [ -e /proc/{os.getpid()} ]; do sleep 0.01; done; kill -CONT $P) &')"
 )
 

@@ -73,7 +73,7 @@ class Kept:
         def settled() -> Entries | None:
             for path in (self.root / "ledgers").glob("*.ledger"):
                 entries = read_ledger(path)
-                if entries.settled:
+                if entries.complete:
                     return entries
             return None
 
@@ -234,11 +234,11 @@ die()
     kept.until_gone()
 
 
-# A spare waits in the daemon's session until it is told, and then leads one of its own.
+# A idle_copy waits in the daemon's session until it is told, and then leads one of its own.
 SPARE = """
 import socket
 from stoker.executors.processes import ticks_since_boot
-def spare(script, late=True):
+def idle_copy(script, late=True):
     daemon = os.getpid()
     ours, its = socket.socketpair()
     pid = os.fork()
@@ -266,7 +266,7 @@ def test_a_spare_that_was_told_is_the_last_intents_though_it_is_older_than_other
     if ended:
         go.touch()
     script = f"""
-process, link = spare({wait!r}, late={not ended})
+process, link = idle_copy({wait!r}, late={not ended})
 while ticks_since_boot() <= process.start_time:
     pass
 run(1, 'exit 0')
@@ -285,7 +285,7 @@ die()
 
 def test_a_spare_that_was_not_told_is_nobodys_process(tmp_path: Path) -> None:
     script = """
-process, link = spare("exit 8")
+process, link = idle_copy("exit 8")
 ledger.intend((2, 1), None, process)
 die()
 """

@@ -102,7 +102,7 @@ def test_a_later_attempt_goes_on_in_the_files_of_the_first(
     for attempt in (1, 2):
         local.order(start(1, attempt))
         fact = local.until(ev.AttemptExited, 1)
-        local.executor.settled(local.observe())
+        local.executor.acknowledged(local.observe())
         assert fact.attempt == attempt
     assert out.read_text() == "1\n2\n"
 

@@ -79,7 +79,7 @@ def test_all_that_the_driver_measures_is_read(driver: FakeDriver, observer: Obse
         processes=(SeenProcess(os.getpid(), 3000),),
         measured_at_ms=busy.measured_at_ms,
         distances=((driver.uuid(0), nvml.SYSTEM),),
-        maker="nvidia",
+        vendor="nvidia",
     )
     assert observer.why == ""
 

@@ -130,7 +130,7 @@ def _line(state: State) -> list[tuple[int, int]]:
     while (cls := state.ready.pop_class(gpu=True)) is not None:
         head = state.ready.head(cls)
         assert head is not None
-        line.append(head.order)
+        line.append(head.rank)
         state.ready.discard(head)
         state.ready.put_back(cls)
     return line

@@ -64,7 +64,7 @@ def test_a_start_without_files_puts_the_attempt_back_and_the_rest_of_the_turn_wi
         facts = local.observe()
     assert [type(fact) for fact in facts] == [ev.AttemptPutBack] * 2
     assert {fact.spent for fact in facts if isinstance(fact, ev.AttemptPutBack)} == {False}
-    local.executor.settled(facts)
+    local.executor.acknowledged(facts)
     assert local.observe() == []
     local.order(start(1), start(2))  # Under the same numbers.
     for job_id in (1, 2):
@@ -79,7 +79,7 @@ def test_a_process_that_is_there_is_watched_whatever_files_are_left(local: Local
             local.order(start(left))
         back = [fact for fact in local.observe() if isinstance(fact, ev.AttemptPutBack)]
         if back:
-            local.executor.settled(back)
+            local.executor.acknowledged(back)
             local.order(start(left))
         assert local.until(ev.AttemptExited, left).exit.code == 0
         assert local.made.count(local.made[-1]) == 1
@@ -107,7 +107,7 @@ def test_no_descriptor_is_left_behind_by_attempts_that_ended(local: LocalBench) 
         for job_id in range(first, first + 10):
             local.has(job_id, ENDS_WELL)
             local.order(start(job_id))
-            local.executor.settled([local.until(ev.AttemptExited, job_id)])
+            local.executor.acknowledged([local.until(ev.AttemptExited, job_id)])
 
     one_after_the_other(1)
     before = sorted(os.listdir("/proc/self/fd"))

@@ -18,7 +18,7 @@ from stoker.api.messages import JobOwn
 from stoker.core import events as ev
 from stoker.core.change import Change
 from stoker.core.check import check
-from stoker.core.model import Attempt, Exit, Launch, Memory, Need, Relief, Requirement, Terms
+from stoker.core.model import Attempt, Exit, Launch, Memory, Need, Requirement, Takeovers, Terms
 from stoker.core.state import State
 from stoker.ports import BrokenRecord, Store, StoreFailed
 from stoker.sim.fingerprint import of_state
@@ -419,9 +419,9 @@ def test_who_may_have_taken_over_is_known_after_a_restart(store: Store) -> None:
     state = store.load(NOW_MS)
     for _ in range(3):
         state.apply(submitted(state))
-    state.apply(ev.ReliefPlanned(state.now_ms, Relief((1,), (2, 3))))
+    state.apply(ev.TakeoversPlanned(state.now_ms, Takeovers((1,), (2, 3))))
     store.commit(state, state.take_change())
-    assert store.load(NOW_MS).relief == Relief((), (2, 3))
-    state.apply(ev.ReliefPlanned(state.now_ms, Relief()))
+    assert store.load(NOW_MS).takeovers == Takeovers((), (2, 3))
+    state.apply(ev.TakeoversPlanned(state.now_ms, Takeovers()))
     store.commit(state, state.take_change())
-    assert store.load(NOW_MS).relief == Relief()
+    assert store.load(NOW_MS).takeovers == Takeovers()

@@ -11,8 +11,8 @@ import pytest
 
 from contract.executor_benches import ENDS_WELL, EXITS_7, RUNS_ON, LocalBench, start
 from contract.test_clock import Machine
-from contract.test_hearths import Warm, warm
-from contract.test_relief import relieve
+from contract.test_takeover import take_over
+from contract.test_warm_servers import Warm, warm
 from contract.written_before import CommittedOnly, CommittedTakeovers
 from stoker.core import commands as cmd
 from stoker.core import events as ev
@@ -50,11 +50,11 @@ def test_one_that_takes_over_has_it_on_disk_whose_place_it_takes_and_how_that_en
     local.has(1, ENDS_WELL)
     local.has(2, ENDS_WELL)
     local.has(3, RUNS_ON)
-    local.order(start(1), takeovers=relieve(1, 2, 3))
+    local.order(start(1), takeovers=take_over(1, 2, 3))
     local.until(ev.AttemptStarted, 3)
     for job_id in (2, 3):
         made = local.on_disk.when_made[job_id, 1]
-        assert made.relieved_by[job_id, 1] == (job_id - 1, 1)
+        assert made.taken_over_by[job_id, 1] == (job_id - 1, 1)
         assert made.exits[job_id - 1, 1][0] == Exit(code=0)
     local.order(cmd.Terminate(3, 1, force=True))
 
@@ -65,7 +65,7 @@ def test_a_copy_of_a_hearth_is_told_once_the_ledger_names_it(warm: Warm) -> None
     warm.local.order(start(1))
     warm.local.until(ev.AttemptExited, 1)
     told = warm.local.on_disk.when_told[1, 1]
-    assert told.intent == (1, 1) and told.spare is not None
+    assert told.intent == (1, 1) and told.idle_copy is not None
     assert (1, 1) not in warm.local.on_disk.when_made, "no other process was made for it"
     assert (1, 1) in warm.local.on_disk.when_reaped
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from stoker.core import commands as cmd
 from stoker.core import events as ev
-from stoker.core.commands import orders
+from stoker.core.commands import commands_for
 from stoker.core.model import Job, Launch
-from stoker.core.relief import Relieve
+from stoker.core.takeover import AllowTakeovers
 from stoker.executors.environment import MARKER, EncodedEnv
 from stoker.executors.ledger import Entries, Key, read_ledger
 from stoker.executors.local import LocalExecutor
@@ -50,12 +50,14 @@ class LedgerOnDisk:
         finally:
             self._kept = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
 
-    def about_to_tell(self, spare: ProcessId, variables: dict[str, str]) -> None:
-        """A copy of a hearth is about to be told who it is."""
+    def about_to_tell(self, idle_copy: ProcessId, variables: dict[str, str]) -> None:
+        """A copy of a warm_server is about to be told who it is."""
         key = _attempt_of([f"{MARKER}={variables[MARKER]}".encode()])
         entries = self._read()
         assert entries.intent == key, f"{key} is told, and the ledger's last intent is another"
-        assert entries.spare == spare, f"{key} is told, and the ledger names {entries.spare}"
+        assert entries.idle_copy == idle_copy, (
+            f"{key} is told, and the ledger names {entries.idle_copy}"
+        )
         self.when_told[key] = entries
 
     def waitid(self, kind: int, what: int, options: int) -> os.waitid_result | None:
@@ -92,14 +94,14 @@ class CommittedOnly:
             state = record.load(now_ms)
         finally:
             record.close()
-        committed = orders(state)
+        committed = commands_for(state)
         for command in commands:
             if isinstance(command, cmd.Start | cmd.StartAttached | cmd.HandOver):
                 assert command in committed, f"{command} is carried out, and is not committed"
         self.carried_out += commands
         self._executor.carry_out(commands, launch_of, now_ms)
 
-    def settled(self, facts: Sequence[ev.Fact]) -> None:
+    def acknowledged(self, facts: Sequence[ev.Fact]) -> None:
         """A fact that is in no record must be told again."""
         record = SqliteStore(self._database)
         try:
@@ -110,7 +112,7 @@ class CommittedOnly:
             if isinstance(fact, ev.AttemptExited):
                 current = known.is_current(fact.job_id, fact.attempt)
                 assert not current, f"{fact} is settled, and is not committed"
-        self._executor.settled(facts)
+        self._executor.acknowledged(facts)
 
     def adopt(self, active: Iterable[Job], now_ms: int) -> None:
         self._executor.adopt(active, now_ms)
@@ -131,16 +133,16 @@ class CommittedTakeovers:
     def __init__(self, inner: Takeover, database: Path) -> None:
         self._inner = inner
         self._database = database
-        self.allowed: list[Relieve] = []
+        self.allowed: list[AllowTakeovers] = []
 
     def adopt(self, standbys: Iterable[Job], now_ms: int) -> None:
         self._inner.adopt(standbys, now_ms)
 
-    def allow(self, takeovers: Relieve | None, launch_of: Callable[[int], Launch]) -> None:
+    def allow(self, takeovers: AllowTakeovers | None, launch_of: Callable[[int], Launch]) -> None:
         if takeovers is not None:
             record = SqliteStore(self._database)
             try:
-                committed = record.load(0).relief.standbys
+                committed = record.load(0).takeovers.standbys
             finally:
                 record.close()
             missing = {one.job_id for one in takeovers.standbys} - set(committed)
@@ -148,7 +150,7 @@ class CommittedTakeovers:
             self.allowed.append(takeovers)
         self._inner.allow(takeovers, launch_of)
 
-    def narrow_to(self, takeovers: Relieve | None) -> None:
+    def narrow_to(self, takeovers: AllowTakeovers | None) -> None:
         self._inner.narrow_to(takeovers)
 
     def take_over(self, now_ms: int) -> bool:

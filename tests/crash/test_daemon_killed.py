@@ -314,5 +314,5 @@ def test_warm_calls_run_exactly_once_however_often_the_daemon_is_killed(
     jobs = home.jobs().values()
     assert Counter(line.split()[0] for line in lines) == Counter({str(j["id"]): 1 for j in jobs})
     assert all((job["attempt"], job["exit_code"]) == (1, 0) for job in jobs)
-    assert sum("--hearth" in line for line in lines) > WARM_CALLS // 3, "most were warm"
+    assert sum("--warm-server" in line for line in lines) > WARM_CALLS // 3, "most were warm"
     assert "Traceback" not in home.log_text()

@@ -194,9 +194,9 @@ def test_a_call_whose_submission_was_taken_is_made_though_no_answer_came(
         raise Unreachable("the daemon has not answered", "")
 
     submit(pow, 1, 1).result(PATIENCE_S)
-    order = Channel.order
+    order = Channel.request
     with monkeypatch.context() as patch:
-        patch.setattr(Channel, "order", lose_the_answer)
+        patch.setattr(Channel, "request", lose_the_answer)
         with pytest.raises(Unreachable):
             submit(pow, 2, 2)
     assert library.until_final(max(library.jobs()))[0]["state"] == "succeeded"
@@ -209,9 +209,9 @@ def test_a_submission_that_ctrl_c_interrupts_is_called_off(
         order(self, op, **fields)
         raise KeyboardInterrupt
 
-    order = Channel.order
+    order = Channel.request
     with monkeypatch.context() as patch:
-        patch.setattr(Channel, "order", interrupted)
+        patch.setattr(Channel, "request", interrupted)
         with pytest.raises(KeyboardInterrupt):
             submit(until_told, fifo(library.work))
     [job] = library.jobs()

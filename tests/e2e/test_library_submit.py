@@ -1,4 +1,4 @@
-"""`stoker.submit`: a call becomes a job, and its future is settled by the job's end."""
+"""`stoker.submit`: a call becomes a job, and its future is resolved by the job's end."""
 
 from __future__ import annotations
 

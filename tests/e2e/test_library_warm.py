@@ -22,7 +22,7 @@ __all__ = ["library"]
 
 @pytest.fixture
 def warm(library: StokerHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[StokerHome]:
-    """A Stoker without hearths, before and after."""
+    """A Stoker without warm_servers, before and after."""
     monkeypatch.syspath_prepend(str(library.work))
     yield library
     for daemon in library.daemons():
@@ -31,9 +31,9 @@ def warm(library: StokerHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stoke
 
 
 def who_am_i() -> tuple[bool, int, int]:
-    """Whether it is a copy of a hearth, its pid and that of its session."""
+    """Whether it is a copy of a warm_server, its pid and that of its session."""
     with open("/proc/self/cmdline", "rb") as file:
-        return b"--hearth" in file.read().split(b"\0"), os.getpid(), os.getsid(0)
+        return b"--warm-server" in file.read().split(b"\0"), os.getpid(), os.getsid(0)
 
 
 def warmed_up(executor: Executor) -> Executor:
@@ -43,7 +43,7 @@ def warmed_up(executor: Executor) -> Executor:
 
 
 def hearth_of(home: StokerHome) -> int:
-    """The hearth's process, which is older than its spares."""
+    """The warm_server's process, which is older than its idle copies."""
     return hearths_and_spares(home.daemon_pid())[0]
 
 
@@ -76,7 +76,7 @@ def test_an_exception_of_a_warm_call_is_raised_with_its_traceback(warm: StokerHo
         with pytest.raises(ValueError, match="no data") as caught:
             future.result(PATIENCE_S)
     assert "in broken" in str(caught.value.__cause__)
-    assert "hearth.py" not in future.log()
+    assert "warm_server.py" not in future.log()
 
 
 def test_each_warm_call_has_gpus_of_its_own(warm: StokerHome) -> None:
@@ -98,10 +98,10 @@ def test_a_module_that_was_named_is_loaded_once_and_others_as_they_are_now(
         return heavy.LOADED_BY, mine.VALUE
 
     with warmed_up(Executor(warm=["heavy"])) as executor:
-        hearth = hearth_of(warm)
-        assert executor.submit(look).result(PATIENCE_S) == (hearth, 1)
+        warm_server = hearth_of(warm)
+        assert executor.submit(look).result(PATIENCE_S) == (warm_server, 1)
         (warm.work / "mine.py").write_text("VALUE = 22\n")
-        assert executor.submit(look).result(PATIENCE_S) == (hearth, 22)
+        assert executor.submit(look).result(PATIENCE_S) == (warm_server, 22)
 
 
 def test_a_module_that_can_not_be_loaded_leaves_calls_to_themselves(warm: StokerHome) -> None:
@@ -164,7 +164,7 @@ def test_warm_calls_go_on_without_the_daemon_and_their_ends_are_known(warm: Stok
         pids = [process_of(future, warm) for future in ends]
         waiting = hearths_and_spares(warm.daemon_pid(), *pids)
         warm.kill_daemon()
-        eventually(lambda: all_gone(waiting), "hearth and spares end with their daemon")
+        eventually(lambda: all_gone(waiting), "warm_server and idle copies end with their daemon")
         tell(pipes[0])
         eventually(lambda: not is_running(pids[0]), "one ends with or without a daemon")
         assert is_running(pids[1])
@@ -173,7 +173,7 @@ def test_warm_calls_go_on_without_the_daemon_and_their_ends_are_known(warm: Stok
             with pytest.raises(JobFailed) as caught:
                 future.result(PATIENCE_S)
             assert caught.value.job_exit_code == 40 + number
-        warmed_up(executor)  # The next daemon has a hearth of its own.
+        warmed_up(executor)  # The next daemon has a warm_server of its own.
 
 
 def test_a_hearth_that_is_killed_is_no_loss_to_its_calls(warm: StokerHome) -> None:
@@ -183,7 +183,7 @@ def test_a_hearth_that_is_killed_is_no_loss_to_its_calls(warm: StokerHome) -> No
         pid = process_of(running, warm)
         waiting = hearths_and_spares(warm.daemon_pid(), pid)
         kill_and_wait(waiting[0])
-        eventually(lambda: all_gone(waiting), "its spares end too")
+        eventually(lambda: all_gone(waiting), "its idle copies end too")
         assert is_running(pid)
         assert list(executor.map(abs, range(-4, 4))) == [4, 3, 2, 1, 0, 1, 2, 3]
         tell(path)

@@ -75,7 +75,7 @@ def test_with_1100_waiting_clients_questions_are_answered_and_jobs_start(
             return len(told)
 
         eventually(lambda: refused() >= CLIENTS - FILES, "some are refused")
-        assert {line["error"]["code"] for line in told} == {"crowded"}
+        assert {line["error"]["code"] for line in told} == {"too_many_clients"}
         assert "\n" not in told[0]["error"]["message"]
         assert str(held) in few_files.stoker("ls")
         ids = few_files.submit_all([{"argv": ["true"], "gpus": 0} for _ in range(200)])

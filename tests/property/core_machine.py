@@ -585,8 +585,8 @@ class CoreMachine(RuleBasedStateMachine):
             (cls.number, list(cls.heap), cls.count, cls.in_line_as, cls.parked)
             for cls in ready.classes()
         ]
-        crowds = [
-            [(crowd.place, list(crowd.ids)) for crowd in cls.crowds.values()]
+        cohorts = [
+            [(cohort.place, list(cohort.ids)) for cohort in cls.cohorts.values()]
             for cls in ready.classes()
         ]
         lines = [
@@ -596,7 +596,7 @@ class CoreMachine(RuleBasedStateMachine):
         parked = {group: [cls.number for cls in some] for group, some in ready._parked.items()}
         state = self.state
         others = (list(state.terminals), list(state.unattended), list(state.short_alone))
-        return (of_state(state), classes, crowds, lines, parked, others, ready.count, state.short)
+        return (of_state(state), classes, cohorts, lines, parked, others, ready.count, state.short)
 
     @precondition(lambda self: self.in_states(JobState.WAITING))
     @rule(
@@ -686,7 +686,7 @@ class CoreMachine(RuleBasedStateMachine):
             if attempt.warning is Warning.DUE:
                 assert job.terms.signal is not None
                 expected.append(cmd.Warn(job.id, attempt.number, job.terms.signal))
-        orders = cmd.orders(self.state)
+        orders = cmd.commands_for(self.state)
         assert len(orders) == len(expected)
         assert set(orders) == set(expected)
 

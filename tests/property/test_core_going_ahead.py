@@ -132,7 +132,7 @@ def test_whoever_goes_ahead_does_not_delay_the_first_that_can_not_start(
     if not blocked or blocked[0].need.cpus:
         return  # Nothing waits, or what waits first may lack CPU slots: that is another matter.
     first = blocked[0]
-    ahead_of_it = [of(job, state) for job in placed if job.order < first.order]
+    ahead_of_it = [of(job, state) for job in placed if job.rank < first.rank]
     all_placed = [of(job, state) for job in placed]
     without = could_start_ms(state, first, before + ahead_of_it)
     assert could_start_ms(state, first, before + all_placed) <= without

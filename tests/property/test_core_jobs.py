@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from stoker.core.jobs import Jobs
 from stoker.core.model import Job, Need, Terms
-from stoker.core.order import Crowd, JobClass
+from stoker.core.ready import Cohort, JobClass
 
 NEED, HERE, ATTACHED = Need(), Terms(), Terms(attached=True)
 # Next to each other, with holes, and so far apart that much is empty in between.
@@ -29,7 +29,7 @@ class JobsAsADict(RuleBasedStateMachine):
         self.met: dict[int, Job] = {}  # the very objects that were handed out
         self.next_id = 1
         self.cls = JobClass(NEED, None, None, None, "", number=1)
-        self.grows: Crowd | None = None
+        self.grows: Cohort | None = None
 
     def new_ids(self, gaps: list[int]) -> list[int]:
         ids = []
@@ -38,15 +38,15 @@ class JobsAsADict(RuleBasedStateMachine):
             ids.append(self.next_id)
         return ids
 
-    def crowd(self, ids: list[int], priority: int, attached: bool) -> Crowd:
+    def cohort(self, ids: list[int], priority: int, attached: bool) -> Cohort:
         terms = ATTACHED if attached else HERE
-        crowd = Crowd(NEED, terms, priority, None, array("q", ids), in_class=self.cls)
+        cohort = Cohort(NEED, terms, priority, None, array("q", ids), in_class=self.cls)
         for job_id in ids:
-            self.model[job_id] = self.one_of(crowd, job_id)
-        return crowd
+            self.model[job_id] = self.one_of(cohort, job_id)
+        return cohort
 
-    def one_of(self, crowd: Crowd, job_id: int) -> Job:
-        job = Job(job_id, crowd.need, crowd.terms, crowd.priority)
+    def one_of(self, cohort: Cohort, job_id: int) -> Job:
+        job = Job(job_id, cohort.need, cohort.terms, cohort.priority)
         job.in_class = self.cls
         return job
 
@@ -60,21 +60,21 @@ class JobsAsADict(RuleBasedStateMachine):
 
     @rule(gaps=GAPS, priority=PRIORITIES, attached=st.booleans())
     def come_together(self, gaps: list[int], priority: int, attached: bool) -> None:
-        self.jobs.add_crowd(self.crowd(self.new_ids(gaps), priority, attached))
+        self.jobs.add_cohort(self.cohort(self.new_ids(gaps), priority, attached))
 
     @rule(count=st.sampled_from([1, 2, 5, 4_096, 9_000]), priority=PRIORITIES)
     def come_in_a_row(self, count: int, priority: int) -> None:
         ids = range(self.next_id + 1, self.next_id + 1 + count)
         self.next_id += count
-        crowd = self.crowd(list(ids), priority, False)
-        crowd.ids = ids
-        self.jobs.add_crowd(crowd)
+        cohort = self.cohort(list(ids), priority, False)
+        cohort.ids = ids
+        self.jobs.add_cohort(cohort)
 
     @rule(gap=st.sampled_from([1, 2, 5_000]), anew=st.booleans())
     def join(self, gap: int, anew: bool) -> None:
         (job_id,) = self.new_ids([gap])
         if self.grows is None or anew:
-            self.grows = self.crowd([job_id], 0, False)
+            self.grows = self.cohort([job_id], 0, False)
         else:
             assert isinstance(self.grows.ids, array)
             self.grows.ids.append(job_id)
@@ -120,7 +120,7 @@ class JobsAsADict(RuleBasedStateMachine):
         job = self.model.get(job_id)
         if job is not None:
             in_line = [other for other in self.model.values() if other.in_class is not None]
-            assert self.jobs.ahead_of(job) == sum(other.order < job.order for other in in_line)
+            assert self.jobs.ahead_of(job) == sum(other.rank < job.rank for other in in_line)
 
     @rule()
     def ask_for_those_in_terminals(self) -> None:
@@ -145,17 +145,17 @@ class JobsAsADict(RuleBasedStateMachine):
     @rule()
     def be_let_in_anew(self) -> None:
         """As after a restart, with those that were asked for as themselves."""
-        crowds: dict[tuple[int, Terms], list[int]] = {}
+        cohorts: dict[tuple[int, Terms], list[int]] = {}
         for job_id in sorted(self.model):
             if job_id not in self.met:
                 job = self.model[job_id]
-                crowds.setdefault((job.priority, job.terms), []).append(job_id)
+                cohorts.setdefault((job.priority, job.terms), []).append(job_id)
         self.jobs = Jobs()
         self.jobs.let_in(
             list(self.met.values()),
             [
-                self.crowd(ids, priority, terms.attached)
-                for (priority, terms), ids in crowds.items()
+                self.cohort(ids, priority, terms.attached)
+                for (priority, terms), ids in cohorts.items()
             ],
         )
         self.grows = None
@@ -173,7 +173,7 @@ class JobsAsADict(RuleBasedStateMachine):
     def the_past_costs_nothing(self) -> None:
         unseen = self.model.keys() - self.met.keys()
         assert self.jobs._blocks.keys() == {job_id >> 12 for job_id in unseen}
-        assert sum(crowd.unseen for crowd in self.jobs._crowds) == len(unseen)
+        assert sum(cohort.unseen for cohort in self.jobs._cohorts) == len(unseen)
 
 
 JobsAsADict.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

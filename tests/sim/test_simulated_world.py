@@ -97,7 +97,7 @@ def test_facts_are_told_until_they_are_settled() -> None:
     start(world, 2, "1")
     facts = world.facts()
     assert world.facts() == facts
-    world.settled(facts[:1])
+    world.acknowledged(facts[:1])
     assert world.facts() == facts[1:]
 
 

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.model import FINAL, JobState
+from stoker.top.actions import CANCEL, RETRY
 from stoker.top.feed import in_steps
 from stoker.top.filter_line import Wanted, wanted
 from stoker.top.frame import key_lines, list_title, listed, summary
 from stoker.top.gpu_rows import gpu_lines, memory_bar, memory_words, spark
 from stoker.top.job_rows import JobColumns
-from stoker.top.orders import CANCEL, RETRY
 from stoker.top.paint import BLOCKS, LETTERS, fitted, plain, pointed_at, printed, width, wrapped
 from unit.scripted_daemon import job
 

@@ -16,22 +16,24 @@ MANY = 10_000
 
 
 @pytest.fixture
-def crowded(stoker: StokerHome) -> StokerHome:
+def too_many_clients(stoker: StokerHome) -> StokerHome:
     """Very many jobs, none of which starts."""
     jobs = [{"argv": ["true"], "name": f"job-{number}", "hold": True} for number in range(MANY)]
     stoker.submit_all(jobs)
     return stoker
 
 
-def test_a_list_of_ten_thousand_jobs_is_looked_at_through_a_window(crowded: StokerHome) -> None:
+def test_a_list_of_ten_thousand_jobs_is_looked_at_through_a_window(
+    too_many_clients: StokerHome,
+) -> None:
     looked: list[View] = []
 
     async def scenario(view: LiveView) -> None:
         look = view.app.feed.look
 
-        def note(wish: View) -> None:
-            looked.append(wish)
-            look(wish)
+        def note(proposal: View) -> None:
+            looked.append(proposal)
+            look(proposal)
 
         view.app.feed.look = note  # type: ignore[method-assign, assignment]
         await view.until_text("10,000 jobs")
@@ -46,11 +48,11 @@ def test_a_list_of_ten_thousand_jobs_is_looked_at_through_a_window(crowded: Stok
         await view.until_text("11 jobs")
         await view.until(lambda: view.ids == [1000, *range(9991, MANY + 1)])
 
-    drive(crowded.home, scenario)
+    drive(too_many_clients.home, scenario)
     assert looked and all(view.limit < 200 for view in looked)
 
 
-def test_going_far_and_back_shows_each_place_right(crowded: StokerHome) -> None:
+def test_going_far_and_back_shows_each_place_right(too_many_clients: StokerHome) -> None:
     async def scenario(view: LiveView) -> None:
         await view.until(lambda: len(view.ids) == 14)
         place = 1
@@ -64,11 +66,11 @@ def test_going_far_and_back_shows_each_place_right(crowded: StokerHome) -> None:
             assert first <= place <= first + 13
             assert view.ids == list(range(first, first + 14))
 
-    drive(crowded.home, scenario)
+    drive(too_many_clients.home, scenario)
 
 
 def test_a_key_takes_effect_without_a_wait_for_the_daemon(
-    crowded: StokerHome, monkeypatch: pytest.MonkeyPatch
+    too_many_clients: StokerHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked_in: list[int] = []
     receive = Client.receive
@@ -87,4 +89,4 @@ def test_a_key_takes_effect_without_a_wait_for_the_daemon(
         await view.until_cursor(201)
         assert asked_in and threading.get_ident() not in asked_in
 
-    drive(crowded.home, scenario)
+    drive(too_many_clients.home, scenario)

@@ -13,7 +13,7 @@ from stoker.core import events as ev
 from stoker.core.state import State
 from stoker.daemon.cluster import ClusterRules
 from stoker.daemon.submission import Defaults, submission
-from stoker.engine import Wish
+from stoker.engine import Proposal
 from stoker.executors.slurm.options import ClusterConfig
 from stoker.sim.fingerprint import of_job
 from stoker.store.sqlite import SqliteStore
@@ -35,23 +35,23 @@ class Queue:
         self.state.apply(ev.CpusCounted(NOW_MS, 8))
         self.commit()
 
-    def wish(self, jobs: list[dict[str, Any]], **fields: Any) -> Wish:
+    def proposal(self, jobs: list[dict[str, Any]], **fields: Any) -> Proposal:
         """What a submission asks of a turn."""
         usual = {"cwd": str(self.directory), "env": {"A": "1"}, "user": "tester"}
         request = msgspec.convert({**usual, "jobs": jobs, **fields}, Submit)
         cluster = ClusterRules(False, ClusterConfig(), None)
         return submission(request, self.views, Defaults(10_000), cluster)
 
-    def grant(self, wish: Wish) -> Any:
+    def grant(self, proposal: Proposal) -> Any:
         """Its answer, once it has come true in memory."""
-        decided = wish(self.state)
+        decided = proposal(self.state)
         for event in decided.events:
             self.state.apply(event)
         return decided.answer
 
     def submit(self, jobs: list[dict[str, Any]], **fields: Any) -> list[int]:
         """The ids of jobs that are on disk."""
-        ids: list[int] = self.grant(self.wish(jobs, **fields))["ids"]
+        ids: list[int] = self.grant(self.proposal(jobs, **fields))["ids"]
         self.commit()
         return ids
 

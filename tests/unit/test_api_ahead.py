@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from stoker.api.ahead import Ahead
 from stoker.api.client import Client, line_of
 from stoker.api.paths import Home
+from stoker.api.pipeline import Ahead
 from stoker.errors import UsageError
 from unit.scripted_daemon import GONE, Script, ScriptedDaemon
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.api.alike import OWN, in_few_words
+from stoker.api.compact import OWN, in_few_words
 from stoker.api.messages import JobOwn
 
 _VALUES = st.none() | st.integers(0, 2) | st.sampled_from(["a", "b"])

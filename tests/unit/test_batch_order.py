@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.batch.order import Circle, batches, behind_what_they_need
+from stoker.batch.sequence import Circle, batches, behind_what_they_need
 
 
 def test_fifty_rows_in_batches_of_twenty_are_two_of_twenty_and_one_of_ten() -> None:

@@ -18,7 +18,7 @@ from stoker import machine
 from stoker.api import claim
 from stoker.api.claim import Holding, check, claim_from_another, read_claim
 from stoker.api.paths import Home
-from stoker.daemon.loop import Rounds
+from stoker.daemon.loop import TurnLoop
 from stoker.daemon.tenure import Tenure
 from stoker.errors import Failed
 from stoker.executors import elsewhere
@@ -233,13 +233,13 @@ def test_a_daemon_that_has_slept_looks_whose_the_state_is_before_its_next_turn(
 ) -> None:
     on(ALPHA)
     tenure = Tenure(home)
-    rounds = SimpleNamespace(before_turn=[])
+    turn_loop = SimpleNamespace(before_turn=[])
     loop = asyncio.new_event_loop()
     ended: list[int] = []
     monkeypatch.setattr(os, "_exit", ended.append)
-    tenure.keep(loop, cast(Rounds, rounds))
+    tenure.keep(loop, cast(TurnLoop, turn_loop))
     loop.close()
-    [look] = rounds.before_turn
+    [look] = turn_loop.before_turn
     grows_old(home)
     on(BETA)
     claim_from_another(home)

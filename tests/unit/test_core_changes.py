@@ -17,8 +17,8 @@ from stoker.core.model import (
     Memory,
     Need,
     Profile,
-    Relief,
     Requirement,
+    Takeovers,
     Terms,
 )
 from stoker.core.state import State
@@ -98,7 +98,7 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((submitted(1), submitted(2, after=1)), ev.JobSkipped(NOW, 2, 1, JobState.FAILED)),
     (CANCELLED, ev.JobsRemoved(NOW, (1,))),
     ((GPU, submitted(1)), ev.AttemptPlaced(NOW, 1, 1, ("0",))),
-    ((*PLACED, submitted(2)), ev.ReliefPlanned(NOW, Relief((1,), (2,)))),
+    ((*PLACED, submitted(2)), ev.TakeoversPlanned(NOW, Takeovers((1,), (2,)))),
     (PLACED, ev.AttemptStarted(NOW, 1, 1, 4711)),
     (PLACED, ev.AttemptNotStarted(NOW, 1, 1, "no such command")),
     (PLACED, ev.AttemptPutBack(NOW, 1, 1, "no more processes")),
@@ -153,10 +153,10 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((GPU,), ev.GpusMeasured(NOW, {"0": GpuReading(NOW, 100, {}, 1, 100)})),
     (
         (),
-        ev.GpuAdded(NOW, "GPU-1", 2048, label="1", maker="nvidia"),
+        ev.GpuAdded(NOW, "GPU-1", 2048, label="1", vendor="nvidia"),
     ),
     (
-        (ev.GpuAdded(NOW, "GPU-1", 2048, label="1", maker="nvidia"),),
+        (ev.GpuAdded(NOW, "GPU-1", 2048, label="1", vendor="nvidia"),),
         ev.GpuRemoved(NOW, "GPU-1"),
     ),
     (AUTO, ev.MemorySeen(NOW, 1, 1, 700, True, False)),

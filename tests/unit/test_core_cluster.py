@@ -6,7 +6,7 @@ import pytest
 
 from stoker.core import events as ev
 from stoker.core import reasons as why
-from stoker.core.commands import Awaited, HandOver, orders
+from stoker.core.commands import Awaited, HandOver, commands_for
 from stoker.core.model import Cause, JobState
 from unit.core_scene import Scene, cpu_only, whole
 
@@ -42,10 +42,10 @@ def test_it_is_ordered_until_the_cluster_has_taken_it() -> None:
     scene = Scene(0)
     job = scene.submit(on_cluster=True)
     scene.plan()
-    order, need = orders(scene.state), scene.job(job).need
+    order, need = commands_for(scene.state), scene.job(job).need
     assert order == [HandOver(job, 1, "slurm", need, scene.job(job).terms, 0, None, ())]
     scene.accepted(job)
-    assert orders(scene.state) == []
+    assert commands_for(scene.state) == []
     assert scene.attempt(job).place == f"9{job}"
 
 
@@ -94,7 +94,7 @@ def test_it_is_handed_over_while_it_waits_for_another_that_the_cluster_has() -> 
     assert scene.why(second) == why.WaitsForJobs((first,), True)
     scene.accepted(first)
     assert list(scene.plan()) == [second]
-    (order,) = orders(scene.state)
+    (order,) = commands_for(scene.state)
     assert isinstance(order, HandOver) and order.after == (Awaited(first, 1, True),)
 
 

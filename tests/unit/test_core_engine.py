@@ -12,9 +12,9 @@ from stoker.core.change import Change
 from stoker.core.commands import Command
 from stoker.core.laws import IllegalMove
 from stoker.core.model import Cause, Exit, Job, JobState, Launch, Need, Requirement, Terms
-from stoker.core.relief import Relieve, Standby
 from stoker.core.state import State
-from stoker.engine import Decided, Engine, Wish
+from stoker.core.takeover import AllowTakeovers, Standby
+from stoker.engine import Decided, Engine, Proposal
 from stoker.errors import NotFound, Unavailable
 from stoker.ports import Reading, SeenGpu, Sighting, StoreFailed
 from stoker.sim.run import WatchedEngine
@@ -76,7 +76,7 @@ class ScriptedExecutor:
     def observe(self, now_ms: int) -> list[ev.Fact]:
         return list(self.facts)
 
-    def settled(self, facts: Sequence[ev.Fact]) -> None:
+    def acknowledged(self, facts: Sequence[ev.Fact]) -> None:
         self._diary.lines += [f"settled {type(fact).__name__}" for fact in facts]
         self.facts = [fact for fact in self.facts if fact not in facts]
 
@@ -93,20 +93,20 @@ class ScriptedTakeover:
     def __init__(self, diary: Diary, executor: ScriptedExecutor) -> None:
         self._diary = diary
         self._executor = executor
-        self.allowed: Relieve | None = None  # by the last turn
+        self.allowed: AllowTakeovers | None = None  # by the last turn
         self.may_have_taken_over: list[int] = []
-        self.narrowed_to: list[Relieve | None] = []
+        self.narrowed_to: list[AllowTakeovers | None] = []
         self.happens_meanwhile: list[ev.Fact] = []
 
     def adopt(self, standbys: Iterable[Job], now_ms: int) -> None:
         self.may_have_taken_over = [job.id for job in standbys]
 
-    def allow(self, takeovers: Relieve | None, launch_of: Callable[[int], Launch]) -> None:
+    def allow(self, takeovers: AllowTakeovers | None, launch_of: Callable[[int], Launch]) -> None:
         self.allowed = takeovers
         if takeovers is not None:
             self._diary.lines.append("allowed takeovers")
 
-    def narrow_to(self, takeovers: Relieve | None) -> None:
+    def narrow_to(self, takeovers: AllowTakeovers | None) -> None:
         self.narrowed_to.append(takeovers)
 
     def take_over(self, now_ms: int) -> bool:
@@ -164,13 +164,13 @@ class House:
         return self.engine.state.jobs[job_id]
 
 
-def submission(terms: Terms | None = None, need: Need | None = None) -> Wish:
-    def wish(state: State) -> Decided:
+def submission(terms: Terms | None = None, need: Need | None = None) -> Proposal:
+    def proposal(state: State) -> Decided:
         job_id = state.next_job_id
         event = ev.JobSubmitted(state.now_ms, job_id, need or Need(), terms or Terms())
         return Decided([event], job_id)
 
-    return wish
+    return proposal
 
 
 def refusal(state: State) -> Decided:
@@ -539,7 +539,7 @@ def test_the_engine_starts_with_the_time_that_it_reads() -> None:
 # ---------------------------------------------------------------------- taking over
 
 
-def crowded() -> House:
+def too_many_clients() -> House:
     """Both GPUs are taken, and two more jobs wait."""
     house = House()
     for _ in range(4):
@@ -547,13 +547,13 @@ def crowded() -> House:
     return house
 
 
-def relieved(house: House, job_id: int, by: int) -> None:
-    left = ev.AttemptExited(house.clock.now_ms, job_id, 1, Exit(code=0), relieved_by=(by, 1))
+def followed(house: House, job_id: int, by: int) -> None:
+    left = ev.AttemptExited(house.clock.now_ms, job_id, 1, Exit(code=0), taken_over_by=(by, 1))
     house.executor.facts.append(left)
 
 
 def test_who_is_to_take_over_is_committed_before_it_is_ordered() -> None:
-    house = crowded()
+    house = too_many_clients()
     house.diary.lines.clear()
     house.submit()
     assert house.diary.lines == [
@@ -562,34 +562,34 @@ def test_who_is_to_take_over_is_committed_before_it_is_ordered() -> None:
         "ordered Start 1",
         "ordered Start 2",
     ]
-    assert house.takeover.allowed == Relieve(
+    assert house.takeover.allowed == AllowTakeovers(
         ((1, 1), (2, 1)),
         tuple(Standby(job_id, 1, Terms().grace_ms) for job_id in (3, 4, 5)),
     )
-    assert house.store.load(0).relief.standbys == (3, 4, 5)
+    assert house.store.load(0).takeovers.standbys == (3, 4, 5)
 
 
 def test_one_for_which_others_wait_is_not_to_be_relieved_in_its_turn() -> None:
-    house = crowded()
+    house = too_many_clients()
     waits_for_3 = ev.JobSubmitted(0, 5, Need(), Terms(), requires=(Requirement(3, True),))
     house.engine.turn([lambda state: Decided([waits_for_3])])
     allowed = house.takeover.allowed
     assert allowed is not None
-    assert [standby.may_be_relieved for standby in allowed.standbys] == [False, True]
+    assert [standby.may_be_followed for standby in allowed.standbys] == [False, True]
 
 
 def test_a_chain_of_attempts_that_took_over_is_taken_in_whatever_the_order_of_its_facts() -> None:
     now_ms = House().clock.now_ms
     chain: list[ev.Fact] = [
-        ev.AttemptExited(now_ms, 1, 1, Exit(code=0), relieved_by=(3, 1)),
+        ev.AttemptExited(now_ms, 1, 1, Exit(code=0), taken_over_by=(3, 1)),
         ev.AttemptStarted(now_ms, 3, 1, 7),
-        ev.AttemptExited(now_ms, 3, 1, Exit(code=0), relieved_by=(4, 1)),
+        ev.AttemptExited(now_ms, 3, 1, Exit(code=0), taken_over_by=(4, 1)),
         ev.AttemptStarted(now_ms, 4, 1, 8),
         ev.AttemptExited(now_ms, 4, 1, Exit(code=3)),
     ]
     for order in ((0, 1, 2, 3, 4), (3, 4, 1, 2, 0), (2, 0, 3, 1, 4)):
         # Those of one attempt are always told in their own order.
-        house = crowded()
+        house = too_many_clients()
         house.executor.facts = [chain[place] for place in order]
         house.engine.turn()
         assert sorted(house.engine.state.jobs) == [2]
@@ -600,8 +600,8 @@ def test_a_chain_of_attempts_that_took_over_is_taken_in_whatever_the_order_of_it
 def test_one_that_took_over_and_could_not_be_loaded_has_failed_and_its_gpu_goes_to_the_next() -> (
     None
 ):
-    house = crowded()
-    relieved(house, 1, by=3)
+    house = too_many_clients()
+    followed(house, 1, by=3)
     house.executor.facts.append(ev.AttemptNotStarted(house.clock.now_ms, 3, 1, "no such file"))
     house.engine.turn()
     assert house.store.outcomes[3].cause is Cause.NOT_STARTED
@@ -611,11 +611,11 @@ def test_one_that_took_over_and_could_not_be_loaded_has_failed_and_its_gpu_goes_
 
 
 def test_what_takes_over_while_a_turn_is_committed_is_taken_in_by_the_next() -> None:
-    house = crowded()
+    house = too_many_clients()
     now_ms = house.clock.now_ms
     house.executor.facts = [ev.AttemptStarted(now_ms, 1, 1, 7)]
     house.takeover.happens_meanwhile = [
-        ev.AttemptExited(now_ms, 1, 1, Exit(code=0), relieved_by=(3, 1)),
+        ev.AttemptExited(now_ms, 1, 1, Exit(code=0), taken_over_by=(3, 1)),
         ev.AttemptStarted(now_ms, 3, 1, 8),
     ]
     house.engine.turn()
@@ -629,7 +629,7 @@ def test_what_takes_over_while_a_turn_is_committed_is_taken_in_by_the_next() -> 
 
 
 def test_nobody_takes_over_while_what_somebody_asked_for_is_committed() -> None:
-    house = crowded()
+    house = too_many_clients()
     house.takeover.narrowed_to.clear()
     house.takeover.happens_meanwhile = [ev.AttemptStarted(0, 1, 1, 7)]
     house.submit()
@@ -638,10 +638,10 @@ def test_nobody_takes_over_while_what_somebody_asked_for_is_committed() -> None:
 
 
 def test_what_took_over_before_a_commit_failed_is_told_again_and_taken_in() -> None:
-    house = crowded()
+    house = too_many_clients()
     now_ms = house.clock.now_ms
     house.executor.facts = [ev.AttemptStarted(now_ms, 1, 1, 7)]
-    left = ev.AttemptExited(now_ms, 1, 1, Exit(code=0), relieved_by=(3, 1))
+    left = ev.AttemptExited(now_ms, 1, 1, Exit(code=0), taken_over_by=(3, 1))
     house.takeover.happens_meanwhile = [left, ev.AttemptStarted(now_ms, 3, 1, 8)]
     house.store.full = True
     house.engine.turn()
@@ -653,7 +653,7 @@ def test_what_took_over_before_a_commit_failed_is_told_again_and_taken_in() -> N
 
 
 def test_an_order_that_could_not_be_committed_is_not_given() -> None:
-    house = crowded()
+    house = too_many_clients()
     house.store.full = True
     house.executor.ordered.clear()
     house.takeover.allowed = None
@@ -662,10 +662,10 @@ def test_an_order_that_could_not_be_committed_is_not_given() -> None:
 
 
 def test_the_end_of_one_and_the_start_of_the_other_in_its_place_are_one_commit() -> None:
-    house = crowded()
+    house = too_many_clients()
     place = house.job(2).active
     assert place is not None
-    relieved(house, 2, by=3)
+    followed(house, 2, by=3)
     house.diary.lines.clear()
     house.engine.turn()
     assert [line for line in house.diary.lines if line == "committed"] == ["committed"]
@@ -673,12 +673,12 @@ def test_the_end_of_one_and_the_start_of_the_other_in_its_place_are_one_commit()
     attempt = after.jobs[3].active
     assert attempt is not None and attempt.gpus == place.gpus
     assert 2 not in after.jobs
-    assert after.relief.standbys == (4,)
+    assert after.takeovers.standbys == (4,)
 
 
 def test_a_taking_over_that_could_not_be_committed_is_told_and_taken_again() -> None:
-    house = crowded()
-    relieved(house, 1, by=3)
+    house = too_many_clients()
+    followed(house, 1, by=3)
     house.store.full = True
     house.engine.turn()
     assert house.job(3).state is JobState.WAITING and 1 in house.engine.state.jobs
@@ -688,10 +688,10 @@ def test_a_taking_over_that_could_not_be_committed_is_told_and_taken_again() -> 
 
 
 def test_a_taking_over_that_is_told_once_more_changes_nothing() -> None:
-    house = crowded()
-    relieved(house, 1, by=3)
+    house = too_many_clients()
+    followed(house, 1, by=3)
     house.engine.turn()
-    relieved(house, 1, by=3)
+    followed(house, 1, by=3)
     house.engine.turn()
     assert house.job(3).attempt == 1
 
@@ -701,22 +701,22 @@ def test_where_the_executor_knows_no_takeover_none_is_planned() -> None:
     house.engine = Engine(house.store, house.executor, house.inventory, house.clock)
     for _ in range(4):
         house.submit()
-    assert house.engine.state.relief.standbys == ()
+    assert house.engine.state.takeovers.standbys == ()
     house.executor.facts = [ev.AttemptExited(house.clock.now_ms, 1, 1, Exit(code=0))]
     house.engine.turn()
     assert house.job(3).state is JobState.RUNNING
 
 
 def test_while_a_daemon_drains_nobody_takes_over() -> None:
-    house = crowded()
+    house = too_many_clients()
     house.engine.starts_nothing = True
     house.engine.turn()
     assert house.takeover.allowed is None
-    assert house.store.load(0).relief.standbys == ()
+    assert house.store.load(0).takeovers.standbys == ()
 
 
 def test_a_new_engine_asks_whether_those_who_stood_by_have_taken_over() -> None:
-    house = crowded()
+    house = too_many_clients()
     house.restart()
     assert house.executor.adopted == [1, 2]
     assert house.takeover.may_have_taken_over == [3, 4]
@@ -726,7 +726,7 @@ def measured_house() -> tuple[House, int]:
     """A job runs on a GPU that a driver measures, and which was read before."""
     house = House()
     now = house.clock.now_ms
-    gpu = SeenGpu("GPU-0", 24_576, 0, used_mib=0, maker="nvidia", measured_at_ms=now)
+    gpu = SeenGpu("GPU-0", 24_576, 0, used_mib=0, vendor="nvidia", measured_at_ms=now)
     house.inventory.sighting = Sighting(4, (gpu,))
     job_id = house.submit()
     house.start(job_id)

@@ -8,7 +8,7 @@ from stoker.api.messages import JobOwn
 from stoker.core import events as ev
 from stoker.core.check import check
 from stoker.core.model import Job, Launch, Need, Terms
-from stoker.core.order import Crowd
+from stoker.core.ready import Cohort
 from stoker.core.state import State
 
 ATTACHED = Terms(attached=True)
@@ -16,7 +16,7 @@ ATTACHED = Terms(attached=True)
 
 @pytest.fixture
 def state() -> State:
-    """A crowd and others, of which one is held; those of terminals, whose clients are away."""
+    """A cohort and others, of which one is held; those of terminals, whose clients are away."""
     need, terms = Need(), Terms()
     held = Job(51, need, terms, 0)
     loaded = State.restored(
@@ -25,8 +25,8 @@ def state() -> State:
         [],
         [],
         [
-            Crowd(need, terms, 0, None, list(range(1, 51))),
-            Crowd(need, ATTACHED, 1, "few", list(range(52, 101))),
+            Cohort(need, terms, 0, None, list(range(1, 51))),
+            Cohort(need, ATTACHED, 1, "few", list(range(52, 101))),
         ],
         now_ms=1_000,
         next_job_id=102,
@@ -43,7 +43,7 @@ def test_jobs_are_in_the_order_of_their_ids(state: State) -> None:
     assert [job.id for job in state.jobs.values()] == list(range(1, 102))
 
 
-def test_the_jobs_of_terminals_are_found_in_crowds_too(state: State) -> None:
+def test_the_jobs_of_terminals_are_found_in_cohorts_too(state: State) -> None:
     assert [job.id for job in state.jobs.attached()] == list(range(52, 102))
     assert all(job.terms is ATTACHED for job in state.jobs.attached())
 
@@ -68,19 +68,19 @@ def test_only_those_that_were_asked_for_are_kept_as_themselves(state: State) -> 
     assert [job.id for job in state.jobs.seen()] == [30, *others]
 
 
-def test_a_group_is_known_by_the_crowd_that_is_of_it(state: State) -> None:
+def test_a_group_is_known_by_the_cohort_that_is_of_it(state: State) -> None:
     assert list(state.groups) == ["few"]
 
 
 def test_a_job_can_not_be_there_twice() -> None:
-    crowd = Crowd(Need(), Terms(), 0, None, [1, 2])
+    cohort = Cohort(Need(), Terms(), 0, None, [1, 2])
     with pytest.raises(AssertionError, match="twice"):
         State.restored(
             [Job(2, Need(), Terms())],
             [],
             [],
             [],
-            [crowd],
+            [cohort],
             now_ms=0,
             next_job_id=3,
             paused=False,

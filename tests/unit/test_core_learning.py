@@ -168,7 +168,7 @@ def test_a_need_that_fills_the_largest_gpu_has_no_margin_less_than_nothing() -> 
             known = {"train": profile(mib=mib, count=count)}
             learned = learned_need(need, None, scene.state.gpus.values(), known)
             assert learned.mem_mib == min(8 * GIB, need.with_margin(mib))
-            assert learned.spare_mib == max(0, learned.mem_mib - mib) >= 0
+            assert learned.margin_mib == max(0, learned.mem_mib - mib) >= 0
             assert learned.growth_mib >= 0
 
 

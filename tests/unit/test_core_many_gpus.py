@@ -18,8 +18,8 @@ MANY = 4_096
 
 def added(state: State, *gpus: str, label: str = "") -> None:
     for gpu in gpus:
-        maker = "nvidia" if label else ""
-        state.apply(ev.GpuAdded(state.now_ms, gpu, 1024, label=label, maker=maker))
+        vendor = "nvidia" if label else ""
+        state.apply(ev.GpuAdded(state.now_ms, gpu, 1024, label=label, vendor=vendor))
 
 
 @pytest.mark.parametrize("order", ["forwards", "backwards", "shuffled", "twice"])

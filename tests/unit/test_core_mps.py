@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from stoker.core import events as ev
-from stoker.core.commands import Mps, Start, orders
+from stoker.core.commands import Mps, Start, commands_for
 from stoker.core.model import Cause, Exit, JobState, Need, Outcome, Profile, Terms
 from stoker.executors.mps_clients import may_be_a_victim
 from unit.core_scene import GIB, Scene, mem, share, whole
@@ -28,7 +28,7 @@ def taken_down(scene: Scene, job_id: int) -> None:
 
 
 def start_of(scene: Scene, job_id: int) -> Start:
-    (found,) = [o for o in orders(scene.state) if isinstance(o, Start) and o.job_id == job_id]
+    (found,) = [o for o in commands_for(scene.state) if isinstance(o, Start) and o.job_id == job_id]
     return found
 
 

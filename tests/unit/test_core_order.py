@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.core import order
+from stoker.core import ready
 from stoker.core.model import Job, Need, Terms
-from stoker.core.order import Crowd, JobClass, ReadyQueue, by_priority
+from stoker.core.ready import Cohort, JobClass, ReadyQueue, by_priority
 from unit.core_scene import Scene, cpu_only, whole
 
 
@@ -44,9 +44,9 @@ class Line:
         return head
 
 
-def one_of(crowd: Crowd, job_id: int) -> Job:
-    job = Job(job_id, crowd.need, crowd.terms, crowd.priority, crowd.group)
-    job.in_class = crowd.in_class
+def one_of(cohort: Cohort, job_id: int) -> Job:
+    job = Job(job_id, cohort.need, cohort.terms, cohort.priority, cohort.group)
+    job.in_class = cohort.in_class
     return job
 
 
@@ -82,10 +82,10 @@ def test_jobs_that_come_together_stand_among_those_that_were_there() -> None:
     line.add(2, priority=-1)
     priorities = (1, -2, 0, -2, 1)
     for priority, ids in by_priority(range(3, 8), priorities).items():
-        crowd = Crowd(Need(), Terms(), priority, None, ids)
-        line.ready.add_crowd(crowd)
+        cohort = Cohort(Need(), Terms(), priority, None, ids)
+        line.ready.add_cohort(cohort)
         for job_id in ids:
-            line.jobs[job_id] = one_of(crowd, job_id)
+            line.jobs[job_id] = one_of(cohort, job_id)
     assert line.in_order() == [4, 6, 2, 5, 1, 3, 7]
     assert line.ready.count == 7
 
@@ -238,17 +238,17 @@ def test_a_retried_job_keeps_its_place_by_its_id() -> None:
 
 def test_new_jobs_join_those_like_them_and_stand_in_line_as_if_they_had_not() -> None:
     line, apart = LineOfNew(), Line()
-    crowds = set()
+    cohorts = set()
     for job_id in range(1, 41):
         for each in (line, apart):
             each.add(job_id, whole(1 + job_id % 2), priority=job_id % 3)
-        crowds.add(line.joined)
-    assert len(crowds) == 6 and sum(len(crowd.ids) for crowd in crowds) == 40
+        cohorts.add(line.joined)
+    assert len(cohorts) == 6 and sum(len(cohort.ids) for cohort in cohorts) == 40
     assert line.ready.count == 40
     assert line.in_order() == apart.in_order()
 
 
-def test_who_comes_after_the_last_of_a_crowd_has_left_is_met_all_the_same() -> None:
+def test_who_comes_after_the_last_of_a_cohort_has_left_is_met_all_the_same() -> None:
     line = LineOfNew()
     line.add(1)
     line.add(2, priority=1)
@@ -260,14 +260,14 @@ def test_who_comes_after_the_last_of_a_crowd_has_left_is_met_all_the_same() -> N
     (cls,) = line.ready.classes()
     line.remove(1)
     line.remove(3)
-    assert not (cls.heap or cls.crowds or cls.growing), "no crowd is held by a class that is gone"
+    assert not (cls.heap or cls.cohorts or cls.growing), "no cohort is held by a class that is gone"
     line.add(4, priority=1)
     assert line.joined is not first, "the ids of those who are gone are not kept for ever"
     assert line.in_order() == [4] and line.ready.count == 1
 
 
-def test_a_crowd_that_others_join_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order, "_MOST_WHO_JOIN", 3)
+def test_a_cohort_that_others_join_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ready, "_MOST_WHO_JOIN", 3)
     line = LineOfNew()
     lengths = []
     for job_id in range(1, 9):
@@ -285,4 +285,4 @@ def test_priorities_that_nobody_has_any_more_cost_nothing() -> None:
         line.remove(job_id)
     (cls,) = line.ready.classes()
     assert line.head(cls) is stays
-    assert len(cls.heap) == len(cls.crowds) == len(cls.growing) == 1
+    assert len(cls.heap) == len(cls.cohorts) == len(cls.growing) == 1

@@ -16,8 +16,8 @@ from stoker.core import events as ev
 from stoker.core import plan as plan_module
 from stoker.core.jobs import Jobs
 from stoker.core.model import Exit, Need, Requirement, Terms
-from stoker.core.order import ReadyQueue
 from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan
+from stoker.core.ready import ReadyQueue
 from stoker.core.waiting import reason_for
 from unit.core_scene import Scene, cpu_only, mem, share, whole
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.core import events as ev
 from stoker.core import reasons as why
-from stoker.core.commands import StartAttached, Terminate, orders
+from stoker.core.commands import StartAttached, Terminate, commands_for
 from stoker.core.forecast import expected_start_ms
 from stoker.core.model import Cause, JobState
 from unit.core_scene import Scene
@@ -17,7 +17,7 @@ def test_a_job_is_placed_once_its_client_is_there() -> None:
     assert scene.why(job) == why.NeedsTerminal()
     scene.apply(ev.TerminalCame(scene.now, job))
     assert scene.plan() == {job: ("0",)}
-    assert orders(scene.state) == [StartAttached(job, 1, ("0",), 30_000)]
+    assert commands_for(scene.state) == [StartAttached(job, 1, ("0",), 30_000)]
 
 
 def test_a_job_whose_client_has_left_lets_others_go_first() -> None:
@@ -81,7 +81,7 @@ def test_a_cancelled_attempt_keeps_its_gpu_until_its_end_is_told() -> None:
     scene.plan()
     scene.cancel(job)
     assert scene.plan() == {}
-    assert orders(scene.state) == [Terminate(job, 1, False)]
+    assert commands_for(scene.state) == [Terminate(job, 1, False)]
     scene.not_started(job)
     assert scene.outcomes[job].cause is Cause.CANCELLED
     assert scene.plan() == {other: ("0",)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.core import events as ev
-from stoker.core.commands import Start, StartAttached, Terminate, Warn, orders
+from stoker.core.commands import Start, StartAttached, Terminate, Warn, commands_for
 from stoker.core.model import Cause, JobState, Warning
 from stoker.core.reasons import WaitsForTime
 from stoker.core.timers import deadline_ms, kill_ms
@@ -66,7 +66,7 @@ def test_an_attempt_that_does_not_get_started_is_given_up_after_its_time_limit()
     scene.plan()
     scene.pass_s(60)
     assert scene.where(job) is S.STOPPING
-    assert orders(scene.state) == [Terminate(job, 1, force=False)]
+    assert commands_for(scene.state) == [Terminate(job, 1, force=False)]
 
 
 def test_the_time_limit_of_an_attached_job_does_not_count_before_its_terminal_has_started_it() -> (
@@ -136,9 +136,9 @@ def test_a_signal_is_due_so_long_before_the_time_limit() -> None:
     scene = Scene(1)
     job = running_with(scene, limit_s=60, signal=10, before_s=20)
     scene.pass_s(39.999)
-    assert orders(scene.state) == []
+    assert commands_for(scene.state) == []
     scene.pass_s(0.001)
-    assert orders(scene.state) == [Warn(job, 1, 10)]
+    assert commands_for(scene.state) == [Warn(job, 1, 10)]
     assert scene.where(job) is S.RUNNING
 
 
@@ -146,18 +146,18 @@ def test_a_signal_is_asked_for_until_it_was_sent_and_then_no_more() -> None:
     scene = Scene(1)
     job = running_with(scene, limit_s=60, signal=10, before_s=20)
     scene.pass_s(45)
-    assert orders(scene.state) == orders(scene.state) == [Warn(job, 1, 10)]
+    assert commands_for(scene.state) == commands_for(scene.state) == [Warn(job, 1, 10)]
     scene.apply(ev.WarningSent(scene.now, job, 1))
-    assert orders(scene.state) == []
+    assert commands_for(scene.state) == []
     scene.pass_s(10)
-    assert orders(scene.state) == []
+    assert commands_for(scene.state) == []
     assert scene.attempt(job).warning is Warning.SENT
 
 
 def test_a_signal_for_longer_before_than_the_limit_is_due_at_once() -> None:
     scene = Scene(1)
     job = running_with(scene, limit_s=60, signal=12, before_s=600)
-    assert orders(scene.state) == [Warn(job, 1, 12)]
+    assert commands_for(scene.state) == [Warn(job, 1, 12)]
 
 
 def test_signal_and_limit_that_fall_due_in_one_turn_are_each_due_once() -> None:
@@ -170,7 +170,7 @@ def test_signal_and_limit_that_fall_due_in_one_turn_are_each_due_once() -> None:
     due = scene.state.take_due()
     assert [type(event) for event in due] == [ev.WarningDue, ev.StopRequested]
     scene.apply(*due)
-    assert orders(scene.state) == [Terminate(job, 1, force=False)]
+    assert commands_for(scene.state) == [Terminate(job, 1, force=False)]
     assert not scene.state.to_warn
 
 
@@ -180,7 +180,7 @@ def test_a_signal_that_is_due_to_a_job_that_is_being_stopped_comes_to_nothing() 
     scene.cancel(job)
     scene.apply(ev.WarningDue(scene.now, job, 1))
     assert scene.attempt(job).warning is Warning.NONE
-    assert orders(scene.state) == [Terminate(job, 1, force=False)]
+    assert commands_for(scene.state) == [Terminate(job, 1, force=False)]
 
 
 def test_a_job_that_is_being_stopped_gets_no_signal_any_more() -> None:
@@ -188,14 +188,14 @@ def test_a_job_that_is_being_stopped_gets_no_signal_any_more() -> None:
     job = running_with(scene, limit_s=60, signal=10, before_s=20)
     scene.pass_s(45)
     scene.cancel(job)
-    assert orders(scene.state) == [Terminate(job, 1, force=False)]
+    assert commands_for(scene.state) == [Terminate(job, 1, force=False)]
 
 
 def test_there_is_no_signal_without_a_time_limit() -> None:
     scene = Scene(1)
     running_with(scene, signal=10, before_s=20)
     scene.pass_s(DAY_MS / 1000)
-    assert orders(scene.state) == []
+    assert commands_for(scene.state) == []
 
 
 # ---------------------------------------------------------------------- the grace time
@@ -205,21 +205,21 @@ def test_a_job_that_is_told_to_stop_is_killed_once_its_grace_time_is_over() -> N
     scene = Scene(1)
     job = running_with(scene, grace_s=30)
     scene.cancel(job)
-    assert orders(scene.state) == [Terminate(job, 1, force=False)]
+    assert commands_for(scene.state) == [Terminate(job, 1, force=False)]
     assert scene.state.next_timer_ms() == scene.now + 30_000
     scene.pass_s(29.999)
-    assert orders(scene.state) == [Terminate(job, 1, force=False)]
+    assert commands_for(scene.state) == [Terminate(job, 1, force=False)]
     scene.pass_s(0.001)
-    assert orders(scene.state) == [Terminate(job, 1, force=True)]
+    assert commands_for(scene.state) == [Terminate(job, 1, force=True)]
     scene.pass_s(1000)
-    assert orders(scene.state) == [Terminate(job, 1, force=True)]
+    assert commands_for(scene.state) == [Terminate(job, 1, force=True)]
 
 
 def test_without_a_grace_time_a_job_is_killed_at_once() -> None:
     scene = Scene(1)
     job = running_with(scene, grace_s=0)
     scene.cancel(job)
-    assert orders(scene.state) == [Terminate(job, 1, force=True)]
+    assert commands_for(scene.state) == [Terminate(job, 1, force=True)]
 
 
 def test_asking_again_does_not_prolong_the_grace_time() -> None:
@@ -229,7 +229,7 @@ def test_asking_again_does_not_prolong_the_grace_time() -> None:
     scene.pass_s(20)
     scene.cancel(job)
     scene.pass_s(10)
-    assert orders(scene.state) == [Terminate(job, 1, force=True)]
+    assert commands_for(scene.state) == [Terminate(job, 1, force=True)]
 
 
 # ---------------------------------------------------------------------- orders to start
@@ -239,16 +239,16 @@ def test_a_placed_attempt_is_to_be_started_until_it_is() -> None:
     scene = Scene(1)
     job = scene.submit(grace_s=5)
     scene.plan()
-    assert orders(scene.state) == orders(scene.state) == [Start(job, 1, ("0",), 5_000)]
+    assert commands_for(scene.state) == commands_for(scene.state) == [Start(job, 1, ("0",), 5_000)]
     scene.started(job)
-    assert orders(scene.state) == []
+    assert commands_for(scene.state) == []
 
 
 def test_an_attached_job_is_started_by_its_client() -> None:
     scene = Scene(1)
     job = scene.submit(attached=True)
     scene.plan()
-    assert orders(scene.state) == [StartAttached(job, 1, ("0",), 30_000)]
+    assert commands_for(scene.state) == [StartAttached(job, 1, ("0",), 30_000)]
 
 
 def test_an_attempt_that_is_to_stop_is_no_longer_to_be_started() -> None:
@@ -256,7 +256,7 @@ def test_an_attempt_that_is_to_stop_is_no_longer_to_be_started() -> None:
     job = scene.submit()
     scene.plan()
     scene.cancel(job)
-    assert orders(scene.state) == [Terminate(job, 1, force=False)]
+    assert commands_for(scene.state) == [Terminate(job, 1, force=False)]
 
 
 # ---------------------------------------------------------------------- --at
@@ -314,9 +314,9 @@ def test_a_clock_that_is_set_moves_no_duration(by_ms: int) -> None:
     scene.pass_s(1)
     assert retried in scene.plan()
     scene.pass_s(29)
-    assert Warn(limited, 1, 10) in orders(scene.state)
+    assert Warn(limited, 1, 10) in commands_for(scene.state)
     scene.pass_s(10)
-    assert Terminate(stopped, 1, force=True) in orders(scene.state)
+    assert Terminate(stopped, 1, force=True) in commands_for(scene.state)
     scene.pass_s(20)
     assert scene.where(limited) is S.STOPPING
 

@@ -12,7 +12,7 @@ from stoker.core.change import Change
 from stoker.core.model import Cause, Exit, JobState, Need, Terms
 from stoker.core.state import State
 from stoker.core.unsaved import UnsavedStops
-from stoker.engine import Decided, Engine, Wish
+from stoker.engine import Decided, Engine, Proposal
 from stoker.errors import Unavailable
 from stoker.ports import StoreFailed
 from stoker.sim.faults import CrashingExecutor, Steps, WorldInventory
@@ -73,7 +73,7 @@ class Scene:
         for number in range(running + 1, running + waiting + 1):
             self.engine.turn([self.submission(number, gpus=4)])
 
-    def submission(self, job_id: int, gpus: int = 1) -> Wish:
+    def submission(self, job_id: int, gpus: int = 1) -> Proposal:
         endless = Behaviour(NEVER_MS, Exit(code=0), heeds_stop_after_ms=None)
         need = Need(gpus=gpus)
         self.world.behaviours[job_id], self.world.needs[job_id] = (endless,), need
@@ -81,26 +81,26 @@ class Scene:
             [ev.JobSubmitted(state.now_ms, state.next_job_id, need, self._terms)]
         )
 
-    def after(self, ms: int, *wishes: Wish) -> list[object]:
+    def after(self, ms: int, *proposals: Proposal) -> list[object]:
         self.world.advance_to(self.clock.true_ms + ms)
-        return list(self.engine.turn(wishes))
+        return list(self.engine.turn(proposals))
 
     def runs(self, job_id: int) -> bool:
         return any(key[0] == job_id for key in self.world.processes)
 
 
-def cancel(job_id: int) -> Wish:
-    def wish(state: State) -> Decided:
+def cancel(job_id: int) -> Proposal:
+    def proposal(state: State) -> Decided:
         job = state.jobs[job_id]
         if job.active is None:
             return Decided([ev.JobCancelled(state.now_ms, job_id)])
         number = job.active.number
         return Decided([ev.StopRequested(state.now_ms, job_id, number, Cause.CANCELLED)])
 
-    return wish
+    return proposal
 
 
-def remove(*job_ids: int) -> Wish:
+def remove(*job_ids: int) -> Proposal:
     return lambda state: Decided([ev.JobsRemoved(state.now_ms, job_ids)])
 
 

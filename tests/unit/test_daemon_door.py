@@ -55,7 +55,7 @@ async def as_many_as_may(path: str, host: Host) -> None:
     while len(host.connections) < MOST:
         await asyncio.sleep(0)
     refused = await answer(path, "wait")
-    assert refused["error"]["code"] == "crowded"
+    assert refused["error"]["code"] == "too_many_clients"
     for _ in range(100):
         assert (await answer(path, "hello"))["ok"]
     _, writer = waiting.pop()
@@ -66,7 +66,7 @@ async def as_many_as_may(path: str, host: Host) -> None:
     waiting.append(await asks(path, "wait"))
     while len(host.connections) < MOST:
         await asyncio.sleep(0)
-    assert (await answer(path, "wait"))["error"]["code"] == "crowded"
+    assert (await answer(path, "wait"))["error"]["code"] == "too_many_clients"
     for _, writer in waiting:
         writer.close()
         await writer.wait_closed()

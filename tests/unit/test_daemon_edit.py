@@ -18,7 +18,7 @@ def edited(tmp_path: Path, said: dict[str, Any], changes: dict[str, Any]) -> Nee
     queue = Queue(tmp_path)
     [job_id] = queue.submit([{"argv": ["train"], "hold": True, **said}])
     request = Edit(select=Select(ids=[str(job_id)]), changes=changes)
-    queue.grant(edit(cast(Daemon, queue), request).wish)
+    queue.grant(edit(cast(Daemon, queue), request).proposal)
     queue.commit()
     return queue.state.jobs[job_id].need
 

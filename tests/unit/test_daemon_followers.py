@@ -9,7 +9,7 @@ from stoker.core import events as ev
 from stoker.core.model import Exit, Need, Terms
 from stoker.core.state import State
 from stoker.daemon.followers import Followers
-from stoker.daemon.loop import Rounds
+from stoker.daemon.loop import TurnLoop
 from stoker.daemon.server import Connection
 
 NOW_MS = 1_000
@@ -43,9 +43,9 @@ def heard_after(*events: ev.Event) -> list[tuple[str, int, int]]:
     for event in events:
         state.apply(event)
     engine = SimpleNamespace(committed=state.take_change())
-    rounds = cast(Rounds, SimpleNamespace(engine=engine, state=state))
+    turn_loop = cast(TurnLoop, SimpleNamespace(engine=engine, state=state))
     listener = Listener()
-    followers = Followers(rounds, "/attempts")
+    followers = Followers(turn_loop, "/attempts")
     followers.follow("a", cast(Connection, listener))
     followers.tell()
     for line in listener.heard:

@@ -12,20 +12,20 @@ import pytest
 from stoker.core import events as ev
 from stoker.core.change import Change, Ended
 from stoker.core.model import CANCELLED, Cause, Job, Need, Outcome, Terms
-from stoker.daemon.loop import Rounds
+from stoker.daemon.loop import TurnLoop
 from stoker.engine import Answer, Decided, Engine
 
 
 class OneJobATurn:
-    """An engine that commits a job whenever somebody wishes for something."""
+    """An engine that commits a job whenever somebody proposals for something."""
 
     failing = False
     committed = Change()
 
-    def turn(self, wishes: list[Any]) -> list[Answer]:
+    def turn(self, proposals: list[Any]) -> list[Answer]:
         self.committed = Change()
-        self.committed.submitted = [ev.JobSubmitted(1, 1, Need(), Terms()) for _ in wishes]
-        return [Answer() for _ in wishes]
+        self.committed.submitted = [ev.JobSubmitted(1, 1, Need(), Terms()) for _ in proposals]
+        return [Answer() for _ in proposals]
 
     def next_wakeup_ms(self) -> None:
         return None
@@ -35,9 +35,9 @@ def test_what_a_submission_has_brought_is_heard_by_all_and_then_not_kept() -> No
     engine, heard = OneJobATurn(), []
 
     async def one_turn() -> None:
-        rounds = Rounds(cast(Engine, engine), lambda: 1)
-        rounds.after_turn.append(lambda: heard.append(len(engine.committed.submitted)))
-        rounds.ask(lambda state: Decided([]), lambda answer: None)
+        turn_loop = TurnLoop(cast(Engine, engine), lambda: 1)
+        turn_loop.after_turn.append(lambda: heard.append(len(engine.committed.submitted)))
+        turn_loop.ask(lambda state: Decided([]), lambda answer: None)
         await asyncio.sleep(0)
 
     asyncio.run(one_turn())
@@ -57,15 +57,15 @@ def test_what_fails_beside_a_turn_is_logged_and_keeps_nothing_else_from_happenin
         return lambda *_: heard.append(what)
 
     async def two_turns() -> None:
-        rounds = Rounds(cast(Engine, engine), lambda: 1)
-        rounds.before_turn += [fails, hears("before")]
-        rounds.after_turn += [fails, hears("after")]
+        turn_loop = TurnLoop(cast(Engine, engine), lambda: 1)
+        turn_loop.before_turn += [fails, hears("before")]
+        turn_loop.after_turn += [fails, hears("after")]
         engine.next_wakeup_ms = lambda: 1  # type: ignore[method-assign, assignment]
-        rounds.ask(lambda state: Decided([]), lambda answer: fails())
-        rounds.ask(lambda state: Decided([]), hears("answered"))
+        turn_loop.ask(lambda state: Decided([]), lambda answer: fails())
+        turn_loop.ask(lambda state: Decided([]), hears("answered"))
         await asyncio.sleep(0)
         assert heard == ["before", "answered", "after"], "each once"
-        while rounds.turns < 2:  # The alarm has rung.
+        while turn_loop.turns < 2:  # The alarm has rung.
             await asyncio.sleep(0.001)
 
     asyncio.run(two_turns())
@@ -81,15 +81,15 @@ def test_one_watcher_that_fails_does_not_keep_the_others_waiting() -> None:
         raise RuntimeError("a bug")
 
     async def one_turn() -> None:
-        rounds = Rounds(cast(Engine, engine), lambda: 1)
+        turn_loop = TurnLoop(cast(Engine, engine), lambda: 1)
         engine.state = SimpleNamespace(jobs={1: job})  # type: ignore[attr-defined]
-        rounds.watch([1], fails)
-        rounds.watch([1], lambda: heard.append("done"))
+        turn_loop.watch([1], fails)
+        turn_loop.watch([1], lambda: heard.append("done"))
         engine.committed.ended.append(
             Ended(job, None, Outcome(CANCELLED, Cause.CANCELLED), 1, True)
         )
-        engine.turn = lambda wishes: []  # type: ignore[method-assign]
-        rounds.turn()
+        engine.turn = lambda proposals: []  # type: ignore[method-assign]
+        turn_loop.turn()
 
     asyncio.run(one_turn())
     assert heard == ["done"]

@@ -115,11 +115,11 @@ def test_each_framework_has_its_own_words_for_a_full_device(
 def test_two_that_want_more_than_there_is_are_slower(trainer: Trainer) -> None:
     alone = trainer.run("--peak 1G --use 70% --seconds 20")[1]["seconds"]
     trainer.driver.add_process(0, 1, 10, use_percent=105, of_this_machine=False)
-    crowded = trainer.run("--peak 1G --use 70% --seconds 20")[1]
-    assert crowded["devices"][0]["most_use_percent"] == 175
-    assert crowded["devices"][0]["neighbours"] == [1]
+    too_many_clients = trainer.run("--peak 1G --use 70% --seconds 20")[1]
+    assert too_many_clients["devices"][0]["most_use_percent"] == 175
+    assert too_many_clients["devices"][0]["neighbours"] == [1]
     # A machine under load only makes both longer; each gets 0.75 of its speed.
-    assert crowded["seconds"] > 20 / 0.76
+    assert too_many_clients["seconds"] > 20 / 0.76
     assert alone >= 20
 
 

@@ -45,7 +45,7 @@ def test_a_gpu_is_read_whole() -> None:
         power_limit_w=750.0,
         processes=(SeenProcess(99, None), SeenProcess(4711, 2)),
         measured_at_ms=5,
-        maker="amd",
+        vendor="amd",
     )
 
 
@@ -61,7 +61,7 @@ def test_what_is_not_told_is_unknown() -> None:
         ),
         now_ms=5,
     )
-    assert gpu == SeenGpu(id="some-uuid", measured_at_ms=5, maker="amd")
+    assert gpu == SeenGpu(id="some-uuid", measured_at_ms=5, vendor="amd")
 
 
 def test_an_older_version_that_tells_thousandths_of_a_degree_is_understood() -> None:

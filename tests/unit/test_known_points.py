@@ -25,8 +25,8 @@ def test_the_same_point_is_queued_once_by_two_submissions_of_one_turn(
     tmp_path: Path, first: dict[str, Any], second: dict[str, Any], rerun: str
 ) -> None:
     queue = Queue(tmp_path)
-    wishes = [queue.wish(**one, rerun=rerun) for one in (first, second)]
-    answers = [queue.grant(wish) for wish in wishes]
+    proposals = [queue.proposal(**one, rerun=rerun) for one in (first, second)]
+    answers = [queue.grant(proposal) for proposal in proposals]
     queue.commit()
     points = [queue.store.launch(job_id).point for job_id in queue.state.jobs]
     assert sorted(points, key=str) == sorted({"p", *(["q"] if "q" in str((first, second)) else [])})

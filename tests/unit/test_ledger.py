@@ -106,19 +106,19 @@ def test_an_exit_that_was_cut_short_counts_for_nothing(tmp_path: Path) -> None:
 def test_an_intent_names_the_spare_that_was_to_be_told_until_the_next_one(tmp_path: Path) -> None:
     path = tmp_path / "a.ledger"
     writer = LedgerWriter(path, None)
-    writer.intend((1, 1), spare=ProcessId(100, 5))
+    writer.intend((1, 1), idle_copy=ProcessId(100, 5))
     entries = read_ledger(path)
-    assert (entries.intent, entries.spare) == ((1, 1), ProcessId(100, 5))
+    assert (entries.intent, entries.idle_copy) == ((1, 1), ProcessId(100, 5))
     writer.record((1, 1), ProcessId(100, 5))
     assert read_ledger(path).intent is None
-    writer.intend((2, 1), relieves=(1, 1), spare=ProcessId(101, 6))
+    writer.intend((2, 1), follows=(1, 1), idle_copy=ProcessId(101, 6))
     entries = read_ledger(path)
-    assert (entries.intent, entries.spare) == ((2, 1), ProcessId(101, 6))
-    assert entries.relieved_by == {(2, 1): (1, 1)}
+    assert (entries.intent, entries.idle_copy) == ((2, 1), ProcessId(101, 6))
+    assert entries.taken_over_by == {(2, 1): (1, 1)}
     writer.withdraw()
     writer.intend((2, 1))
     entries = read_ledger(path)
-    assert (entries.intent, entries.spare, entries.relieved_by) == ((2, 1), None, {})
+    assert (entries.intent, entries.idle_copy, entries.taken_over_by) == ((2, 1), None, {})
     writer.close()
 
 
@@ -128,8 +128,8 @@ def test_a_ledger_written_anew_still_tells_who_took_whose_place_until_that_is_co
     monkeypatch.setattr(ledger, "_REWRITE_AT_BYTES", 0)
     path = tmp_path / "a.ledger"
     writer = LedgerWriter(path, None)
-    for job_id, relieves in ((1, None), (2, (1, 1)), (3, (2, 1)), (9, None)):
-        writer.intend((job_id, 1), relieves)
+    for job_id, follows in ((1, None), (2, (1, 1)), (3, (2, 1)), (9, None)):
+        writer.intend((job_id, 1), follows)
         writer.record((job_id, 1), ProcessId(1000 + job_id, 6))
     for job_id in (1, 2):
         writer.ended((job_id, 1), Exit(code=0), 7_000 + job_id)
@@ -137,12 +137,12 @@ def test_a_ledger_written_anew_still_tells_who_took_whose_place_until_that_is_co
     writer.forget((9, 1))
     assert path.stat().st_size < length, "it was written anew"
     entries = read_ledger(path)
-    assert entries.relieved_by == {(2, 1): (1, 1), (3, 1): (2, 1)}
+    assert entries.taken_over_by == {(2, 1): (1, 1), (3, 1): (2, 1)}
     assert set(entries.pids) == {(1, 1), (2, 1), (3, 1)} and entries.intent is None
     writer.forget((1, 1))
-    assert read_ledger(path).relieved_by == {(3, 1): (2, 1)}
+    assert read_ledger(path).taken_over_by == {(3, 1): (2, 1)}
     writer.forget((2, 1))
-    assert read_ledger(path).relieved_by == {}
+    assert read_ledger(path).taken_over_by == {}
     assert set(read_ledger(path).pids) == {(3, 1)}
     writer.close()
 
@@ -155,12 +155,12 @@ def test_a_takeover_that_came_to_nothing_is_in_no_ledger_written_anew(
     writer = LedgerWriter(path, None)
     writer.intend((1, 1))
     writer.record((1, 1), ProcessId(1001, 6))
-    writer.intend((2, 1), relieves=(1, 1))
+    writer.intend((2, 1), follows=(1, 1))
     writer.withdraw()
     writer.intend((2, 1))
     writer.record((2, 1), ProcessId(1002, 6))
     writer.forget((8, 1))
-    assert read_ledger(path).relieved_by == {}
+    assert read_ledger(path).taken_over_by == {}
     writer.close()
 
 

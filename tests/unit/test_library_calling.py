@@ -248,7 +248,7 @@ def test_the_second_step_of_a_call_is_not_read_from_a_file_of_another_user(
 
 def test_a_hearth_takes_no_path_from_a_file_of_another_user(calls: Calls) -> None:
     file = calls.write(pickled_call(Call(os.getpid, (), {}), os.getpid))
-    load = "from stoker.library import calling, hearth; hearth._load(calling, '')"
+    load = "from stoker.library import calling, warm_server; warm_server._load(calling, '')"
     words = [sys.executable, "-c", load]
     for refused in (False, True):
         if refused:

@@ -36,13 +36,13 @@ def _future(taken: bool = True, meanwhile: Callable[[], None] = lambda: None) ->
 
 
 def test_a_call_that_ends_while_it_is_being_cancelled_was_not_cancelled() -> None:
-    future = _future(meanwhile=lambda: future.settle_result(Result(True, 42)))
+    future = _future(meanwhile=lambda: future.resolve_result(Result(True, 42)))
     assert future.cancel() is False
     assert not future.cancelled() and future.result(0) == 42
 
 
 def test_a_call_that_raises_while_it_is_being_cancelled_was_not_cancelled() -> None:
-    future = _future(meanwhile=lambda: future.settle_error(ValueError("too late")))
+    future = _future(meanwhile=lambda: future.resolve_error(ValueError("too late")))
     assert future.cancel() is False
     with pytest.raises(ValueError, match="too late"):
         future.result(0)
@@ -52,24 +52,24 @@ def test_a_call_whose_job_has_ended_says_that_it_was_not_cancelled() -> None:
     future = _future(taken=False)
     assert future.cancel() is False
     assert not future.done()  # Its result is on its way.
-    future.settle_value(1)
+    future.resolve_value(1)
     assert future.cancel() is False and future.result(0) == 1
 
 
 def test_a_call_that_is_cancelled_stays_so_whatever_is_heard_later() -> None:
     future = _future()
     assert future.cancel() is True
-    future.settle_value(1)
-    future.settle_error(ValueError("too late"))
-    future.settle_cancelled()
+    future.resolve_value(1)
+    future.resolve_error(ValueError("too late"))
+    future.resolve_cancelled()
     assert future.cancel() is True
     with pytest.raises(CancelledError):
         future.result(0)
-    assert isinstance(future._orders, Orders) and future._orders.cancelled == [7]
+    assert isinstance(future._requests, Orders) and future._requests.cancelled == [7]
 
 
 def test_a_result_that_was_there_before_any_job_can_not_be_cancelled() -> None:
     future: JobFuture[int] = JobFuture()
     assert future.cancel() is False
-    future.settle_value(3)
+    future.resolve_value(3)
     assert future.cancel() is False and future.result(0) == 3

@@ -11,7 +11,7 @@ from stoker.command_lines import HEARTH_PROTOCOL
 from stoker.errors import UsageError
 from stoker.library.channel import worker_words
 from stoker.library.executor import _modules_text
-from stoker.library.hearth import PROTOCOL, uses_gpus
+from stoker.library.warm_server import PROTOCOL, uses_gpus
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def servers(
 
 def until_ready(servers: MpsServers, now_ms: int) -> Ready:
     def asked() -> Ready | None:
-        servers.settle([GPU], now_ms)
+        servers.tend([GPU], now_ms)
         answer = servers.ready(GPU, NO_LIMITS, has_clients=False)
         assert isinstance(answer, Ready | NotYet), answer
         return answer if isinstance(answer, Ready) else None
@@ -79,7 +79,7 @@ def until_settled(servers: MpsServers, now_ms: int) -> None:
     """Until what was begun is done, and was looked at."""
 
     def settled() -> bool:
-        servers.settle([], now_ms)
+        servers.tend([], now_ms)
         return all(server.task is None for server in servers._servers.values())
 
     eventually(settled, "no task is under way")
@@ -87,15 +87,15 @@ def until_settled(servers: MpsServers, now_ms: int) -> None:
 
 def test_a_server_that_was_just_used_is_not_ended_at_once(servers: MpsServers, ends: Ends) -> None:
     until_ready(servers, 1_000)
-    servers.settle([], 2_000)
-    servers.settle([], 2_000 + mps._LINGERS_MS - 1)
+    servers.tend([], 2_000)
+    servers.tend([], 2_000 + mps._LINGERS_MS - 1)
     assert ends.asked == []
     assert servers.next_wakeup_ms() == 2_000 + mps._LINGERS_MS
-    servers.settle([GPU], 2_000 + mps._LINGERS_MS)
-    servers.settle([], 10_000)
-    servers.settle([], 10_000 + mps._LINGERS_MS - 1)
+    servers.tend([GPU], 2_000 + mps._LINGERS_MS)
+    servers.tend([], 10_000)
+    servers.tend([], 10_000 + mps._LINGERS_MS - 1)
     assert ends.asked == [], "the time counts from its last use"
-    servers.settle([], 10_000 + mps._LINGERS_MS)
+    servers.tend([], 10_000 + mps._LINGERS_MS)
     until_settled(servers, 10_000 + mps._LINGERS_MS)
     assert ends.asked == [False] and not servers.any()
 
@@ -104,9 +104,9 @@ def test_a_server_that_is_asked_for_while_it_lingers_begins_anew(
     servers: MpsServers, ends: Ends
 ) -> None:
     until_ready(servers, 1_000)
-    servers.settle([], 2_000)
+    servers.tend([], 2_000)
     assert isinstance(servers.ready(GPU, NO_LIMITS, has_clients=False), Ready)
-    servers.settle([], 2_000 + mps._LINGERS_MS)
+    servers.tend([], 2_000 + mps._LINGERS_MS)
     assert ends.asked == []
 
 
@@ -115,9 +115,9 @@ def test_a_server_that_could_not_be_ended_is_not_asked_again_at_once(
 ) -> None:
     until_ready(servers, 1_000)
     ends.in_use = True
-    servers.settle([], 2_000)
+    servers.tend([], 2_000)
     ended_at = 2_000 + mps._LINGERS_MS
-    servers.settle([], ended_at)
+    servers.tend([], ended_at)
     until_settled(servers, ended_at)
     assert ends.asked == [False] and servers.any()
     again_at = ended_at + mps._END_AGAIN_MS
@@ -126,7 +126,7 @@ def test_a_server_that_could_not_be_ended_is_not_asked_again_at_once(
         until_settled(servers, moment)
     assert ends.asked == [False]
     ends.in_use = False
-    servers.settle([], again_at)
+    servers.tend([], again_at)
     until_settled(servers, again_at)
     assert ends.asked == [False, False] and not servers.any()
 

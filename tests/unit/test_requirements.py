@@ -1,4 +1,4 @@
-"""What a job is to wait for: read from a request, and looked up as a wish is granted."""
+"""What a job is to wait for: read from a request, and looked up as a proposal is granted."""
 
 from __future__ import annotations
 

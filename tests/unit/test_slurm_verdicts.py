@@ -43,7 +43,7 @@ def test_an_end_of_its_own_is_believed_at_once(how: Exit, heard: Heard) -> None:
 
 
 def test_what_is_cancelled_under_an_id_that_was_anothers_is_tried_again() -> None:
-    cancelled = Heard(seen("CANCELLED"), settled=True)
+    cancelled = Heard(seen("CANCELLED"), conclusive=True)
     doubtful = replace(cancelled, doubtful=True)
     for found in (Found(TERM, 950_000, BEGAN), Found(started=BEGAN)):
         assert isinstance(told(found, cancelled), ev.AttemptCutShort)
@@ -79,7 +79,7 @@ def test_what_slurm_did_to_it_is_told_apart(
     state: str, cause: Cause, evicted: bool, how: Exit | None
 ) -> None:
     found = Found(how, 950_000, BEGAN, told_to_stop=True)
-    fact = told(found, Heard(seen(state, how=TERM), settled=True))
+    fact = told(found, Heard(seen(state, how=TERM), conclusive=True))
     assert isinstance(fact, ev.AttemptEvicted if evicted else ev.AttemptCutShort)
     assert fact.cause is cause
     if isinstance(fact, ev.AttemptCutShort):
@@ -115,14 +115,14 @@ def test_without_an_exit_of_its_own_slurms_word_counts_after_a_while(how: Exit) 
     state = seen("COMPLETED" if how.ok else "FAILED", how=how)
     found = Found(started=BEGAN)
     assert told(found, Heard(state)) is None
-    assert told(found, Heard(state, settled=True)) == ev.AttemptExited(NOW, *KEY, how)
+    assert told(found, Heard(state, conclusive=True)) == ev.AttemptExited(NOW, *KEY, how)
 
 
 def test_where_nobody_knows_nothing_is_invented() -> None:
     found = Found(started=BEGAN)
     assert told(found, Heard(None)) is None
     assert isinstance(told(found, Heard(None, missing=True)), ev.AttemptVanished)
-    fact = told(found, Heard(seen("FAILED"), settled=True))
+    fact = told(found, Heard(seen("FAILED"), conclusive=True))
     assert isinstance(fact, ev.AttemptVanished)
 
 
@@ -174,11 +174,11 @@ def test_what_is_said_to_run_and_never_begins_is_tried_again() -> None:
 )
 def test_what_is_said_to_be_over_and_never_began(state: Seen, kind: type[ev.Fact]) -> None:
     assert told(Found(), Heard(state)) is None
-    assert isinstance(told(Found(), Heard(state, settled=True)), kind)
+    assert isinstance(told(Found(), Heard(state, conclusive=True)), kind)
 
 
 def test_perl_is_named_where_it_is_missing() -> None:
-    fact = told(Found(), Heard(seen("FAILED", "NonZeroExitCode", Exit(code=127)), settled=True))
+    fact = told(Found(), Heard(seen("FAILED", "NonZeroExitCode", Exit(code=127)), conclusive=True))
     assert isinstance(fact, ev.AttemptNotStarted) and "is perl on its nodes?" in fact.why
 
 

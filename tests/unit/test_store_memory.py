@@ -31,11 +31,11 @@ def test_a_job_never_gets_the_environment_of_one_that_was_removed(queue: Queue) 
     [old] = queue.submit([{"argv": ["true"]}], env={"WHOSE": "old"})
     assert queue.store.launch(old).env == {"WHOSE": "old"}
     remove(queue, old)
-    new = queue.grant(queue.wish([{"argv": ["true"]}], env={"WHOSE": "new"}))["ids"]
+    new = queue.grant(queue.proposal([{"argv": ["true"]}], env={"WHOSE": "new"}))["ids"]
     queue.store.commit(queue.state, queue.state.take_change())
     assert queue.store.launch(new[0]).env == {"WHOSE": "new"}
     # And the same environment as the removed one had is written anew.
-    again = queue.grant(queue.wish([{"argv": ["true"]}], env={"WHOSE": "old"}))["ids"]
+    again = queue.grant(queue.proposal([{"argv": ["true"]}], env={"WHOSE": "old"}))["ids"]
     queue.store.commit(queue.state, queue.state.take_change())
     assert queue.store.launch(again[0]).env == {"WHOSE": "old"}
 
@@ -71,7 +71,7 @@ def test_what_a_transaction_that_was_undone_has_numbered_is_numbered_anew(
     def fails() -> None:
         raise RuntimeError("not today")
 
-    queue.grant(queue.wish(**submission(1)))  # type: ignore[arg-type]
+    queue.grant(queue.proposal(**submission(1)))  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="not today"):
         queue.store.commit(queue.state, queue.state.take_change(), fails)
     queue.state = queue.store.load(NOW_MS)
@@ -91,7 +91,7 @@ def test_what_was_just_committed_is_handed_over_as_it_would_be_read(queue: Queue
         {"argv": ["ü"], "env": {"B": "2"}, "name": "one", "kind": "k", "after_any": [str(before)]},
         {"shell": "true", "params": {"lr": 0.1}, "point": "sweep:1", "out": "/tmp/out"},
     ]
-    ids = queue.grant(queue.wish(jobs, umask=0o27))["ids"]
+    ids = queue.grant(queue.proposal(jobs, umask=0o27))["ids"]
     for job_id in ids:
         queue.state.apply(ev.AttemptPlaced(NOW_MS, job_id, 1, (str(job_id % 4),)))
     queue.store.commit(queue.state, queue.state.take_change())
@@ -110,8 +110,8 @@ def test_alike_jobs_are_handed_over_as_they_would_be_read(queue: Queue) -> None:
         {"params": {"x": 1}, "point": "sweep:2"},
         {"name": "d"},
     ]
-    wish = queue.wish([{"argv": ["true"], "name": "all"}], each=each)
-    ids = queue.grant(wish)["ids"]
+    proposal = queue.proposal([{"argv": ["true"], "name": "all"}], each=each)
+    ids = queue.grant(proposal)["ids"]
     for job_id in ids[:3]:
         queue.state.apply(ev.AttemptPlaced(NOW_MS, job_id, 1, (str(job_id % 4),)))
     queue.store.commit(queue.state, queue.state.take_change())
@@ -121,7 +121,7 @@ def test_alike_jobs_are_handed_over_as_they_would_be_read(queue: Queue) -> None:
 
 
 def test_a_job_that_is_edited_in_the_turn_that_queues_it_starts_as_edited(queue: Queue) -> None:
-    [job_id] = queue.grant(queue.wish([{"argv": ["old"]}]))["ids"]
+    [job_id] = queue.grant(queue.proposal([{"argv": ["old"]}]))["ids"]
     job = queue.state.jobs[job_id]
     new = Launch(("new",), cwd="/", user="tester")
     queue.state.apply(

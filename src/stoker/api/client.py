@@ -45,7 +45,7 @@ def line_of(op: str, fields: dict[str, Any]) -> bytes:
     message = {**fields, "op": op}
     if len(fields.get("each") or ()) > _MANY:
         # To import this takes as long as the plain way takes for so many jobs.
-        from stoker.api.longline import dumped
+        from stoker.api.fast_json import dumped
 
         try:
             return dumped(message) + b"\n"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 
-from stoker.errors import Crowded, StokerError, Unavailable, Unreachable
+from stoker.errors import StokerError, TooManyClients, Unavailable, Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Reconnection:
     def lost(self, error: StokerError) -> None:
         """The connection is gone; the error says how."""
         self._client.close()
-        if isinstance(error, Crowded):
+        if isinstance(error, TooManyClients):
             # It is there, and will have room when others have gone.
             self._say_once(f"{error.message}; {error.hint}; trying again")
         else:
@@ -66,7 +66,7 @@ class Reconnection:
     def wait(self, error: StokerError, deadline: float | None = None) -> bool:
         """Connect again after an error; False if the deadline (monotonic) comes first."""
         self.lost(error)
-        if isinstance(error, Crowded) and not _paused(_ROOM_S, deadline):
+        if isinstance(error, TooManyClients) and not _paused(_ROOM_S, deadline):
             return False
         while self.attempt() is not None:
             if not _paused(self.pause_s, deadline):

@@ -109,20 +109,26 @@ class AttachedProcess:
         cwd: str,
         files: tuple[str | None, str | None],
     ) -> int:
-        # The child waits at a gate until its pid is on record: nothing runs unrecorded.
-        gate_out, gate_in = os.pipe()
+        # The child is blocked until its pid is on record: nothing runs unrecorded.
+        release_out, release_in = os.pipe()
         trouble_out, trouble_in = os.pipe()
         lock = self._lock_of_life() if self._apart else -1
         try:
             pid = os.fork()
         except OSError:
-            for fd in (gate_out, gate_in, trouble_out, trouble_in, *([lock] if lock >= 0 else [])):
+            for fd in (
+                release_out,
+                release_in,
+                trouble_out,
+                trouble_in,
+                *([lock] if lock >= 0 else []),
+            ):
                 os.close(fd)
             raise
         if pid == 0:
             try:
-                os.close(gate_in)
-                if not os.read(gate_out, 1):
+                os.close(release_in)
+                if not os.read(release_out, 1):
                     write_whole(f"{self._directory}/pid", b"failed its terminal was gone\n")
                     os._exit(127)
                 if lock >= 0:
@@ -132,7 +138,7 @@ class AttachedProcess:
                 os.write(trouble_in, str(getattr(error, "strerror", None) or error).encode()[:500])
             finally:
                 os._exit(127)
-        os.close(gate_out)
+        os.close(release_out)
         os.close(trouble_in)
         if lock >= 0:
             os.close(lock)  # Only the job has it from now on.
@@ -142,7 +148,7 @@ class AttachedProcess:
             # It has not begun, and must not: it may be stopped, so it is not asked to go.
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            os.close(gate_in)
+            os.close(release_in)
             os.close(trouble_out)
             if isinstance(error, FileExistsError):
                 raise NotGranted from None
@@ -151,10 +157,10 @@ class AttachedProcess:
                 raise CouldNotStart(why, error.errno or 0) from None
             raise
         try:
-            os.write(gate_in, b"g")
+            os.write(release_in, b"g")
         except BrokenPipeError:
             pass  # The daemon has ended it, since it was cancelled.
-        os.close(gate_in)
+        os.close(release_in)
         trouble = os.read(trouble_out, 500)  # Empty once the command has begun.
         os.close(trouble_out)
         if trouble:

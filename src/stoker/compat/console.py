@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, BinaryIO
 
+    from stoker.cli.feeding.signals import Signals
     from stoker.cli.feeding.tally import Line, Tally
-    from stoker.cli.feeding.wishes import Wishes
 
 _LOOK_S = 0.05
 
@@ -32,9 +32,9 @@ _LOOK_S = 0.05
 class Console:
     """Shows each start as the older tool does, and what the jobs print."""
 
-    def __init__(self, program: str, wishes: Wishes, errors: ErrorFiles | None) -> None:
+    def __init__(self, program: str, signals: Signals, errors: ErrorFiles | None) -> None:
         self._program = program
-        self._wishes = wishes
+        self._signals = signals
         self._errors = errors
         self._client = Client(autostart=False)
         self._running: dict[int, _Output] = {}
@@ -116,8 +116,8 @@ class Console:
                 action(stream.buffer)
         except BrokenPipeError:
             # The reader of the pipe is gone, as after `| head`.
-            if fd == 1 and not self._wishes.interrupts:
-                self._wishes.interrupt(signal.SIGPIPE)
+            if fd == 1 and not self._signals.interrupts:
+                self._signals.interrupt(signal.SIGPIPE)
         except OSError:
             pass  # A terminal that is gone is no reason to fail.
 

@@ -12,12 +12,12 @@ import os
 import sys
 
 from stoker.api.client import Client
+from stoker.cli.feeding.channel import Channel
 from stoker.cli.feeding.feed import Feed
 from stoker.cli.feeding.identity import Points, new_run
 from stoker.cli.feeding.progress import let_go_of_a_lost_terminal
+from stoker.cli.feeding.signals import Signals
 from stoker.cli.feeding.source import Source
-from stoker.cli.feeding.talk import Talk
-from stoker.cli.feeding.wishes import Wishes
 from stoker.compat.console import Console, ErrorFiles, keeps_errors_apart
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import gpu_ids
@@ -114,7 +114,7 @@ def _run(need: dict[str, Any]) -> int:
         # On a terminal a Python program shows each line as it prints it; in a log it would not.
         job["env"] = {"PYTHONUNBUFFERED": "1"}
     request = {"jobs": [job], **surroundings()}
-    with Wishes() as wishes, Client() as client:
+    with Signals() as signals, Client() as client:
         client.connect()
         points = Points(new_run())
         errors = ErrorFiles(client.home.root, points.run) if keeps_errors_apart() else None
@@ -122,8 +122,8 @@ def _run(need: dict[str, Any]) -> int:
         def own(line: Line) -> dict[str, Any]:
             return {"err": errors.path(line.point)} if errors is not None else {}
 
-        view = Console(PROGRAM, wishes, errors)
-        feed = Feed(source, Talk(client, group), request, points, view, wishes, own=own)
+        view = Console(PROGRAM, signals, errors)
+        feed = Feed(source, Channel(client, group), request, points, view, signals, own=own)
         try:
             feed.run()
         finally:
@@ -131,10 +131,10 @@ def _run(need: dict[str, Any]) -> int:
             let_go_of_a_lost_terminal()
             if errors is not None and not feed.left_behind:
                 errors.close()
-    if wishes.hung_up:
+    if signals.hung_up:
         return HUNG_UP
-    if wishes.interrupted_by:
-        return 128 + wishes.interrupted_by
+    if signals.interrupted_by:
+        return 128 + signals.interrupted_by
     if feed.error is not None:
         raise feed.error
     return 0

@@ -10,7 +10,7 @@ from stoker.core import events as ev
 from stoker.core.change import Ended
 from stoker.core.endings import end_attempt, judged, queue_again
 from stoker.core.fit import held_reservation
-from stoker.core.indexes import occupy, settle, settle_dependents, vacate
+from stoker.core.indexes import line_up, line_up_dependents, occupy, vacate
 from stoker.core.model import (
     CANCELLED,
     FAILED,
@@ -56,7 +56,7 @@ def _attempt_accepted(state: State, e: ev.AttemptAccepted) -> None:
     attempt.place = e.place
     state.to_start.pop(job.id, None)
     state.change.touched[job.id] = None
-    settle_dependents(state, job)
+    line_up_dependents(state, job)
 
 
 def _attempt_started(state: State, e: ev.AttemptStarted) -> None:
@@ -75,7 +75,7 @@ def _attempt_started(state: State, e: ev.AttemptStarted) -> None:
     if job.state is SUBMITTED:
         move(state, job, RUNNING)
     state.timers.watch(job)
-    settle_dependents(state, job)
+    line_up_dependents(state, job)
 
 
 def _has_started(state: State, job: Job, attempt: Attempt) -> None:
@@ -110,7 +110,7 @@ def _attempt_put_back(state: State, e: ev.AttemptPutBack) -> None:
     else:
         job.attempt -= 1
         state.change.put_back.append((job.id, e.attempt))
-    settle(state, job)
+    line_up(state, job)
 
 
 def _attempt_not_started(state: State, e: ev.AttemptNotStarted) -> None:
@@ -172,7 +172,7 @@ def _attempt_vanished(state: State, e: ev.AttemptVanished) -> None:
 def _stop_requested(state: State, e: ev.StopRequested) -> None:
     job, attempt = current(state, e)
     if attempt.stop is not None:
-        # A user's wish counts for more than a time limit or a requirement: no retry follows.
+        # A user's request counts for more than a time limit or a requirement: no retry follows.
         if e.cause is Cause.CANCELLED:
             attempt.stop.cause = e.cause
             state.change.touched[job.id] = None
@@ -182,7 +182,7 @@ def _stop_requested(state: State, e: ev.StopRequested) -> None:
     state.stopping[job.id] = None
     state.to_warn.pop(job.id, None)
     state.timers.watch(job)
-    settle_dependents(state, job)
+    line_up_dependents(state, job)
 
 
 def _warning_due(state: State, e: ev.WarningDue) -> None:

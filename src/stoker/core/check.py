@@ -13,7 +13,7 @@ def check(state: State) -> None:
     _check_gpus(state)
     _check_counts(state)
     _check_ready(state)
-    _check_gates(state)
+    _check_barriers(state)
 
 
 def _check_jobs(state: State) -> None:
@@ -91,16 +91,16 @@ def _check_ready(state: State) -> None:
         assert attached and job_id not in state.terminals, f"job {job_id} waits for no terminal"
 
 
-def _check_gates(state: State) -> None:
+def _check_barriers(state: State) -> None:
     behind: dict[Requirement, set[int]] = {}
     for job in state.jobs.values():
         for requirement in job.requires or ():
             if requirement.last_id is not None:
                 behind.setdefault(requirement, set()).add(job.id)
-    for requirement, gate in state.dependencies.gates:
+    for requirement, barrier in state.dependencies.barriers:
         missing = {i for i in requirement.ids if i in state.jobs}
-        assert missing and gate.missing.keys() == missing, f"{requirement}: {gate}"
-        assert gate.behind.keys() == behind.pop(requirement, set()), f"{requirement}: {gate}"
+        assert missing and barrier.missing.keys() == missing, f"{requirement}: {barrier}"
+        assert barrier.behind.keys() == behind.pop(requirement, set()), f"{requirement}: {barrier}"
     assert not behind, f"nothing opens for {behind}"
 
 

@@ -31,7 +31,7 @@ class Start:
     gpus: tuple[str, ...]
     grace_ms: int
     labels: tuple[str, ...] = ()  # how people call these GPUs
-    maker: str = ""  # of the GPUs, if a driver shows them
+    vendor: str = ""  # of the GPUs, if a driver shows them
     mps: Mps | None = None
 
 
@@ -44,7 +44,7 @@ class StartAttached:
     gpus: tuple[str, ...]
     grace_ms: int
     labels: tuple[str, ...] = ()  # how people call these GPUs
-    maker: str = ""  # of the GPUs, if a driver shows them
+    vendor: str = ""  # of the GPUs, if a driver shows them
     mps: Mps | None = None
 
 
@@ -96,12 +96,12 @@ Command = Start | StartAttached | HandOver | Terminate | Warn
 def _mps(state: State, job: Job) -> Mps | None:
     attempt = job.active
     assert attempt is not None
-    if not job.terms.mps or not attempt.gpus or state.gpus[attempt.gpus[0]].maker == "amd":
+    if not job.terms.mps or not attempt.gpus or state.gpus[attempt.gpus[0]].vendor == "amd":
         return None
     return Mps(job.terms.thread_percentage, pinned_mib(state, job, attempt))
 
 
-def orders(state: State) -> list[Command]:
+def commands_for(state: State) -> list[Command]:
     """Everything that is still to be done outside, as the state has it now."""
     commands: list[Command] = []
     for job_id in state.to_start:
@@ -120,7 +120,7 @@ def orders(state: State) -> list[Command]:
                     attempt.gpus,
                     job.terms.grace_ms,
                     tuple([gpu.shown_as for gpu in gpus]) if gpus and gpus[0].label else (),
-                    gpus[0].maker if gpus else "",
+                    gpus[0].vendor if gpus else "",
                     _mps(state, job),
                 )
             )

@@ -1,11 +1,11 @@
-"""Which jobs wait for which others: one by one, or behind a gate for a whole range."""
+"""Which jobs wait for which others: one by one, or behind a barrier for a whole range."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from stoker.core import events as ev
-from stoker.core.gates import Gates
+from stoker.core.barriers import Barriers
 from stoker.core.jobs import Jobs
 from stoker.core.model import SUCCEEDED, Cause, Job, JobState, Requirement
 
@@ -16,7 +16,7 @@ class Dependencies:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
         self._dependents: dict[int, list[int]] = {}
-        self.gates = Gates(jobs)
+        self.barriers = Barriers(jobs)
         # Jobs that can never start, the job that is to blame for each, and how that ended.
         self.doomed: list[tuple[int, int, JobState]] = []
 
@@ -26,7 +26,7 @@ class Dependencies:
             if requirement.last_id is None:
                 self._dependents.setdefault(requirement.job_id, []).append(job.id)
             else:
-                self.gates.put_behind(job.id, requirement)
+                self.barriers.put_behind(job.id, requirement)
 
     def of(self, job_id: int) -> Iterator[Job]:
         """The jobs that wait for this one by name."""
@@ -53,7 +53,7 @@ class Dependencies:
 
     def is_required(self, job_id: int, others: int) -> bool:
         """True if some job waits for this one, or for the last of it and at most so many others."""
-        if self.gates.may_open(job_id, others):
+        if self.barriers.may_open(job_id, others):
             return True
         # The first one that still waits is enough; there may be very many.
         return any(
@@ -65,20 +65,20 @@ class Dependencies:
     def ended(self, job: Job, ended_as: JobState) -> list[Job]:
         """Take in that a job is final; those that require something less now, or are doomed."""
         for requirement in job.requires or ():
-            self.gates.leave(job.id, requirement)
+            self.barriers.leave(job.id, requirement)
         told = []
         if job.id in self._dependents:
             told = list(self.of(job.id))
             del self._dependents[job.id]
             for dependent in told:
                 self._requirement_ended(dependent, job.id, ended_as)
-        for requirement, gate in self.gates.ended(job.id):
+        for requirement, barrier in self.barriers.ended(job.id):
             if requirement.must_succeed and ended_as is not SUCCEEDED:
-                self.doomed += [(behind, job.id, ended_as) for behind in gate.behind]
-                gate.behind.clear()  # They are skipped in this very turn.
-            if gate.missing:
+                self.doomed += [(behind, job.id, ended_as) for behind in barrier.behind]
+                barrier.behind.clear()  # They are skipped in this very turn.
+            if barrier.missing:
                 continue
-            for job_id in gate.behind:
+            for job_id in barrier.behind:
                 behind = self._jobs[job_id]
                 left = [r for r in behind.requires or () if r != requirement]
                 behind.requires = tuple(left) or None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stoker.core.change import Ended
-from stoker.core.indexes import learn, settle, settle_dependents, vacate
+from stoker.core.indexes import learn, line_up, line_up_dependents, vacate
 from stoker.core.learning import after_out_of_memory, after_run
 from stoker.core.model import (
     CANCELLED,
@@ -67,7 +67,7 @@ def finish(state: State, job: Job, attempt: Attempt | None, outcome: Outcome, at
     change.ended.append(Ended(job, attempt, outcome, at_ms, True))
     for dependent in state.dependencies.ended(job, outcome.state):
         change.touched[dependent.id] = None
-        settle(state, dependent)
+        line_up(state, dependent)
 
 
 def end_attempt(state: State, job: Job, attempt: Attempt, outcome: Outcome, at_ms: int) -> None:
@@ -91,7 +91,7 @@ def end_attempt(state: State, job: Job, attempt: Attempt, outcome: Outcome, at_m
         job.floor_mib = next_try.floor_mib
         learn(state, next_try.profile)
         state.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
-        settle(state, job)
+        line_up(state, job)
         return
     if outcome.cause is Cause.OUT_OF_MEMORY:
         finish(state, job, attempt, outcome, at_ms)
@@ -102,7 +102,7 @@ def end_attempt(state: State, job: Job, attempt: Attempt, outcome: Outcome, at_m
         move(state, job, WAITING)
         job.mps_faults += 1
         state.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
-        settle(state, job)
+        line_up(state, job)
         return
     may_retry = outcome.state in (FAILED, LOST) and job.failures < job.terms.retries
     if not may_retry:
@@ -119,5 +119,5 @@ def queue_again(
     move(state, job, WAITING)
     job.backoff_until_ms = state.now_ms + backoff_ms(times)
     state.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
-    settle_dependents(state, job)
-    settle(state, job)
+    line_up_dependents(state, job)
+    line_up(state, job)

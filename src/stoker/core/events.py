@@ -19,11 +19,11 @@ from stoker.core.model import (
     Memory,
     Need,
     Profile,
-    Relief,
     Requirement,
+    Takeovers,
     Terms,
 )
-from stoker.core.per_job import Own
+from stoker.core.per_job import PerJob
 
 
 class JobSubmitted(NamedTuple):
@@ -59,7 +59,7 @@ class JobsSubmitted(NamedTuple):
     group: str | None
     priorities: Sequence[int]
     launch: Launch
-    each: Sequence[Own]
+    each: Sequence[PerJob]
     kinds: Sequence[str]
 
     @property
@@ -160,11 +160,11 @@ class AttemptPlaced:
 
 
 @quick_to_make
-class ReliefPlanned:
-    """These attempts may be relieved by those jobs, until it is said anew."""
+class TakeoversPlanned:
+    """These attempts may be followed by those jobs, until it is said anew."""
 
     at_ms: int
-    relief: Relief
+    takeovers: Takeovers
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ class AttemptExited:
     out_of_memory: bool = False  # its output says that a GPU's memory was not enough
     mps_fault: bool = False  # the MPS server that it shared with others failed
     gpu_lost: bool = False  # a GPU of its own was lost under it
-    relieved_by: tuple[int, int] | None = None  # job and attempt that have started in its place
+    taken_over_by: tuple[int, int] | None = None  # job and attempt that have started in its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +340,7 @@ class GpuAdded:
     memory_mib: int | None = None
     declared: bool = True
     label: str = ""  # its number, if it is known by something longer
-    maker: str = ""  # set if a driver showed it
+    vendor: str = ""  # set if a driver showed it
     hidden: bool = False  # it is there, but its user named the GPUs to use and this is none of them
 
 
@@ -474,7 +474,7 @@ Event = (
     | JobSkipped
     | JobsRemoved
     | AttemptPlaced
-    | ReliefPlanned
+    | TakeoversPlanned
     | TerminalCame
     | TerminalLeft
     | StopRequested

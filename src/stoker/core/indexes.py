@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from stoker.core.fit import held_reservation
 from stoker.core.model import HELD, WAITING, Attempt, Job, Profile, Warning
-from stoker.core.order import Crowd
+from stoker.core.ready import Cohort
 from stoker.core.timers import ready_ms
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def index(state: State, job: Job) -> None:
     state.held_count += job.state is HELD
     attempt = job.active
     if attempt is None:
-        settle(state, job)
+        line_up(state, job)
         return
     occupy(state, job, attempt)
     if attempt.started_at_ms is None and not attempt.place:
@@ -37,7 +37,7 @@ def index(state: State, job: Job) -> None:
     state.timers.watch(job)
 
 
-def settle(state: State, job: Job) -> None:
+def line_up(state: State, job: Job) -> None:
     """Put a waiting job in line if nothing but room is missing, else set its timer."""
     if job.state is not WAITING:
         return
@@ -53,14 +53,14 @@ def settle(state: State, job: Job) -> None:
         state.ready.add(job)
 
 
-def settle_dependents(state: State, job: Job) -> None:
+def line_up_dependents(state: State, job: Job) -> None:
     """The cluster has got a job, or has it no longer: others may have to wait elsewhere."""
     if not job.terms.executor:
         return
     for dependent in state.dependencies.of(job.id):
         if dependent.active is None:
             state.ready.discard(dependent)
-            settle(state, dependent)
+            line_up(state, dependent)
 
 
 def occupy(state: State, job: Job, attempt: Attempt) -> None:
@@ -84,7 +84,7 @@ def vacate(state: State, job: Job, attempt: Attempt) -> None:
     for gpu_id in attempt.gpus:
         gpu = state.gpus[gpu_id]
         del gpu.held_by[job_id]
-        if gpu.removing and not gpu.held_by and not gpu.maker:
+        if gpu.removing and not gpu.held_by and not gpu.vendor:
             del state.gpus[gpu_id]
             gpus_changed(state)
     if job.terms.executor:
@@ -119,6 +119,6 @@ def learn(state: State, profile: Profile | None) -> None:
         learned_anew(state)
 
 
-def each_of(crowd: Crowd) -> list[Job]:
-    """Those of a crowd as jobs of their own."""
-    return [Job(i, crowd.need, crowd.terms, crowd.priority, crowd.group) for i in crowd.ids]
+def each_of(cohort: Cohort) -> list[Job]:
+    """Those of a cohort as jobs of their own."""
+    return [Job(i, cohort.need, cohort.terms, cohort.priority, cohort.group) for i in cohort.ids]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.core import events as ev
 from stoker.core.endings import finish
-from stoker.core.indexes import each_of, index, settle
+from stoker.core.indexes import each_of, index, line_up
 from stoker.core.laws import IllegalMove
 from stoker.core.model import CANCELLED, HELD, SKIPPED, WAITING, Cause, Job, Outcome
 from stoker.core.moves import concerned, illegal, move
-from stoker.core.order import Crowd, by_priority
+from stoker.core.ready import Cohort, by_priority
 
 if TYPE_CHECKING:
     from stoker.core.state import State
@@ -44,14 +44,14 @@ def _jobs_submitted(state: State, e: ev.JobsSubmitted) -> None:
     if group is not None:
         state.group_of(group)
     for priority, some in by_priority(ids, e.priorities).items():
-        crowd = Crowd(e.need, e.terms, priority, group, some)
+        cohort = Cohort(e.need, e.terms, priority, group, some)
         if e.terms.attached:
-            for job in each_of(crowd):
+            for job in each_of(cohort):
                 state.jobs[job.id] = job
-                settle(state, job)
+                line_up(state, job)
             continue
-        state.ready.add_crowd(crowd)
-        state.jobs.add_crowd(crowd)
+        state.ready.add_cohort(cohort)
+        state.jobs.add_cohort(cohort)
 
 
 def _submission_taken(state: State, e: ev.SubmissionTaken) -> None:
@@ -66,7 +66,7 @@ def _job_retried(state: State, e: ev.JobRetried) -> None:
     state.jobs[job.id] = job
     state.change.touched[job.id] = None
     state.change.retried.append(job.id)
-    state.dependencies.gates.retried(job.id)
+    state.dependencies.barriers.retried(job.id)
     index(state, job)
 
 
@@ -77,7 +77,7 @@ def _job_held(state: State, e: ev.JobHeld) -> None:
 def _job_released(state: State, e: ev.JobReleased) -> None:
     job = concerned(state, e)
     move(state, job, WAITING)
-    settle(state, job)
+    line_up(state, job)
 
 
 def _job_edited(state: State, e: ev.JobEdited) -> None:
@@ -94,7 +94,7 @@ def _job_edited(state: State, e: ev.JobEdited) -> None:
         state.group_of(job.group)
     state.change.touched[job.id] = None
     state.change.edited.append(e)
-    settle(state, job)
+    line_up(state, job)
 
 
 def _job_cancelled(state: State, e: ev.JobCancelled) -> None:
@@ -120,7 +120,7 @@ def _terminal_came(state: State, e: ev.TerminalCame) -> None:
         raise illegal(state, job.id, "it runs in no terminal")
     state.terminals[job.id] = None
     state.unattended.pop(job.id, None)
-    settle(state, job)
+    line_up(state, job)
 
 
 def _terminal_left(state: State, e: ev.TerminalLeft) -> None:
@@ -128,7 +128,7 @@ def _terminal_left(state: State, e: ev.TerminalLeft) -> None:
     job = state.jobs.get(e.job_id)
     if job is not None:
         state.ready.discard(job)
-        settle(state, job)
+        line_up(state, job)
 
 
 HANDLERS: dict[type[Any], Callable[[State, Any], None]] = {

@@ -1,10 +1,9 @@
 """The jobs that are not final, by their ids.
 
-Of a long queue, most jobs are looked at by nobody for a long time. Until then such a job is kept as
-no more than a reference to the crowd that it is one of. Ids are given one after the other, so these
-references stand in blocks, each at the place that its id says: a small part of what an entry in a
-dict takes.
-Who asks for a job is given a `Job`, from then on always the same, so nothing else knows of this.
+In a long queue, most jobs are not looked at for a long time. Until then a job is kept as a mere
+reference to its cohort. Ids are given one after the other, so these references stand in blocks,
+each at the place that its id says: that takes a small part of the memory of an entry in a dict. Who
+asks for a job is given a `Job`, from then on always the same, so nothing else knows of this.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any, TypeVar, overload
 
 from stoker.core.laws import must_agree
 from stoker.core.model import Job
-from stoker.core.order import Crowd
+from stoker.core.ready import Cohort
 
 T = TypeVar("T")
 
@@ -28,66 +27,66 @@ _PLACE = _SIZE - 1
 
 @dataclass(slots=True)
 class _Block:
-    """The jobs of some ids that nobody has asked for yet: the crowd of each, None for all others.
+    """The jobs of some ids that nobody has asked for yet: the cohort of each, None for all others.
 
     Where none is left it is dropped, so that the past costs nothing.
     """
 
-    crowds: list[Crowd | None] = field(default_factory=lambda: [None] * _SIZE)
+    cohorts: list[Cohort | None] = field(default_factory=lambda: [None] * _SIZE)
     count: int = 0
 
 
 class Jobs(MutableMapping[int, Job]):
     """See the module."""
 
-    __slots__ = ("_blocks", "_crowds", "_seen", "_unseen")
+    __slots__ = ("_blocks", "_cohorts", "_seen", "_unseen")
 
     def __init__(self) -> None:
         self._seen: dict[int, Job] = {}
         self._unseen = 0
         self._blocks: dict[int, _Block] = {}
-        self._crowds: dict[Crowd, None] = {}  # those of which somebody is unseen
+        self._cohorts: dict[Cohort, None] = {}  # those of which somebody is unseen
 
-    def let_in(self, jobs: Sequence[Job], crowds: Sequence[Crowd]) -> None:
+    def let_in(self, jobs: Sequence[Job], cohorts: Sequence[Cohort]) -> None:
         """Begin with these."""
         must_agree(not self, "this is for those that were there before all others")
-        for crowd in crowds:
-            self.add_crowd(crowd)
+        for cohort in cohorts:
+            self.add_cohort(cohort)
         self._seen = {job.id: job for job in jobs}
-        once = len(self._seen) == len(jobs) and not any(map(self._crowd_of, self._seen))
+        once = len(self._seen) == len(jobs) and not any(map(self._cohort_of, self._seen))
         blocks = self._blocks.values()
-        once = once and all(block.crowds.count(None) + block.count == _SIZE for block in blocks)
+        once = once and all(block.cohorts.count(None) + block.count == _SIZE for block in blocks)
         must_agree(once, "a job is there twice")
 
-    def add_crowd(self, crowd: Crowd) -> None:
-        """Take in all of a crowd, block by block: there may be a million of them."""
-        ids, at = crowd.ids, 0
+    def add_cohort(self, cohort: Cohort) -> None:
+        """Take in all of a cohort, block by block: there may be a million of them."""
+        ids, at = cohort.ids, 0
         while at < len(ids):
             key = ids[at] >> _BITS
             block, start = self._block(key), key << _BITS
             end = bisect_left(ids, start + _SIZE, at)
             first, last = ids[at] - start, ids[end - 1] - start
             if last - first == end - at - 1:
-                block.crowds[first : last + 1] = [crowd] * (end - at)
+                block.cohorts[first : last + 1] = [cohort] * (end - at)
             else:
-                of_block = block.crowds
+                of_block = block.cohorts
                 for job_id in ids[at:end]:
-                    of_block[job_id - start] = crowd
+                    of_block[job_id - start] = cohort
             block.count += end - at
             at = end
         self._unseen += len(ids)
-        crowd.unseen = len(ids)
-        self._crowds[crowd] = None
+        cohort.unseen = len(ids)
+        self._cohorts[cohort] = None
 
-    def add_to(self, crowd: Crowd, job_id: int) -> None:
-        """Take in the one that has just joined a crowd."""
+    def add_to(self, cohort: Cohort, job_id: int) -> None:
+        """Take in the one that has just joined a cohort."""
         block = self._block(job_id >> _BITS)
-        block.crowds[job_id & _PLACE] = crowd
+        block.cohorts[job_id & _PLACE] = cohort
         block.count += 1
         self._unseen += 1
-        if not crowd.unseen:
-            self._crowds[crowd] = None
-        crowd.unseen += 1
+        if not cohort.unseen:
+            self._cohorts[cohort] = None
+        cohort.unseen += 1
 
     def _block(self, key: int) -> _Block:
         block = self._blocks.get(key)
@@ -95,32 +94,32 @@ class Jobs(MutableMapping[int, Job]):
             block = self._blocks[key] = _Block()
         return block
 
-    def _crowd_of(self, job_id: int) -> Crowd | None:
-        """The crowd of one that nobody has asked for yet."""
+    def _cohort_of(self, job_id: int) -> Cohort | None:
+        """The cohort of one that nobody has asked for yet."""
         block = self._blocks.get(job_id >> _BITS)
-        return None if block is None else block.crowds[job_id & _PLACE]
+        return None if block is None else block.cohorts[job_id & _PLACE]
 
-    def _leave(self, crowd: Crowd, job_id: int) -> None:
-        """One of a crowd is from now on kept as itself, or not at all."""
+    def _leave(self, cohort: Cohort, job_id: int) -> None:
+        """One of a cohort is from now on kept as itself, or not at all."""
         key = job_id >> _BITS
         block = self._blocks[key]
-        block.crowds[job_id & _PLACE] = None
+        block.cohorts[job_id & _PLACE] = None
         block.count -= 1
         if not block.count:
             del self._blocks[key]
         self._unseen -= 1
-        crowd.unseen -= 1
-        if not crowd.unseen:
-            del self._crowds[crowd]
+        cohort.unseen -= 1
+        if not cohort.unseen:
+            del self._cohorts[cohort]
 
     def __getitem__(self, job_id: int) -> Job:
         job = self._seen.get(job_id)
         if job is not None:
             return job
-        crowd = self._crowd_of(job_id)
-        if crowd is None:
+        cohort = self._cohort_of(job_id)
+        if cohort is None:
             raise KeyError(job_id)
-        return self._first_seen(crowd, job_id)
+        return self._first_seen(cohort, job_id)
 
     @overload
     def get(self, key: int, /) -> Job | None: ...
@@ -136,13 +135,13 @@ class Jobs(MutableMapping[int, Job]):
         job = self._seen.get(key)
         if job is not None:
             return job
-        crowd = self._crowd_of(key)
-        return default if crowd is None else self._first_seen(crowd, key)
+        cohort = self._cohort_of(key)
+        return default if cohort is None else self._first_seen(cohort, key)
 
-    def _first_seen(self, crowd: Crowd, job_id: int) -> Job:
-        job = Job(job_id, crowd.need, crowd.terms, crowd.priority, crowd.group)
-        job.in_class = crowd.in_class
-        self._leave(crowd, job_id)
+    def _first_seen(self, cohort: Cohort, job_id: int) -> Job:
+        job = Job(job_id, cohort.need, cohort.terms, cohort.priority, cohort.group)
+        job.in_class = cohort.in_class
+        self._leave(cohort, job_id)
         self._seen[job_id] = job
         return job
 
@@ -150,56 +149,56 @@ class Jobs(MutableMapping[int, Job]):
         """Those that are kept as themselves: of the others, all only wait for room."""
         return [self._seen[job_id] for job_id in sorted(self._seen)]
 
-    def _unseen_of(self, crowd: Crowd, before_id: int) -> list[int]:
-        ids = crowd.ids[: bisect_left(crowd.ids, before_id)]
-        return [job_id for job_id in ids if self._crowd_of(job_id) is crowd]
+    def _unseen_of(self, cohort: Cohort, before_id: int) -> list[int]:
+        ids = cohort.ids[: bisect_left(cohort.ids, before_id)]
+        return [job_id for job_id in ids if self._cohort_of(job_id) is cohort]
 
     def attached(self) -> list[Job]:
         """Those that run in the terminals of their users."""
         ids = [job_id for job_id, job in self._seen.items() if job.terms.attached]
-        for crowd in self._crowds:
-            if crowd.terms.attached:
-                ids += self._unseen_of(crowd, crowd.ids[-1] + 1)
+        for cohort in self._cohorts:
+            if cohort.terms.attached:
+                ids += self._unseen_of(cohort, cohort.ids[-1] + 1)
         return [self[job_id] for job_id in sorted(ids)]
 
     def ahead_of(self, job: Job) -> int:
         """How many of those that only wait for room come before it."""
-        order = job.order
+        rank = job.rank
         ahead = sum(
-            other.in_class is not None and other.order < order for other in self._seen.values()
+            other.in_class is not None and other.rank < rank for other in self._seen.values()
         )
-        for crowd in self._crowds:
-            if crowd.priority < job.priority:
-                ahead += crowd.unseen
-            elif crowd.priority == job.priority:
-                ahead += len(self._unseen_of(crowd, job.id))
+        for cohort in self._cohorts:
+            if cohort.priority < job.priority:
+                ahead += cohort.unseen
+            elif cohort.priority == job.priority:
+                ahead += len(self._unseen_of(cohort, job.id))
         return ahead
 
     def __setitem__(self, job_id: int, job: Job) -> None:
-        crowd = self._crowd_of(job_id)
-        if crowd is not None:
-            self._leave(crowd, job_id)
+        cohort = self._cohort_of(job_id)
+        if cohort is not None:
+            self._leave(cohort, job_id)
         self._seen[job_id] = job
 
     def __delitem__(self, job_id: int) -> None:
         if job_id in self._seen:
             del self._seen[job_id]
             return
-        crowd = self._crowd_of(job_id)
-        if crowd is None:
+        cohort = self._cohort_of(job_id)
+        if cohort is None:
             raise KeyError(job_id)
-        self._leave(crowd, job_id)
+        self._leave(cohort, job_id)
 
     def __contains__(self, job_id: object) -> bool:
         return job_id in self._seen or (
-            isinstance(job_id, int) and self._crowd_of(job_id) is not None
+            isinstance(job_id, int) and self._cohort_of(job_id) is not None
         )
 
     def __iter__(self) -> Iterator[int]:
         ids = list(self._seen)
         for key in sorted(self._blocks):
             start = key << _BITS
-            ids += compress(range(start, start + _SIZE), self._blocks[key].crowds)
+            ids += compress(range(start, start + _SIZE), self._blocks[key].cohorts)
         ids.sort()
         return iter(ids)
 
@@ -210,5 +209,5 @@ class Jobs(MutableMapping[int, Job]):
         """Forget them all."""
         self._seen.clear()
         self._blocks.clear()
-        self._crowds.clear()
+        self._cohorts.clear()
         self._unseen = 0

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.core import events as ev
 from stoker.core.fit import held_reservation, with_in_order
-from stoker.core.indexes import gpus_changed, learn, learned_anew, settle
+from stoker.core.indexes import gpus_changed, learn, learned_anew, line_up
 from stoker.core.model import Gpu
 
 if TYPE_CHECKING:
     from stoker.core.state import State
 
 
-def _relief_planned(state: State, e: ev.ReliefPlanned) -> None:
-    if e.relief.standbys != state.relief.standbys:
+def _takeovers_planned(state: State, e: ev.TakeoversPlanned) -> None:
+    if e.takeovers.standbys != state.takeovers.standbys:
         state.change.standbys = True
-    state.relief = e.relief
+    state.takeovers = e.takeovers
 
 
 def _queue_paused(state: State, e: ev.QueuePaused | ev.QueueResumed) -> None:
@@ -48,7 +48,7 @@ def _gpu_added(state: State, e: ev.GpuAdded) -> None:
     gpu.removing = e.hidden
     gpu.memory_mib = e.memory_mib
     gpu.declared = gpu.declared or e.declared
-    gpu.label, gpu.maker = e.label, e.maker
+    gpu.label, gpu.vendor = e.label, e.vendor
     for job_id in gpu.held_by:
         job = state.jobs[job_id]
         assert job.active is not None
@@ -61,8 +61,8 @@ def _gpu_added(state: State, e: ev.GpuAdded) -> None:
 def _gpu_removed(state: State, e: ev.GpuRemoved) -> None:
     gpu = state.gpus[e.gpu]
     if e.gone:
-        gpu.maker = ""
-    if gpu.held_by or gpu.maker:
+        gpu.vendor = ""
+    if gpu.held_by or gpu.vendor:
         # One that a driver shows stays known as taken away, or it would come back by itself.
         gpu.removing = True
     else:
@@ -135,7 +135,7 @@ def _clock_shifted(state: State, e: ev.ClockShifted) -> None:
         else:
             # A moment of --at may lie ahead again, so those in line are looked at too.
             state.ready.discard(job)
-            settle(state, job)
+            line_up(state, job)
 
 
 def _time_passed(state: State, e: ev.TimePassed) -> None:
@@ -143,7 +143,7 @@ def _time_passed(state: State, e: ev.TimePassed) -> None:
 
 
 HANDLERS: dict[type[Any], Callable[[State, Any], None]] = {
-    ev.ReliefPlanned: _relief_planned,
+    ev.TakeoversPlanned: _takeovers_planned,
     ev.QueuePaused: _queue_paused,
     ev.QueueResumed: _queue_paused,
     ev.GroupLimited: _group_limited,

@@ -2,7 +2,7 @@
 
 Values that many jobs have in common (`Need`, `Terms`) are frozen and interned by their users, so
 that a million alike jobs share one. `Job`, `Attempt` and `Gpu` are mutable, and only
-`state.State.apply` changes them; where a job stands in line (`in_class`) is for `order` to say.
+`state.State.apply` changes them; where a job stands in line (`in_class`) is for `ready` to say.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from stoker.core.frozen import quick_to_make
 from stoker.core.laws import ImpossibleValue
 
 if TYPE_CHECKING:
-    from stoker.core.order import JobClass
-    from stoker.core.per_job import Own
+    from stoker.core.per_job import PerJob
+    from stoker.core.ready import JobClass
 
 
 class JobState(StrEnum):
@@ -85,7 +85,7 @@ class Need(_NeedKept):
     margin: tuple[int, int] = DEFAULT_MARGIN  # over what was seen: percent, at least so many MiB
     # Set where memory was learned, see Memory. The record has needs field by field, so these are
     # fields of their own here; all else is given `memory`.
-    spare_mib: int = 0
+    margin_mib: int = 0
     growth_mib: int = 0
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ class Need(_NeedKept):
     def memory(self) -> Memory | None:
         """What to reserve on each GPU, as far as that is known."""
         mib = self.mem_mib
-        return None if mib is None else Memory(mib, self.spare_mib, self.growth_mib)
+        return None if mib is None else Memory(mib, self.margin_mib, self.growth_mib)
 
     @property
     def learns(self) -> bool:
@@ -236,7 +236,7 @@ class Launch(NamedTuple):
         del shown["env"], shown["extra_env"]
         return f"Launch({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
-    def with_own(self, own: Own, kind: str) -> Launch:
+    def with_own(self, own: PerJob, kind: str) -> Launch:
         """The launch of one of many jobs that share this one."""
         has_command = bool(own.argv) or own.shell is not None
         return Launch(
@@ -316,7 +316,7 @@ class Job:
     in_class: JobClass | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
-    def order(self) -> tuple[int, int]:
+    def rank(self) -> tuple[int, int]:
         """Who goes first: priority, then order of submission."""
         return (self.priority, self.id)
 
@@ -423,7 +423,7 @@ class Gpu:
     drained: bool = False
     removing: bool = False
     label: str = ""  # its number, if it is known by something longer
-    maker: str = ""  # "nvidia" or "amd": set if a driver showed it
+    vendor: str = ""  # "nvidia" or "amd": set if a driver showed it
     held_by: dict[int, Reservation] = field(default_factory=dict)  # by job id
     reading: GpuReading | None = None
 
@@ -467,7 +467,7 @@ class Gpu:
         return sum(WHOLE_SHARE_MILLI if r.whole else r.share_milli for r in self.held_by.values())
 
 
-class Relief(NamedTuple):
+class Takeovers(NamedTuple):
     """Running jobs, and those that wait to take the place of whichever of them ends well."""
 
     attempts: tuple[int, ...] = ()  # of these jobs

@@ -37,7 +37,7 @@ def learned_need(
     return replace(
         need,
         mem_mib=mem_mib,
-        spare_mib=max(0, mem_mib - firm_mib),
+        margin_mib=max(0, mem_mib - firm_mib),
         growth_mib=min(growth_mib, largest - mem_mib),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 
-class Own(Protocol):
+class PerJob(Protocol):
     """What one of many alike jobs has for itself; for the rest it is as they are."""
 
     @property

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 
 from stoker.core import events as ev
 from stoker.core import reasons as why
+from stoker.core.class_walk import ClassWalk
 from stoker.core.fit import (
     best,
     eligible,
@@ -33,7 +34,6 @@ from stoker.core.fit import (
     reservation,
 )
 from stoker.core.laws import must_agree
-from stoker.core.lines import Lines
 from stoker.core.model import (
     ALONE,
     Gpu,
@@ -129,7 +129,7 @@ class Scan:
             placed.append(placement)
 
         self._hand_over(start)
-        with Lines(self.state.ready, MOST_BLOCKED_CLASSES) as lines:
+        with ClassWalk(self.state.ready, MOST_BLOCKED_CLASSES) as lines:
             while not self._machine_is_short():
                 gpu_room = self._gpu_has_room()
                 cls = lines.next_class(gpu_room)
@@ -161,7 +161,7 @@ class Scan:
             self._send_more_scouts(lines, start)
         return placed
 
-    def _send_more_scouts(self, lines: Lines, start: _Start) -> None:
+    def _send_more_scouts(self, lines: ClassWalk, start: _Start) -> None:
         """GPUs that nobody else wants are not left idle until a scout has been measured."""
         for cls in lines.waiting_for_scouts:
             while (job := self.state.ready.head(cls)) is not None:

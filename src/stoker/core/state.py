@@ -18,13 +18,13 @@ from stoker.core import events as ev
 from stoker.core.change import Change
 from stoker.core.dependencies import Dependencies
 from stoker.core.fit import natural
-from stoker.core.indexes import each_of, index, settle
+from stoker.core.indexes import each_of, index, line_up
 from stoker.core.jobs import Jobs
 from stoker.core.laws import must_agree
-from stoker.core.model import FINAL, WAITING, Gpu, Group, Job, Need, Profile, Relief
+from stoker.core.model import FINAL, WAITING, Gpu, Group, Job, Need, Profile, Takeovers
 from stoker.core.moves import MOST_REMEMBERED
 from stoker.core.needs import largest_mib, learned_need
-from stoker.core.order import Crowd, ReadyQueue
+from stoker.core.ready import Cohort, ReadyQueue
 from stoker.core.shortage import Shortage
 from stoker.core.timers import Timers
 
@@ -46,7 +46,7 @@ class State:
         self.at_cluster = 0  # how many active jobs are a cluster's
         self.at_cluster_most = 1000
         self.held_count = 0
-        self.relief = Relief()
+        self.takeovers = Takeovers()
         self.short: Shortage | None = None  # what the machine has not enough of to start anything
         self.short_alone: dict[int, Shortage] = {}  # what only these jobs' own files lack
         self.jobs = Jobs()
@@ -75,7 +75,7 @@ class State:
         gpus: Iterable[Gpu],
         groups: Iterable[Group],
         profiles: Iterable[Profile] = (),
-        crowds: Sequence[Crowd] = (),
+        cohorts: Sequence[Cohort] = (),
         *,
         now_ms: int,
         next_job_id: int,
@@ -86,24 +86,24 @@ class State:
     ) -> State:
         """The state as the store has it, with every index built anew.
 
-        A job is one of the `jobs`, or one of a crowd.
+        A job is one of the `jobs`, or one of a cohort.
         """
         state = cls(now_ms)
         state.next_job_id, state.paused, state.cpus = next_job_id, paused, cpus
         state.at_cluster_most = at_cluster_most
-        state.relief = Relief(standbys=tuple(standbys))
+        state.takeovers = Takeovers(standbys=tuple(standbys))
         state.gpus = {g.id: g for g in sorted(gpus, key=lambda g: natural(g.shown_as))}
         state.groups = {g.name: g for g in groups}
         state.profiles = {p.kind: p for p in profiles}
         others = list(jobs)
         # A job that can't start before its client has come stands in no line until then.
-        others += [job for crowd in crowds if crowd.terms.attached for job in each_of(crowd)]
-        crowds = [crowd for crowd in crowds if not crowd.terms.attached]
-        state.jobs.let_in(others, crowds)
-        for crowd in crowds:
-            state.ready.add_crowd(crowd)
-            if crowd.group is not None:
-                state.group_of(crowd.group)
+        others += [job for cohort in cohorts if cohort.terms.attached for job in each_of(cohort)]
+        cohorts = [cohort for cohort in cohorts if not cohort.terms.attached]
+        state.jobs.let_in(others, cohorts)
+        for cohort in cohorts:
+            state.ready.add_cohort(cohort)
+            if cohort.group is not None:
+                state.group_of(cohort.group)
         for job in others:
             must_agree(job.state not in FINAL, "job", job.id, "is final and stays in the store")
             index(state, job)
@@ -154,7 +154,7 @@ class State:
         """What has become due by now, as events that are still to be applied."""
         ready, due = self.timers.take_due(self.now_ms)
         for job in ready:
-            settle(self, job)
+            line_up(self, job)
         return due
 
     def take_doomed(self) -> list[ev.Event]:

@@ -12,8 +12,8 @@ from itertools import islice
 from stoker.core import reasons as why
 from stoker.core.fit import could_ever_fit, eligible, has_room, room_for_mib
 from stoker.core.model import WHOLE_SHARE_MILLI, Gpu, Job, JobState, Need, Requirement
-from stoker.core.order import ReadyQueue
 from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan
+from stoker.core.ready import ReadyQueue
 from stoker.core.state import State
 
 MOST_TOLD = 10  # of the jobs that another waits for
@@ -23,7 +23,7 @@ def _missing(state: State, requirement: Requirement) -> Iterable[int]:
     """The jobs that a requirement is still about; of very many, some."""
     if requirement.last_id is None:
         return (requirement.job_id,)
-    return islice(state.dependencies.gates.missing(requirement), MOST_TOLD)
+    return islice(state.dependencies.barriers.missing(requirement), MOST_TOLD)
 
 
 def reason_for(state: State, job: Job) -> why.Reason:
@@ -109,7 +109,7 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
             return why.NeedsUse(use, scan.use_on(least), scan.most_use(), least.shown_as)
     # There is room, so somebody before it has a hold on it: see who, in the order of the queue.
     for head in _in_order(state.ready):
-        if head.order >= job.order:
+        if head.rank >= job.rank:
             break
         wanted = state.need_of(head)
         if (
@@ -132,7 +132,7 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
 def _in_order(ready: ReadyQueue) -> Iterable[Job]:
     """The heads of the classes as planning would come to them."""
     lines = [islice(ready.in_line(gpu), MOST_BLOCKED_CLASSES) for gpu in (True, False)]
-    return merge(*lines, key=lambda job: job.order)
+    return merge(*lines, key=lambda job: job.rank)
 
 
 def _gpu_shortage(state: State, job: Job, allowed: list[Gpu], free: int) -> why.Reason:

@@ -8,7 +8,7 @@ from typing import Any
 from stoker.core.change import Ended
 from stoker.core.model import Attempt, Job
 from stoker.core.reasons import outcome_words
-from stoker.daemon.loop import Rounds
+from stoker.daemon.loop import TurnLoop
 from stoker.daemon.server import Connection
 from stoker.executors.attempt_dir import log_text
 
@@ -17,7 +17,7 @@ from stoker.executors.attempt_dir import log_text
 class Followers:
     """Who follows which group."""
 
-    rounds: Rounds
+    turn_loop: TurnLoop
     attempts: str  # where their logs are
     _by_group: dict[str, list[Connection]] = field(default_factory=dict)
 
@@ -32,7 +32,7 @@ class Followers:
         """After a turn: pass on what it has committed."""
         if not self._by_group:
             return
-        change, state = self.rounds.engine.committed, self.rounds.state
+        change, state = self.turn_loop.engine.committed, self.turn_loop.state
         lines: dict[str, list[dict[str, Any]]] = {group: [] for group in self._by_group}
         over = {i for i in change.placed if i not in state.jobs or state.jobs[i].active is None}
         # Ends come first: within one turn the end of one job makes room for the start of the next,
@@ -60,7 +60,7 @@ class Followers:
             "event": "started",
             "id": job.id,
             "attempt": attempt.number,
-            "gpus": self.rounds.state.shown_gpus(attempt.gpus),
+            "gpus": self.turn_loop.state.shown_gpus(attempt.gpus),
         }
         if not job.terms.executor:
             line["log"] = log_text(self.attempts, job.id, attempt.number)

@@ -15,7 +15,7 @@ from functools import partial
 
 from stoker.core.change import Change
 from stoker.core.state import State
-from stoker.engine import Answer, Engine, Wish
+from stoker.engine import Answer, Engine, Proposal
 from stoker.errors import Failed, StokerError
 
 log = logging.getLogger("stoker.daemon")
@@ -36,7 +36,7 @@ class Watcher:
 
 
 @dataclass(slots=True)
-class Rounds:
+class TurnLoop:
     """Schedules turns and hands out their answers."""
 
     engine: Engine
@@ -45,7 +45,7 @@ class Rounds:
     after_turn: list[Callable[[], None]] = field(default_factory=list)
     turns: int = 0
     _latest_s: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS_REMEMBERED))
-    _inbox: list[tuple[Wish, Reply]] = field(default_factory=list)
+    _inbox: list[tuple[Proposal, Reply]] = field(default_factory=list)
     _scheduled: bool = False
     _timer: asyncio.TimerHandle | None = None
     _soon: asyncio.TimerHandle | None = None  # a turn that gathers what happens until then
@@ -56,9 +56,9 @@ class Rounds:
         """The state as of the last turn."""
         return self.engine.state
 
-    def ask(self, wish: Wish, reply: Reply) -> None:
-        """Let the next turn look at a wish."""
-        self._inbox.append((wish, reply))
+    def ask(self, proposal: Proposal, reply: Reply) -> None:
+        """Let the next turn look at a proposal."""
+        self._inbox.append((proposal, reply))
         self.wake()
 
     def wake(self) -> None:
@@ -111,9 +111,9 @@ class Rounds:
         asked, self._inbox = self._inbox, []
         trouble = False
         try:
-            answers = self.engine.turn([wish for wish, _ in asked])
+            answers = self.engine.turn([proposal for proposal, _ in asked])
         except Exception:
-            # A bug of ours. The state is as it was on disk; one bad wish must not end the rest.
+            # A bug of ours. The state is as it was on disk; one bad proposal must not end the rest.
             log.exception("a turn failed, and nothing of it was committed")
             trouble = True
             error: StokerError = Failed("something went wrong inside the daemon", "see its log")

@@ -30,7 +30,7 @@ from stoker.daemon.clock import SystemClock
 from stoker.daemon.door import Door, most_to_stay
 from stoker.daemon.followers import Followers
 from stoker.daemon.home_watch import HomeWatch
-from stoker.daemon.loop import Rounds
+from stoker.daemon.loop import TurnLoop
 from stoker.daemon.page import KEPT_AS, Page
 from stoker.daemon.requests.config import take_settings
 from stoker.daemon.requests.dispatch import Dispatcher
@@ -139,13 +139,13 @@ class Daemon:
         active = [(job_id, engine.state.jobs[job_id].attempt) for job_id in engine.state.active]
         self.tenure.begin(elsewhere, active, self.store)
         past.tidy(active)
-        self.rounds = Rounds(engine, self.clock.now_ms)
+        self.turn_loop = TurnLoop(engine, self.clock.now_ms)
         self.views = Views(self.store.connection)
-        self.terminals = Terminals(self.rounds, self.views, self.executor)
-        self.followers = Followers(self.rounds, home.attempts)
-        self.telemetry = Telemetry(self.rounds, self.inventory, Histories(self.store.connection))
+        self.terminals = Terminals(self.turn_loop, self.views, self.executor)
+        self.followers = Followers(self.turn_loop, home.attempts)
+        self.telemetry = Telemetry(self.turn_loop, self.inventory, Histories(self.store.connection))
         self.telemetry.load()
-        self.watchers = Watchers(self.rounds, self.store, lambda: shown_gpus(self))
+        self.watchers = Watchers(self.turn_loop, self.store, lambda: shown_gpus(self))
         self.browsing = Browsing(Browser(Path(home.database)))
         self.page = Page(
             values.get(KEPT_AS),
@@ -174,7 +174,7 @@ class Daemon:
         loop = self._loop
         if loop is not None:
             try:
-                loop.call_soon_threadsafe(self.rounds.wake)
+                loop.call_soon_threadsafe(self.turn_loop.wake)
             except RuntimeError:
                 pass  # The loop has ended, and the daemon is about to.
 
@@ -183,9 +183,9 @@ class Daemon:
         if not self.executor.has_news():
             return
         if self.executor.takeover.take_over(self.clock.now_ms()):
-            self.rounds.turn_within(_TAKEN_IN_WITHIN_S)
+            self.turn_loop.turn_within(_TAKEN_IN_WITHIN_S)
         else:
-            self.rounds.turn_now()
+            self.turn_loop.turn_now()
 
     def _says_out_of_memory(self, job: Job) -> bool:
         launch = self.store.launch(job.id)
@@ -200,7 +200,7 @@ class Daemon:
         """Serve until told to end."""
         loop = self._loop = asyncio.get_running_loop()
         # Only where no GPU is known yet is there a reason to wait for a driver.
-        self.inventory.start(wait_s=0.0 if self.rounds.state.gpus else _WAIT_FOR_DRIVER_S)
+        self.inventory.start(wait_s=0.0 if self.turn_loop.state.gpus else _WAIT_FOR_DRIVER_S)
         listener = listen(self.home.socket)
         self._watch.socket_made()
         self._door = Door(
@@ -210,16 +210,16 @@ class Daemon:
         )
         if self._watch.fileno() >= 0:
             loop.add_reader(self._watch.fileno(), self._something_was_deleted)
-        self.rounds.before_turn.append(self._look_at_lock)
+        self.turn_loop.before_turn.append(self._look_at_lock)
         loop.add_reader(self.executor.fileno(), self._hear)
-        loop.add_reader(self.slurm.fileno(), self.rounds.wake)
+        loop.add_reader(self.slurm.fileno(), self.turn_loop.wake)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.shut_down, "leave")
-        state = self.rounds.state
+        state = self.turn_loop.state
         for job in state.jobs.attached():
             if job.active is None or job.active.started_at_ms is None:
                 self.terminals.expect(job.id)
-        self.rounds.after_turn += [
+        self.turn_loop.after_turn += [
             self.terminals.tell_reasons,
             self.terminals.expect_missing,
             self.followers.tell,
@@ -229,7 +229,7 @@ class Daemon:
             self._keep_reserve,
             self._end_if_done,
         ]
-        self.rounds.turn()
+        self.turn_loop.turn()
         # What was loaded stays: the collector need not look at a long queue again and again, nor
         # at all while that was loaded (see `main`).
         gc.freeze()
@@ -237,7 +237,7 @@ class Daemon:
         gc.enable()
         log.info("ready: version %s, pid %d, %d jobs", __version__, os.getpid(), len(state.jobs))
         ready()
-        self.tenure.keep(loop, self.rounds)
+        self.tenure.keep(loop, self.turn_loop)
         self.page.come_back()
         await self._ended.wait()
         self._door.close()
@@ -247,10 +247,10 @@ class Daemon:
         await asyncio.sleep(0)  # Answers that are on their way leave before we do.
         if self._watch.has_socket():
             os.unlink(self.home.socket)
-        self.tenure.end(has_jobs=any(self._runs_here(i) for i in self.rounds.state.active))
+        self.tenure.end(has_jobs=any(self._runs_here(i) for i in self.turn_loop.state.active))
 
     def _runs_here(self, job_id: int) -> bool:
-        return self.rounds.state.jobs[job_id].terms.executor != CLUSTER
+        return self.turn_loop.state.jobs[job_id].terms.executor != CLUSTER
 
     def _something_was_deleted(self) -> None:
         self._watch.heard()
@@ -268,7 +268,7 @@ class Daemon:
         """Without its lock a daemon is not alone with its jobs, and must start no more of them."""
         if self._homeless or self._watch.has_lock():
             return
-        self._homeless = self.rounds.engine.starts_nothing = True
+        self._homeless = self.turn_loop.engine.starts_nothing = True
         log.error("the home %s, or the lock in it, was deleted: nothing is started", self.home.root)
         asyncio.get_running_loop().call_later(_DELETED_BY_THEN_S, self._leave_home)
 
@@ -283,19 +283,19 @@ class Daemon:
             self._ended.set()
             return
         self._ending = True
-        self.rounds.engine.starts_nothing = True
-        self.rounds.wake()
+        self.turn_loop.engine.starts_nothing = True
+        self.turn_loop.wake()
 
     def _end_if_done(self) -> None:
         if not self._ending:
             return
         # What has ended and can't be put on record while the disk is full waits with the keeper.
-        over = self.rounds.engine.failing and not self.executor.runs_anything()
-        if over or not self.rounds.state.active:
+        over = self.turn_loop.engine.failing and not self.executor.runs_anything()
+        if over or not self.turn_loop.state.active:
             self._ended.set()
 
     def _keep_reserve(self) -> None:
-        """Have the room for hard times ready again, once there is some to spare."""
+        """Have the room for hard times ready again, once there is some left."""
         if self._homeless:
             return
         reserve, loop = self.store.reserve, asyncio.get_running_loop()
@@ -321,14 +321,14 @@ class Daemon:
                 log.warning("can't note that logs were deleted: %s", failure)
                 return
             self._more_removals = True
-            self.rounds.wake()
+            self.turn_loop.wake()
         else:
             self._more_removals = False
 
     _more_removals = True  # a daemon before this one may have left some
 
     def _removals_pending(self) -> bool:
-        return self._more_removals or bool(self.rounds.engine.committed.removed)
+        return self._more_removals or bool(self.turn_loop.engine.committed.removed)
 
     def close(self) -> None:
         """Let everything go; jobs go on, and their keeper writes down how they end."""

@@ -38,7 +38,7 @@ def mps_terms(
 
 
 def refuse_mps_without_nvidia(state: State) -> None:
-    """Refuse MPS where all GPUs are another maker's."""
-    makers = {gpu.maker for gpu in state.gpus.values() if not gpu.removing}
-    if makers == {"amd"}:
+    """Refuse MPS where all GPUs are another vendor's."""
+    vendors = {gpu.vendor for gpu in state.gpus.values() if not gpu.removing}
+    if vendors == {"amd"}:
         raise UsageError("MPS is NVIDIA's, and the GPUs here are AMD's", "leave out --mps")

@@ -54,10 +54,10 @@ class Stand:
 
 
 class RequiredJobs:
-    """How required jobs stand as a wish is granted; each requirement is looked up once."""
+    """How required jobs stand as a proposal is granted; each requirement is looked up once."""
 
     def __init__(self, state: State, views: Views, coming: Container[int]) -> None:
-        """`coming`: the jobs that the same wish queues."""
+        """`coming`: the jobs that the same proposal queues."""
         self._state = state
         self._views = views
         self._coming = coming

@@ -18,7 +18,7 @@ import msgspec
 
 from stoker.api.messages import MAX_MESSAGE_BYTES, AnyRequest, Attach, Follow, Wait, Watch
 from stoker.api.skew import HINT, NOT_UNDERSTOOD, is_skew
-from stoker.errors import Crowded, Failed, StokerError, Unavailable, UsageError
+from stoker.errors import Failed, StokerError, TooManyClients, Unavailable, UsageError
 
 if TYPE_CHECKING:
     from stoker.daemon.requests.dispatch import Dispatcher
@@ -28,7 +28,7 @@ log = logging.getLogger("stoker.daemon")
 _MOST_WAITING_REQUESTS = 64
 _BRIEF_S = 5.0  # how long one that may not stay may be silent
 _STAYING = (Wait, Follow, Watch, Attach)
-_CROWDED = Crowded(
+_TOO_MANY_CLIENTS = TooManyClients(
     "the daemon has no room for another client that waits, follows or watches",
     "it has room again when others have gone; a higher limit of open files (ulimit -n) gives more",
 )
@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
                 self.fail(UsageError(f"{NOT_UNDERSTOOD}{error}", hint))
                 continue
             if not self._may_stay and isinstance(request, _STAYING):
-                self.fail(_CROWDED)
+                self.fail(_TOO_MANY_CLIENTS)
                 self.close()
                 return
             self._dispatcher.handle(request, self)

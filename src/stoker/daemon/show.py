@@ -28,7 +28,7 @@ from stoker.store.views import Views, outcome_of
 _NOT_BEGUN = (*QUEUED, JobState.SUBMITTED)
 
 
-class Shower:
+class JobViews:
     """Turns rows and state into what is shown."""
 
     def __init__(

@@ -23,7 +23,7 @@ from stoker.daemon.drafts import Drafts
 from stoker.daemon.known_points import Chosen, chosen
 from stoker.daemon.mps_terms import mps_terms, refuse_mps_without_nvidia
 from stoker.daemon.requirements import RequiredJobs, required
-from stoker.engine import Decided, Wish
+from stoker.engine import Decided, Proposal
 from stoker.errors import UsageError
 from stoker.executors.environment import MPS_MARKER
 from stoker.executors.mps_control import find_control
@@ -67,8 +67,8 @@ def submission(
     views: Views,
     defaults: Defaults,
     cluster: ClusterRules,
-) -> Wish:
-    """The wish to queue what was asked for; its answer warns of what a cluster can't be told."""
+) -> Proposal:
+    """The proposal to queue the jobs; its answer warns of what a cluster can't be told."""
     if not request.jobs or (request.each is not None and not request.each):
         raise UsageError("no job was given", "name a command after --")
     if request.each is not None and len(request.jobs) != 1:
@@ -76,7 +76,7 @@ def submission(
     if request.attached and len(request.each or request.jobs) != 1:
         raise UsageError("only one job can run in a terminal", "use `stoker add` for several")
     dropped = _OF_A_CLIENT if MPS_MARKER in request.env else _OF_AN_ATTEMPT
-    maker = _Maker(
+    vendor = _Maker(
         request.cwd,
         {k: v for k, v in request.env.items() if k not in dropped},
         request.user,
@@ -86,12 +86,12 @@ def submission(
         cluster,
     )
     if request.each is None:
-        asked = [some for job in request.jobs for some in maker.drafts(job, _NOTHING_OF_THEIR_OWN)]
+        asked = [some for job in request.jobs for some in vendor.drafts(job, _NOTHING_OF_THEIR_OWN)]
     else:
-        asked = maker.drafts(request.jobs[0], request.each)
-    warnings = list(dict.fromkeys(maker.warnings))
+        asked = vendor.drafts(request.jobs[0], request.each)
+    warnings = list(dict.fromkeys(vendor.warnings))
 
-    def wish(state: State) -> Decided:
+    def proposal(state: State) -> Decided:
         if request.token is not None:
             taken = views.submission(request.token)
             if taken is not None:
@@ -117,7 +117,7 @@ def submission(
             events.append(ev.SubmissionTaken(state.now_ms, request.token, tuple(ids)))
         return Decided(events, _answer(list(ids), wanted, warnings))
 
-    return wish
+    return proposal
 
 
 def _answer(ids: list[int], wanted: Chosen, warnings: list[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from stoker.core.learning import used_mib
-from stoker.daemon.loop import Rounds
+from stoker.daemon.loop import TurnLoop
 from stoker.inventory.auto import AutoInventory
 from stoker.learn.history import Columns, Course, Recent, Sample, columns, samples_of
 from stoker.ports import SeenGpu, Sighting, StoreFailed
@@ -35,7 +35,7 @@ Key = tuple[int, int]
 class Telemetry:
     """Watches the readings go by."""
 
-    rounds: Rounds
+    turn_loop: TurnLoop
     inventory: AutoInventory
     histories: Histories
     _gpus: dict[str, Recent] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Telemetry:
 
     def look(self) -> None:
         """After a turn: note what is new."""
-        state, engine = self.rounds.state, self.rounds.engine
+        state, engine = self.turn_loop.state, self.turn_loop.engine
         self.inventory.set_busy(bool(state.active))
         sighting = self.inventory.observe()
         if sighting is not self._seen:
@@ -69,7 +69,7 @@ class Telemetry:
 
     def save(self) -> None:
         """Write down the outline of what was seen."""
-        self._saved_at_ms = self.rounds.state.now_ms
+        self._saved_at_ms = self.turn_loop.state.now_ms
         gpus = [
             (gpu_id, msgspec.json.encode(columns(recent.coarse)))
             for gpu_id, recent in self._gpus.items()
@@ -88,7 +88,7 @@ class Telemetry:
         """The course of each GPU, by the name that people know it by."""
         found = {}
         for gpu_id, recent in self._gpus.items():
-            gpu = self.rounds.state.gpus.get(gpu_id)
+            gpu = self.turn_loop.state.gpus.get(gpu_id)
             if gpu is not None:
                 wanted = [s for s in recent.all() if s.at_ms >= since_ms]
                 found[gpu.shown_as] = columns(wanted)
@@ -112,7 +112,7 @@ class Telemetry:
 
     def details(self) -> dict[str, dict[str, Any]]:
         """What is shown of each GPU beside what the state knows."""
-        now_ms = self.rounds.state.now_ms
+        now_ms = self.turn_loop.state.now_ms
         found = {}
         for seen in self.inventory.observe().gpus or ():
             measured = seen.measured_at_ms
@@ -132,7 +132,7 @@ class Telemetry:
         return found
 
     def _others_on(self, seen: SeenGpu) -> list[dict[str, Any]]:
-        gpu = self.rounds.state.gpus.get(seen.id)
+        gpu = self.turn_loop.state.gpus.get(seen.id)
         if gpu is None or gpu.reading is None:
             return []
         others = set(gpu.reading.other_pids)
@@ -143,7 +143,7 @@ class Telemetry:
         ]
 
     def _note(self, sighting: Sighting) -> None:
-        state = self.rounds.state
+        state = self.turn_loop.state
         for gpu in state.gpus.values():
             reading = gpu.reading
             if reading is None or gpu.removing:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from stoker.api.claim import RENEWED_EVERY_S, Holding, read_claim, whose
 from stoker.api.paths import Home
-from stoker.daemon.loop import Rounds
+from stoker.daemon.loop import TurnLoop
 from stoker.errors import Failed
 from stoker.executors.adoption import Past
 from stoker.executors.elsewhere import KEPT_AS, Elsewhere
@@ -68,7 +68,7 @@ class Tenure:
             "use it there; or, if that one is gone, run `stoker daemon claim` here",
         )
 
-    def keep(self, loop: asyncio.AbstractEventLoop, rounds: Rounds) -> None:
+    def keep(self, loop: asyncio.AbstractEventLoop, turn_loop: TurnLoop) -> None:
         """Renew the claim for as long as the loop runs, and never have a turn without it."""
 
         def renew() -> None:
@@ -79,7 +79,7 @@ class Tenure:
             if self._holding.is_overdue():
                 self._renew()
 
-        rounds.before_turn.append(look)
+        turn_loop.before_turn.append(look)
         renew()
 
     def _renew(self) -> None:

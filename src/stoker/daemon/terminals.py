@@ -11,7 +11,7 @@ from stoker.core.model import QUEUED, Cause
 from stoker.core.reasons import outcome_words, words
 from stoker.core.state import State
 from stoker.core.waiting import reason_for
-from stoker.daemon.loop import Rounds, Watcher
+from stoker.daemon.loop import TurnLoop, Watcher
 from stoker.daemon.requests.cancel import stop_event
 from stoker.daemon.server import Connection
 from stoker.engine import Answer, Decided
@@ -42,7 +42,7 @@ class Terminal:
 class Terminals:
     """All clients that wait at a terminal."""
 
-    rounds: Rounds
+    turn_loop: TurnLoop
     views: Views
     executor: LocalExecutor
     _terminals: dict[int, Terminal] = field(default_factory=dict)
@@ -63,13 +63,13 @@ class Terminals:
         self._expected.discard(job_id)
         connection.on_close.append(lambda: self._left(job_id, connection))
         connection.take_more()
-        terminal.watcher = self.rounds.watch([job_id], lambda: self._ended(job_id, connection))
+        terminal.watcher = self.turn_loop.watch([job_id], lambda: self._ended(job_id, connection))
         self._tell_presence(job_id)
 
     def _tell_presence(self, job_id: int) -> None:
         """Tell the state whether the client of a job is there, until it knows."""
 
-        def wish(state: State) -> Decided:
+        def proposal(state: State) -> Decided:
             here = job_id in self._terminals
             if job_id not in state.jobs or here == (job_id in state.terminals):
                 return Decided([])
@@ -81,7 +81,7 @@ class Terminals:
                 loop = asyncio.get_running_loop()
                 loop.call_later(_TRY_AGAIN_S, self._tell_presence, job_id)
 
-        self.rounds.ask(wish, reply)
+        self.turn_loop.ask(proposal, reply)
 
     def grant(self, grant: Grant) -> None:
         """The job's time has come: its client is to start it. Repeated until it has."""
@@ -108,11 +108,11 @@ class Terminals:
         """A grant has an end: a client may be stopped, and its GPUs are there for others."""
         why = f"its terminal did not answer within {ANSWERS_WITHIN_S:.0f} s"
         self.executor.attached_failed(key, why, Cause.TERMINAL_GONE)
-        self.rounds.wake()
+        self.turn_loop.wake()
 
     def started(self, request: AttachStarted) -> None:
         """The client has started it, or could not."""
-        state = self.rounds.state
+        state = self.turn_loop.state
         key = (request.job_id, request.attempt)
         if not state.is_current(*key) or not state.jobs[request.job_id].terms.attached:
             return
@@ -121,11 +121,11 @@ class Terminals:
             self.executor.attached_failed(key, why, Cause.NOT_STARTED, request.errno)
         elif not self.executor.attached_started(key, request.pid):
             self.executor.attached_failed(key, "its process is gone", Cause.NOT_STARTED)
-        self.rounds.wake()
+        self.turn_loop.wake()
 
     def tell_reasons(self) -> None:
         """After a turn: tell each waiting client why it waits, if that has changed."""
-        state = self.rounds.state
+        state = self.turn_loop.state
         for job_id, terminal in self._terminals.items():
             job = state.jobs.get(job_id)
             if job is None or job.state not in QUEUED:
@@ -137,7 +137,7 @@ class Terminals:
 
     def expect_missing(self) -> None:
         """After a turn: no job waits for a client for ever, however it came to wait again."""
-        for job_id in self.rounds.state.unattended:
+        for job_id in self.turn_loop.state.unattended:
             self.expect(job_id)
 
     def expect(self, job_id: int) -> None:
@@ -154,7 +154,7 @@ class Terminals:
 
     def _client_is_gone(self, job_id: int) -> None:
         """What waits is called off; what was placed is looked for, or called off; the rest runs."""
-        job = self.rounds.state.jobs.get(job_id)
+        job = self.turn_loop.state.jobs.get(job_id)
         if job is None:
             return
         if job.active is None:
@@ -162,14 +162,14 @@ class Terminals:
         elif job.active.started_at_ms is None:
             key = (job_id, job.active.number)
             self.executor.attached_failed(key, "its terminal was gone", Cause.TERMINAL_GONE)
-            self.rounds.wake()
+            self.turn_loop.wake()
 
     def _call_off(self, job_id: int) -> None:
         def reply(answer: Answer) -> None:
             if answer.error is not None:
                 self.expect(job_id)  # The disk is full, say.
 
-        self.rounds.ask(
+        self.turn_loop.ask(
             lambda state: Decided(
                 [stop_event(state, state.jobs[job_id], Cause.TERMINAL_GONE)]
                 if job_id in state.jobs and state.jobs[job_id].active is None
@@ -183,7 +183,7 @@ class Terminals:
         terminal = self._terminals.get(job_id)
         if terminal is not None and terminal.connection is connection:
             if terminal.watcher is not None:
-                self.rounds.unwatch(terminal.watcher)
+                self.turn_loop.unwatch(terminal.watcher)
             del self._terminals[job_id]
             self._tell_presence(job_id)
             self._client_is_gone(job_id)

@@ -14,7 +14,7 @@ from typing import Any
 
 from stoker.core.change import Change
 from stoker.daemon import show
-from stoker.daemon.loop import Rounds
+from stoker.daemon.loop import TurnLoop
 from stoker.daemon.server import Connection
 from stoker.store.sqlite import SqliteStore
 
@@ -40,7 +40,7 @@ class _Watcher:
 class Watchers:
     """Who watches, and what each has not been told yet."""
 
-    rounds: Rounds
+    turn_loop: TurnLoop
     store: SqliteStore
     gpus: Gpus
     version: int = 0
@@ -58,7 +58,7 @@ class Watchers:
 
     def note(self) -> None:
         """After a turn: remember what it has changed."""
-        change = self.rounds.engine.committed
+        change = self.turn_loop.engine.committed
         if not change:
             return
         self.version += 1
@@ -107,8 +107,8 @@ class Watchers:
             "version": self.version,
             "changed": list(watcher.changed),
             "many": watcher.many,
-            "at_ms": self.rounds.now_ms(),
-            **show.queue(self.rounds.state, self.store.finished),
+            "at_ms": self.turn_loop.now_ms(),
+            **show.queue(self.turn_loop.state, self.store.finished),
         }
         gpus = self.gpus()
         if gpus != watcher.gpus:

@@ -38,8 +38,8 @@ from stoker.executors.processes import ProcessId, is_alive, members, stat_of
 from stoker.locks import is_locked
 
 # On a machine that is very busy a keeper takes its time; one that was stopped may never do it.
-_KEEPER_SETTLES_WITHIN_S = 60.0
-_STOPPED_KEEPER_SETTLES_WITHIN_S = 10.0
+_KEEPER_COMPLETES_WITHIN_S = 60.0
+_STOPPED_KEEPER_COMPLETES_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Past:
         self._root = str(attempts)
         self._ledgers = ledgers
         self._elsewhere = elsewhere or Elsewhere(None, shared=False)
-        self._entries = {path: _settled(path) for path in sorted(ledgers.glob("*.ledger"))}
+        self._entries = {path: _completed(path) for path in sorted(ledgers.glob("*.ledger"))}
 
     def find(self, key: Key, marker: str, attached: bool) -> Finding:
         """What became of one attempt."""
@@ -123,11 +123,11 @@ class Past:
             return Gone(None, "the daemon was killed while it started it")
         return NeverStarted()
 
-    def relieved_by(self, key: Key) -> Key | None:
+    def taken_over_by(self, key: Key) -> Key | None:
         """The attempt whose place this one has taken."""
         for entries in self._entries.values():
-            if key in entries.relieved_by:
-                return entries.relieved_by[key]
+            if key in entries.taken_over_by:
+                return entries.taken_over_by[key]
         return None
 
     def kept_in_another_container(self) -> bool:
@@ -183,12 +183,12 @@ def _keeper_lives(path: Path, entries: Entries) -> bool:
     return entries.is_here and entries.keeper is not None and is_alive(entries.keeper)
 
 
-def _settled(path: Path) -> Entries:
+def _completed(path: Path) -> Entries:
     """The ledger of a dead daemon, once its keeper has sorted out the last intent."""
     began = time.monotonic()
     while True:
         entries = read_ledger(path)
-        if entries.settled or entries.intent is None or not _keeper_lives(path, entries):
+        if entries.complete or entries.intent is None or not _keeper_lives(path, entries):
             return entries
         ours = entries.is_here and entries.keeper is not None and entries.keeper.pid == os.getppid()
         if ours or time.monotonic() - began > _patience_s(entries):
@@ -199,5 +199,5 @@ def _settled(path: Path) -> Entries:
 def _patience_s(entries: Entries) -> float:
     keeper = stat_of(entries.keeper.pid) if entries.keeper is not None and entries.is_here else None
     if keeper is None or keeper.state in "Tt":
-        return _STOPPED_KEEPER_SETTLES_WITHIN_S
-    return _KEEPER_SETTLES_WITHIN_S
+        return _STOPPED_KEEPER_COMPLETES_WITHIN_S
+    return _KEEPER_COMPLETES_WITHIN_S

@@ -46,7 +46,7 @@ def additions(launch: Launch, start: Start | StartAttached, instance: str) -> di
         "STOKER_GPUS": ",".join(start.labels or start.gpus),
         **_own(start, instance),
     }
-    if start.maker == "amd":
+    if start.vendor == "amd":
         env["ROCR_VISIBLE_DEVICES"] = ids
     return env
 
@@ -79,7 +79,7 @@ class Encoder:
             self._placed.clear()
         # Those that start one after the other differ by their number and little else.
         own = _own(start, self._instance)
-        place = (launch.cwd, start.gpus, start.labels, start.maker)
+        place = (launch.cwd, start.gpus, start.labels, start.vendor)
         base = self._placed.get(place)
         if base is None:
             if len(self._placed) >= _PLACES_KEPT:

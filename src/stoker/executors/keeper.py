@@ -64,7 +64,7 @@ def keeper_of_this_process(word: str) -> ProcessId | None:
     """The keeper that started this process; None if it is gone, or if there never was one.
 
     A parent alone says nothing: whose keeper is killed has the first process for a parent, which
-    lives for ever and settles nothing.
+    lives for ever and completes no ledger.
     """
     parent = stat_of(os.getppid())
     return parent.id if parent is not None and as_word(parent.id) == word else None
@@ -105,7 +105,7 @@ class Keeper:
             if seen.si_pid == daemon or (status is None and _is_dying(daemon)):
                 status = os.waitpid(daemon, 0)[1]
                 try:
-                    self._settle()
+                    self._complete_ledger()
                 except OSError:
                     # The disk is full, say. Who our children are is known all the same, and the
                     # next daemon does not wait for ever to be told.
@@ -140,7 +140,7 @@ class Keeper:
             return False
         return True
 
-    def _settle(self) -> None:
+    def _complete_ledger(self) -> None:
         """Learn who our new children are."""
         if not self._ledger.exists():
             return
@@ -152,21 +152,21 @@ class Keeper:
             # sessions, so an unknown child that does, and that is younger than all the known
             # ones, is the one that it had just made.
             _let_children_leave()
-            unknown = self._made_for(entries.intent, entries.spare)
+            unknown = self._made_for(entries.intent, entries.idle_copy)
             if len(unknown) == 1:
                 writer.record(entries.intent, unknown[0].id)
                 self._known[unknown[0].id] = entries.intent
             elif not unknown:
                 writer.withdraw()
-        writer.settle()
+        writer.complete()
         writer.close()
 
-    def _made_for(self, intent: Key, spare: ProcessId | None) -> list[Stat]:
+    def _made_for(self, intent: Key, idle_copy: ProcessId | None) -> list[Stat]:
         """The children that can be the process of the last intent."""
-        if spare is not None:
+        if idle_copy is not None:
             # It leads a session if it was told, which it then has heard by now; it may be a zombie.
-            stat = stat_of(spare.pid)
-            told = stat is not None and stat.id == spare and stat.session == spare.pid
+            stat = stat_of(idle_copy.pid)
+            told = stat is not None and stat.id == idle_copy and stat.session == idle_copy.pid
             return [stat] if stat is not None and told else []
         youngest = max((p.start_time for p in self._known), default=0)
         return [

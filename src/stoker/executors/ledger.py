@@ -3,8 +3,9 @@
 Lines are only ever appended. An `intent` stands there before its process is made and a `pid` before
 the next one is, so at most one intent, the last, has no pid when the daemon is killed: the process,
 if there is one, is then the one unknown child. If the process was there already, and was only to be
-told (see `hearths`), the intent names it. The keeper, which inherits the children of a dead daemon,
-writes `settled` when it has sorted that out. An `exit` stands there before its zombie is reaped.
+told (see `warm_servers`), the intent names it. The keeper, which inherits the children of a dead
+daemon, writes `settled` when it has sorted that out. An `exit` stands there before its zombie is
+reaped.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ class Entries:
     pids: dict[Key, ProcessId] = field(default_factory=dict)
     exits: dict[Key, tuple[Exit, int]] = field(default_factory=dict)  # how, and when
     intent: Key | None = None  # the last one, if no pid followed
-    spare: ProcessId | None = None  # which was to become that one's process
-    settled: bool = False
-    relieved_by: dict[Key, Key] = field(default_factory=dict)  # by whom, whose place was taken
+    idle_copy: ProcessId | None = None  # which was to become that one's process
+    complete: bool = False
+    taken_over_by: dict[Key, Key] = field(default_factory=dict)  # by whom, whose place was taken
 
     @property
     def this_boot(self) -> bool:
@@ -75,22 +76,24 @@ class LedgerWriter:
         self._keeper = keeper
         self._live: dict[Key, ProcessId] = {}
         self._ended: dict[Key, str] = {}
-        self._relieves: dict[Key, Key] = {}  # whose place was taken, until that is committed
+        self._follows: dict[Key, Key] = {}  # whose place was taken, until that is committed
         self._owed: list[str] = []
         self._rewrite_at = _REWRITE_AT_BYTES
         self._open(fresh=not path.exists())
 
-    def intend(self, key: Key, relieves: Key | None = None, spare: ProcessId | None = None) -> None:
+    def intend(
+        self, key: Key, follows: Key | None = None, idle_copy: ProcessId | None = None
+    ) -> None:
         """A process for this attempt is about to be made, maybe in the place of another.
 
-        Or a spare one is about to be told that it is this attempt's.
+        Or an idle copy is about to be told that it is this attempt's.
         """
-        whom = "" if spare is None else f" by {spare.pid} {spare.start_time}"
-        self._append_after_owed(f"{_intent(key, relieves)}{whom}\n")
-        if relieves is not None:
-            self._relieves[key] = relieves
-        elif self._relieves:
-            self._relieves.pop(key, None)  # It was to take a place, and could not.
+        whom = "" if idle_copy is None else f" by {idle_copy.pid} {idle_copy.start_time}"
+        self._append_after_owed(f"{_intent(key, follows)}{whom}\n")
+        if follows is not None:
+            self._follows[key] = follows
+        elif self._follows:
+            self._follows.pop(key, None)  # It was to take a place, and could not.
 
     def record(self, key: Key, process: ProcessId) -> None:
         """The process for this attempt has been made."""
@@ -127,7 +130,7 @@ class LedgerWriter:
         """No process was made for the last intent."""
         self._append_after_owed("none\n")
 
-    def settle(self) -> None:
+    def complete(self) -> None:
         """The daemon is dead, and its last intent has been sorted out."""
         self._append("settled\n")
 
@@ -135,7 +138,7 @@ class LedgerWriter:
         """An attempt is over and committed, and with it who took its place."""
         self._live.pop(key, None)
         self._ended.pop(key, None)
-        self._relieves.pop(key, None)
+        self._follows.pop(key, None)
         if self._size > self._rewrite_at:
             self._rewrite()
 
@@ -194,9 +197,9 @@ class LedgerWriter:
         except OSError:
             return  # With the disk full the long one does as well.
         for key, process in self._live.items():
-            relieves = self._relieves.get(key)
-            if relieves in self._live:  # Else it is committed.
-                short._owed.append(f"{_intent(key, relieves)}\n")
+            follows = self._follows.get(key)
+            if follows in self._live:  # Else it is committed.
+                short._owed.append(f"{_intent(key, follows)}\n")
             short.record_soon(key, process)
         short._owed += self._ended.values()
         try:
@@ -210,8 +213,8 @@ class LedgerWriter:
         self._rewrite_at = _REWRITE_AT_BYTES
 
 
-def _intent(key: Key, relieves: Key | None) -> str:
-    place = "" if relieves is None else f" for {relieves[0]} {relieves[1]}"
+def _intent(key: Key, follows: Key | None) -> str:
+    place = "" if follows is None else f" for {follows[0]} {follows[1]}"
     return f"intent {key[0]} {key[1]}{place}"
 
 
@@ -250,15 +253,15 @@ def _take(entries: Entries, words: list[str]) -> None:
         case ["place", machine, host, namespace]:
             entries.place = Place(machine.strip("-"), host, entries.boot, namespace)
         case ["intent", job_id, attempt, *more, "by", pid, start_time]:
-            spare = ProcessId(int(pid), int(start_time))
+            idle_copy = ProcessId(int(pid), int(start_time))
             _take(entries, ["intent", job_id, attempt, *more])
-            entries.spare = spare
+            entries.idle_copy = idle_copy
         case ["intent", job_id, attempt]:
-            entries.intent, entries.spare = (int(job_id), int(attempt)), None
-        case ["intent", job_id, attempt, "for", relieved_id, relieved_attempt]:
+            entries.intent, entries.idle_copy = (int(job_id), int(attempt)), None
+        case ["intent", job_id, attempt, "for", followed_id, followed_attempt]:
             _take(entries, ["intent", job_id, attempt])
             assert entries.intent is not None
-            entries.relieved_by[entries.intent] = (int(relieved_id), int(relieved_attempt))
+            entries.taken_over_by[entries.intent] = (int(followed_id), int(followed_attempt))
         case ["pid", job_id, attempt, pid, start_time]:
             key = (int(job_id), int(attempt))
             entries.pids[key] = ProcessId(int(pid), int(start_time))
@@ -273,7 +276,7 @@ def _take(entries: Entries, words: list[str]) -> None:
                 entries.intent = None
         case ["none"]:
             if entries.intent is not None:
-                entries.relieved_by.pop(entries.intent, None)
+                entries.taken_over_by.pop(entries.intent, None)
             entries.intent = None
         case ["settled"]:
-            entries.settled = True
+            entries.complete = True

@@ -25,7 +25,7 @@ from stoker.executors.running import Attempts
 from stoker.executors.spawn import Spawner
 from stoker.executors.starting import Starting
 from stoker.executors.stopping import Stopping
-from stoker.executors.takeover import Takeovers, end_of_relieved
+from stoker.executors.takeover import Takeovers, end_of_followed
 
 _OBEY_AGAIN_MS = 500
 _STARTED_MAY_WAIT_MS = 50
@@ -49,7 +49,7 @@ class LocalExecutor:
         self._mps = mps
         self._spawner = spawner or Spawner()
         self._attempts = Attempts(str(attempts), instance, ledger, mps)
-        self._unsettled = self._attempts.unsettled
+        self._pending_facts = self._attempts.pending
         self._stopping = Stopping(self._attempts)
         self._reaping = Reaping(self._attempts, self._stopping)
         self._starting = Starting(self._attempts, self._reaping, self._spawner)
@@ -58,9 +58,9 @@ class LocalExecutor:
             self._attempts, self._starting, self._reaping, past, self._is_known, self.observe
         )
         self._ownership = Ownership(instance)
-        self._hearths = self._starting.hearths
+        self._warm_servers = self._starting.warm_servers
         self._epoll = self._reaping.epoll
-        for part in (self._hearths, mps):
+        for part in (self._warm_servers, mps):
             self._epoll.register(part.fileno(), EPOLLIN)
         self._obey_again_ms: int | None = None  # some orders could not be carried out
 
@@ -80,7 +80,7 @@ class LocalExecutor:
         """Watch nothing any more; the processes go on."""
         self._mps.close(self._attempts.clients())
         self._reaping.close()
-        self._hearths.close()
+        self._warm_servers.close()
         self._spawner.close()
 
     # ------------------------------------------------------------------ after a restart
@@ -100,8 +100,8 @@ class LocalExecutor:
         started = attempt.started_at_ms is not None
         at_ms = attempt.placed_at_ms
         match found:
-            case _ if key in attempts.relieved_by:
-                end_of_relieved(attempts, key, found)
+            case _ if key in attempts.taken_over_by:
+                end_of_followed(attempts, key, found)
             case Gone(process=ProcessId() as process) if self._left_behind(job, found, process):
                 pass  # It is over when these are gone.
             case Unseen():
@@ -181,7 +181,7 @@ class LocalExecutor:
     def _is_known(self, key: Key) -> bool:
         return (
             key in self._attempts.running
-            or key in self._unsettled.over_with
+            or key in self._pending_facts.over_with
             or key in self._attaching.unseen
             or self._mps.is_examining(key)
         )
@@ -222,8 +222,8 @@ class LocalExecutor:
         for fd, _ in self._epoll.poll(0):
             if fd in by_fd:
                 ended.append(by_fd[fd])
-            elif fd == self._hearths.fileno():
-                self._hearths.heard()
+            elif fd == self._warm_servers.fileno():
+                self._warm_servers.heard()
             else:
                 self._mps.heard()
                 for fact in self._mps.examined():
@@ -235,12 +235,12 @@ class LocalExecutor:
         self._attaching.look(now_ms)
         self._attempts.cgroups.see_to(self._attempts.running, now_ms)
         self._ledger.pay()
-        return self._unsettled.all()
+        return self._pending_facts.all()
 
-    def settled(self, facts: Sequence[ev.Fact]) -> None:
+    def acknowledged(self, facts: Sequence[ev.Fact]) -> None:
         """See ports.Executor."""
-        for key in self._unsettled.settle(facts):
-            self._attempts.relieved_by.pop(key, None)
+        for key in self._pending_facts.acknowledge(facts):
+            self._attempts.taken_over_by.pop(key, None)
             self._ledger.forget(key)
 
     def next_wakeup_ms(self) -> int | None:
@@ -250,9 +250,9 @@ class LocalExecutor:
         any other fact may let the next job start.
         """
         now_ms = self._attempts.now_ms
-        if self._unsettled.over_with or self._unsettled.warned:
+        if self._pending_facts.over_with or self._pending_facts.warned:
             return now_ms
-        begun = self._unsettled.begun or self._reaping.loading
+        begun = self._pending_facts.begun or self._reaping.loading
         moments_ms = (
             now_ms + _STARTED_MAY_WAIT_MS if begun else None,
             min(self._reaping.again_at_ms.values(), default=None),

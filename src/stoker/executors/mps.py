@@ -215,7 +215,7 @@ class MpsServers:
 
     # ------------------------------------------------------------------ their life
 
-    def settle(self, used: Iterable[str], now_ms: int) -> None:
+    def tend(self, used: Iterable[str], now_ms: int) -> None:
         """After each turn: take in what tasks have done, and end what no job uses any more."""
         self._now_ms = now_ms
         wanted = set(used)

@@ -55,7 +55,7 @@ class MpsClients:
     def end_turn(self, running: Iterable[Client | None], now_ms: int) -> None:
         """All orders were carried out: servers that nobody uses are ended."""
         if self._servers.any():
-            self._servers.settle(self._used(running) | self._waiting_on, now_ms)
+            self._servers.tend(self._used(running) | self._waiting_on, now_ms)
 
     def next_wakeup_ms(self) -> int | None:
         """When a turn is wanted."""

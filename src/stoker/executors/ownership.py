@@ -44,7 +44,7 @@ class Ownership:
         known = self._known.get(pid)
         if stat is None:
             return OURS if known is not None else VANISHED
-        # One that is of no job may become a job's: see `hearths`.
+        # One that is of no job may become a job's: see `warm_servers`.
         if known is not None and known[0] == stat.id and known[1] != OURS:
             return known[1]
         owner = self._by_tree(stat, roots)
@@ -79,7 +79,7 @@ class Ownership:
         for word in words:
             if word.startswith(self._job_prefix):
                 job_id = word[len(self._job_prefix) :].partition(b".")[0]
-                return int(job_id) if job_id.isdigit() else OURS  # a hearth's
+                return int(job_id) if job_id.isdigit() else OURS  # a warm server's
             if word == self._mps:
                 return OURS
         return None

@@ -17,7 +17,7 @@ class Router:
         if "" not in executors:
             raise ValueError("this machine is an executor too")
         self._executors = dict(executors)
-        self._told: dict[str, list[ev.Fact]] = {}  # by whom, the facts that are not settled
+        self._told: dict[str, list[ev.Fact]] = {}  # by whom, the facts that are not acknowledged
 
     def adopt(self, active: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""
@@ -49,14 +49,14 @@ class Router:
                 facts += told
         return facts
 
-    def settled(self, facts: Sequence[ev.Fact]) -> None:
+    def acknowledged(self, facts: Sequence[ev.Fact]) -> None:
         """See ports.Executor."""
         if len(facts) < sum(map(len, self._told.values())):
             ids = {id(fact) for fact in facts}
             for name, told in self._told.items():
                 self._told[name] = [fact for fact in told if id(fact) in ids]
         for name, told in self._told.items():
-            self._executors[name].settled(told)
+            self._executors[name].acknowledged(told)
 
     def next_wakeup_ms(self) -> int | None:
         """See ports.Executor."""

@@ -13,9 +13,9 @@ from stoker.executors.cgroups import cgroups
 from stoker.executors.environment import marker
 from stoker.executors.ledger import Key, LedgerWriter
 from stoker.executors.mps_clients import Client, MpsClients
+from stoker.executors.pending_facts import PendingFacts
 from stoker.executors.processes import ProcessId
 from stoker.executors.shortage import CouldNotStart
-from stoker.executors.unsettled import Unsettled
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class Attempts:
         self.mps = mps
         self.cgroups = cgroups(instance)
         self.running: dict[Key, Running] = {}
-        self.relieved_by: dict[Key, Key] = {}  # those whose places were taken
-        self.unsettled = Unsettled()
-        self.tell = self.unsettled.tell
+        self.taken_over_by: dict[Key, Key] = {}  # those whose places were taken
+        self.pending = PendingFacts()
+        self.tell = self.pending.tell
         self.short: CouldNotStart | None = None  # what starts of this turn have failed for
         self.now_ms = 0
 
@@ -82,7 +82,7 @@ class Attempts:
     def exited(self, key: Key, how: Exit, client: Client | None, at_ms: int) -> None:
         """Tell how an attempt ended, at once or when it is known whether its MPS server failed."""
         if client is None or how.ok:
-            self.tell(ev.AttemptExited(at_ms, *key, how, relieved_by=self.relieved_by.get(key)))
+            self.tell(ev.AttemptExited(at_ms, *key, how, taken_over_by=self.taken_over_by.get(key)))
         else:
             self.mps.examine(key, how, client, at_ms)
 

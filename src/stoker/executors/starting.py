@@ -13,7 +13,6 @@ from stoker.core import events as ev
 from stoker.core.model import Launch
 from stoker.executors.attempt_dir import log_text
 from stoker.executors.environment import Encoder, command_line
-from stoker.executors.hearths import Hearths, Wish
 from stoker.executors.mps import CantStart
 from stoker.executors.mps_clients import Client
 from stoker.executors.processes import ticks_since_boot
@@ -21,6 +20,7 @@ from stoker.executors.reaping import Reaping
 from stoker.executors.running import Attempts, Loading
 from stoker.executors.shortage import CouldNotStart, could_not
 from stoker.executors.spawn import Spawner
+from stoker.executors.warm_servers import StartSpec, WarmServers
 
 
 class Starting:
@@ -31,7 +31,7 @@ class Starting:
         self._ledger = attempts.ledger
         self._reaping = reaping
         self._spawner = spawner
-        self.hearths = Hearths(attempts.instance, spawner)
+        self.warm_servers = WarmServers(attempts.instance, spawner)
         self._encoder = Encoder(attempts.instance)
 
     def start(self, command: cmd.Start, launch: Launch) -> None:
@@ -78,8 +78,8 @@ class Starting:
             words = command_line(launch, command.labels or command.gpus)
             log = log_text(self._attempts.root, *key)
             intend = intend or partial(self._ledger.intend, key)
-            wish = Wish(words, launch, command, variables, log, intend)
-            made = self.hearths.made(wish, self._ledger)
+            spec = StartSpec(words, launch, command, variables, log, intend)
+            made = self.warm_servers.made(spec, self._ledger)
             ticks_before = ticks_since_boot()
             if made is None:
                 env = self._encoder.encoded(launch, command, variables)

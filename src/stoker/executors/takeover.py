@@ -10,7 +10,7 @@ from itertools import takewhile
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Exit, Job, Launch
-from stoker.core.relief import Relieve, Standby
+from stoker.core.takeover import AllowTakeovers, Standby
 from stoker.executors.adoption import Finding, Gone, Living, NeverStarted, Past
 from stoker.executors.ledger import Key
 from stoker.executors.reaping import Reaping
@@ -37,32 +37,32 @@ class Takeovers:
         self._past = past
         self._is_known = is_known
         self._observe = observe
-        self._may_be_relieved: set[Key] = set()
+        self._may_be_followed: set[Key] = set()
         self._standbys: deque[Standby] = deque()
         self._launch_of: Callable[[int], Launch] | None = None
         reaping.ended_well = self._replace
 
-    def allow(self, takeovers: Relieve | None, launch_of: Callable[[int], Launch]) -> None:
+    def allow(self, takeovers: AllowTakeovers | None, launch_of: Callable[[int], Launch]) -> None:
         """See ports.Takeover."""
         self._launch_of = launch_of
-        self._may_be_relieved.clear()
+        self._may_be_followed.clear()
         self._standbys.clear()
         if takeovers is None:
             return
-        self._may_be_relieved.update(takeovers.attempts)
+        self._may_be_followed.update(takeovers.attempts)
         for standby in takeovers.standbys:
             key = (standby.job_id, standby.attempt)
             if not self._is_known(key):
                 self._standbys.append(standby)
-            elif standby.may_be_relieved:  # It took over while this was committed.
-                self._may_be_relieved.add(key)
+            elif standby.may_be_followed:  # It took over while this was committed.
+                self._may_be_followed.add(key)
 
-    def narrow_to(self, takeovers: Relieve | None) -> None:
+    def narrow_to(self, takeovers: AllowTakeovers | None) -> None:
         """See ports.Takeover. Those who are to be first must be first now."""
         if takeovers is None:
             self._standbys.clear()
             return
-        self._may_be_relieved.intersection_update(takeovers.attempts)
+        self._may_be_followed.intersection_update(takeovers.attempts)
         pairs = zip(self._standbys, takeovers.standbys, strict=False)
         same = takewhile(lambda pair: pair[0] == pair[1], pairs)
         self._standbys = deque([standby for standby, _ in same])
@@ -72,13 +72,13 @@ class Takeovers:
         if not self._standbys:
             return False
         self._observe(now_ms)
-        unsettled = self._attempts.unsettled
+        pending = self._attempts.pending
         return (
             bool(self._standbys)
-            and not unsettled.warned
+            and not pending.warned
             and all(
-                isinstance(fact, ev.AttemptExited) and fact.relieved_by is not None
-                for fact in unsettled.over_with.values()
+                isinstance(fact, ev.AttemptExited) and fact.taken_over_by is not None
+                for fact in pending.over_with.values()
             )
         )
 
@@ -90,20 +90,20 @@ class Takeovers:
         start = ended.start
         if start is None or self._launch_of is None or not self._standbys:
             return
-        if ended.key not in self._may_be_relieved:
+        if ended.key not in self._may_be_followed:
             return
         standby = self._standbys.popleft()
         key = (standby.job_id, standby.attempt)
-        if standby.may_be_relieved:
-            self._may_be_relieved.add(key)
+        if standby.may_be_followed:
+            self._may_be_followed.add(key)
         try:
             launch = self._launch_of(standby.job_id)
         except Exception:
             return  # Whatever is wrong with the record: that one has ended must be told.
-        command = cmd.Start(*key, start.gpus, standby.grace_ms, start.labels, start.maker)
+        command = cmd.Start(*key, start.gpus, standby.grace_ms, start.labels, start.vendor)
         intend = partial(self._attempts.ledger.intend, key, ended.key)
         if self._starting.make(command, launch, {}, intend=intend) is None:
-            self._attempts.relieved_by[ended.key] = key
+            self._attempts.taken_over_by[ended.key] = key
 
     # ------------------------------------------------------------------ after a restart
 
@@ -113,20 +113,20 @@ class Takeovers:
         taken_over: list[tuple[Job, Key]] = []
         for job in standbys:
             key = (job.id, job.attempt + 1)
-            relieved = self._past.relieved_by(key)
-            if relieved is not None:
-                self._attempts.relieved_by[relieved] = key
-                taken_over.append((job, relieved))
-        for job, relieved in taken_over:
-            self._adopt(job, relieved)
+            followed = self._past.taken_over_by(key)
+            if followed is not None:
+                self._attempts.taken_over_by[followed] = key
+                taken_over.append((job, followed))
+        for job, followed in taken_over:
+            self._adopt(job, followed)
 
-    def _adopt(self, job: Job, relieved: Key) -> None:
+    def _adopt(self, job: Job, followed: Key) -> None:
         attempts, key = self._attempts, (job.id, job.attempt + 1)
         found, now_ms = self._past.find(key, attempts.marker(key), False), attempts.now_ms
-        if key in attempts.relieved_by:
-            end_of_relieved(attempts, key, found)
+        if key in attempts.taken_over_by:
+            end_of_followed(attempts, key, found)
         elif isinstance(found, NeverStarted):
-            del attempts.relieved_by[relieved]  # It came to nothing.
+            del attempts.taken_over_by[followed]  # It came to nothing.
         elif isinstance(found, Living):
             attempts.tell(ev.AttemptStarted(now_ms, *key, found.process.pid))
             self._reaping.watch(key, found.process, False, True, job.terms.grace_ms)
@@ -137,7 +137,7 @@ class Takeovers:
             attempts.exited(key, found.exit, None, min(found.at_ms or now_ms, now_ms))
 
 
-def end_of_relieved(attempts: Attempts, key: Key, found: Finding) -> None:
+def end_of_followed(attempts: Attempts, key: Key, found: Finding) -> None:
     """Tell the end of one whose place was taken, which is done only where it ended well."""
     how, at_ms = Exit(code=0), None
     if isinstance(found, Gone) and found.exit is not None:

@@ -18,7 +18,7 @@ from stoker.ports import SeenGpu, SeenProcess
 
 T = TypeVar("T")
 
-MAKER = "amd"
+VENDOR = "amd"
 _MIB = 1 << 20
 
 # amdsmi's numbers for what went wrong.
@@ -85,7 +85,7 @@ def seen_gpu(answers: Answers, now_ms: int) -> SeenGpu:
         power_limit_w=_watts((answers.power_cap or {}).get("power_cap")),
         processes=_processes(answers.processes),
         measured_at_ms=now_ms,
-        maker=MAKER,
+        vendor=VENDOR,
     )
 
 

@@ -70,7 +70,7 @@ def faulty(reading: DeviceReading, fault: str, now_ms: int) -> DeviceReading:
             fault=fault,
             lost=is_lost(fault),
             measured_at_ms=now_ms,
-            maker=gpu.maker,
+            vendor=gpu.vendor,
         )
         for gpu in reading.gpus
     )

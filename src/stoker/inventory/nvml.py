@@ -22,7 +22,7 @@ from stoker.ports import SeenGpu, SeenProcess
 
 T = TypeVar("T")
 
-MAKER = "nvidia"
+VENDOR = "nvidia"
 _MIB = 1 << 20
 
 # NVML's numbers for what went wrong.
@@ -206,7 +206,7 @@ class NvmlDriver:
             power_limit_w=None if limit_mw is None else limit_mw / 1000,
             processes=self._processes(handle),
             measured_at_ms=now_ms,
-            maker=MAKER,
+            vendor=VENDOR,
         )
 
     def _name(self, handle: Any) -> str:
@@ -324,7 +324,7 @@ def _with_fault(
         fault=fault,
         lost=is_lost(fault),
         measured_at_ms=now_ms,
-        maker=MAKER,
+        vendor=VENDOR,
     )
     return DeviceReading(uuid, order, (seen,), fault=fault)
 

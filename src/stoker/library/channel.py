@@ -1,6 +1,6 @@
-"""The way of this process to one Stoker: calls become jobs, and their ends settle futures.
+"""The way of this process to one Stoker: calls become jobs, and their ends resolve futures.
 
-Law: a future is in `_live` from its submission until its job is final, and is settled exactly
+Law: a future is in `_live` from its submission until its job is final, and is resolved exactly
 once, whatever becomes of the daemon meanwhile. What may have been queued keeps its files.
 """
 
@@ -53,11 +53,11 @@ class _Live:
     calls: Calls
     file: str
     group: str
-    claimed: bool = False  # somebody is settling it
+    claimed: bool = False  # somebody is resolving it
 
 
 class Channel:
-    """Submits, follows and settles; all threads of the process share it."""
+    """Submits, follows and resolves; all threads of the process share it."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -65,7 +65,7 @@ class Channel:
         root = os.path.join(home.root, "calls")
         self.calls = Calls(root)
         self._client = Client(home)
-        self._orders = threading.RLock()  # one order at a time on the connection
+        self._requests = threading.RLock()  # one order at a time on the connection
         self._follower = Follower(home, self)
         self._changed = threading.Condition()
         self._live: dict[int, _Live] = {}
@@ -85,9 +85,9 @@ class Channel:
 
     # --- orders ---
 
-    def order(self, op: str, **fields: Any) -> dict[str, Any]:
+    def request(self, op: str, **fields: Any) -> dict[str, Any]:
         """One order to the daemon, and its answer."""
-        with self._orders, whole_answers(self._client):
+        with self._requests, whole_answers(self._client):
             return self._client.call(op, **fields)
 
     def tidy_up(self, op: str, **fields: Any) -> None:
@@ -127,7 +127,7 @@ class Channel:
                 self._submitting += 1
             try:
                 ordered = True
-                ids = self.order("submit", jobs=jobs, token=token, **common)["ids"]
+                ids = self.request("submit", jobs=jobs, token=token, **common)["ids"]
                 futures = self._register(ids, drafts, calls, files, groups)
             finally:
                 with self._changed:
@@ -177,14 +177,16 @@ class Channel:
     def cancel(self, job_ids: list[int]) -> list[int]:
         """Cancel jobs; those that had not ended yet."""
         try:
-            ids: list[int] = self.order("cancel", select={"ids": [str(i) for i in job_ids]})["ids"]
+            ids: list[int] = self.request("cancel", select={"ids": [str(i) for i in job_ids]})[
+                "ids"
+            ]
         except (Failed, NotFound):
             return []  # All of them have ended.
         return ids
 
     def job(self, job_id: int) -> dict[str, Any]:
         """All that is known of a job."""
-        jobs: list[dict[str, Any]] = self.order("show", select={"ids": [str(job_id)]})["jobs"]
+        jobs: list[dict[str, Any]] = self.request("show", select={"ids": [str(job_id)]})["jobs"]
         return jobs[0]
 
     def unfinished(self) -> list[int]:
@@ -200,7 +202,7 @@ class Channel:
     # --- what the follower tells ---
 
     def waits(self) -> bool:
-        """True while a future is not settled, or a cancelled job has not ended."""
+        """True while a future is not resolved, or a cancelled job has not ended."""
         with self._changed:
             return bool(self._live)
 
@@ -213,11 +215,11 @@ class Channel:
                     self._early.setdefault(event["id"], []).append(event)
                 return
         if event["event"] == "started":
-            live.future.settle_started(tuple(event["gpus"]))
+            live.future.resolve_started(tuple(event["gpus"]))
         elif event["final"]:
-            self._settle(live, event)
+            self._resolve(live, event)
         else:
-            live.future.settle_waiting()
+            live.future.resolve_waiting()
 
     def catch_up(self) -> None:
         """Ask for what was missed."""
@@ -236,9 +238,9 @@ class Channel:
             # Only finished jobs can be removed, so it has ended; how is not known any more.
             job = {"id": job_id, "state": "lost", "reason": "it was removed", "attempt": 0}
         if job["state"] in FINAL:
-            self._settle(live, job)
+            self._resolve(live, job)
         elif job["state"] == JobState.RUNNING and not live.future.running():
-            live.future.settle_started(tuple(job["gpus"]))
+            live.future.resolve_started(tuple(job["gpus"]))
 
     def give_up(self, error: StokerError) -> None:
         """The daemon does not come back: no news of these jobs will arrive."""
@@ -246,7 +248,7 @@ class Channel:
             abandoned, self._live = self._live, {}
             self._changed.notify_all()
         for live in abandoned.values():
-            live.future.settle_error(error)
+            live.future.resolve_error(error)
 
     def _jobs_of(self, group: str, states: Sequence[str] = ()) -> list[dict[str, Any]]:
         return self._listed({"group": group}, states=list(states), all=True)
@@ -257,7 +259,7 @@ class Channel:
 
     def _listed(self, select: Fields, **fields: Any) -> list[dict[str, Any]]:
         try:
-            jobs: list[dict[str, Any]] = self.order("list", select=select, **fields)["jobs"]
+            jobs: list[dict[str, Any]] = self.request("list", select=select, **fields)["jobs"]
         except NotFound:
             return []
         return jobs
@@ -272,21 +274,21 @@ class Channel:
 
     # --- the end of a job ---
 
-    def _settle(self, live: _Live, end: dict[str, Any]) -> None:
+    def _resolve(self, live: _Live, end: dict[str, Any]) -> None:
         with self._changed:
             if live.claimed:
                 return
             live.claimed = True
         try:
-            self._settle_future(live, end)
+            self._resolve_future(live, end)
         except Exception as error:
-            live.future.settle_error(error)
+            live.future.resolve_error(error)
         finally:
             with self._changed:
                 self._live.pop(end["id"], None)
                 self._changed.notify_all()
 
-    def _settle_future(self, live: _Live, end: dict[str, Any]) -> None:
+    def _resolve_future(self, live: _Live, end: dict[str, Any]) -> None:
         result = failure = None
         try:
             if not live.future.cancelled():
@@ -298,12 +300,12 @@ class Channel:
         # First, so that all is gone when a program has its last result and leaves.
         live.calls.forget(live.file, end["attempt"])
         if end["state"] == JobState.CANCELLED or live.future.cancelled():
-            live.future.settle_cancelled()
+            live.future.resolve_cancelled()
         elif result is not None:
             # If the process fell over while it was cleaning up, the call had returned all the same.
-            live.future.settle_result(result)
+            live.future.resolve_result(result)
         else:
-            live.future.settle_error(failure or self._failure(live, end))
+            live.future.resolve_error(failure or self._failure(live, end))
 
     def _failure(self, live: _Live, end: dict[str, Any]) -> JobFailed:
         reason = end.get("reason") or ""

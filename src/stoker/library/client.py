@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from stoker.api.alike import in_few_words
 from stoker.api.client import Client as Connection
 from stoker.api.client import ConnectionLost, NoAnswerYet
+from stoker.api.compact import in_few_words
 from stoker.api.paths import Home
 from stoker.api.reconnect import Reconnection
 from stoker.errors import Unavailable, UsageError
@@ -122,12 +122,12 @@ class Client:
         """
         from stoker.library import many
 
-        wish = many.SweepWish(
+        spec = many.SweepSpec(
             command, params or {}, file, samples, seed, shuffle, where, repeat, style, rerun,
             max_running, name, options,
         )  # fmt: skip
         with self._lock, whole_answers(self._connection):
-            return many.sweep(self._connection, wish)
+            return many.sweep(self._connection, spec)
 
     def sweeps(self) -> list[dict[str, Any]]:
         """The sweeps, the newest first: `sweep`, `points`, `counts` by state, `varied`."""
@@ -252,23 +252,23 @@ class Client:
 
     def cancel(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
         """Stop jobs, or take them from the queue; the ids of those that had not ended."""
-        return self._order("cancel", jobs, name, group)
+        return self._request("cancel", jobs, name, group)
 
     def retry(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
         """Queue finished jobs again."""
-        return self._order("retry", jobs, name, group)
+        return self._request("retry", jobs, name, group)
 
     def hold(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
         """Put waiting jobs aside."""
-        return self._order("hold", jobs, name, group)
+        return self._request("hold", jobs, name, group)
 
     def release(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
         """Put held jobs back into the queue."""
-        return self._order("release", jobs, name, group)
+        return self._request("release", jobs, name, group)
 
     def rm(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
         """Forget finished jobs, and their logs."""
-        return self._order("remove", jobs, name, group)
+        return self._request("remove", jobs, name, group)
 
     def edit(
         self, job: Any, command: str | Sequence[str] | None = None, **options: Unpack[JobOptions]
@@ -283,7 +283,7 @@ class Client:
             raise UsageError("nothing to change was named", "e.g. edit(7, priority=-1)")
         return _ids(self.call("edit", select=select, changes=changes))
 
-    def _order(
+    def _request(
         self, op: str, jobs: tuple[Any, ...], name: str | None, group: str | None
     ) -> list[int]:
         return _ids(self.call(op, select=_select(jobs, name, group)))

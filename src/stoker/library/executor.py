@@ -129,7 +129,7 @@ class Executor(StandardExecutor):
             if isinstance(max_running, bool) or not isinstance(max_running, int) or max_running < 1:
                 raise UsageError("max_running must be 1 or more", "write e.g. max_running=4")
             group = self._fields["group"]
-            self._channel.order("limit_group", group=group, max_running=max_running)
+            self._channel.request("limit_group", group=group, max_running=max_running)
 
     @property
     def group(self) -> str:
@@ -190,7 +190,7 @@ class Executor(StandardExecutor):
         by_id = {future.job_id: future for future in futures if future.job_id is not None}
         if by_id:
             for job_id in self._channel.cancel(list(by_id)):
-                by_id[job_id].settle_cancelled()
+                by_id[job_id].resolve_cancelled()
 
     def __exit__(
         self,

@@ -1,4 +1,4 @@
-"""The handle of a call: a concurrent.futures.Future that is settled by the end of its job.
+"""The handle of a call: a concurrent.futures.Future that is resolved by the end of its job.
 
 To the outside it is waiting, running or done, as any future. Inside, the base class is told only
 of the end: it has no move from running to cancelled, and a job can be cancelled while it runs.
@@ -35,7 +35,7 @@ class JobFuture(Future[T]):
         self.job_id: int | None = None  # None for a result that was there before any job
         self.gpus: tuple[str, ...] = ()  # those of the latest attempt, once it has started
         self.on_started: Callable[[JobFuture[T]], None] | None = None
-        self._orders = orders
+        self._requests = orders
         self._log_path = log_path
         self._started = False
         self._cancelling = threading.Lock()
@@ -50,11 +50,11 @@ class JobFuture(Future[T]):
         """
         if self.done():
             return self.cancelled()
-        if self._orders is None or self.job_id is None:
+        if self._requests is None or self.job_id is None:
             return False
-        if not self._orders.cancel([self.job_id]):
+        if not self._requests.cancel([self.job_id]):
             return False
-        self.settle_cancelled()
+        self.resolve_cancelled()
         return self.cancelled()
 
     def running(self) -> bool:
@@ -63,9 +63,9 @@ class JobFuture(Future[T]):
 
     def job(self) -> dict[str, Any]:
         """All that `stoker show --json` knows of the job, with times in milliseconds."""
-        if self._orders is None or self.job_id is None:
+        if self._requests is None or self.job_id is None:
             return {}
-        return self._orders.job(self.job_id)
+        return self._requests.job(self.job_id)
 
     def log(self) -> str:
         """What the call has printed so far."""
@@ -93,27 +93,27 @@ class JobFuture(Future[T]):
         """Where the call's output is, if that is not the job's own log."""
         return self._log_path
 
-    def settle_started(self, gpus: tuple[str, ...]) -> None:
+    def resolve_started(self, gpus: tuple[str, ...]) -> None:
         """An attempt has started."""
         self._started = True
         self.gpus = gpus
         if self.on_started is not None:
             self.on_started(self)
 
-    def settle_waiting(self) -> None:
+    def resolve_waiting(self) -> None:
         """An attempt has failed, and another one is to come."""
         self._started = False
 
-    def settle_cancelled(self) -> None:
+    def resolve_cancelled(self) -> None:
         """The job was cancelled, by us or by somebody else."""
         # The lock is never given back: the first who comes does it, and it is done once.
         if self._cancelling.acquire(blocking=False) and super().cancel():
             self.set_running_or_notify_cancel()  # Those in `wait` are woken by this.
 
-    def settle_result(self, result: Result) -> None:
+    def resolve_result(self, result: Result) -> None:
         """The call returned, or raised."""
         if result.ok:
-            self.settle_value(result.value)
+            self.resolve_value(result.value)
             return
         error = result.value
         if not isinstance(error, BaseException):
@@ -121,16 +121,16 @@ class JobFuture(Future[T]):
             error = RuntimeError(result.summary)
         if result.text:
             error.__cause__ = RemoteTraceback(result.text)
-        self.settle_error(error)
+        self.resolve_error(error)
 
-    def settle_value(self, value: T) -> None:
+    def resolve_value(self, value: T) -> None:
         """The call returned."""
         try:
             self.set_result(value)
         except InvalidStateError:
             pass  # It was cancelled at the last moment.
 
-    def settle_error(self, error: BaseException) -> None:
+    def resolve_error(self, error: BaseException) -> None:
         """There is no value."""
         try:
             self.set_exception(error)

@@ -49,7 +49,7 @@ class QueuedSweep:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepWish:
+class SweepSpec:
     """What `Client.sweep` was asked for."""
 
     command: str | Sequence[str] | None
@@ -67,38 +67,38 @@ class SweepWish:
     options: Mapping[str, Any]
 
 
-def sweep(connection: Connection, wish: SweepWish) -> QueuedSweep:
+def sweep(connection: Connection, spec: SweepSpec) -> QueuedSweep:
     """Queue a parameter space, one job per point."""
-    if wish.rerun not in _RERUNS:
-        raise UsageError(f"rerun: {quoted(str(wish.rerun))} is not known", "failed or all")
-    plan = _plan(wish)
-    queued = sweeps.queue(connection, plan, wish.rerun, wish.max_running)
+    if spec.rerun not in _RERUNS:
+        raise UsageError(f"rerun: {quoted(str(spec.rerun))} is not known", "failed or all")
+    plan = _plan(spec)
+    queued = sweeps.queue(connection, plan, spec.rerun, spec.max_running)
     return QueuedSweep(plan.name, queued.ids, len(plan.jobs), queued.done, queued.unfinished)
 
 
-def points(wish: SweepWish) -> list[dict[str, Any]]:
+def points(spec: SweepSpec) -> list[dict[str, Any]]:
     """The parameters of each point; nothing is queued."""
-    return [job["params"] for job in _plan(wish).jobs]
+    return [job["params"] for job in _plan(spec).jobs]
 
 
-def _plan(wish: SweepWish) -> sweeps.Plan:
-    axes = tuple(_axis(name, values) for name, values in wish.params.items())
-    where = [wish.where] if isinstance(wish.where, str) else list(wish.where)
-    options = dict(wish.options)
+def _plan(spec: SweepSpec) -> sweeps.Plan:
+    axes = tuple(_axis(name, values) for name, values in spec.params.items())
+    where = [spec.where] if isinstance(spec.where, str) else list(spec.where)
+    options = dict(spec.options)
     files = {key: os.fspath(options.pop(key)) for key in ("out", "err") if options.get(key)}
     job = job_fields(options)
     request = surroundings() | {"jobs": [job]}
     request["cwd"] = job.get("cwd", request["cwd"])
     return sweeps.plan(
         sweeps.SweepSpec(
-            Space(axes, _repeat(wish.repeat)),
-            Choosing(wish.samples, None, wish.shuffle, wish.seed, where),
-            _words(wish.command),
-            _style(wish.style),
-            wish.name,
+            Space(axes, _repeat(spec.repeat)),
+            Choosing(spec.samples, None, spec.shuffle, spec.seed, where),
+            _words(spec.command),
+            _style(spec.style),
+            spec.name,
             request,
             files,
-            None if wish.file is None else os.fspath(wish.file),
+            None if spec.file is None else os.fspath(spec.file),
         )
     )
 

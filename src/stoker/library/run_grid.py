@@ -87,8 +87,8 @@ def _done(path: str) -> JobFuture[Any]:
     future: JobFuture[Any] = JobFuture()
     try:
         with open(os.path.join(path, RESULT), "rb") as file:
-            future.settle_value(pickle.load(file))
+            future.resolve_value(pickle.load(file))
     except Exception as error:
         error.add_note(f"the result in {path} can't be read; rerun=True runs the point again")
-        future.settle_error(error)
+        future.resolve_error(error)
     return future

@@ -2,7 +2,7 @@
 
 A script is compiled each time that it is run, a module only once; so this is short. The module is
 loaded by its file, since the path of the submitter, on which Stoker is, comes with the call.
-With `--hearth` it is a process of which those of calls are copies: see hearth.py.
+With `--warm-server` it is a process of which those of calls are copies: see warm_server.py.
 """
 
 
@@ -16,7 +16,7 @@ def _run() -> int:
     # Neighbours of this file must not be taken for modules of the standard library or of the user.
     sys.path[:] = [entry for entry in sys.path if entry != here]
     # What was pickled names things in the first, so it has to be found.
-    for name in ("calling", "hearth") if sys.argv[1] == "--hearth" else ("calling",):
+    for name in ("calling", "warm_server") if sys.argv[1] == "--warm-server" else ("calling",):
         spec = spec_from_file_location("stoker.library." + name, f"{here}/{name}.py")
         assert spec is not None and spec.loader is not None
         module = sys.modules[spec.name] = module_from_spec(spec)

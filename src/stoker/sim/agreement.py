@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stoker.core import events as ev
 from stoker.core.check import check
 from stoker.core.model import Cause, Exit, JobState, Outcome
-from stoker.sim.world import relief_of
+from stoker.sim.world import successor_of
 
 if TYPE_CHECKING:
     from stoker.sim.run import Simulation
@@ -21,16 +21,16 @@ def check_agreement(run: Simulation) -> None:
     state, world = run.engine.state, run.world
     check(state)
     # Those that took over while the turn was committed are told of in the next one.
-    taking_over = {relief_of(fact) for fact in world.unsettled}
+    taking_over = {successor_of(fact) for fact in world.pending}
     for gpu_id, ledger in world.ledger.items():
         for (job_id, number), mine in ledger.items():
             if (job_id, number) in taking_over:
-                assert job_id in state.relief.standbys, f"job {job_id} was not to take over"
+                assert job_id in state.takeovers.standbys, f"job {job_id} was not to take over"
                 continue
             assert state.is_current(job_id, number), f"job {job_id} is on GPU {gpu_id}, unknown"
             believed = state.gpus[gpu_id].held_by.get(job_id)
             assert believed == mine, f"job {job_id} has {mine} of GPU {gpu_id}, not {believed}"
-    told = {(fact.job_id, fact.attempt) for fact in world.unsettled}
+    told = {(fact.job_id, fact.attempt) for fact in world.pending}
     for job_id in state.active:
         attempt = state.jobs[job_id].active
         assert attempt is not None

@@ -1,7 +1,7 @@
 """The ports of a simulated world, with a crash at any step.
 
 A step is each moment at which a real daemon may be killed: before and after a commit, between
-two orders, before facts are settled. `Steps` counts them and raises `Crash` at those chosen.
+two orders, before facts are acknowledged. `Steps` counts them and raises `Crash` at those chosen.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class CrashingExecutor:
     # --- attached attempts, as the local executor and the daemon see to them ---
 
     def _is_told(self, key: Key) -> bool:
-        return any((fact.job_id, fact.attempt) == key for fact in self._world.unsettled)
+        return any((fact.job_id, fact.attempt) == key for fact in self._world.pending)
 
     def _offer(self, command: StartAttached, now_ms: int) -> None:
         key = (command.job_id, command.attempt)
@@ -212,10 +212,10 @@ class CrashingExecutor:
         self._before_facts()
         return self._world.facts()
 
-    def settled(self, facts: Sequence[Fact]) -> None:
+    def acknowledged(self, facts: Sequence[Fact]) -> None:
         """See ports.Executor."""
         self._steps.take()
-        self._world.settled(facts)
+        self._world.acknowledged(facts)
 
     def next_wakeup_ms(self) -> int | None:
         """See ports.Executor."""

@@ -65,7 +65,7 @@ def of_state(state: State) -> Hashable:
             gpu.drained,
             gpu.removing,
             gpu.label,
-            gpu.maker,
+            gpu.vendor,
             frozenset(
                 (job_id, r.whole, r.share_milli, r.memory, r.max_per_gpu)
                 for job_id, r in gpu.held_by.items()
@@ -81,7 +81,7 @@ def of_state(state: State) -> Hashable:
     )
     return (
         (state.now_ms, state.next_job_id, state.paused, state.cpus, state.cpus_used),
-        (state.at_cluster, state.at_cluster_most, state.relief.standbys),
+        (state.at_cluster, state.at_cluster_most, state.takeovers.standbys),
         frozenset(of_job(job) for job in state.jobs.values()),
         gpus,
         groups,
@@ -114,14 +114,14 @@ def of_run(run: Simulation) -> Hashable:
         run.engine.unsaved.value(),
         _of_shortage(run.engine.state.short),
         of_state(run.engine.state),
-        run.engine.state.relief,
+        run.engine.state.takeovers,
         run.allowed_takeovers(),
         run.engine.next_wakeup_ms(),
         frozenset(store.outcomes.items()),
         frozenset(store.attempts.items()),
         processes,
         frozenset(world.made),
-        frozenset(world.unsettled),
+        frozenset(world.pending),
         frozenset(world.unseen.items()),
         frozenset(world.watched),
         frozenset(world.terminals.acceptances.items()),

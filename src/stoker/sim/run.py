@@ -16,7 +16,7 @@ from stoker.core import events as ev
 from stoker.core.model import Cause, Job
 from stoker.core.state import State
 from stoker.core.unsaved import UnsavedStops
-from stoker.engine import Decided, Engine, Wish
+from stoker.engine import Decided, Engine, Proposal
 from stoker.errors import Unavailable
 from stoker.sim import scenario
 from stoker.sim.agreement import check_agreement, check_end, check_time_limits
@@ -223,15 +223,17 @@ class Simulation:
 
     def turn(self) -> bool:
         """One turn of the engine, with whatever its users want by now; False if it crashed."""
-        wishes: list[Wish] = []
-        while len(wishes) < len(self.todo) and self.todo[len(wishes)][0] <= self.clock.true_ms:
-            wishes.append(partial(self.todo[len(wishes)][2], self.store))
+        proposals: list[Proposal] = []
+        while (
+            len(proposals) < len(self.todo) and self.todo[len(proposals)][0] <= self.clock.true_ms
+        ):
+            proposals.append(partial(self.todo[len(proposals)][2], self.store))
         refused = self.disk.refused
-        of_users = len(wishes)
+        of_users = len(proposals)
         if self._news_of_clients(self.engine.state):
-            wishes.append(lambda state: Decided(self._news_of_clients(state)))
+            proposals.append(lambda state: Decided(self._news_of_clients(state)))
         try:
-            answers = self.engine.turn(wishes)
+            answers = self.engine.turn(proposals)
         except Crash:
             self._crashed()
             self.engine = self._new_engine()
@@ -337,7 +339,7 @@ class Simulation:
         self.crashes += 1
         self._crashes_now += 1
         self._pending.clear()
-        self.forgotten |= {wish.job_id for wish in self._unsaved.value()}
+        self.forgotten |= {proposal.job_id for proposal in self._unsaved.value()}
         if self._shift_is_open and not self.clock.unread_shift_ms:
             # It was read by an engine that died before it could commit what follows from it.
             self._shift_is_open, self.shift_was_lost = False, True

@@ -145,7 +145,7 @@ def _life(random: Random) -> tuple[Behaviour, int | None, int | None]:
 
 # ---------------------------------------------------------------------- what users ask for
 #
-# A user whose wish was committed just before a crash got no answer and asks again, so each of
+# a user whose request was committed just before a crash got no answer and asks again, so each of
 # these grants nothing if it was granted before.
 
 

@@ -9,9 +9,9 @@ from itertools import takewhile
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Job, Launch
-from stoker.core.relief import Relieve, Standby
+from stoker.core.takeover import AllowTakeovers, Standby
 from stoker.sim.faults import Steps
-from stoker.sim.world import World, relief_of
+from stoker.sim.world import World, successor_of
 
 
 class CrashingTakeover:
@@ -20,15 +20,15 @@ class CrashingTakeover:
     def __init__(self, world: World, steps: Steps) -> None:
         self._world = world
         self._steps = steps
-        self.allowed: Relieve | None = None
+        self.allowed: AllowTakeovers | None = None
 
     def adopt(self, standbys: Iterable[Job], now_ms: int) -> None:
         """See ports.Takeover."""
-        relieving = {relief_of(fact) for fact in self._world.unsettled}
+        successors = {successor_of(fact) for fact in self._world.pending}
         known = [(job, job.attempt + 1, False) for job in standbys]
-        self._world.adopt([one for one in known if (one[0].id, one[1]) in relieving])
+        self._world.adopt([one for one in known if (one[0].id, one[1]) in successors])
 
-    def allow(self, takeovers: Relieve | None, launch_of: Callable[[int], Launch]) -> None:
+    def allow(self, takeovers: AllowTakeovers | None, launch_of: Callable[[int], Launch]) -> None:
         """See ports.Takeover."""
         self.allowed = None
         if takeovers is None:
@@ -39,11 +39,11 @@ class CrashingTakeover:
             key = (standby.job_id, standby.attempt)
             if key not in self._world.made:
                 standbys.append(standby)
-            elif standby.may_be_relieved:  # It took over while this was committed.
+            elif standby.may_be_followed:  # It took over while this was committed.
                 attempts.append(key)
-        self.allowed = Relieve(tuple(attempts), tuple(standbys))
+        self.allowed = AllowTakeovers(tuple(attempts), tuple(standbys))
 
-    def narrow_to(self, takeovers: Relieve | None) -> None:
+    def narrow_to(self, takeovers: AllowTakeovers | None) -> None:
         """See ports.Takeover."""
         if takeovers is None or self.allowed is None:
             self.allowed = None
@@ -51,7 +51,7 @@ class CrashingTakeover:
         attempts = [one for one in self.allowed.attempts if one in takeovers.attempts]
         pairs = zip(self.allowed.standbys, takeovers.standbys, strict=False)
         standbys = [now for now, then in takewhile(lambda pair: pair[0] == pair[1], pairs)]
-        self.allowed = Relieve(tuple(attempts), tuple(standbys))
+        self.allowed = AllowTakeovers(tuple(attempts), tuple(standbys))
 
     def take_over(self, now_ms: int) -> bool:
         """See ports.Takeover: while a turn goes on, processes may end that were about to."""
@@ -68,9 +68,9 @@ class CrashingTakeover:
                 break
             standby, *others = self.allowed.standbys
             attempts = self.allowed.attempts
-            if standby.may_be_relieved:
+            if standby.may_be_followed:
                 attempts = (*attempts, (standby.job_id, standby.attempt))
-            self.allowed = Relieve(attempts, tuple(others))
+            self.allowed = AllowTakeovers(attempts, tuple(others))
             self._replace(place, standby)
             count += 1
             self._steps.take()
@@ -78,14 +78,14 @@ class CrashingTakeover:
 
     def _left_places(self) -> list[ev.AttemptExited]:
         """The ends of attempts whose places are to be taken, and were not yet."""
-        may_be_relieved = () if self.allowed is None else self.allowed.attempts
+        may_be_followed = () if self.allowed is None else self.allowed.attempts
         left = [
             fact
-            for fact in self._world.unsettled
+            for fact in self._world.pending
             if isinstance(fact, ev.AttemptExited)
             and fact.exit.ok
-            and fact.relieved_by is None
-            and (fact.job_id, fact.attempt) in may_be_relieved
+            and fact.taken_over_by is None
+            and (fact.job_id, fact.attempt) in may_be_followed
         ]
         return sorted(left, key=lambda fact: fact.job_id)
 
@@ -96,5 +96,5 @@ class CrashingTakeover:
             return
         place = world.places[left.job_id, left.attempt]
         world.start(cmd.Start(*key, place, standby.grace_ms))
-        relieved = replace(left, relieved_by=key)
-        world.unsettled = [relieved if fact is left else fact for fact in world.unsettled]
+        followed = replace(left, taken_over_by=key)
+        world.pending = [followed if fact is left else fact for fact in world.pending]

@@ -90,8 +90,8 @@ class World:
         self.terminals = Terminals()
         self.watched: set[Key] = set()  # attached attempts that an executor knows to have begun
         self.unseen: dict[Key, Ending] = {}  # how others of these have ended meanwhile
-        self.unsettled: list[ev.Fact] = []
-        self.told: list[ev.Fact] = []  # the latest of those that are settled
+        self.pending: list[ev.Fact] = []
+        self.told: list[ev.Fact] = []  # the latest of those that are acknowledged
         self.ledger: dict[str, dict[Key, Reservation]] = {g.id: {} for g in gpus}
         self.places: dict[Key, tuple[str, ...]] = {}  # where attempts were started
         self._gpus = {g.id: Gpu(g.id, g.memory_mib) for g in gpus}
@@ -110,7 +110,7 @@ class World:
         other.terminals = self.terminals.copied()
         other.watched, other.unseen = self.watched.copy(), self.unseen.copy()
         other.places = self.places.copy()
-        other.unsettled = self.unsettled.copy()
+        other.pending = self.pending.copy()
         other.told = self.told.copy()
         other.ledger = {gpu_id: held.copy() for gpu_id, held in self.ledger.items()}
         return other
@@ -139,7 +139,7 @@ class World:
             if process.attached and key not in self.watched:
                 self.unseen[key] = ended
             else:
-                self.unsettled.append(ended)
+                self.pending.append(ended)
 
     def next_end_ms(self) -> int | None:
         """When a process ends by itself, or a client acts, next in true time."""
@@ -152,14 +152,14 @@ class World:
         self.processes.clear()
         self.terminals.all_die(self.clock.true_ms)
         # Where one has taken the place of another, it stands on disk how that ended.
-        self.unsettled = [fact for fact in self.unsettled if relief_of(fact) is not None]
+        self.pending = [fact for fact in self.pending if successor_of(fact) is not None]
         for held in self.ledger.values():
             held.clear()
 
     def tell_again(self) -> None:
-        """Facts that are long settled are told once more, as by an executor that forgot."""
+        """Facts that are long acknowledged are told once more, as by an executor that forgot."""
         random = Random(f"{self._seed} {self.clock.true_ms} again")
-        self.unsettled += random.sample(self.told, min(len(self.told), MOST_TOLD // 2))
+        self.pending += random.sample(self.told, min(len(self.told), MOST_TOLD // 2))
 
     # ------------------------------------------------------------------ clients at terminals
 
@@ -198,12 +198,12 @@ class World:
     def watch(self, key: Key) -> None:
         """An executor has found that an attached attempt has begun; it may be over by now."""
         self.watched.add(key)
-        self.unsettled.append(self._started(key))
+        self.pending.append(self._started(key))
         if key in self.unseen:
-            self.unsettled.append(self.unseen.pop(key))
+            self.pending.append(self.unseen.pop(key))
         elif key not in self.processes:
             vanished = ev.AttemptVanished(self.clock.now_ms, *key, why="power cut")
-            self.unsettled.append(vanished)
+            self.pending.append(vanished)
 
     def behaviour_of(self, key: Key) -> Behaviour:
         """What the command of an attempt does."""
@@ -229,10 +229,10 @@ class World:
             if job.terms.attached and key in self.made and key not in self.watched:
                 self.watch(key)
             elif key in self.processes and not begun:
-                self.unsettled.append(self._started(key))
+                self.pending.append(self._started(key))
             elif key not in self.processes and key in self.made:
                 vanished = ev.AttemptVanished(self.clock.now_ms, *key, why="power cut")
-                self.unsettled.append(vanished)
+                self.pending.append(vanished)
 
     def carry_out(self, command: cmd.Command) -> None:
         """Do one thing."""
@@ -246,12 +246,12 @@ class World:
                 if process is not None:
                     process.warned += 1
                     sent = ev.WarningSent(self.clock.now_ms, job_id, attempt)
-                    self.unsettled.append(sent)
+                    self.pending.append(sent)
 
     def facts(self) -> list[ev.Fact]:
-        """All facts that are not settled, in any order that keeps each attempt's own."""
+        """All facts that are not acknowledged, in any order that keeps each attempt's own."""
         by_attempt: dict[Key, list[ev.Fact]] = {}
-        for fact in self.unsettled:
+        for fact in self.pending:
             by_attempt.setdefault((fact.job_id, fact.attempt), []).append(fact)
         keys = sorted(by_attempt)
         if len(keys) > 1:
@@ -259,13 +259,13 @@ class World:
         return [fact for key in keys for fact in by_attempt[key]]
 
     def tell(self, fact: ev.Fact) -> None:
-        """One more fact, told until it is settled."""
-        self.unsettled.append(fact)
+        """One more fact, told until it is acknowledged."""
+        self.pending.append(fact)
 
-    def settled(self, facts: Sequence[ev.Fact]) -> None:
+    def acknowledged(self, facts: Sequence[ev.Fact]) -> None:
         """See ports.Executor."""
         done = {id(fact) for fact in facts}
-        self.unsettled = [fact for fact in self.unsettled if id(fact) not in done]
+        self.pending = [fact for fact in self.pending if id(fact) not in done]
         # One that was put back is told once: its number is given again.
         again = [fact for fact in facts if not isinstance(fact, ev.AttemptPutBack)]
         self.told = [*self.told, *again][-MOST_TOLD:]
@@ -273,7 +273,7 @@ class World:
     # ------------------------------------------------------------------ its parts
 
     def _being_told(self) -> set[Key]:
-        return {(fact.job_id, fact.attempt) for fact in self.unsettled}
+        return {(fact.job_id, fact.attempt) for fact in self.pending}
 
     def _started(self, key: Key) -> ev.AttemptStarted:
         return ev.AttemptStarted(self.clock.now_ms, *key, pid=1000 + key[0])
@@ -286,11 +286,11 @@ class World:
         behaviour = self.behaviour_of(key)
         if behaviour.cannot_start is not None:
             why, cause = "there is nothing to run", behaviour.cannot_start
-            self.unsettled.append(ev.AttemptNotStarted(self.clock.now_ms, *key, why, cause))
+            self.pending.append(ev.AttemptNotStarted(self.clock.now_ms, *key, why, cause))
             return
         if self.short:
             what = "there is no room for a process"
-            self.unsettled.append(ev.AttemptPutBack(self.clock.now_ms, *key, what))
+            self.pending.append(ev.AttemptPutBack(self.clock.now_ms, *key, what))
             return
         twice = [other for other in self.processes if other[0] == command.job_id]
         assert not twice, f"{key} is started while {twice} runs"
@@ -308,7 +308,7 @@ class World:
         ends_ms = min(NEVER_MS, started + behaviour.runs_ms)
         self.processes[key] = Process(behaviour, started, ends_ms, behaviour.exit, attached)
         if not attached:
-            self.unsettled.append(self._started(key))
+            self.pending.append(self._started(key))
 
     def _terminate(self, command: cmd.Terminate) -> None:
         key = (command.job_id, command.attempt)
@@ -316,7 +316,7 @@ class World:
         if process is None:
             if key not in self.made and key not in self._being_told():
                 stopped = ev.AttemptNotStarted(self.clock.now_ms, *key, why="stopped first")
-                self.unsettled.append(stopped)
+                self.pending.append(stopped)
             return
         # Each order is given again and again until the end is known, and only its first time
         # counts: a process can't be killed twice.
@@ -331,6 +331,6 @@ class World:
             process.ends_at_ms, process.exit = end, Exit(signal=by)
 
 
-def relief_of(fact: ev.Fact) -> Key | None:
+def successor_of(fact: ev.Fact) -> Key | None:
     """Who has taken the place of the attempt that a fact is about."""
-    return fact.relieved_by if isinstance(fact, ev.AttemptExited) else None
+    return fact.taken_over_by if isinstance(fact, ev.AttemptExited) else None

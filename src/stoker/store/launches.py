@@ -11,7 +11,7 @@ import msgspec
 
 from stoker.core.change import Change
 from stoker.core.model import Launch
-from stoker.core.per_job import Own
+from stoker.core.per_job import PerJob
 from stoker.ports import BrokenRecord
 from stoker.store.named_sql import queries
 from stoker.store.rows import requirements_from
@@ -46,7 +46,7 @@ def launch_body(launch: Launch) -> str:
     return _json(fields).decode()
 
 
-def launch_bodies(launch: Launch, each: Sequence[Own]) -> Iterator[str]:
+def launch_bodies(launch: Launch, each: Sequence[PerJob]) -> Iterator[str]:
     """The same of each of many jobs that share a launch; what they share is written once."""
     usual = launch_body(launch)
     shared = launch_body(launch._replace(argv=(), shell=None)).removesuffix("}")

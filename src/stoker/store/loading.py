@@ -1,6 +1,6 @@
 """Reading the state: there may be a million jobs that are not final, and GPUs wait meanwhile.
 
-Usual jobs, which wait and to which nothing has ever happened, are read as crowds that are alike;
+Usual jobs, which wait and to which nothing has ever happened, are read as cohorts that are alike;
 the others one by one.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.core.model import ACTIVE, Group, Job, JobState, Need, Profile, Requirement, Terms
-from stoker.core.order import Crowd
+from stoker.core.ready import Cohort
 from stoker.core.state import State
 from stoker.store.database import open_to_read
 from stoker.store.named_sql import queries
@@ -57,13 +57,13 @@ def load(
             connections.append(other)
         except sqlite3.Error:
             pass  # No descriptor is left, say. One takes longer, and does as well.
-        jobs, crowds = _unfinished(connections, needs, terms, next_job_id, ended)
+        jobs, cohorts = _unfinished(connections, needs, terms, next_job_id, ended)
     return State.restored(
         jobs,
         [gpu_from(row) for row in run(sql["gpus"])],
         [Group(name, bool(paused), most) for name, paused, most in run(sql["groups"])],
         [Profile(*row) for row in run(sql["profiles"])],
-        crowds,
+        cohorts,
         now_ms=now_ms,
         next_job_id=next_job_id,
         paused=settings.get("paused") == "1",
@@ -79,8 +79,8 @@ def _unfinished(
     terms: Mapping[int, Terms],
     next_job_id: int,
     ended: int,
-) -> tuple[list[Job], list[Crowd]]:
-    """The unusual jobs that are not final, and all others in crowds, read by all connections."""
+) -> tuple[list[Job], list[Cohort]]:
+    """The unusual jobs that are not final, and all others in cohorts, read by all connections."""
     alike: defaultdict[_Alike, list[int]] = defaultdict(list)
     names: dict[str | None, str | None] = {}  # Jobs of a group share one string.
     bits = max(terms, default=0).bit_length()
@@ -93,7 +93,7 @@ def _unfinished(
         )
         for job_id, kind in zip(ids, kinds, strict=True):
             alike[kind].append(job_id)
-    crowds: list[Crowd] = []
+    cohorts: list[Cohort] = []
     unusual: list[int] = []
     for (need_and_terms, priority, name), some in alike.items():
         if need_and_terms is None:
@@ -101,9 +101,9 @@ def _unfinished(
             continue
         number = need_and_terms >> bits
         need, term = needs[number], terms[need_and_terms - (number << bits)]
-        crowds.append(Crowd(need, term, priority, names.setdefault(name, name), array("q", some)))
+        cohorts.append(Cohort(need, term, priority, names.setdefault(name, name), array("q", some)))
     jobs = _unusual(connections[0], unusual, needs, terms, names) if unusual else ()
-    return list(jobs), crowds
+    return list(jobs), cohorts
 
 
 def _parts(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stoker.core.change import Change
 from stoker.core.model import Gpu, Group, Job, Launch, Need, Outcome, Profile, Terms, copied
-from stoker.core.order import Crowd
+from stoker.core.ready import Cohort
 from stoker.core.state import State
 from stoker.ports import BrokenRecord
 
@@ -31,13 +31,13 @@ class MemoryStore:
 
     def load(self, now_ms: int) -> State:
         """See ports.Store."""
-        jobs, crowds = _in_crowds([self.jobs[job_id] for job_id in sorted(self.jobs)])
+        jobs, cohorts = _in_cohorts([self.jobs[job_id] for job_id in sorted(self.jobs)])
         return State.restored(
             [copied(job) for job in jobs],
             [replace(gpu, held_by={}, reading=None) for gpu in self._gpus],
             [replace(group, running=0) for group in self._groups.values()],
             self._profiles.values(),
-            crowds,
+            cohorts,
             now_ms=now_ms,
             next_job_id=self._next_job_id,
             paused=self._paused,
@@ -93,7 +93,7 @@ class MemoryStore:
             self._paused, self._cpus = state.paused, state.cpus
             self._at_cluster_most = state.at_cluster_most
         if change.standbys:
-            self._standbys = state.relief.standbys
+            self._standbys = state.takeovers.standbys
         self._next_job_id = state.next_job_id
 
     def make_room(self) -> bool:
@@ -107,8 +107,8 @@ class MemoryStore:
         return self.launches[job_id]
 
 
-def _in_crowds(jobs: list[Job]) -> tuple[list[Job], list[Crowd]]:
-    """The unusual jobs, and those in crowds to which nothing has ever happened."""
+def _in_cohorts(jobs: list[Job]) -> tuple[list[Job], list[Cohort]]:
+    """The unusual jobs, and those in cohorts to which nothing has ever happened."""
     others = []
     alike: dict[tuple[Need, Terms, int, str | None], list[int]] = {}
     for job in jobs:
@@ -117,4 +117,4 @@ def _in_crowds(jobs: list[Job]) -> tuple[list[Job], list[Crowd]]:
             alike.setdefault(shared, []).append(job.id)
         else:
             others.append(job)
-    return others, [Crowd(*shared, ids) for shared, ids in alike.items()]
+    return others, [Cohort(*shared, ids) for shared, ids in alike.items()]

@@ -33,7 +33,7 @@ Row = tuple[Any, ...]
 Batches = list[tuple[str, Sequence[Row | dict[str, Any]]]]
 """Queries by their names, each with the rows that it is run for."""
 
-_GPU_COLUMNS = ("id", "memory_mib", "declared", "drained", "removing", "label", "maker")
+_GPU_COLUMNS = ("id", "memory_mib", "declared", "drained", "removing", "label", "vendor")
 _NOT_WARNED = Warning.NONE
 
 
@@ -162,8 +162,8 @@ def gpu_row(gpu: Gpu) -> dict[str, Any]:
 
 def gpu_from(row: Row) -> Gpu:
     """The GPU of a row of `gpus`."""
-    gpu_id, memory_mib, declared, drained, removing, label, maker = row
-    return Gpu(gpu_id, memory_mib, bool(declared), bool(drained), bool(removing), label, maker)
+    gpu_id, memory_mib, declared, drained, removing, label, vendor = row
+    return Gpu(gpu_id, memory_mib, bool(declared), bool(drained), bool(removing), label, vendor)
 
 
 @lru_cache(maxsize=1024)

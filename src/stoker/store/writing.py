@@ -74,7 +74,7 @@ class Writer:
             self._set(cursor, "counted_cpus", str(state.cpus))
             self._set(cursor, "at_cluster_most", str(state.at_cluster_most))
         if change.standbys:
-            self._set(cursor, "standbys", json.dumps(state.relief.standbys))
+            self._set(cursor, "standbys", json.dumps(state.takeovers.standbys))
 
     def _set(self, cursor: sqlite3.Cursor, name: str, value: str) -> None:
         cursor.execute(self._sql["set_setting"], {"name": name, "value": value})

@@ -10,8 +10,8 @@ import fcntl
 import os
 from typing import Any
 
-from stoker.api.alike import in_few_words
 from stoker.api.client import Client, ConnectionLost
+from stoker.api.compact import in_few_words
 from stoker.api.paths import Home, make_private
 from stoker.batch.entries import located
 from stoker.errors import Failed, NotFound, StokerError, UsageError

@@ -10,7 +10,7 @@ from typing import Any
 
 from stoker.api.job_options import BY_KEY, NEGATIVES, fields_of
 from stoker.batch.entries import Complaints, Entry, Value
-from stoker.batch.order import Circle, batches, behind_what_they_need
+from stoker.batch.sequence import Circle, batches, behind_what_they_need
 from stoker.errors import UsageError
 from stoker.quantities import job_ids, plain, quoted
 from stoker.submission import rules

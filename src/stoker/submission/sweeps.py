@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, overload
 
-from stoker.api.ahead import Ahead
 from stoker.api.client import Client, line_of
+from stoker.api.pipeline import Ahead
 from stoker.errors import UsageError
 from stoker.quantities import MAX_LABEL_CHARS
 from stoker.submission.surroundings import (

@@ -19,7 +19,7 @@ from stoker.api.client import Client
 from stoker.api.paths import Home
 from stoker.errors import StokerError
 from stoker.text.jobs import title
-from stoker.top import orders
+from stoker.top import actions
 from stoker.top.confirmation import Confirmation, Pages
 from stoker.top.feed import Feed, Picture
 from stoker.top.filter_line import FilterLine, wanted
@@ -410,7 +410,7 @@ class Top(App[None]):
             if self._details_of == job_id:
                 self.details_pane.show_all(lines)
 
-        self._ask(lambda client: orders.details(client, job_id), show)
+        self._ask(lambda client: actions.details(client, job_id), show)
 
     def _renew_details(self) -> None:
         due = time.monotonic() - self._details_at >= _DETAILS_S
@@ -435,7 +435,7 @@ class Top(App[None]):
 
         self.run_worker(in_thread, thread=True, exit_on_error=False)
 
-    def _order(self, choose: Callable[[list[dict[str, Any]]], orders.Order]) -> None:
+    def _act(self, choose: Callable[[list[dict[str, Any]]], actions.Action]) -> None:
         """Act on the marked jobs, or the one under the cursor; the action may depend on them."""
 
         def give(_: dict[str, Any]) -> None:
@@ -456,7 +456,7 @@ class Top(App[None]):
 
         self.table.when_there(give)
 
-    def _give(self, order: orders.Order, jobs: list[dict[str, Any]]) -> None:
+    def _give(self, order: actions.Action, jobs: list[dict[str, Any]]) -> None:
         self._ask(lambda client: order.give(client, jobs), self._is_done)
 
     def _is_done(self, words: str) -> None:
@@ -465,20 +465,20 @@ class Top(App[None]):
 
     def action_cancel(self) -> None:
         """Stop jobs, once that was confirmed."""
-        self._order(lambda jobs: orders.CANCEL)
+        self._act(lambda jobs: actions.CANCEL)
 
     def action_retry(self) -> None:
         """Queue jobs that have ended again."""
-        self._order(lambda jobs: orders.RETRY)
+        self._act(lambda jobs: actions.RETRY)
 
     def action_hold(self) -> None:
         """Hold jobs that wait; if all of them are held, release them."""
-        self._order(orders.hold_or_release)
+        self._act(actions.hold_or_release)
 
     def action_sooner(self) -> None:
         """Have jobs go before others."""
-        self._order(lambda jobs: orders.SOONER)
+        self._act(lambda jobs: actions.SOONER)
 
     def action_later(self) -> None:
         """Have jobs go after others."""
-        self._order(lambda jobs: orders.LATER)
+        self._act(lambda jobs: actions.LATER)

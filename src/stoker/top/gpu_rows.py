@@ -133,8 +133,8 @@ def label(gpu: Gpu) -> str:
 def _name(gpu: Gpu) -> str:
     """What kind of GPU it is, without its vendor's name."""
     name = str(gpu.get("name") or "")
-    for maker in ("NVIDIA ", "AMD "):
-        name = name.removeprefix(maker)
+    for vendor in ("NVIDIA ", "AMD "):
+        name = name.removeprefix(vendor)
     return name.removeprefix("GeForce ")
 
 

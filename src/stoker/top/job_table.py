@@ -94,7 +94,7 @@ class JobTable(Rows, can_focus=True):
             if job["id"] in self.marks:
                 self.marks[job["id"]] = job
         self._stay_with_the_job()
-        self._settle()
+        self._clamp()
         here = self.cursor_job
         if self._then is not None and here is not None:
             then, self._then = self._then, None
@@ -112,7 +112,7 @@ class JobTable(Rows, can_focus=True):
         here = self.cursor_job
         self._chosen = None if here is None else here["id"]
 
-    def _settle(self) -> None:
+    def _clamp(self) -> None:
         """Have the cursor on the list, and the window around the cursor; ask for what is new."""
         rows = self.rows_in_sight
         self._cursor = min(max(0, self._cursor), max(0, self.total - 1))
@@ -143,7 +143,7 @@ class JobTable(Rows, can_focus=True):
         job = self.cursor_job
         self._chosen = None if job is None else job["id"]
         self._is_at_rest = False
-        self._settle()
+        self._clamp()
 
     def page(self, pages: int) -> None:
         """Move by what fits on the screen."""
@@ -169,7 +169,7 @@ class JobTable(Rows, can_focus=True):
     def unmark_all(self) -> None:
         """Let go of all marks."""
         self.marks.clear()
-        self._settle()
+        self._clamp()
 
     def look_for(
         self,
@@ -203,7 +203,7 @@ class JobTable(Rows, can_focus=True):
 
     def on_resize(self) -> None:
         """There may be room for more, or less."""
-        self._settle()
+        self._clamp()
 
     def on_click(self, event: events.Click) -> None:
         """The cursor goes where somebody points."""

@@ -74,7 +74,7 @@ class Scroller(Rows, can_focus=True):
             self.follows = False
         elif count > 0 and self._top >= last:
             self.follows = self.follows_at_end
-        self._settle()
+        self._clamp()
 
     def to_start(self) -> None:
         """Show the beginning."""
@@ -93,12 +93,12 @@ class Scroller(Rows, can_focus=True):
         self._all = [
             row for line in self._unwrapped for row in wrapped(line, columns, self._indent)
         ]
-        self._settle()
+        self._clamp()
 
     def _last_top(self) -> int:
         return max(0, len(self._all) - self.visible_lines())
 
-    def _settle(self) -> None:
+    def _clamp(self) -> None:
         last = self._last_top()
         self._top = last if self.follows else min(self._top, last)
         self.put(self._all[self._top : self._top + self.visible_lines()])

@@ -27,7 +27,7 @@ from stoker.errors import (
     UsageError,
 )
 from stoker.web import bodies, logs, metrics, openapi
-from stoker.web.endpoints import ENDPOINTS, Asked, Endpoint, House
+from stoker.web.endpoints import ENDPOINTS, Asked, Endpoint, Services
 from stoker.web.guard import COOKIE, Guard, Visitor
 from stoker.web.refusals import Refusals
 from stoker.web.submitting import decoded
@@ -46,7 +46,7 @@ Respond = Callable[[Request], Awaitable[Response]]
 
 
 def application(
-    house: House,
+    services: Services,
     access: Access,
     refusals: Refusals,
     names: list[str],
@@ -55,7 +55,7 @@ def application(
     with_metrics: bool,
 ) -> Guard:
     """The whole page: the guard, and what is behind it."""
-    page = _Page(house, access, refusals)
+    page = _Page(services, access, refusals)
     routes = [Route(e.path, page.responder(e), methods=[e.method]) for e in _in_order(ENDPOINTS)]
     routes += [
         Route("/api/enter", _careful(page.enter), methods=["POST"]),
@@ -81,8 +81,8 @@ def _in_order(endpoints: tuple[Endpoint, ...]) -> list[Endpoint]:
 
 
 class _Page:
-    def __init__(self, house: House, access: Access, refusals: Refusals) -> None:
-        self._house = house
+    def __init__(self, services: Services, access: Access, refusals: Refusals) -> None:
+        self._services = services
         self._access = access
         self._refusals = refusals
 
@@ -94,14 +94,14 @@ class _Page:
                 fields = asked_fields(request.url.query, endpoint.fields)
             else:
                 fields = decoded(await request.body(), endpoint.fields)
-            return _json(await endpoint.handler(self._house, Asked(grant, job_id, fields)))
+            return _json(await endpoint.handler(self._services, Asked(grant, job_id, fields)))
 
         return _careful(respond)
 
     # ------------------------------------------------------------------ coming and going
 
     async def enter(self, request: Request) -> Response:
-        order = decoded(await request.body(), bodies.EnterOrder)
+        order = decoded(await request.body(), bodies.EnterRequest)
         name = "".join(c for c in request.headers.get("user-agent", "") if c.isprintable())
         entered = self._access.enter(order.secret, name or "a browser")
         if entered is None:
@@ -136,10 +136,10 @@ class _Page:
     # ------------------------------------------------------------------ what is not JSON
 
     async def events(self, request: Request) -> Response:
-        if not self._house.feed.has_room:
+        if not self._services.feed.has_room:
             raise Unavailable("too many tabs listen already", "close some of them")
         return StreamingResponse(
-            self._house.feed.events(),
+            self._services.feed.events(),
             media_type="text/event-stream",
             headers={"x-accel-buffering": "no"},
         )
@@ -148,14 +148,14 @@ class _Page:
         return _json(openapi.document())
 
     async def metrics(self, request: Request) -> Response:
-        status = await self._house.link.call("status", limit=1)
+        status = await self._services.link.call("status", limit=1)
         return Response(
             metrics.text(status, self._refusals.counts), media_type="text/plain; version=0.0.4"
         )
 
     async def download(self, request: Request) -> Response:
         question = asked_fields(request.url.query, bodies.TicketQuestion)
-        path, name = self._house.file_of(question.ticket)
+        path, name = self._services.file_of(question.ticket)
         with logs.opened(path):
             pass  # It must be a plain file, now too.
         return FileResponse(path, media_type="text/plain; charset=utf-8", filename=name)

@@ -56,7 +56,7 @@ class LogSearch(Fields):
     after: Place = 0
 
 
-class TicketOrder(Fields):
+class TicketRequest(Fields):
     """A link is wanted by which a browser can download a log."""
 
     id: JobId
@@ -101,7 +101,7 @@ class Nothing(Fields):
     """No fields at all."""
 
 
-class SubmitOrder(Fields):
+class SubmitRequest(Fields):
     """Jobs to be queued, all or none."""
 
     jobs: Annotated[list[JobRequest], Meta(min_length=1, max_length=100_000)]
@@ -120,7 +120,7 @@ class Chosen(Fields):
     all: bool = False
 
 
-class EditOrder(Chosen, kw_only=True):
+class EditRequest(Chosen, kw_only=True):
     """New values for jobs that wait, as fields of a job or as options: only what is named changes.
 
     An option that is null is taken away.
@@ -130,19 +130,19 @@ class EditOrder(Chosen, kw_only=True):
     options: dict[str, Typed | None] = {}
 
 
-class GpuOrder(Fields):
+class GpuRequest(Fields):
     """GPUs by id; to be added also with memory, e.g. "4:24G"."""
 
     gpus: GpuWords
 
 
-class QueueOrder(Fields):
+class QueueRequest(Fields):
     """A group, or the whole queue."""
 
     group: Text | None = None
 
 
-class SweepOrder(Fields):
+class SweepRequest(Fields):
     """A parameter space and the command of each of its points."""
 
     space: Annotated[
@@ -162,7 +162,7 @@ class SweepOrder(Fields):
     options: dict[str, Typed] = {}  # ... the same as they would be typed: {"mem": "8G"}
 
 
-class EnterOrder(Fields):
+class EnterRequest(Fields):
     """The secret of a one-time address, or a token."""
 
     secret: Annotated[str, Meta(min_length=1, max_length=1000)]

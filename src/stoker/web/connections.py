@@ -1,4 +1,4 @@
-"""Connections that prove nothing are not waited for: idle crowds and slow senders are let go.
+"""Connections that prove nothing are not waited for: idle clients and slow senders are let go.
 
 Whoever has not shown a secret has a time for the head of a request and a time for the rest, which
 no trickle of bytes extends. There is room for so many connections; where there are more, those
@@ -25,7 +25,7 @@ NEXT_HEAD_WITHIN_S = 60.0
 STRANGER_WITHIN_S = 10.0  # from a stranger's head to the end of the answer
 MOST_CONNECTIONS = 512
 BACKLOG = 1024  # asyncio accepts as many before it looks at any of them
-_SPARE_FILES = 256  # for logs, the daemon's socket and the like
+_RESERVED_FILES = 256  # for logs, the daemon's socket and the like
 
 # Who makes room first.
 _STRANGER, _IDLE, _SENDING, _SERVED = range(4)
@@ -168,11 +168,11 @@ def room_for_connections() -> tuple[int, int]:
     few, asyncio would complain of each connection that it can't accept, and accept none.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_CONNECTIONS + BACKLOG + _SPARE_FILES
+    wanted = MOST_CONNECTIONS + BACKLOG + _RESERVED_FILES
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    room = max(32, wanted - _SPARE_FILES)
+    room = max(32, wanted - _RESERVED_FILES)
     most = min(MOST_CONNECTIONS, room // 2)
     return most, min(BACKLOG, room - most)

@@ -1,4 +1,4 @@
-"""Every question and order of the HTTP api, in one table: it is served and documented from here."""
+"""Every request of the HTTP api, in one table: it is served and documented from here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Asked:
     fields: Any
 
 
-Handler = Callable[["House", Asked], Awaitable[Answer]]
+Handler = Callable[["Services", Asked], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Endpoint:
 
 
 @dataclass(slots=True)
-class House:
+class Services:
     """What the handlers share."""
 
     link: Link
@@ -88,7 +88,7 @@ class House:
             raise
 
     def changed(self) -> None:
-        """An order was given: whoever gave it wants to see what came of it."""
+        """A request was made: its sender wants to see the result."""
         self._cache.clear()
 
     def new_ticket(self, path: str, name: str) -> str:
@@ -114,13 +114,13 @@ class House:
 # ---------------------------------------------------------------------- questions
 
 
-async def _status(house: House, asked: Asked) -> Answer:
-    status = await house.link.call("status", limit=1)
+async def _status(services: Services, asked: Asked) -> Answer:
+    status = await services.link.call("status", limit=1)
     del status["jobs"]
     return status
 
 
-async def _me(house: House, asked: Asked) -> Answer:
+async def _me(services: Services, asked: Asked) -> Answer:
     return {
         "user": user_name(),
         "directory": submitting.home_directory(),
@@ -129,7 +129,7 @@ async def _me(house: House, asked: Asked) -> Answer:
     }
 
 
-async def _options(house: House, asked: Asked) -> Answer:
+async def _options(services: Services, asked: Asked) -> Answer:
     def described(option: JobOption) -> dict[str, Any]:
         flag = ("yes", "no") if option.negative else ("yes",)
         return {
@@ -146,73 +146,73 @@ async def _options(house: House, asked: Asked) -> Answer:
     return {"options": [described(o) for o in JOB_OPTIONS if o.fields], "groups": GROUPS}
 
 
-async def _jobs(house: House, asked: Asked) -> Answer:
+async def _jobs(services: Services, asked: Asked) -> Answer:
     fields = msgspec.structs.asdict(asked.fields)
     key = ("jobs", msgspec.json.encode(fields))
-    return await house.shared(key, lambda: house.link.call("browse", **fields), CACHED_S)
+    return await services.shared(key, lambda: services.link.call("browse", **fields), CACHED_S)
 
 
-async def _job(house: House, asked: Asked) -> Answer:
+async def _job(services: Services, asked: Asked) -> Answer:
     async def ask() -> Answer:
         select = {"ids": [str(asked.job_id)]}
         shown, why = await asyncio.gather(
-            house.link.call("show", select=select), house.link.call("why", select=select)
+            services.link.call("show", select=select), services.link.call("why", select=select)
         )
         return {"job": shown["jobs"][0], "why": why["jobs"][0]}
 
-    return await house.shared(("job", asked.job_id), ask, CACHED_S)
+    return await services.shared(("job", asked.job_id), ask, CACHED_S)
 
 
-async def _job_history(house: House, asked: Asked) -> Answer:
+async def _job_history(services: Services, asked: Asked) -> Answer:
     question: bodies.HistoryQuestion = asked.fields
     fields = {"job_id": asked.job_id, "attempt": question.attempt}
-    return await house.link.call("job_history", **fields)
+    return await services.link.call("job_history", **fields)
 
 
-async def _gpu_history(house: House, asked: Asked) -> Answer:
+async def _gpu_history(services: Services, asked: Asked) -> Answer:
     question: bodies.GpuHistoryQuestion = asked.fields
 
     async def ask() -> Answer:
         since_ms = time.time_ns() // 1_000_000 - int(question.minutes * 60_000)
-        return await house.link.call("gpu_history", since_ms=max(0, since_ms))
+        return await services.link.call("gpu_history", since_ms=max(0, since_ms))
 
-    return await house.shared(("gpu_history", question.minutes), ask, CACHED_S)
-
-
-async def _gpus(house: House, asked: Asked) -> Answer:
-    return await house.link.call("gpus")
+    return await services.shared(("gpu_history", question.minutes), ask, CACHED_S)
 
 
-async def _forecast(house: House, asked: Asked) -> Answer:
-    return await house.shared(
-        "forecast", lambda: house.link.call("forecast", limit=500), FORECAST_EVERY_S
+async def _gpus(services: Services, asked: Asked) -> Answer:
+    return await services.link.call("gpus")
+
+
+async def _forecast(services: Services, asked: Asked) -> Answer:
+    return await services.shared(
+        "forecast", lambda: services.link.call("forecast", limit=500), FORECAST_EVERY_S
     )
 
 
-async def _timeline(house: House, asked: Asked) -> Answer:
+async def _timeline(services: Services, asked: Asked) -> Answer:
     question: bodies.TimelineQuestion = asked.fields
 
     async def ask() -> Answer:
         now_ms = time.time_ns() // 1_000_000
         since_ms = max(0, now_ms - int(question.hours * _HOUR_MS))
         past, ahead = await asyncio.gather(
-            house.link.call("attempts", since_ms=since_ms, limit=question.limit),
-            _forecast(house, asked),
+            services.link.call("attempts", since_ms=since_ms, limit=question.limit),
+            _forecast(services, asked),
         )
         return {**past, "since_ms": since_ms, "ahead": ahead["starts"]}
 
-    return await house.shared(("timeline", question.hours, question.limit), ask, CACHED_S)
+    return await services.shared(("timeline", question.hours, question.limit), ask, CACHED_S)
 
 
-async def _sweeps(house: House, asked: Asked) -> Answer:
-    return await house.shared("sweeps", lambda: house.link.call("sweeps"), CACHED_S)
+async def _sweeps(services: Services, asked: Asked) -> Answer:
+    return await services.shared("sweeps", lambda: services.link.call("sweeps"), CACHED_S)
 
 
-async def _sweep(house: House, asked: Asked) -> Answer:
+async def _sweep(services: Services, asked: Asked) -> Answer:
     question: bodies.SweepQuestion = asked.fields
 
     async def ask() -> Answer:
-        found = await house.link.call(
+        found = await services.link.call(
             "sweep_points", sweep=question.name, offset=question.offset, limit=question.limit
         )
         if not found["total"]:
@@ -220,17 +220,17 @@ async def _sweep(house: House, asked: Asked) -> Answer:
         return {"sweep": question.name, **found}
 
     key = ("sweep", question.name, question.offset, question.limit)
-    return await house.shared(key, ask, CACHED_S)
+    return await services.shared(key, ask, CACHED_S)
 
 
 # ---------------------------------------------------------------------- logs
 
 
-async def _log_path(house: House, job_id: int, attempt: int | None, err: bool) -> str:
+async def _log_path(services: Services, job_id: int, attempt: int | None, err: bool) -> str:
     async def ask() -> Answer:
-        return await house.link.call("show", select={"ids": [str(job_id)]})
+        return await services.link.call("show", select={"ids": [str(job_id)]})
 
-    job = (await house.shared(("show", job_id), ask, CACHED_S))["jobs"][0]
+    job = (await services.shared(("show", job_id), ask, CACHED_S))["jobs"][0]
     attempts = {one["attempt"]: one for one in job["attempts"]}
     if not attempts:
         raise NotFound("there is no log yet", "the job has not started")
@@ -243,12 +243,12 @@ async def _log_path(house: House, job_id: int, attempt: int | None, err: bool) -
     return path
 
 
-async def _log(house: House, asked: Asked) -> Answer:
+async def _log(services: Services, asked: Asked) -> Answer:
     question: bodies.LogQuestion = asked.fields
     places = (question.after, question.before, question.around)
     if sum(place is not None for place in places) > 1:
         raise UsageError("after, before and around exclude each other", "give one of them")
-    path = await _log_path(house, asked.job_id, question.attempt, question.err)
+    path = await _log_path(services, asked.job_id, question.attempt, question.err)
     if question.after is not None:
         return await asyncio.to_thread(logs.after, path, question.after, question.bytes)
     if question.around is not None:
@@ -256,36 +256,38 @@ async def _log(house: House, asked: Asked) -> Answer:
     return await asyncio.to_thread(logs.before, path, question.before, question.bytes)
 
 
-async def _log_search(house: House, asked: Asked) -> Answer:
+async def _log_search(services: Services, asked: Asked) -> Answer:
     question: bodies.LogSearch = asked.fields
-    path = await _log_path(house, asked.job_id, question.attempt, question.err)
+    path = await _log_path(services, asked.job_id, question.attempt, question.err)
     return await asyncio.to_thread(logs.search, path, question.text, question.after)
 
 
-async def _log_ticket(house: House, asked: Asked) -> Answer:
-    order: bodies.TicketOrder = asked.fields
-    path = await _log_path(house, order.id, order.attempt, order.err)
-    ticket = house.new_ticket(path, f"stoker-job-{order.id}{'-err' if order.err else ''}.log")
+async def _log_ticket(services: Services, asked: Asked) -> Answer:
+    request: bodies.TicketRequest = asked.fields
+    path = await _log_path(services, request.id, request.attempt, request.err)
+    ticket = services.new_ticket(
+        path, f"stoker-job-{request.id}{'-err' if request.err else ''}.log"
+    )
     return {"url": f"/api/log/download?ticket={ticket}"}
 
 
 # ---------------------------------------------------------------------- orders
 
 
-async def _submit(house: House, asked: Asked) -> Answer:
-    ids = await submitting.submit(house.link, asked.fields)
-    house.changed()
+async def _submit(services: Services, asked: Asked) -> Answer:
+    ids = await submitting.submit(services.link, asked.fields)
+    services.changed()
     return {"ids": ids}
 
 
 def _order(op: str) -> Handler:
-    async def give(house: House, asked: Asked) -> Answer:
+    async def give(services: Services, asked: Asked) -> Answer:
         chosen: bodies.Chosen = asked.fields
         fields: dict[str, Any] = {"select": _select(chosen)}
-        if isinstance(chosen, bodies.EditOrder):
+        if isinstance(chosen, bodies.EditRequest):
             fields["changes"] = submitting.changes(chosen)
-        answer = await house.link.call(op, **fields)
-        house.changed()
+        answer = await services.link.call(op, **fields)
+        services.changed()
         return answer
 
     return give
@@ -301,24 +303,24 @@ def _select(chosen: bodies.Chosen) -> dict[str, Any]:
 
 
 def _passed_on(op: str) -> Handler:
-    async def give(house: House, asked: Asked) -> Answer:
-        answer = await house.link.call(op, **msgspec.structs.asdict(asked.fields))
-        house.changed()
+    async def give(services: Services, asked: Asked) -> Answer:
+        answer = await services.link.call(op, **msgspec.structs.asdict(asked.fields))
+        services.changed()
         return answer
 
     return give
 
 
-async def _preview(house: House, asked: Asked) -> Answer:
+async def _preview(services: Services, asked: Asked) -> Answer:
     plan = await asyncio.to_thread(submitting.planned, asked.fields)
     return submitting.preview(plan)
 
 
-async def _queue_sweep(house: House, asked: Asked) -> Answer:
-    order: bodies.SweepOrder = asked.fields
-    plan = await asyncio.to_thread(submitting.planned, order)
-    queued = await submitting.queue_sweep(house.link, order, plan)
-    house.changed()
+async def _queue_sweep(services: Services, asked: Asked) -> Answer:
+    request: bodies.SweepRequest = asked.fields
+    plan = await asyncio.to_thread(submitting.planned, request)
+    queued = await submitting.queue_sweep(services.link, request, plan)
+    services.changed()
     return {
         "sweep": plan.name,
         "count": len(plan.jobs),
@@ -344,7 +346,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
               "short": "MaybeText", "cpus": "Object", "daemon": "Object"}, "queue"),
     Endpoint("GET", "/api/jobs", _jobs, bodies.JobsQuestion, "a window of the list of jobs",
              {"jobs": "Jobs", "total": "Number", "version": "Number"}),
-    Endpoint("POST", "/api/jobs", _submit, bodies.SubmitOrder, "queue jobs, all or none", _IDS),
+    Endpoint("POST", "/api/jobs", _submit, bodies.SubmitRequest, "queue jobs, all or none", _IDS),
     Endpoint("POST", "/api/jobs/cancel", _order("cancel"), bodies.Chosen, "stop jobs", _IDS),
     Endpoint("POST", "/api/jobs/retry", _order("retry"), bodies.Chosen,
              "queue finished jobs again", _IDS),
@@ -353,7 +355,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              "let held jobs go", _IDS),
     Endpoint("POST", "/api/jobs/remove", _order("remove"), bodies.Chosen,
              "forget finished jobs and their logs", _IDS),
-    Endpoint("POST", "/api/jobs/edit", _order("edit"), bodies.EditOrder,
+    Endpoint("POST", "/api/jobs/edit", _order("edit"), bodies.EditRequest,
              "change jobs that wait", _IDS),
     Endpoint("GET", "/api/jobs/{id}", _job, bodies.Nothing,
              "all that is known of a job, its attempts, and why it stands where it does",
@@ -367,7 +369,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/api/jobs/{id}/log/search", _log_search, bodies.LogSearch,
              "lines of a log that have a text in them",
              {"matches": "Objects", "next": "MaybeNumber", "size": "Number"}, "logs"),
-    Endpoint("POST", "/api/log/ticket", _log_ticket, bodies.TicketOrder,
+    Endpoint("POST", "/api/log/ticket", _log_ticket, bodies.TicketRequest,
              "a link that downloads a log, once asked for good for a minute",
              {"url": "Text"}, "logs"),
     Endpoint("GET", "/api/timeline", _timeline, bodies.TimelineQuestion,
@@ -376,20 +378,20 @@ ENDPOINTS: tuple[Endpoint, ...] = (
               "ahead": "Objects"}, "queue"),
     Endpoint("GET", "/api/forecast", _forecast, bodies.Nothing, "what should start next, and when",
              {"starts": "Objects", "now_ms": "Number"}, "queue"),
-    Endpoint("POST", "/api/queue/pause", _passed_on("pause"), bodies.QueueOrder,
+    Endpoint("POST", "/api/queue/pause", _passed_on("pause"), bodies.QueueRequest,
              "start nothing new, in a group or at all", {}, "queue"),
-    Endpoint("POST", "/api/queue/resume", _passed_on("resume"), bodies.QueueOrder,
+    Endpoint("POST", "/api/queue/resume", _passed_on("resume"), bodies.QueueRequest,
              "undo pause", {}, "queue"),
     Endpoint("GET", "/api/gpus", _gpus, bodies.Nothing, "all GPUs", {"gpus": "Gpus"}, "GPUs"),
     Endpoint("GET", "/api/gpus/history", _gpu_history, bodies.GpuHistoryQuestion,
              "use and memory of the GPUs over time, by id", {"histories": "Object"}, "GPUs"),
-    Endpoint("POST", "/api/gpus/add", _passed_on("gpu_add"), bodies.GpuOrder,
+    Endpoint("POST", "/api/gpus/add", _passed_on("gpu_add"), bodies.GpuRequest,
              "declare GPUs", _GPUS, "GPUs"),
-    Endpoint("POST", "/api/gpus/remove", _passed_on("gpu_remove"), bodies.GpuOrder,
+    Endpoint("POST", "/api/gpus/remove", _passed_on("gpu_remove"), bodies.GpuRequest,
              "take GPUs away; what runs on them ends by itself", _GPUS, "GPUs"),
-    Endpoint("POST", "/api/gpus/drain", _passed_on("gpu_drain"), bodies.GpuOrder,
+    Endpoint("POST", "/api/gpus/drain", _passed_on("gpu_drain"), bodies.GpuRequest,
              "start nothing new on some GPUs", _GPUS, "GPUs"),
-    Endpoint("POST", "/api/gpus/resume", _passed_on("gpu_resume"), bodies.GpuOrder,
+    Endpoint("POST", "/api/gpus/resume", _passed_on("gpu_resume"), bodies.GpuRequest,
              "undo drain", _GPUS, "GPUs"),
     Endpoint("GET", "/api/sweeps", _sweeps, bodies.Nothing, "all sweeps, the newest first",
              {"sweeps": "Objects"}, "sweeps"),
@@ -397,11 +399,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              "a part of a sweep's points, the latest job of each",
              {"sweep": "Text", "points": "Objects", "total": "Number", "counts": "Counts",
               "varied": "Texts"}, "sweeps"),
-    Endpoint("POST", "/api/sweep/preview", _preview, bodies.SweepOrder,
+    Endpoint("POST", "/api/sweep/preview", _preview, bodies.SweepRequest,
              "the points that a sweep would have; nothing is queued",
              {"sweep": "Text", "count": "Number", "varied": "Texts", "points": "Objects"},
              "sweeps"),
-    Endpoint("POST", "/api/sweep", _queue_sweep, bodies.SweepOrder,
+    Endpoint("POST", "/api/sweep", _queue_sweep, bodies.SweepRequest,
              "queue the points of a sweep that are new or failed",
              {"sweep": "Text", "count": "Number", "ids": "Ids", "succeeded_before": "Number",
               "unfinished": "Number", "not_tried": "Number"}, "sweeps"),

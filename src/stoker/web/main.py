@@ -124,7 +124,7 @@ def server_of(settings: PageSettings, place: Place, home: Home, access: Access) 
 
     from stoker.web.app import application
     from stoker.web.connections import guarded, room_for_connections
-    from stoker.web.endpoints import House
+    from stoker.web.endpoints import Services
     from stoker.web.events import Feed
     from stoker.web.link import Link
     from stoker.web.refusals import Refusals
@@ -133,7 +133,7 @@ def server_of(settings: PageSettings, place: Place, home: Home, access: Access) 
     link = Link(home)
     refusals = Refusals()
     app = application(
-        House(link, Feed(link)),
+        Services(link, Feed(link)),
         access,
         refusals,
         place.names,

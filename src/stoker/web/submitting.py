@@ -21,7 +21,7 @@ from stoker.submission.sweeps import Plan, SweepSpec, part_of, parts, plan
 from stoker.sweep import notation
 from stoker.sweep.points import Choosing, Space
 from stoker.sweep.queued import Queued
-from stoker.web.bodies import EditOrder, SubmitOrder, SweepOrder
+from stoker.web.bodies import EditRequest, SubmitRequest, SweepRequest
 from stoker.web.link import Link
 
 PREVIEWED = 50
@@ -48,20 +48,20 @@ def inherited(cwd: str) -> dict[str, Any]:
     return request
 
 
-async def submit(link: Link, order: SubmitOrder) -> list[int]:
+async def submit(link: Link, request: SubmitRequest) -> list[int]:
     """Queue jobs, all or none."""
-    cwd = _directory(order.cwd)
-    shared = job_fields(order.options, cwd)
-    jobs = [shared | _settled(job, cwd) for job in order.jobs]
-    request: dict[str, Any] = {"jobs": jobs, **inherited(cwd)}
-    if order.environment_of is not None:
-        request |= {"env": {}, "env_of": order.environment_of}
-    token = order.token or new_token()
-    ids: list[int] = (await link.call("submit", **request, token=token))["ids"]
+    cwd = _directory(request.cwd)
+    shared = job_fields(request.options, cwd)
+    jobs = [shared | _resolved(job, cwd) for job in request.jobs]
+    message: dict[str, Any] = {"jobs": jobs, **inherited(cwd)}
+    if request.environment_of is not None:
+        message |= {"env": {}, "env_of": request.environment_of}
+    token = request.token or new_token()
+    ids: list[int] = (await link.call("submit", **message, token=token))["ids"]
     return ids
 
 
-def _settled(job: JobRequest, cwd: str) -> dict[str, Any]:
+def _resolved(job: JobRequest, cwd: str) -> dict[str, Any]:
     """The job as the daemon takes it: paths are absolute, and defaults are left out."""
     fields: dict[str, Any] = {
         name: getattr(job, name)
@@ -76,14 +76,14 @@ def _settled(job: JobRequest, cwd: str) -> dict[str, Any]:
     return fields
 
 
-def changes(order: EditOrder) -> dict[str, Any]:
+def changes(request: EditRequest) -> dict[str, Any]:
     """The fields that change of jobs that wait."""
-    said = {key: text for key, text in order.options.items() if text is not None}
-    cleared = order.options.keys() - said.keys()
+    said = {key: text for key, text in request.options.items() if text is not None}
+    cleared = request.options.keys() - said.keys()
     fixed = [key for key in cleared if key not in BY_KEY or not BY_KEY[key].cleared]
     if fixed:
         raise UsageError(f"{fixed[0]} can't be taken away", "give it a value")
-    return {**changed_fields(values_of(said), cleared), **order.changes}
+    return {**changed_fields(values_of(said), cleared), **request.changes}
 
 
 def _plain_default(default: object) -> object:
@@ -114,37 +114,37 @@ def preview(plan: Plan) -> dict[str, Any]:
     }
 
 
-def planned(order: SweepOrder) -> Plan:
+def planned(request: SweepRequest) -> Plan:
     """The points of a sweep; refused in one line if any of it is not good."""
-    cwd = _directory(order.cwd)
-    words = shlex.split(order.command) if _PLAIN.match(order.command) else [order.command]
-    base = job_fields(order.options, cwd)
-    base |= _settled(order.job, cwd) if order.job is not None else {}
+    cwd = _directory(request.cwd)
+    words = shlex.split(request.command) if _PLAIN.match(request.command) else [request.command]
+    base = job_fields(request.options, cwd)
+    base |= _resolved(request.job, cwd) if request.job is not None else {}
     for key in ("argv", "shell", "name", "group", "params", "point"):
         if key in base:
             raise UsageError(f"a sweep has no single {key}", f"leave out job.{key}")
     files: dict[str, str] = {key: base.pop(key) for key in ("out", "err") if key in base}
-    request = {"jobs": [base], **inherited(cwd)}
+    message = {"jobs": [base], **inherited(cwd)}
     return plan(
         SweepSpec(
-            Space(tuple(notation.parsed(word) for word in order.space if word.strip())),
-            Choosing(order.samples, None, order.shuffle, order.seed, order.where),
+            Space(tuple(notation.parsed(word) for word in request.space if word.strip())),
+            Choosing(request.samples, None, request.shuffle, request.seed, request.where),
             words,
-            order.style,
-            sweep_label(order.name) if order.name else None,
-            request,
+            request.style,
+            sweep_label(request.name) if request.name else None,
+            message,
             files,
         )
     )
 
 
-async def queue_sweep(link: Link, order: SweepOrder, plan: Plan) -> Queued:
+async def queue_sweep(link: Link, request: SweepRequest, plan: Plan) -> Queued:
     """Queue the points that have not been run, or have failed."""
     queued = Queued()
-    if order.max_running is not None:
-        await link.call("limit_group", group=plan.name, max_running=order.max_running)
+    if request.max_running is not None:
+        await link.call("limit_group", group=plan.name, max_running=request.max_running)
     for part in parts(plan.jobs):
-        queued.took(await link.call("submit", **part_of(plan, part, order.rerun)))
+        queued.took(await link.call("submit", **part_of(plan, part, request.rerun)))
     return queued
 
 

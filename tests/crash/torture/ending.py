@@ -152,7 +152,7 @@ def _stop(driver: Driver, stoker: StokerHome, answers: Answers) -> None:
     stopped = stoker.cli("daemon", "stop")
     if stopped.code != 0:
         answers.trouble.append(f"`stoker daemon stop` failed: {stopped.err.strip()}")
-    # Children that have left a job's session by their own wish end by themselves, soon.
+    # Children that have left a job's session by their own proposal end by themselves, soon.
     deadline = time.monotonic() + _GONE_WITHIN_S
     while stoker.processes() and time.monotonic() < deadline:
         driver.tend()

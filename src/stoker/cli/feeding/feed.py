@@ -14,7 +14,7 @@ from collections import deque
 from enum import IntEnum
 
 from stoker.api.client import line_of
-from stoker.cli.feeding.talk import Order
+from stoker.cli.feeding.channel import Request
 from stoker.cli.feeding.tally import Line, Tally
 from stoker.errors import NotFound, StokerError
 from stoker.submission.lines import Refusal
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
+    from stoker.cli.feeding.channel import Channel
     from stoker.cli.feeding.identity import Points
+    from stoker.cli.feeding.signals import Signals
     from stoker.cli.feeding.source import Source
-    from stoker.cli.feeding.talk import Talk
-    from stoker.cli.feeding.wishes import Wishes
     from stoker.submission.lines import Command
 
     class View(Protocol):
@@ -77,11 +77,11 @@ class Feed:
     def __init__(
         self,
         source: Source,
-        talk: Talk,
+        channel: Channel,
         request: dict[str, Any],
         points: Points,
         view: View,
-        wishes: Wishes,
+        signals: Signals,
         *,
         resume: bool = False,
         fail_fast: bool = False,
@@ -91,12 +91,12 @@ class Feed:
         self.stage = Stage.READING
         self.error: StokerError | None = None  # the daemon wanted no more
         self._source = source
-        self._talk = talk
+        self._channel = channel
         [self._job] = request["jobs"]  # what every job of the feed has in common
         self._request = request
         self._points = points
         self._view = view
-        self._wishes = wishes
+        self._signals = signals
         self._resume = resume
         self._fail_fast = fail_fast
         self._own = own  # what a line's job has for itself alone
@@ -114,16 +114,16 @@ class Feed:
 
     def run(self) -> None:
         """Until the end of the input and the last job, or until told otherwise."""
-        self._talk.begin()
+        self._channel.begin()
         self._heed()
         while not self._is_over():
-            self._talk.mend()
+            self._channel.mend()
             self._pursue()
-            if self._in_a_hurry and (self._talk.is_free or not self._talk.connected):
+            if self._in_a_hurry and (self._channel.is_free or not self._channel.connected):
                 self._go_to(Stage.LEAVING)  # No order is left to give.
                 break
             self._wait(self._view.tick(self.tally))
-            self._talk.hear(self._on_event)
+            self._channel.hear(self._on_event)
             self._heard_at = time.monotonic()
             self._heed()  # After that there may be nothing left to wait for.
         self._view.tick(self.tally)
@@ -136,24 +136,24 @@ class Feed:
     def _is_over(self) -> bool:
         if self.stage is Stage.LEAVING:
             return True
-        under_way = self._unqueued or self._jobs or not self._talk.is_free
+        under_way = self._unqueued or self._jobs or not self._channel.is_free
         return self.stage > Stage.READING and not under_way
 
     def _wait(self, view_s: float | None) -> None:
         """Until there is something to read, hear, heed or show."""
         poll = select.poll()
-        poll.register(self._wishes.fd, select.POLLIN)
-        waits = [wait_s for wait_s in (view_s, self._talk.due_s()) if wait_s is not None]
+        poll.register(self._signals.fd, select.POLLIN)
+        waits = [wait_s for wait_s in (view_s, self._channel.due_s()) if wait_s is not None]
         pause_s = self._heard_at + _TOGETHER_S - time.monotonic()
-        if self._talk.is_free and len(self._jobs) > _MANY and pause_s > 0:
+        if self._channel.is_free and len(self._jobs) > _MANY and pause_s > 0:
             waits.append(pause_s)
-        elif self._talk.connected:
-            poll.register(self._talk.client.fileno(), select.POLLIN)
+        elif self._channel.connected:
+            poll.register(self._channel.client.fileno(), select.POLLIN)
         if self._wants_more():
             poll.register(self._source.fd, select.POLLIN)
         ready = dict(poll.poll(None if not waits else min(waits) * 1000 + 1))
-        if self._wishes.fd in ready:
-            self._wishes.clear()
+        if self._signals.fd in ready:
+            self._signals.clear()
         if self._source.fd in ready and self._wants_more():
             self._read()
 
@@ -198,14 +198,14 @@ class Feed:
             self._call_off_unqueued()
 
     def _heed(self) -> None:
-        wishes = self._wishes
-        if wishes.hung_up:
+        signals = self._signals
+        if signals.hung_up:
             self._leave_what_is_queued()
-        if wishes.finish and self.stage is Stage.READING:
+        if signals.finish and self.stage is Stage.READING:
             self.tally.expected = None
             self._go_to(Stage.FINISHING)
             self._view.said("reading no more commands; queued ones will run")
-        while self._heeded < wishes.interrupts:
+        while self._heeded < signals.interrupts:
             self._heeded += 1
             self._interrupt()
 
@@ -229,7 +229,7 @@ class Feed:
         if self.stage is Stage.READING:
             self.tally.expected = None
             self.stage = Stage.FINISHING
-        being_told = self._talk.connected and not self._talk.is_free
+        being_told = self._channel.connected and not self._channel.is_free
         if self.stage is not Stage.FINISHING or not (self._unqueued or being_told):
             self._go_to(Stage.LEAVING)
 
@@ -242,32 +242,32 @@ class Feed:
 
     def _pursue(self) -> None:
         """Give the order that is due now; while one is under way, prepare the next submission."""
-        if self._talk.is_free and self.stage is not Stage.LEAVING:
+        if self._channel.is_free and self.stage is not Stage.LEAVING:
             self._give_what_is_due()
-        waits = not self._talk.is_free and len(self._ready) >= self._message_size
+        waits = not self._channel.is_free and len(self._ready) >= self._message_size
         if waits and self._prepared is None:
             self._prepared = self._submission()
 
     def _give_what_is_due(self) -> None:
-        talk = self._talk
-        if talk.missed_something:
+        channel = self._channel
+        if channel.missed_something:
             # A submission that was under way has been answered by now: its jobs are among these.
-            talk.missed_something = False
+            channel.missed_something = False
             self._unsure = list(self._jobs.values())
             for line in self._unsure:
                 line.asked = ""
         if self._unsure:
             self._ask_about_the_unsure()
         elif self.stage is Stage.STOPPING:
-            self._order_for(("waiting", "held", "submitted", "running"), "cancel")
+            self._request_for(("waiting", "held", "submitted", "running"), "cancel")
         elif self.stage is Stage.WINDING_DOWN:
             # A job that is held can't start any more: those that started meanwhile are let be.
             # One that waits at a cluster can't be held, and is called off there.
             if self._not_held:
                 lines, self._not_held = self._not_held, []
                 self._ask_about(lines, self._note_submitted)
-            elif not self._order_for(("held", "submitted"), "cancel"):
-                self._order_for(("waiting",), "hold")
+            elif not self._request_for(("held", "submitted"), "cancel"):
+                self._request_for(("waiting",), "hold")
         elif self._unchecked:
             self._ask_about_the_unchecked()
         elif self._prepared or self._ready:
@@ -276,7 +276,7 @@ class Feed:
             lines, self._to_release = self._to_release, []
             self._give("release", lines)
 
-    def _order_for(self, states: tuple[str, ...], op: str) -> bool:
+    def _request_for(self, states: tuple[str, ...], op: str) -> bool:
         lines = [line for line in self._jobs.values() if line.state in states and line.asked != op]
         if lines:
             for line in lines:
@@ -304,8 +304,8 @@ class Feed:
                     line.asked = ""
 
         ids = ranges([line.job_id for line in lines])
-        self._talk.give(
-            Order(line_of(op, {"select": {"ids": ids}}), then, failed, repeatable=False)
+        self._channel.give(
+            Request(line_of(op, {"select": {"ids": ids}}), then, failed, repeatable=False)
         )
 
     def _queue(self) -> None:
@@ -324,7 +324,7 @@ class Feed:
             self._go_to(Stage.FINISHING)
             self._call_off_unqueued()
 
-        self._talk.give(Order(order, then, failed, repeatable=True))
+        self._channel.give(Request(order, then, failed, repeatable=True))
 
     def _submission(self) -> tuple[list[Line], bytes]:
         """The first lines that are ready, as an order that queues them."""
@@ -367,18 +367,18 @@ class Feed:
 
     # ------------------------------------------------------------------ how lines stand
 
-    def _ask_about(self, lines: list[Line], settle: Any) -> None:
+    def _ask_about(self, lines: list[Line], found: Any) -> None:
         def then(answer: dict[str, Any]) -> None:
             found = answer["points"]
             for line in lines:
                 known = found.get(line.point)
-                settle(line, known["id"] if known else 0, known["state"] if known else "")
+                found(line, known["id"] if known else 0, known["state"] if known else "")
 
         def failed(error: StokerError) -> None:
             raise error
 
         question = line_of("points", {"points": [line.point for line in lines]})
-        self._talk.give(Order(question, then, failed, repeatable=True))
+        self._channel.give(Request(question, then, failed, repeatable=True))
 
     def _note_submitted(self, line: Line, job_id: int, state: str) -> None:
         if state == "submitted" and line.state == "waiting":

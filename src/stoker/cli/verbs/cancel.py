@@ -1,8 +1,8 @@
 """`stoker cancel`: stop jobs, or take them off the queue."""
 
-from stoker.cli.orders import order_verb
+from stoker.cli.request_verb import request_verb
 
-VERB = order_verb(
+VERB = request_verb(
     "cancel",
     "stop running jobs and remove waiting jobs from the queue",
     op="cancel",

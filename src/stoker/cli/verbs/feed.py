@@ -23,12 +23,12 @@ def feed(args: Args) -> int:
     if args["keep_going"] and args["fail_fast"]:
         raise UsageError("--keep-going and --fail-fast exclude each other", "give one of them")
     from stoker.api import client as api
+    from stoker.cli.feeding.channel import Channel
     from stoker.cli.feeding.feed import Feed
     from stoker.cli.feeding.identity import Lock, Points, group_for, last_run, new_run
     from stoker.cli.feeding.progress import let_go_of_a_lost_terminal, progress
+    from stoker.cli.feeding.signals import Signals
     from stoker.cli.feeding.source import Source
-    from stoker.cli.feeding.talk import Talk
-    from stoker.cli.feeding.wishes import Wishes
     from stoker.cli.jobspec import submission
     from stoker.submission.surroundings import resolve_requirements
     from stoker.text.terminal import say
@@ -41,7 +41,7 @@ def feed(args: Args) -> int:
     group = args["group"] = args["group"] or group_for(source.path)
     request = submission(args)
     expected = source.check()
-    with Wishes() as wishes, api.Client() as client:
+    with Signals() as signals, api.Client() as client:
         client.connect()
         resolve_requirements(client, request["jobs"][0])
         lock = Lock(client.home, group, alone=args["resume"])
@@ -49,7 +49,7 @@ def feed(args: Args) -> int:
             run = last_run(client, group) if args["resume"] else None
             view = progress(reads_terminal=source.is_terminal)
             one_feed = Feed(
-                source, Talk(client, group), request, Points(run or new_run()), view, wishes,
+                source, Channel(client, group), request, Points(run or new_run()), view, signals,
                 resume=run is not None, fail_fast=args["fail_fast"],
             )  # fmt: skip
             one_feed.tally.expected = expected
@@ -62,12 +62,12 @@ def feed(args: Args) -> int:
                 one_feed.run()
             finally:
                 view.close()
-            if not wishes.hung_up:
+            if not signals.hung_up:
                 _tell(one_feed.tally, client, group, as_json=args["json"])
         finally:
             lock.close()
             let_go_of_a_lost_terminal()
-    return _exit_code(one_feed, wishes.interrupted_by, wishes.hung_up)
+    return _exit_code(one_feed, signals.interrupted_by, signals.hung_up)
 
 
 def _tell(tally: Tally, client: Client, group: str, *, as_json: bool) -> None:

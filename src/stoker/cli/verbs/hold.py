@@ -1,8 +1,8 @@
 """`stoker hold`: keep waiting jobs from starting."""
 
-from stoker.cli.orders import order_verb
+from stoker.cli.request_verb import request_verb
 
-VERB = order_verb(
+VERB = request_verb(
     "hold",
     "keep waiting jobs from starting until they are released",
     op="hold",

@@ -1,6 +1,6 @@
 """`stoker pause`: start nothing new, in the whole queue or in a group."""
 
-from stoker.cli.orders import pausing_verb
+from stoker.cli.request_verb import pausing_verb
 
 VERB = pausing_verb(
     "pause",

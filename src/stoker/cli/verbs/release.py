@@ -1,8 +1,8 @@
 """`stoker release`: let held jobs start."""
 
-from stoker.cli.orders import order_verb
+from stoker.cli.request_verb import request_verb
 
-VERB = order_verb(
+VERB = request_verb(
     "release",
     "let held jobs start",
     op="release",

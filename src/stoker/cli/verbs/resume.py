@@ -1,6 +1,6 @@
 """`stoker resume`: undo pause: let jobs start again."""
 
-from stoker.cli.orders import pausing_verb
+from stoker.cli.request_verb import pausing_verb
 
 VERB = pausing_verb(
     "resume",

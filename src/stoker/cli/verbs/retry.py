@@ -1,8 +1,8 @@
 """`stoker retry`: queue finished jobs again."""
 
-from stoker.cli.orders import order_verb
+from stoker.cli.request_verb import request_verb
 
-VERB = order_verb(
+VERB = request_verb(
     "retry",
     "queue finished jobs again, as new attempts",
     op="retry",

@@ -1,8 +1,8 @@
 """`stoker rm`: forget finished jobs and their logs."""
 
-from stoker.cli.orders import order_verb
+from stoker.cli.request_verb import request_verb
 
-VERB = order_verb(
+VERB = request_verb(
     "rm",
     "delete finished jobs and their logs",
     op="remove",

@@ -29,7 +29,7 @@ def wait(args: Args) -> int:
     select = required(args, "wait")
     deadline = None if args["timeout"] is None else time.monotonic() + args["timeout"] / 1000
     with Client() as client:
-        select = _settled(client, select)
+        select = _resolved(client, select)
         jobs = _final(client, select, deadline) if select else []
         if jobs is None and args["json"]:
             jobs_so_far = client.call("show", select=select)["jobs"]
@@ -47,7 +47,7 @@ def wait(args: Args) -> int:
     return exit_code(jobs)
 
 
-def _settled(client: Client, select: dict[str, Any]) -> dict[str, Any]:
+def _resolved(client: Client, select: dict[str, Any]) -> dict[str, Any]:
     """The same jobs named by number, so that they stay the same if the question is asked again.
 
     `last`, a name or `--all` may mean other jobs by the time that a daemon is back. Nothing is

@@ -24,11 +24,11 @@ async def browse(daemon: Daemon, request: msg.Browse) -> Fields:
         request.offset,
         request.limit,
     )
-    version, now_ms, known = daemon.watchers.version, daemon.rounds.now_ms(), _known(daemon)
+    version, now_ms, known = daemon.watchers.version, daemon.turn_loop.now_ms(), _known(daemon)
     window = await daemon.browsing.read(lambda browser: browser.window(wanted, now_ms, known))
-    state = daemon.rounds.state
+    state = daemon.turn_loop.state
     name_gpus(window.rows, state)
-    reasons = Reasons(state, daemon.rounds.engine.starts_nothing, daemon.slurm.standing)
+    reasons = Reasons(state, daemon.turn_loop.engine.starts_nothing, daemon.slurm.standing)
     for row in window.rows:
         row["reason"], row["reason_kind"] = reasons.of_row(row)
         del row["cause"], row["detail"]
@@ -37,7 +37,7 @@ async def browse(daemon: Daemon, request: msg.Browse) -> Fields:
 
 def _known(daemon: Daemon) -> Known:
     """What the state knows, so that the record need not be counted and sorted for it."""
-    state = daemon.rounds.state
+    state = daemon.turn_loop.state
 
     def began(job_id: int) -> tuple[int, int]:
         attempt = attempt_of(state.jobs[job_id])
@@ -49,19 +49,19 @@ def _known(daemon: Daemon) -> Known:
 
 async def attempts(daemon: Daemon, request: msg.Attempts) -> Fields:
     """The attempts since some time."""
-    now_ms, most = daemon.rounds.now_ms(), request.limit
+    now_ms, most = daemon.turn_loop.now_ms(), request.limit
     rows = await daemon.browsing.read(
         lambda browser: browser.attempts_since(request.since_ms, most + 1)
     )
-    name_gpus(rows, daemon.rounds.state)
+    name_gpus(rows, daemon.turn_loop.state)
     return {"attempts": rows[:most], "more": len(rows) > most, "now_ms": now_ms}
 
 
 async def forecast(daemon: Daemon, request: msg.Forecast) -> Fields:
     """What is expected to start next."""
-    state, now_ms = daemon.rounds.state, daemon.rounds.state.now_ms
+    state, now_ms = daemon.turn_loop.state, daemon.turn_loop.state.now_ms
     starts = []
-    if not daemon.rounds.engine.starts_nothing:
+    if not daemon.turn_loop.engine.starts_nothing:
         starts = expected_starts(state, Expect(daemon.views), request.limit)
     names = await daemon.browsing.read(
         lambda browser: browser.names([start.job_id for start in starts])

@@ -16,7 +16,7 @@ def cancel(daemon: Daemon, request: msg.Cancel) -> AfterTurn:
     """Each job comes to its end from wherever it stands."""
     select, views = request.select, daemon.views
 
-    def wish(state: State) -> Decided:
+    def proposal(state: State) -> Decided:
         ids = selected(select, views, state, UNFINISHED)
         jobs = [state.jobs[job_id] for job_id in ids if job_id in state.jobs]
         if not jobs and not select.all:
@@ -26,7 +26,7 @@ def cancel(daemon: Daemon, request: msg.Cancel) -> AfterTurn:
             raise Failed("all of these jobs have ended already", "")
         return Decided([stop_event(state, job) for job in jobs], [job.id for job in jobs])
 
-    return AfterTurn(wish, "ids")
+    return AfterTurn(proposal, "ids")
 
 
 def stop_event(state: State, job: Job, cause: Cause = Cause.CANCELLED) -> ev.Event:

@@ -17,8 +17,8 @@ def get(daemon: Daemon, request: msg.ConfigGet) -> Fields:
     """One setting, or all."""
     values = daemon.store.settings()
     declared = [
-        (g.shown_as, None if g.maker else g.memory_mib)
-        for g in daemon.rounds.state.gpus.values()
+        (g.shown_as, None if g.vendor else g.memory_mib)
+        for g in daemon.turn_loop.state.gpus.values()
         if not g.removing
     ]
     found = [
@@ -59,10 +59,10 @@ def set_one(daemon: Daemon, request: msg.ConfigSet) -> AfterTurn:
     answer = setting.default if value is None else value
     most = int(answer) if setting is settings.SLURM_JOBS else None
 
-    def wish(state: State) -> Decided:
+    def proposal(state: State) -> Decided:
         return Decided([] if most is None else [ev.ClusterLimited(state.now_ms, most)], answer)
 
-    return AfterTurn(wish, "value")
+    return AfterTurn(proposal, "value")
 
 
 def take_settings(daemon: Daemon) -> None:
@@ -71,7 +71,7 @@ def take_settings(daemon: Daemon) -> None:
     daemon.inventory.set_cpus(settings.cpus_of(values))
     daemon.inventory.set_foreign(settings.value_of(settings.FOREIGN, values))
     daemon.inventory.set_interval(settings.poll_s_of(values))
-    daemon.rounds.engine.habits = settings.habits_of(values)
+    daemon.turn_loop.engine.habits = settings.habits_of(values)
     rules = settings.cluster_rules_of(values)
     daemon.slurm.configure(rules.config, rules.shared)
 

@@ -124,7 +124,7 @@ class Dispatcher:
                 fields = {**fields, "warnings": [*fields.get("warnings", ()), answer.note]}
             connection.answer(**fields)
 
-        self._daemon.rounds.ask(reply.wish, decided)
+        self._daemon.turn_loop.ask(reply.proposal, decided)
 
     def _later(self, work: Later, connection: Connection, kind: type[msg.Request]) -> None:
         def done(task: asyncio.Task[dict[str, Any]]) -> None:

@@ -52,7 +52,7 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
         if text is not None:
             label(text)
 
-    def wish(state: State) -> Decided:
+    def proposal(state: State) -> Decided:
         ids = selected(request.select, views, state, [s.value for s in QUEUED])
         events: list[ev.Event] = []
         for job_id in ids:
@@ -84,7 +84,7 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
             )
         return Decided(events, ids)
 
-    return AfterTurn(wish, "ids")
+    return AfterTurn(proposal, "ids")
 
 
 def _edited_need(

@@ -10,7 +10,7 @@ from stoker.core import events as ev
 from stoker.core.model import Gpu
 from stoker.core.state import State
 from stoker.daemon.requests.reply import AfterTurn, Daemon, Fields
-from stoker.engine import Decided, Wish
+from stoker.engine import Decided, Proposal
 from stoker.errors import NotFound, UsageError
 from stoker.quantities import declared_gpus, declared_gpus_text, gpu_ids
 
@@ -33,10 +33,10 @@ def add(daemon: Daemon, request: msg.GpuAdd) -> AfterTurn:
     if not declared:
         raise UsageError("no GPU was named", "e.g. `stoker gpus add 4` or `stoker gpus add 4:24G`")
 
-    def wish(state: State) -> Decided:
+    def proposal(state: State) -> Decided:
         return Decided(_all_added(state, declared), [gpu for gpu, _ in declared])
 
-    return AfterTurn(wish, "gpus")
+    return AfterTurn(proposal, "gpus")
 
 
 def remove(daemon: Daemon, request: msg.GpuRemove) -> AfterTurn:
@@ -53,8 +53,8 @@ def resume(daemon: Daemon, request: msg.GpuResume) -> AfterTurn:
     """Undo `drain`; these GPUs are said to be well, whatever their driver remembers."""
     named = _named(request.gpus)
     for name in named:
-        gpu = daemon.rounds.state.gpu_named(name)
-        if gpu is not None and gpu.maker:
+        gpu = daemon.turn_loop.state.gpu_named(name)
+        if gpu is not None and gpu.vendor:
             daemon.inventory.forgive(gpu.id)
     return _each(named, ev.GpuResumed)
 
@@ -69,7 +69,7 @@ def _named(texts: Sequence[str]) -> list[str]:
 def _each(
     named: Sequence[str], event: type[ev.GpuRemoved] | type[ev.GpuDrained] | type[ev.GpuResumed]
 ) -> AfterTurn:
-    def wish(state: State) -> Decided:
+    def proposal(state: State) -> Decided:
         found = {name: state.gpu_named(name) for name in named}
         unknown = [name for name, gpu in found.items() if gpu is None]
         if unknown:
@@ -78,15 +78,15 @@ def _each(
         meant = {gpu.id: None for gpu in found.values() if gpu is not None}
         return Decided([event(state.now_ms, gpu_id) for gpu_id in meant], named)
 
-    return AfterTurn(wish, "gpus")
+    return AfterTurn(proposal, "gpus")
 
 
-def declare(text: str | None) -> Wish:
+def declare(text: str | None) -> Proposal:
     """Let these be all GPUs: `stoker config set gpus`. None: all that a driver shows."""
     declared = dict(declared_gpus(text)) if text else {}
 
-    def wish(state: State) -> Decided:
-        seen = [gpu for gpu in state.gpus.values() if gpu.maker]
+    def proposal(state: State) -> Decided:
+        seen = [gpu for gpu in state.gpus.values() if gpu.vendor]
         if not declared and seen:
             events = [_added(state, gpu.id, None) for gpu in seen if gpu.removing]
             return Decided(events, AUTO)
@@ -98,18 +98,18 @@ def declare(text: str | None) -> Wish:
         ]
         return Decided(events, declared_gpus_text(list(declared.items())))
 
-    return wish
+    return proposal
 
 
 def _all_added(state: State, declared: Sequence[tuple[str, int | None]]) -> list[ev.Event]:
-    if not any(gpu.maker for gpu in state.gpus.values()):
+    if not any(gpu.vendor for gpu in state.gpus.values()):
         return [ev.GpuAdded(state.now_ms, name, memory_mib) for name, memory_mib in declared]
     return [_added(state, name, memory_mib) for name, memory_mib in declared]
 
 
 def _added(state: State, name: str, memory_mib: int | None) -> ev.Event:
     known = state.gpu_named(name)
-    if known is None or not known.maker:
+    if known is None or not known.vendor:
         there = ", ".join(gpu.shown_as for gpu in state.gpus.values())
         raise NotFound(f"the driver shows no GPU {name}", f"it shows: {there}")
     if memory_mib is not None:
@@ -118,7 +118,7 @@ def _added(state: State, name: str, memory_mib: int | None) -> ev.Event:
             "leave out what is after the colon",
         )
     return ev.GpuAdded(
-        state.now_ms, known.id, known.memory_mib, label=known.label, maker=known.maker
+        state.now_ms, known.id, known.memory_mib, label=known.label, vendor=known.vendor
     )
 
 
@@ -128,7 +128,7 @@ def _added(state: State, name: str, memory_mib: int | None) -> ev.Event:
 def shown_gpus(daemon: Daemon) -> list[dict[str, Any]]:
     """All GPUs that their user has not taken away, with what was measured of each."""
     details = daemon.telemetry.details()
-    shown = [g for g in daemon.rounds.state.gpus.values() if g.held_by or not g.removing]
+    shown = [g for g in daemon.turn_loop.state.gpus.values() if g.held_by or not g.removing]
     return [{**_gpu(gpu), **details.get(gpu.id, {})} for gpu in shown]
 
 
@@ -155,7 +155,7 @@ def _gpu(gpu: Gpu) -> dict[str, Any]:
         "share_used": min(1.0, gpu.share_used_milli / 1000),
         "state": standing,
         "jobs": sorted(gpu.held_by),
-        "declared": gpu.declared and not gpu.maker,
+        "declared": gpu.declared and not gpu.vendor,
         "fault": reading.fault if reading is not None else "",
         "ours_mib": ours_mib,
         "others_mib": others_mib,

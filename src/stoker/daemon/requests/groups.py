@@ -15,7 +15,7 @@ from stoker.store.browsing import Browser
 async def groups(daemon: Daemon, request: msg.Groups) -> Fields:
     """All groups that have jobs, and those without that are paused or limited."""
     counts = await daemon.browsing.read(Browser.groups)
-    known = daemon.rounds.state.groups
+    known = daemon.turn_loop.state.groups
     bare = [g for g in known.values() if g.name not in counts]
     names = [g.name for g in bare if g.paused or g.max_running is not None]
     answer = []
@@ -36,12 +36,12 @@ def limit_group(daemon: Daemon, request: msg.LimitGroup) -> AfterTurn:
     """Let at most so many of a group run at a time."""
     name = label(request.group)
 
-    def wish(state: State) -> Decided:
+    def proposal(state: State) -> Decided:
         if request.known_only:
             _check_group(name, state)
         return Decided([ev.GroupLimited(state.now_ms, name, request.max_running)])
 
-    return AfterTurn(wish)
+    return AfterTurn(proposal)
 
 
 def pause(daemon: Daemon, request: msg.Pause) -> AfterTurn:
@@ -55,11 +55,11 @@ def resume(daemon: Daemon, request: msg.Resume) -> AfterTurn:
 
 
 def _switch(group: str | None, event: type[ev.QueuePaused] | type[ev.QueueResumed]) -> AfterTurn:
-    def wish(state: State) -> Decided:
+    def proposal(state: State) -> Decided:
         _check_group(group, state)
         return Decided([event(state.now_ms, group)])
 
-    return AfterTurn(wish)
+    return AfterTurn(proposal)
 
 
 def _check_group(group: str | None, state: State) -> None:

@@ -34,7 +34,7 @@ def _move(
 ) -> AfterTurn:
     views = daemon.views
 
-    def wish(state: State) -> Decided:
+    def proposal(state: State) -> Decided:
         ids = selected(select, views, state, [source.value])
         fitting = [i for i in ids if i in state.jobs and state.jobs[i].state is source]
         if not fitting and not select.all:
@@ -46,4 +46,4 @@ def _move(
             )
         return Decided([event(state.now_ms, job_id) for job_id in fitting], fitting)
 
-    return AfterTurn(wish, "ids")
+    return AfterTurn(proposal, "ids")

@@ -5,29 +5,29 @@ from __future__ import annotations
 from stoker.api import messages as msg
 from stoker.daemon.requests.reply import Daemon, Fields
 from stoker.daemon.requests.selecting import ALL_STATES, check_states, selected
-from stoker.daemon.show import Shower
+from stoker.daemon.show import JobViews
 from stoker.errors import NotFound
 from stoker.store.views import Filter
 
 _FINISHED_SHOWN = 1000
 
 
-def shower(daemon: Daemon) -> Shower:
+def job_views(daemon: Daemon) -> JobViews:
     """What turns rows and state into what is shown."""
-    draining = daemon.rounds.engine.starts_nothing
-    return Shower(daemon.views, daemon.home.attempts, draining, daemon.slurm.standing)
+    draining = daemon.turn_loop.engine.starts_nothing
+    return JobViews(daemon.views, daemon.home.attempts, draining, daemon.slurm.standing)
 
 
 def show(daemon: Daemon, request: msg.Show) -> Fields:
     """Jobs with all their attempts."""
     ids = _selected(daemon, request.select)
-    return {"jobs": shower(daemon).with_attempts(daemon.rounds.state, ids)}
+    return {"jobs": job_views(daemon).with_attempts(daemon.turn_loop.state, ids)}
 
 
 def why(daemon: Daemon, request: msg.Why) -> Fields:
     """Why each job stands where it does, and when it will start if that can be told."""
     ids = _selected(daemon, request.select)
-    return {"jobs": shower(daemon).why(daemon.rounds.state, ids)}
+    return {"jobs": job_views(daemon).why(daemon.turn_loop.state, ids)}
 
 
 def job_history(daemon: Daemon, request: msg.JobHistory) -> Fields:
@@ -43,11 +43,11 @@ def list_jobs(daemon: Daemon, request: msg.List) -> Fields:
     """The jobs that were asked for, or else the usual ones."""
     check_states(request.states)
     ids, total = _listed_ids(daemon, request)
-    return {"jobs": shower(daemon).jobs(daemon.rounds.state, ids), "total": total}
+    return {"jobs": job_views(daemon).jobs(daemon.turn_loop.state, ids), "total": total}
 
 
 def _selected(daemon: Daemon, select: msg.Select) -> list[int]:
-    return selected(select, daemon.views, daemon.rounds.state, ALL_STATES)
+    return selected(select, daemon.views, daemon.turn_loop.state, ALL_STATES)
 
 
 def _listed_ids(daemon: Daemon, request: msg.List) -> tuple[list[int], int]:
@@ -72,7 +72,7 @@ def usual_ids(daemon: Daemon, limit: int | None, *, fill_up: bool = False) -> tu
 
     Where there is a limit, a quarter of it is for what ended last, or all that is left of it.
     """
-    state, views = daemon.rounds.state, daemon.views
+    state, views = daemon.turn_loop.state, daemon.views
     if limit is None:
         everything = set(state.jobs) | set(views.last_ended(_FINISHED_SHOWN))
         return sorted(everything), len(everything)

@@ -15,7 +15,7 @@ from stoker.quantities import quoted
 
 def profiles(daemon: Daemon, request: msg.Profiles) -> Fields:
     """What is known of kinds of jobs, by name."""
-    known = daemon.rounds.state.profiles.values()
+    known = daemon.turn_loop.state.profiles.values()
     return {
         "profiles": [
             {
@@ -39,7 +39,7 @@ def forget(daemon: Daemon, request: msg.ProfilesForget) -> AfterTurn:
     """Let these kinds be learned anew; kinds may be patterns such as "python train*"."""
     patterns = request.kinds
 
-    def wish(state: State) -> Decided:
+    def proposal(state: State) -> Decided:
         known = sorted(state.profiles)
         chosen = [
             k for k in known if request.all or any(k == p or fnmatchcase(k, p) for p in patterns)
@@ -49,4 +49,4 @@ def forget(daemon: Daemon, request: msg.ProfilesForget) -> AfterTurn:
             raise NotFound(f"nothing is known of {quoted(unknown[0])}", "see `stoker profiles`")
         return Decided([ev.ProfilesForgotten(state.now_ms, tuple(chosen))], chosen)
 
-    return AfterTurn(wish, "kinds")
+    return AfterTurn(proposal, "kinds")

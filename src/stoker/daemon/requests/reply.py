@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stoker.engine import Wish
+from stoker.engine import Proposal
 
 if TYPE_CHECKING:
     from stoker.daemon.main import Daemon as Daemon
@@ -18,7 +18,7 @@ else:
 class AfterTurn:
     """The answer is what the next turn decides: the field `name`, or without a name all fields."""
 
-    wish: Wish
+    proposal: Proposal
     name: str | None = None
 
 

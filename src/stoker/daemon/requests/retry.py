@@ -23,7 +23,7 @@ def retry(daemon: Daemon, request: msg.Retry) -> AfterTurn:
     """Each job has the same id again, and what it needs is looked at anew."""
     select, views = request.select, daemon.views
 
-    def wish(state: State) -> Decided:
+    def proposal(state: State) -> Decided:
         ids = selected(select, views, state, _RETRIABLE)
         chosen = [job_id for job_id in ids if job_id not in state.jobs]
         if not chosen and not select.all:
@@ -57,7 +57,7 @@ def retry(daemon: Daemon, request: msg.Retry) -> AfterTurn:
             )
         return Decided(events, chosen)
 
-    return AfterTurn(wish, "ids")
+    return AfterTurn(proposal, "ids")
 
 
 def _requirements_again(others: RequiredJobs, row: dict[str, Any]) -> tuple[Requirement, ...]:

@@ -15,7 +15,7 @@ def remove(daemon: Daemon, request: msg.Remove) -> AfterTurn:
     """Their files are deleted after the turn, a few at a time."""
     select = request.select
 
-    def wish(state: State) -> Decided:
+    def proposal(state: State) -> Decided:
         ids = selected(select, daemon.views, state, ENDED)
         alive = [job_id for job_id in ids if job_id in state.jobs]
         explicit = not (select.all or select.group or select.names)
@@ -27,4 +27,4 @@ def remove(daemon: Daemon, request: msg.Remove) -> AfterTurn:
         gone = [job_id for job_id in ids if job_id not in state.jobs]
         return Decided([ev.JobsRemoved(state.now_ms, tuple(gone))], gone)
 
-    return AfterTurn(wish, "ids")
+    return AfterTurn(proposal, "ids")

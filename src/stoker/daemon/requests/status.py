@@ -12,19 +12,19 @@ from stoker.core.state import State
 from stoker.daemon import settings, show
 from stoker.daemon.requests.cancel import stop_event
 from stoker.daemon.requests.gpus import shown_gpus
-from stoker.daemon.requests.ls import shower, usual_ids
+from stoker.daemon.requests.ls import job_views, usual_ids
 from stoker.daemon.requests.reply import AfterTurn, Daemon, Fields
 from stoker.engine import Decided
 
 
 def status(daemon: Daemon, request: msg.Status) -> Fields:
     """All at a glance."""
-    state = daemon.rounds.state
+    state = daemon.turn_loop.state
     ids, _ = usual_ids(daemon, request.limit)
     return {
         "gpus": shown_gpus(daemon),
         "gpus_why": daemon.inventory.why,
-        "jobs": shower(daemon).jobs(state, ids),
+        "jobs": job_views(daemon).jobs(state, ids),
         **show.queue(state, daemon.store.finished),
         "daemon": hello(daemon, msg.Hello()),
     }
@@ -40,13 +40,13 @@ def hello(daemon: Daemon, request: msg.Hello) -> Fields:
         "home": daemon.home.root,
         "started_at_ms": daemon.started_at_ms,
         "uptime_s": round(time.monotonic() - daemon.started_monotonic, 3),
-        "turns": daemon.rounds.pace(request.latest),
+        "turns": daemon.turn_loop.pace(request.latest),
     }
 
 
 def shutdown(daemon: Daemon, request: msg.Shutdown) -> Fields | AfterTurn:
     """End, with the jobs or without them."""
-    about = {"pid": os.getpid(), "running": len(daemon.rounds.state.active)}
+    about = {"pid": os.getpid(), "running": len(daemon.turn_loop.state.active)}
 
     def stop_all(state: State) -> Decided:
         return Decided([stop_event(state, state.jobs[i]) for i in state.active], about)

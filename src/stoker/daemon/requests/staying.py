@@ -15,17 +15,17 @@ from stoker.store.views import Views, outcome_of
 
 def wait(daemon: Daemon, request: msg.Wait, connection: Connection) -> None:
     """Answer once all these jobs have ended."""
-    ids = selected(request.select, daemon.views, daemon.rounds.state, UNFINISHED)
+    ids = selected(request.select, daemon.views, daemon.turn_loop.state, UNFINISHED)
 
     def left() -> None:
-        daemon.rounds.unwatch(watcher)
+        daemon.turn_loop.unwatch(watcher)
 
     def done() -> None:
         connection.answer(jobs=_endings(daemon.views, ids))
         if left in connection.on_close:  # A client may wait for one thing after the other.
             connection.on_close.remove(left)
 
-    watcher = daemon.rounds.watch(ids, done)
+    watcher = daemon.turn_loop.watch(ids, done)
     if watcher.missing:
         connection.on_close.append(left)
 

@@ -31,7 +31,7 @@ async def sweep_points(daemon: Daemon, request: msg.SweepPoints) -> Fields:
     answer = await daemon.browsing.read(
         lambda browser: browser.sweep(request.sweep, request.offset, request.limit)
     )
-    name_gpus(answer["points"], daemon.rounds.state)
+    name_gpus(answer["points"], daemon.turn_loop.state)
     return answer
 
 
@@ -45,10 +45,10 @@ async def sweep_table(daemon: Daemon, request: msg.SweepTable) -> Fields:
         return table
 
     table = await daemon.browsing.read(read)
-    columns, state = table["columns"], daemon.rounds.state
+    columns, state = table["columns"], daemon.turn_loop.state
     _with_names_of_gpus(columns, state)
     if request.in_full:
-        draining, standing = daemon.rounds.engine.starts_nothing, daemon.slurm.standing
+        draining, standing = daemon.turn_loop.engine.starts_nothing, daemon.slurm.standing
         _with_reasons(columns, Reasons(state, draining, standing))
     return table
 

@@ -19,7 +19,7 @@ from stoker.executors.slurm.squeue import Seen
 from stoker.executors.slurm.verdict import Found, Heard, ending, may_be_a_signal
 from stoker.executors.slurm.watching import Watcher
 
-_FILES_SETTLE_S = 2.0
+_FILES_ARRIVE_WITHIN_S = 2.0
 _LOST_AFTER_S = 5.0
 _VANISHED_AFTER_S = 30.0
 _EXIT_WITHOUT_WORD_S = 60.0
@@ -97,15 +97,17 @@ class Attendant:
         missing = case.missing_since is not None and (
             case.missing_polls >= 2 and now - case.missing_since >= patience
         )
-        settled = case.final_since is not None and now - case.final_since >= _FILES_SETTLE_S
+        conclusive = (
+            case.final_since is not None and now - case.final_since >= _FILES_ARRIVE_WITHIN_S
+        )
         if case.exit_noticed_at is not None and now - case.exit_noticed_at > _EXIT_WITHOUT_WORD_S:
-            settled = True
+            conclusive = True
         # Slurm itself gives a launch up after a while; its prologs may take up to that long.
         launches_within_s = 3.0 * self.facts.launch_s + _LOST_AFTER_S
         return Heard(
             case.seen,
             case.started is not None and case.seen_asked_at > case.started_noticed_at,
-            settled,
+            conclusive,
             missing,
             case.launched_at is not None and now - case.launched_at >= launches_within_s,
             case.doubtful,

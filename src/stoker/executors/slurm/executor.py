@@ -151,7 +151,7 @@ class SlurmExecutor:
         with self._lock:
             return list(self._facts.values())
 
-    def settled(self, facts: Sequence[ev.Fact]) -> None:
+    def acknowledged(self, facts: Sequence[ev.Fact]) -> None:
         """See ports.Executor."""
         ended: list[Key] = []
         with self._lock:

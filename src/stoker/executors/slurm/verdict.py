@@ -48,7 +48,7 @@ class Heard:
 
     seen: Seen | None
     since_the_start: bool = False  # it was asked after the start was noticed
-    settled: bool = False  # it has said so for long enough for the files to be there
+    conclusive: bool = False  # it has said so for long enough for the files to be there
     missing: bool = False  # it has answered for long enough without naming it
     overdue: bool = False  # it has said for long enough that it runs for it to have begun
     doubtful: bool = False  # it may end it for another's sake: see Watcher.counts_back
@@ -89,7 +89,7 @@ def _ending(key: Key, now_ms: int, found: Found, heard: Heard, stopping: bool) -
         return ev.AttemptEvicted(now_ms, *key, Cause.REQUEUED, why)
     if seen.live:
         return _taken_back(key, now_ms, found, heard)
-    if not heard.settled:
+    if not heard.conclusive:
         return None
     if began:
         return _by_state(key, now_ms, seen, seen.exit, found.took_too_much_memory)
@@ -113,7 +113,7 @@ def _after_exit(key: Key, at_ms: int, found: Found, heard: Heard, stopping: bool
         return _by_state(key, at_ms, seen, how, found.took_too_much_memory)
     if seen.state == "PENDING":
         return _taken_back(key, at_ms, found, heard)
-    return ev.AttemptExited(at_ms, *key, how) if heard.settled else None
+    return ev.AttemptExited(at_ms, *key, how) if heard.conclusive else None
 
 
 def may_be_a_signal(how: Exit) -> bool:

@@ -6,10 +6,10 @@ It takes classes out of their lines, so it is for planning alone: what only asks
 
 from __future__ import annotations
 
-from stoker.core.order import JobClass, ReadyQueue
+from stoker.core.ready import JobClass, ReadyQueue
 
 
-class Lines:
+class ClassWalk:
     """The two lines of classes, GPU jobs and CPU-only jobs, merged by the order of their heads."""
 
     def __init__(self, ready: ReadyQueue, most_blocked: int) -> None:
@@ -21,7 +21,7 @@ class Lines:
         self._next: dict[bool, JobClass | None] = {True: None, False: None}
         self._in_hand: JobClass | None = None  # the one that was given out last
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> ClassWalk:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from itertools import islice
 from typing import NamedTuple
 
+from stoker.core.class_walk import ClassWalk
 from stoker.core.frozen import quick_to_make
-from stoker.core.lines import Lines
-from stoker.core.model import Job, Relief
-from stoker.core.order import JobClass, Order
+from stoker.core.model import Job, Takeovers
 from stoker.core.plan import Scan
+from stoker.core.ready import JobClass, Rank
 from stoker.core.state import MOST_ENDS_IN_A_TURN, State
 
-NOBODY = Relief()
+NOBODY = Takeovers()
 _MOST_LOOKED_AT = 1_000
 
 
@@ -27,11 +27,11 @@ class Standby(NamedTuple):
     job_id: int
     attempt: int
     grace_ms: int
-    may_be_relieved: bool = True  # in its turn, by one that stands by
+    may_be_followed: bool = True  # in its turn, by one that stands by
 
 
 @quick_to_make
-class Relieve:
+class AllowTakeovers:
     """When one of these attempts ends well, start the first of the standbys in its place at once.
 
     It holds until the next is given, or none.
@@ -41,14 +41,14 @@ class Relieve:
     standbys: tuple[Standby, ...]
 
 
-def allowed(state: State) -> Relieve | None:
+def allowed(state: State) -> AllowTakeovers | None:
     """What the state has planned, as a command."""
-    if not state.relief.attempts:
+    if not state.takeovers.attempts:
         return None
     jobs = state.jobs
-    return Relieve(
-        tuple([(job_id, jobs[job_id].attempt) for job_id in state.relief.attempts]),
-        tuple([_standby(state, jobs[job_id]) for job_id in state.relief.standbys]),
+    return AllowTakeovers(
+        tuple([(job_id, jobs[job_id].attempt) for job_id in state.takeovers.attempts]),
+        tuple([_standby(state, jobs[job_id]) for job_id in state.takeovers.standbys]),
     )
 
 
@@ -56,29 +56,29 @@ def _standby(state: State, job: Job) -> Standby:
     return Standby(job.id, job.attempt + 1, job.terms.grace_ms, not state.is_required(job.id))
 
 
-def planned(state: State) -> Relief:
-    """Which attempts may be relieved, and who is next, as the state is now."""
+def planned(state: State) -> Takeovers:
+    """Which attempts may be followed, and who is next, as the state is now."""
     if state.paused or not state.active:
         return NOBODY
     scan = Scan(state)
-    with Lines(state.ready, 2) as lines:
+    with ClassWalk(state.ready, 2) as lines:
         first = _next_class(scan, lines)
         if first is None:
             return NOBODY
         need = first.need
         if not need.one_whole_gpu or need.cpus or first.floor_mib is not None:
             return NOBODY
-        attempts = [job_id for job_id in state.active if _can_be_relieved(state, job_id, first)]
+        attempts = [job_id for job_id in state.active if _can_be_followed(state, job_id, first)]
         if not attempts:
             return NOBODY
         second = _next_class(scan, lines)
         # The first entry of a class that was in line is its head's.
         rival = None if second is None else second.heap[0]
         standbys = _first_of(state, first, len(attempts) * (MOST_ENDS_IN_A_TURN - 1), rival)
-        return Relief(tuple(attempts), standbys) if standbys else NOBODY
+        return Takeovers(tuple(attempts), standbys) if standbys else NOBODY
 
 
-def _next_class(scan: Scan, lines: Lines) -> JobClass | None:
+def _next_class(scan: Scan, lines: ClassWalk) -> JobClass | None:
     """The class whose head is first among GPU jobs, but for those that no end lets start."""
     ready = scan.state.ready
     while (cls := lines.next_gpu_class()) is not None:
@@ -94,7 +94,7 @@ def _next_class(scan: Scan, lines: Lines) -> JobClass | None:
     return None
 
 
-def _can_be_relieved(state: State, job_id: int, cls: JobClass) -> bool:
+def _can_be_followed(state: State, job_id: int, cls: JobClass) -> bool:
     job = state.jobs[job_id]
     attempt = job.active
     assert attempt is not None
@@ -112,14 +112,14 @@ def _is_plain(job: Job) -> bool:
     return not (terms.attached or terms.executor or terms.mps)
 
 
-def _first_of(state: State, cls: JobClass, count: int, rival: Order | None) -> tuple[int, ...]:
+def _first_of(state: State, cls: JobClass, count: int, rival: Rank | None) -> tuple[int, ...]:
     """The first jobs of a class, as far as none of another class comes before them.
 
     Where very many have left that were not the first, it gives up: then there is a turn.
     """
     found: list[int] = []
-    for order, job in islice(state.ready.jobs_of(cls), _MOST_LOOKED_AT):
-        if len(found) == count or (rival is not None and order > rival):
+    for rank, job in islice(state.ready.jobs_of(cls), _MOST_LOOKED_AT):
+        if len(found) == count or (rival is not None and rank > rival):
             break
         if job is None:
             continue

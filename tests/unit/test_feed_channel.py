@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stoker.cli.feeding import talk
+from stoker.cli.feeding import channel
 from stoker.cli.feeding.feed import Feed
 from stoker.cli.feeding.tally import Line
 from unit.cli_run import stoker
@@ -29,7 +29,7 @@ REFUSED: Answer = {"ok": False, "error": {"code": "usage", "message": "no such G
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("STOKER_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(talk, "_TRY_AGAIN_S", 0.01)
+    monkeypatch.setattr(channel, "_TRY_AGAIN_S", 0.01)
     (tmp_path / "c.txt").write_text("one\ntwo\n")
     return tmp_path
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
-class Wishes:
+class Signals:
     """Catches signals while it is entered; its descriptor is readable when one has come."""
 
     def __init__(self) -> None:

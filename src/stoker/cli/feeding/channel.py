@@ -25,7 +25,7 @@ _LOOK_UP_S = 0.25  # how long signals may be left unheard while a daemon is wait
 _TRY_AGAIN_S = 1.0
 
 
-class Order:
+class Request:
     """An order, and what to do with its answer or with the error that it meets."""
 
     __slots__ = ("failed", "line", "repeatable", "then")
@@ -44,13 +44,13 @@ class Order:
         self.repeatable = repeatable
 
 
-class Talk:
+class Channel:
     """One conversation with the daemon about one group."""
 
     def __init__(self, client: Client, group: str) -> None:
         self.client = client
         self._group = group
-        self._order: Order | None = None
+        self._request: Request | None = None
         self._reconnection = Reconnection(client)
         self._lost: StokerError | None = None
         self._stopped: Unavailable | None = None
@@ -70,7 +70,7 @@ class Talk:
     @property
     def is_free(self) -> bool:
         """Whether the next order can be given."""
-        return self._order is None and self._lost is None
+        return self._request is None and self._lost is None
 
     def due_s(self) -> float | None:
         """How long until something should be tried again."""
@@ -80,13 +80,13 @@ class Talk:
             return max(self._again_at - time.monotonic(), 0.0)
         return 0.0 if self.client.has_line() else None
 
-    def give(self, order: Order) -> None:
+    def give(self, order: Request) -> None:
         """Give an order; its answer is heard later."""
         assert self.is_free
-        self._order = order
+        self._request = order
         self._send(order)
 
-    def _send(self, order: Order) -> None:
+    def _send(self, order: Request) -> None:
         try:
             self.client.send_line(order.line)
         except StokerError as error:
@@ -120,15 +120,15 @@ class Talk:
                 elif (order := self._answered()) is not None:
                     order.then(line)
 
-    def _answered(self) -> Order | None:
-        order, self._order = self._order, None
+    def _answered(self) -> Request | None:
+        order, self._request = self._request, None
         self._told_trouble = False
         return order
 
     def _put_off(self, error: Unavailable) -> None:
         """The daemon says goodbye, or it can't save anything now: what it was asked must wait."""
         self._stopped = error
-        if self._order is not None:
+        if self._request is not None:
             self._again_at = time.monotonic() + _TRY_AGAIN_S
 
     def mend(self) -> None:
@@ -140,8 +140,8 @@ class Talk:
             if self._stopped is not None and not self._told_trouble:
                 self._told_trouble = True
                 say(f"stoker: {self._stopped.message}; retrying until there is room")
-            if self._order is not None:
-                self._send(self._order)
+            if self._request is not None:
+                self._send(self._request)
 
     def _connect_again(self, error: StokerError) -> None:
         if not self._reconnection.wait(error, time.monotonic() + _LOOK_UP_S):
@@ -153,9 +153,9 @@ class Talk:
             return
         self._lost = self._stopped = None
         self.missed_something = True
-        order = self._order
+        order = self._request
         if order is not None and order.repeatable:
             self._send(order)
         elif order is not None:
-            self._order = None
+            self._request = None
             order.failed(error)

@@ -1,12 +1,12 @@
-"""Hearths: processes that have loaded what calls use, and of which those of calls are copies.
+"""WarmServers: processes that have loaded what calls use, and of which those of calls are copies.
 
-Each copy is made ahead, as a *spare*: a child of the daemon like any attempt's process, known by
-pid and start time, that waits to be told which attempt it is. So to give an attempt a spare is to
-send one message, and nobody waits for an answer. A spare that was told nothing ends with the
-daemon. The other end of all this is library/hearth.py.
+Each copy is made ahead, as a *copy*: a child of the daemon like any attempt's process, known by
+pid and start time, that waits to be told which attempt it is. So to give an attempt a copy is to
+send one message, and nobody waits for an answer. A copy that was told nothing ends with the
+daemon. The other end of all this is library/server.py.
 
-Law: a hearth only saves time. Where there is no spare at the moment an attempt is started as usual,
-and whatever becomes of a hearth, no attempt notices.
+Law: a server only saves time. Where there is no copy at the moment an attempt is started as usual,
+and whatever becomes of a server, no attempt notices.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from stoker.executors.spawn import Made, Spawner, Streams
 
 log = logging.getLogger("stoker.daemon")
 
-_MOST_HEARTHS = 4
-_SPARES = 8
+_MOST_SERVERS = 4
+_IDLE_COPIES = 8
 _IDLE_S = 60.0
 _END_WITHIN_S = 1.0
 # Longer than the marker of any attempt, in whose place it is; and of none.
 _ROOM = 64
 
 
-class SpareGone(Exception):
+class CopyGone(Exception):
     """It was not told anything, and never will be: start the attempt as usual."""
 
 
 @dataclass(slots=True)
-class Spare:
+class IdleCopy:
     """A copy that waits for its attempt."""
 
     process: ProcessId
@@ -57,16 +57,16 @@ class Spare:
     def become(
         self, words: Sequence[str], cwd: str, variables: Mapping[str, str], streams: Streams
     ) -> Made:
-        """Tell it which attempt it is; or (raising SpareGone) it has heard nothing."""
+        """Tell it which attempt it is; or (raising CopyGone) it has heard nothing."""
         said = [one.encode(ENCODING, ERRORS) for one in (cwd, str(len(words)), *words)]
         said += encoded(variables)
         order = b"\0".join(said)
         if order.count(b"\0") >= len(said):
-            raise SpareGone  # The usual way to start it says what is wrong.
+            raise CopyGone  # The usual way to start it says what is wrong.
         try:
             _send(self._link, order, streams)
         except OSError:
-            raise SpareGone from None
+            raise CopyGone from None
         self._link.close()
         return Made(self.process.pid, process=self.process)
 
@@ -75,7 +75,7 @@ class Spare:
         self._link.close()
 
 
-class Wish(NamedTuple):
+class StartSpec(NamedTuple):
     """An attempt that is to have a process."""
 
     words: list[str]
@@ -83,41 +83,41 @@ class Wish(NamedTuple):
     start: Start
     variables: Mapping[str, str]  # that it has in its environment over what it has anyway
     log: str
-    intend: Callable[..., None]  # tells the ledger, with the `spare` if there is one
+    intend: Callable[..., None]  # tells the ledger, with the `copy` if there is one
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What calls have in common that can have the same hearth."""
+    """What calls have in common that can have the same server."""
 
     python: str
     worker: str
     calls: str  # the directory in which their submitter has them
     modules: str
     cwd: str
-    maker: str
+    vendor: str
     env: Mapping[str, str]
     extra_env: Mapping[str, str]
     umask: int | None  # which its copies have from it
 
 
 @dataclass(slots=True)
-class _Hearth:
+class _WarmServer:
     kind: _Kind
     pid: int
     control: socket.socket
     asked: dict[int, socket.socket] = field(default_factory=dict)
-    spares: deque[Spare] = field(default_factory=deque)
+    copies: deque[IdleCopy] = field(default_factory=deque)
     numbers: int = 0
     out: bool = False  # it has ended, or was told to
-    useful: bool = False  # it has given spares
+    useful: bool = False  # it has given copies
 
     def ask(self) -> None:
-        """Have it make one more spare."""
+        """Have it make one more copy."""
         try:
             ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except OSError:
-            return  # Too many files are open: then there is one spare less.
+            return  # Too many files are open: then there is one copy less.
         self.numbers += 1
         try:
             _send(self.control, b"%d" % self.numbers, [its.fileno()])
@@ -152,19 +152,19 @@ class _Hearth:
             if stat is None:
                 link.close()  # It is there, but too many files are open to look at it.
                 continue
-            self.spares.append(Spare(stat.id, link))
+            self.copies.append(IdleCopy(stat.id, link))
             self.useful = True
 
 
-class Hearths:
-    """All hearths of a daemon. `fileno` becomes readable when one of their processes has ended."""
+class WarmServers:
+    """All warm servers of a daemon; `fileno` becomes readable when one of them has ended."""
 
     def __init__(self, instance: str, spawner: Spawner) -> None:
         self._instance = instance
         self._spawner = spawner
         self._epoll = select.epoll()
-        self._hearths: list[_Hearth] = []  # the one that was used last is last
-        self._by_control: dict[int, _Hearth] = {}
+        self._warm_servers: list[_WarmServer] = []  # the one that was used last is last
+        self._by_control: dict[int, _WarmServer] = {}
         self._leaving: list[int] = []  # pidfds
 
     def fileno(self) -> int:
@@ -172,9 +172,9 @@ class Hearths:
         return self._epoll.fileno()
 
     def close(self) -> None:
-        """The daemon ends, and hearths and spares with it."""
-        for hearth in self._by_control.values():
-            self._put_out(hearth)
+        """The daemon ends, and warm servers and copies with it."""
+        for server in self._by_control.values():
+            self._put_out(server)
         deadline = time.monotonic() + _END_WITHIN_S
         while (self._by_control or self._leaving) and time.monotonic() < deadline:
             self._epoll.poll(_END_WITHIN_S, 1)
@@ -183,42 +183,42 @@ class Hearths:
             os.close(pidfd)
         self._epoll.close()
 
-    def made(self, wish: Wish, ledger: LedgerWriter) -> Made | None:
+    def made(self, spec: StartSpec, ledger: LedgerWriter) -> Made | None:
         """The process of an attempt that wants to be warm, if it can have one; else no trace."""
-        if not wish.words[-1].startswith(WARM):
+        if not spec.words[-1].startswith(WARM):
             return None
-        spare = self._spare_for(wish)
-        if spare is None:
+        copy = self._copy_for(spec)
+        if copy is None:
             return None
-        launch = wish.launch
+        launch = spec.launch
         try:
-            wish.intend(spare=spare.process)
-            env = {**additions(launch, wish.start, self._instance), **wish.variables}
-            with self._spawner.place(launch, wish.log, wish.start.attempt) as streams:
-                return spare.become(wish.words, launch.cwd, env, streams)
-        except SpareGone:
-            self._let_go(spare)
+            spec.intend(copy=copy.process)
+            env = {**additions(launch, spec.start, self._instance), **spec.variables}
+            with self._spawner.place(launch, spec.log, spec.start.attempt) as streams:
+                return copy.become(spec.words, launch.cwd, env, streams)
+        except CopyGone:
+            self._let_go(copy)
             ledger.withdraw()
             return None
         except BaseException:
-            self._let_go(spare)
+            self._let_go(copy)
             raise
 
-    def _spare_for(self, wish: Wish) -> Spare | None:
-        kind = _kind(wish)
+    def _copy_for(self, spec: StartSpec) -> IdleCopy | None:
+        kind = _kind(spec)
         if kind is None:
             return None
-        hearth = self._found(kind)
-        if hearth is None:
-            self._begin(kind, wish)
+        server = self._found(kind)
+        if server is None:
+            self._begin(kind, spec)
             return None
-        if not hearth.out:
-            hearth.hear()
-        if not hearth.spares:
+        if not server.out:
+            server.hear()
+        if not server.copies:
             return None
-        spare = hearth.spares.popleft()
-        hearth.ask()
-        return spare
+        copy = server.copies.popleft()
+        server.ask()
+        return copy
 
     def heard(self) -> None:
         """Look who has ended."""
@@ -230,35 +230,35 @@ class Hearths:
                 self._epoll.unregister(fd)
                 os.close(fd)
 
-    def _let_go(self, spare: Spare) -> None:
+    def _let_go(self, copy: IdleCopy) -> None:
         """This one is of no use: it has ended, or is to end."""
-        spare.let_go()
-        self._see_off(spare.process.pid)
+        copy.let_go()
+        self._see_off(copy.process.pid)
 
-    def _found(self, kind: _Kind) -> _Hearth | None:
-        for at, hearth in enumerate(self._hearths):
-            if hearth.kind == kind:
-                self._hearths.append(self._hearths.pop(at))
-                return hearth
+    def _found(self, kind: _Kind) -> _WarmServer | None:
+        for at, server in enumerate(self._warm_servers):
+            if server.kind == kind:
+                self._warm_servers.append(self._warm_servers.pop(at))
+                return server
         return None
 
-    def _begin(self, kind: _Kind, wish: Wish) -> None:
-        if len(self._hearths) >= _MOST_HEARTHS:
-            eldest = self._hearths[0]
+    def _begin(self, kind: _Kind, spec: StartSpec) -> None:
+        if len(self._warm_servers) >= _MOST_SERVERS:
+            eldest = self._warm_servers[0]
             self._put_out(eldest)
             self._forget(eldest)
-        argv = command_lines.hearth(kind.python, kind.worker, kind.modules, _IDLE_S)
-        nowhere = replace(wish.start, gpus=(), labels=())
-        env = {**wish.launch.env, **additions(wish.launch, nowhere, self._instance)}
+        argv = command_lines.warm_server(kind.python, kind.worker, kind.modules, _IDLE_S)
+        nowhere = replace(spec.start, gpus=(), labels=())
+        env = {**spec.launch.env, **additions(spec.launch, nowhere, self._instance)}
         del env["STOKER_JOB_ID"], env["STOKER_ATTEMPT"]
-        env[MARKER] = f"{self._instance}:hearth.".ljust(len(self._instance) + _ROOM, ".")
+        env[MARKER] = f"{self._instance}:server.".ljust(len(self._instance) + _ROOM, ".")
         try:
             ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except OSError:
             return
         try:
             # The file of a call that is over soon would be gone by the time that it looks.
-            call = os.open(wish.words[3], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            call = os.open(spec.words[3], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 fds = (call, its.fileno())
                 pid = self._spawner.spawn_helper(argv, encoded(env), kind.cwd, *fds, kind.umask)
@@ -269,39 +269,39 @@ class Hearths:
             return  # What is wrong shows when the attempt itself is started.
         finally:
             its.close()
-        hearth = _Hearth(kind, pid, ours)
-        self._hearths.append(hearth)
-        self._by_control[ours.fileno()] = hearth
+        server = _WarmServer(kind, pid, ours)
+        self._warm_servers.append(server)
+        self._by_control[ours.fileno()] = server
         self._epoll.register(ours.fileno(), 0)  # That all have hung up is told nevertheless.
-        for _ in range(_SPARES):
-            hearth.ask()
+        for _ in range(_IDLE_COPIES):
+            server.ask()
 
-    def _put_out(self, hearth: _Hearth) -> None:
-        """End it, and the spares that it has made."""
-        if hearth.out:
+    def _put_out(self, server: _WarmServer) -> None:
+        """End it, and the copies that it has made."""
+        if server.out:
             return
-        hearth.out = True
-        os.kill(hearth.pid, signal.SIGKILL)  # It may be busy loading. Nobody has reaped it yet.
-        self._see_off(hearth.pid)
-        for link in hearth.asked.values():
+        server.out = True
+        os.kill(server.pid, signal.SIGKILL)  # It may be busy loading. Nobody has reaped it yet.
+        self._see_off(server.pid)
+        for link in server.asked.values():
             link.close()
-        while hearth.spares:
-            self._let_go(hearth.spares.popleft())
+        while server.copies:
+            self._let_go(server.copies.popleft())
 
-    def _has_ended(self, hearth: _Hearth) -> None:
+    def _has_ended(self, server: _WarmServer) -> None:
         """All have hung up, so all copies are known; if there was none, it is not tried again."""
-        hearth.hear()
-        self._put_out(hearth)
-        while hearth.spares:
-            self._let_go(hearth.spares.popleft())
-        self._epoll.unregister(hearth.control.fileno())
-        hearth.control.close()
-        if hearth.useful:
-            self._forget(hearth)
+        server.hear()
+        self._put_out(server)
+        while server.copies:
+            self._let_go(server.copies.popleft())
+        self._epoll.unregister(server.control.fileno())
+        server.control.close()
+        if server.useful:
+            self._forget(server)
 
-    def _forget(self, hearth: _Hearth) -> None:
-        if hearth in self._hearths:
-            self._hearths.remove(hearth)
+    def _forget(self, server: _WarmServer) -> None:
+        if server in self._warm_servers:
+            self._warm_servers.remove(server)
 
     def _see_off(self, pid: int) -> None:
         try:
@@ -318,9 +318,9 @@ def _send(to: socket.socket, message: bytes, fds: Sequence[int]) -> None:
     to.sendmsg([message], [rights], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
 
-def _kind(wish: Wish) -> _Kind | None:
-    """What an attempt needs of a hearth; None if it is no call of the library's."""
-    call, launch = call_of(wish.words), wish.launch
+def _kind(spec: StartSpec) -> _Kind | None:
+    """What an attempt needs of a server; None if it is no call of the library's."""
+    call, launch = call_of(spec.words), spec.launch
     if call is None:
         return None
     python, worker, file, modules = call
@@ -330,7 +330,7 @@ def _kind(wish: Wish) -> _Kind | None:
         os.path.dirname(file),
         modules or "",
         launch.cwd,
-        wish.start.maker,
+        spec.start.vendor,
         launch.env,
         launch.extra_env,
         launch.umask,

@@ -20,14 +20,14 @@ from heapq import heappop, heappush
 
 from stoker.core.model import Job, Need, Terms
 
-Order = tuple[int, int]
+Rank = tuple[int, int]
 ClassKey = tuple[Need, str | None, int | None, int | None, str]
 
-_MOST_WHO_JOIN = 10_000  # one by one, in a crowd
+_MOST_WHO_JOIN = 10_000  # one by one, in a cohort
 
 
 @dataclass(slots=True, eq=False)
-class Crowd:
+class Cohort:
     """Jobs that wait and to which nothing has ever happened, and all that they have in common.
 
     Those that have left it since are still among its `ids`.
@@ -56,10 +56,10 @@ def by_priority(ids: Sequence[int], priorities: Sequence[int]) -> dict[int, Sequ
 
 @dataclass(slots=True, eq=False)
 class JobClass:
-    """Jobs that planning can't tell apart but for their order.
+    """Jobs that planning can't tell apart but for their rank.
 
-    Of a crowd only one stands in the heap, the first that has not left it. By the id of that one
-    `crowds` has the crowd: when it leaves the heap, the next takes its place.
+    Of a cohort only one stands in the heap, the first that has not left it. By the id of that one
+    `cohorts` has the cohort: when it leaves the heap, the next takes its place.
     """
 
     need: Need
@@ -68,17 +68,17 @@ class JobClass:
     floor_mib: int | None
     executor: str
     number: int  # breaks ties in heaps, so that classes are never compared
-    heap: list[Order] = field(default_factory=list)
-    crowds: dict[int, Crowd] = field(default_factory=dict)
-    growing: dict[tuple[int, Terms], Crowd] = field(default_factory=dict)  # see `add_new`
+    heap: list[Rank] = field(default_factory=list)
+    cohorts: dict[int, Cohort] = field(default_factory=dict)
+    growing: dict[tuple[int, Terms], Cohort] = field(default_factory=dict)  # see `add_new`
     first: Job | None = None  # the head that was found last
     count: int = 0  # of the jobs in it; each of them knows that it is
-    in_line_as: Order | None = None  # the order under which it stands in its line
+    in_line_as: Rank | None = None  # the rank with which it stands in its line
     parked: bool = False  # it stands in no line until what it waits for has changed
     terms: Terms | None = None  # of the job that came last; those of others may differ
 
 
-Line = list[tuple[Order, int, JobClass]]
+Line = list[tuple[Rank, int, JobClass]]
 
 
 class ReadyQueue:
@@ -103,42 +103,42 @@ class ReadyQueue:
         job.in_class = cls
         cls.count += 1
         self.count += 1
-        order = (job.priority, job.id)
-        heappush(cls.heap, order)
-        if not cls.parked and (cls.in_line_as is None or order < cls.in_line_as):
-            self._line_up(cls, order)
+        rank = (job.priority, job.id)
+        heappush(cls.heap, rank)
+        if not cls.parked and (cls.in_line_as is None or rank < cls.in_line_as):
+            self._line_up(cls, rank)
 
-    def add_crowd(self, crowd: Crowd) -> None:
+    def add_cohort(self, cohort: Cohort) -> None:
         """Put jobs in line that never stood in one."""
-        self._add_crowd(crowd, self._class_with(crowd.need, crowd.terms, crowd.group, None))
+        self._add_cohort(cohort, self._class_with(cohort.need, cohort.terms, cohort.group, None))
 
     def add_new(
         self, job_id: int, need: Need, terms: Terms, priority: int, group: str | None
-    ) -> Crowd:
+    ) -> Cohort:
         """Put a job in line that is newer than all others, and was never asked for.
 
         It joins those who came before it and are like it, however many others came in between.
         """
         cls = self._class_with(need, terms, group, None)
-        crowd = cls.growing.get((priority, terms))
-        if crowd is None or len(crowd.ids) == _MOST_WHO_JOIN:
-            # The ids of a crowd stay until the last of it has left, so it does not grow for ever.
-            crowd = Crowd(need, terms, priority, group, array("q", (job_id,)))
-            cls.growing[priority, terms] = crowd
-            self._add_crowd(crowd, cls)
+        cohort = cls.growing.get((priority, terms))
+        if cohort is None or len(cohort.ids) == _MOST_WHO_JOIN:
+            # The ids of a cohort stay until the last of it has left, so it does not grow for ever.
+            cohort = Cohort(need, terms, priority, group, array("q", (job_id,)))
+            cls.growing[priority, terms] = cohort
+            self._add_cohort(cohort, cls)
         else:
-            assert isinstance(crowd.ids, array)
-            crowd.ids.append(job_id)
+            assert isinstance(cohort.ids, array)
+            cohort.ids.append(job_id)
             cls.count += 1
             self.count += 1
-        return crowd
+        return cohort
 
-    def _add_crowd(self, crowd: Crowd, cls: JobClass) -> None:
-        crowd.in_class = cls
-        cls.count += len(crowd.ids)
-        self.count += len(crowd.ids)
-        _put_in_heap(cls, crowd)
-        first = (crowd.priority, crowd.ids[0])
+    def _add_cohort(self, cohort: Cohort, cls: JobClass) -> None:
+        cohort.in_class = cls
+        cls.count += len(cohort.ids)
+        self.count += len(cohort.ids)
+        _put_in_heap(cls, cohort)
+        first = (cohort.priority, cohort.ids[0])
         if not cls.parked and (cls.in_line_as is None or first < cls.in_line_as):
             self._line_up(cls, first)
 
@@ -167,7 +167,7 @@ class ReadyQueue:
         return cls
 
     def discard(self, job: Job) -> None:
-        """Take a job out of line, if it stands there. Call it before its need or order change."""
+        """Take a job out of line, if it stands there. Call it before its need or rank changes."""
         cls = job.in_class
         if cls is None:
             return
@@ -180,7 +180,7 @@ class ReadyQueue:
             key = (cls.need, cls.group, cls.longest_ms, cls.floor_mib, cls.executor)
             del self._classes[key]
             cls.heap.clear()
-            cls.crowds.clear()
+            cls.cohorts.clear()
             cls.growing.clear()
             cls.first = None
 
@@ -202,8 +202,8 @@ class ReadyQueue:
             if job is not None and job.in_class is cls and job.priority == priority:
                 return job
             heappop(cls.heap)
-            if job_id in cls.crowds:
-                _next_of_crowd(cls, cls.crowds.pop(job_id))
+            if job_id in cls.cohorts:
+                _next_of_cohort(cls, cls.cohorts.pop(job_id))
         return None
 
     def pop_class(self, gpu: bool) -> JobClass | None:
@@ -216,15 +216,15 @@ class ReadyQueue:
 
     def _pop(self, line: Line) -> JobClass | None:
         while line:
-            order, _, cls = heappop(line)
-            if cls.in_line_as != order:
+            rank, _, cls = heappop(line)
+            if cls.in_line_as != rank:
                 continue
             cls.in_line_as = None
             head = self.head(cls)
             if head is None:
                 continue
-            if head.order != order:
-                self._line_up(cls, head.order)
+            if head.rank != rank:
+                self._line_up(cls, head.rank)
                 continue
             return cls
         return None
@@ -234,53 +234,53 @@ class ReadyQueue:
         line = self._gpu_line if gpu else self._cpu_line
         tops = [(line[0], 0)] if line else []
         while tops:
-            (order, number, cls), at = heappop(tops)
+            (rank, number, cls), at = heappop(tops)
             if at >= 0:
                 for below in (2 * at + 1, 2 * at + 2):
                     if below < len(line):
                         heappush(tops, (line[below], below))
-                if cls.in_line_as != order:
+                if cls.in_line_as != rank:
                     continue
             head = next((job for _, job in self.jobs_of(cls) if job is not None), None)
-            if head is not None and head.order != order:
-                heappush(tops, ((head.order, number, cls), -1))  # Its first ones have left.
+            if head is not None and head.rank != rank:
+                heappush(tops, ((head.rank, number, cls), -1))  # Its first ones have left.
             elif head is not None:
                 yield head
 
-    def jobs_of(self, cls: JobClass) -> Iterator[tuple[Order, Job | None]]:
+    def jobs_of(self, cls: JobClass) -> Iterator[tuple[Rank, Job | None]]:
         """The entries of a class, first things first, each with its job; None if that has left.
 
         A job that came back may stand there twice.
         """
         heap = cls.heap
-        # An entry and its place in the heap; or, where that is -1, a crowd and the place in that.
-        tops: list[tuple[Order, int, Crowd | None, int]] = [(heap[0], 0, None, 0)] if heap else []
+        # An entry and its place in the heap; or, where that is -1, a cohort and the place in that.
+        tops: list[tuple[Rank, int, Cohort | None, int]] = [(heap[0], 0, None, 0)] if heap else []
         while tops:
-            order, at, crowd, place = heappop(tops)
-            priority, job_id = order
+            rank, at, cohort, place = heappop(tops)
+            priority, job_id = rank
             if at >= 0:
                 for below in (2 * at + 1, 2 * at + 2):
                     if below < len(heap):
                         heappush(tops, (heap[below], below, None, 0))
-                crowd = cls.crowds.get(job_id)
-                place = 0 if crowd is None else crowd.place
-            if crowd is not None and place + 1 < len(crowd.ids):
-                heappush(tops, ((priority, crowd.ids[place + 1]), -1, crowd, place + 1))
+                cohort = cls.cohorts.get(job_id)
+                place = 0 if cohort is None else cohort.place
+            if cohort is not None and place + 1 < len(cohort.ids):
+                heappush(tops, ((priority, cohort.ids[place + 1]), -1, cohort, place + 1))
             job = self._find(job_id)
             there = job is not None and job.in_class is cls and job.priority == priority
-            yield order, job if there else None
+            yield rank, job if there else None
 
     def is_still_first(self, cls: JobClass) -> bool:
         """True if a class that was taken out of its line would be the next to be taken again."""
         head = self.head(cls)
         line = self._line_of(cls)
-        return head is not None and (not line or head.order < line[0][0])
+        return head is not None and (not line or head.rank < line[0][0])
 
     def put_back(self, cls: JobClass) -> None:
         """Let a class stand in its line again, by its present head."""
         head = self.head(cls)
-        if head is not None and (cls.in_line_as is None or head.order < cls.in_line_as):
-            self._line_up(cls, head.order)
+        if head is not None and (cls.in_line_as is None or head.rank < cls.in_line_as):
+            self._line_up(cls, head.rank)
 
     def park(self, cls: JobClass, group: str | None) -> None:
         """Let a class stand in no line until its group (None: what there is to run on) changes."""
@@ -297,9 +297,9 @@ class ReadyQueue:
         """All classes, in no useful order."""
         return list(self._classes.values())
 
-    def _line_up(self, cls: JobClass, order: Order) -> None:
-        cls.in_line_as = order
-        heappush(self._line_of(cls), (order, cls.number, cls))
+    def _line_up(self, cls: JobClass, rank: Rank) -> None:
+        cls.in_line_as = rank
+        heappush(self._line_of(cls), (rank, cls.number, cls))
 
     def _line_of(self, cls: JobClass) -> Line:
         if cls.executor:
@@ -307,15 +307,15 @@ class ReadyQueue:
         return self._gpu_line if cls.need.gpus else self._cpu_line
 
 
-def _put_in_heap(cls: JobClass, crowd: Crowd) -> None:
-    job_id = crowd.ids[crowd.place]
-    heappush(cls.heap, (crowd.priority, job_id))
-    cls.crowds[job_id] = crowd
+def _put_in_heap(cls: JobClass, cohort: Cohort) -> None:
+    job_id = cohort.ids[cohort.place]
+    heappush(cls.heap, (cohort.priority, job_id))
+    cls.cohorts[job_id] = cohort
 
 
-def _next_of_crowd(cls: JobClass, crowd: Crowd) -> None:
-    crowd.place += 1
-    if crowd.place < len(crowd.ids):
-        _put_in_heap(cls, crowd)
-    elif cls.growing.get((crowd.priority, crowd.terms)) is crowd:
-        del cls.growing[crowd.priority, crowd.terms]
+def _next_of_cohort(cls: JobClass, cohort: Cohort) -> None:
+    cohort.place += 1
+    if cohort.place < len(cohort.ids):
+        _put_in_heap(cls, cohort)
+    elif cls.growing.get((cohort.priority, cohort.terms)) is cohort:
+        del cls.growing[cohort.priority, cohort.terms]

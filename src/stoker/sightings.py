@@ -25,7 +25,7 @@ def differences(state: State, sighting: Sighting) -> Iterator[ev.Event]:
     if sighting.gpus is None:
         return
     seen = {gpu.id: gpu for gpu in sighting.gpus}
-    chosen = {gpu.id for gpu in state.gpus.values() if gpu.declared and not gpu.maker}
+    chosen = {gpu.id for gpu in state.gpus.values() if gpu.declared and not gpu.vendor}
     for gpu in seen.values():
         yield from _seen(state, gpu, chosen - set(seen))
     numbers = {_label(gpu) for gpu in seen.values()}
@@ -36,7 +36,7 @@ def differences(state: State, sighting: Sighting) -> Iterator[ev.Event]:
             # name when what runs there has ended.
             if not known.drained:
                 yield ev.GpuDrained(now_ms, gpu_id)
-        elif not known.removing or known.maker:
+        elif not known.removing or known.vendor:
             yield ev.GpuRemoved(now_ms, gpu_id, gone=True)
 
 
@@ -54,19 +54,21 @@ def _seen(state: State, gpu: SeenGpu, chosen: set[str]) -> Iterator[ev.Event]:
     if known is not None:
         if memory_mib is None:
             memory_mib = known.memory_mib  # It can't be asked now, but it has not changed.
-        back = known.removing and not known.maker
-        same = (known.memory_mib, known.label, known.maker) == (memory_mib, label, gpu.maker)
+        back = known.removing and not known.vendor
+        same = (known.memory_mib, known.label, known.vendor) == (memory_mib, label, gpu.vendor)
         if back or not same:
-            hidden = known.removing and bool(known.maker)
+            hidden = known.removing and bool(known.vendor)
             yield ev.GpuAdded(
-                state.now_ms, gpu.id, memory_mib, label=label, maker=gpu.maker, hidden=hidden
+                state.now_ms, gpu.id, memory_mib, label=label, vendor=gpu.vendor, hidden=hidden
             )
         return
     declared = state.gpus.get(label) if label else None
     if declared is not None and declared.held_by:
         return
     hidden = bool(chosen) and label not in chosen
-    yield ev.GpuAdded(state.now_ms, gpu.id, memory_mib, label=label, maker=gpu.maker, hidden=hidden)
+    yield ev.GpuAdded(
+        state.now_ms, gpu.id, memory_mib, label=label, vendor=gpu.vendor, hidden=hidden
+    )
 
 
 def readings(state: State, sighting: Sighting, owners: Mapping[int, int]) -> dict[str, GpuReading]:

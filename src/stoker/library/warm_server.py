@@ -1,12 +1,13 @@
-"""A hearth: a process that has loaded what calls use, and of which their processes are copies.
+"""A warm server: a process that has loaded what calls use, and of which their processes are copies.
 
-The daemon starts it as `python worker.py --hearth PROTOCOL MODULES IDLE_S` and asks it for copies
-over the socket that is its descriptor 3. Its input is any of the calls: the submitter's path is in
-it. Each copy waits as a *spare* on a socket of its own until it is told which attempt it is.
+The daemon starts it as `python worker.py --warm-server PROTOCOL MODULES IDLE_S` and asks it for
+copies over the socket that is its descriptor 3. Its input is any of the calls: the submitter's path
+is in it. Each copy waits as an *idle copy* on a socket of its own until it is told which attempt it
+is.
 
-Law: a copy is the daemon's child and not ours, so whoever learns how a process ends learns it of
-this one too, and our own end is nobody's loss. It runs nothing of the user's before it bears the
-marker of its attempt and leads its session, in this order; a spare that is never told leads none.
+Law: a copy is the daemon's child and not ours, so its end is learned as that of every process, and
+our own end loses nothing. It runs nothing of the user's before it bears the marker of its attempt
+and leads its session, in this order; an idle copy that is never told leads none.
 
 Only a process with a single thread is copied. What a fork has to mend (locks that other threads
 held, threads that are gone) is not broken then, so that it is no loss that the libraries are not
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-PROTOCOL = "1"  # as in executors/hearths.py
+PROTOCOL = "1"  # as in executors/warm_servers.py
 CONTROL = 3
 MARKER = "STOKER_ATTEMPT_ID"
 _MOST_BYTES = 1 << 18
@@ -72,7 +73,7 @@ def main(calling: "ModuleType") -> int:
         except OSError as error:
             return _give_up(control, error)
         if pid == 0:
-            return _be_spare(calling, copier, control, number, link)
+            return _be_idle_copy(calling, copier, control, number, link)
         os.close(link)
 
 
@@ -183,7 +184,7 @@ class _Copier:
 # --- in a copy ------------------------------------------------------------------------------------
 
 
-def _be_spare(
+def _be_idle_copy(
     calling: "ModuleType", copier: _Copier, control: "_socket.socket", number: bytes, link: int
 ) -> int:
     """Wait to be told which attempt this is, become it, and make its call."""

@@ -18,7 +18,7 @@ Ending = (
 _F = TypeVar("_F", bound=ev.Fact)
 
 
-class Unsettled:
+class PendingFacts:
     """What attempts have begun with, and what they have come to; the first word on each counts."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Unsettled:
         """Those of an attempt in the order in which they came true."""
         return [*self.begun.values(), *self.warned.values(), *self.over_with.values()]
 
-    def settle(self, facts: Sequence[ev.Fact]) -> list[Key]:
+    def acknowledge(self, facts: Sequence[ev.Fact]) -> list[Key]:
         """These are committed; the attempts that are over with that."""
         over = []
         for fact in facts:

@@ -1,4 +1,4 @@
-"""Attempts whose processes are copies of a hearth are like all others, whatever becomes of it."""
+"""Attempts whose processes are copies of a server are like all others, whatever becomes of it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hearth_processes import hearths_and_spares
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Exit
-from stoker.executors import hearths as hearths_module
-from stoker.executors.hearths import Hearths, Spare
+from stoker.executors import warm_servers as hearths_module
 from stoker.executors.ledger import read_ledger
 from stoker.executors.spawn import Made
+from stoker.executors.warm_servers import IdleCopy, WarmServers
 from stoker.library.calling import Call
 from stoker.library.calls import Calls
 from stoker.library.channel import worker_words
@@ -34,7 +34,7 @@ import json, os, sys
 print(json.dumps({"pid": os.getpid(), "session": os.getsid(0), "cwd": os.getcwd(),
     "env": dict(os.environ), "argv": sys.argv, "parent": os.getppid(),
     "fds": sorted(os.listdir("/proc/self/fd")),
-    "warm": "--hearth" in open("/proc/self/cmdline").read(),
+    "warm": "--warm-server" in open("/proc/self/cmdline").read(),
     "marker": [one for one in open("/proc/self/environ").read().split("\\0")
                if one.startswith("STOKER_ATTEMPT_ID=")]}))
 """
@@ -50,8 +50,8 @@ class Warm:
         self._were_spare: set[int] = set()
 
     @property
-    def hearths(self) -> Hearths:
-        return self.local.executor._hearths
+    def warm_servers(self) -> WarmServers:
+        return self.local.executor._warm_servers
 
     def calls_with(
         self,
@@ -70,26 +70,26 @@ class Warm:
         self.calls_with(job_id, exec, text, {}, modules=modules, **fields)
 
     def light(self, modules: str = "", **fields: Any) -> None:
-        """Have a hearth with all of its spares, by a call that has begun it."""
+        """Have a server with all of its copies, by a call that has begun it."""
         job_id = next(self._others)
         self.runs(job_id, "pass", modules, **fields)
         self.local.order(start(job_id))
         self.local.until(ev.AttemptExited, job_id)
-        [hearth] = self.hearths._hearths[-1:]
+        [server] = self.warm_servers._warm_servers[-1:]
 
         def full() -> bool:
-            hearth.hear()
-            return len(hearth.spares) == hearths_module._SPARES
+            server.hear()
+            return len(server.copies) == hearths_module._IDLE_COPIES
 
-        eventually(full, "all spares are there")
+        eventually(full, "all copies are there")
 
     def processes(self, *told: int) -> list[int]:
         return hearths_and_spares(os.getpid(), *told)
 
     def starts(self, *commands: cmd.Start) -> None:
-        """Order these; who was a spare before is known later."""
-        for hearth in self.hearths._hearths:
-            self._were_spare |= {spare.process.pid for spare in hearth.spares}
+        """Order these; who was a copy before is known later."""
+        for server in self.warm_servers._warm_servers:
+            self._were_spare |= {copy.process.pid for copy in server.copies}
         self.local.order(*commands)
 
     def pid_of(self, job_id: int) -> int:
@@ -119,7 +119,7 @@ def test_a_warm_call_has_the_umask_of_its_submitter(warm: Warm) -> None:
         warm.starts(start(number))
         warm.exit_of(number)
         assert warm.local.log(number).strip() == oct(umask)
-        assert (number, 1) in warm.local.on_disk.when_told, "it was a copy of a hearth"
+        assert (number, 1) in warm.local.on_disk.when_told, "it was a copy of a server"
 
 
 def shown(warm: Warm, job_id: int, **fields: Any) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def test_a_warm_call_sees_what_a_cold_one_sees(warm: Warm, tmp_path: Path) -> No
     fields: dict[str, Any] = {"cwd": str(there), "env": env, "extra_env": {"MINE": "x"}}
     warm.light(**fields)
     seen = shown(warm, 5, **fields)
-    warm.hearths._put_out(warm.hearths._hearths[-1])
+    warm.warm_servers._put_out(warm.warm_servers._warm_servers[-1])
     cold = shown(warm, 6, **fields)
     assert (seen.pop("warm"), cold.pop("warm")) == (True, False)
     marker = f"STOKER_ATTEMPT_ID={warm.local.instance}:5.1"
@@ -260,7 +260,7 @@ def test_a_warm_call_is_stopped_with_all_that_it_has_started(warm: Warm, tmp_pat
     warm.local.order(cmd.Terminate(1, 1, force=False))
     assert warm.exit_of(1) == Exit(signal=signal.SIGTERM)
     assert not is_running(child)
-    eventually(lambda: len(warm.processes()) == 9, "neither hearth nor spares were ended")
+    eventually(lambda: len(warm.processes()) == 9, "neither server nor copies were ended")
 
 
 def test_the_ledger_names_a_spare_before_it_is_told(
@@ -269,14 +269,14 @@ def test_the_ledger_names_a_spare_before_it_is_told(
     warm.light()
     [path] = warm.local.ledgers.iterdir()
     noted = []
-    become = Spare.become
+    become = IdleCopy.become
 
-    def looking(spare: Spare, *order: Any) -> Made:
+    def looking(copy: IdleCopy, *order: Any) -> Made:
         entries = read_ledger(path)
-        noted.append((entries.intent, entries.spare == spare.process))
-        return become(spare, *order)
+        noted.append((entries.intent, entries.idle_copy == copy.process))
+        return become(copy, *order)
 
-    monkeypatch.setattr(Spare, "become", looking)
+    monkeypatch.setattr(IdleCopy, "become", looking)
     warm.runs(1, "pass")
     warm.starts(start(1))
     assert warm.is_warm(1) and warm.exit_of(1).ok
@@ -310,7 +310,7 @@ def until_reaped(warm: Warm, *pids: int) -> None:
     eventually(all_reaped, "none is left, not even as a zombie")
 
 
-# --- what becomes of a hearth ---------------------------------------------------------------------
+# --- what becomes of a server ---------------------------------------------------------------------
 
 
 def test_without_a_spare_a_call_starts_cold_and_the_next_ones_warm(warm: Warm) -> None:
@@ -337,7 +337,7 @@ def test_a_hearth_is_shared_by_calls_that_are_alike_and_by_no_others(warm: Warm)
         warm.starts(start(number))
         assert not warm.is_warm(number)
     # There are four at most: the first was used least lately, and has gone.
-    assert len(warm.hearths._hearths) == 4
+    assert len(warm.warm_servers._warm_servers) == 4
     warm.runs(9, "pass")
     warm.starts(start(9))
     assert not warm.is_warm(9)
@@ -349,9 +349,9 @@ def test_a_killed_hearth_takes_nobody_along_and_another_takes_its_place(warm: Wa
     warm.starts(start(1))
     assert warm.is_warm(1)
     eventually(lambda: warm.local.log(1), "it runs")
-    hearth, *spares = warm.processes()
-    os.kill(hearth, signal.SIGKILL)
-    until_reaped(warm, hearth, *spares)
+    server, *copies = warm.processes()
+    os.kill(server, signal.SIGKILL)
+    until_reaped(warm, server, *copies)
     assert is_running(warm.pid_of(1))
     warm.light()
     warm.runs(2, "pass")
@@ -363,16 +363,16 @@ def test_a_killed_hearth_takes_nobody_along_and_another_takes_its_place(warm: Wa
 
 def test_a_call_whose_spare_was_killed_meanwhile_is_started_cold_and_once(warm: Warm) -> None:
     warm.light()
-    hearth, *spares = warm.processes()
-    os.kill(hearth, signal.SIGSTOP)
-    for pid in spares:
+    server, *copies = warm.processes()
+    os.kill(server, signal.SIGSTOP)
+    for pid in copies:
         os.kill(pid, signal.SIGKILL)
-    eventually(lambda: all_gone(spares), "the spares are dead")
+    eventually(lambda: all_gone(copies), "the copies are dead")
     warm.runs(1, "print('made')")
     warm.starts(start(1))
     assert not warm.is_warm(1) and warm.exit_of(1).ok
     assert warm.local.log(1) == "made\n"
-    os.kill(hearth, signal.SIGCONT)
+    os.kill(server, signal.SIGCONT)
 
 
 @pytest.mark.parametrize(
@@ -400,9 +400,9 @@ def test_modules_that_can_not_be_loaded_beforehand_leave_calls_cold(
     warm.runs(1, "pass", "stubborn")
     warm.starts(start(1))
     assert warm.exit_of(1).ok
-    eventually(lambda: warm.local.observe() and why in caplog.text, "the hearth has given up")
-    [hearth] = warm.hearths._hearths
-    until_reaped(warm, hearth.pid)
+    eventually(lambda: warm.local.observe() and why in caplog.text, "the server has given up")
+    [server] = warm.warm_servers._warm_servers
+    until_reaped(warm, server.pid)
     warm.runs(2, "pass", "stubborn")
     warm.starts(start(2))
     assert not warm.is_warm(2) and warm.exit_of(2).ok

@@ -9,11 +9,11 @@ import pytest
 
 from stoker.core import events as ev
 from stoker.core.jobs import Jobs
-from stoker.core.model import Cause, Exit, Gpu, GpuReading, Job, Need, Relief, Requirement, Terms
-from stoker.core.order import Crowd
+from stoker.core.model import Cause, Exit, Gpu, GpuReading, Job, Need, Requirement, Takeovers, Terms
 from stoker.core.plan import Scan
-from stoker.core.relief import NOBODY, planned
+from stoker.core.ready import Cohort
 from stoker.core.state import MOST_ENDS_IN_A_TURN, State
+from stoker.core.takeover import NOBODY, planned
 
 NOW_MS = 1_000
 
@@ -50,7 +50,7 @@ def test_the_first_in_line_take_the_places_of_those_that_need_the_same() -> None
     waiting = [lab.add() for _ in range(20)]
     # As many as may take over before the next turn, one after the other in each place.
     most = 2 * (MOST_ENDS_IN_A_TURN - 1)
-    assert planned(lab.state) == Relief((1, 2), tuple(waiting[:most]))
+    assert planned(lab.state) == Takeovers((1, 2), tuple(waiting[:most]))
 
 
 def test_by_priority_and_then_by_number() -> None:
@@ -101,7 +101,7 @@ def test_those_before_one_that_needs_something_else_may_take_over() -> None:
     third = lab.add()
     lab.add(Need(2))
     lab.add()
-    assert planned(lab.state) == Relief((1, 2), (third,))
+    assert planned(lab.state) == Takeovers((1, 2), (third,))
 
 
 def test_a_job_that_shares_or_learns_or_counts_cpus_takes_no_place_without_a_turn() -> None:
@@ -127,7 +127,7 @@ def test_an_end_that_others_wait_for_lets_the_plan_decide() -> None:
     lab.full()
     lab.add(requires=(Requirement(1, must_succeed=True),), priority=-1)
     last = lab.add()
-    assert planned(lab.state) == Relief((2,), (last,))
+    assert planned(lab.state) == Takeovers((2,), (last,))
 
 
 def test_an_end_for_which_nobody_waits_any_more_does_not() -> None:
@@ -155,7 +155,7 @@ def test_a_gpu_that_takes_no_more_is_not_given_on() -> None:
     lab.full()
     third = lab.add()
     lab.state.apply(ev.GpuDrained(NOW_MS, "0"))
-    assert planned(lab.state) == Relief((2,), (third,))
+    assert planned(lab.state) == Takeovers((2,), (third,))
 
 
 def test_a_gpu_that_others_use_is_not_given_on() -> None:
@@ -163,7 +163,7 @@ def test_a_gpu_that_others_use_is_not_given_on() -> None:
     lab.full()
     third = lab.add()
     lab.state.apply(ev.GpusMeasured(NOW_MS, {"1": GpuReading(NOW_MS, others=1)}))
-    assert planned(lab.state) == Relief((1,), (third,))
+    assert planned(lab.state) == Takeovers((1,), (third,))
 
 
 def test_what_is_being_stopped_is_not_relieved() -> None:
@@ -171,7 +171,7 @@ def test_what_is_being_stopped_is_not_relieved() -> None:
     lab.full()
     third = lab.add()
     lab.state.apply(ev.StopRequested(NOW_MS, 1, 1, Cause.CANCELLED))
-    assert planned(lab.state) == Relief((2,), (third,))
+    assert planned(lab.state) == Takeovers((2,), (third,))
 
 
 def test_jobs_of_a_terminal_neither_give_their_place_nor_take_one() -> None:
@@ -182,7 +182,7 @@ def test_jobs_of_a_terminal_neither_give_their_place_nor_take_one() -> None:
     third = lab.add()
     lab.add(terms=Terms(attached=True))
     lab.add()
-    assert planned(lab.state) == Relief((2,), (third,))
+    assert planned(lab.state) == Takeovers((2,), (third,))
 
 
 def test_while_the_queue_or_their_group_is_paused_nobody_takes_over() -> None:
@@ -203,7 +203,7 @@ def test_one_behind_a_paused_group_may_take_over() -> None:
     lab.add(group="sweep")
     last = lab.add()
     lab.state.apply(ev.QueuePaused(NOW_MS, "sweep"))
-    assert planned(lab.state) == Relief((1, 2), (last,))
+    assert planned(lab.state) == Takeovers((1, 2), (last,))
 
 
 def test_a_place_is_given_on_within_a_group() -> None:
@@ -219,32 +219,32 @@ def test_the_plan_is_kept_only_as_far_as_somebody_may_have_to_be_found_again() -
     lab.add()
     relief = planned(lab.state)
     lab.state.take_change()
-    lab.state.apply(ev.ReliefPlanned(NOW_MS, relief))
+    lab.state.apply(ev.TakeoversPlanned(NOW_MS, relief))
     assert lab.state.take_change().standbys
-    lab.state.apply(ev.ReliefPlanned(NOW_MS, replace_attempts(relief)))
+    lab.state.apply(ev.TakeoversPlanned(NOW_MS, replace_attempts(relief)))
     assert not lab.state.take_change()
 
 
-def replace_attempts(relief: Relief) -> Relief:
+def replace_attempts(relief: Takeovers) -> Takeovers:
     return relief._replace(attempts=(1,))
 
 
 def test_an_exit_says_nothing_of_relief_by_itself() -> None:
     exited = ev.AttemptExited(NOW_MS, 1, 1, Exit(code=0))
-    assert exited.relieved_by is None
-    assert replace(exited, relieved_by=(2, 1)).relieved_by == (2, 1)
+    assert exited.taken_over_by is None
+    assert replace(exited, taken_over_by=(2, 1)).taken_over_by == (2, 1)
 
 
-def test_those_who_were_loaded_as_crowds_stand_by_in_their_order() -> None:
-    crowds = [
-        Crowd(Need(), Terms(), 0, None, [1, 4, 6, 9]),
-        Crowd(Need(), Terms(grace_ms=7), 0, None, [3, 5, 7]),
-        Crowd(Need(), Terms(), -1, None, [8]),
+def test_those_who_were_loaded_as_cohorts_stand_by_in_their_order() -> None:
+    cohorts = [
+        Cohort(Need(), Terms(), 0, None, [1, 4, 6, 9]),
+        Cohort(Need(), Terms(grace_ms=7), 0, None, [3, 5, 7]),
+        Cohort(Need(), Terms(), -1, None, [8]),
     ]
     gpus = [Gpu(str(index)) for index in range(5)]
     lab = Lab(0)
     lab.state = State.restored(
-        [], gpus, [], crowds=crowds, now_ms=NOW_MS, next_job_id=10, paused=False, cpus=1,
+        [], gpus, [], cohorts=cohorts, now_ms=NOW_MS, next_job_id=10, paused=False, cpus=1,
         at_cluster_most=1,
     )  # fmt: skip
     lab.place()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stoker.cli.options import Args
 
 
-def order_verb(
+def request_verb(
     name: str,
     summary: str,
     *,

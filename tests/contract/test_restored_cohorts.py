@@ -1,6 +1,6 @@
 """A long queue that was loaded goes on as one that was in memory all along.
 
-Usual jobs come back as crowds, and none of them is made before somebody asks for it.
+Usual jobs come back as cohorts, and none of them is made before somebody asks for it.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def _edited(job: Job, *, priority: int) -> ev.JobEdited:
     return ev.JobEdited(NOW_MS, job.id, job.need, job.terms, priority, job.group, None, None)
 
 
-Wishes = Callable[[State], list[ev.Event]]
-LATER: dict[str, Wishes] = {
+Proposals = Callable[[State], list[ev.Event]]
+LATER: dict[str, Proposals] = {
     "the first of all are called off": lambda state: [
         ev.JobCancelled(NOW_MS, job_id) for job_id in (4, 8, 12)
     ],

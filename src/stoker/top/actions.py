@@ -22,7 +22,7 @@ _MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
-class Order:
+class Action:
     """One order: for which jobs it makes sense, and how it is given."""
 
     states: frozenset[str]
@@ -74,22 +74,22 @@ def cancel_question(jobs: list[Job], columns: int) -> tuple[list[Line], str]:
     return lines, "stop it" if running and len(jobs) == 1 else "cancel"
 
 
-CANCEL = Order(
+CANCEL = Action(
     frozenset(("waiting", "held", "submitted", "running")),
     "only unfinished jobs can be cancelled",
     _simple("cancel", "cancelling"),
     cancel_question,
 )
-RETRY = Order(FINAL_STATES, "only finished jobs can be retried", _simple("retry", "queued again:"))
-HOLD = Order(frozenset(("waiting",)), "only waiting jobs can be held", _simple("hold", "held"))
-RELEASE = Order(
+RETRY = Action(FINAL_STATES, "only finished jobs can be retried", _simple("retry", "queued again:"))
+HOLD = Action(frozenset(("waiting",)), "only waiting jobs can be held", _simple("hold", "held"))
+RELEASE = Action(
     frozenset(("held",)), "only held jobs can be released", _simple("release", "released")
 )
-SOONER = Order(_QUEUED, "only waiting jobs can be moved", _shifted(-1, "sooner"))
-LATER = Order(_QUEUED, "only waiting jobs can be moved", _shifted(1, "later"))
+SOONER = Action(_QUEUED, "only waiting jobs can be moved", _shifted(-1, "sooner"))
+LATER = Action(_QUEUED, "only waiting jobs can be moved", _shifted(1, "later"))
 
 
-def hold_or_release(jobs: list[Job]) -> Order:
+def hold_or_release(jobs: list[Job]) -> Action:
     """The one that makes sense: what is held, all of it, is released."""
     return RELEASE if all(job["state"] == "held" for job in jobs) else HOLD
 
