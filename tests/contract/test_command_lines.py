@@ -77,6 +77,6 @@ def test_a_worker_makes_the_call_that_its_words_name(tmp_path: Path, warm: str |
     calls.close()
 
 
-def test_a_hearth_is_told_in_the_words_that_it_reads() -> None:
+def test_a_warm_server_is_told_in_the_words_that_it_reads() -> None:
     words = command_lines.warm_server("python", "worker.py", "json", 60.0)
     assert words == ["python", "worker.py", "--warm-server", warm_server.PROTOCOL, "json", "60.0"]

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from contract.executor_benches import LocalBench, active_job, start
-from hearth_processes import hearths_and_spares
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Exit
-from stoker.executors import warm_servers as hearths_module
+from stoker.executors import warm_servers as warm_servers_module
 from stoker.executors.ledger import read_ledger
 from stoker.executors.spawn import Made
 from stoker.executors.warm_servers import IdleCopy, WarmServers
@@ -28,6 +27,7 @@ from stoker.library.pickling import pickled_call
 from stoker.ports import OURS
 from stoker_home import all_gone, is_running
 from waiting import eventually
+from warm_processes import servers_and_copies
 
 SHOWS_ITSELF = """
 import json, os, sys
@@ -79,12 +79,12 @@ class Warm:
 
         def full() -> bool:
             server.hear()
-            return len(server.copies) == hearths_module._IDLE_COPIES
+            return len(server.copies) == warm_servers_module._IDLE_COPIES
 
         eventually(full, "all copies are there")
 
     def processes(self, *told: int) -> list[int]:
-        return hearths_and_spares(os.getpid(), *told)
+        return servers_and_copies(os.getpid(), *told)
 
     def starts(self, *commands: cmd.Start) -> None:
         """Order these; who was a copy before is known later."""
@@ -287,7 +287,9 @@ def test_the_ledger_names_a_spare_before_it_is_told(
 # --- whose it is ----------------------------------------------------------------------------------
 
 
-def test_gpu_memory_of_a_warm_call_is_its_jobs_and_that_of_a_hearth_nobodys(warm: Warm) -> None:
+def test_gpu_memory_of_a_warm_call_is_its_jobs_but_not_that_of_the_server(
+    warm: Warm,
+) -> None:
     warm.light()
     waiting = warm.processes()
     assert warm.local.executor.owners(waiting) == dict.fromkeys(waiting, OURS)
@@ -323,7 +325,7 @@ def test_without_a_spare_a_call_starts_cold_and_the_next_ones_warm(warm: Warm) -
     assert warm.is_warm(2)
 
 
-def test_a_hearth_is_shared_by_calls_that_are_alike_and_by_no_others(warm: Warm) -> None:
+def test_a_warm_server_is_shared_by_calls_that_are_alike_and_by_no_others(warm: Warm) -> None:
     env = {"PATH": os.environ["PATH"], "STOKER_HOME": str(warm.local.root)}
     warm.light()
     others: list[dict[str, Any]] = [
@@ -343,7 +345,7 @@ def test_a_hearth_is_shared_by_calls_that_are_alike_and_by_no_others(warm: Warm)
     assert not warm.is_warm(9)
 
 
-def test_a_killed_hearth_takes_nobody_along_and_another_takes_its_place(warm: Warm) -> None:
+def test_a_killed_warm_server_takes_nobody_along_and_another_takes_its_place(warm: Warm) -> None:
     warm.light()
     warm.runs(1, "import time, os; print('on', flush=True); time.sleep(600)")
     warm.starts(start(1))
@@ -409,17 +411,17 @@ def test_modules_that_can_not_be_loaded_beforehand_leave_calls_cold(
     assert not warm.processes(), "it is not tried again for every call"
 
 
-def test_a_hearth_that_nobody_needs_ends_and_is_no_zombie(
+def test_a_warm_server_that_nobody_needs_ends_and_is_no_zombie(
     warm: Warm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hearths_module, "_IDLE_S", 0.3)
+    monkeypatch.setattr(warm_servers_module, "_IDLE_S", 0.3)
     warm.light()
     processes = warm.processes()
     eventually(lambda: warm.local.executor.has_news(), "the daemon is woken")
     until_reaped(warm, *processes)
 
 
-def test_hearths_end_with_the_executor_and_calls_go_on(warm: Warm) -> None:
+def test_warm_servers_end_with_the_executor_and_calls_go_on(warm: Warm) -> None:
     warm.light()
     warm.runs(1, "import time; time.sleep(600)")
     warm.starts(start(1))

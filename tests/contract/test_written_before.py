@@ -59,7 +59,7 @@ def test_one_that_takes_over_has_it_on_disk_whose_place_it_takes_and_how_that_en
     local.order(cmd.Terminate(3, 1, force=True))
 
 
-def test_a_copy_of_a_hearth_is_told_once_the_ledger_names_it(warm: Warm) -> None:
+def test_a_copy_of_a_warm_server_is_told_once_the_ledger_names_it(warm: Warm) -> None:
     warm.light()
     warm.runs(1, "pass")
     warm.local.order(start(1))

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from hearth_processes import hearths_and_spares
 from library_home import fifo, gpus_seen, library, tell, until_told
 from stoker import Executor, JobFailed, JobFuture
 from stoker_home import StokerHome, all_gone, is_running, kill_and_wait
 from waiting import PATIENCE_S, eventually
+from warm_processes import servers_and_copies
 
 __all__ = ["library"]
 
@@ -26,7 +26,7 @@ def warm(library: StokerHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stoke
     monkeypatch.syspath_prepend(str(library.work))
     yield library
     for daemon in library.daemons():
-        for pid in hearths_and_spares(daemon):
+        for pid in servers_and_copies(daemon):
             kill_and_wait(pid)
 
 
@@ -42,9 +42,9 @@ def warmed_up(executor: Executor) -> Executor:
     return executor
 
 
-def hearth_of(home: StokerHome) -> int:
+def warm_server_of(home: StokerHome) -> int:
     """The warm_server's process, which is older than its idle copies."""
-    return hearths_and_spares(home.daemon_pid())[0]
+    return servers_and_copies(home.daemon_pid())[0]
 
 
 def process_of(future: JobFuture[Any], home: StokerHome) -> int:
@@ -98,7 +98,7 @@ def test_a_module_that_was_named_is_loaded_once_and_others_as_they_are_now(
         return heavy.LOADED_BY, mine.VALUE
 
     with warmed_up(Executor(warm=["heavy"])) as executor:
-        warm_server = hearth_of(warm)
+        warm_server = warm_server_of(warm)
         assert executor.submit(look).result(PATIENCE_S) == (warm_server, 1)
         (warm.work / "mine.py").write_text("VALUE = 22\n")
         assert executor.submit(look).result(PATIENCE_S) == (warm_server, 22)
@@ -162,7 +162,7 @@ def test_warm_calls_go_on_without_the_daemon_and_their_ends_are_known(warm: Stok
     with warmed_up(Executor(warm=True)) as executor:
         ends = [executor.submit(then_exit, path, 40 + n) for n, path in enumerate(pipes)]
         pids = [process_of(future, warm) for future in ends]
-        waiting = hearths_and_spares(warm.daemon_pid(), *pids)
+        waiting = servers_and_copies(warm.daemon_pid(), *pids)
         warm.kill_daemon()
         eventually(lambda: all_gone(waiting), "warm_server and idle copies end with their daemon")
         tell(pipes[0])
@@ -176,12 +176,12 @@ def test_warm_calls_go_on_without_the_daemon_and_their_ends_are_known(warm: Stok
         warmed_up(executor)  # The next daemon has a warm_server of its own.
 
 
-def test_a_hearth_that_is_killed_is_no_loss_to_its_calls(warm: StokerHome) -> None:
+def test_a_warm_server_that_is_killed_is_no_loss_to_its_calls(warm: StokerHome) -> None:
     path = fifo(warm.work)
     with warmed_up(Executor(warm=True)) as executor:
         running = executor.submit(until_told, path)
         pid = process_of(running, warm)
-        waiting = hearths_and_spares(warm.daemon_pid(), pid)
+        waiting = servers_and_copies(warm.daemon_pid(), pid)
         kill_and_wait(waiting[0])
         eventually(lambda: all_gone(waiting), "its idle copies end too")
         assert is_running(pid)
@@ -190,14 +190,14 @@ def test_a_hearth_that_is_killed_is_no_loss_to_its_calls(warm: StokerHome) -> No
         assert running.result(PATIENCE_S) == "told"
         assert warm.job(running.job_id or 0)["exit_code"] == 0
         warmed_up(executor)
-        kill_and_wait(hearth_of(warm))  # Idle this time.
+        kill_and_wait(warm_server_of(warm))  # Idle this time.
         assert executor.submit(abs, -3).result(PATIENCE_S) == 3
         warmed_up(executor)
 
 
-def test_a_daemon_that_is_stopped_leaves_no_hearth_behind(warm: StokerHome) -> None:
+def test_a_daemon_that_is_stopped_leaves_no_warm_server_behind(warm: StokerHome) -> None:
     with warmed_up(Executor(warm=True)):
-        waiting = hearths_and_spares(warm.daemon_pid())
+        waiting = servers_and_copies(warm.daemon_pid())
         assert waiting
     warm.call("shutdown", mode="leave")
     eventually(lambda: all_gone(waiting), "all have gone")

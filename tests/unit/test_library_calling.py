@@ -246,7 +246,7 @@ def test_the_second_step_of_a_call_is_not_read_from_a_file_of_another_user(
     assert not made.exists()
 
 
-def test_a_hearth_takes_no_path_from_a_file_of_another_user(calls: Calls) -> None:
+def test_a_warm_server_takes_no_path_from_a_file_of_another_user(calls: Calls) -> None:
     file = calls.write(pickled_call(Call(os.getpid, (), {}), os.getpid))
     load = "from stoker.library import calling, warm_server; warm_server._load(calling, '')"
     words = [sys.executable, "-c", load]

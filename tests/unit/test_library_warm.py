@@ -49,7 +49,7 @@ def test_both_ends_speak_the_same_protocol() -> None:
     assert PROTOCOL == HEARTH_PROTOCOL
 
 
-def test_a_hearth_in_which_a_driver_was_asked_for_gpus_is_noticed() -> None:
+def test_a_warm_server_in_which_a_driver_was_asked_for_gpus_is_noticed() -> None:
     harmless = ["/dev/null", "pipe:[7]", "/usr/lib/libcuda.so.1"]
     assert not uses_gpus(harmless)
     for device in ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dri/renderD128"):

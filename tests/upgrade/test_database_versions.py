@@ -17,7 +17,7 @@ from stoker.core.check import check
 from stoker.core.model import JobState, Need, Terms
 from stoker.errors import Failed
 from stoker.store import database
-from stoker.store.database import APPLICATION_ID
+from stoker.store.database import APPLICATION_ID, point_hash
 from stoker.store.named_sql import schema_steps
 from stoker.store.sqlite import SqliteStore
 from stoker.store.views import Views
@@ -133,6 +133,24 @@ def test_points_of_an_older_schema_are_found_again(tmp_path: Path) -> None:
     assert {point: job_id for point, (job_id, _) in found.items()} == {
         point: job_id for job_id, point in points.items()
     }
+    store.close()
+
+
+def test_needs_and_gpus_that_were_kept_in_older_words_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "stoker.db"
+    database_of_schema_1(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.create_function("point_hash", 1, point_hash, deterministic=True)
+        for number, step in enumerate(schema_steps()[1:13], start=2):
+            old.executescript(f"BEGIN; {step} PRAGMA user_version = {number}; COMMIT;")
+        body = json.dumps({"gpus": 1, "growth_mib": 0, "mem_mib": 77, "spare_mib": 0})
+        need = "(SELECT need FROM jobs WHERE id = 7)"
+        old.execute(f"UPDATE needs SET body = ? WHERE id = {need}", (body,))
+        old.execute("UPDATE gpus SET maker = 'nvidia' WHERE id = '0'")
+    store = SqliteStore(path)
+    state = store.load(1_700_000_010_000)
+    assert state.jobs[7].need == Need(mem_mib=77)
+    assert state.gpus["0"].vendor == "nvidia"
     store.close()
 
 

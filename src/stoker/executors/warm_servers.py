@@ -192,7 +192,7 @@ class WarmServers:
             return None
         launch = spec.launch
         try:
-            spec.intend(copy=copy.process)
+            spec.intend(idle_copy=copy.process)
             env = {**additions(launch, spec.start, self._instance), **spec.variables}
             with self._spawner.place(launch, spec.log, spec.start.attempt) as streams:
                 return copy.become(spec.words, launch.cwd, env, streams)
@@ -251,7 +251,7 @@ class WarmServers:
         nowhere = replace(spec.start, gpus=(), labels=())
         env = {**spec.launch.env, **additions(spec.launch, nowhere, self._instance)}
         del env["STOKER_JOB_ID"], env["STOKER_ATTEMPT"]
-        env[MARKER] = f"{self._instance}:server.".ljust(len(self._instance) + _ROOM, ".")
+        env[MARKER] = f"{self._instance}:warm_server.".ljust(len(self._instance) + _ROOM, ".")
         try:
             ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except OSError:

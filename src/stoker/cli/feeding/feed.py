@@ -367,12 +367,12 @@ class Feed:
 
     # ------------------------------------------------------------------ how lines stand
 
-    def _ask_about(self, lines: list[Line], found: Any) -> None:
+    def _ask_about(self, lines: list[Line], tell: Any) -> None:
         def then(answer: dict[str, Any]) -> None:
             found = answer["points"]
             for line in lines:
                 known = found.get(line.point)
-                found(line, known["id"] if known else 0, known["state"] if known else "")
+                tell(line, known["id"] if known else 0, known["state"] if known else "")
 
         def failed(error: StokerError) -> None:
             raise error

@@ -82,13 +82,13 @@ CROSS JOIN jobs AS j ON j.id = asked.value;
 -- name: active_attempt
 -- The attempt of a job that is running, stopping or submitted.
 SELECT job_id, number, gpus, placed_at_ms, started_at_ms, pid, place, stop_cause, stop_at_ms,
-       warning, mem_mib, spare_mib, growth_mib, peak_mib
+       warning, mem_mib, margin_mib, growth_mib, peak_mib
 FROM attempts
 WHERE job_id = :job_id AND number = :number;
 
 -- name: gpus
 -- All GPUs, as they were when the last turn ended.
-SELECT id, memory_mib, declared, drained, removing, label, maker FROM gpus;
+SELECT id, memory_mib, declared, drained, removing, label, vendor FROM gpus;
 
 -- name: clear_gpus
 -- Forgets all GPUs, since add_gpu then writes all of them anew.
@@ -96,8 +96,8 @@ DELETE FROM gpus;
 
 -- name: add_gpu
 -- Keeps one GPU.
-INSERT INTO gpus (id, memory_mib, declared, drained, removing, label, maker)
-VALUES (:id, :memory_mib, :declared, :drained, :removing, :label, :maker);
+INSERT INTO gpus (id, memory_mib, declared, drained, removing, label, vendor)
+VALUES (:id, :memory_mib, :declared, :drained, :removing, :label, :vendor);
 
 -- name: profiles
 -- What was learned of each kind of jobs.
@@ -201,13 +201,13 @@ DELETE FROM attempts WHERE job_id = :job_id AND number = :number;
 -- name: put_attempt
 -- All that is known of an active attempt, whether its row is there or not.
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, place,
-                      stop_cause, stop_at_ms, warning, mem_mib, spare_mib, growth_mib, peak_mib)
+                      stop_cause, stop_at_ms, warning, mem_mib, margin_mib, growth_mib, peak_mib)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id, number) DO UPDATE
 SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
     pid = excluded.pid, place = excluded.place, stop_cause = excluded.stop_cause,
     stop_at_ms = excluded.stop_at_ms, warning = excluded.warning, mem_mib = excluded.mem_mib,
-    spare_mib = excluded.spare_mib, growth_mib = excluded.growth_mib,
+    margin_mib = excluded.margin_mib, growth_mib = excluded.growth_mib,
     peak_mib = excluded.peak_mib;
 
 -- name: start_attempt
@@ -217,14 +217,14 @@ UPDATE attempts SET started_at_ms = ?, pid = ? WHERE job_id = ? AND number = ?;
 -- name: end_attempt
 -- How and when an attempt ended; its row is not there yet if it was placed in the same turn.
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, place,
-                      stop_cause, stop_at_ms, warning, mem_mib, spare_mib, growth_mib, peak_mib,
+                      stop_cause, stop_at_ms, warning, mem_mib, margin_mib, growth_mib, peak_mib,
                       ended_at_ms, state, cause, exit_code, signal, detail)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id, number) DO UPDATE
 SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
     pid = excluded.pid, place = excluded.place, stop_cause = excluded.stop_cause,
     stop_at_ms = excluded.stop_at_ms, warning = excluded.warning, mem_mib = excluded.mem_mib,
-    spare_mib = excluded.spare_mib, growth_mib = excluded.growth_mib,
+    margin_mib = excluded.margin_mib, growth_mib = excluded.growth_mib,
     peak_mib = excluded.peak_mib,
     ended_at_ms = excluded.ended_at_ms, state = excluded.state,
     cause = excluded.cause, exit_code = excluded.exit_code, signal = excluded.signal,

@@ -1,4 +1,4 @@
--- A job makes its files with the umask of whoever submitted it, which is kept with the environment.
+-- A job makes its files with the umask of its submitter, which is kept with the environment.
 -- For earlier jobs it is not known: they have that of the daemon, as before.
 
 ALTER TABLE environments ADD COLUMN umask INTEGER;

@@ -1,4 +1,4 @@
-"""WarmServers and their idle copies as the tests see them: by what /proc shows."""
+"""Warm servers and their idle copies as the tests see them: by what /proc shows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from stoker.executors.processes import Stat, stat_of
 from stoker_home import processes_with
 
 
-def hearths_and_spares(daemon: int, *told: int) -> list[int]:
-    """Those that are nobody's attempt, by age: a warm_server comes before its idle copies.
+def servers_and_copies(daemon: int, *told: int) -> list[int]:
+    """Those that are nobody's attempt, by age: a warm server comes before its idle copies.
 
     Processes that were told just now may not bear the marker of their attempts yet.
     """
