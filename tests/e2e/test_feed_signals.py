@@ -203,13 +203,18 @@ def test_when_the_terminal_is_closed_what_was_read_goes_on(reused: StokerHome) -
 
 def test_a_feed_survives_the_death_of_the_daemon_again_and_again(reused: StokerHome) -> None:
     count = 120
-    write_commands(reused, *[f"echo {number} >> ran.txt" for number in range(count)])
+    # A feed that has nothing left to do would not bring the daemon back.
+    wait = "until [ -e go{} ]; do sleep 0.02; done"
+    commands = [f"{wait.format(number // 30)}; echo {number} >> ran.txt" for number in range(count)]
+    write_commands(reused, *commands)
+    (reused.work / "go0").touch()
     with FeedProcess(reused, "--on", "0,1", "commands.txt") as feed:
-        for lines in (1, 30, 60, 90):
+        for kills, lines in enumerate((1, 30, 60, 90), 1):
             until_lines(reused.work / "ran.txt", lines)
             # So many may have run before the feed has brought back the one that was killed last.
             eventually(reused.is_reachable, "there is a daemon again")
             reused.kill_daemon()
+            (reused.work / f"go{kills}").touch()
         assert feed.wait() == 0, feed.err
     ran = (reused.work / "ran.txt").read_text().split()
     assert sorted(map(int, ran)) == list(range(count))

@@ -21,7 +21,7 @@ function scaleOf(values, from, to) {
     const some = marks.length <= 8 ? marks : [low, high];
     return { at, marks: some.map((value) => [value, at(value)]) };
   }
-  const known = [...new Set(numbers.map(text))].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+  const known = [...new Set(numbers.map(valueText))].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
   const step = known.length > 1 ? (to - from) / (known.length - 1) : 0;
   const at = (value) => (known.length > 1 ? from + known.indexOf(valueText(value)) * step : (from + to) / 2);
   const marks = known.map((value, place) => [value, known.length > 1 ? from + place * step : (from + to) / 2]);
