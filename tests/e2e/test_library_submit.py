@@ -155,7 +155,7 @@ def test_sys_exit_in_a_call_does_not_end_the_program_that_waits_for_it(
     with pytest.raises(JobFailed) as caught:
         submit(leave, 3).result(PATIENCE_S)
     assert caught.value.job_exit_code == 3
-    with pytest.raises(JobFailed, match="without giving a result"):
+    with pytest.raises(JobFailed, match="ended without a result"):
         submit(leave, 0).result(PATIENCE_S)
 
 

@@ -40,7 +40,7 @@ def test_stoker_web_prints_an_address_that_lets_one_browser_in(home: StokerHome)
     assert ran.code == 0, ran
     address, key = ran.out.strip().split("#")
     assert address == f"http://127.0.0.1:{port}/enter" and len(key) > 40
-    assert "once" in ran.err
+    assert "one-time" in ran.err
     page = PageHome(home, port=port)
     page.enter(key)
     again = json.loads(home.stoker("web", "--json"))
