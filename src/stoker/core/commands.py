@@ -23,46 +23,41 @@ class Mps:
 
 
 @quick_to_make
-class Start:
+class _OfAttempt:
+    job_id: int
+    attempt: int
+
+
+@quick_to_make
+class _Begin(_OfAttempt):
+    gpus: tuple[str, ...]
+    grace_ms: int
+    labels: tuple[str, ...] = ()  # how people call these GPUs
+    vendor: str = ""  # of the GPUs, if a driver shows them
+    mps: Mps | None = None
+
+
+@quick_to_make
+class Start(_Begin):
     """Make the attempt's process, on these GPUs."""
 
-    job_id: int
-    attempt: int
-    gpus: tuple[str, ...]
-    grace_ms: int
-    labels: tuple[str, ...] = ()  # how people call these GPUs
-    vendor: str = ""  # of the GPUs, if a driver shows them
-    mps: Mps | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class StartAttached:
+@quick_to_make
+class StartAttached(_Begin):
     """Let the client at its terminal start the attempt's process."""
 
-    job_id: int
-    attempt: int
-    gpus: tuple[str, ...]
-    grace_ms: int
-    labels: tuple[str, ...] = ()  # how people call these GPUs
-    vendor: str = ""  # of the GPUs, if a driver shows them
-    mps: Mps | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Awaited:
+@quick_to_make
+class Awaited(_OfAttempt):
     """An attempt at the same cluster that must have ended (or succeeded) first."""
 
-    job_id: int
-    attempt: int
     must_succeed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HandOver:
+@quick_to_make
+class HandOver(_OfAttempt):
     """Let a cluster run the attempt, wherever and whenever it sees fit."""
 
-    job_id: int
-    attempt: int
     executor: str
     need: Need
     terms: Terms
@@ -71,22 +66,18 @@ class HandOver:
     after: tuple[Awaited, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Terminate:
+@quick_to_make
+class Terminate(_OfAttempt):
     """Ask all processes of the attempt to end; with `force`, end them."""
 
-    job_id: int
-    attempt: int
     force: bool
     executor: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Warn:
+@quick_to_make
+class Warn(_OfAttempt):
     """Send the signal that was asked for before the time limit."""
 
-    job_id: int
-    attempt: int
     signal: int
 
 
