@@ -83,7 +83,7 @@ class StartSpec(NamedTuple):
     start: Start
     variables: Mapping[str, str]  # that it has in its environment over what it has anyway
     log: str
-    intend: Callable[..., None]  # tells the ledger, with the `copy` if there is one
+    intend: Callable[..., None]  # tells the ledger, with the `idle_copy` if there is one
 
 
 @dataclass(frozen=True, slots=True)
