@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
-from stoker.inventory.background import BackgroundInventory
 from stoker.inventory.device_reading import DeviceReading, DriverUnavailable
 from stoker.ports import SeenGpu, SeenProcess
 
@@ -261,8 +260,3 @@ def _code(error: Any) -> int | None:
 
 def _words(error: Any) -> str:
     return " ".join(str(error).split())
-
-
-def amd_inventory(**options: Any) -> BackgroundInventory:
-    """An inventory of AMD's GPUs, not started yet; options as of BackgroundInventory."""
-    return BackgroundInventory(AmdDriver(), **options)

@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
-from stoker.inventory.background import BackgroundInventory
 from stoker.inventory.device_reading import (
     GPU_IS_LOST,
     NEEDS_RESET,
     DeviceReading,
     DriverUnavailable,
-    is_lost,
+    faulty,
 )
 from stoker.ports import SeenGpu, SeenProcess
 
@@ -59,14 +58,7 @@ _FATAL_XIDS = frozenset({46, 48, 62, 64, 79, 95, 110, 119, 120, 140, 143})
 _EVENTS_AT_A_TIME = 64
 
 NVLINK, SAME_BOARD, ONE_SWITCH, SEVERAL_SWITCHES, HOST_BRIDGE, NUMA_NODE, SYSTEM = range(7)
-_LEVELS = {
-    0: SAME_BOARD,
-    10: ONE_SWITCH,
-    20: SEVERAL_SWITCHES,
-    30: HOST_BRIDGE,
-    40: NUMA_NODE,
-    50: SYSTEM,
-}
+_LEVELS = {10 * (level - SAME_BOARD): level for level in range(SAME_BOARD, SYSTEM + 1)}
 
 
 class _Fault(Exception):
@@ -113,7 +105,7 @@ class NvmlDriver:
             pass  # It had gone already.
 
     def forgive(self, gpu_id: str) -> None:
-        """Forget the critical errors of a GPU that somebody says is well again."""
+        """Forget the critical errors of a GPU that its user says is well again."""
         self._xids.pop(gpu_id, None)
 
     def positions(self) -> Sequence[int]:
@@ -161,8 +153,9 @@ class NvmlDriver:
         order = (pci.domain, pci.bus, pci.device)
         self._watch(position, handle)
         if uuid in self._xids:
-            gpu = SeenGpu(uuid, self._memory(handle)[0], name=self._name(handle))
-            return _with_fault(uuid, order, gpu, self._xids[uuid], now_ms)
+            memory_mib, name = self._memory(handle)[0], self._name(handle)
+            gpu = SeenGpu(uuid, memory_mib, name=name, vendor=VENDOR)
+            return faulty(DeviceReading(uuid, order, (gpu,)), self._xids[uuid], now_ms)
         try:
             mig = self._may(nvml.nvmlDeviceGetMigMode, handle)
             if mig is not None and mig[0] == nvml.NVML_DEVICE_MIG_ENABLE:
@@ -171,7 +164,8 @@ class NvmlDriver:
             return DeviceReading(uuid, order, (self._gpu(handle, handle, uuid, now_ms),))
         except _Fault as fault:
             # Which device it is was still told, so that its name need not be guessed.
-            return _with_fault(uuid, order, SeenGpu(uuid), str(fault), now_ms)
+            gpu = SeenGpu(uuid, vendor=VENDOR)
+            return faulty(DeviceReading(uuid, order, (gpu,)), str(fault), now_ms)
 
     def _instances(self, parent: Any, now_ms: int) -> tuple[SeenGpu, ...]:
         nvml = self._nvml
@@ -307,26 +301,6 @@ class NvmlDriver:
             self._xids.clear()
             raise DriverUnavailable(_words(error)) from None
         raise _Fault(_words(error)) from None
-
-
-def nvml_inventory(**options: Any) -> BackgroundInventory:
-    """An inventory of NVIDIA's GPUs, not started yet; options as of BackgroundInventory."""
-    return BackgroundInventory(NvmlDriver(), **options)
-
-
-def _with_fault(
-    uuid: str, order: tuple[int, ...], gpu: SeenGpu, fault: str, now_ms: int
-) -> DeviceReading:
-    seen = SeenGpu(
-        gpu.id,
-        gpu.memory_mib,
-        name=gpu.name,
-        fault=fault,
-        lost=is_lost(fault),
-        measured_at_ms=now_ms,
-        vendor=VENDOR,
-    )
-    return DeviceReading(uuid, order, (seen,), fault=fault)
 
 
 def _mib_up(size: int) -> int:
