@@ -1,7 +1,7 @@
 """From what an inventory sees to what the state is told of it.
 
-Pure. Whose a process is was asked of the executor before; what nobody can be held to account for
-counts as somebody else's.
+Pure. Whose a process is was asked of the executor before; what has no known owner counts as
+someone else's.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def readings(state: State, sighting: Sighting, owners: Mapping[int, int]) -> dic
     """What was measured on each GPU, told apart into ours and others'.
 
     `owners` has the job of each process; OURS for one that is ours and no job's, VANISHED for one
-    that is not there any more. What is not in it is somebody else's.
+    that is not there any more. What is not in it is someone else's.
     """
     found = {}
     for seen in sighting.gpus or ():

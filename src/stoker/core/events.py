@@ -216,7 +216,7 @@ class AttemptExited(OfAttempt):
 
 @quick_to_make
 class AttemptCutShort(OfAttempt):
-    """The cluster ended it: at its time limit, for its memory, or by order of somebody else."""
+    """The cluster ended it: at its time limit, for its memory, or by order of someone else."""
 
     cause: Cause
     exit: Exit | None

@@ -1,7 +1,7 @@
 """When will it start? The same core, run forward in virtual time on expected run times.
 
 What is not known stays unknown: a job for which nothing can be expected never ends here, and
-whoever needs its GPUs gets no answer rather than a guess.
+a job that needs its GPUs gets no answer rather than a guess.
 """
 
 from __future__ import annotations

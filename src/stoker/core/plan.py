@@ -162,7 +162,7 @@ class Scan:
         return placed
 
     def _send_more_scouts(self, lines: ClassWalk, start: _Start) -> None:
-        """GPUs that nobody else wants are not left idle until a scout has been measured."""
+        """GPUs that no other job wants are not left idle until a scout has been measured."""
         for cls in lines.waiting_for_scouts:
             while (job := self.state.ready.head(cls)) is not None:
                 if self._machine_is_short():
@@ -257,7 +257,7 @@ class Scan:
         return self._placed(job, (gpu,), Memory(ALONE) if alone else None)
 
     def _scouting_spot(self, job: Job, need: Need, empty_only: bool) -> ev.AttemptPlaced | None:
-        """All of a GPU, or all that is left of one on which everybody's memory is known."""
+        """All of a GPU, or all that is left of one on which all memory is known."""
         allowed = [
             gpu
             for gpu in self.gpus_for(need)
@@ -409,7 +409,7 @@ class Scan:
             gone.add(job_id)
         else:
             return _Room(gpu, when, 0, None, tuple(_without(gpu, gone)))
-        # Nobody knows when for sure. Those go first that should, as others of their kind took no
+        # It is not known when for sure. Those go first that should, as others of their kind took no
         # longer; of the rest the largest are thought to, so that few are in the way. What goes
         # ahead beside those that stay never makes them more.
         expected = {job_id: self._should_end_at(job_id) for job_id in gpu.held_by}
@@ -480,7 +480,7 @@ class Scan:
             self.roomy = list(self.state.gpus.values())
         while self.roomy:
             gpu = self.roomy[-1]
-            # Whoever has a GPU whole is alone there, so the first holder tells.
+            # An attempt that has a GPU whole is alone there, so the first holder tells.
             if gpu.usable and not (gpu.held_by and next(iter(gpu.held_by.values())).whole):
                 return True
             self.roomy.pop()

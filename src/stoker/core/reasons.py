@@ -72,7 +72,7 @@ class NeedsGpus:
     wanted: int
     free: int
     allowed: int  # how many exist that it may use at all
-    others: int = 0  # how many of these are used by somebody else's programs
+    others: int = 0  # how many of these are used by other programs
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ class Router:
         if "" not in executors:
             raise ValueError("this machine is an executor too")
         self._executors = dict(executors)
-        self._told: dict[str, list[ev.Fact]] = {}  # by whom, the facts that are not acknowledged
+        self._told: dict[str, list[ev.Fact]] = {}  # by executor, those that are not acknowledged
 
     def adopt(self, active: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""

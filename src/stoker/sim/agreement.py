@@ -72,7 +72,7 @@ def check_end(run: Simulation) -> None:
         behaviour = behaviours[min(number, len(behaviours)) - 1]
         own = [behaviour.exit] if (job_id, number) in world.made else []
         if own and outcome.cause is Cause.EXIT and job_id in run.forgotten:
-            # It was stopped, and a crash has forgotten that somebody wanted it.
+            # It was stopped, and a crash has forgotten that a user wanted it.
             own += _BY_STOPPING
         _check_ending(outcome, own, f"{job_id}.{number}")
 

@@ -95,7 +95,7 @@ class CrashingStore:
         if not self.reserve:
             return False
         self.reserve -= 1
-        # Whoever fills the disk is quicker now and then.
+        # What fills the disk is quicker now and then.
         self.room = 0 if self.reserve % 2 else 1
         self._steps.take()
         return True
@@ -212,5 +212,5 @@ class CrashingExecutor:
         return min([*moments, *([] if again_ms is None else [again_ms])], default=None)
 
     def owners(self, pids: Iterable[int]) -> dict[int, int]:
-        """See ports.Executor: nobody looks at what processes are on simulated GPUs."""
+        """See ports.Executor: the processes on simulated GPUs are not looked at."""
         return {}

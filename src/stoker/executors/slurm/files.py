@@ -1,6 +1,6 @@
 """The files by which the daemon and the nodes of a cluster agree about an attempt.
 
-| file      | by whom  | meaning                                                                |
+| file      | by       | meaning                                                                |
 |-----------|----------|------------------------------------------------------------------------|
 | `order`   | daemon   | what is to be run                                                      |
 | `batch`   | daemon   | the submission that it is part of, its place in it, its name at Slurm  |
@@ -52,7 +52,7 @@ class Started:
 class Files:
     """The directories of attempts and batches under one root that nodes and daemon share.
 
-    `home` is where everybody looks for an attempt's directory; if the root is elsewhere, there is
+    `home` is where all look for an attempt's directory; if the root is elsewhere, there is
     a link to it.
     """
 
@@ -179,7 +179,7 @@ def submitted_as(directory: str) -> tuple[str, int, str] | None:
 
 
 def read_start(directory: str) -> Started | None:
-    """Who started the attempt, if anybody has."""
+    """What started the attempt, if anything has."""
     text = _read(directory, "start")
     if not text:
         return None
