@@ -105,10 +105,7 @@ def _kind_watched(state: State, job: Job, attempt: Attempt) -> Iterator[ev.Event
         use = use_alone(state, job.id, attempt)
     if peak > profile.max_mib or use != profile.use_percent:
         grown = replace(
-            profile,
-            max_mib=max(peak, profile.max_mib),
-            use_percent=use,
-            updated_at_ms=state.now_ms,
+            profile, max_mib=max(peak, profile.max_mib), use_percent=use, updated_at_ms=state.now_ms
         )
         yield ev.ProfileLearned(state.now_ms, grown)
 

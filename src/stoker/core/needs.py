@@ -10,10 +10,7 @@ from stoker.core.model import ALONE, Gpu, Need, Profile
 
 
 def learned_need(
-    need: Need,
-    floor_mib: int | None,
-    gpus: Collection[Gpu],
-    profiles: Mapping[str, Profile],
+    need: Need, floor_mib: int | None, gpus: Collection[Gpu], profiles: Mapping[str, Profile]
 ) -> Need:
     """A need with the memory that is known of its kind; `floor_mib` is what was too little."""
     largest = largest_mib(need, gpus)

@@ -24,24 +24,9 @@ from dataclasses import dataclass, field, replace
 from stoker.core import events as ev
 from stoker.core import reasons as why
 from stoker.core.class_walk import ClassWalk
-from stoker.core.fit import (
-    best,
-    eligible,
-    fits_beside,
-    has_room,
-    natural,
-    preference,
-    reservation,
-)
+from stoker.core.fit import best, eligible, fits_beside, has_room, natural, preference, reservation
 from stoker.core.laws import must_agree
-from stoker.core.model import (
-    ALONE,
-    Gpu,
-    Job,
-    Memory,
-    Need,
-    Reservation,
-)
+from stoker.core.model import ALONE, Gpu, Job, Memory, Need, Reservation
 from stoker.core.state import State
 from stoker.core.timers import latest_end_ms
 

@@ -25,11 +25,7 @@ from pathlib import Path
 
 from stoker.core.model import Exit
 from stoker.executors.acceptances import Accepted, Torn, read_acceptance
-from stoker.executors.attempt_dir import (
-    attempt_dir_text,
-    exit_written_at_ms,
-    read_exit,
-)
+from stoker.executors.attempt_dir import attempt_dir_text, exit_written_at_ms, read_exit
 from stoker.executors.elsewhere import Elsewhere
 from stoker.executors.environment import MARKER
 from stoker.executors.ledger import LOCK_SUFFIX, Entries, Key, read_ledger

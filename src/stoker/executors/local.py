@@ -141,10 +141,7 @@ class LocalExecutor:
     # ------------------------------------------------------------------ orders
 
     def carry_out(
-        self,
-        commands: Sequence[cmd.Command],
-        launch_of: Callable[[int], Launch],
-        now_ms: int,
+        self, commands: Sequence[cmd.Command], launch_of: Callable[[int], Launch], now_ms: int
     ) -> None:
         """See ports.Executor."""
         self._attempts.now_ms = now_ms

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -132,17 +133,13 @@ class MpsServers:
 
     def heard(self) -> None:
         """Tasks that are through were looked at."""
-        try:
+        with suppress(BlockingIOError):
             os.eventfd_read(self._event)
-        except BlockingIOError:
-            pass
 
     def _wake(self) -> None:
         if self._open:
-            try:
+            with suppress(OSError):  # It was closed just now.
                 os.eventfd_write(self._event, 1)
-            except OSError:
-                pass  # It was closed just now.
 
     def _task(self, work: Callable[[], object]) -> Task:
         return Task(work, self._wake)

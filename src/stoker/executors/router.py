@@ -26,10 +26,7 @@ class Router:
             executor.adopt([job for job in jobs if job.terms.executor == name], now_ms)
 
     def carry_out(
-        self,
-        commands: Sequence[cmd.Command],
-        launch_of: Callable[[int], Launch],
-        now_ms: int,
+        self, commands: Sequence[cmd.Command], launch_of: Callable[[int], Launch], now_ms: int
     ) -> None:
         """See ports.Executor."""
         orders: dict[str, list[cmd.Command]] = {name: [] for name in self._executors}

@@ -6,6 +6,7 @@ Law: that a process is to be made is in the ledger before it is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
 from stoker.core import commands as cmd
@@ -104,7 +105,5 @@ class Starting:
         return None
 
     def _withdraw(self) -> None:
-        try:
+        with suppress(OSError):
             self._ledger.withdraw()
-        except OSError:
-            pass

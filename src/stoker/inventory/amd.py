@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
@@ -153,10 +154,8 @@ class AmdDriver:
 
     def close(self) -> None:
         """See Driver."""
-        try:
+        with suppress(self._smi.AmdSmiException):  # It had gone already.
             self._smi.amdsmi_shut_down()
-        except self._smi.AmdSmiException:
-            pass  # It had gone already.
 
     def positions(self) -> Sequence[int]:
         """See Driver."""

@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -235,10 +236,8 @@ class BackgroundInventory:
         """End the session, unless a worker may still be in the middle of a call."""
         opened, self._opened = self._opened, False
         if opened and not self._left_behind:
-            try:
+            with suppress(DriverUnavailable, _Hung):
                 self._call("close", self.driver.close)
-            except (DriverUnavailable, _Hung):
-                pass
 
     def _reopen_later(self, read: Mapping[int, DeviceReading]) -> None:
         """A device that was reset, or a driver that came back, may show only to a new session."""

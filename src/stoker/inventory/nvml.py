@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
@@ -97,12 +98,10 @@ class NvmlDriver:
     def close(self) -> None:
         """See Driver."""
         events, self._events = self._events, None
-        try:
+        with suppress(self._nvml.NVMLError):  # It had gone already.
             if events is not None:
                 self._nvml.nvmlEventSetFree(events)
             self._nvml.nvmlShutdown()
-        except self._nvml.NVMLError:
-            pass  # It had gone already.
 
     def forgive(self, gpu_id: str) -> None:
         """Forget the critical errors of a GPU that its user says is well again."""
@@ -244,12 +243,10 @@ class NvmlDriver:
 
     def _distance(self, one: Any, other: Any) -> int | None:
         nvml = self._nvml
-        try:
+        with suppress(nvml.NVMLError):  # A GPU without such links need not know the question.
             status = nvml.nvmlDeviceGetP2PStatus(one, other, nvml.NVML_P2P_CAPS_INDEX_NVLINK)
             if status == nvml.NVML_P2P_STATUS_OK:
                 return NVLINK
-        except nvml.NVMLError:
-            pass  # A GPU without such links need not know the question.
         try:
             return _LEVELS.get(nvml.nvmlDeviceGetTopologyCommonAncestor(one, other))
         except nvml.NVMLError:
@@ -261,12 +258,10 @@ class NvmlDriver:
         if self._events is None or position in self._watched:
             return
         self._watched.add(position)
-        try:
+        with suppress(self._nvml.NVMLError):  # Not every GPU tells of them.
             self._nvml.nvmlDeviceRegisterEvents(
                 handle, self._nvml.nvmlEventTypeXidCriticalError, self._events
             )
-        except self._nvml.NVMLError:
-            pass  # Not every GPU tells of them.
 
     def _note_xids(self) -> None:
         for _ in range(_EVENTS_AT_A_TIME if self._events is not None else 0):

@@ -14,12 +14,7 @@ from stoker.ports import SeenGpu
 from stoker.sim.world import NEVER_MS, Behaviour
 from stoker.store.memory import MemoryStore
 
-GPUS = (
-    SeenGpu("0", 24_576),
-    SeenGpu("1", 24_576),
-    SeenGpu("2", 24_576),
-    SeenGpu("3", 49_152),
-)
+GPUS = (SeenGpu("0", 24_576), SeenGpu("1", 24_576), SeenGpu("2", 24_576), SeenGpu("3", 49_152))
 CPUS = 4
 A_SWEEP = 20  # Every other so many jobs are alike.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from stoker.core import commands as cmd
@@ -107,10 +108,7 @@ class SlurmExecutor:
             self._thread().post(lambda worker: worker.adopt(adopted))
 
     def carry_out(
-        self,
-        commands: Sequence[cmd.Command],
-        launch_of: Callable[[int], Launch],
-        now_ms: int,
+        self, commands: Sequence[cmd.Command], launch_of: Callable[[int], Launch], now_ms: int
     ) -> None:
         """See ports.Executor."""
         self._now_ms = now_ms
@@ -143,11 +141,9 @@ class SlurmExecutor:
         self._now_ms = now_ms
         if self._worker is None:
             return []
-        try:
+        with suppress(BlockingIOError):
             while os.read(self._read, 4096):
                 pass
-        except BlockingIOError:
-            pass
         with self._lock:
             return list(self._facts.values())
 
@@ -198,7 +194,5 @@ class SlurmExecutor:
         with self._lock:
             for fact in facts:
                 self._facts.setdefault(((fact.job_id, fact.attempt), type(fact)), fact)
-        try:
+        with suppress(BlockingIOError):
             os.write(self._write, b"x")
-        except BlockingIOError:
-            pass

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -67,13 +68,7 @@ class Files:
         return os.path.realpath(path) if os.path.islink(path) else path
 
     def prepare(
-        self,
-        order: HandOver,
-        launch: Launch,
-        instance: str,
-        batch: str,
-        index: int,
-        name: str,
+        self, order: HandOver, launch: Launch, instance: str, batch: str, index: int, name: str
     ) -> str:
         """Put down what a node needs to run the attempt; its directory."""
         key = (order.job_id, order.attempt)
@@ -159,12 +154,10 @@ class Files:
     def forget_batch(self, batch: str) -> None:
         """Delete the directory of a submission; those of its attempts stay."""
         path = f"{self._batches}/{batch}"
-        try:
+        with suppress(OSError):  # The next round tries again.
             for name in os.listdir(path):
                 os.unlink(f"{path}/{name}")
             os.rmdir(path)
-        except OSError:
-            pass  # The next round tries again.
 
 
 # ---------------------------------------------------------------------- one attempt
@@ -235,10 +228,8 @@ def read_refusal(directory: str) -> tuple[str, str] | None:
 
 def refresh(directory: str) -> None:
     """Let a network file system look again: to list a directory asks its server."""
-    try:
+    with suppress(OSError):
         os.listdir(directory)
-    except OSError:
-        pass
 
 
 def _read(directory: str, name: str) -> str:

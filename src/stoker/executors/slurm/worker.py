@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from stoker.core import events as ev
 from stoker.core.commands import HandOver
@@ -103,10 +104,8 @@ class Worker(threading.Thread):
     def post(self, message: Message) -> None:
         """Let the thread do something."""
         self._inbox.append(message)
-        try:
+        with suppress(BlockingIOError):  # It has been woken often enough.
             os.write(self._wake_write, b"x")
-        except BlockingIOError:
-            pass  # It has been woken often enough.
 
     def end(self) -> None:
         """Stop the thread; what is under way at the cluster goes on."""
@@ -234,11 +233,9 @@ class Worker(threading.Thread):
                     timeout = 0.0
             if not self._inbox:
                 selector.select(timeout)
-        try:
+        with suppress(BlockingIOError):
             while os.read(self._wake_read, 4096):
                 pass
-        except BlockingIOError:
-            pass
 
     def _has_lock(self) -> bool:
         """A submission of a daemon that died may still be on its way: it holds the lock too."""
