@@ -182,7 +182,9 @@ class Engine:
         self.unsaved.add(stops)
         for number, (answer, events) in zip(easing, granted, strict=True):
             if all(isinstance(event, Ending) for event in events):
-                answers[number] = replace(answer, note=_not_on_record(len(events), error))
+                what = "it is" if len(events) == 1 else f"these {len(events)} jobs are"
+                note = f"{what} being stopped, but that is not on record yet: {error.message}"
+                answers[number] = replace(answer, note=note)
         if self.unsaved or self.state.stopping:
             # By the record, or by a proposal that is not on record yet. What follows from facts
             # that could not be committed is left out: they are judged anew.
@@ -343,11 +345,6 @@ class Engine:
         if self._takeover is not None:
             self._takeover.allow(takeovers, self._store.launch)
         self._executor.carry_out(commands, self._store.launch, now_ms)
-
-
-def _not_on_record(jobs: int, error: Unavailable) -> str:
-    who = "it is" if jobs == 1 else f"these {jobs} jobs are"
-    return f"{who} being stopped, but that is not on record yet: {error.message}"
 
 
 def in_order(facts: Sequence[ev.Fact]) -> Sequence[ev.Fact]:

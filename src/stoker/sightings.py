@@ -56,16 +56,14 @@ def _seen(state: State, gpu: SeenGpu, chosen: set[str]) -> Iterator[ev.Event]:
             memory_mib = known.memory_mib  # It can't be asked now, but it has not changed.
         back = known.removing and not known.vendor
         same = (known.memory_mib, known.label, known.vendor) == (memory_mib, label, gpu.vendor)
-        if back or not same:
-            hidden = known.removing and bool(known.vendor)
-            yield ev.GpuAdded(
-                state.now_ms, gpu.id, memory_mib, label=label, vendor=gpu.vendor, hidden=hidden
-            )
-        return
-    declared = state.gpus.get(label) if label else None
-    if declared is not None and declared.held_by:
-        return
-    hidden = bool(chosen) and label not in chosen
+        if same and not back:
+            return
+        hidden = known.removing and bool(known.vendor)
+    else:
+        declared = state.gpus.get(label) if label else None
+        if declared is not None and declared.held_by:
+            return
+        hidden = bool(chosen) and label not in chosen
     yield ev.GpuAdded(
         state.now_ms, gpu.id, memory_mib, label=label, vendor=gpu.vendor, hidden=hidden
     )

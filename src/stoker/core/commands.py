@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from stoker.core.frozen import quick_to_make
 from stoker.core.learning import pinned_mib
-from stoker.core.model import Job, Need, Requirement, Terms
+from stoker.core.model import Job, Need, Terms
 from stoker.core.state import State
 from stoker.core.timers import kill_ms
 
@@ -128,6 +128,11 @@ def commands_for(state: State) -> list[Command]:
 
 
 def _hand_over(state: State, job: Job, attempt: int) -> HandOver:
+    # Each requirement is with the cluster, or was when this one was placed.
+    after = [
+        Awaited(other.job_id, state.jobs[other.job_id].attempt, other.must_succeed)
+        for other in job.requires or ()
+    ]
     return HandOver(
         job.id,
         attempt,
@@ -136,12 +141,5 @@ def _hand_over(state: State, job: Job, attempt: int) -> HandOver:
         job.terms,
         job.priority,
         job.not_before_ms,
-        tuple(_awaited(state, requirement) for requirement in job.requires or ()),
-    )
-
-
-def _awaited(state: State, requirement: Requirement) -> Awaited:
-    """A requirement of a job that is handed over is with the cluster, or was when it was placed."""
-    return Awaited(
-        requirement.job_id, state.jobs[requirement.job_id].attempt, requirement.must_succeed
+        tuple(after),
     )

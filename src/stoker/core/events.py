@@ -388,49 +388,15 @@ class TimePassed(Timed):
 
 
 Fact = (
-    AttemptAccepted
-    | AttemptStarted
-    | AttemptNotStarted
-    | AttemptPutBack
-    | AttemptExited
-    | AttemptCutShort
-    | AttemptEvicted
-    | AttemptVanished
-    | WarningSent
-)
+    AttemptAccepted | AttemptStarted | AttemptNotStarted | AttemptPutBack | AttemptExited
+    | AttemptCutShort | AttemptEvicted | AttemptVanished | WarningSent
+)  # fmt: skip
 
 Event = (
-    Fact
-    | JobSubmitted
-    | JobsSubmitted
-    | SubmissionTaken
-    | JobHeld
-    | JobReleased
-    | JobEdited
-    | JobRetried
-    | JobCancelled
-    | JobSkipped
-    | JobsRemoved
-    | AttemptPlaced
-    | TakeoversPlanned
-    | TerminalCame
-    | TerminalLeft
-    | StopRequested
-    | WarningDue
-    | QueuePaused
-    | QueueResumed
-    | GroupLimited
-    | GpuAdded
-    | GpuRemoved
-    | GpuDrained
-    | GpuResumed
-    | GpusMeasured
-    | MemorySeen
-    | ReservationChanged
-    | ProfileLearned
-    | ProfilesForgotten
-    | CpusCounted
-    | ClusterLimited
-    | ClockShifted
-    | TimePassed
-)
+    Fact | JobSubmitted | JobsSubmitted | SubmissionTaken | JobHeld | JobReleased | JobEdited
+    | JobRetried | JobCancelled | JobSkipped | JobsRemoved | AttemptPlaced | TakeoversPlanned
+    | TerminalCame | TerminalLeft | StopRequested | WarningDue | QueuePaused | QueueResumed
+    | GroupLimited | GpuAdded | GpuRemoved | GpuDrained | GpuResumed | GpusMeasured | MemorySeen
+    | ReservationChanged | ProfileLearned | ProfilesForgotten | CpusCounted | ClusterLimited
+    | ClockShifted | TimePassed
+)  # fmt: skip

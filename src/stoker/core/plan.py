@@ -76,20 +76,6 @@ def _wants(need: Need, gpu: Gpu) -> Reservation:
     return reservation(need, gpu, Memory((gpu.memory_mib or 0) // 2))
 
 
-def _memory_mib(gpu: Gpu) -> int:
-    return gpu.memory_mib or 0
-
-
-def _size(held: Reservation) -> tuple[bool, int, int]:
-    return (held.whole, held.memory.mib, held.share_milli)
-
-
-def _late_first(
-    gpu: Gpu, job_id: int, end_ms: int | None
-) -> tuple[bool, int, tuple[bool, int, int]]:
-    return (end_ms is not None, -(end_ms or 0), _size(gpu.held_by[job_id]))
-
-
 @dataclass(slots=True)
 class Scan:
     """One pass over the ready jobs: `carry_out` to start them, or one question after the other."""
@@ -237,7 +223,7 @@ class Scan:
         elif need.prefer:
             gpu = min(free, key=lambda one: (preference(need, one), one.memory_mib or 0))
         else:
-            gpu = min(free, key=_memory_mib)
+            gpu = min(free, key=lambda one: one.memory_mib or 0)
         alone = job.floor_mib == ALONE
         return self._placed(job, (gpu,), Memory(ALONE) if alone else None)
 
@@ -398,7 +384,13 @@ class Scan:
         # longer; of the rest the largest are thought to, so that few are in the way. What goes
         # ahead beside those that stay never makes them more.
         expected = {job_id: self._should_end_at(job_id) for job_id in gpu.held_by}
-        staying = sorted(gpu.held_by, key=lambda job_id: _late_first(gpu, job_id, expected[job_id]))
+
+        def late_first(job_id: int) -> tuple[bool, int, bool, int, int]:
+            end_ms, held = expected[job_id], gpu.held_by[job_id]
+            size = (held.whole, held.memory.mib, held.share_milli)
+            return (end_ms is not None, -(end_ms or 0), *size)
+
+        staying = sorted(gpu.held_by, key=late_first)
         ends: list[int | None] = []
         while not fits_beside(wants, [gpu.held_by[job_id] for job_id in staying], gpu):
             ends.append(expected[staying.pop()])

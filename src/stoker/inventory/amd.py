@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
-from stoker.inventory.device_reading import DeviceReading, DriverUnavailable
+from stoker.inventory.device_reading import DeviceReading, DriverUnavailable, Fault
 from stoker.ports import SeenGpu, SeenProcess
 
 T = TypeVar("T")
@@ -193,7 +193,7 @@ class AmdDriver:
                 ],
                 processes=self._may("amdsmi_get_gpu_process_list", handle) or (),
             )
-        except _Fault as fault:
+        except Fault as fault:
             return DeviceReading("", fault=str(fault))
         gpu = seen_gpu(answers, now_ms)
         return DeviceReading(gpu.id, bus_order(answers.bdf), (gpu,))
@@ -245,11 +245,7 @@ class AmdDriver:
     def _raise(self, error: Any) -> NoReturn:
         if _code(error) in _DRIVER_GONE:
             raise DriverUnavailable("ROCm's library, libamd_smi.so, was not found") from None
-        raise _Fault(f"amdsmi: {_words(error)}") from None
-
-
-class _Fault(Exception):
-    """The GPU can't be used, and the words say why."""
+        raise Fault(f"amdsmi: {_words(error)}") from None
 
 
 def _code(error: Any) -> int | None:

@@ -16,6 +16,7 @@ from stoker.inventory.device_reading import (
     NEEDS_RESET,
     DeviceReading,
     DriverUnavailable,
+    Fault,
     faulty,
 )
 from stoker.ports import SeenGpu, SeenProcess
@@ -60,10 +61,6 @@ _EVENTS_AT_A_TIME = 64
 
 NVLINK, SAME_BOARD, ONE_SWITCH, SEVERAL_SWITCHES, HOST_BRIDGE, NUMA_NODE, SYSTEM = range(7)
 _LEVELS = {10 * (level - SAME_BOARD): level for level in range(SAME_BOARD, SYSTEM + 1)}
-
-
-class _Fault(Exception):
-    """The GPU can't be used, and the words say why."""
 
 
 class NvmlDriver:
@@ -121,7 +118,7 @@ class NvmlDriver:
         """See Driver."""
         try:
             return self._read(position, now_ms)
-        except _Fault as fault:
+        except Fault as fault:
             return DeviceReading("", fault=str(fault))
 
     def distances(self, positions: Sequence[int]) -> Mapping[tuple[str, str], int]:
@@ -161,7 +158,7 @@ class NvmlDriver:
                 gpus = self._instances(handle, now_ms)
                 return DeviceReading(uuid, order, gpus, partitioned=True)
             return DeviceReading(uuid, order, (self._gpu(handle, handle, uuid, now_ms),))
-        except _Fault as fault:
+        except Fault as fault:
             # Which device it is was still told, so that its name need not be guessed.
             gpu = SeenGpu(uuid, vendor=VENDOR)
             return faulty(DeviceReading(uuid, order, (gpu,)), str(fault), now_ms)
@@ -295,7 +292,7 @@ class NvmlDriver:
         if error.value in _DRIVER_GONE:
             self._xids.clear()
             raise DriverUnavailable(_words(error)) from None
-        raise _Fault(_words(error)) from None
+        raise Fault(_words(error)) from None
 
 
 def _mib_up(size: int) -> int:

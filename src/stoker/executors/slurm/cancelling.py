@@ -102,7 +102,8 @@ class Canceller:
             if chosen:
                 self._under_way = (way, chosen)
                 return ["scancel", *_options(way), *_ids_text(chosen)]
-        self._forget(now)
+        if len(self._last) > 10_000:
+            self._last = {k: moment for k, moment in self._last.items() if now - moment < _AGAIN_S}
         return None
 
     def answered(self, answer: Answer, now: float) -> None:
@@ -116,10 +117,6 @@ class Canceller:
             wanted = self._wanted.setdefault(way, {})
             for slurm_id in ids:
                 wanted.setdefault(slurm_id, now + _AGAIN_S)
-
-    def _forget(self, now: float) -> None:
-        if len(self._last) > 10_000:
-            self._last = {k: moment for k, moment in self._last.items() if now - moment < _AGAIN_S}
 
 
 def _state(seen: Seen | None) -> str:

@@ -125,7 +125,8 @@ class Files:
         path = f"{self._batches}/{batch}"
         os.makedirs(self._batches, 0o700, exist_ok=True)
         os.mkdir(path, 0o700)
-        first, _, rest = _node_script().partition("\n")
+        node_script = (package_files("stoker.executors.slurm") / "node.pl").read_text("utf-8")
+        first, _, rest = node_script.partition("\n")
         said = "".join(f"#SBATCH {' '.join(map(_quoted, words))}\n" for words in lines)
         write_whole(f"{path}/script", f"{first}\n{said}{rest}".encode())
         return f"{path}/script"
@@ -238,10 +239,6 @@ def _read(directory: str, name: str) -> str:
             return file.read(4000)
     except OSError:
         return ""
-
-
-def _node_script() -> str:
-    return (package_files("stoker.executors.slurm") / "node.pl").read_text(encoding="utf-8")
 
 
 def _quoted(word: str) -> str:
