@@ -260,13 +260,13 @@ def main() -> None:
     os.chdir("/")  # No file system is to be kept busy by us.
     become_subreaper()
     # A terminal's Ctrl-C or a logout is not for us: we hold the truth of running jobs.
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+    not_for_us = [signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT]
+    for number in not_for_us:
         signal.signal(number, signal.SIG_IGN)
     me = this_process()
     command.append(as_word(me))
     lock = _hold_lock(ledger_path(Path(ledgers), me))
-    defaults = [signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT]
-    daemon = os.posix_spawn(command[0], command, dict(os.environ), setsigdef=defaults)
+    daemon = os.posix_spawn(command[0], command, dict(os.environ), setsigdef=not_for_us)
     for fd in range(3, 64):
         try:
             if fd != lock:

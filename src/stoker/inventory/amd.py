@@ -22,14 +22,8 @@ VENDOR = "amd"
 _MIB = 1 << 20
 
 # amdsmi's numbers for what went wrong.
-_NOT_SUPPORTED = 2
-_NOT_YET_IMPLEMENTED = 3
-_NO_PERMISSION = 10
-_NOT_INITIALIZED = 32
-_DRIVER_NOT_LOADED = 34
-_NO_DATA = 40
-_DRIVER_GONE = frozenset({_NOT_INITIALIZED, _DRIVER_NOT_LOADED})
-_NOT_TOLD = frozenset({_NOT_SUPPORTED, _NOT_YET_IMPLEMENTED, _NO_PERMISSION, _NO_DATA})
+_DRIVER_GONE = frozenset({32, 34})  # not initialized, driver not loaded
+_NOT_TOLD = frozenset({2, 3, 10, 40})  # not supported, not implemented, no permission, no data
 
 _XGMI = 2  # the kind of link that AMD's own fabric is
 _PCIE_WEIGHT = 20  # the least weight that the driver gives to a way over PCIe

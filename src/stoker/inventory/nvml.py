@@ -28,15 +28,11 @@ _MIB = 1 << 20
 
 # NVML's numbers for what went wrong.
 _UNINITIALIZED = 1
-_NOT_SUPPORTED = 3
-_NO_PERMISSION = 4
 _DRIVER_NOT_LOADED = 9
 _LIBRARY_NOT_FOUND = 12
-_FUNCTION_NOT_FOUND = 13
 _GPU_IS_LOST = 15
 _RESET_REQUIRED = 16
 _VERSION_MISMATCH = 18
-_NO_DATA = 21
 _ARGUMENT_VERSION_MISMATCH = 25
 
 _WORDS = {
@@ -52,7 +48,7 @@ _DRIVER_GONE = frozenset(
     {_UNINITIALIZED, _DRIVER_NOT_LOADED, _LIBRARY_NOT_FOUND, _VERSION_MISMATCH}
 )
 _GPU_GONE = frozenset({_GPU_IS_LOST, _RESET_REQUIRED})
-_NOT_TOLD = frozenset({_NOT_SUPPORTED, _NO_PERMISSION, _FUNCTION_NOT_FOUND, _NO_DATA})
+_NOT_TOLD = frozenset({3, 4, 13, 21})  # not supported, no permission, no function, no data
 
 # Critical errors after which a GPU is of no use until it is reset; all others (an illegal address,
 # for one) are the fault of the program that they end.
@@ -60,7 +56,9 @@ _FATAL_XIDS = frozenset({46, 48, 62, 64, 79, 95, 110, 119, 120, 140, 143})
 _EVENTS_AT_A_TIME = 64
 
 NVLINK, SAME_BOARD, ONE_SWITCH, SEVERAL_SWITCHES, HOST_BRIDGE, NUMA_NODE, SYSTEM = range(7)
-_LEVELS = {10 * (level - SAME_BOARD): level for level in range(SAME_BOARD, SYSTEM + 1)}
+_LEVELS = {
+    0: SAME_BOARD, 10: ONE_SWITCH, 20: SEVERAL_SWITCHES, 30: HOST_BRIDGE, 40: NUMA_NODE, 50: SYSTEM,
+}  # fmt: skip
 
 
 class NvmlDriver:

@@ -66,11 +66,7 @@ class SlurmExecutor:
         self._files = Files(self._attempts, shared)
         if self._worker is not None:
             files = self._files
-
-            def change(worker: Worker) -> None:
-                worker.use(config, files)
-
-            self._worker.post(change)
+            self._worker.post(lambda worker: worker.use(config, files))
 
     def close(self) -> None:
         """Watch nothing any more; what is at the cluster goes on."""
