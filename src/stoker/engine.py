@@ -20,7 +20,7 @@ from stoker.core.learning import Habits, consequences, gpus_were_full
 from stoker.core.model import Job
 from stoker.core.plan import Scan
 from stoker.core.state import State
-from stoker.core.takeover import NOBODY, AllowTakeovers, allowed, planned
+from stoker.core.takeover import NO_TAKEOVERS, AllowTakeovers, allowed, planned
 from stoker.core.unsaved import Ending, UnsavedStops, is_easing
 from stoker.errors import StokerError, Unavailable
 from stoker.ports import Clock, Executor, Inventory, Sighting, Store, StoreFailed, Takeover
@@ -182,18 +182,16 @@ class Engine:
         self.unsaved.add(stops)
         for number, (answer, events) in zip(easing, granted, strict=True):
             if all(isinstance(event, Ending) for event in events):
-                answers[number] = replace(answer, note=_not_on_record(len(events), error))
+                what = "it is" if len(events) == 1 else f"these {len(events)} jobs are"
+                note = f"{what} being stopped, but that is not on record yet: {error.message}"
+                answers[number] = replace(answer, note=note)
         if self.unsaved or self.state.stopping:
-            ends = [c for c in tried.commands if isinstance(c, Terminate) and self._is_to_end(c)]
+            # By the record, or by a proposal that is not on record yet. What follows from facts
+            # that could not be committed is left out: they are judged anew.
+            stopping = self.state.stopping.keys() | self.unsaved.job_ids()
+            ends = [c for c in tried.commands if isinstance(c, Terminate) and c.job_id in stopping]
             self._carry_out(ends, None, now_ms)
         return answers
-
-    def _is_to_end(self, order: Terminate) -> bool:
-        """Whether it is so by the record, or by a proposal that is not on record yet.
-
-        What follows from facts that could not be committed is not: they are judged anew.
-        """
-        return order.job_id in self.state.stopping or self.unsaved.concern(order.job_id)
 
     def next_wakeup_ms(self) -> int | None:
         """When the next turn is due although nothing is heard from outside."""
@@ -276,14 +274,10 @@ class Engine:
         assert job.active is not None
         readings = [self.state.gpus[gpu_id].reading for gpu_id in job.active.gpus]
         lost = any(reading is not None and reading.lost for reading in readings)
-        return replace(fact, gpu_lost=lost, out_of_memory=not lost and self._ran_out(job))
-
-    def _ran_out(self, job: Job) -> bool:
-        """Whether a failed job lacked GPU memory: by what it printed, or as the GPUs were."""
-        assert job.active is not None
-        if gpus_were_full(self.state, job.active):
-            return True
-        return self._says_out_of_memory is not None and self._says_out_of_memory(job)
+        full = not lost and gpus_were_full(self.state, job.active)
+        says = self._says_out_of_memory
+        ran_out = full or (not lost and says is not None and says(job))
+        return replace(fact, gpu_lost=lost, out_of_memory=ran_out)
 
     def _look_around(self, sighting: Sighting) -> None:
         """Take in what an inventory sees, once for each time that it has looked."""
@@ -320,7 +314,7 @@ class Engine:
                 self.apply(event)
         if starts:
             Scan(self.state).carry_out(self.apply)
-        takeovers = planned(self.state) if starts and self._takeover is not None else NOBODY
+        takeovers = planned(self.state) if starts and self._takeover is not None else NO_TAKEOVERS
         if takeovers != self.state.takeovers:
             self.apply(ev.TakeoversPlanned(self.state.now_ms, takeovers))
 
@@ -335,7 +329,7 @@ class Engine:
 
         The takeovers that are allowed are on disk, and those that are about to be are not. So only
         what is among both is done, and that is right whether the commit succeeds or not. What
-        somebody asks for may change more than that: then all wait for the end of the turn.
+        a user asks for may change more than that: then all wait for the end of the turn.
         """
         takeover = self._takeover
         if proposals or takeover is None:
@@ -351,11 +345,6 @@ class Engine:
         if self._takeover is not None:
             self._takeover.allow(takeovers, self._store.launch)
         self._executor.carry_out(commands, self._store.launch, now_ms)
-
-
-def _not_on_record(jobs: int, error: Unavailable) -> str:
-    who = "it is" if jobs == 1 else f"these {jobs} jobs are"
-    return f"{who} being stopped, but that is not on record yet: {error.message}"
 
 
 def in_order(facts: Sequence[ev.Fact]) -> Sequence[ev.Fact]:

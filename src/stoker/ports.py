@@ -116,7 +116,7 @@ class SeenProcess:
 
 @dataclass(frozen=True, slots=True)
 class SeenGpu:
-    """A GPU that is there, and what was measured on it; None is what nobody knows."""
+    """A GPU that is there, and what was measured on it; None is what is not known."""
 
     id: str  # the UUID where the driver gives one, else the declared index
     memory_mib: int | None = None

@@ -1,7 +1,7 @@
 """From what an inventory sees to what the state is told of it.
 
-Pure. Whose a process is was asked of the executor before; what nobody can be held to account for
-counts as somebody else's.
+Pure. Whose a process is was asked of the executor before; what has no known owner counts as
+someone else's.
 """
 
 from __future__ import annotations
@@ -56,16 +56,14 @@ def _seen(state: State, gpu: SeenGpu, chosen: set[str]) -> Iterator[ev.Event]:
             memory_mib = known.memory_mib  # It can't be asked now, but it has not changed.
         back = known.removing and not known.vendor
         same = (known.memory_mib, known.label, known.vendor) == (memory_mib, label, gpu.vendor)
-        if back or not same:
-            hidden = known.removing and bool(known.vendor)
-            yield ev.GpuAdded(
-                state.now_ms, gpu.id, memory_mib, label=label, vendor=gpu.vendor, hidden=hidden
-            )
-        return
-    declared = state.gpus.get(label) if label else None
-    if declared is not None and declared.held_by:
-        return
-    hidden = bool(chosen) and label not in chosen
+        if same and not back:
+            return
+        hidden = known.removing and bool(known.vendor)
+    else:
+        declared = state.gpus.get(label) if label else None
+        if declared is not None and declared.held_by:
+            return
+        hidden = bool(chosen) and label not in chosen
     yield ev.GpuAdded(
         state.now_ms, gpu.id, memory_mib, label=label, vendor=gpu.vendor, hidden=hidden
     )
@@ -75,7 +73,7 @@ def readings(state: State, sighting: Sighting, owners: Mapping[int, int]) -> dic
     """What was measured on each GPU, told apart into ours and others'.
 
     `owners` has the job of each process; OURS for one that is ours and no job's, VANISHED for one
-    that is not there any more. What is not in it is somebody else's.
+    that is not there any more. What is not in it is someone else's.
     """
     found = {}
     for seen in sighting.gpus or ():

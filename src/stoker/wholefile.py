@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whoever is killed and however full the disk is."""
+"""Files that are there whole or not at all, whatever is killed and however full the disk is."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from stoker.core.model import Exit, JobState, Launch, Need, Terms
 from stoker.core.state import State
 from stoker.daemon.clock import TOLERANCE_MS, SystemClock
 from stoker.engine import Decided, Engine
-from stoker.inventory.declared import DeclaredInventory
+from stoker.inventory.auto import DeclaredInventory
 from stoker.ports import Reading
 from stoker.store.sqlite import SqliteStore
 from waiting import eventually

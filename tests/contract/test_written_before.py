@@ -18,7 +18,7 @@ from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Exit, Need, Terms
 from stoker.engine import Engine
-from stoker.inventory.declared import DeclaredInventory
+from stoker.inventory.auto import DeclaredInventory
 from waiting import eventually
 
 __all__ = ["warm"]

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from stoker.inventory.background import Pace
-from stoker.inventory.nvml import NvmlDriver, nvml_inventory
+from stoker.inventory.background import BackgroundInventory, Pace
+from stoker.inventory.nvml import NvmlDriver
 from stoker.ports import SeenGpu, SeenProcess
 
 _TESTS = Path(__file__).resolve().parents[1]
@@ -105,7 +105,8 @@ def _serve() -> None:
             count += 1
             rounds.notify_all()
 
-    inventory = nvml_inventory(pace=Pace(**json.loads(sys.argv[1])), notify=notify)
+    pace = Pace(**json.loads(sys.argv[1]))
+    inventory = BackgroundInventory(NvmlDriver(), pace=pace, notify=notify)
     inventory.start()
     inventory.wait_for_reading(60)
     for line in sys.stdin:

@@ -54,7 +54,7 @@ def test_what_runs_for_ever_can_be_stopped_on_a_full_disk_and_is_on_record_with_
     job_id, number = endless[0]
     run.todo.clear()
     run.disk.disk_full, run.disk.reserve = True, 0
-    [answer] = run.engine.turn([partial(cancel(job_id), run.store)])
+    [answer] = run.engine.turn([partial(cancel, job_id, run.store)])
     assert answer.error is None and "not on record" in answer.note
     for _ in range(200):
         run.step()
@@ -73,7 +73,7 @@ def test_a_submission_gets_nothing_of_the_room_that_is_kept_for_stops() -> None:
     job_id = next(iter(run.world.processes))[0]
     made, known = set(run.world.made), run.engine.state.next_job_id
     run.disk.disk_full, run.disk.reserve = True, 1
-    refused, stopped = run.engine.turn([submission, partial(cancel(job_id), run.store)])
+    refused, stopped = run.engine.turn([submission, partial(cancel, job_id, run.store)])
     assert isinstance(refused.error, Unavailable)
     assert stopped.error is None and not stopped.note
     assert run.disk.on_reserve == 1

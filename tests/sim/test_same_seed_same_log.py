@@ -10,7 +10,7 @@ from pathlib import Path
 import stoker
 from stoker.core import events as ev
 from stoker.core.model import JobState
-from stoker.sim.faults import EveryNth, Steps
+from stoker.sim.faults import Steps
 from stoker.sim.fingerprint import of_state
 from stoker.sim.run import Faults, Simulation
 from unit.core_scene import with_terminals
@@ -18,9 +18,9 @@ from unit.core_scene import with_terminals
 ALL_FAULTS = Faults(clock_jumps=3, gpus_lost=3, power_cuts=2, disk_full=2, shortages=2)
 
 PRINT_LOG = """
-from stoker.sim.faults import EveryNth, Steps
+from stoker.sim.faults import Steps
 from stoker.sim.run import Faults, Simulation
-run = Simulation(5, 60, Steps(EveryNth(40, 3)), Faults(3, 3, 3, 2, 2))
+run = Simulation(5, 60, Steps(range(3, 10**9, 40)), Faults(3, 3, 3, 2, 2))
 run.run()
 print("\\n".join(map(repr, run.log)))
 """
@@ -76,7 +76,7 @@ def test_the_same_run_with_crashes_in_it_ends_with_the_same_outcomes() -> None:
     faults = Faults(clock_jumps=0, gpus_lost=2)
     calm = Simulation(8, 80, faults=faults)
     calm.run()
-    shaken = Simulation(8, 80, Steps(EveryNth(60, 1)), faults)
+    shaken = Simulation(8, 80, Steps(range(1, 10**9, 60)), faults)
     shaken.run()
     assert shaken.crashes > 15
     assert shaken.store.outcomes == calm.store.outcomes

@@ -206,11 +206,10 @@ def test_the_class_of_a_job_is_known_only_while_it_stands_in_line() -> None:
     scene = Scene(1)
     running = scene.running()
     waiting = scene.submit()
-    ready = scene.state.ready
-    cls = ready.class_of(scene.job(waiting))
+    cls = scene.job(waiting).in_class
     assert cls is not None and cls.need == whole()
-    assert ready.class_of(scene.job(running)) is None
-    assert ready.class_of(Job(9, whole(7), Terms())) is None
+    assert scene.job(running).in_class is None
+    assert Job(9, whole(7), Terms()).in_class is None
 
 
 def test_an_edited_priority_decides_who_starts() -> None:

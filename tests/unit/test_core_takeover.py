@@ -13,7 +13,7 @@ from stoker.core.model import Cause, Exit, Gpu, GpuReading, Job, Need, Requireme
 from stoker.core.plan import Scan
 from stoker.core.ready import Cohort
 from stoker.core.state import MOST_ENDS_IN_A_TURN, State
-from stoker.core.takeover import NOBODY, planned
+from stoker.core.takeover import NO_TAKEOVERS, planned
 
 NOW_MS = 1_000
 
@@ -92,7 +92,7 @@ def test_nobody_goes_before_one_that_needs_something_else() -> None:
     lab.full()
     lab.add(Need(2))
     lab.add()
-    assert planned(lab.state) == NOBODY
+    assert planned(lab.state) == NO_TAKEOVERS
 
 
 def test_those_before_one_that_needs_something_else_may_take_over() -> None:
@@ -119,7 +119,7 @@ def test_a_job_that_shares_or_learns_or_counts_cpus_takes_no_place_without_a_tur
         lab.place()
         for _ in range(20):
             lab.add(need)
-        assert planned(lab.state) == NOBODY, need
+        assert planned(lab.state) == NO_TAKEOVERS, need
 
 
 def test_an_end_that_others_wait_for_lets_the_plan_decide() -> None:
@@ -147,7 +147,7 @@ def test_the_last_of_a_range_that_others_wait_for_lets_the_plan_decide() -> None
     assert planned(lab.state).attempts == (1, 2), "there are more of them than can end at once"
     for job_id in others[1:]:
         lab.state.apply(ev.JobCancelled(NOW_MS, job_id, Cause.CANCELLED))
-    assert planned(lab.state) == NOBODY
+    assert planned(lab.state) == NO_TAKEOVERS
 
 
 def test_a_gpu_that_takes_no_more_is_not_given_on() -> None:
@@ -189,12 +189,12 @@ def test_while_the_queue_or_their_group_is_paused_nobody_takes_over() -> None:
     lab = Lab()
     lab.full(group="sweep")
     lab.add(group="sweep")
-    assert planned(lab.state) != NOBODY
+    assert planned(lab.state) != NO_TAKEOVERS
     lab.state.apply(ev.QueuePaused(NOW_MS, "sweep"))
-    assert planned(lab.state) == NOBODY
+    assert planned(lab.state) == NO_TAKEOVERS
     lab.state.apply(ev.QueueResumed(NOW_MS, "sweep"))
     lab.state.apply(ev.QueuePaused(NOW_MS, None))
-    assert planned(lab.state) == NOBODY
+    assert planned(lab.state) == NO_TAKEOVERS
 
 
 def test_one_behind_a_paused_group_may_take_over() -> None:
@@ -210,7 +210,7 @@ def test_a_place_is_given_on_within_a_group() -> None:
     lab = Lab()
     lab.full(group="one")
     lab.add(group="other")
-    assert planned(lab.state) == NOBODY
+    assert planned(lab.state) == NO_TAKEOVERS
 
 
 def test_the_plan_is_kept_only_as_far_as_somebody_may_have_to_be_found_again() -> None:

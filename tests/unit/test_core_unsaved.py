@@ -15,7 +15,7 @@ from stoker.core.unsaved import UnsavedStops
 from stoker.engine import Decided, Engine, Proposal
 from stoker.errors import Unavailable
 from stoker.ports import StoreFailed
-from stoker.sim.faults import CrashingExecutor, Steps, WorldInventory
+from stoker.sim.faults import CrashingExecutor, Steps
 from stoker.sim.scenario import CPUS, GPUS
 from stoker.sim.takeover import CrashingTakeover
 from stoker.sim.world import NEVER_MS, Behaviour, VirtualClock, World
@@ -64,8 +64,7 @@ class Scene:
         self.store = SmallStore()
         takeover = CrashingTakeover(self.world, Steps())
         self.executor = CrashingExecutor(self.world, Steps(), takeover.fill_places)
-        inventory = WorldInventory(self.world)
-        self.engine = Engine(self.store, self.executor, inventory, self.clock, takeover=takeover)
+        self.engine = Engine(self.store, self.executor, self.world, self.clock, takeover=takeover)
         self._terms = Terms(time_limit_ms, GRACE_MS, retries=retries)
         self.engine.turn([self.submission(number) for number in range(1, running + 1)])
         self.after(1)

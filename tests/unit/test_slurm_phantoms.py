@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stoker.executors.slurm.phantoms import Phantoms
 from stoker.executors.slurm.squeue import Seen
+from stoker.executors.slurm.sweeping import Phantoms
 
 
 def runs(slurm_id: str) -> Seen:

@@ -64,8 +64,11 @@ def _attempt_started(state: State, e: ev.AttemptStarted) -> None:
     attempt.started_at_ms = e.at_ms
     attempt.pid = e.pid
     state.to_start.pop(job.id, None)
-    if state.short is not None or state.short_alone:
-        _has_started(state, job, attempt)
+    if state.short_alone:
+        state.short_alone.pop(job.id, None)
+    short = state.short
+    if short is not None and not job.terms.executor and attempt.placed_at_ms > short.since_ms:
+        state.short = None  # One that was tried since a start failed has started.
     if job.terms.executor:
         attempt.place = e.place or attempt.place
         state.change.begun.append(job.id)
@@ -76,14 +79,6 @@ def _attempt_started(state: State, e: ev.AttemptStarted) -> None:
         move(state, job, RUNNING)
     state.timers.watch(job)
     line_up_dependents(state, job)
-
-
-def _has_started(state: State, job: Job, attempt: Attempt) -> None:
-    """One that was tried since a start failed has started: there is enough of all again."""
-    state.short_alone.pop(job.id, None)
-    short = state.short
-    if short is not None and not job.terms.executor and attempt.placed_at_ms > short.since_ms:
-        state.short = None
 
 
 def _attempt_put_back(state: State, e: ev.AttemptPutBack) -> None:

@@ -1,7 +1,7 @@
 """Jobs that wait for all of a range of others: one barrier for all who wait for the same range.
 
 The end of a job costs what the number of barriers that it keeps shut costs, however many jobs wait
-behind each and however wide the range is. Whom a barrier still waits for follows from the jobs that
+behind each and however wide the range is. What a barrier still waits for follows from the jobs that
 are not final, so barriers are in no store: they are built from what waits behind them.
 """
 
@@ -73,6 +73,6 @@ class Barriers:
                 self._kept_shut_by.setdefault(job_id, []).append(requirement)
 
     def missing(self, requirement: Requirement) -> Mapping[int, None]:
-        """Those for whom a barrier is shut; none if it has opened."""
+        """Those for which a barrier is shut; none if it has opened."""
         barrier = self._barriers.get(requirement)
         return {} if barrier is None else barrier.missing

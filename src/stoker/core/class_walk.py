@@ -74,6 +74,6 @@ class ClassWalk:
         self._blocked[bool(cls.need.gpus)] += 1
 
     def wait_for_scout(self, cls: JobClass) -> None:
-        """Nothing of this class starts in this pass, but where nobody else wants to be."""
+        """Nothing of this class starts in this pass, but where no other job wants to be."""
         self._blocked[True] += 1
         self.waiting_for_scouts.append(cls)

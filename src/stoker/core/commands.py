@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from stoker.core.frozen import quick_to_make
 from stoker.core.learning import pinned_mib
-from stoker.core.model import Job, Need, Requirement, Terms
+from stoker.core.model import Job, Need, Terms
 from stoker.core.state import State
 from stoker.core.timers import kill_ms
 
@@ -23,46 +23,41 @@ class Mps:
 
 
 @quick_to_make
-class Start:
+class _OfAttempt:
+    job_id: int
+    attempt: int
+
+
+@quick_to_make
+class _Begin(_OfAttempt):
+    gpus: tuple[str, ...]
+    grace_ms: int
+    labels: tuple[str, ...] = ()  # how people call these GPUs
+    vendor: str = ""  # of the GPUs, if a driver shows them
+    mps: Mps | None = None
+
+
+@quick_to_make
+class Start(_Begin):
     """Make the attempt's process, on these GPUs."""
 
-    job_id: int
-    attempt: int
-    gpus: tuple[str, ...]
-    grace_ms: int
-    labels: tuple[str, ...] = ()  # how people call these GPUs
-    vendor: str = ""  # of the GPUs, if a driver shows them
-    mps: Mps | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class StartAttached:
+@quick_to_make
+class StartAttached(_Begin):
     """Let the client at its terminal start the attempt's process."""
 
-    job_id: int
-    attempt: int
-    gpus: tuple[str, ...]
-    grace_ms: int
-    labels: tuple[str, ...] = ()  # how people call these GPUs
-    vendor: str = ""  # of the GPUs, if a driver shows them
-    mps: Mps | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Awaited:
+@quick_to_make
+class Awaited(_OfAttempt):
     """An attempt at the same cluster that must have ended (or succeeded) first."""
 
-    job_id: int
-    attempt: int
     must_succeed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HandOver:
+@quick_to_make
+class HandOver(_OfAttempt):
     """Let a cluster run the attempt, wherever and whenever it sees fit."""
 
-    job_id: int
-    attempt: int
     executor: str
     need: Need
     terms: Terms
@@ -71,22 +66,18 @@ class HandOver:
     after: tuple[Awaited, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Terminate:
+@quick_to_make
+class Terminate(_OfAttempt):
     """Ask all processes of the attempt to end; with `force`, end them."""
 
-    job_id: int
-    attempt: int
     force: bool
     executor: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Warn:
+@quick_to_make
+class Warn(_OfAttempt):
     """Send the signal that was asked for before the time limit."""
 
-    job_id: int
-    attempt: int
     signal: int
 
 
@@ -137,6 +128,11 @@ def commands_for(state: State) -> list[Command]:
 
 
 def _hand_over(state: State, job: Job, attempt: int) -> HandOver:
+    # Each requirement is with the cluster, or was when this one was placed.
+    after = [
+        Awaited(other.job_id, state.jobs[other.job_id].attempt, other.must_succeed)
+        for other in job.requires or ()
+    ]
     return HandOver(
         job.id,
         attempt,
@@ -145,12 +141,5 @@ def _hand_over(state: State, job: Job, attempt: int) -> HandOver:
         job.terms,
         job.priority,
         job.not_before_ms,
-        tuple(_awaited(state, requirement) for requirement in job.requires or ()),
-    )
-
-
-def _awaited(state: State, requirement: Requirement) -> Awaited:
-    """A requirement of a job that is handed over is with the cluster, or was when it was placed."""
-    return Awaited(
-        requirement.job_id, state.jobs[requirement.job_id].attempt, requirement.must_succeed
+        tuple(after),
     )

@@ -83,33 +83,27 @@ def end_attempt(state: State, job: Job, attempt: Attempt, outcome: Outcome, at_m
     if succeeded:
         finish(state, job, attempt, outcome, at_ms)
         return
-    if next_try is not None:
-        # Not its fault, so it costs no retry; and what was wrong is mended, so nothing is
-        # gained by waiting.
+    mps_fault = outcome.cause is Cause.MPS_FAULT and job.mps_faults < MOST_MPS_RETRIES
+    if next_try is not None or mps_fault:
+        # Not its fault, so it costs no retry. If it lacked memory, that is mended, so nothing is
+        # gained by waiting. An MPS fault is most likely a neighbour's, but a job that takes its
+        # server down again and again is not let do so for ever.
         move(state, job, WAITING)
-        job.ooms += 1
-        job.floor_mib = next_try.floor_mib
-        learn(state, next_try.profile)
+        if next_try is not None:
+            job.ooms += 1
+            job.floor_mib = next_try.floor_mib
+            learn(state, next_try.profile)
+        else:
+            job.mps_faults += 1
         state.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
         line_up(state, job)
         return
-    if outcome.cause is Cause.OUT_OF_MEMORY:
+    may_retry = outcome.state in (FAILED, LOST) and outcome.cause is not Cause.OUT_OF_MEMORY
+    if may_retry and job.failures < job.terms.retries:
+        job.failures += 1
+        queue_again(state, job, attempt, outcome, at_ms, job.failures)
+    else:
         finish(state, job, attempt, outcome, at_ms)
-        return
-    if outcome.cause is Cause.MPS_FAULT and job.mps_faults < MOST_MPS_RETRIES:
-        # Most likely a neighbour's fault. One that takes its server down again and again is
-        # not let do so for ever.
-        move(state, job, WAITING)
-        job.mps_faults += 1
-        state.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
-        line_up(state, job)
-        return
-    may_retry = outcome.state in (FAILED, LOST) and job.failures < job.terms.retries
-    if not may_retry:
-        finish(state, job, attempt, outcome, at_ms)
-        return
-    job.failures += 1
-    queue_again(state, job, attempt, outcome, at_ms, job.failures)
 
 
 def queue_again(

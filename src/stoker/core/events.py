@@ -6,7 +6,6 @@ Facts from outside name their attempt, so that a late one about an earlier attem
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from stoker.core.frozen import quick_to_make
@@ -68,37 +67,49 @@ class JobsSubmitted(NamedTuple):
         return range(self.first_id, self.first_id + len(self.priorities))
 
 
-@dataclass(frozen=True, slots=True)
-class SubmissionTaken:
-    """A client's submission was taken whole: by its token it is known should it be repeated."""
+@quick_to_make
+class Timed:
+    """What every event has."""
 
     at_ms: int
+
+
+@quick_to_make
+class OfJob(Timed):
+    """About a job."""
+
+    job_id: int
+
+
+@quick_to_make
+class OfAttempt(OfJob):
+    """About one attempt of it."""
+
+    attempt: int
+
+
+@quick_to_make
+class SubmissionTaken(Timed):
+    """A client's submission was taken whole: by its token it is known should it be repeated."""
+
     token: str
     job_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class JobHeld:
+@quick_to_make
+class JobHeld(OfJob):
     """A waiting job was put aside."""
 
-    at_ms: int
-    job_id: int
 
-
-@dataclass(frozen=True, slots=True)
-class JobReleased:
+@quick_to_make
+class JobReleased(OfJob):
     """A held job was put back into the queue."""
 
-    at_ms: int
-    job_id: int
 
-
-@dataclass(frozen=True, slots=True)
-class JobEdited:
+@quick_to_make
+class JobEdited(OfJob):
     """A queued job got new needs, terms, priority or group, or a new `launch`."""
 
-    at_ms: int
-    job_id: int
     need: Need
     terms: Terms
     priority: int
@@ -107,12 +118,10 @@ class JobEdited:
     launch: Launch | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JobRetried:
+@quick_to_make
+class JobRetried(OfJob):
     """A user put a final job back into the queue; its attempts go on counting."""
 
-    at_ms: int
-    job_id: int
     need: Need
     terms: Terms
     priority: int
@@ -121,107 +130,83 @@ class JobRetried:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobCancelled:
+@quick_to_make
+class JobCancelled(OfJob):
     """A queued job was called off before it ran."""
 
-    at_ms: int
-    job_id: int
     cause: Cause = Cause.CANCELLED
 
 
-@dataclass(frozen=True, slots=True)
-class JobSkipped:
+@quick_to_make
+class JobSkipped(OfJob):
     """A queued job's requirement can no longer come true."""
 
-    at_ms: int
-    job_id: int
     requirement: int
     requirement_state: JobState
 
 
-@dataclass(frozen=True, slots=True)
-class JobsRemoved:
+@quick_to_make
+class JobsRemoved(Timed):
     """Final jobs were forgotten."""
 
-    at_ms: int
     job_ids: tuple[int, ...]
 
 
 @quick_to_make
-class AttemptPlaced:
+class AttemptPlaced(OfAttempt):
     """A new attempt was given its GPUs."""
 
-    at_ms: int
-    job_id: int
-    attempt: int
     gpus: tuple[str, ...]
     memory: Memory | None = None  # reserved on each of them, if its need does not say it
 
 
 @quick_to_make
-class TakeoversPlanned:
+class TakeoversPlanned(Timed):
     """These attempts may be followed by those jobs, until it is said anew."""
 
-    at_ms: int
     takeovers: Takeovers
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptAccepted:
+@quick_to_make
+class AttemptAccepted(OfAttempt):
     """The cluster has taken it, and calls it `place`; it has not begun."""
 
-    at_ms: int
-    job_id: int
-    attempt: int
     place: str
 
 
 @quick_to_make
-class AttemptStarted:
+class AttemptStarted(OfAttempt):
     """Its process runs."""
 
-    at_ms: int
-    job_id: int
-    attempt: int
     pid: int | None
     place: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptNotStarted:
+@quick_to_make
+class AttemptNotStarted(OfAttempt):
     """No process could be made for it."""
 
-    at_ms: int
-    job_id: int
-    attempt: int
     why: str
     cause: Cause = Cause.NOT_STARTED
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptPutBack:
+@quick_to_make
+class AttemptPutBack(OfAttempt):
     """The machine had not enough of something to start it: it is to be tried again.
 
     No process of it has run its program, so it is as if it had never been placed. Only if others
     have heard of its number, that is `spent`: the next attempt has another.
     """
 
-    at_ms: int
-    job_id: int
-    attempt: int
     what: str  # is missing
     alone: bool = False  # only this job has to do with it: a disk that a file of its own is on
     spent: bool = False
 
 
 @quick_to_make
-class AttemptExited:
+class AttemptExited(OfAttempt):
     """Its last process is gone; `exit` is that of its main process."""
 
-    at_ms: int
-    job_id: int
-    attempt: int
     exit: Exit
     out_of_memory: bool = False  # its output says that a GPU's memory was not enough
     mps_fault: bool = False  # the MPS server that it shared with others failed
@@ -229,113 +214,83 @@ class AttemptExited:
     taken_over_by: tuple[int, int] | None = None  # job and attempt that have started in its place
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptCutShort:
-    """The cluster ended it: at its time limit, for its memory, or by order of somebody else."""
+@quick_to_make
+class AttemptCutShort(OfAttempt):
+    """The cluster ended it: at its time limit, for its memory, or by order of someone else."""
 
-    at_ms: int
-    job_id: int
-    attempt: int
     cause: Cause
     exit: Exit | None
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptEvicted:
+@quick_to_make
+class AttemptEvicted(OfAttempt):
     """Its place was taken away, by no fault of its own: it is to be tried again."""
 
-    at_ms: int
-    job_id: int
-    attempt: int
     cause: Cause
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptVanished:
+@quick_to_make
+class AttemptVanished(OfAttempt):
     """It has no process and left no exit code: the truth can't be known."""
 
-    at_ms: int
-    job_id: int
-    attempt: int
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class TerminalCame:
+@quick_to_make
+class TerminalCame(OfJob):
     """The client of an attached job is there to start it. That is in no record."""
 
-    at_ms: int
-    job_id: int
 
-
-@dataclass(frozen=True, slots=True)
-class TerminalLeft:
+@quick_to_make
+class TerminalLeft(OfJob):
     """It is not there any more."""
 
-    at_ms: int
-    job_id: int
 
-
-@dataclass(frozen=True, slots=True)
-class StopRequested:
+@quick_to_make
+class StopRequested(OfAttempt):
     """An attempt is to end: by its user, its time limit, or the daemon's own stop."""
 
-    at_ms: int
-    job_id: int
-    attempt: int
     cause: Cause
 
 
-@dataclass(frozen=True, slots=True)
-class WarningDue:
+@quick_to_make
+class WarningDue(OfAttempt):
     """The moment for the signal before the time limit has come."""
 
-    at_ms: int
-    job_id: int
-    attempt: int
 
-
-@dataclass(frozen=True, slots=True)
-class WarningSent:
+@quick_to_make
+class WarningSent(OfAttempt):
     """The signal before the time limit was delivered."""
 
-    at_ms: int
-    job_id: int
-    attempt: int
 
-
-@dataclass(frozen=True, slots=True)
-class QueuePaused:
+@quick_to_make
+class QueuePaused(Timed):
     """Nothing new starts, in a group (or, for None, at all)."""
 
-    at_ms: int
     group: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueResumed:
+@quick_to_make
+class QueueResumed(Timed):
     """The opposite of QueuePaused."""
 
-    at_ms: int
     group: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLimited:
+@quick_to_make
+class GroupLimited(Timed):
     """At most so many jobs of the group run at a time."""
 
-    at_ms: int
     group: str
     max_running: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class GpuAdded:
+@quick_to_make
+class GpuAdded(Timed):
     """A GPU may be used from now on (or one that was being removed, again)."""
 
-    at_ms: int
     gpu: str
     memory_mib: int | None = None
     declared: bool = True
@@ -344,155 +299,104 @@ class GpuAdded:
     hidden: bool = False  # it is there, but its user named the GPUs to use and this is none of them
 
 
-@dataclass(frozen=True, slots=True)
-class GpuRemoved:
+@quick_to_make
+class GpuRemoved(Timed):
     """A GPU is no longer ours; what runs there ends by itself."""
 
-    at_ms: int
     gpu: str
     gone: bool = False  # no driver shows it any more; else its user took it away
 
 
-@dataclass(frozen=True, slots=True)
-class GpuDrained:
+@quick_to_make
+class GpuDrained(Timed):
     """Nothing new is placed on a GPU."""
 
-    at_ms: int
     gpu: str
 
 
-@dataclass(frozen=True, slots=True)
-class GpuResumed:
+@quick_to_make
+class GpuResumed(Timed):
     """The opposite of GpuDrained."""
 
-    at_ms: int
     gpu: str
 
 
-@dataclass(frozen=True, slots=True)
-class GpusMeasured:
+@quick_to_make
+class GpusMeasured(Timed):
     """What a driver said of its GPUs; those that are not mentioned were not read."""
 
-    at_ms: int
     readings: Mapping[str, GpuReading]
 
 
-@dataclass(frozen=True, slots=True)
-class MemorySeen:
+@quick_to_make
+class MemorySeen(OfAttempt):
     """An attempt uses more GPU memory than it was seen to use before, or has settled."""
 
-    at_ms: int
-    job_id: int
-    attempt: int
     peak_mib: int
     grew: bool  # by more than noise
     settled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationChanged:
+@quick_to_make
+class ReservationChanged(OfAttempt):
     """What an attempt has reserved on each of its GPUs was made to agree with what it uses."""
 
-    at_ms: int
-    job_id: int
-    attempt: int
     memory: Memory
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileLearned:
+@quick_to_make
+class ProfileLearned(Timed):
     """More is known of a kind of jobs."""
 
-    at_ms: int
     profile: Profile
 
 
-@dataclass(frozen=True, slots=True)
-class ProfilesForgotten:
+@quick_to_make
+class ProfilesForgotten(Timed):
     """A user wants these kinds to be learned anew."""
 
-    at_ms: int
     kinds: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CpusCounted:
+@quick_to_make
+class CpusCounted(Timed):
     """So many CPU slots there are."""
 
-    at_ms: int
     cpus: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterLimited:
+@quick_to_make
+class ClusterLimited(Timed):
     """At most so many jobs are with a cluster at a time."""
 
-    at_ms: int
     most: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClockShifted:
+@quick_to_make
+class ClockShifted(Timed):
     """The wall clock was set: `at_ms` is the new time, `by_ms` what it jumped.
 
     Durations (time limits, grace, back-off) are not to feel it, so their ends move along.
     """
 
-    at_ms: int
     by_ms: int
 
 
 @quick_to_make
-class TimePassed:
+class TimePassed(Timed):
     """It is now this late."""
-
-    at_ms: int
 
 
 Fact = (
-    AttemptAccepted
-    | AttemptStarted
-    | AttemptNotStarted
-    | AttemptPutBack
-    | AttemptExited
-    | AttemptCutShort
-    | AttemptEvicted
-    | AttemptVanished
-    | WarningSent
-)
+    AttemptAccepted | AttemptStarted | AttemptNotStarted | AttemptPutBack | AttemptExited
+    | AttemptCutShort | AttemptEvicted | AttemptVanished | WarningSent
+)  # fmt: skip
 
 Event = (
-    Fact
-    | JobSubmitted
-    | JobsSubmitted
-    | SubmissionTaken
-    | JobHeld
-    | JobReleased
-    | JobEdited
-    | JobRetried
-    | JobCancelled
-    | JobSkipped
-    | JobsRemoved
-    | AttemptPlaced
-    | TakeoversPlanned
-    | TerminalCame
-    | TerminalLeft
-    | StopRequested
-    | WarningDue
-    | QueuePaused
-    | QueueResumed
-    | GroupLimited
-    | GpuAdded
-    | GpuRemoved
-    | GpuDrained
-    | GpuResumed
-    | GpusMeasured
-    | MemorySeen
-    | ReservationChanged
-    | ProfileLearned
-    | ProfilesForgotten
-    | CpusCounted
-    | ClusterLimited
-    | ClockShifted
-    | TimePassed
-)
+    Fact | JobSubmitted | JobsSubmitted | SubmissionTaken | JobHeld | JobReleased | JobEdited
+    | JobRetried | JobCancelled | JobSkipped | JobsRemoved | AttemptPlaced | TakeoversPlanned
+    | TerminalCame | TerminalLeft | StopRequested | WarningDue | QueuePaused | QueueResumed
+    | GroupLimited | GpuAdded | GpuRemoved | GpuDrained | GpuResumed | GpusMeasured | MemorySeen
+    | ReservationChanged | ProfileLearned | ProfilesForgotten | CpusCounted | ClusterLimited
+    | ClockShifted | TimePassed
+)  # fmt: skip

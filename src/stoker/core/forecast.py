@@ -1,7 +1,7 @@
 """When will it start? The same core, run forward in virtual time on expected run times.
 
 What is not known stays unknown: a job for which nothing can be expected never ends here, and
-whoever needs its GPUs gets no answer rather than a guess.
+a job that needs its GPUs gets no answer rather than a guess.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def expected_start_ms(state: State, job_id: int, expect: Expect) -> int | None:
     for start in future.starts():
         if start.job_id == job_id:
             return start.starts_at_ms
-        if not future.still_waits(job_id):
+        if job_id not in future.state.jobs:
             return None
     return None
 
@@ -56,7 +56,7 @@ def expected_starts(state: State, expect: Expect, most: int) -> list[ExpectedSta
 class _Future:
     def __init__(self, state: State, expect: Expect) -> None:
         self._expect = expect
-        self._state = State.restored(
+        self.state = State.restored(
             [copied(job) for job in state.jobs.values()],
             [replace(gpu, held_by={}) for gpu in state.gpus.values()],
             [replace(group, running=0) for group in state.groups.values()],
@@ -68,17 +68,14 @@ class _Future:
             at_cluster_most=state.at_cluster_most,
         )
         for job_id in state.terminals:
-            self._state.apply(ev.TerminalCame(state.now_ms, job_id))
+            self.state.apply(ev.TerminalCame(state.now_ms, job_id))
         self._ends: list[tuple[int, int, int]] = []
-        for job_id in self._state.active:
-            self._expect_end(self._state.jobs[job_id])
-
-    def still_waits(self, job_id: int) -> bool:
-        return job_id in self._state.jobs
+        for job_id in self.state.active:
+            self._expect_end(self.state.jobs[job_id])
 
     def starts(self) -> Iterator[ExpectedStart]:
         """Each start as it comes."""
-        state = self._state
+        state = self.state
         for _ in range(MOST_STEPS):
             for placed in Scan(state).carry_out(self._start):
                 ends_at_ms = self._expect_end(state.jobs[placed.job_id])
@@ -87,9 +84,9 @@ class _Future:
                 return
 
     def _start(self, placed: ev.AttemptPlaced) -> None:
-        self._state.apply(placed)
-        started = ev.AttemptStarted(self._state.now_ms, placed.job_id, placed.attempt, None)
-        self._state.apply(started)
+        self.state.apply(placed)
+        started = ev.AttemptStarted(self.state.now_ms, placed.job_id, placed.attempt, None)
+        self.state.apply(started)
 
     def _expect_end(self, job: Job) -> int | None:
         attempt = job.active
@@ -98,13 +95,13 @@ class _Future:
         if not known or job.state is SUBMITTED:  # When the cluster starts it is not known either.
             return None
         started = attempt.placed_at_ms if attempt.started_at_ms is None else attempt.started_at_ms
-        end = max(started + min(known), self._state.now_ms + 1)
+        end = max(started + min(known), self.state.now_ms + 1)
         heappush(self._ends, (end, job.id, attempt.number))
         return end
 
     def _advance(self) -> bool:
         """Go to the next moment at which something happens; False if nothing will."""
-        state = self._state
+        state = self.state
         timer = state.next_timer_ms()
         end = self._ends[0][0] if self._ends else None
         moments = [moment for moment in (timer, end) if moment is not None]

@@ -1,4 +1,4 @@
-"""Values that nobody changes, as the type checker sees to.
+"""Values that are never changed, as the type checker sees to.
 
 To have Python see to it as well costs a call for each field of each object. For what is made anew
 for every job that adds up, so these few are spared it.

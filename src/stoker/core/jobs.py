@@ -2,8 +2,8 @@
 
 In a long queue, most jobs are not looked at for a long time. Until then a job is kept as a mere
 reference to its cohort. Ids are given one after the other, so these references stand in blocks,
-each at the place that its id says: that takes a small part of the memory of an entry in a dict. Who
-asks for a job is given a `Job`, from then on always the same, so nothing else knows of this.
+each at the place that its id says: that takes a small part of the memory of an entry in a dict.
+What asks for a job is given a `Job`, from then on always the same, so nothing else knows of this.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLACE = _SIZE - 1
 
 @dataclass(slots=True)
 class _Block:
-    """The jobs of some ids that nobody has asked for yet: the cohort of each, None for all others.
+    """The jobs of some ids that were not asked for yet: the cohort of each, None for all others.
 
     Where none is left it is dropped, so that the past costs nothing.
     """
@@ -45,7 +45,7 @@ class Jobs(MutableMapping[int, Job]):
         self._seen: dict[int, Job] = {}
         self._unseen = 0
         self._blocks: dict[int, _Block] = {}
-        self._cohorts: dict[Cohort, None] = {}  # those of which somebody is unseen
+        self._cohorts: dict[Cohort, None] = {}  # those of which one is unseen
 
     def let_in(self, jobs: Sequence[Job], cohorts: Sequence[Cohort]) -> None:
         """Begin with these."""
@@ -95,7 +95,7 @@ class Jobs(MutableMapping[int, Job]):
         return block
 
     def _cohort_of(self, job_id: int) -> Cohort | None:
-        """The cohort of one that nobody has asked for yet."""
+        """The cohort of one that was not asked for yet."""
         block = self._blocks.get(job_id >> _BITS)
         return None if block is None else block.cohorts[job_id & _PLACE]
 

@@ -22,6 +22,7 @@ from stoker.core.model import (
     Profile,
     together_mib,
 )
+from stoker.core.needs import largest_mib
 
 if TYPE_CHECKING:
     from stoker.core.state import State
@@ -104,10 +105,7 @@ def _kind_watched(state: State, job: Job, attempt: Attempt) -> Iterator[ev.Event
         use = use_alone(state, job.id, attempt)
     if peak > profile.max_mib or use != profile.use_percent:
         grown = replace(
-            profile,
-            max_mib=max(peak, profile.max_mib),
-            use_percent=use,
-            updated_at_ms=state.now_ms,
+            profile, max_mib=max(peak, profile.max_mib), use_percent=use, updated_at_ms=state.now_ms
         )
         yield ev.ProfileLearned(state.now_ms, grown)
 
@@ -173,15 +171,10 @@ def reserved_mib(state: State, attempt: Attempt, job_id: int) -> int:
 
 def used_mib(state: State, job_id: int, attempt: Attempt) -> int | None:
     """What the attempt uses now on that of its GPUs on which it uses most; None if not told."""
-    most: int | None = None
-    for gpu_id in attempt.gpus:
-        reading = state.gpus[gpu_id].reading
-        if reading is None or reading.at_ms < (attempt.started_at_ms or 0):
-            continue
-        used = reading.ours_mib.get(job_id, 0)
-        if used is not None:
-            most = used if most is None else max(most, used)
-    return most
+    readings = [state.gpus[gpu_id].reading for gpu_id in attempt.gpus]
+    since_ms = attempt.started_at_ms or 0
+    told = [one.ours_mib.get(job_id, 0) for one in readings if one and one.at_ms >= since_ms]
+    return max((used for used in told if used is not None), default=None)
 
 
 def use_alone(state: State, job_id: int, attempt: Attempt) -> int | None:
@@ -295,7 +288,7 @@ def after_out_of_memory(state: State, job: Job, attempt: Attempt) -> AfterOom | 
     gpus = [state.gpus[gpu_id] for gpu_id in attempt.gpus]
     if not gpus or job.ooms >= MOST_OOM_RETRIES:
         return None
-    largest = state.largest_mib(job.need)
+    largest = largest_mib(job.need, state.gpus.values())
     had_all = all(len(gpu.held_by) == 1 and not gpu.others for gpu in gpus)
     if job.terms.mps and pinned_mib(state, job, attempt) is not None:
         had_all = False  # MPS kept it from what was free.

@@ -372,7 +372,7 @@ class GpuReading:
     at_ms: int
     used_mib: int | None = None
     ours_mib: dict[int, int | None] = field(default_factory=dict)  # by job; None: not told
-    others: int = 0  # processes that are not ours, or memory that nobody we know of has
+    others: int = 0  # processes that are not ours, or memory of no process that is known
     others_mib: int = 0
     other_pids: tuple[int, ...] = ()
     closed: bool = False  # nothing new is to be placed while others are here

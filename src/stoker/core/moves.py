@@ -6,7 +6,7 @@ raises `IllegalMove` before anything is committed, with the last events of that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from stoker.core import events as ev
 from stoker.core.laws import IllegalMove
@@ -78,17 +78,7 @@ MOST_REMEMBERED = 1_000  # events, of all jobs together
 _MOST_TOLD = 10
 
 
-class _OfJob(Protocol):
-    @property
-    def job_id(self) -> int: ...
-
-
-class _OfAttempt(_OfJob, Protocol):
-    @property
-    def attempt(self) -> int: ...
-
-
-def concerned(state: State, event: _OfJob) -> Job:
+def concerned(state: State, event: ev.OfJob) -> Job:
     """The job that an event is about, if that can happen to it as it stands."""
     state.story.append(event)
     job = state.jobs.get(event.job_id)
@@ -98,7 +88,7 @@ def concerned(state: State, event: _OfJob) -> Job:
     return job
 
 
-def current(state: State, event: _OfAttempt) -> tuple[Job, Attempt]:
+def current(state: State, event: ev.OfAttempt) -> tuple[Job, Attempt]:
     """The same for an event about an attempt, which must be the active one."""
     job = concerned(state, event)
     active = job.active

@@ -10,10 +10,7 @@ from stoker.core.model import ALONE, Gpu, Need, Profile
 
 
 def learned_need(
-    need: Need,
-    floor_mib: int | None,
-    gpus: Collection[Gpu],
-    profiles: Mapping[str, Profile],
+    need: Need, floor_mib: int | None, gpus: Collection[Gpu], profiles: Mapping[str, Profile]
 ) -> Need:
     """A need with the memory that is known of its kind; `floor_mib` is what was too little."""
     largest = largest_mib(need, gpus)
@@ -21,7 +18,7 @@ def learned_need(
         on = tuple(g.id for g in _may_use(need, gpus) if (g.memory_mib or 0) >= largest)
         return replace(need, kind=None, mem_mib=None, share_milli=None, exclusive=True, on=on)
     if need.exclusive or not largest:
-        # Where nobody knows how much there is, a job has its GPUs for itself.
+        # Where it is not known how much there is, a job has its GPUs for itself.
         return replace(need, kind=None)
     firm_mib = mem_mib = max(need.mem_mib or 0, floor_mib or 0)
     growth_mib = 0

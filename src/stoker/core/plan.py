@@ -24,24 +24,9 @@ from dataclasses import dataclass, field, replace
 from stoker.core import events as ev
 from stoker.core import reasons as why
 from stoker.core.class_walk import ClassWalk
-from stoker.core.fit import (
-    best,
-    eligible,
-    fits_beside,
-    has_room,
-    natural,
-    preference,
-    reservation,
-)
+from stoker.core.fit import best, eligible, fits_beside, has_room, natural, preference, reservation
 from stoker.core.laws import must_agree
-from stoker.core.model import (
-    ALONE,
-    Gpu,
-    Job,
-    Memory,
-    Need,
-    Reservation,
-)
+from stoker.core.model import ALONE, Gpu, Job, Memory, Need, Reservation
 from stoker.core.state import State
 from stoker.core.timers import latest_end_ms
 
@@ -89,20 +74,6 @@ def _wants(need: Need, gpu: Gpu) -> Reservation:
     if not need.learns:
         return reservation(need, gpu)
     return reservation(need, gpu, Memory((gpu.memory_mib or 0) // 2))
-
-
-def _memory_mib(gpu: Gpu) -> int:
-    return gpu.memory_mib or 0
-
-
-def _size(held: Reservation) -> tuple[bool, int, int]:
-    return (held.whole, held.memory.mib, held.share_milli)
-
-
-def _late_first(
-    gpu: Gpu, job_id: int, end_ms: int | None
-) -> tuple[bool, int, tuple[bool, int, int]]:
-    return (end_ms is not None, -(end_ms or 0), _size(gpu.held_by[job_id]))
 
 
 @dataclass(slots=True)
@@ -162,7 +133,7 @@ class Scan:
         return placed
 
     def _send_more_scouts(self, lines: ClassWalk, start: _Start) -> None:
-        """GPUs that nobody else wants are not left idle until a scout has been measured."""
+        """GPUs that no other job wants are not left idle until a scout has been measured."""
         for cls in lines.waiting_for_scouts:
             while (job := self.state.ready.head(cls)) is not None:
                 if self._machine_is_short():
@@ -252,12 +223,12 @@ class Scan:
         elif need.prefer:
             gpu = min(free, key=lambda one: (preference(need, one), one.memory_mib or 0))
         else:
-            gpu = min(free, key=_memory_mib)
+            gpu = min(free, key=lambda one: one.memory_mib or 0)
         alone = job.floor_mib == ALONE
         return self._placed(job, (gpu,), Memory(ALONE) if alone else None)
 
     def _scouting_spot(self, job: Job, need: Need, empty_only: bool) -> ev.AttemptPlaced | None:
-        """All of a GPU, or all that is left of one on which everybody's memory is known."""
+        """All of a GPU, or all that is left of one on which all memory is known."""
         allowed = [
             gpu
             for gpu in self.gpus_for(need)
@@ -409,11 +380,17 @@ class Scan:
             gone.add(job_id)
         else:
             return _Room(gpu, when, 0, None, tuple(_without(gpu, gone)))
-        # Nobody knows when for sure. Those go first that should, as others of their kind took no
+        # It is not known when for sure. Those go first that should, as others of their kind took no
         # longer; of the rest the largest are thought to, so that few are in the way. What goes
         # ahead beside those that stay never makes them more.
         expected = {job_id: self._should_end_at(job_id) for job_id in gpu.held_by}
-        staying = sorted(gpu.held_by, key=lambda job_id: _late_first(gpu, job_id, expected[job_id]))
+
+        def late_first(job_id: int) -> tuple[bool, int, bool, int, int]:
+            end_ms, held = expected[job_id], gpu.held_by[job_id]
+            size = (held.whole, held.memory.mib, held.share_milli)
+            return (end_ms is not None, -(end_ms or 0), *size)
+
+        staying = sorted(gpu.held_by, key=late_first)
         ends: list[int | None] = []
         while not fits_beside(wants, [gpu.held_by[job_id] for job_id in staying], gpu):
             ends.append(expected[staying.pop()])
@@ -480,7 +457,7 @@ class Scan:
             self.roomy = list(self.state.gpus.values())
         while self.roomy:
             gpu = self.roomy[-1]
-            # Whoever has a GPU whole is alone there, so the first holder tells.
+            # An attempt that has a GPU whole is alone there, so the first holder tells.
             if gpu.usable and not (gpu.held_by and next(iter(gpu.held_by.values())).whole):
                 return True
             self.roomy.pop()

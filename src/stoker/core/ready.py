@@ -4,7 +4,7 @@ Jobs with the same need, group, longest time and executor form a class: if its f
 start, none of it can. So planning costs what the number of classes costs, however many jobs wait in
 each.
 A class that can't start whatever else ends (its group is paused or full, no GPUs are enough) is
-parked until that has changed, so that it costs nothing and hides nobody behind it.
+parked until that has changed, so that it costs nothing and hides none behind it.
 Heaps are pruned lazily: an entry is only a hint, `Job` says whether it still holds.
 
 Planning takes classes out of their lines and puts them back. A question must change nothing, so it
@@ -40,7 +40,7 @@ class Cohort:
     ids: Sequence[int]  # in order, and at least one
     place: int = 0  # among them, of the first that has not left the heap of its class
     in_class: JobClass | None = None
-    unseen: int = 0  # how many of them nobody has asked for yet: see core.jobs
+    unseen: int = 0  # how many of them were not asked for yet: see core.jobs
 
 
 def by_priority(ids: Sequence[int], priorities: Sequence[int]) -> dict[int, Sequence[int]]:
@@ -175,7 +175,7 @@ class ReadyQueue:
         cls.count -= 1
         self.count -= 1
         if not cls.count:
-            # The class is dropped, so that needs which nobody has any more cost nothing; its
+            # The class is dropped, so that needs which no job has any more cost nothing; its
             # entry in the line is seen to be stale by its missing heap.
             key = (cls.need, cls.group, cls.longest_ms, cls.floor_mib, cls.executor)
             del self._classes[key]
@@ -187,10 +187,6 @@ class ReadyQueue:
     def has(self, job: Job) -> bool:
         """True if the job stands in line."""
         return job.in_class is not None
-
-    def class_of(self, job: Job) -> JobClass | None:
-        """The class in which the job stands, if it stands in line."""
-        return job.in_class
 
     def head(self, cls: JobClass) -> Job | None:
         """The first job of a class."""

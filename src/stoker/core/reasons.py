@@ -72,7 +72,7 @@ class NeedsGpus:
     wanted: int
     free: int
     allowed: int  # how many exist that it may use at all
-    others: int = 0  # how many of these are used by somebody else's programs
+    others: int = 0  # how many of these are used by other programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,26 +164,10 @@ class IsNext:
 
 
 Reason = (
-    IsHeld
-    | QueueIsPaused
-    | DaemonIsEnding
-    | GroupIsFull
-    | WaitsForTime
-    | MachineIsShort
-    | WaitsForJobs
-    | NeedsTerminal
-    | NeedsGpus
-    | NeedsMemory
-    | NeedsUse
-    | WaitsForScout
-    | NeedsShare
-    | NeedsCpus
-    | HeldBack
-    | CanNeverStart
-    | ClusterIsFull
-    | AtCluster
-    | IsNext
-)
+    IsHeld | QueueIsPaused | DaemonIsEnding | GroupIsFull | WaitsForTime | MachineIsShort
+    | WaitsForJobs | NeedsTerminal | NeedsGpus | NeedsMemory | NeedsUse | WaitsForScout | NeedsShare
+    | NeedsCpus | HeldBack | CanNeverStart | ClusterIsFull | AtCluster | IsNext
+)  # fmt: skip
 
 
 def as_data(reason: Reason) -> dict[str, Any]:
@@ -265,17 +249,14 @@ def words(reason: Reason, now_ms: int) -> str:
 def _memory_words(reason: NeedsMemory) -> str:
     how = " of GPU memory"
     if reason.out_of_memory:
-        how = f" (it ran out of memory {_times(reason.out_of_memory)})"
+        times = {1: "once", 2: "twice"}.get(reason.out_of_memory, f"{reason.out_of_memory} times")
+        how = f" (it ran out of memory {times})"
     elif reason.learned_from:
         how = f" (learned from {plural(reason.learned_from, 'run')})"
     elif reason.learned_from is not None:
         how = " (learned from a run that goes on)"
     room = f"most room is {gib(reason.most_free_mib)} on GPU {reason.gpu}"
     return f"needs {gib(reason.wanted_mib)}{how}, {room}"
-
-
-def _times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 _CLUSTER_WORDS = {

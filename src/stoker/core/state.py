@@ -23,7 +23,7 @@ from stoker.core.jobs import Jobs
 from stoker.core.laws import must_agree
 from stoker.core.model import FINAL, WAITING, Gpu, Group, Job, Need, Profile, Takeovers
 from stoker.core.moves import MOST_REMEMBERED
-from stoker.core.needs import largest_mib, learned_need
+from stoker.core.needs import learned_need
 from stoker.core.ready import Cohort, ReadyQueue
 from stoker.core.shortage import Shortage
 from stoker.core.timers import Timers
@@ -197,12 +197,8 @@ class State:
             )
         return known
 
-    def largest_mib(self, need: Need) -> int:
-        """The memory of the largest GPUs of which there are enough for the need; 0 if unknown."""
-        return largest_mib(need, self.gpus.values())
-
     def use_percent(self, need: Need) -> int | None:
-        """How much of a GPU jobs of its kind use; None if nobody knows."""
+        """How much of a GPU jobs of its kind use; None if that is not known."""
         profile = self.profiles.get(need.kind) if need.kind is not None else None
         return None if profile is None else profile.use_percent
 

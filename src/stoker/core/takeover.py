@@ -2,7 +2,7 @@
 
 A GPU does not wait for the turn, and the commit, in which that end is taken in: who is next there
 was decided, and committed, before. So only where nothing about the end could change the decision:
-those next in line need just what the attempt has, and nobody waits for the job to end.
+those next in line need just what the attempt has, and no job waits for its end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stoker.core.plan import Scan
 from stoker.core.ready import JobClass, Rank
 from stoker.core.state import MOST_ENDS_IN_A_TURN, State
 
-NOBODY = Takeovers()
+NO_TAKEOVERS = Takeovers()
 _MOST_LOOKED_AT = 1_000
 
 
@@ -45,37 +45,34 @@ def allowed(state: State) -> AllowTakeovers | None:
     """What the state has planned, as a command."""
     if not state.takeovers.attempts:
         return None
-    jobs = state.jobs
-    return AllowTakeovers(
-        tuple([(job_id, jobs[job_id].attempt) for job_id in state.takeovers.attempts]),
-        tuple([_standby(state, jobs[job_id]) for job_id in state.takeovers.standbys]),
-    )
-
-
-def _standby(state: State, job: Job) -> Standby:
-    return Standby(job.id, job.attempt + 1, job.terms.grace_ms, not state.is_required(job.id))
+    attempts = [state.jobs[job_id] for job_id in state.takeovers.attempts]
+    standbys = [
+        Standby(job.id, job.attempt + 1, job.terms.grace_ms, not state.is_required(job.id))
+        for job in map(state.jobs.__getitem__, state.takeovers.standbys)
+    ]
+    return AllowTakeovers(tuple([(job.id, job.attempt) for job in attempts]), tuple(standbys))
 
 
 def planned(state: State) -> Takeovers:
     """Which attempts may be followed, and who is next, as the state is now."""
     if state.paused or not state.active:
-        return NOBODY
+        return NO_TAKEOVERS
     scan = Scan(state)
     with ClassWalk(state.ready, 2) as lines:
         first = _next_class(scan, lines)
         if first is None:
-            return NOBODY
+            return NO_TAKEOVERS
         need = first.need
         if not need.one_whole_gpu or need.cpus or first.floor_mib is not None:
-            return NOBODY
+            return NO_TAKEOVERS
         attempts = [job_id for job_id in state.active if _can_be_followed(state, job_id, first)]
         if not attempts:
-            return NOBODY
+            return NO_TAKEOVERS
         second = _next_class(scan, lines)
         # The first entry of a class that was in line is its head's.
         rival = None if second is None else second.heap[0]
         standbys = _first_of(state, first, len(attempts) * (MOST_ENDS_IN_A_TURN - 1), rival)
-        return Takeovers(tuple(attempts), standbys) if standbys else NOBODY
+        return Takeovers(tuple(attempts), standbys) if standbys else NO_TAKEOVERS
 
 
 def _next_class(scan: Scan, lines: ClassWalk) -> JobClass | None:

@@ -2,8 +2,8 @@
 
 A full disk must not keep a job from being stopped: it may be the one that fills it. That a decision
 is on disk before it is acted upon is law for the sake of what a crash would undo: a process that
-nobody knows of, a GPU given away twice. A stop that a crash forgets does no such harm. The
-job then goes on or has ended, and both are seen as they are; at worst somebody asks again.
+no record knows of, a GPU given away twice. A stop that a crash forgets does no such harm. The
+job then goes on or has ended, and both are seen as they are; at worst a user asks again.
 
 Until they are on record they are remembered here, and come first in each turn: so a job that ends
 by such a stop counts as stopped, and its grace time runs from the first order.
@@ -43,7 +43,7 @@ class UnsavedStops:
             self._kept[ending.job_id] = ending
 
     def shift(self, by_ms: int) -> None:
-        """Somebody has set the clock."""
+        """The clock was set."""
         if by_ms:
             for job_id, ending in self._kept.items():
                 self._kept[job_id] = replace(ending, at_ms=ending.at_ms + by_ms)
@@ -72,9 +72,9 @@ class UnsavedStops:
                 found.append(ev.StopRequested(ending.at_ms, job.id, number, ending.cause))
         return found
 
-    def concern(self, job_id: int) -> bool:
-        """Whether this job is to end."""
-        return job_id in self._kept
+    def job_ids(self) -> set[int]:
+        """The jobs that are to end."""
+        return set(self._kept)
 
     def saved(self) -> None:
         """They are on record, or there is nothing left to stop."""

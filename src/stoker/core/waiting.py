@@ -1,4 +1,4 @@
-"""Why a job waits: worked out for the one that somebody asks about, by the plan itself.
+"""Why a job waits: worked out for the one that a user asks about, by the plan itself.
 
 To ask changes nothing: a question has a `Scan` of its own, and only reads the queue.
 """
@@ -107,7 +107,7 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
             least = min(roomy, key=scan.use_on)
             use = state.use_percent(job.need) or 0
             return why.NeedsUse(use, scan.use_on(least), scan.most_use(), least.shown_as)
-    # There is room, so somebody before it has a hold on it: see who, in the order of the queue.
+    # There is room, so a job before it has a hold on it: see which, in the order of the queue.
     for head in _in_order(state.ready):
         if head.rank >= job.rank:
             break

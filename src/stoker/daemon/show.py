@@ -212,7 +212,7 @@ class Reasons:
         """The reason as a value, of a job that has not begun."""
         if job.state is JobState.SUBMITTED:
             return at_cluster(job, self._standing)
-        cls = self.state.ready.class_of(job)
+        cls = job.in_class
         if cls is None:
             return reason_for(self.state, job)
         if self._draining:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from stoker.executors.attempt_dir import make_attempt_dir
@@ -121,12 +122,10 @@ class AcceptanceFiles:
 
     def __init__(self, path_of: Callable[[Key], str]) -> None:
         self._path_of = path_of
-        try:
+        with suppress(OSError):  # Each is written on its own then.
             prepared = prepared_void(path_of((0, 0)))
             if not os.path.exists(prepared):
                 write_whole(prepared, b"void\n", flush=True)
-        except OSError:
-            pass  # Each is written on its own then.
 
     def read(self, key: Key) -> Acceptance | None:
         """See Acceptances."""

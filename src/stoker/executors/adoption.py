@@ -4,10 +4,10 @@
 |-----------------------------------------|--------------------------------------------------|
 | an `exit`, in a ledger or its directory | it ended so                                      |
 | a pid, and that very process is there   | it runs: watch it                                |
-| a pid, the process is gone, no `exit`   | nobody saw its end (power cut, keeper killed)    |
+| a pid, the process is gone, no `exit`   | its end was not seen (power cut, keeper killed)  |
 | a pid that another process has now      | the same: the start time tells them apart        |
 | an intent, no pid, keeper says none     | it was never started: start it                   |
-| an intent, no pid, nobody can say       | look for its marker; else it is lost, not rerun  |
+| an intent, no pid, nothing can say      | look for its marker; else it is lost, not rerun  |
 | neither                                 | it was never started: start it                   |
 | anything of an earlier boot, no `exit`  | it was running when the machine went down        |
 | of another container, no `exit`         | look for its marker; else it went with that one  |
@@ -25,11 +25,7 @@ from pathlib import Path
 
 from stoker.core.model import Exit
 from stoker.executors.acceptances import Accepted, Torn, read_acceptance
-from stoker.executors.attempt_dir import (
-    attempt_dir_text,
-    exit_written_at_ms,
-    read_exit,
-)
+from stoker.executors.attempt_dir import attempt_dir_text, exit_written_at_ms, read_exit
 from stoker.executors.elsewhere import Elsewhere
 from stoker.executors.environment import MARKER
 from stoker.executors.ledger import LOCK_SUFFIX, Entries, Key, read_ledger
@@ -147,7 +143,7 @@ class Past:
         return None, None
 
     def _exit_of(self, key: Key, directory: str) -> tuple[Exit | None, int | None]:
-        """How and when it ended, by the word of whoever was its parent."""
+        """How and when it ended, by the word of its parent."""
         for entries in self._entries.values():
             if key in entries.exits:
                 return entries.exits[key]

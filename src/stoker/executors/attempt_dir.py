@@ -15,6 +15,7 @@ import os
 import secrets
 import shutil
 import struct
+from contextlib import suppress
 from functools import lru_cache
 
 from stoker.core.model import Exit
@@ -79,10 +80,8 @@ def make_folder(path: str) -> None:
 
 def delete_files(root: str, job_id: int, attempt: int) -> None:
     """Delete all that an attempt has left; what can't be deleted stays."""
-    try:
+    with suppress(OSError):
         os.unlink(log_text(root, job_id, attempt))
-    except OSError:
-        pass
     directory = attempt_dir_text(root, job_id, attempt)
     shutil.rmtree(os.path.realpath(directory), ignore_errors=True)
     if os.path.islink(directory):  # Its files were where a cluster's nodes see them too.

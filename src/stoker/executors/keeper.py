@@ -130,7 +130,7 @@ class Keeper:
     def _write(self, key: Key, seen: os.waitid_result) -> bool:
         is_home = _identity(Path(self._attempts).parent) == self._home
         if not is_home or not os.path.isdir(self._attempts):
-            return True  # All of it was removed: nobody wants to know, a new home least of all.
+            return True  # All of it was removed: no one wants to know, a new home least of all.
         path = attempt_dir_text(self._attempts, *key)
         try:
             write_exit(path, exit_of_status(seen.si_code, seen.si_status))
@@ -191,7 +191,7 @@ def _identity(directory: Path) -> tuple[int, int] | None:
 def _is_dying(daemon: int) -> bool:
     """True if the daemon's main thread has ended, and with it, or in a moment, all of it.
 
-    Its children become ours with its last thread, before we can wait for it: whoever is seen then
+    Its children become ours with its last thread, before we can wait for it: what is seen then
     is not a stranger, and must not be let go before the ledger says who he is.
     """
     try:
@@ -253,20 +253,20 @@ def main() -> None:
     attempts, ledgers, *command = sys.argv[1:]
     first = os.getpid()
     if os.fork():
-        os._exit(0)  # Nobody's child: whoever started us, a job perhaps, may end as it likes.
+        os._exit(0)  # No one's child: what started us, a job perhaps, may end as it likes.
     while os.getppid() == first:
         time.sleep(_LOOK_AGAIN_S)  # Only then are we none of a job's, which a daemon may look for.
     leave()
     os.chdir("/")  # No file system is to be kept busy by us.
     become_subreaper()
     # A terminal's Ctrl-C or a logout is not for us: we hold the truth of running jobs.
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+    not_for_us = [signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT]
+    for number in not_for_us:
         signal.signal(number, signal.SIG_IGN)
     me = this_process()
     command.append(as_word(me))
     lock = _hold_lock(ledger_path(Path(ledgers), me))
-    defaults = [signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT]
-    daemon = os.posix_spawn(command[0], command, dict(os.environ), setsigdef=defaults)
+    daemon = os.posix_spawn(command[0], command, dict(os.environ), setsigdef=not_for_us)
     for fd in range(3, 64):
         try:
             if fd != lock:

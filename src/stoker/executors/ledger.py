@@ -41,7 +41,7 @@ class Entries:
     intent: Key | None = None  # the last one, if no pid followed
     idle_copy: ProcessId | None = None  # which was to become that one's process
     complete: bool = False
-    taken_over_by: dict[Key, Key] = field(default_factory=dict)  # by whom, whose place was taken
+    taken_over_by: dict[Key, Key] = field(default_factory=dict)  # by which, whose place was taken
 
     @property
     def this_boot(self) -> bool:
@@ -88,8 +88,8 @@ class LedgerWriter:
 
         Or an idle copy is about to be told that it is this attempt's.
         """
-        whom = "" if idle_copy is None else f" by {idle_copy.pid} {idle_copy.start_time}"
-        self._append_after_owed(f"{_intent(key, follows)}{whom}\n")
+        by = "" if idle_copy is None else f" by {idle_copy.pid} {idle_copy.start_time}"
+        self._append_after_owed(f"{_intent(key, follows)}{by}\n")
         if follows is not None:
             self._follows[key] = follows
         elif self._follows:

@@ -1,7 +1,7 @@
 """Attempts as processes of this machine.
 
 The daemon is the parent of every job; its keeper inherits them if it dies. How a job ended is
-written to the ledger before the zombie is reaped, so it is known whoever dies when.
+written to the ledger before the zombie is reaped, so it is known whatever dies when.
 What each half-finished attempt means after a crash is decided in `adoption`.
 """
 
@@ -141,10 +141,7 @@ class LocalExecutor:
     # ------------------------------------------------------------------ orders
 
     def carry_out(
-        self,
-        commands: Sequence[cmd.Command],
-        launch_of: Callable[[int], Launch],
-        now_ms: int,
+        self, commands: Sequence[cmd.Command], launch_of: Callable[[int], Launch], now_ms: int
     ) -> None:
         """See ports.Executor."""
         self._attempts.now_ms = now_ms

@@ -1,7 +1,7 @@
 """MPS servers as they are needed: one a GPU, there before its first job and gone after its last.
 
 Law: nothing here waits. What takes time (see `mps_control`) is done by threads; `fileno` becomes
-readable when one of them is through, and whoever asked asks again.
+readable when one of them is through, and what asked asks again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -132,17 +133,13 @@ class MpsServers:
 
     def heard(self) -> None:
         """Tasks that are through were looked at."""
-        try:
+        with suppress(BlockingIOError):
             os.eventfd_read(self._event)
-        except BlockingIOError:
-            pass
 
     def _wake(self) -> None:
         if self._open:
-            try:
+            with suppress(OSError):  # It was closed just now.
                 os.eventfd_write(self._event, 1)
-            except OSError:
-                pass  # It was closed just now.
 
     def _task(self, work: Callable[[], object]) -> Task:
         return Task(work, self._wake)
@@ -204,7 +201,7 @@ class MpsServers:
         return self._task(examined)
 
     def note_failure(self, gpu: str) -> None:
-        """A server is known to have failed: it is to be replaced before anybody uses it."""
+        """A server is known to have failed: it is to be replaced before a job uses it."""
         server = self._servers.get(gpu)
         if server is not None and server.stage is Stage.READY:
             server.failed = True
@@ -223,7 +220,7 @@ class MpsServers:
             if server.task is not None and server.task.done:
                 self._task_is_done(gpu, server)
             elif server.why:
-                del self._servers[gpu]  # Whoever waited for it was told; the next one tries again.
+                del self._servers[gpu]  # What waited for it was told; the next tries again.
             elif gpu in wanted:
                 server.unused_since_ms = None
             elif server.stage in (Stage.FOUND, Stage.READY):
@@ -245,7 +242,7 @@ class MpsServers:
     def _task_is_done(self, gpu: str, server: Server) -> None:
         task, server.task = server.task, None
         assert task is not None
-        self._wake()  # Whoever waits for it is to ask again.
+        self._wake()  # What waits for it is to ask again.
         if server.stage is Stage.STARTING:
             if task.error:
                 server.why, server.short = task.error, task.short

@@ -53,7 +53,7 @@ class MpsClients:
         self._waiting_on.clear()
 
     def end_turn(self, running: Iterable[Client | None], now_ms: int) -> None:
-        """All orders were carried out: servers that nobody uses are ended."""
+        """All orders were carried out: servers that no job uses are ended."""
         if self._servers.any():
             self._servers.tend(self._used(running) | self._waiting_on, now_ms)
 
@@ -81,10 +81,10 @@ class MpsClients:
         """The attempt as a client of its GPU's server, which its environment is told of."""
         assert command.mps is not None
         gpu, key = command.gpus[0], (command.job_id, command.attempt)
-        everybody = [client for client in running if client is not None]
+        clients = [client for client in running if client is not None]
         offered = self._offered.get(key)
         self._waiting_on.add(gpu)
-        used = gpu in self._used(everybody) and offered is None
+        used = gpu in self._used(clients) and offered is None
         match self._servers.ready(gpu, command.mps, used):
             case Ready(variables=variables):
                 env.update(variables)
@@ -92,13 +92,13 @@ class MpsClients:
                 return other
         if offered is not None:
             return offered
-        neighbours = [client for client in everybody if client.gpu == gpu]
+        neighbours = [client for client in clients if client.gpu == gpu]
         for neighbour in neighbours:
             neighbour.had_company = True
         return Client(gpu, had_company=bool(neighbours))
 
     def adopted(self, job: Job) -> Client | None:
-        """An attempt of an earlier daemon; whether it had company nobody knows any more."""
+        """An attempt of an earlier daemon; whether it had company is not known any more."""
         attempt = job.active
         assert attempt is not None
         if not job.terms.mps or not attempt.gpus:
@@ -141,7 +141,7 @@ class MpsClients:
             failed = one.task.result is True
             if failed:
                 self._servers.note_failure(one.client.gpu)
-            # One that had the server for itself, or was killed, has nobody else to blame.
+            # One that had the server for itself, or was killed, has nothing else to blame.
             victim = failed and one.client.had_company and may_be_a_victim(one.exit)
             facts.append(ev.AttemptExited(one.at_ms, *key, one.exit, mps_fault=victim))
         return facts

@@ -179,7 +179,7 @@ class Control:
         pipe.symlink_to(tempfile.mkdtemp(prefix="stoker-mps-", dir=elsewhere))
 
     def _environment(self) -> dict[str, str]:
-        # What a client may have of a GPU is said for each, and not by whoever started the daemon.
+        # What a client may have of a GPU is said for each, and not by what started the daemon.
         ours = {k: v for k, v in os.environ.items() if not k.startswith("CUDA_MPS_")}
         return {
             **ours,

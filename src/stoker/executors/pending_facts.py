@@ -1,4 +1,4 @@
-"""Facts that are told again and again until somebody says that they are committed."""
+"""Facts that are told again and again until they are committed."""
 
 from __future__ import annotations
 

@@ -94,8 +94,8 @@ def this_process() -> ProcessId:
 def is_alive(process: ProcessId) -> bool:
     """True if that very process exists, be it as a zombie that its parent has yet to look at.
 
-    A zombie that was left to process 1 is gone: nobody will tell how it ended, and in a container
-    without an init nobody will ever reap it.
+    A zombie that was left to process 1 is gone: nothing will tell how it ended, and in a container
+    without an init nothing will ever reap it.
     """
     found = stat_of(process.pid)
     if found is None or found.id != process:

@@ -231,7 +231,7 @@ class Reaping:
                 self.ended_well(running)
             attempts.exited(running.key, running.exit, client, attempts.now_ms)
         else:
-            why = "its parent was killed, so nobody saw its exit code"
+            why = "its parent was killed, so its exit code was not seen"
             attempts.vanished(running.key, why)
 
 

@@ -17,7 +17,7 @@ class Router:
         if "" not in executors:
             raise ValueError("this machine is an executor too")
         self._executors = dict(executors)
-        self._told: dict[str, list[ev.Fact]] = {}  # by whom, the facts that are not acknowledged
+        self._told: dict[str, list[ev.Fact]] = {}  # by executor, those that are not acknowledged
 
     def adopt(self, active: Iterable[Job], now_ms: int) -> None:
         """See ports.Executor."""
@@ -26,10 +26,7 @@ class Router:
             executor.adopt([job for job in jobs if job.terms.executor == name], now_ms)
 
     def carry_out(
-        self,
-        commands: Sequence[cmd.Command],
-        launch_of: Callable[[int], Launch],
-        now_ms: int,
+        self, commands: Sequence[cmd.Command], launch_of: Callable[[int], Launch], now_ms: int
     ) -> None:
         """See ports.Executor."""
         orders: dict[str, list[cmd.Command]] = {name: [] for name in self._executors}

@@ -72,7 +72,7 @@ class Spawner:
         self._reserve = os.dup(self._no_input)
         self._programs: dict[tuple[str, str], str] = {}
         # What a process ignores, its children would ignore too: Python itself sees to two of
-        # them, and whoever started the daemon may have done so too. Handlers are not inherited.
+        # them, and what started the daemon may have done so too. Handlers are not inherited.
         self._ignored = [
             number
             for number in signal.valid_signals()
@@ -113,7 +113,7 @@ class Spawner:
             except OSError as error:
                 failed = error
                 self._give_reserve()
-        # Other threads were quicker. What nobody can watch is not let run.
+        # Other threads were quicker. What can't be watched is not let run.
         try:
             os.killpg(made.pid, signal.SIGKILL)
         except ProcessLookupError:

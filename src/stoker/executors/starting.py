@@ -6,6 +6,7 @@ Law: that a process is to be made is in the ledger before it is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
 from stoker.core import commands as cmd
@@ -87,7 +88,8 @@ class Starting:
                 made = self._spawner.spawn(words, env, launch, log, command.attempt)
             process, pidfd = self._spawner.known(made, ticks_before)
         except (CouldNotStart, OSError, ValueError) as error:
-            self._withdraw()
+            with suppress(OSError):
+                self._ledger.withdraw()
             if isinstance(error, CouldNotStart):
                 return error
             if isinstance(error, OSError):
@@ -102,9 +104,3 @@ class Starting:
             running.loading = Loading(made.underway, words[0], now_ms)
             self._reaping.loading[key] = running
         return None
-
-    def _withdraw(self) -> None:
-        try:
-            self._ledger.withdraw()
-        except OSError:
-            pass

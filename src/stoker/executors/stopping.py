@@ -6,14 +6,7 @@ import signal
 from collections.abc import Iterable
 
 from stoker.executors.environment import MARKER
-from stoker.executors.processes import (
-    ProcessId,
-    catches,
-    group_exists,
-    members,
-    send,
-    stat_of,
-)
+from stoker.executors.processes import ProcessId, catches, group_exists, members, send, stat_of
 from stoker.executors.running import Attempts, Running
 
 

@@ -2,7 +2,7 @@
 
 Each copy is made ahead, as a *copy*: a child of the daemon like any attempt's process, known by
 pid and start time, that waits to be told which attempt it is. So to give an attempt a copy is to
-send one message, and nobody waits for an answer. A copy that was told nothing ends with the
+send one message, and no answer is waited for. A copy that was told nothing ends with the
 daemon. The other end of all this is library/server.py.
 
 Law: a server only saves time. Where there is no copy at the moment an attempt is started as usual,
@@ -83,7 +83,7 @@ class StartSpec(NamedTuple):
     start: Start
     variables: Mapping[str, str]  # that it has in its environment over what it has anyway
     log: str
-    intend: Callable[..., None]  # tells the ledger, with the `copy` if there is one
+    intend: Callable[..., None]  # tells the ledger, with the `idle_copy` if there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ class WarmServers:
         if server.out:
             return
         server.out = True
-        os.kill(server.pid, signal.SIGKILL)  # It may be busy loading. Nobody has reaped it yet.
+        os.kill(server.pid, signal.SIGKILL)  # It may be busy loading. It was not reaped yet.
         self._see_off(server.pid)
         for link in server.asked.values():
             link.close()

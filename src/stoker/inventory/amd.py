@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
-from stoker.inventory.background import BackgroundInventory
-from stoker.inventory.device_reading import DeviceReading, DriverUnavailable
+from stoker.inventory.device_reading import DeviceReading, DriverUnavailable, Fault
 from stoker.ports import SeenGpu, SeenProcess
 
 T = TypeVar("T")
@@ -22,14 +22,8 @@ VENDOR = "amd"
 _MIB = 1 << 20
 
 # amdsmi's numbers for what went wrong.
-_NOT_SUPPORTED = 2
-_NOT_YET_IMPLEMENTED = 3
-_NO_PERMISSION = 10
-_NOT_INITIALIZED = 32
-_DRIVER_NOT_LOADED = 34
-_NO_DATA = 40
-_DRIVER_GONE = frozenset({_NOT_INITIALIZED, _DRIVER_NOT_LOADED})
-_NOT_TOLD = frozenset({_NOT_SUPPORTED, _NOT_YET_IMPLEMENTED, _NO_PERMISSION, _NO_DATA})
+_DRIVER_GONE = frozenset({32, 34})  # not initialized, driver not loaded
+_NOT_TOLD = frozenset({2, 3, 10, 40})  # not supported, not implemented, no permission, no data
 
 _XGMI = 2  # the kind of link that AMD's own fabric is
 _PCIE_WEIGHT = 20  # the least weight that the driver gives to a way over PCIe
@@ -154,10 +148,8 @@ class AmdDriver:
 
     def close(self) -> None:
         """See Driver."""
-        try:
+        with suppress(self._smi.AmdSmiException):  # It had gone already.
             self._smi.amdsmi_shut_down()
-        except self._smi.AmdSmiException:
-            pass  # It had gone already.
 
     def positions(self) -> Sequence[int]:
         """See Driver."""
@@ -195,7 +187,7 @@ class AmdDriver:
                 ],
                 processes=self._may("amdsmi_get_gpu_process_list", handle) or (),
             )
-        except _Fault as fault:
+        except Fault as fault:
             return DeviceReading("", fault=str(fault))
         gpu = seen_gpu(answers, now_ms)
         return DeviceReading(gpu.id, bus_order(answers.bdf), (gpu,))
@@ -247,11 +239,7 @@ class AmdDriver:
     def _raise(self, error: Any) -> NoReturn:
         if _code(error) in _DRIVER_GONE:
             raise DriverUnavailable("ROCm's library, libamd_smi.so, was not found") from None
-        raise _Fault(f"amdsmi: {_words(error)}") from None
-
-
-class _Fault(Exception):
-    """The GPU can't be used, and the words say why."""
+        raise Fault(f"amdsmi: {_words(error)}") from None
 
 
 def _code(error: Any) -> int | None:
@@ -261,8 +249,3 @@ def _code(error: Any) -> int | None:
 
 def _words(error: Any) -> str:
     return " ".join(str(error).split())
-
-
-def amd_inventory(**options: Any) -> BackgroundInventory:
-    """An inventory of AMD's GPUs, not started yet; options as of BackgroundInventory."""
-    return BackgroundInventory(AmdDriver(), **options)

@@ -1,20 +1,39 @@
 """Whatever GPUs a driver shows; where there is no driver, those that the user declares.
 
-Drivers are looked for in the background: nobody waits for one but the start of the daemon, for a
-moment, so that the first job finds its GPUs.
+Drivers are looked for in the background: only the start of the daemon waits for one,
+for a moment, so that the first job finds its GPUs.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 
-from stoker.inventory.amd import amd_inventory
+from stoker.inventory.amd import AmdDriver
 from stoker.inventory.background import BackgroundInventory, Pace
-from stoker.inventory.declared import DeclaredInventory
-from stoker.inventory.nvml import nvml_inventory
+from stoker.inventory.nvml import NvmlDriver
 from stoker.ports import Sighting
 
 _IDLE_INTERVAL_S = 5.0
+
+
+class DeclaredInventory:
+    """No driver is asked: what the user declared is in the state. Only CPU slots are counted."""
+
+    def __init__(self, cpus: int | None = None) -> None:
+        self._counted = len(os.sched_getaffinity(0))
+        self.set_cpus(cpus)
+
+    def set_cpus(self, cpus: int | None) -> None:
+        """How many CPU slots to offer; None for as many as the machine has."""
+        self._sighting = Sighting(cpus=self._counted if cpus is None else cpus)
+
+    def read_soon(self) -> None:
+        """There is nothing to read."""
+
+    def observe(self) -> Sighting:
+        """See ports.Inventory."""
+        return self._sighting
 
 
 class AutoInventory:
@@ -36,8 +55,8 @@ class AutoInventory:
         if ask_drivers:
             pace = Pace(interval_s=interval_s)
             self._drivers = [
-                make(pace=pace, cpus=cpus, now_ms=now_ms, notify=notify)
-                for make in (nvml_inventory, amd_inventory)
+                BackgroundInventory(driver, pace=pace, cpus=cpus, now_ms=now_ms, notify=notify)
+                for driver in (NvmlDriver(), AmdDriver())
             ]
 
     def start(self, wait_s: float) -> None:

@@ -1,6 +1,6 @@
 """An inventory that never waits for a driver: it is read in the background, at its own pace.
 
-Law: no thread that anybody waits for calls the driver. The pacer hands each call to a worker and
+Law: no thread that others wait for calls the driver. The pacer hands each call to a worker and
 gives it a time; a worker that does not come back is left behind with its device, another takes
 over for the rest, and there are never more than a few of them.
 """
@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -36,7 +37,7 @@ class Pace:
 
 
 class _Hung(Exception):
-    """A call was not answered in time, or nobody is left who could make it."""
+    """A call was not answered in time, or no worker is left to make it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +84,7 @@ class BackgroundInventory:
         self._now_ms = now_ms
         self._notify = notify
         self._counted = len(os.sched_getaffinity(0))
-        # Made anew after each reading: whoever has this very one has seen all that there is to see.
+        # Made anew after each reading, so who has this very one has seen all that there is to see.
         self._sighting = Sighting(self._counted if cpus is None else cpus)
         self._gpus: tuple[SeenGpu, ...] | None = None
         self._why = ""
@@ -232,13 +233,11 @@ class BackgroundInventory:
         self._opened_at_s = time.monotonic()
 
     def _close(self) -> None:
-        """End the session, unless somebody may still be in the middle of a call."""
+        """End the session, unless a worker may still be in the middle of a call."""
         opened, self._opened = self._opened, False
         if opened and not self._left_behind:
-            try:
+            with suppress(DriverUnavailable, _Hung):
                 self._call("close", self.driver.close)
-            except (DriverUnavailable, _Hung):
-                pass
 
     def _reopen_later(self, read: Mapping[int, DeviceReading]) -> None:
         """A device that was reset, or a driver that came back, may show only to a new session."""

@@ -26,6 +26,10 @@ class DriverUnavailable(Exception):
     """There is no driver to ask, or it has gone; the words say why, in one line."""
 
 
+class Fault(Exception):
+    """The GPU can't be used, and the words say why."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceReading:
     """One device as read once: itself, or the instances that it is cut into."""

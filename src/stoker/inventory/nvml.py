@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
-from stoker.inventory.background import BackgroundInventory
 from stoker.inventory.device_reading import (
     GPU_IS_LOST,
     NEEDS_RESET,
     DeviceReading,
     DriverUnavailable,
-    is_lost,
+    Fault,
+    faulty,
 )
 from stoker.ports import SeenGpu, SeenProcess
 
@@ -27,15 +28,11 @@ _MIB = 1 << 20
 
 # NVML's numbers for what went wrong.
 _UNINITIALIZED = 1
-_NOT_SUPPORTED = 3
-_NO_PERMISSION = 4
 _DRIVER_NOT_LOADED = 9
 _LIBRARY_NOT_FOUND = 12
-_FUNCTION_NOT_FOUND = 13
 _GPU_IS_LOST = 15
 _RESET_REQUIRED = 16
 _VERSION_MISMATCH = 18
-_NO_DATA = 21
 _ARGUMENT_VERSION_MISMATCH = 25
 
 _WORDS = {
@@ -51,7 +48,7 @@ _DRIVER_GONE = frozenset(
     {_UNINITIALIZED, _DRIVER_NOT_LOADED, _LIBRARY_NOT_FOUND, _VERSION_MISMATCH}
 )
 _GPU_GONE = frozenset({_GPU_IS_LOST, _RESET_REQUIRED})
-_NOT_TOLD = frozenset({_NOT_SUPPORTED, _NO_PERMISSION, _FUNCTION_NOT_FOUND, _NO_DATA})
+_NOT_TOLD = frozenset({3, 4, 13, 21})  # not supported, no permission, no function, no data
 
 # Critical errors after which a GPU is of no use until it is reset; all others (an illegal address,
 # for one) are the fault of the program that they end.
@@ -60,17 +57,8 @@ _EVENTS_AT_A_TIME = 64
 
 NVLINK, SAME_BOARD, ONE_SWITCH, SEVERAL_SWITCHES, HOST_BRIDGE, NUMA_NODE, SYSTEM = range(7)
 _LEVELS = {
-    0: SAME_BOARD,
-    10: ONE_SWITCH,
-    20: SEVERAL_SWITCHES,
-    30: HOST_BRIDGE,
-    40: NUMA_NODE,
-    50: SYSTEM,
-}
-
-
-class _Fault(Exception):
-    """The GPU can't be used, and the words say why."""
+    0: SAME_BOARD, 10: ONE_SWITCH, 20: SEVERAL_SWITCHES, 30: HOST_BRIDGE, 40: NUMA_NODE, 50: SYSTEM,
+}  # fmt: skip
 
 
 class NvmlDriver:
@@ -105,15 +93,13 @@ class NvmlDriver:
     def close(self) -> None:
         """See Driver."""
         events, self._events = self._events, None
-        try:
+        with suppress(self._nvml.NVMLError):  # It had gone already.
             if events is not None:
                 self._nvml.nvmlEventSetFree(events)
             self._nvml.nvmlShutdown()
-        except self._nvml.NVMLError:
-            pass  # It had gone already.
 
     def forgive(self, gpu_id: str) -> None:
-        """Forget the critical errors of a GPU that somebody says is well again."""
+        """Forget the critical errors of a GPU that its user says is well again."""
         self._xids.pop(gpu_id, None)
 
     def positions(self) -> Sequence[int]:
@@ -130,7 +116,7 @@ class NvmlDriver:
         """See Driver."""
         try:
             return self._read(position, now_ms)
-        except _Fault as fault:
+        except Fault as fault:
             return DeviceReading("", fault=str(fault))
 
     def distances(self, positions: Sequence[int]) -> Mapping[tuple[str, str], int]:
@@ -161,17 +147,19 @@ class NvmlDriver:
         order = (pci.domain, pci.bus, pci.device)
         self._watch(position, handle)
         if uuid in self._xids:
-            gpu = SeenGpu(uuid, self._memory(handle)[0], name=self._name(handle))
-            return _with_fault(uuid, order, gpu, self._xids[uuid], now_ms)
+            memory_mib, name = self._memory(handle)[0], self._name(handle)
+            gpu = SeenGpu(uuid, memory_mib, name=name, vendor=VENDOR)
+            return faulty(DeviceReading(uuid, order, (gpu,)), self._xids[uuid], now_ms)
         try:
             mig = self._may(nvml.nvmlDeviceGetMigMode, handle)
             if mig is not None and mig[0] == nvml.NVML_DEVICE_MIG_ENABLE:
                 gpus = self._instances(handle, now_ms)
                 return DeviceReading(uuid, order, gpus, partitioned=True)
             return DeviceReading(uuid, order, (self._gpu(handle, handle, uuid, now_ms),))
-        except _Fault as fault:
+        except Fault as fault:
             # Which device it is was still told, so that its name need not be guessed.
-            return _with_fault(uuid, order, SeenGpu(uuid), str(fault), now_ms)
+            gpu = SeenGpu(uuid, vendor=VENDOR)
+            return faulty(DeviceReading(uuid, order, (gpu,)), str(fault), now_ms)
 
     def _instances(self, parent: Any, now_ms: int) -> tuple[SeenGpu, ...]:
         nvml = self._nvml
@@ -250,12 +238,10 @@ class NvmlDriver:
 
     def _distance(self, one: Any, other: Any) -> int | None:
         nvml = self._nvml
-        try:
+        with suppress(nvml.NVMLError):  # A GPU without such links need not know the question.
             status = nvml.nvmlDeviceGetP2PStatus(one, other, nvml.NVML_P2P_CAPS_INDEX_NVLINK)
             if status == nvml.NVML_P2P_STATUS_OK:
                 return NVLINK
-        except nvml.NVMLError:
-            pass  # A GPU without such links need not know the question.
         try:
             return _LEVELS.get(nvml.nvmlDeviceGetTopologyCommonAncestor(one, other))
         except nvml.NVMLError:
@@ -267,12 +253,10 @@ class NvmlDriver:
         if self._events is None or position in self._watched:
             return
         self._watched.add(position)
-        try:
+        with suppress(self._nvml.NVMLError):  # Not every GPU tells of them.
             self._nvml.nvmlDeviceRegisterEvents(
                 handle, self._nvml.nvmlEventTypeXidCriticalError, self._events
             )
-        except self._nvml.NVMLError:
-            pass  # Not every GPU tells of them.
 
     def _note_xids(self) -> None:
         for _ in range(_EVENTS_AT_A_TIME if self._events is not None else 0):
@@ -306,27 +290,7 @@ class NvmlDriver:
         if error.value in _DRIVER_GONE:
             self._xids.clear()
             raise DriverUnavailable(_words(error)) from None
-        raise _Fault(_words(error)) from None
-
-
-def nvml_inventory(**options: Any) -> BackgroundInventory:
-    """An inventory of NVIDIA's GPUs, not started yet; options as of BackgroundInventory."""
-    return BackgroundInventory(NvmlDriver(), **options)
-
-
-def _with_fault(
-    uuid: str, order: tuple[int, ...], gpu: SeenGpu, fault: str, now_ms: int
-) -> DeviceReading:
-    seen = SeenGpu(
-        gpu.id,
-        gpu.memory_mib,
-        name=gpu.name,
-        fault=fault,
-        lost=is_lost(fault),
-        measured_at_ms=now_ms,
-        vendor=VENDOR,
-    )
-    return DeviceReading(uuid, order, (seen,), fault=fault)
+        raise Fault(_words(error)) from None
 
 
 def _mib_up(size: int) -> int:

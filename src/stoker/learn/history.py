@@ -17,7 +17,7 @@ COARSE_MS = 24 * 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was measured at a moment; None is what nobody knows."""
+    """What was measured at a moment; None is what is not known."""
 
     at_ms: int
     use_percent: int | None

@@ -35,7 +35,7 @@ def check_agreement(run: Simulation) -> None:
         attempt = state.jobs[job_id].active
         assert attempt is not None
         key = (job_id, attempt.number)
-        there = key in world.processes or key in world.unseen or run.is_granted(key)
+        there = key in world.processes or key in world.unseen or key in run.executor.grants
         assert there or key in told, f"{key} is active, and nothing is there"
     for job_id, number in world.processes:
         known = state.is_current(job_id, number) or (job_id, number) in taking_over
@@ -72,7 +72,7 @@ def check_end(run: Simulation) -> None:
         behaviour = behaviours[min(number, len(behaviours)) - 1]
         own = [behaviour.exit] if (job_id, number) in world.made else []
         if own and outcome.cause is Cause.EXIT and job_id in run.forgotten:
-            # It was stopped, and a crash has forgotten that somebody wanted it.
+            # It was stopped, and a crash has forgotten that a user wanted it.
             own += _BY_STOPPING
         _check_ending(outcome, own, f"{job_id}.{number}")
 

@@ -17,7 +17,7 @@ from stoker.core.model import Cause, Job, Launch
 from stoker.core.state import State
 from stoker.executors.acceptances import Accepted, Torn
 from stoker.executors.grants import Grants
-from stoker.ports import Sighting, StoreFailed
+from stoker.ports import StoreFailed
 from stoker.sim.terminals import ANSWERS_WITHIN_MS, Key
 from stoker.sim.world import World
 from stoker.store.memory import MemoryStore
@@ -47,19 +47,6 @@ class Steps:
         self.taken += 1
         if self.taken in self._crash_at:
             raise Crash
-
-
-class EveryNth:
-    """The steps `first`, `first + n`, `first + 2n`, ..."""
-
-    def __init__(self, n: int, first: int) -> None:
-        self._n = n
-        self._first = first
-
-    def __contains__(self, step: object) -> bool:
-        if not isinstance(step, int):
-            return False
-        return step >= self._first and (step - self._first) % self._n == 0
 
 
 class CrashingStore:
@@ -94,7 +81,7 @@ class CrashingStore:
             self._steps.take()
         if self.disk_full and not self.room:
             self.refused += 1
-            self._steps.run.forget_events()
+            self._steps.run.pending.clear()  # It has not come true.
             raise StoreFailed("no space left on device")
         if self.disk_full:
             self.room -= 1
@@ -108,7 +95,7 @@ class CrashingStore:
         if not self.reserve:
             return False
         self.reserve -= 1
-        # Whoever fills the disk is quicker now and then.
+        # What fills the disk is quicker now and then.
         self.room = 0 if self.reserve % 2 else 1
         self._steps.take()
         return True
@@ -225,19 +212,5 @@ class CrashingExecutor:
         return min([*moments, *([] if again_ms is None else [again_ms])], default=None)
 
     def owners(self, pids: Iterable[int]) -> dict[int, int]:
-        """See ports.Executor: nobody looks at what processes are on simulated GPUs."""
+        """See ports.Executor: the processes on simulated GPUs are not looked at."""
         return {}
-
-
-class WorldInventory:
-    """Sees the world's GPUs."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def read_soon(self) -> None:
-        """The world's GPUs are always seen as they are."""
-
-    def observe(self) -> Sighting:
-        """See ports.Inventory."""
-        return self._world.sighting

@@ -9,70 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import astuple
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from stoker.core.model import Job
-from stoker.core.shortage import Shortage
 from stoker.core.state import State
 
 if TYPE_CHECKING:
     from stoker.sim.run import Simulation
 
 
+_OF_JOB = attrgetter(
+    "id", "need", "terms", "priority", "group", "state", "not_before_ms", "backoff_until_ms",
+    "attempt", "failures", "requires", "ooms", "floor_mib", "mps_faults",
+)  # fmt: skip
+_OF_ATTEMPT = attrgetter(
+    "number", "gpus", "placed_at_ms", "started_at_ms", "pid", "place", "warning", "memory"
+)
+_OF_GPU = attrgetter("id", "memory_mib", "declared", "drained", "removing", "label", "vendor")
+
+
 def of_job(job: Job) -> Hashable:
     """A job and its active attempt, by value."""
     attempt = job.active
-    running: Hashable = None
-    if attempt is not None:
-        stop = attempt.stop
-        running = (
-            attempt.number,
-            attempt.gpus,
-            attempt.placed_at_ms,
-            attempt.started_at_ms,
-            attempt.pid,
-            attempt.place,
-            None if stop is None else (stop.cause, stop.at_ms),
-            attempt.warning,
-            attempt.memory,
-        )
-    return (
-        job.id,
-        job.need,
-        job.terms,
-        job.priority,
-        job.group,
-        job.state,
-        job.not_before_ms,
-        job.backoff_until_ms,
-        job.attempt,
-        job.failures,
-        job.requires,
-        running,
-        job.ooms,
-        job.floor_mib,
-        job.mps_faults,
-    )
+    if attempt is None:
+        return _OF_JOB(job), None
+    stop = attempt.stop
+    return _OF_JOB(job), _OF_ATTEMPT(attempt), None if stop is None else (stop.cause, stop.at_ms)
 
 
 def of_state(state: State) -> Hashable:
     """The state with its indexes: equal if a reader could not tell two states apart."""
-    gpus = tuple(
-        (
-            gpu.id,
-            gpu.memory_mib,
-            gpu.declared,
-            gpu.drained,
-            gpu.removing,
-            gpu.label,
-            gpu.vendor,
-            frozenset(
-                (job_id, r.whole, r.share_milli, r.memory, r.max_per_gpu)
-                for job_id, r in gpu.held_by.items()
-            ),
-        )
-        for gpu in state.gpus.values()
-    )
+    gpus = tuple((_OF_GPU(gpu), frozenset(gpu.held_by.items())) for gpu in state.gpus.values())
     # A group of which nothing is known but its name is as good as none.
     groups = frozenset(
         (g.name, g.paused, g.max_running, g.running)
@@ -96,14 +64,9 @@ def of_state(state: State) -> Hashable:
     )
 
 
-def _of_shortage(short: Shortage | None) -> Hashable:
-    """What no record has, and a decision looks at."""
-    return None if short is None else astuple(short)
-
-
 def of_run(run: Simulation) -> Hashable:
     """The whole of a simulation between two turns."""
-    world, clock, store = run.world, run.clock, run.store
+    world, clock, store, short = run.world, run.clock, run.store, run.engine.state.short
     processes = frozenset(
         (key, p.started_at_ms, p.ends_at_ms, p.exit, p.forced) for key, p in world.processes.items()
     )
@@ -112,10 +75,10 @@ def of_run(run: Simulation) -> Hashable:
         (len(run.todo), len(run.outside), run.world.short),
         (run.disk.disk_full, run.disk.reserve, run.disk.room),
         run.engine.unsaved.value(),
-        _of_shortage(run.engine.state.short),
+        None if short is None else astuple(short),  # No record has it.
         of_state(run.engine.state),
         run.engine.state.takeovers,
-        run.allowed_takeovers(),
+        run.takeover.allowed,
         run.engine.next_wakeup_ms(),
         frozenset(store.outcomes.items()),
         frozenset(store.attempts.items()),
@@ -128,7 +91,7 @@ def of_run(run: Simulation) -> Hashable:
         frozenset((key, at_ms) for key, (at_ms, _) in world.terminals.told.items()),
         tuple(world.terminals.reports),
         frozenset(world.terminals.died_at_ms),
-        run.open_grants(),
+        frozenset(run.executor.offered_at_ms.items()),
         frozenset(run.state_terminals()),
         tuple(world.told),
         tuple((gpu_id, frozenset(held)) for gpu_id, held in world.ledger.items()),

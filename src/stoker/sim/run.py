@@ -6,7 +6,7 @@ against itself and against the world's own ledger.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,10 +20,9 @@ from stoker.engine import Decided, Engine, Proposal
 from stoker.errors import Unavailable
 from stoker.sim import scenario
 from stoker.sim.agreement import check_agreement, check_end, check_time_limits
-from stoker.sim.faults import Crash, CrashingExecutor, CrashingStore, Steps, WorldInventory
-from stoker.sim.scenario import Ask
+from stoker.sim.faults import Crash, CrashingExecutor, CrashingStore, Steps
 from stoker.sim.takeover import CrashingTakeover
-from stoker.sim.terminals import COMES_WITHIN_MS, Habits, Key, unruly
+from stoker.sim.terminals import COMES_WITHIN_MS, Habits, unruly
 from stoker.sim.world import NEVER_MS, VirtualClock, World
 from stoker.store.memory import MemoryStore
 
@@ -75,9 +74,10 @@ class Simulation:
         self.store = MemoryStore()
         self.steps = Steps() if steps is None else steps
         self.disk = CrashingStore(self.store, self.steps)
-        self.todo: list[tuple[int, int, Ask]] = []  # by users: when, a number, what
-        self.outside: list[tuple[int, int, Happening]] = []  # the same, by the world
-        self._pending: list[ev.Event] = []
+        # What users ask for, and what happens in the world: when, a number, what.
+        self.todo: list[tuple[int, int, Callable[[MemoryStore, State], Decided]]] = []
+        self.outside: list[tuple[int, int, Callable[[Simulation], None]]] = []
+        self.pending: list[ev.Event] = []  # what has come true and is not committed yet
         self._unsaved = UnsavedStops()  # the engine's own
         self._crashes_now = 0
         self._shift_is_open = False  # the clock was set, and that is not committed yet
@@ -92,7 +92,7 @@ class Simulation:
         that is gone.
         """
         other = copy(self)
-        other.steps, other.log, other._pending = steps, [], []
+        other.steps, other.log, other.pending = steps, [], []
         other.todo, other.outside = self.todo.copy(), self.outside.copy()
         other.clock = replace(self.clock)
         other.world = self.world.copied(other.clock)
@@ -111,20 +111,20 @@ class Simulation:
     def _plan(self, random: Random, faults: Faults) -> None:
         at_ms = 0
         clients = Random(f"{random.random()} clients")
-        self._will(0, scenario.limit("b", 2))
+        self._will(0, scenario.limit, "b", 2)
         for job_id in range(1, self.jobs + 1):
             at_ms += random.randrange(1, 1_000)
             self._plan_job(random, at_ms, job_id, clients if faults.unruly_clients else None)
         for _ in range(self.jobs // 20):
             moment = random.randrange(0, at_ms)
             group = random.choice((None, "a"))
-            self._will(moment, scenario.pause(group))
-            self._will(moment + random.randrange(1, 3_000), scenario.resume(group))
+            self._will(moment, scenario.pause, group)
+            self._will(moment + random.randrange(1, 3_000), scenario.resume, group)
         for _ in range(self.jobs // 50):
             moment = random.randrange(0, at_ms)
             gpu_id = random.choice(scenario.GPUS).id
-            self._will(moment, scenario.drain(gpu_id))
-            self._will(moment + random.randrange(1, 3_000), scenario.undrain(gpu_id))
+            self._will(moment, scenario.drain, gpu_id)
+            self._will(moment + random.randrange(1, 3_000), scenario.undrain, gpu_id)
         self._plan_faults(random, faults, at_ms)
         self.todo.sort(key=lambda item: item[:2])
         self.outside.sort(key=lambda item: item[:2])
@@ -140,20 +140,20 @@ class Simulation:
             self.world.terminals.come_at_ms[job_id] = at_ms + 1
         self.world.behaviours[job_id] = wanted.behaviours
         self.world.needs[job_id] = wanted.need
-        self._will(at_ms, scenario.submit(job_id, wanted))
+        self._will(at_ms, scenario.submit, job_id, wanted)
         if wanted.held:
-            self._will(at_ms + random.randrange(1, 5_000), scenario.release(job_id))
+            self._will(at_ms + random.randrange(1, 5_000), scenario.release, job_id)
         if wanted.cancel_after_ms is not None:
-            self._will(at_ms + wanted.cancel_after_ms, scenario.cancel(job_id))
+            self._will(at_ms + wanted.cancel_after_ms, scenario.cancel, job_id)
         if wanted.retry_after_ms is not None and not wanted.terms.attached:
-            self._will(at_ms + wanted.retry_after_ms, scenario.retry(job_id, wanted))
+            self._will(at_ms + wanted.retry_after_ms, scenario.retry, job_id, wanted)
         if random.random() < 0.05:
             moment = at_ms + random.randrange(1, 2_000)
-            self._will(moment, scenario.hold(job_id))
-            self._will(moment + random.randrange(1, 2_000), scenario.release(job_id))
+            self._will(moment, scenario.hold, job_id)
+            self._will(moment + random.randrange(1, 2_000), scenario.release, job_id)
         if random.random() < 0.05:
             moment = at_ms + random.randrange(1, 2_000)
-            self._will(moment, scenario.reprioritise(job_id, random.randrange(-3, 3)))
+            self._will(moment, scenario.reprioritise, job_id, random.randrange(-3, 3))
 
     def _with_unruly_client(
         self, random: Random, at_ms: int, job_id: int, wanted: scenario.Wanted
@@ -163,7 +163,7 @@ class Simulation:
         self.world.terminals.habits[job_id] = unruly(random)
         if random.random() < 0.25:
             dies_at_ms = at_ms + random.randrange(1, 10_000)
-            self._outside_at(dies_at_ms, _kills_client(job_id))
+            self._outside_at(dies_at_ms, lambda run: run.world.kill_client(job_id))
         cancel_after_ms = wanted.cancel_after_ms
         if random.random() < 0.4:
             cancel_after_ms = random.randrange(1, 10_000)
@@ -173,30 +173,30 @@ class Simulation:
     def _plan_faults(self, random: Random, faults: Faults, until_ms: int) -> None:
         for _ in range(faults.clock_jumps):
             by_ms = random.choice((-3_600_000, 3_600_000, 86_400_000, -50, 50))
-            self._outside_at(random.randrange(until_ms), _sets_the_clock(by_ms))
+            self._outside_at(random.randrange(until_ms), Simulation.set_clock, by_ms)
         for _ in range(faults.gpus_lost):
             moment = random.randrange(until_ms)
             gpu_id = random.choice(scenario.GPUS).id
-            self._outside_at(moment, _loses_gpu(gpu_id))
-            self._outside_at(moment + random.randrange(1, 5_000), _finds_all_gpus)
+            self._outside_at(moment, Simulation.show_gpus_but, gpu_id)
+            self._outside_at(moment + random.randrange(1, 5_000), Simulation.show_gpus_but, None)
         for _ in range(faults.facts_repeated):
-            self._outside_at(random.randrange(until_ms), _repeats_facts)
+            self._outside_at(random.randrange(until_ms), lambda run: run.world.tell_again())
         for _ in range(faults.power_cuts):
             self._outside_at(random.randrange(until_ms), Simulation.cut_power)
         for _ in range(faults.disk_full):
             moment = random.randrange(until_ms)
-            self._outside_at(moment, _fills_the_disk)
-            self._outside_at(moment + random.randrange(1, 4_000), _frees_the_disk)
+            self._outside_at(moment, Simulation.fill_disk, True)
+            self._outside_at(moment + random.randrange(1, 4_000), Simulation.fill_disk, False)
         for _ in range(faults.shortages):
             moment = random.randrange(until_ms)
-            self._outside_at(moment, _runs_short)
-            self._outside_at(moment + random.randrange(1, 8_000), _has_enough)
+            self._outside_at(moment, Simulation.set_short, True)
+            self._outside_at(moment + random.randrange(1, 8_000), Simulation.set_short, False)
 
-    def _will(self, at_ms: int, ask: Ask) -> None:
-        self.todo.append((at_ms, len(self.todo), ask))
+    def _will(self, at_ms: int, ask: Callable[..., Decided], *about: object) -> None:
+        self.todo.append((at_ms, len(self.todo), partial(ask, *about)))
 
-    def _outside_at(self, at_ms: int, happens: Happening) -> None:
-        self.outside.append((at_ms, len(self.outside), happens))
+    def _outside_at(self, at_ms: int, happens: Callable[..., None], *about: object) -> None:
+        self.outside.append((at_ms, len(self.outside), lambda run: happens(run, *about)))
 
     # ------------------------------------------------------------------ the run
 
@@ -257,24 +257,30 @@ class Simulation:
             ]
         if self.engine.saved:
             self._shift_is_open = False
-            check_time_limits(self, self._pending)
-            self.log.extend(self._pending)
+            check_time_limits(self, self.pending)
+            self.log.extend(self.pending)
             check_agreement(self)
-        self._pending.clear()
+        self.pending.clear()
         return True
 
-    def forget_events(self) -> None:
-        """What has come true in this turn could not be committed, and so has not."""
-        self._pending.clear()
-
     def set_clock(self, by_ms: int) -> None:
-        """Somebody sets the wall clock."""
+        """The wall clock is set."""
         self.clock.set_wall(by_ms)
         self._shift_is_open = True
 
-    def allowed_takeovers(self) -> Hashable:
-        """Which job may take whose place, as far as the executor knows."""
-        return self._takeover.allowed
+    def show_gpus_but(self, lost: str | None) -> None:
+        """From now on, all GPUs are seen, but for one if it is lost."""
+        self.world.show(gpu for gpu in scenario.GPUS if gpu.id != lost)
+
+    def set_short(self, short: bool) -> None:
+        """From now on, no process can be made; or one can."""
+        self.world.short = short
+
+    def fill_disk(self, full: bool) -> None:
+        """The disk has no room any more; or it has again."""
+        self.disk.disk_full = self.world.terminals.disk_full = full
+        if not full:
+            self.disk.free()
 
     def _news_of_clients(self, state: State) -> list[ev.Event]:
         """Who has come, who is gone, and what is called off, as the daemon tells its engine."""
@@ -298,14 +304,6 @@ class Simulation:
         seen = died_at_ms > self._engine_since_ms
         return died_at_ms if seen else self._engine_since_ms + COMES_WITHIN_MS
 
-    def is_granted(self, key: Key) -> bool:
-        """Whether an attempt waits for its client to start it."""
-        return key in self._executor.grants
-
-    def open_grants(self) -> Hashable:
-        """What the executor knows of such attempts."""
-        return frozenset(self._executor.offered_at_ms.items())
-
     def state_terminals(self) -> list[tuple[int, int]]:
         """The jobs whose clients are gone, and when those that wait will be called off."""
         gone = self.world.terminals.died_at_ms
@@ -321,24 +319,21 @@ class Simulation:
         while True:
             self._engine_since_ms = self.clock.true_ms
             self.world.terminals.reports.clear()
-            self._takeover = takeover = CrashingTakeover(self.world, self.steps)
-            executor = CrashingExecutor(self.world, self.steps, takeover.fill_places)
-            self._executor = executor
-            inventory = WorldInventory(self.world)
+            self.takeover = takeover = CrashingTakeover(self.world, self.steps)
+            self.executor = CrashingExecutor(self.world, self.steps, takeover.fill_places)
+            ports = (self.disk, self.executor, self.world, self.clock)
             try:
-                engine = WatchedEngine(
-                    self.disk, executor, inventory, self.clock, takeover=takeover
-                )
+                engine = WatchedEngine(*ports, takeover=takeover)
             except Crash:
                 self._crashed()
             else:
-                engine.noted, self._unsaved = self._pending, engine.unsaved
+                engine.noted, self._unsaved = self.pending, engine.unsaved
                 return engine
 
     def _crashed(self) -> None:
         self.crashes += 1
         self._crashes_now += 1
-        self._pending.clear()
+        self.pending.clear()
         self.forgotten |= {proposal.job_id for proposal in self._unsaved.value()}
         if self._shift_is_open and not self.clock.unread_shift_ms:
             # It was read by an engine that died before it could commit what follows from it.
@@ -364,44 +359,3 @@ class Simulation:
         known = [moment for moment in moments if moment is not None]
         soonest = now_ms + (ASKS_AGAIN_AFTER_MS if self.disk.disk_full else 1)
         return max(min(known, default=soonest), soonest)
-
-
-Happening = Callable[[Simulation], None]
-"""Something that happens outside, whatever the engine does."""
-
-
-def _sets_the_clock(by_ms: int) -> Happening:
-    return lambda run: run.set_clock(by_ms)
-
-
-def _loses_gpu(gpu_id: str) -> Happening:
-    return lambda run: run.world.show(gpu for gpu in scenario.GPUS if gpu.id != gpu_id)
-
-
-def _finds_all_gpus(run: Simulation) -> None:
-    run.world.show(scenario.GPUS)
-
-
-def _repeats_facts(run: Simulation) -> None:
-    run.world.tell_again()
-
-
-def _kills_client(job_id: int) -> Happening:
-    return lambda run: run.world.kill_client(job_id)
-
-
-def _fills_the_disk(run: Simulation) -> None:
-    run.disk.disk_full = run.world.terminals.disk_full = True
-
-
-def _runs_short(run: Simulation) -> None:
-    run.world.short = True
-
-
-def _has_enough(run: Simulation) -> None:
-    run.world.short = False
-
-
-def _frees_the_disk(run: Simulation) -> None:
-    run.disk.free()
-    run.world.terminals.disk_full = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
@@ -15,17 +14,9 @@ from stoker.ports import SeenGpu
 from stoker.sim.world import NEVER_MS, Behaviour
 from stoker.store.memory import MemoryStore
 
-GPUS = (
-    SeenGpu("0", 24_576),
-    SeenGpu("1", 24_576),
-    SeenGpu("2", 24_576),
-    SeenGpu("3", 49_152),
-)
+GPUS = (SeenGpu("0", 24_576), SeenGpu("1", 24_576), SeenGpu("2", 24_576), SeenGpu("3", 49_152))
 CPUS = 4
 A_SWEEP = 20  # Every other so many jobs are alike.
-
-Ask = Callable[[MemoryStore, State], Decided]
-"""What a user asks for, who can see the record of what has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +26,14 @@ class Wanted:
     need: Need
     terms: Terms
     behaviours: tuple[Behaviour, ...]
-    priority: int
-    group: str | None
     # Jobs before it, by how far back, and whether they must succeed; of a range, the last too.
     requires: tuple[tuple[int, bool, int | None], ...]
-    held: bool
-    at_after_ms: int | None  # of --at, so long after its submission
     cancel_after_ms: int | None
-    retry_after_ms: int | None
+    priority: int = 0
+    group: str | None = None
+    held: bool = False
+    at_after_ms: int | None = None  # of --at, so long after its submission
+    retry_after_ms: int | None = None
 
 
 def wanted(random: Random, place: int) -> Wanted:
@@ -92,13 +83,8 @@ def _one_of_a_sweep(random: Random) -> Wanted:
         need=Need(gpus=1),
         terms=Terms(grace_ms=500, attached=random.random() < 0.02),
         behaviours=(behaviour,),
-        priority=0,
-        group=None,
         requires=requires,
-        held=False,
-        at_after_ms=None,
         cancel_after_ms=cancel_after_ms,
-        retry_after_ms=None,
     )
 
 
@@ -145,74 +131,66 @@ def _life(random: Random) -> tuple[Behaviour, int | None, int | None]:
 
 # ---------------------------------------------------------------------- what users ask for
 #
-# a user whose request was committed just before a crash got no answer and asks again, so each of
+# A user whose request was committed just before a crash got no answer and asks again, so each of
 # these grants nothing if it was granted before.
 
 
-def submit(job_id: int, asked: Wanted) -> Ask:
+def submit(job_id: int, asked: Wanted, record: MemoryStore, state: State) -> Decided:
     """Queue a job."""
-
-    def ask(record: MemoryStore, state: State) -> Decided:
-        if job_id < state.next_job_id:
-            return Decided([])  # It was committed before the crash; the user sees that.
-        now_ms = state.now_ms
-        requires: list[Requirement] = []
-        skips: list[ev.Event] = []
-        for back, must, through in asked.requires:
-            last_id = None if through is None else job_id - through
-            requirement = Requirement(job_id - back, must, last_id)
-            standing = {i: ended_as(record, state, i) for i in requirement.ids}
-            bad = [i for i, s in standing.items() if s not in (None, JobState.SUCCEEDED)]
-            if None in standing.values() or (must and bad):
-                requires.append(requirement)
-            if must and bad:
-                as_what = standing[bad[0]]
-                assert as_what is not None
-                skips = [ev.JobSkipped(now_ms, job_id, bad[0], as_what)]
-        submitted = ev.JobSubmitted(
-            now_ms,
-            job_id,
-            asked.need,
-            asked.terms,
-            asked.priority,
-            asked.group,
-            None if asked.at_after_ms is None else now_ms + asked.at_after_ms,
-            tuple(requires),
-            asked.held,
-        )
-        return Decided([submitted, *skips])
-
-    return ask
+    if job_id < state.next_job_id:
+        return Decided([])  # It was committed before the crash; the user sees that.
+    now_ms = state.now_ms
+    requires: list[Requirement] = []
+    skips: list[ev.Event] = []
+    for back, must, through in asked.requires:
+        last_id = None if through is None else job_id - through
+        requirement = Requirement(job_id - back, must, last_id)
+        standing = {i: ended_as(record, state, i) for i in requirement.ids}
+        bad = [i for i, s in standing.items() if s not in (None, JobState.SUCCEEDED)]
+        if None in standing.values() or (must and bad):
+            requires.append(requirement)
+        if must and bad:
+            as_what = standing[bad[0]]
+            assert as_what is not None
+            skips = [ev.JobSkipped(now_ms, job_id, bad[0], as_what)]
+    submitted = ev.JobSubmitted(
+        now_ms,
+        job_id,
+        asked.need,
+        asked.terms,
+        asked.priority,
+        asked.group,
+        None if asked.at_after_ms is None else now_ms + asked.at_after_ms,
+        tuple(requires),
+        asked.held,
+    )
+    return Decided([submitted, *skips])
 
 
-def retry(job_id: int, asked: Wanted) -> Ask:
+def retry(job_id: int, asked: Wanted, record: MemoryStore, state: State) -> Decided:
     """Queue a job that failed once more."""
-
-    def ask(record: MemoryStore, state: State) -> Decided:
-        as_what = ended_as(record, state, job_id)
-        if as_what in (None, JobState.SUCCEEDED, JobState.SKIPPED):
-            return Decided([])
-        attempts = [n for (j, n) in record.attempts if j == job_id]
-        attempts += [
-            ended.attempt.number
-            for ended in state.change.ended
-            if ended.job.id == job_id and ended.attempt is not None
-        ]
-        if max(attempts, default=0) > asked.terms.retries + 1:
-            return Decided([])  # It had its tries and one more, so it was granted before.
-        retried = ev.JobRetried(
-            state.now_ms,
-            job_id,
-            asked.need,
-            asked.terms,
-            asked.priority,
-            asked.group,
-            (),
-            max(attempts, default=0),
-        )
-        return Decided([retried])
-
-    return ask
+    as_what = ended_as(record, state, job_id)
+    if as_what in (None, JobState.SUCCEEDED, JobState.SKIPPED):
+        return Decided([])
+    attempts = [n for (j, n) in record.attempts if j == job_id]
+    attempts += [
+        ended.attempt.number
+        for ended in state.change.ended
+        if ended.job.id == job_id and ended.attempt is not None
+    ]
+    if max(attempts, default=0) > asked.terms.retries + 1:
+        return Decided([])  # It had its tries and one more, so it was granted before.
+    retried = ev.JobRetried(
+        state.now_ms,
+        job_id,
+        asked.need,
+        asked.terms,
+        asked.priority,
+        asked.group,
+        (),
+        max(attempts, default=0),
+    )
+    return Decided([retried])
 
 
 def ended_as(record: MemoryStore, state: State, job_id: int) -> JobState | None:
@@ -225,114 +203,78 @@ def ended_as(record: MemoryStore, state: State, job_id: int) -> JobState | None:
     return record.outcomes[job_id].state
 
 
-def release(job_id: int) -> Ask:
+def release(job_id: int, _: MemoryStore, state: State) -> Decided:
     """Let a held job go."""
-
-    def ask(_: MemoryStore, state: State) -> Decided:
-        job = state.jobs.get(job_id)
-        if job is None or job.state is not JobState.HELD:
-            return Decided([])
-        return Decided([ev.JobReleased(state.now_ms, job_id)])
-
-    return ask
+    job = state.jobs.get(job_id)
+    if job is None or job.state is not JobState.HELD:
+        return Decided([])
+    return Decided([ev.JobReleased(state.now_ms, job_id)])
 
 
-def hold(job_id: int) -> Ask:
+def hold(job_id: int, _: MemoryStore, state: State) -> Decided:
     """Put a waiting job aside."""
-
-    def ask(_: MemoryStore, state: State) -> Decided:
-        job = state.jobs.get(job_id)
-        if job is None or job.state is not JobState.WAITING:
-            return Decided([])
-        return Decided([ev.JobHeld(state.now_ms, job_id)])
-
-    return ask
+    job = state.jobs.get(job_id)
+    if job is None or job.state is not JobState.WAITING:
+        return Decided([])
+    return Decided([ev.JobHeld(state.now_ms, job_id)])
 
 
-def cancel(job_id: int) -> Ask:
+def cancel(job_id: int, _: MemoryStore, state: State) -> Decided:
     """Call a job off, wherever it stands."""
-
-    def ask(_: MemoryStore, state: State) -> Decided:
-        job = state.jobs.get(job_id)
-        if job_id >= state.next_job_id:
-            raise Unavailable(f"job {job_id} is not there yet")  # Its submission was refused.
-        if job is None:
-            return Decided([])
-        if job.active is None:
-            return Decided([ev.JobCancelled(state.now_ms, job_id)])
-        stop = job.active.stop
-        if stop is not None and stop.cause is Cause.CANCELLED:
-            return Decided([])
-        return Decided([ev.StopRequested(state.now_ms, job_id, job.active.number, Cause.CANCELLED)])
-
-    return ask
+    job = state.jobs.get(job_id)
+    if job_id >= state.next_job_id:
+        raise Unavailable(f"job {job_id} is not there yet")  # Its submission was refused.
+    if job is None:
+        return Decided([])
+    if job.active is None:
+        return Decided([ev.JobCancelled(state.now_ms, job_id)])
+    stop = job.active.stop
+    if stop is not None and stop.cause is Cause.CANCELLED:
+        return Decided([])
+    return Decided([ev.StopRequested(state.now_ms, job_id, job.active.number, Cause.CANCELLED)])
 
 
-def reprioritise(job_id: int, priority: int) -> Ask:
+def reprioritise(job_id: int, priority: int, _: MemoryStore, state: State) -> Decided:
     """Move a queued job forward or back."""
-
-    def ask(_: MemoryStore, state: State) -> Decided:
-        job = state.jobs.get(job_id)
-        if job is None or job.active is not None or job.priority == priority:
-            return Decided([])
-        edited = ev.JobEdited(
-            state.now_ms, job_id, job.need, job.terms, priority, job.group, job.not_before_ms
-        )
-        return Decided([edited])
-
-    return ask
+    job = state.jobs.get(job_id)
+    if job is None or job.active is not None or job.priority == priority:
+        return Decided([])
+    edited = ev.JobEdited(
+        state.now_ms, job_id, job.need, job.terms, priority, job.group, job.not_before_ms
+    )
+    return Decided([edited])
 
 
-def pause(group: str | None) -> Ask:
+def pause(group: str | None, _: MemoryStore, state: State) -> Decided:
     """Start nothing new, in a group or at all."""
-
-    def ask(_: MemoryStore, state: State) -> Decided:
-        paused = state.paused if group is None else state.group_of(group).paused
-        return Decided([] if paused else [ev.QueuePaused(state.now_ms, group)])
-
-    return ask
+    paused = state.paused if group is None else state.group_of(group).paused
+    return Decided([] if paused else [ev.QueuePaused(state.now_ms, group)])
 
 
-def resume(group: str | None) -> Ask:
+def resume(group: str | None, _: MemoryStore, state: State) -> Decided:
     """Go on."""
-
-    def ask(_: MemoryStore, state: State) -> Decided:
-        paused = state.paused if group is None else state.group_of(group).paused
-        return Decided([ev.QueueResumed(state.now_ms, group)] if paused else [])
-
-    return ask
+    paused = state.paused if group is None else state.group_of(group).paused
+    return Decided([ev.QueueResumed(state.now_ms, group)] if paused else [])
 
 
-def limit(group: str, max_running: int) -> Ask:
+def limit(group: str, max_running: int, _: MemoryStore, state: State) -> Decided:
     """Let at most so many of a group run."""
-
-    def ask(_: MemoryStore, state: State) -> Decided:
-        if state.group_of(group).max_running == max_running:
-            return Decided([])
-        return Decided([ev.GroupLimited(state.now_ms, group, max_running)])
-
-    return ask
+    if state.group_of(group).max_running == max_running:
+        return Decided([])
+    return Decided([ev.GroupLimited(state.now_ms, group, max_running)])
 
 
-def drain(gpu_id: str) -> Ask:
+def drain(gpu_id: str, _: MemoryStore, state: State) -> Decided:
     """Place nothing new on a GPU."""
-
-    def ask(_: MemoryStore, state: State) -> Decided:
-        gpu = state.gpus.get(gpu_id)
-        if gpu is None or gpu.drained:
-            return Decided([])
-        return Decided([ev.GpuDrained(state.now_ms, gpu_id)])
-
-    return ask
+    gpu = state.gpus.get(gpu_id)
+    if gpu is None or gpu.drained:
+        return Decided([])
+    return Decided([ev.GpuDrained(state.now_ms, gpu_id)])
 
 
-def undrain(gpu_id: str) -> Ask:
+def undrain(gpu_id: str, _: MemoryStore, state: State) -> Decided:
     """Use a GPU again."""
-
-    def ask(_: MemoryStore, state: State) -> Decided:
-        gpu = state.gpus.get(gpu_id)
-        if gpu is None or not gpu.drained:
-            return Decided([])
-        return Decided([ev.GpuResumed(state.now_ms, gpu_id)])
-
-    return ask
+    gpu = state.gpus.get(gpu_id)
+    if gpu is None or not gpu.drained:
+        return Decided([])
+    return Decided([ev.GpuResumed(state.now_ms, gpu_id)])

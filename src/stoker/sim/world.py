@@ -73,13 +73,13 @@ class VirtualClock:
         return Reading(self.now_ms, shifted)
 
     def set_wall(self, by_ms: int) -> None:
-        """Somebody set the wall clock."""
+        """The wall clock is set."""
         self.wall_ahead_ms += by_ms
         self.unread_shift_ms += by_ms
 
 
 class World:
-    """Processes that survive any crash of the engine; `faults` makes the ports of it."""
+    """Processes that survive any crash of the engine; `faults` makes the other ports of it."""
 
     def __init__(self, gpus: Sequence[SeenGpu], cpus: int, clock: VirtualClock, seed: int) -> None:
         self.clock = clock
@@ -148,7 +148,7 @@ class World:
         return min(ends, default=None)
 
     def power_cut(self) -> None:
-        """Everything dies, and nobody is left to tell."""
+        """Everything dies, and nothing is left to tell how."""
         self.processes.clear()
         self.terminals.all_die(self.clock.true_ms)
         # Where one has taken the place of another, it stands on disk how that ended.
@@ -209,6 +209,13 @@ class World:
         """What the command of an attempt does."""
         behaviours = self.behaviours[key[0]]
         return behaviours[min(key[1], len(behaviours)) - 1]
+
+    def observe(self) -> Sighting:
+        """See ports.Inventory."""
+        return self.sighting
+
+    def read_soon(self) -> None:
+        """GPUs are always seen as they are."""
 
     def show(self, gpus: Iterable[SeenGpu]) -> None:
         """From now on, these GPUs are seen."""

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -152,28 +153,15 @@ def _unusual(
     # They come in the order of their ids, so that whatever is built of them is as it was.
     asked = msgspec.json.encode(sorted(ids)).decode()
     for row in run(sql["unusual_jobs"], {"job_ids": asked}):
-        job_id, need, term, priority, group, state, not_before_ms, backoff_until_ms = row[:8]
-        attempt, failures, unmet, ooms, floor_mib, mps_faults = row[8:]
+        job_id, need, term, priority, group, state, *moments = row[:8]
+        attempt, failures, unmet, *counts = row[8:]
         if unmet not in requires:
             requires[unmet] = requirements_from(unmet) or None
         active = None
         if state in ACTIVE:
             key = {"job_id": job_id, "number": attempt}
             active = attempt_from(run(sql["active_attempt"], key).fetchone())
-        yield Job(
-            job_id,
-            needs[need],
-            terms[term],
-            priority,
-            names.setdefault(group, group),
-            _STATES[state],
-            not_before_ms,
-            backoff_until_ms,
-            attempt,
-            failures,
-            requires[unmet],
-            active,
-            ooms,
-            floor_mib,
-            mps_faults,
-        )
+        who = (job_id, needs[need], terms[term], priority, names.setdefault(group, group))
+        tried = (attempt, failures, requires[unmet], active)
+        fields: tuple[Any, ...] = (*who, _STATES[state], *moments, *tried, *counts)
+        yield Job(*fields)

@@ -2,7 +2,7 @@
 
 To stop a job or to remove one takes a commit, and the commit takes room. Without a reserve a job
 that fills the disk could not be put on record as stopped, nor could old ones be removed to make
-room. It is given up in parts: whoever fills the disk may be quicker than we are, and then there is
+room. It is given up in parts: what fills the disk may be quicker than we are, and then there is
 another part for when that one has been stopped.
 
 The file is written, not only made large: file systems that leave out holes, or press zeros
@@ -44,7 +44,7 @@ class Reserve:
         try:
             os.truncate(self._path, shorter)
         except OSError:
-            self._left = 0  # Somebody has removed it.
+            self._left = 0  # It was removed.
             return False
         return True
 

@@ -53,10 +53,13 @@ def ended_rows(change: Change) -> Batches:
             succeeded.append((*began, ended.at_ms, job.id, attempt.number))
             succeeded_jobs.append((job.attempt, job.failures, ended.at_ms, job.id))
             continue
+        state = ended.outcome.state._value_
         if attempt is not None:
-            attempts.append(_ended_attempt_row(ended, attempt))
+            as_what = (ended.at_ms, state, *_ending(ended.outcome))
+            attempts.append((*_attempt_row(job.id, attempt), *as_what))
         if ended.job_is_final:
-            jobs.append(_ended_job_row(ended))
+            ending = _ending(ended.outcome)
+            jobs.append((state, job.attempt, job.failures, ended.at_ms, *ending, job.id))
     return [
         ("succeed_attempt", succeeded),
         ("succeed_job", succeeded_jobs),
@@ -233,14 +236,3 @@ def _ending(outcome: Outcome) -> Row:
         how.signal if how is not None else None,
         outcome.detail or None,
     )
-
-
-def _ended_attempt_row(ended: Ended, attempt: Attempt) -> Row:
-    row = _attempt_row(ended.job.id, attempt)
-    return (*row, ended.at_ms, ended.outcome.state._value_, *_ending(ended.outcome))
-
-
-def _ended_job_row(ended: Ended) -> Row:
-    job, outcome = ended.job, ended.outcome
-    state = outcome.state._value_
-    return (state, job.attempt, job.failures, ended.at_ms, *_ending(outcome), job.id)

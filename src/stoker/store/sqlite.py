@@ -73,7 +73,7 @@ class SqliteStore:
     def make_room(self) -> bool:
         """See ports.Store.
 
-        A commit is written to the write-ahead log, whose place is taken before somebody else can
+        A commit is written to the write-ahead log, whose place is taken before another can
         have it. What SQLite finds there is no commit of its own, and overwritten. The other half
         is for the database, to which the log is copied, and for ledgers and exit codes.
         """
@@ -109,6 +109,6 @@ class SqliteStore:
             cursor.executemany(self._sql["removal_done"], [{"job_id": i} for i in job_ids])
 
     def drop_old_submissions(self, before_ms: int) -> None:
-        """Forget tokens that nobody will repeat any more."""
+        """Forget tokens that will not be repeated any more."""
         with transaction(self.connection) as cursor:
             cursor.execute(self._sql["drop_old_submissions"], {"before_ms": before_ms})

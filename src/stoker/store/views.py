@@ -115,7 +115,7 @@ class Views:
         asked = msgspec.json.encode(sorted(set(point_hashes(points)))).decode()
         rows = self._run("jobs_at_points", hashes=asked).fetchall()
         if not rows:
-            return {}  # As for most sweeps: nobody has tried any of them.
+            return {}  # As for most sweeps: none of them was tried.
         wanted = set(points)
         return {point: (job_id, state) for point, job_id, state in rows if point in wanted}
 

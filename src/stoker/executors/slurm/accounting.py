@@ -40,7 +40,7 @@ class Accounting:
         """Take the answer in."""
         cases, self._asked = self._asked, []
         if answer.silent:
-            self.due_at = now + _TRIES_AGAIN_S  # Whoever still wants to know comes again.
+            self.due_at = now + _TRIES_AGAIN_S  # What is still to be known comes again.
             return
         told = accounted_from_text(answer.out.decode(errors="replace")) if answer.ok else []
         for case in cases:

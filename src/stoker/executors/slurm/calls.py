@@ -1,4 +1,4 @@
-"""Slurm's client commands as child processes that nobody waits for.
+"""Slurm's client commands as child processes that are not waited for.
 
 A controller that is down lets each of them hang for seconds, so a call is started, its descriptor
 is watched, and its answer is read when it is there; one that takes too long is killed.

@@ -45,14 +45,14 @@ class Canceller:
         """A job that never began is not wanted any more; `sift` sees to it, after Slurm's word."""
         self.unconfirmed.setdefault(seen.id, now)
 
-    def sift(self, nobodys: Iterable[Seen], wanted: Iterable[Seen], now: float) -> None:
-        """Slurm has just said that these are there: cancel what is left of those that are nobody's.
+    def sift(self, unwanted: Iterable[Seen], wanted: Iterable[Seen], now: float) -> None:
+        """Slurm has just said that these are there: cancel what is left of the unwanted.
 
         That is what waits, and what was withdrawn although it runs, if only by Slurm's word. What
         else runs is coming to its end by itself.
         """
         mixed = {(seen.array_id, seen.name) for seen in wanted if seen.state == "PENDING"}
-        for seen in nobodys:
+        for seen in unwanted:
             waits = seen.state == "PENDING"
             if waits or seen.id in self.unconfirmed:
                 self.unconfirmed.setdefault(seen.id, now)
@@ -102,7 +102,8 @@ class Canceller:
             if chosen:
                 self._under_way = (way, chosen)
                 return ["scancel", *_options(way), *_ids_text(chosen)]
-        self._forget(now)
+        if len(self._last) > 10_000:
+            self._last = {k: moment for k, moment in self._last.items() if now - moment < _AGAIN_S}
         return None
 
     def answered(self, answer: Answer, now: float) -> None:
@@ -116,10 +117,6 @@ class Canceller:
             wanted = self._wanted.setdefault(way, {})
             for slurm_id in ids:
                 wanted.setdefault(slurm_id, now + _AGAIN_S)
-
-    def _forget(self, now: float) -> None:
-        if len(self._last) > 10_000:
-            self._last = {k: moment for k, moment in self._last.items() if now - moment < _AGAIN_S}
 
 
 def _state(seen: Seen | None) -> str:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -156,10 +157,8 @@ def _probe(env: Mapping[str, str], config: ClusterConfig, directory: str) -> Che
         return _probed(env, name, directory, answer, slurm_id)
     finally:
         for path in (script, answer):
-            try:
+            with suppress(FileNotFoundError):
                 os.unlink(path)
-            except FileNotFoundError:
-                pass
 
 
 def _probed(
@@ -168,13 +167,11 @@ def _probed(
     deadline = time.monotonic() + _PROBE_RUNS_WITHIN_S
     state = ""
     while time.monotonic() < deadline:
-        try:
+        with suppress(FileNotFoundError):
             with open(answer, encoding="utf-8", errors="replace") as file:
                 text = file.read()
             if text.endswith("\n"):
                 return Check(name, True, f"{directory}: node {text.strip()} writes there")
-        except FileNotFoundError:
-            pass
         ran = _run(env, "squeue", "--noheader", f"--jobs={slurm_id}", "--states=all", "-o", "%T %r")
         state = ran.decode(errors="replace").strip() if isinstance(ran, bytes) else ""
         if state.startswith(("FAILED", "COMPLETED", "CANCELLED", "NODE_FAIL")):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from stoker.core import commands as cmd
@@ -65,11 +66,7 @@ class SlurmExecutor:
         self._files = Files(self._attempts, shared)
         if self._worker is not None:
             files = self._files
-
-            def change(worker: Worker) -> None:
-                worker.use(config, files)
-
-            self._worker.post(change)
+            self._worker.post(lambda worker: worker.use(config, files))
 
     def close(self) -> None:
         """Watch nothing any more; what is at the cluster goes on."""
@@ -107,10 +104,7 @@ class SlurmExecutor:
             self._thread().post(lambda worker: worker.adopt(adopted))
 
     def carry_out(
-        self,
-        commands: Sequence[cmd.Command],
-        launch_of: Callable[[int], Launch],
-        now_ms: int,
+        self, commands: Sequence[cmd.Command], launch_of: Callable[[int], Launch], now_ms: int
     ) -> None:
         """See ports.Executor."""
         self._now_ms = now_ms
@@ -143,11 +137,9 @@ class SlurmExecutor:
         self._now_ms = now_ms
         if self._worker is None:
             return []
-        try:
+        with suppress(BlockingIOError):
             while os.read(self._read, 4096):
                 pass
-        except BlockingIOError:
-            pass
         with self._lock:
             return list(self._facts.values())
 
@@ -198,7 +190,5 @@ class SlurmExecutor:
         with self._lock:
             for fact in facts:
                 self._facts.setdefault(((fact.job_id, fact.attempt), type(fact)), fact)
-        try:
+        with suppress(BlockingIOError):
             os.write(self._write, b"x")
-        except BlockingIOError:
-            pass

@@ -51,7 +51,7 @@ class ClusterFacts:
     def parts_of_a_gpu(self, kind: str) -> int | None:
         """Into how many shards (or percent of MPS) a GPU is divided; None where there are none.
 
-        Where nodes differ it is the largest number, so that nobody gets more than was asked for.
+        Where nodes differ it is the largest number, so that no job gets more than it asked for.
         """
         parts = [
             (node.shards if kind == "shard" else node.mps) // node.gpus

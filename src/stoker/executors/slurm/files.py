@@ -1,6 +1,6 @@
 """The files by which the daemon and the nodes of a cluster agree about an attempt.
 
-| file      | by whom  | meaning                                                                |
+| file      | by       | meaning                                                                |
 |-----------|----------|------------------------------------------------------------------------|
 | `order`   | daemon   | what is to be run                                                      |
 | `batch`   | daemon   | the submission that it is part of, its place in it, its name at Slurm  |
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -52,7 +53,7 @@ class Started:
 class Files:
     """The directories of attempts and batches under one root that nodes and daemon share.
 
-    `home` is where everybody looks for an attempt's directory; if the root is elsewhere, there is
+    `home` is where all look for an attempt's directory; if the root is elsewhere, there is
     a link to it.
     """
 
@@ -67,13 +68,7 @@ class Files:
         return os.path.realpath(path) if os.path.islink(path) else path
 
     def prepare(
-        self,
-        order: HandOver,
-        launch: Launch,
-        instance: str,
-        batch: str,
-        index: int,
-        name: str,
+        self, order: HandOver, launch: Launch, instance: str, batch: str, index: int, name: str
     ) -> str:
         """Put down what a node needs to run the attempt; its directory."""
         key = (order.job_id, order.attempt)
@@ -130,7 +125,8 @@ class Files:
         path = f"{self._batches}/{batch}"
         os.makedirs(self._batches, 0o700, exist_ok=True)
         os.mkdir(path, 0o700)
-        first, _, rest = _node_script().partition("\n")
+        node_script = (package_files("stoker.executors.slurm") / "node.pl").read_text("utf-8")
+        first, _, rest = node_script.partition("\n")
         said = "".join(f"#SBATCH {' '.join(map(_quoted, words))}\n" for words in lines)
         write_whole(f"{path}/script", f"{first}\n{said}{rest}".encode())
         return f"{path}/script"
@@ -159,12 +155,10 @@ class Files:
     def forget_batch(self, batch: str) -> None:
         """Delete the directory of a submission; those of its attempts stay."""
         path = f"{self._batches}/{batch}"
-        try:
+        with suppress(OSError):  # The next round tries again.
             for name in os.listdir(path):
                 os.unlink(f"{path}/{name}")
             os.rmdir(path)
-        except OSError:
-            pass  # The next round tries again.
 
 
 # ---------------------------------------------------------------------- one attempt
@@ -179,7 +173,7 @@ def submitted_as(directory: str) -> tuple[str, int, str] | None:
 
 
 def read_start(directory: str) -> Started | None:
-    """Who started the attempt, if anybody has."""
+    """What started the attempt, if anything has."""
     text = _read(directory, "start")
     if not text:
         return None
@@ -235,10 +229,8 @@ def read_refusal(directory: str) -> tuple[str, str] | None:
 
 def refresh(directory: str) -> None:
     """Let a network file system look again: to list a directory asks its server."""
-    try:
+    with suppress(OSError):
         os.listdir(directory)
-    except OSError:
-        pass
 
 
 def _read(directory: str, name: str) -> str:
@@ -247,10 +239,6 @@ def _read(directory: str, name: str) -> str:
             return file.read(4000)
     except OSError:
         return ""
-
-
-def _node_script() -> str:
-    return (package_files("stoker.executors.slurm") / "node.pl").read_text(encoding="utf-8")
 
 
 def _quoted(word: str) -> str:

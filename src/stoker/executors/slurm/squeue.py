@@ -98,7 +98,7 @@ def jobs_from_json(body: bytes, prefix: str) -> list[Seen]:
     except msgspec.DecodeError as error:
         raise Unreadable(str(error)) from None
     if answer.errors:
-        # With JSON the command says that all is well even if it could not ask anybody.
+        # With JSON the command says that all is well even if it could not ask the controller.
         raise NoAnswer(_text(_first_text(answer.errors[0])))
     found: list[Seen] = []
     for job in answer.jobs:

@@ -4,13 +4,13 @@ The files of the attempt are the truth; Slurm's word says why, or stands in wher
 
 | `exit` | Slurm says            | meaning                                                       |
 |--------|-----------------------|---------------------------------------------------------------|
-| yes    | (not asked)           | it ended so, if nobody told it to end and no signal did it    |
+| yes    | (not asked)           | it ended so, if it was not told to end and no signal did it   |
 | yes    | TIMEOUT, CANCELLED, … | it was told to end, and this is why                           |
 | yes    | nothing at all        | it was told to end, and the cluster has lost its record       |
 | no     | it is over            | after a while for the files to appear: as Slurm says          |
 | no     | it waits, but began   | the cluster took it back: tried again, as another attempt     |
 | no     | it runs, never began  | after a while: its node never launched it: tried again        |
-| no     | nothing, it began     | after a long while: nobody knows                              |
+| no     | nothing, it began     | after a long while: it is not known                           |
 | no     | nothing, never began  | the cluster lost it: tried again, once no start is possible   |
 | either | CANCELLED, doubtful   | perhaps for another's sake: tried again, unless it ended so   |
 """
@@ -58,7 +58,7 @@ def ending(key: Key, now_ms: int, found: Found, heard: Heard, stopping: bool) ->
     """The fact by which the attempt is over; None while it is not."""
     match _ending(key, now_ms, found, heard, stopping):
         case ev.AttemptCutShort(at_ms, cause=Cause.CANCELLED) if heard.doubtful and not stopping:
-            # Nobody else may have called it off, and what is run once too often does less harm.
+            # Perhaps no user has called it off, and what is run once too often does less harm.
             why = "the cluster ended it, perhaps for another job that had its id before"
             return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
         case fact:
@@ -173,8 +173,8 @@ def _never_began(key: Key, at_ms: int, seen: Seen) -> ev.Fact:
         why = "what it waited for did not succeed at the cluster"
         return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
     if seen.state == "CANCELLED" and seen.node:
-        # Its node would not launch it, as happens if the id was another job's there; whoever calls
-        # off a job that waits does so before it has a node.
+        # Its node would not launch it, as happens if the id was another job's there; a job that
+        # waits is called off before it has a node.
         why = f"the cluster ended it before it began ({seen.node})"
         return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
     if seen.state == "FAILED" and (

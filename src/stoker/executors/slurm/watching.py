@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
+from stoker.core.model import Exit
 from stoker.executors.slurm.calls import Answer
 from stoker.executors.slurm.cases import Case
 from stoker.executors.slurm.facts import Accounted
@@ -129,16 +130,15 @@ class Watcher:
 
     def just_taken(self, slurm_id: str, name: str, batch: str) -> Seen:
         """A job as it is at the moment at which Slurm has taken it."""
-        array_id, _, task = slurm_id.partition("_")
-        comment = f"{self._token}{batch}"
-        place = int(task) if task else None
-        return Seen(slurm_id, int(array_id), place, "PENDING", "None", None, 0, "", name, comment)
+        return self._told(slurm_id, "PENDING", "None", None, name, batch)
 
     def accounted(self, told: Accounted, batch: str) -> Seen:
         """A job that is over, by the word of the accounting."""
-        array_id, _, task = told.id.partition("_")
-        place = int(task) if task else None
-        comment = f"{self._token}{batch}"
-        return Seen(
-            told.id, int(array_id), place, told.state, "", told.exit, 0, "", told.name, comment
-        )
+        return self._told(told.id, told.state, "", told.exit, told.name, batch)
+
+    def _told(
+        self, slurm_id: str, state: str, reason: str, how: Exit | None, name: str, batch: str
+    ) -> Seen:
+        array_id, _, task = slurm_id.partition("_")
+        index, comment = int(task) if task else None, f"{self._token}{batch}"
+        return Seen(slurm_id, int(array_id), index, state, reason, how, 0, "", name, comment)

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from stoker.core import events as ev
 from stoker.core.commands import HandOver
@@ -103,10 +104,8 @@ class Worker(threading.Thread):
     def post(self, message: Message) -> None:
         """Let the thread do something."""
         self._inbox.append(message)
-        try:
+        with suppress(BlockingIOError):  # It has been woken often enough.
             os.write(self._wake_write, b"x")
-        except BlockingIOError:
-            pass  # It has been woken often enough.
 
     def end(self) -> None:
         """Stop the thread; what is under way at the cluster goes on."""
@@ -132,7 +131,7 @@ class Worker(threading.Thread):
         self.config, self.files, self._submitter.files = config, files, files
 
     def adopt(self, attempts: Iterable[Adopted]) -> None:
-        """All attempts of an earlier daemon at once: what is not among them is nobody's."""
+        """All attempts of an earlier daemon at once: what is not among them is of no attempt."""
         now = time.monotonic()
         for one in attempts:
             directory = self.files.directory(one.key)
@@ -146,7 +145,7 @@ class Worker(threading.Thread):
             if one.place or one.started or begun:
                 case.phase, case.taken_at, case.taken_as = Phase.TAKEN, now, slurm_id
             if one.started and begun is None:
-                # Somebody has deleted its files; that it began is on record all the same.
+                # Its files were deleted; that it began is on record all the same.
                 case.started = Started(node or "-", slurm_id, 0, (), 0)
             self._cases[one.key] = case
         self._watcher.soon()
@@ -180,7 +179,7 @@ class Worker(threading.Thread):
         self._look_soon()
 
     def forget(self, keys: Iterable[Key]) -> None:
-        """The ends of these attempts are on record: nobody will speak of them again."""
+        """The ends of these attempts are on record: they will not be spoken of again."""
         self._ended.difference_update(keys)
 
     # ------------------------------------------------------------------ the loop
@@ -234,11 +233,9 @@ class Worker(threading.Thread):
                     timeout = 0.0
             if not self._inbox:
                 selector.select(timeout)
-        try:
+        with suppress(BlockingIOError):
             while os.read(self._wake_read, 4096):
                 pass
-        except BlockingIOError:
-            pass
 
     def _has_lock(self) -> bool:
         """A submission of a daemon that died may still be on its way: it holds the lock too."""
@@ -445,7 +442,7 @@ class Worker(threading.Thread):
             if seen:
                 self._taken(case, seen[0].id, now)
             else:
-                # Nobody has it. The order is at hand, or will be given again.
+                # The cluster does not have it. The order is at hand, or will be given again.
                 case.phase = Phase.ORDERED if case.order is not None else Phase.NEW
                 self._ordered_at = self._ordered_at or now
                 return
