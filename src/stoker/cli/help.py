@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _HELP = Option("help", "print this help", short="h")
 
 
-def show_overview() -> int:
+def show_overview() -> None:
     """Help on all verbs."""
     colour = wants_colour()
     lines = [
@@ -34,20 +34,18 @@ def show_overview() -> int:
         "`stoker VERB --help` has the options and examples of a verb; --version the version.",
     ]
     out("\n".join(lines) + "\n")
-    return 0
 
 
-def show_verb(verb: Verb) -> int:
+def show_verb(verb: Verb) -> None:
     """Help on one verb."""
     out(verb_help(verb, wants_colour()))
-    return 0
 
 
 def usage(verb: Verb) -> str:
     """How a verb is written, in one line."""
     words = ["stoker", *verb.name.split()]
     if verb.run is None:
-        members = "|".join(member.name.rpartition(" ")[2] for member in verb.verbs)
+        members = "|".join(verb.members)
         words.append(f"[{members}]" if verb.default else members)
         return " ".join([*words, "..."])
     words.append("[OPTIONS]")
@@ -74,8 +72,8 @@ def verb_help(verb: Verb, colour: bool) -> str:
     lines += _wrapped(verb.summary[:1].upper() + verb.summary[1:] + ".", "")
     if verb.verbs:
         lines.append("")
-        for member in verb.verbs:
-            word = f"stoker {member.name}" if verb.run else member.name.rpartition(" ")[2]
+        for name, member in verb.members.items():
+            word = f"stoker {member.name}" if verb.run else name
             lines += _described(f"  {word}", member.summary, 22 if verb.run else 18)
     for positional in verb.positionals:
         lines += ["", *_described(f"  {positional.metavar}", positional.help, 22)]

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.text.ids import id_list
 from stoker.text.terminal import say
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from stoker.cli.options import Args
 
 
 def request_verb(
@@ -26,7 +22,7 @@ def request_verb(
 ) -> Verb:
     """A verb that gives one order to the jobs that are named; `done` is how its success is told."""
 
-    def run(args: Args) -> int:
+    def run(args: Args) -> None:
         select = required(args, name)
         with Client() as client:
             ids = client.call(op, select=select)["ids"]
@@ -36,7 +32,6 @@ def request_verb(
             say(f"{done} {id_list(ids)}")
         else:
             say("nothing to do")
-        return 0
 
     return Verb(
         name,
@@ -54,7 +49,7 @@ def pausing_verb(
 ) -> Verb:
     """`pause` or `resume`, of the whole queue or of a group."""
 
-    def run(args: Args) -> int:
+    def run(args: Args) -> None:
         group = args["group"]
         with Client() as client:
             client.call(name, **({} if group is None else {"group": group}))
@@ -63,7 +58,6 @@ def pausing_verb(
         else:
             what = "the whole queue" if group is None else f"group {group}"
             say(f"{'paused' if paused else 'resumed'}: {what}")
-        return 0
 
     group = Option("group", "only this group", "GROUP", quantities.label)
     return Verb(name, summary, run=run, options=(group, JSON), examples=examples)

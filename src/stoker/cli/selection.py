@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from stoker import quantities
-from stoker.cli.options import Option, Positional
+from stoker.cli.options import Args, Option, Positional
 from stoker.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from stoker.cli.options import Args
 
 IDS = Positional(
     "ID",

@@ -8,7 +8,7 @@ import os
 from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.jobspec import job_options, values_said
-from stoker.cli.options import JSON, Option, Positional, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Positional, Verb, print_json
 from stoker.errors import UsageError
 from stoker.text.terminal import out, say
 
@@ -16,7 +16,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from stoker.cli.options import Args
     from stoker.submission.batches import PlannedJob
 
 # Where the priority scheduler looks if it is told nothing.
@@ -107,22 +106,17 @@ def _queue_and_follow(
     if args["json"]:
         lines = [job.entry.line for job in jobs[short:]]
         told = [{**job, "line": line} for job, line in zip(ended, lines, strict=True)]
-        _print_json(group, ids, told)
+        print_json({"group": group, "ids": ids, "jobs": told})
     return int(any(job["state"] != "succeeded" for job in ended))
 
 
 def _print_ids(args: Args, ids: list[int], group: str) -> int:
     if args["json"]:
-        _print_json(group, ids, None)
+        print_json({"group": group, "ids": ids})
     else:
         out("".join(f"{job_id}\n" for job_id in ids))
         say(f"stoker: {len(ids)} jobs queued in the group {group}")
     return 0
-
-
-def _print_json(group: str, ids: list[int], jobs: list[dict[str, Any]] | None) -> None:
-    told = {} if jobs is None else {"jobs": jobs}
-    print_json({"group": group, "ids": ids, **told})
 
 
 VERB = Verb(

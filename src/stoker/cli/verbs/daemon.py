@@ -6,7 +6,7 @@ import os
 
 from stoker.api.client import Client
 from stoker.api.holder import NotAnswering
-from stoker.cli.options import JSON, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Verb, print_json
 from stoker.errors import Unreachable, UsageError
 from stoker.quantities import duration_text
 from stoker.text.terminal import escaped, out, say
@@ -14,8 +14,6 @@ from stoker.text.terminal import escaped, out, say
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from stoker.cli.options import Args
 
 _DRAIN_POLL_MS = 1000
 
@@ -39,7 +37,7 @@ def _start() -> dict[str, Any]:
         return client.call("hello")
 
 
-def start(args: Args) -> int:
+def start(args: Args) -> None:
     """Start the daemon unless it runs."""
     running = _hello()
     hello = running or _start()
@@ -48,10 +46,9 @@ def start(args: Args) -> int:
     else:
         word = "runs already" if running else "started"
         say(f"the daemon {word}: process {hello['pid']}")
-    return 0
 
 
-def stop(args: Args) -> int:
+def stop(args: Args) -> None:
     """Stop the daemon."""
     if args["kill"] and args["drain"]:
         raise UsageError("--kill and --drain exclude each other", "give one of them")
@@ -62,7 +59,6 @@ def stop(args: Args) -> int:
     else:
         left = _stop(running["pid"], mode)
         say("the daemon has stopped" + (f"; {_jobs(left)} without it" if left else ""))
-    return 0
 
 
 def _jobs(count: int) -> str:
@@ -110,7 +106,7 @@ def _tell_drain(client: Client, told: int) -> int:
     return running
 
 
-def restart(args: Args) -> int:
+def restart(args: Args) -> None:
     """Stop the daemon, leaving its jobs running, and start it anew."""
     running = _hello()
     if running is not None:
@@ -120,7 +116,6 @@ def restart(args: Args) -> int:
         _print_status(hello)
     else:
         say(f"the daemon started: process {hello['pid']}")
-    return 0
 
 
 def status(args: Args) -> int:
@@ -191,7 +186,7 @@ def run(args: Args) -> int:
     return run_daemon()
 
 
-def claim(args: Args) -> int:
+def claim(args: Args) -> None:
     """Have the state of a machine that is gone."""
     from stoker.api.claim import claim_from_another, whose
     from stoker.api.paths import Home
@@ -200,22 +195,20 @@ def claim(args: Args) -> int:
     was = claim_from_another(home)
     say(f"{home.root} is this machine's now" + (f"; it was {whose(was)}'s" if was else ""))
     say("jobs that ran on the other machine are lost; those with retries left run again here")
-    return 0
 
 
-def install_service(args: Args) -> int:
+def install_service(args: Args) -> None:
     """Write a systemd user unit, and say how to switch it on."""
     from stoker.cli.service import install, unit_text
 
     if args["print"]:
         out(unit_text())
-        return 0
+        return
     path = install(force=args["force"])
     say(f"wrote {path}; to enable it:")
     say("  systemctl --user daemon-reload && systemctl --user enable --now stoker")
     say("to keep it running while you are logged out:")
     say("  loginctl enable-linger $USER")
-    return 0
 
 
 VERB = Verb(

@@ -6,7 +6,7 @@ from stoker import quantities
 from stoker.api.client import Client
 from stoker.api.job_options import options_in
 from stoker.cli.jobspec import option_of, values_said
-from stoker.cli.options import JSON, Option, Positional, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Positional, Verb, print_json
 from stoker.errors import NotFound, UsageError
 from stoker.submission import rules
 from stoker.submission.changes import changed_fields
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stoker.api.job_options import JobOption
-    from stoker.cli.options import Args
 
 
 class _Cleared:
@@ -48,7 +47,7 @@ def _editable(option: JobOption) -> Iterator[Option]:
         )
 
 
-def edit(args: Args) -> int:
+def edit(args: Args) -> None:
     """Change a waiting or held job."""
     select = {"ids": args["id"]}
     changes = _changes(args)
@@ -69,7 +68,6 @@ def edit(args: Args) -> int:
         print_json({"ids": ids})
     else:
         say(f"changed: {id_list(ids)}" if ids else "changed")
-    return 0
 
 
 def _changes(args: Args) -> dict[str, Any]:

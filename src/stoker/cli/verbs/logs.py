@@ -6,9 +6,9 @@ import time
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import Option, Positional, Verb
+from stoker.cli.options import Args, Option, Positional, Verb
 from stoker.errors import Failed, NotFound, Unavailable, Unreachable, UsageError
-from stoker.text.jobs import FINAL_STATES, outcome, title
+from stoker.text.jobs import FINAL_STATES, Job, outcome, title
 from stoker.text.logfile import LogFile, Printer
 from stoker.text.terminal import say
 
@@ -16,15 +16,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from stoker.cli.options import Args
-    from stoker.text.jobs import Job
-
 DEFAULT_LINES = 200
 _POLL_S = 0.1
 _POLLS_A_QUESTION = 3
 
 
-def logs(args: Args) -> int:
+def logs(args: Args) -> None:
     """Show or follow a log."""
     if args["all"] and args["lines"] is not None:
         raise UsageError("--all and --lines exclude each other", "give one of them")
@@ -33,7 +30,7 @@ def logs(args: Args) -> int:
         job = _one_job(client, select)
         if args["follow"]:
             _Follower(client, job, args).follow()
-            return 0
+            return
         path = _log_of(job, args["err"])
         if path is None:
             raise Failed(
@@ -52,7 +49,6 @@ def logs(args: Args) -> int:
     printer.finish()
     if skipped and args["lines"] is None:
         say(f"stoker: these are the last {DEFAULT_LINES} lines; --all shows the log from its start")
-    return 0
 
 
 def _select(args: Args) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, NAME, selected
 from stoker.errors import UsageError
 from stoker.text.jobs import STATES, iso_times, job_table
@@ -13,8 +13,6 @@ from stoker.text.terminal import out, say
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from stoker.cli.options import Args
 
 
 SHOWN = 100
@@ -38,7 +36,7 @@ def _limit(text: str) -> int:
     return quantities.whole_number(text, 1, 1_000_000)
 
 
-def ls(args: Args) -> int:
+def ls(args: Args) -> None:
     """List jobs."""
     order: dict[str, Any] = {"select": selected(args), "all": args["all"]}
     if args["state"]:
@@ -57,15 +55,14 @@ def ls(args: Args) -> int:
     if args["json"]:
         shown = [iso_times(job) for job in jobs]
         print_json({"jobs": shown, "total": answer.get("total", len(jobs))})
-        return 0
+        return
     if not jobs:
         say("no jobs" if not order["select"] and not args["state"] else "no such jobs")
-        return 0
+        return
     out(job_table(jobs))
     left_out = answer.get("total", len(jobs)) - len(jobs)
     if left_out > 0:
         say(f"and {left_out} more; --all or a larger --limit shows them")
-    return 0
 
 
 VERB = Verb(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Verb, print_json
 from stoker.text.gpus import gpu_table, no_gpus
 from stoker.text.jobs import FINAL_STATES, STATES, iso_times, job_table
 from stoker.text.terminal import escaped, out, painted, wants_colour
@@ -13,14 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from stoker.cli.options import Args
-
 
 def _limit(text: str) -> int:
     return quantities.whole_number(text, 1, 100_000)
 
 
-def status(args: Args) -> int:
+def status(args: Args) -> None:
     """Show GPUs, counts and jobs."""
     order = {} if args["limit"] is None else {"limit": args["limit"]}
     with Client() as client:
@@ -30,7 +28,7 @@ def status(args: Args) -> int:
         shown["jobs"] = [iso_times(job) for job in answer["jobs"]]
         shown["daemon"] = iso_times(answer.get("daemon") or {})
         print_json(shown)
-        return 0
+        return
     colour = wants_colour()
     parts = []
     if answer["gpus"]:
@@ -41,7 +39,6 @@ def status(args: Args) -> int:
     if answer["jobs"]:
         parts.append(job_table(answer["jobs"]))
     out("\n".join(parts))
-    return 0
 
 
 def _summary(answer: dict[str, Any], colour: bool) -> str:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.cli.jobspec import COMMAND_NOTE, job_options
-from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.options import JSON, Args, Option, Positional, Verb
 from stoker.errors import UsageError
 from stoker.quantities import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from stoker.cli.options import Args
 
 _MOST = 1_000_000
 
@@ -48,22 +46,22 @@ def _one_of(*words: str) -> Callable[[str], str]:
     return convert
 
 
-def _sweep(args: Args) -> int:
+def _sweep(args: Args) -> None:
     from stoker.cli.sweeping.queueing import sweep
 
-    return sweep(args)
+    sweep(args)
 
 
-def _show(args: Args) -> int:
+def _show(args: Args) -> None:
     from stoker.cli.sweeping.results import show
 
-    return show(args)
+    show(args)
 
 
-def _ls(args: Args) -> int:
+def _ls(args: Args) -> None:
     from stoker.cli.sweeping.results import ls
 
-    return ls(args)
+    ls(args)
 
 
 _OWN_OPTIONS = (

@@ -6,20 +6,17 @@ import time
 
 from stoker import quantities
 from stoker.api.client import Client, ConnectionLost, NoAnswerYet
-from stoker.cli.options import JSON, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Verb, print_json
 from stoker.cli.reconnect import Reconnection
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.errors import NotFound, Unavailable
 from stoker.text.ids import ranges
-from stoker.text.jobs import FINAL_STATES, exit_code, outcome, title
+from stoker.text.jobs import FINAL_STATES, Job, exit_code, outcome, title
 from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from stoker.cli.options import Args
-    from stoker.text.jobs import Job
 
 TIMED_OUT = 124
 

@@ -6,7 +6,7 @@ import os
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Verb, print_json
 from stoker.errors import UsageError
 from stoker.quantities import plain
 from stoker.text.terminal import has_terminal, out, say
@@ -14,8 +14,6 @@ from stoker.text.terminal import has_terminal, out, say
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from stoker.cli.options import Args
 
 
 def _port(text: str) -> int:
@@ -46,7 +44,7 @@ def _changes(args: Args) -> dict[str, Any]:
     return found
 
 
-def web(args: Args) -> int:
+def web(args: Args) -> None:
     """Serve the page if it is not served yet, and print an address that lets a browser in."""
     from stoker.api.tokens import Access
 
@@ -57,7 +55,7 @@ def web(args: Args) -> int:
     address = f"{page['url']}/enter#{key}"
     if args["json"]:
         print_json({"url": page["url"], "address": address, "pid": page["pid"]})
-        return 0
+        return
     out(f"{address}\n")
     say("this is a one-time login link, valid for ten minutes")
     if os.environ.get("SSH_CONNECTION"):
@@ -66,7 +64,6 @@ def web(args: Args) -> int:
     if not args["no_open"] and _has_desktop():
         # Its own address would be in the browser's arguments, which all users can see.
         _open(access.way_in(key, address))
-    return 0
 
 
 def _has_desktop() -> bool:
@@ -83,12 +80,11 @@ def _open(address: str) -> None:
         pass  # The address was printed; it can be opened by hand.
 
 
-def stop(args: Args) -> int:
+def stop(args: Args) -> None:
     """End the page."""
     with Client() as client:
         stopped = client.call("page_stop")["stopped"]
     say("the page has ended" if stopped else "there was no page")
-    return 0
 
 
 def status(args: Args) -> int:
