@@ -59,23 +59,8 @@ class Top(App[None]):
         Binding(keys, action, priority=True) for keys, action in KEYS
     ]
 
-    class Brought(Message):
-        """The feed has brought a picture, or the news that there is no daemon."""
-
-        def __init__(self, picture: Picture | None, lost: str) -> None:
-            super().__init__()
-            self.picture = picture
-            self.lost = lost
-
-    class LogRead(Message):
-        """The log that is shown has grown."""
-
-        def __init__(self, news: LogNews) -> None:
-            super().__init__()
-            self.news = news
-
     class Answered(Message):
-        """The daemon has answered, in a thread; `then` is to be called in the view's."""
+        """A thread has brought something; `then`, which shows it, is called in the view's own."""
 
         def __init__(self, then: Callable[[], None]) -> None:
             super().__init__()
@@ -159,27 +144,28 @@ class Top(App[None]):
 
     # ------------------------------------------------------------------ what threads bring
 
+    def _in_view(self, then: Callable[[], None]) -> None:
+        self.post_message(self.Answered(then))
+
     def _brought(self, picture: Picture) -> None:
-        self.post_message(self.Brought(picture, ""))
+        self._in_view(lambda: self._show(picture))
 
     def _is_lost(self, words: str) -> None:
-        self.post_message(self.Brought(None, words))
+        self._in_view(lambda: self._show(None, words))
 
     def _log_read(self, news: LogNews) -> None:
-        self.post_message(self.LogRead(news))
+        self._in_view(lambda: self._show_log(news))
 
-    def on_top_brought(self, message: Brought) -> None:
-        """Show it."""
-        self.lost = message.lost
-        if message.picture is not None:
-            self.picture = message.picture
-            self.table.take(message.picture)
+    def _show(self, picture: Picture | None, lost: str = "") -> None:
+        self.lost = lost
+        if picture is not None:
+            self.picture = picture
+            self.table.take(picture)
             self._renew_details()
         self._draw()
 
-    def on_top_log_read(self, message: LogRead) -> None:
-        """Show it."""
-        self.log_pane.take(message.news)
+    def _show_log(self, news: LogNews) -> None:
+        self.log_pane.take(news)
         self._draw_pane_title()
 
     def on_top_answered(self, message: Answered) -> None:
@@ -337,8 +323,7 @@ class Top(App[None]):
 
     def _filter_typed(self, text: str) -> None:
         """Show what matches, letter by letter."""
-        found = wanted(text)
-        self.table.look_for(found.text, found.states, found.group, found.user)
+        self.table.look_for(wanted(text))
         self._draw_list_title()
 
     def _filter_done(self, kept: bool) -> None:
@@ -427,11 +412,10 @@ class Top(App[None]):
                 with Client(self.home, autostart=False) as client:
                     answer = question(client)
             except StokerError as error:
-                hint = f"; {error.hint}" if error.hint else ""
-                words = error.message + hint
-                self.post_message(self.Answered(lambda: self.say(words, wrong=True)))
+                words = error.message + (f"; {error.hint}" if error.hint else "")
+                self._in_view(lambda: self.say(words, wrong=True))
             else:
-                self.post_message(self.Answered(lambda: then(answer)))
+                self._in_view(lambda: then(answer))
 
         self.run_worker(in_thread, thread=True, exit_on_error=False)
 
@@ -463,22 +447,6 @@ class Top(App[None]):
         self.table.unmark_all()
         self.say(words)
 
-    def action_cancel(self) -> None:
-        """Stop jobs, once that was confirmed."""
-        self._act(lambda jobs: actions.CANCEL)
-
-    def action_retry(self) -> None:
-        """Queue jobs that have ended again."""
-        self._act(lambda jobs: actions.RETRY)
-
-    def action_hold(self) -> None:
-        """Hold jobs that wait; if all of them are held, release them."""
-        self._act(actions.hold_or_release)
-
-    def action_sooner(self) -> None:
-        """Have jobs go before others."""
-        self._act(lambda jobs: actions.SOONER)
-
-    def action_later(self) -> None:
-        """Have jobs go after others."""
-        self._act(lambda jobs: actions.LATER)
+    def action_act(self, name: str) -> None:
+        """Act on jobs, once that was confirmed if it is to be."""
+        self._act(actions.BY_NAME[name])
