@@ -9,10 +9,9 @@ from typing import Any
 from stoker.api.client import Client
 from stoker.cli.jobspec import submission
 from stoker.cli.options import Args, print_json
-from stoker.submission.sweeps import Plan, SweepSpec, plan, queue
+from stoker.submission.sweeps import Plan, Queued, SweepSpec, plan, queue
 from stoker.sweep import notation
 from stoker.sweep.points import Choosing, Repeat, Space
-from stoker.sweep.queued import Queued
 from stoker.text.terminal import escaped, out, say
 
 _SHOWN_IN_A_DRY_RUN = 10

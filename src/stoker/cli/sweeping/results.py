@@ -5,13 +5,14 @@ Sweeps may have very many points, so they come and are laid out column by column
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stoker.api.client import Client
-from stoker.cli.csvtext import csv_text
 from stoker.cli.options import Args, print_json
 from stoker.errors import NotFound, UsageError
 from stoker.quantities import duration_text, local_moment_text, quoted
@@ -134,6 +135,33 @@ def _as_csv(sweep: Sweep) -> str:
     )
     head = [*own[:2], *titles, *own[2:]]
     return csv_text(itertools.chain([head], rows), for_terminal=has_terminal())
+
+
+def csv_text(rows: Iterable[Iterable[Any]], *, for_terminal: bool) -> str:
+    """Rows as CSV. A file gets each text as it is, a terminal with its controls spelt out."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if for_terminal:
+        rows = ([escaped(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    writer.writerows([_neutral(cell) for cell in row] for row in rows)
+    return text.getvalue()
+
+
+def _neutral(cell: Any) -> Any:
+    """A spreadsheet runs a text that begins like a formula; an apostrophe makes it text."""
+    if isinstance(cell, str) and cell:
+        first = cell[0]
+        if first in "=+@\t\r" or (first == "-" and not _is_number(cell)):
+            return f"'{cell}"
+    return cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
 
 
 def _as_json(name: str, sweep: Sweep) -> dict[str, Any]:
