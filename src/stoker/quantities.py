@@ -11,6 +11,10 @@ import time
 
 from stoker.errors import UsageError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 MAX_MEMORY_MIB = 10**9
 MAX_DURATION_MS = 10**12
 MAX_GPUS = 4096
@@ -77,6 +81,11 @@ def whole_number(text: str, lowest: int, highest: int, what: str = "number") -> 
     if value > highest:
         raise UsageError(f"{value} is too large", f"the {what} must be at most {highest}")
     return value
+
+
+def number_within(lowest: int, highest: int, what: str = "number") -> Callable[[str], int]:
+    """What reads a whole number within these limits."""
+    return lambda text: whole_number(text, lowest, highest, what)
 
 
 # --- memory -------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from stoker.api.job_options import GROUPS
 from stoker.cli.options import JSON, Option, Positional, Verb
 from stoker.cli.verbs import SECTIONS, load
@@ -110,10 +112,7 @@ def _described(left: str, text: str, indent: int) -> list[str]:
 
 def _wrapped(text: str, indent: str) -> list[str]:
     width = min(terminal_width() or 80, 100)
-    lines, line = [], indent
-    for word in text.split(" "):
-        if line.strip() and len(line) + 1 + len(word) > width:
-            lines.append(line)
-            line = indent
-        line += word if line == indent else f" {word}"
-    return [*lines, line]
+    return textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=indent,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip

@@ -14,15 +14,9 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
 _COLOURS = {
-    "bold": "1",
-    "dim": "2",
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "blue": "34",
-    "magenta": "35",
-    "cyan": "36",
-}
+    "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34",
+    "magenta": "35", "cyan": "36",
+}  # fmt: skip
 
 
 def out(text: str) -> None:
@@ -49,13 +43,7 @@ def escaped(text: str) -> str:
 
 
 def _spelt_out(character: str) -> str:
-    code = ord(character)
-    named = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(character)
-    if named:
-        return named
-    return (
-        f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
-    )
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def width_of(text: str) -> int:

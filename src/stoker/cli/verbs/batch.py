@@ -27,14 +27,6 @@ def _header(text: str) -> int | None:
     return None if text.lower() == "none" else quantities.whole_number(text, 0, 1_000_000, "row")
 
 
-def _num(text: str) -> int:
-    return quantities.whole_number(text, 1, 1_000_000, "size of a batch")
-
-
-def _epochs(text: str) -> int:
-    return quantities.whole_number(text, 0, 1_000_000, "number of epochs")
-
-
 def batch(args: Args) -> int:
     """Queue the jobs of a file, and wait for them unless --no-wait is given."""
     # A long file makes much that stays, and hardly any garbage that would have to be looked for.
@@ -130,13 +122,14 @@ VERB = Verb(
         Option("csv", "read this file as CSV, whatever its name", "FILE", short="c",
                files="file"),
         Option("num", "run the file in batches of N rows (default for a CSV with Epochs: 20)",
-               "N", _num, short="n"),
+               "N", quantities.number_within(1, 1_000_000, "size of a batch"), short="n"),
         Option("header", "the CSV's header row, counted from 0; None if it has no header",
                "ROW", lambda text: (_header(text),)),
         Option("template", "the command for every row, with {column} for the value of a cell",
                "TEXT"),
         Option("profile-epochs", "first run each kind of job for N epochs to measure its GPU "
-               "memory (default for a CSV with Epochs: 2; 0: don't)", "N", _epochs),
+               "memory (default for a CSV with Epochs: 2; 0: don't)", "N",
+               quantities.number_within(0, 1_000_000, "number of epochs")),
         Option("no-wait", "queue the jobs, print their ids and return"),
         *job_options("batch"),
         JSON,

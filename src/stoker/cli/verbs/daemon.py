@@ -40,11 +40,13 @@ def _start() -> dict[str, Any]:
 def start(args: Args) -> None:
     """Start the daemon unless it runs."""
     running = _hello()
-    hello = running or _start()
+    _tell(args, running or _start(), "runs already" if running else "started")
+
+
+def _tell(args: Args, hello: dict[str, Any], word: str) -> None:
     if args["json"]:
         _print_status(hello)
     else:
-        word = "runs already" if running else "started"
         say(f"the daemon {word}: process {hello['pid']}")
 
 
@@ -111,11 +113,7 @@ def restart(args: Args) -> None:
     running = _hello()
     if running is not None:
         _stop(running["pid"], "leave")
-    hello = _start()
-    if args["json"]:
-        _print_status(hello)
-    else:
-        say(f"the daemon started: process {hello['pid']}")
+    _tell(args, _start(), "started")
 
 
 def status(args: Args) -> int:

@@ -124,7 +124,8 @@ class _Follower:
             self._print_new()
             if final:
                 self._printer.finish()
-                self._tell_missing()
+                if self._log is None:
+                    self._tell_state(" and has no log")
                 return
             time.sleep(_POLL_S)
             polls += 1
@@ -174,23 +175,12 @@ class _Follower:
     def _tell_reason(self) -> None:
         if not self._told_reason and self._job["state"] in ("waiting", "held", "submitted"):
             self._told_reason = True
-            words = outcome(self._job)
-            say(
-                f"stoker: {title(self._job)} is {self._job['state']}"
-                + (f": {words}" if words else "")
-            )
+            self._tell_state("")
 
-    def _tell_missing(self) -> None:
-        if self._log is None:
-            words = outcome(self._job)
-            say(
-                f"stoker: {title(self._job)} is {self._job['state']} and has no log"
-                + (f": {words}" if words else "")
-            )
-
-
-def _lines(text: str) -> int:
-    return quantities.whole_number(text, 0, 10**12)
+    def _tell_state(self, more: str) -> None:
+        words = outcome(self._job)
+        reason = f": {words}" if words else ""
+        say(f"stoker: {title(self._job)} is {self._job['state']}{more}{reason}")
 
 
 VERB = Verb(
@@ -201,7 +191,13 @@ VERB = Verb(
     options=(
         Option("follow", "follow the output until the job has ended", short="f"),
         Option("err", "stderr, if it is kept in a file of its own"),
-        Option("lines", f"the last N lines (default: {DEFAULT_LINES})", "N", _lines, short="n"),
+        Option(
+            "lines",
+            f"the last N lines (default: {DEFAULT_LINES})",
+            "N",
+            quantities.number_within(0, 10**12),
+            short="n",
+        ),
         Option("all", "the whole log", short="a"),
         Option("raw", "print every byte as the job wrote it"),
         Option("name", "the newest job with this name, instead of an ID", "NAME", quantities.label),

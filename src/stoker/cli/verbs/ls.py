@@ -32,10 +32,6 @@ def _states(text: str) -> list[str]:
     return states
 
 
-def _limit(text: str) -> int:
-    return quantities.whole_number(text, 1, 1_000_000)
-
-
 def ls(args: Args) -> None:
     """List jobs."""
     order: dict[str, Any] = {"select": selected(args), "all": args["all"]}
@@ -71,15 +67,17 @@ VERB = Verb(
     run=ls,
     positionals=(IDS,),
     options=(
-        Option(
-            "state", "only jobs in these states", "STATE,...", _states, repeat=True, choices=STATES
-        ),
+        Option("state", "only jobs in these states", "STATE,...", _states, repeat=True,
+               choices=STATES),
         GROUP,
         NAME,
         Option("user", "only this user's jobs", "USER"),
         Option("all", "also show all finished jobs", short="a"),
         Option(
-            "limit", f"show at most N jobs (default: {SHOWN}, if no jobs are named)", "N", _limit
+            "limit",
+            f"show at most N jobs (default: {SHOWN}, if no jobs are named)",
+            "N",
+            quantities.number_within(1, 1_000_000),
         ),
         JSON,
     ),
@@ -94,4 +92,4 @@ VERB = Verb(
         "GPUS are the ids of the job's GPUs, or x2 for a job that waits for two. TIME is how "
         "long the job has run or, if it has not started, has waited.",
     ),
-)
+)  # fmt: skip

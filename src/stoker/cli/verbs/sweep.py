@@ -16,14 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MOST = 1_000_000
-
-
-def _count(text: str) -> int:
-    return quantities.whole_number(text, 1, _MOST)
-
-
-def _seed(text: str) -> int:
-    return quantities.whole_number(text, 0, 2**63 - 1, "seed")
+_count = quantities.number_within(1, _MOST)
 
 
 def _repeat(text: str) -> tuple[str, int]:
@@ -70,7 +63,8 @@ _OWN_OPTIONS = (
     Option("parameter", "a parameter and its values, in the older form; may be repeated",
            "NAME VALUE...", short="p", repeat=True, many=True),
     Option("samples", "N random points instead of the whole grid", "N", _count),
-    Option("seed", "random seed for --samples and --shuffle (default: 0)", "N", _seed),
+    Option("seed", "random seed for --samples and --shuffle (default: 0)", "N",
+           quantities.number_within(0, 2**63 - 1, "seed")),
     Option("shuffle", "queue the grid in random order"),
     Option("where", "only points for which this is true; may be repeated", "EXPRESSION",
            repeat=True),

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def _port(text: str) -> int:
-    return quantities.whole_number(text, 1, 65_535, "port")
-
-
 def _file(text: str) -> str:
     path = os.path.abspath(plain(text))
     if not os.access(path, os.R_OK):
@@ -31,10 +27,8 @@ def _changes(args: Args) -> dict[str, Any]:
     """The settings that were given, and no others."""
     if args["metrics"] and args["no_metrics"]:
         raise UsageError("--metrics and --no-metrics exclude each other", "give one of them")
-    found: dict[str, Any] = {}
-    for key in ("host", "port", "tls_cert", "tls_key"):
-        if args[key] is not None:
-            found[key] = args[key]
+    keys = ("host", "port", "tls_cert", "tls_key")
+    found = {key: args[key] for key in keys if args[key] is not None}
     if args["name"]:
         found["names"] = args["name"]
     if args["behind_proxy"]:
@@ -107,7 +101,8 @@ VERB = Verb(
     run=web,
     options=(
         Option("host", "the address to listen on (default: 127.0.0.1)", "ADDRESS"),
-        Option("port", "the port (default: 4004)", "N", _port),
+        Option("port", "the port (default: 4004)", "N",
+               quantities.number_within(1, 65_535, "port")),
         Option("name", "another host name under which the page can be reached; may be repeated",
                "NAME", repeat=True),
         Option("tls-cert", "the TLS certificate", "FILE", _file, files="file"),
