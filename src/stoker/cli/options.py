@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 Args = dict[str, "Any"]  # the values of a verb's options and words
+Json = dict[str, "Any"]  # an object of JSON, as the daemon is told it and tells it
 
 
 class Option:

@@ -265,21 +265,13 @@ class Top(App[None]):
 
     def action_move(self, count: int) -> None:
         """A row down, or up."""
-        pane = self._reader()
-        if pane is None:
-            self.table.move(count)
-        else:
-            pane.scroll_lines(count)
-            self._draw_pane_title()
+        (self._reader() or self.table).move(count)
+        self._draw_pane_title()
 
     def action_page(self, count: int) -> None:
         """A page down, or up."""
-        pane = self._reader()
-        if pane is None:
-            self.table.page(count)
-        else:
-            pane.scroll_lines(count * max(1, pane.visible_lines() - 1))
-            self._draw_pane_title()
+        (self._reader() or self.table).page(count)
+        self._draw_pane_title()
 
     def action_to_start(self) -> None:
         """To the first."""

@@ -6,10 +6,6 @@ from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Positional, Verb, print_json
 from stoker.text.terminal import Column, escaped, out, say, table
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 _NAME = Positional("NAME", "the setting's name, as `stoker config` lists it")
 
 
@@ -55,7 +51,7 @@ def set_(args: Args) -> None:
         say(f"{args['name']} is {_shown(understood)}")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return "-" if value is None or value == "" else str(value)
 
 

@@ -6,19 +6,15 @@ import os
 
 from stoker.api.client import Client
 from stoker.api.holder import NotAnswering
-from stoker.cli.options import JSON, Args, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.errors import Unreachable, UsageError
 from stoker.quantities import duration_text
 from stoker.text.terminal import escaped, out, say
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 _DRAIN_POLL_MS = 1000
 
 
-def _hello() -> dict[str, Any] | None:
+def _hello() -> Json | None:
     """What the daemon says of itself; None if there is none. It is never started for this."""
     try:
         with Client(autostart=False) as client:
@@ -29,7 +25,7 @@ def _hello() -> dict[str, Any] | None:
         return None
 
 
-def _start() -> dict[str, Any]:
+def _start() -> Json:
     from stoker.api.launch import start_daemon
 
     start_daemon()
@@ -43,7 +39,7 @@ def start(args: Args) -> None:
     _tell(args, running or _start(), "runs already" if running else "started")
 
 
-def _tell(args: Args, hello: dict[str, Any], word: str) -> None:
+def _tell(args: Args, hello: Json, word: str) -> None:
     if args["json"]:
         _print_status(hello)
     else:
@@ -149,7 +145,7 @@ def status(args: Args) -> int:
     return Unreachable.exit_code if hello is None else 0
 
 
-def _host_text(place: dict[str, Any]) -> str:
+def _host_text(place: Json) -> str:
     """Which machine has the state, if one has."""
     if place["claim"] is None:
         return ""
@@ -157,12 +153,12 @@ def _host_text(place: dict[str, Any]) -> str:
     return escaped(f"host    {place['claim']}: {which}") + "\n"
 
 
-def _print_status(hello: dict[str, Any] | None, trouble: NotAnswering | None = None) -> None:
+def _print_status(hello: Json | None, trouble: NotAnswering | None = None) -> None:
     from stoker.api.claim import standing
     from stoker.text.jobs import iso_times
 
     home = Client().home
-    shown: dict[str, Any] = {"running": hello is not None}
+    shown: Json = {"running": hello is not None}
     if hello is None:
         shown |= {"pid": None, "socket": home.socket, "version": None, "uptime_s": None}
         if trouble is not None:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Args, Positional, Verb, print_json
+from stoker.cli.options import JSON, Args, Json, Positional, Verb, print_json
 from stoker.text.jobs import counts_colour, counts_text, in_order
 from stoker.text.terminal import Column, out, say, table
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _MOST = 1_000_000
 
@@ -29,7 +25,7 @@ def list_groups(args: Args) -> None:
         say("no groups")
 
 
-def _table(groups: list[dict[str, Any]]) -> str:
+def _table(groups: list[Json]) -> str:
     columns = (
         Column("GROUP", "group", "bold", least=12),
         Column("LIMIT", "max_running", right=True),

@@ -6,17 +6,14 @@ import time
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import Args, Option, Positional, Verb
+from stoker.cli.options import Args, Json, Option, Positional, Verb
 from stoker.errors import Failed, NotFound, Unavailable, Unreachable, UsageError
 from stoker.text.jobs import FINAL_STATES, Job, outcome, title
 from stoker.text.logfile import LogFile, Printer
 from stoker.text.terminal import say
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 DEFAULT_LINES = 200
+_lines = quantities.number_within(0, 10**12)
 _POLL_S = 0.1
 _POLLS_A_QUESTION = 3
 
@@ -51,7 +48,7 @@ def logs(args: Args) -> None:
         say(f"stoker: these are the last {DEFAULT_LINES} lines; --all shows the log from its start")
 
 
-def _select(args: Args) -> dict[str, Any]:
+def _select(args: Args) -> Json:
     if args["id"] is not None and args["name"] is not None:
         raise UsageError("an id and --name exclude each other", "give one of them")
     if args["id"] is not None:
@@ -61,7 +58,7 @@ def _select(args: Args) -> dict[str, Any]:
     raise UsageError("no job was named", "e.g. stoker logs 7, or stoker logs last")
 
 
-def _one_job(client: Client, select: dict[str, Any]) -> Job:
+def _one_job(client: Client, select: Json) -> Job:
     jobs: list[Job] = client.call("show", select=select)["jobs"]
     if not jobs:
         raise NotFound("there is no such job", "`stoker ls --all` lists all jobs")
@@ -191,13 +188,7 @@ VERB = Verb(
     options=(
         Option("follow", "follow the output until the job has ended", short="f"),
         Option("err", "stderr, if it is kept in a file of its own"),
-        Option(
-            "lines",
-            f"the last N lines (default: {DEFAULT_LINES})",
-            "N",
-            quantities.number_within(0, 10**12),
-            short="n",
-        ),
+        Option("lines", f"the last N lines (default: {DEFAULT_LINES})", "N", _lines, short="n"),
         Option("all", "the whole log", short="a"),
         Option("raw", "print every byte as the job wrote it"),
         Option("name", "the newest job with this name, instead of an ID", "NAME", quantities.label),

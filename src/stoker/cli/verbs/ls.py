@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Args, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, NAME, selected
 from stoker.errors import UsageError
 from stoker.text.jobs import STATES, iso_times, job_table
 from stoker.text.terminal import out, say
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-
 SHOWN = 100
+_limit = quantities.number_within(1, 1_000_000)
 
 
 def _states(text: str) -> list[str]:
@@ -34,7 +30,7 @@ def _states(text: str) -> list[str]:
 
 def ls(args: Args) -> None:
     """List jobs."""
-    order: dict[str, Any] = {"select": selected(args), "all": args["all"]}
+    order: Json = {"select": selected(args), "all": args["all"]}
     if args["state"]:
         order["states"] = [state for states in args["state"] for state in states]
     if args["user"] is not None:
@@ -67,17 +63,15 @@ VERB = Verb(
     run=ls,
     positionals=(IDS,),
     options=(
-        Option("state", "only jobs in these states", "STATE,...", _states, repeat=True,
-               choices=STATES),
+        Option(
+            "state", "only jobs in these states", "STATE,...", _states, repeat=True, choices=STATES
+        ),
         GROUP,
         NAME,
         Option("user", "only this user's jobs", "USER"),
         Option("all", "also show all finished jobs", short="a"),
         Option(
-            "limit",
-            f"show at most N jobs (default: {SHOWN}, if no jobs are named)",
-            "N",
-            quantities.number_within(1, 1_000_000),
+            "limit", f"show at most N jobs (default: {SHOWN}, if no jobs are named)", "N", _limit
         ),
         JSON,
     ),
@@ -92,4 +86,4 @@ VERB = Verb(
         "GPUS are the ids of the job's GPUs, or x2 for a job that waits for two. TIME is how "
         "long the job has run or, if it has not started, has waited.",
     ),
-)  # fmt: skip
+)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Args, Option, Positional, Verb, print_json
+from stoker.cli.options import JSON, Args, Json, Option, Positional, Verb, print_json
 from stoker.errors import UsageError
 from stoker.text.terminal import Column, out, say, table
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def list_profiles(args: Args) -> None:
@@ -25,8 +21,8 @@ def list_profiles(args: Args) -> None:
         say("nothing is known yet: run jobs with `--mem auto`")
 
 
-def _table(profiles: list[dict[str, Any]]) -> str:
-    def percent(one: dict[str, Any]) -> str:
+def _table(profiles: list[Json]) -> str:
+    def percent(one: Json) -> str:
         return "-" if one["use_percent"] is None else f"{one['use_percent']}%"
 
     columns = (

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Args, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.quantities import number_within
 from stoker.text.gpus import gpu_table, no_gpus
 from stoker.text.jobs import STATES, iso_times, job_table
 from stoker.text.terminal import escaped, out, painted, wants_colour
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def status(args: Args) -> None:
@@ -37,7 +33,7 @@ def status(args: Args) -> None:
     out("\n".join(parts))
 
 
-def _summary(answer: dict[str, Any], colour: bool) -> str:
+def _summary(answer: Json, colour: bool) -> str:
     counts = answer["counts"]
     states = ("running", "submitted", "stopping", "waiting", "held", *STATES[5:])
     words = [f"{counts[state]} {state}" for state in states if counts.get(state)]

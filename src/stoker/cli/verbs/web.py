@@ -6,14 +6,10 @@ import os
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Args, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.errors import UsageError
 from stoker.quantities import plain
 from stoker.text.terminal import has_terminal, out, say
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def _file(text: str) -> str:
@@ -23,7 +19,7 @@ def _file(text: str) -> str:
     return path
 
 
-def _changes(args: Args) -> dict[str, Any]:
+def _changes(args: Args) -> Json:
     """The settings that were given, and no others."""
     if args["metrics"] and args["no_metrics"]:
         raise UsageError("--metrics and --no-metrics exclude each other", "give one of them")
