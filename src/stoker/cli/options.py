@@ -118,6 +118,16 @@ def print_json(answer: dict[str, Any]) -> None:
     out(dumps({"schema": 1, **answer}) + "\n")
 
 
+def tell(args: Args, answer: Json, words: str) -> None:
+    """What was done: as JSON if that was asked for, else in words on stderr."""
+    from stoker.text.terminal import say
+
+    if args["json"]:
+        print_json(answer)
+    else:
+        say(words)
+
+
 def choose(verb: Verb, words: list[str]) -> tuple[Verb, list[str]]:
     """The member of a verb's family that is meant, and the words that are left for it."""
     while verb.verbs:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Args, Positional, Verb, print_json
-from stoker.text.terminal import Column, escaped, out, say, table
+from stoker.cli.options import JSON, Args, Positional, Verb, print_json, tell
+from stoker.text.terminal import Column, escaped, out, table
 
 _NAME = Positional("NAME", "the setting's name, as `stoker config` lists it")
 
@@ -44,11 +44,8 @@ def set_(args: Args) -> None:
     """Change a setting or, if no value is named, put it back to its default."""
     with Client() as client:
         answer = client.call("config_set", name=args["name"], value=args.get("value"))
-    understood = answer["value"]
-    if args["json"]:
-        print_json({"name": args["name"], "value": understood})
-    else:
-        say(f"{args['name']} is {_shown(understood)}")
+    name, understood = args["name"], answer["value"]
+    tell(args, {"name": name, "value": understood}, f"{name} is {_shown(understood)}")
 
 
 def _shown(value: object) -> str:

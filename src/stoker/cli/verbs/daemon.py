@@ -130,17 +130,15 @@ def status(args: Args) -> int:
     elif hello is None:
         out("not running\n" + _host_text(standing(Client().home)))
     else:
-        age = duration_text(int(hello["uptime_s"] * 1000))
-        lines: tuple[str, ...] = (
+        age, place = duration_text(int(hello["uptime_s"] * 1000)), standing(Client().home)
+        lines = [
             f"running for {age}, process {hello['pid']}, version {hello['version']}",
             f"socket  {hello['socket']}",
             f"state   {hello['home']}",
             f"log     {Client().home.log}",
-        )
-        place = standing(Client().home)
-        lines += (f"disk    {place['file_system'] or 'unknown'}",)
-        if place["logs"] is not None:
-            lines += (f"logs    {place['logs']}",)
+            f"disk    {place['file_system'] or 'unknown'}",
+            *([f"logs    {place['logs']}"] if place["logs"] is not None else []),
+        ]
         out("".join(escaped(line) + "\n" for line in lines) + _host_text(place))
     return Unreachable.exit_code if hello is None else 0
 

@@ -6,13 +6,12 @@ from stoker import quantities
 from stoker.api.client import Client
 from stoker.api.job_options import options_in
 from stoker.cli.jobspec import option_of, values_said
-from stoker.cli.options import JSON, Args, Option, Positional, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Positional, Verb, tell
 from stoker.errors import NotFound, UsageError
 from stoker.submission import rules
 from stoker.submission.changes import changed_fields
 from stoker.submission.surroundings import command_fields, usable_paths
 from stoker.text.ids import id_list
-from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,10 +63,7 @@ def edit(args: Args) -> None:
             changes |= paths
         answer = client.call("edit", select=select, changes=changes)
     ids = answer.get("ids", [])
-    if args["json"]:
-        print_json({"ids": ids})
-    else:
-        say(f"changed: {id_list(ids)}" if ids else "changed")
+    tell(args, {"ids": ids}, f"changed: {id_list(ids)}" if ids else "changed")
 
 
 def _changes(args: Args) -> dict[str, Any]:

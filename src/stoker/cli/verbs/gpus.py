@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Args, Option, Positional, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Positional, Verb, print_json, tell
 from stoker.text.gpus import gpu_table, no_gpus
 from stoker.text.terminal import out, say
 
@@ -71,10 +71,7 @@ def _member(
         with Client() as client:
             client.call(op, gpus=wanted)
             gpus = client.call("gpus")["gpus"] if args["json"] else []
-        if args["json"]:
-            print_json({"gpus": gpus})
-        else:
-            say(f"{done} {', '.join(wanted)}")
+        tell(args, {"gpus": gpus}, f"{done} {', '.join(wanted)}")
 
     return Verb(
         f"gpus {word}",

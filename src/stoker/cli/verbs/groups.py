@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Args, Json, Positional, Verb, print_json
+from stoker.cli.options import JSON, Args, Json, Positional, Verb, print_json, tell
 from stoker.text.jobs import counts_colour, counts_text, in_order
 from stoker.text.terminal import Column, out, say, table
 
@@ -46,12 +46,10 @@ def limit_group(args: Args) -> None:
     most = None if args["n"] == "none" else args["n"]
     with Client() as client:
         client.call("limit_group", group=group, max_running=most, known_only=True)
-    if args["json"]:
-        print_json({"group": group, "max_running": most})
-    elif most is None:
-        say(f"no limit for group {group} any more")
-    else:
-        say(f"at most {most} of group {group} run at a time")
+    words = f"at most {most} of group {group} run at a time"
+    if most is None:
+        words = f"no limit for group {group} any more"
+    tell(args, {"group": group, "max_running": most}, words)
 
 
 _LIST = Verb(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Args, Json, Option, Positional, Verb, print_json
+from stoker.cli.options import JSON, Args, Json, Option, Positional, Verb, print_json, tell
 from stoker.errors import UsageError
 from stoker.text.terminal import Column, out, say, table
 
@@ -46,10 +46,8 @@ def forget(args: Args) -> None:
         )
     with Client() as client:
         kinds = client.call("profiles_forget", kinds=args["kind"], all=args["all"])["kinds"]
-    if args["json"]:
-        print_json({"kinds": kinds})
-    else:
-        say(f"forgotten: {len(kinds)}" + (f" ({', '.join(kinds)})" if kinds else ""))
+    words = f"forgotten: {len(kinds)}" + (f" ({', '.join(kinds)})" if kinds else "")
+    tell(args, {"kinds": kinds}, words)
 
 
 VERB = Verb(
