@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Args, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Verb, tell
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.text.ids import id_list
-from stoker.text.terminal import say
 
 
 def request_verb(
@@ -20,18 +19,13 @@ def request_verb(
     examples: tuple[tuple[str, str], ...],
     notes: tuple[str, ...] = (),
 ) -> Verb:
-    """A verb that gives one order to the jobs that are named; `done` is how its success is told."""
+    """A verb that makes one request about the named jobs; `done` is how its success is told."""
 
     def run(args: Args) -> None:
         select = required(args, name)
         with Client() as client:
             ids = client.call(op, select=select)["ids"]
-        if args["json"]:
-            print_json({"ids": ids})
-        elif ids:
-            say(f"{done} {id_list(ids)}")
-        else:
-            say("nothing to do")
+        tell(args, {"ids": ids}, f"{done} {id_list(ids)}" if ids else "nothing to do")
 
     return Verb(
         name,
@@ -53,11 +47,9 @@ def pausing_verb(
         group = args["group"]
         with Client() as client:
             client.call(name, **({} if group is None else {"group": group}))
-        if args["json"]:
-            print_json({"group": group, "paused": paused})
-        else:
-            what = "the whole queue" if group is None else f"group {group}"
-            say(f"{'paused' if paused else 'resumed'}: {what}")
+        words = "paused: " if paused else "resumed: "
+        words += "the whole queue" if group is None else f"group {group}"
+        tell(args, {"group": group, "paused": paused}, words)
 
     group = Option("group", "only this group", "GROUP", quantities.label)
     return Verb(name, summary, run=run, options=(group, JSON), examples=examples)

@@ -234,16 +234,16 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
     queued = Queued()
     ahead = Ahead(client)
     for number, part in enumerate(parts(plan.jobs)):
-        order = line_of("submit", part_of(plan, part, rerun))
+        request = line_of("submit", part_of(plan, part, rerun))
         if number:
             queued.took(ahead.answer())  # After one that is refused, nothing follows.
-        ahead.give_line(order)
+        ahead.give_line(request)
     queued.took(ahead.answer())
     return queued
 
 
 def part_of(plan: Plan, jobs: list[dict[str, Any]], rerun: str | None) -> dict[str, Any]:
-    """An order that is known by its token should it be cut off and given again."""
+    """A request that is known by its token should it be cut off and given again."""
     how = {"rerun": rerun or "missing", "token": new_token()}
     return {**plan.request, "jobs": [plan.shared], "each": jobs, **how}
 

@@ -23,7 +23,7 @@ _MOST_NAMED = 8
 
 @dataclass(frozen=True)
 class Action:
-    """One order: for which jobs it makes sense, and how it is given."""
+    """What a key does to jobs: for which jobs it makes sense, and how it is given."""
 
     states: frozenset[str]
     only: str  # which jobs it is for, in words

@@ -394,7 +394,7 @@ class Top(App[None]):
         if self._details_of is not None and due:
             self._show_details(self._details_of)
 
-    # ------------------------------------------------------------------ orders
+    # ------------------------------------------------------------------ requests
 
     def _ask(self, question: Callable[[Client], Any], then: Callable[[Any], None]) -> None:
         """Ask the daemon in a thread, and go on here with the answer; an error is told."""
@@ -416,24 +416,24 @@ class Top(App[None]):
 
         def give(_: dict[str, Any]) -> None:
             jobs = self.table.targets
-            order = choose(jobs)
-            fitting = [job for job in jobs if job["state"] in order.states]
+            action = choose(jobs)
+            fitting = [job for job in jobs if job["state"] in action.states]
             if not fitting:
                 which = title(jobs[0]) if len(jobs) == 1 else "each of these jobs"
-                self.say(f"{which} is {jobs[0]['state']}: {order.only}", wrong=True)
-            elif order.asks is None:
-                self._give(order, fitting)
+                self.say(f"{which} is {jobs[0]['state']}: {action.only}", wrong=True)
+            elif action.asks is None:
+                self._give(action, fitting)
             else:
-                question, yes = order.asks(fitting, max(20, self.size.width - 8))
+                question, yes = action.asks(fitting, max(20, self.size.width - 8))
                 self.push_screen(
                     Confirmation(question, yes),
-                    lambda sure: self._give(order, fitting) if sure else None,
+                    lambda sure: self._give(action, fitting) if sure else None,
                 )
 
         self.table.when_there(give)
 
-    def _give(self, order: actions.Action, jobs: list[dict[str, Any]]) -> None:
-        self._ask(lambda client: order.give(client, jobs), self._is_done)
+    def _give(self, action: actions.Action, jobs: list[dict[str, Any]]) -> None:
+        self._ask(lambda client: action.give(client, jobs), self._is_done)
 
     def _is_done(self, words: str) -> None:
         self.table.unmark_all()

@@ -131,7 +131,7 @@ class JobTable(Rows, can_focus=True):
             self.view = replace(known, offset=max(0, self._top - _AROUND), limit=limit)
             self.post_message(self.Looked(self.view))
 
-    # ------------------------------------------------------------------ orders of the keyboard
+    # ------------------------------------------------------------------ keys
 
     def move(self, count: int) -> None:
         """Move the cursor by so many rows."""

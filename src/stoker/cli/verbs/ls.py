@@ -30,26 +30,26 @@ def _states(text: str) -> list[str]:
 
 def ls(args: Args) -> None:
     """List jobs."""
-    order: Json = {"select": selected(args), "all": args["all"]}
+    request: Json = {"select": selected(args), "all": args["all"]}
     if args["state"]:
-        order["states"] = [state for states in args["state"] for state in states]
+        request["states"] = [state for states in args["state"] for state in states]
     if args["user"] is not None:
-        order["user"] = args["user"]
-    narrowed = order["select"] or args["state"] or args["user"] is not None or args["all"]
+        request["user"] = args["user"]
+    narrowed = request["select"] or args["state"] or args["user"] is not None or args["all"]
     if args["limit"] is not None:
-        order["limit"] = args["limit"]
+        request["limit"] = args["limit"]
     elif not narrowed and not args["json"]:
         # A hundred thousand lines take seconds to print, and are more than anyone reads.
-        order["limit"] = SHOWN
+        request["limit"] = SHOWN
     with Client() as client:
-        answer = client.call("list", **order)
+        answer = client.call("list", **request)
     jobs = answer["jobs"]
     if args["json"]:
         shown = [iso_times(job) for job in jobs]
         print_json({"jobs": shown, "total": answer.get("total", len(jobs))})
         return
     if not jobs:
-        say("no jobs" if not order["select"] and not args["state"] else "no such jobs")
+        say("no jobs" if not request["select"] and not args["state"] else "no such jobs")
         return
     out(job_table(jobs))
     left_out = answer.get("total", len(jobs)) - len(jobs)

@@ -12,9 +12,9 @@ from stoker.text.terminal import escaped, out, painted, wants_colour
 
 def status(args: Args) -> None:
     """Show GPUs, counts and jobs."""
-    order = {} if args["limit"] is None else {"limit": args["limit"]}
+    request = {} if args["limit"] is None else {"limit": args["limit"]}
     with Client() as client:
-        answer = client.call("status", **order)
+        answer = client.call("status", **request)
     if args["json"]:
         shown = {key: value for key, value in answer.items() if key != "ok"}
         shown["jobs"] = [iso_times(job) for job in answer["jobs"]]

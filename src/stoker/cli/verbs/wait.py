@@ -52,7 +52,7 @@ def _resolved(client: Client, select: Json) -> Json:
         states = ["held", "waiting", "submitted", "running", "stopping"]
         jobs = client.call("list", states=states, all=True)["jobs"]
     else:
-        # `list` would narrow ids down by name and group, where an order means all that are named.
+        # `list` would narrow ids down by name and group, where a request means all that are named.
         mixed = "ids" in select and len(select) > 1
         jobs = client.call("show" if mixed else "list", select=select)["jobs"]
         if not jobs:
