@@ -52,7 +52,6 @@ class Unavailable(StokerError):
     """The world is in the way (disk full, daemon stopping): try again."""
 
     code = "unavailable"
-    exit_code = 1
 
 
 class TooManyClients(Unavailable):
@@ -61,18 +60,8 @@ class TooManyClients(Unavailable):
     code = "too_many_clients"
 
 
-BY_CODE: dict[str, type[StokerError]] = {
-    cls.code: cls
-    for cls in (
-        Failed,
-        AlreadyRunning,
-        UsageError,
-        NotFound,
-        Unreachable,
-        Unavailable,
-        TooManyClients,
-    )
-}
+_KINDS = (Failed, AlreadyRunning, UsageError, NotFound, Unreachable, Unavailable, TooManyClients)
+BY_CODE: dict[str, type[StokerError]] = {cls.code: cls for cls in _KINDS}
 
 
 def from_wire(error: dict[str, str]) -> StokerError:

@@ -11,23 +11,20 @@ import time
 
 from stoker.errors import UsageError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 MAX_MEMORY_MIB = 10**9
 MAX_DURATION_MS = 10**12
 MAX_GPUS = 4096
 MAX_LABEL_CHARS = 200
 
 # Memory units are powers of 1024 however they are written: GPU vendors and drivers count so, and
-# nobody who writes 24GB for a 24 GiB card means less than all of it.
+# 24GB for a 24 GiB card is meant to be all of it.
 _KIB_OF_UNIT = {"k": 1, "m": 1024, "g": 1024**2, "t": 1024**3}
 
-_MS_OF_UNIT = {
-    "w": 604_800_000,
-    "d": 86_400_000,
-    "h": 3_600_000,
-    "m": 60_000,
-    "s": 1000,
-    "ms": 1,
-}
+_MS_OF_UNIT = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _UNIT_NAMES = {
     "week": "w", "weeks": "w",
     "day": "d", "days": "d",
@@ -86,6 +83,11 @@ def whole_number(text: str, lowest: int, highest: int, what: str = "number") -> 
     return value
 
 
+def number_within(lowest: int, highest: int, what: str = "number") -> Callable[[str], int]:
+    """What reads a whole number within these limits."""
+    return lambda text: whole_number(text, lowest, highest, what)
+
+
 # --- memory -------------------------------------------------------------------------------------
 
 
@@ -133,9 +135,7 @@ def memory_margin(text: str) -> tuple[int, int]:
 
 def memory_text(mib: int) -> str:
     """Memory for people: "512 MiB", "23.5 GiB"."""
-    if mib < 1024:
-        return f"{mib} MiB"
-    return f"{mib / 1024:.1f} GiB"
+    return f"{mib} MiB" if mib < 1024 else f"{mib / 1024:.1f} GiB"
 
 
 # --- durations ----------------------------------------------------------------------------------
@@ -201,8 +201,6 @@ def duration_text(value_ms: int) -> str:
 
 # --- moments ------------------------------------------------------------------------------------
 
-_MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-
 
 def moment_ms(text: str, now_ms: int) -> int:
     """ "22:00" (the next one), "+2h", "2026-12-01T08:00" (local time unless an offset is given)."""
@@ -250,8 +248,6 @@ def _date_ms(text: str) -> int | None:
     if [len(p) for p in year_month_day] != [4, 2, 2] or not all(map(_is_digits, year_month_day)):
         return None
     year, month, day = map(int, year_month_day)
-    if not 1970 <= year <= 9999 or not 1 <= month <= 12 or not 1 <= day <= _days_in(year, month):
-        return None
     clock: tuple[int, int, int] | None = (0, 0, 0)
     offset_s: int | None = None
     if clock_part:
@@ -259,16 +255,17 @@ def _date_ms(text: str) -> int | None:
             return None
         clock_part, offset_s = _split_offset(clock_part[1:].strip())
         clock = _clock(clock_part)
-    if clock is None:
+    if clock is None or year < 1970:
         return None
-    if offset_s is None:
-        try:
+    from datetime import UTC, datetime  # slow to load, and most jobs have no date
+
+    try:
+        moment = datetime(year, month, day, *clock, tzinfo=UTC)
+        if offset_s is None:
             return int(time.mktime((year, month, day, *clock, 0, 0, -1))) * 1000
-        except OverflowError:
-            return None
-    hour, minute, second = clock
-    days = _days_since_epoch(year, month, day)
-    return (days * 86_400 + hour * 3600 + minute * 60 + second - offset_s) * 1000
+    except (ValueError, OverflowError):
+        return None
+    return (int(moment.timestamp()) - offset_s) * 1000
 
 
 def _split_offset(clock: str) -> tuple[str, int | None]:
@@ -283,19 +280,6 @@ def _split_offset(clock: str) -> tuple[str, int | None]:
                 return "", None
             return before.strip(), factor * (int(digits[:2]) * 3600 + int(digits[2:] or 0) * 60)
     return clock, None
-
-
-def _days_in(year: int, month: int) -> int:
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    return 29 if month == 2 and leap else _MONTH_DAYS[month - 1]
-
-
-def _days_since_epoch(year: int, month: int, day: int) -> int:
-    def leap_days_before(y: int) -> int:
-        return (y - 1) // 4 - (y - 1) // 100 + (y - 1) // 400
-
-    days = (year - 1970) * 365 + leap_days_before(year) - leap_days_before(1970)
-    return days + sum(_days_in(year, m) for m in range(1, month)) + day - 1
 
 
 def iso_utc(at_ms: int) -> str:
@@ -346,11 +330,8 @@ def gpu_need(text: str) -> tuple[int | None, float | None]:
 
 def gpu_ids(text: str) -> list[str]:
     """ "0,1,2", "0-3", or ids as the driver gives them; order is kept, repetitions are dropped."""
-    found: dict[str, None] = {}
-    for part in text.split(","):
-        for gpu in _gpu_range(part.strip(), text):
-            found[gpu] = None
-    return list(found)
+    parts = text.split(",")
+    return list(dict.fromkeys(gpu for part in parts for gpu in _gpu_range(part.strip(), text)))
 
 
 def _gpu_range(part: str, whole: str) -> list[str]:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from stoker.core.model import FINAL, JobState
 from stoker.top.actions import CANCEL, RETRY
-from stoker.top.feed import in_steps
-from stoker.top.filter_line import Wanted, wanted
+from stoker.top.feed import View, in_steps
+from stoker.top.filter_line import wanted
 from stoker.top.frame import key_lines, list_title, listed, summary
 from stoker.top.gpu_rows import gpu_lines, memory_bar, memory_words, spark
 from stoker.top.job_rows import JobColumns
@@ -242,15 +242,15 @@ def test_wrapping_loses_nothing_but_what_can_have_no_room(
 @pytest.mark.parametrize(
     ("typed", "meaning"),
     [
-        ("", Wanted()),
-        ("lr  vit", Wanted("lr vit")),
-        ("state:fail", Wanted(states=("failed",))),
-        ("state:run,wait x", Wanted("x", ("running", "waiting"))),
-        ("state:", Wanted()),
-        ("state:nonsense", Wanted("state:nonsense")),
-        ("group:a user:b", Wanted(group="a", user="b")),
-        ("group: a:b", Wanted("group: a:b")),
+        ("", View()),
+        ("lr  vit", View("lr vit")),
+        ("state:fail", View(states=("failed",))),
+        ("state:run,wait x", View("x", ("running", "waiting"))),
+        ("state:", View()),
+        ("state:nonsense", View("state:nonsense")),
+        ("group:a user:b", View(group="a", user="b")),
+        ("group: a:b", View("group: a:b")),
     ],
 )
-def test_the_words_of_a_filter(typed: str, meaning: Wanted) -> None:
+def test_the_words_of_a_filter(typed: str, meaning: View) -> None:
     assert wanted(typed) == meaning

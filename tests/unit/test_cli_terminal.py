@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.text import terminal
-from stoker.text.terminal import Cell, Column, clipped, escaped, width_of
+from stoker.text.terminal import Column, clipped, escaped, width_of
 from unit.cli_run import Terminal
 from unit.scripted_daemon import Script, ScriptedDaemon, job
 
@@ -44,17 +45,20 @@ def test_wide_letters_take_two_columns_and_combining_ones_none() -> None:
 def test_a_table_fits_the_terminal_and_its_columns_stand_one_below_the_other(
     texts: list[tuple[str, str, str]], width: int
 ) -> None:
-    columns = (Column("ID", least=6), Column("COMMAND", least=16), Column("NOTE", least=24))
-    rows = [[Cell(text) for text in row] for row in texts]
+    columns = (
+        Column("ID", itemgetter(0), least=6),
+        Column("COMMAND", itemgetter(1), least=16),
+        Column("NOTE", itemgetter(2), least=24),
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(terminal, "terminal_width", lambda: width)
-        lines = terminal.table(columns, rows).splitlines() if rows else []
+        lines = terminal.table(columns, texts).splitlines() if texts else []
     assert all(width_of(line) <= width for line in lines)
 
 
 def test_columns_that_are_empty_in_every_row_are_left_out() -> None:
-    columns = (Column("A"), Column("B"), Column("C"))
-    rows = [[Cell("1"), Cell(""), Cell("2")], [Cell("3"), Cell(""), Cell("")]]
+    columns = (Column("A", "a"), Column("B", "b"), Column("C", "c"))
+    rows = [{"a": 1, "b": "", "c": 2}, {"a": 3, "b": None, "c": ""}]
     assert terminal.table(columns, rows) == "A  C\n1  2\n3\n"
 
 

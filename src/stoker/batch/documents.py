@@ -185,32 +185,23 @@ def _json_text(name: str, value: object) -> str:
     raise UsageError(f"{quoted(name)} holds something that is not text", "write text or a number")
 
 
-def _yaml_fields(node: yaml.Node) -> Fields:
+def _yaml_fields(node: yaml.Node, *, merges: bool = True) -> Fields:
+    """A table of options, with those that `<<` names; one that names another is not followed."""
     import yaml
 
     if not isinstance(node, yaml.MappingNode):
-        raise UsageError("not a table of options", "write e.g. `- command: python train.py`")
+        if merges:
+            raise UsageError("not a table of options", "write e.g. `- command: python train.py`")
+        raise UsageError("<< refers to something that is not a table", "refer to a table")
     own: Fields = {}
     merged: Fields = {}
     for key, value in node.value:
-        if key.tag == "tag:yaml.org,2002:merge":
+        if merges and key.tag == "tag:yaml.org,2002:merge":
             for part in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                merged = _yaml_fields_once(part) | merged
+                merged = _yaml_fields(part, merges=False) | merged
         else:
             _put(own, _yaml_text("a key", key), _yaml_value(value))
     return merged | own
-
-
-def _yaml_fields_once(node: yaml.Node) -> Fields:
-    """The table that `<<` names; one that names another in turn is not followed."""
-    import yaml
-
-    if not isinstance(node, yaml.MappingNode):
-        raise UsageError("<< refers to something that is not a table", "refer to a table")
-    fields: Fields = {}
-    for key, value in node.value:
-        _put(fields, _yaml_text("a key", key), _yaml_value(value))
-    return fields
 
 
 def _yaml_value(node: yaml.Node) -> Value | None:

@@ -12,6 +12,11 @@ from stoker.batch.csv_file import decoded, read_table
 from stoker.batch.entries import Entry
 from stoker.errors import UsageError
 
+_DOCUMENTS = {
+    ".yaml": documents.yaml_list, ".yml": documents.yaml_list, ".json": documents.json_list,
+    ".jsonl": documents.json_lines, ".ndjson": documents.json_lines,
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -33,24 +38,16 @@ def read_entries(
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror}", "check its name") from None
     ending = os.path.splitext(path)[1].lower()
-    if not how.is_csv and ending in (".yaml", ".yml", ".jsonl", ".ndjson", ".json"):
+    if not how.is_csv and ending in _DOCUMENTS:
         for option, value in (("--header", how.header), ("--template", how.template)):
             if value is not None:
                 raise UsageError(f"{option} is for CSV files", f"leave it out for {source}")
-        return _document(text, source, ending), how.batch_size
+        return _DOCUMENTS[ending](text, source), how.batch_size
     if not how.is_csv and ending not in (".csv", ".tsv", ""):
         raise UsageError(
             f"{source} is neither .csv, .yaml, .json nor .jsonl", "name a CSV with --csv FILE"
         )
     return _table(text, source, how, options)
-
-
-def _document(text: str, source: str, ending: str) -> list[Entry]:
-    if ending in (".yaml", ".yml"):
-        return documents.yaml_list(text, source)
-    if ending == ".json":
-        return documents.json_list(text, source)
-    return documents.json_lines(text, source)
 
 
 def _table(

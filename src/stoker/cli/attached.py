@@ -66,6 +66,7 @@ class AttachedProcess:
         namespace: int | None = None,
     ) -> None:
         """`namespace`: the PID namespace of the daemon, which may not see ours."""
+        self._argv, self._env, self._cwd, self._files = argv, env, cwd, files
         self._directory = directory
         self._apart = namespace not in (None, own_namespace())
         self._told_to_send = 0
@@ -79,36 +80,22 @@ class AttachedProcess:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._watched)
         try:
-            self.pid = self._start(argv, env, cwd, files)
+            self.pid = self._start()
         except BaseException:
             signal.pthread_sigmask(signal.SIG_SETMASK, self._old_mask)
             raise
 
-    def _start(
-        self,
-        argv: list[str],
-        env: Mapping[str, str],
-        cwd: str,
-        files: tuple[str | None, str | None],
-    ) -> int:
-        program = find_program(argv[0], cwd, env.get("PATH"))
+    def _start(self) -> int:
+        program = find_program(self._argv[0], self._cwd, self._env.get("PATH"))
         if program is None:
-            raise CouldNotStart(f"the command {argv[0]} was not found")
+            raise CouldNotStart(f"the command {self._argv[0]} was not found")
         try:
-            return self._begin(program, argv, env, cwd, files)
+            return self._begin(program)
         except OSError as error:
-            raise CouldNotStart(
-                f"can't start a process: {error.strerror}", error.errno or 0
-            ) from None
+            why = f"can't start a process: {error.strerror}"
+            raise CouldNotStart(why, error.errno or 0) from None
 
-    def _begin(
-        self,
-        program: str,
-        argv: list[str],
-        env: Mapping[str, str],
-        cwd: str,
-        files: tuple[str | None, str | None],
-    ) -> int:
+    def _begin(self, program: str) -> int:
         # The child is blocked until its pid is on record: nothing runs unrecorded.
         release_out, release_in = os.pipe()
         trouble_out, trouble_in = os.pipe()
@@ -116,14 +103,9 @@ class AttachedProcess:
         try:
             pid = os.fork()
         except OSError:
-            for fd in (
-                release_out,
-                release_in,
-                trouble_out,
-                trouble_in,
-                *([lock] if lock >= 0 else []),
-            ):
-                os.close(fd)
+            for fd in (release_out, release_in, trouble_out, trouble_in, lock):
+                if fd >= 0:
+                    os.close(fd)
             raise
         if pid == 0:
             try:
@@ -133,7 +115,7 @@ class AttachedProcess:
                     os._exit(127)
                 if lock >= 0:
                     os.set_inheritable(lock, True)
-                self._become(program, argv, env, cwd, files)
+                self._become(program)
             except BaseException as error:
                 os.write(trouble_in, str(getattr(error, "strerror", None) or error).encode()[:500])
             finally:
@@ -207,17 +189,10 @@ class AttachedProcess:
         fcntl.flock(fd, fcntl.LOCK_EX)
         return fd
 
-    def _become(
-        self,
-        program: str,
-        argv: list[str],
-        env: Mapping[str, str],
-        cwd: str,
-        files: tuple[str | None, str | None],
-    ) -> None:
+    def _become(self, program: str) -> None:
         """In the child: be the job, as if the user's shell had started it."""
-        os.chdir(cwd)
-        out, err = files
+        os.chdir(self._cwd)
+        out, err = self._files
         if out is not None:
             self._redirect(out, 1)
             if err is None:
@@ -231,12 +206,12 @@ class AttachedProcess:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._old_mask)
         try:
-            os.execve(program, argv, env)
+            os.execve(program, self._argv, self._env)
         except OSError as error:
             if error.errno != errno.ENOEXEC:
                 raise
             # A script without a `#!` line: what a shell would do.
-            os.execve("/bin/sh", ["/bin/sh", program, *argv[1:]], env)
+            os.execve("/bin/sh", ["/bin/sh", program, *self._argv[1:]], self._env)
 
     def _redirect(self, path: str, fd: int) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if self._append else os.O_TRUNC)

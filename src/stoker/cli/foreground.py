@@ -116,7 +116,7 @@ class Watch:
                 self._again_s = min(max(self._again_s, _AGAIN_S) * 2, _AGAIN_AT_MOST_S)
 
     def until_back(self) -> bool:
-        """Somebody has stopped the daemon: wait for the next, or until nothing else is left."""
+        """The daemon was stopped: wait for the next, or until nothing else is left."""
         while not self._is_asked_to_stop(_AGAIN_S):
             if _daemon_pid() is not None:
                 return True

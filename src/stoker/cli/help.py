@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from stoker.api.job_options import GROUPS
 from stoker.cli.options import JSON, Option, Positional, Verb
 from stoker.cli.verbs import SECTIONS, load
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 _HELP = Option("help", "print this help", short="h")
 
 
-def show_overview() -> int:
+def show_overview() -> None:
     """Help on all verbs."""
     colour = wants_colour()
     lines = [
@@ -34,20 +36,18 @@ def show_overview() -> int:
         "`stoker VERB --help` has the options and examples of a verb; --version the version.",
     ]
     out("\n".join(lines) + "\n")
-    return 0
 
 
-def show_verb(verb: Verb) -> int:
+def show_verb(verb: Verb) -> None:
     """Help on one verb."""
     out(verb_help(verb, wants_colour()))
-    return 0
 
 
 def usage(verb: Verb) -> str:
     """How a verb is written, in one line."""
     words = ["stoker", *verb.name.split()]
     if verb.run is None:
-        members = "|".join(member.name.rpartition(" ")[2] for member in verb.verbs)
+        members = "|".join(verb.members)
         words.append(f"[{members}]" if verb.default else members)
         return " ".join([*words, "..."])
     words.append("[OPTIONS]")
@@ -74,8 +74,8 @@ def verb_help(verb: Verb, colour: bool) -> str:
     lines += _wrapped(verb.summary[:1].upper() + verb.summary[1:] + ".", "")
     if verb.verbs:
         lines.append("")
-        for member in verb.verbs:
-            word = f"stoker {member.name}" if verb.run else member.name.rpartition(" ")[2]
+        for name, member in verb.members.items():
+            word = f"stoker {member.name}" if verb.run else name
             lines += _described(f"  {word}", member.summary, 22 if verb.run else 18)
     for positional in verb.positionals:
         lines += ["", *_described(f"  {positional.metavar}", positional.help, 22)]
@@ -112,10 +112,7 @@ def _described(left: str, text: str, indent: int) -> list[str]:
 
 def _wrapped(text: str, indent: str) -> list[str]:
     width = min(terminal_width() or 80, 100)
-    lines, line = [], indent
-    for word in text.split(" "):
-        if line.strip() and len(line) + 1 + len(word) > width:
-            lines.append(line)
-            line = indent
-        line += word if line == indent else f" {word}"
-    return [*lines, line]
+    return textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=indent,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.api.job_options import JOB_OPTIONS, fields_of, options_in
-from stoker.cli.options import Option
+from stoker.cli.options import Args, Option
 from stoker.errors import UsageError
 from stoker.submission import rules
 from stoker.submission.surroundings import (
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stoker.api.job_options import JobOption
-    from stoker.cli.options import Args
 
 COMMAND_NOTE = (
     "Everything after -- is the command. Several words are run without a shell; a single quoted "

@@ -27,7 +27,8 @@ def dispatch(words: list[str]) -> int:
     if word in ("-h", "--help"):
         from stoker.cli.help import show_overview
 
-        return show_overview()
+        show_overview()
+        return 0
     if word in ("-V", "--version"):
         from stoker import __version__
         from stoker.text.terminal import out
@@ -55,17 +56,16 @@ def _run(verb: Verb, words: list[str]) -> int:
     if verb.run is not None:
         args = parse(verb, words)
         if args is not None:
-            return verb.run(args)
+            return verb.run(args) or 0
     elif not words:
-        members = ", ".join(member.name.rpartition(" ")[2] for member in verb.verbs)
-        raise UsageError(
-            f"stoker {verb.name} needs one of: {members}", f"e.g. {verb.examples[0][0]}"
-        )
+        what = f"stoker {verb.name} needs one of: {', '.join(verb.members)}"
+        raise UsageError(what, f"e.g. {verb.examples[0][0]}")
     elif words[0] not in ("-h", "--help"):
         parse(verb, words)
     from stoker.cli.help import show_verb
 
-    return show_verb(verb)
+    show_verb(verb)
+    return 0
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -15,26 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    Args = dict[str, Any]
+Args = dict[str, "Any"]  # the values of a verb's options and words
+Json = dict[str, "Any"]  # an object of JSON, as the daemon is told it and tells it
 
 
 class Option:
     """An option: a flag if it has no `metavar`, else one that takes a value."""
-
-    __slots__ = (
-        "choices",
-        "convert",
-        "dashes",
-        "files",
-        "group",
-        "help",
-        "key",
-        "many",
-        "metavar",
-        "name",
-        "repeat",
-        "short",
-    )
 
     def __init__(
         self,
@@ -63,17 +49,12 @@ class Option:
         self.choices = choices  # for shell completion
         self.files = files  # "file" or "dir": what a shell should offer
         self.dashes = dashes  # its value may begin with --: it is options of another program
-
-    @property
-    def takes_value(self) -> bool:
-        """Whether a value must follow."""
-        return bool(self.metavar)
+        self.takes_value = bool(metavar)
+        self.flags = [f"--{name}", *([f"-{short}"] if short else [])]
 
 
 class Positional:
     """The words of a verb that are not options."""
-
-    __slots__ = ("choices", "convert", "dashes", "help", "key", "many", "metavar", "optional")
 
     def __init__(
         self,
@@ -99,25 +80,12 @@ class Positional:
 class Verb:
     """A verb: one that does something (`run`), a family of such (`verbs`), or both."""
 
-    __slots__ = (
-        "command",
-        "default",
-        "examples",
-        "name",
-        "notes",
-        "options",
-        "positionals",
-        "run",
-        "summary",
-        "verbs",
-    )
-
     def __init__(
         self,
         name: str,
         summary: str,
         *,
-        run: Callable[[Args], int] | None = None,
+        run: Callable[[Args], int | None] | None = None,
         options: Sequence[Option] = (),
         positionals: Sequence[Positional] = (),
         command: str = "",
@@ -128,13 +96,14 @@ class Verb:
     ) -> None:
         self.name = name  # all of its words, "gpus drain"
         self.summary = summary
-        self.run = run
+        self.run = run  # gives the exit code; None is 0
         self.options = options
         self.positionals = positionals
         self.command = command  # "", "required" or "optional": what comes after `--`
         self.examples = examples  # (command line, what it does)
         self.notes = notes
         self.verbs = verbs
+        self.members = {member.name.rpartition(" ")[2]: member for member in verbs}
         self.default = default  # the member of the family that is meant if none is named
 
 
@@ -149,31 +118,37 @@ def print_json(answer: dict[str, Any]) -> None:
     out(dumps({"schema": 1, **answer}) + "\n")
 
 
+def tell(args: Args, answer: Json, words: str) -> None:
+    """What was done: as JSON if that was asked for, else in words on stderr."""
+    from stoker.text.terminal import say
+
+    if args["json"]:
+        print_json(answer)
+    else:
+        say(words)
+
+
 def choose(verb: Verb, words: list[str]) -> tuple[Verb, list[str]]:
     """The member of a verb's family that is meant, and the words that are left for it."""
     while verb.verbs:
         word = words[0] if words else ""
         if word and not word.startswith("-"):
-            members = {member.name.rpartition(" ")[2]: member for member in verb.verbs}
-            if word not in members:
+            if word not in verb.members:
                 if verb.run is not None:
                     return verb, words
-                raise _unknown(
-                    f"stoker {verb.name}: there is no {quoted(word)}", word, members, verb
-                )
-            verb, words = members[word], words[1:]
+                what = f"stoker {verb.name}: there is no {quoted(word)}"
+                raise _unknown(what, word, verb.members, verb)
+            verb, words = verb.members[word], words[1:]
         elif word in ("-h", "--help") or not verb.default:
             return verb, words  # The verb's own work, or its help.
         else:
-            wanted = f"{verb.name} {verb.default}"
-            verb = next(member for member in verb.verbs if member.name == wanted)
+            verb = verb.members[verb.default]
     return verb, words
 
 
 def parse(verb: Verb, words: list[str]) -> Args | None:
     """The values of a verb's options and positionals by key; None if help is asked for."""
-    by_flag = {"--" + option.name: option for option in verb.options}
-    by_flag |= {"-" + option.short: option for option in verb.options if option.short}
+    by_flag = {flag: option for option in verb.options for flag in option.flags}
     args: Args = {
         option.key: [] if option.repeat else None if option.takes_value else False
         for option in verb.options
@@ -279,24 +254,16 @@ def _converted(convert: Callable[[str], Any], text: str, what: str) -> Any:
 
 
 def _take_positionals(verb: Verb, words: list[str], args: Args) -> None:
-    if words and not verb.positionals:
-        if verb.command:
-            raise UsageError(
-                f"{quoted(words[0])} is not an option",
-                f"put the command after --, e.g. {verb.examples[0][0]}",
-            )
-        raise UsageError(f"{quoted(words[0])} is one argument too many", _see(verb))
-    rest = list(words)
+    if words and not verb.positionals and verb.command:
+        raise UsageError(
+            f"{quoted(words[0])} is not an option",
+            f"put the command after --, e.g. {verb.examples[0][0]}",
+        )
+    rest = words
     for positional in verb.positionals:
-        if positional.many:
-            args[positional.key] = [
-                _converted(positional.convert, word, positional.metavar) for word in rest
-            ]
-            rest = []
-        elif rest:
-            args[positional.key] = _converted(positional.convert, rest.pop(0), positional.metavar)
-        else:
-            args[positional.key] = None
+        taken, rest = (rest, []) if positional.many else (rest[:1], rest[1:])
+        values = [_converted(positional.convert, word, positional.metavar) for word in taken]
+        args[positional.key] = values if positional.many else values[0] if values else None
         if not args[positional.key] and not positional.optional:
             raise UsageError(
                 f"stoker {verb.name} needs {positional.metavar}", f"e.g. {verb.examples[0][0]}"
@@ -306,12 +273,10 @@ def _take_positionals(verb: Verb, words: list[str], args: Args) -> None:
 
 
 def _see(verb: Verb) -> str:
-    return f"see `stoker {verb.name} --help`" if verb.name else "see `stoker --help`"
+    return f"see `stoker {verb.name} --help`"
 
 
-def _unknown(
-    message: str, word: str, known: Sequence[str] | dict[str, Any], verb: Verb
-) -> UsageError:
+def _unknown(message: str, word: str, known: dict[str, Any], verb: Verb) -> UsageError:
     from stoker.text.suggest import nearest
 
     guess = nearest(word, list(known))

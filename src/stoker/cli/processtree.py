@@ -1,7 +1,7 @@
 """A process with all of its descendants, as /proc shows them, and signals to them.
 
 A pid alone is never trusted: before a signal is sent, the process is held by a descriptor and its
-start time is compared, so that a pid that has been given to somebody else is left alone.
+start time is compared, so that a pid that another process has got since is left alone.
 """
 
 from __future__ import annotations

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Verb, tell
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.text.ids import id_list
-from stoker.text.terminal import say
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from stoker.cli.options import Args
 
 
 def request_verb(
@@ -24,19 +19,13 @@ def request_verb(
     examples: tuple[tuple[str, str], ...],
     notes: tuple[str, ...] = (),
 ) -> Verb:
-    """A verb that gives one order to the jobs that are named; `done` is how its success is told."""
+    """A verb that makes one request about the named jobs; `done` is how its success is told."""
 
-    def run(args: Args) -> int:
+    def run(args: Args) -> None:
         select = required(args, name)
         with Client() as client:
             ids = client.call(op, select=select)["ids"]
-        if args["json"]:
-            print_json({"ids": ids})
-        elif ids:
-            say(f"{done} {id_list(ids)}")
-        else:
-            say("nothing to do")
-        return 0
+        tell(args, {"ids": ids}, f"{done} {id_list(ids)}" if ids else "nothing to do")
 
     return Verb(
         name,
@@ -54,16 +43,13 @@ def pausing_verb(
 ) -> Verb:
     """`pause` or `resume`, of the whole queue or of a group."""
 
-    def run(args: Args) -> int:
+    def run(args: Args) -> None:
         group = args["group"]
         with Client() as client:
             client.call(name, **({} if group is None else {"group": group}))
-        if args["json"]:
-            print_json({"group": group, "paused": paused})
-        else:
-            what = "the whole queue" if group is None else f"group {group}"
-            say(f"{'paused' if paused else 'resumed'}: {what}")
-        return 0
+        words = "paused: " if paused else "resumed: "
+        words += "the whole queue" if group is None else f"group {group}"
+        tell(args, {"group": group, "paused": paused}, words)
 
     group = Option("group", "only this group", "GROUP", quantities.label)
     return Verb(name, summary, run=run, options=(group, JSON), examples=examples)

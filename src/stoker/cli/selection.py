@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from stoker import quantities
-from stoker.cli.options import Option, Positional
+from stoker.cli.options import Args, Json, Option, Positional
 from stoker.errors import UsageError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from stoker.cli.options import Args
-
 IDS = Positional(
-    "ID",
-    "job ids: 7, a range 3-9, or last (the newest job)",
-    quantities.job_ids,
-    many=True,
-    optional=True,
-)
+    "ID", "job ids: 7, a range 3-9, or last (the newest job)", quantities.job_ids,
+    many=True, optional=True,
+)  # fmt: skip
 NAME = Option(
     "name", "jobs with this name, or a pattern such as 'run-*'; may be repeated", "NAME",
     quantities.label, repeat=True,
@@ -27,9 +18,9 @@ GROUP = Option("group", "the jobs of this group", "GROUP", quantities.label)
 IDS_NOTE = "IDs can be ranges (3-9), lists (3,5) and last, the newest job."
 
 
-def selected(args: Args) -> dict[str, Any]:
+def selected(args: Args) -> Json:
     """The wire's Select for what was named; it may be empty."""
-    select: dict[str, Any] = {}
+    select: Json = {}
     ids = [one for several in args["id"] for one in several]
     if ids:
         select["ids"] = ids
@@ -40,7 +31,7 @@ def selected(args: Args) -> dict[str, Any]:
     return select
 
 
-def required(args: Args, verb: str) -> dict[str, Any]:
+def required(args: Args, verb: str) -> Json:
     """The same for a verb that must be told which jobs: to name none is a mistake."""
     select = selected(args)
     if args.get("all"):

@@ -139,7 +139,7 @@ class _Output:
                 if name:
                     self.logs.append((fd, LogFile(name)))
             except OSError:
-                pass  # Somebody removed it.
+                pass  # It was removed meanwhile.
 
     def close(self) -> None:
         """Let go of the files; errors that were shown are kept nowhere else."""

@@ -33,7 +33,7 @@ class KeptStream:
             self._fit()
         else:
             self._source, self._end = os.pipe()
-        # Closing this tells the copier that the task has ended, whoever still holds its stream.
+        # Closing this tells the copier that the task has ended, even if its stream is still open.
         self._over, self._over_in = os.pipe()
         self._thread: threading.Thread | None = None
 

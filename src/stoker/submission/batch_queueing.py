@@ -40,8 +40,8 @@ def queue(client: Client, jobs: list[PlannedJob], source: str, common: dict[str,
 
 
 def _submit(client: Client, jobs: list[dict[str, Any]], common: dict[str, Any]) -> list[int]:
-    order = {**in_few_words(jobs), **common, "token": new_token()}
-    ids: list[int] = client.call("submit", **order)["ids"]
+    request = {**in_few_words(jobs), **common, "token": new_token()}
+    ids: list[int] = client.call("submit", **request)["ids"]
     return ids
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from stoker.api.job_options import BY_KEY, NEGATIVES, fields_of
-from stoker.batch.entries import Complaints, Entry, Value
+from stoker.batch.entries import Complaints, Entry, Value, located
 from stoker.batch.sequence import Circle, batches, behind_what_they_need
 from stoker.errors import UsageError
 from stoker.quantities import job_ids, plain, quoted
@@ -54,10 +54,6 @@ class _Asked:
     waits_for: dict[str, list[str]]  # names of other entries
     cwd: str
     path: str | None
-
-
-def _is_plain(said: tuple[tuple[str, Value], ...]) -> bool:
-    return all(type(value) is str for _, value in said)
 
 
 @dataclass(slots=True)
@@ -113,7 +109,8 @@ class Translator:
             asked = None
         if asked is None:
             asked = self._understood(entry)
-            if _is_plain(said) and len(self._asked) < _REMEMBERED:
+            is_plain = all(type(value) is str for _, value in said)
+            if is_plain and len(self._asked) < _REMEMBERED:
                 self._asked[said] = asked
         fields = asked.fields | _command(entry.command)
         if "argv" in fields:
@@ -170,15 +167,9 @@ class Translator:
         try:
             ordered = behind_what_they_need(cut, requires)
         except Circle as circle:
-            complaints = Complaints(self.source)
-            complaints.add(
-                jobs[circle.place].entry.line,
-                UsageError(
-                    "the job waits for itself through others", "remove the circular dependency"
-                ),
-            )
-            complaints.raise_any()
-            raise AssertionError("a complaint was made") from None
+            what = "the job waits for itself through others"
+            error = UsageError(what, "remove the circular dependency")
+            raise located(self.source, jobs[circle.place].entry.line, error) from None
         now_at = {place: position for position, place in enumerate(ordered)}
         for job in jobs:
             job.after = [now_at[place] for place in job.after]

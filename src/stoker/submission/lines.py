@@ -96,7 +96,7 @@ class LineReader:
         if not self._parts:
             if not word or word.startswith(b"#"):
                 return
-            self._begin()
+            self._begins_at, self._size = self._number, 0
             if word == b"<<<":
                 self._in_block = True
                 return
@@ -106,9 +106,6 @@ class LineReader:
         self._keep(raw)
         if not _goes_on(raw):
             yield from self._done()
-
-    def _begin(self) -> None:
-        self._begins_at, self._size = self._number, 0
 
     def _keep(self, raw: bytes) -> None:
         self._size += len(raw) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, overload
 
@@ -22,7 +22,6 @@ from stoker.submission.surroundings import (
 )
 from stoker.sweep import identity
 from stoker.sweep.points import Choosing, Space, in_turn
-from stoker.sweep.queued import Queued
 from stoker.sweep.template import Style, Template, Text
 from stoker.sweep.values import Point, parameter_name
 from stoker.text.terminal import escaped
@@ -205,6 +204,24 @@ def _require_programs(
 # ---------------------------------------------------------------------- queueing
 
 
+@dataclass(slots=True)
+class Queued:
+    """How many got a job, and why the others did not."""
+
+    ids: list[int] = field(default_factory=list)
+    done: int = 0  # points that have succeeded before
+    unfinished: int = 0  # points whose job is queued or running already
+    passed_over: int = 0  # points that --rerun failed leaves out
+
+    def took(self, answer: dict[str, Any]) -> None:
+        """What the daemon said of some of them."""
+        self.ids += answer["ids"]
+        left_out = answer["left_out"]
+        self.done += left_out["succeeded"]
+        self.unfinished += left_out["unfinished"]
+        self.passed_over += left_out["not_tried"]
+
+
 def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None) -> Queued:
     """Queue the points that have no job yet, or are to have another.
 
@@ -217,16 +234,16 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
     queued = Queued()
     ahead = Ahead(client)
     for number, part in enumerate(parts(plan.jobs)):
-        order = line_of("submit", part_of(plan, part, rerun))
+        request = line_of("submit", part_of(plan, part, rerun))
         if number:
             queued.took(ahead.answer())  # After one that is refused, nothing follows.
-        ahead.give_line(order)
+        ahead.give_line(request)
     queued.took(ahead.answer())
     return queued
 
 
 def part_of(plan: Plan, jobs: list[dict[str, Any]], rerun: str | None) -> dict[str, Any]:
-    """An order that is known by its token should it be cut off and given again."""
+    """A request that is known by its token should it be cut off and given again."""
     how = {"rerun": rerun or "missing", "token": new_token()}
     return {**plan.request, "jobs": [plan.shared], "each": jobs, **how}
 

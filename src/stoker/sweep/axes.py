@@ -48,10 +48,6 @@ class Drawn:
         """The one name, for symmetry with `Listed`."""
         return (self.name,)
 
-    def draw(self, rng: random.Random) -> Value:
-        """One value."""
-        return self.distribution.at(rng)
-
 
 Axis = Listed | Drawn
 

@@ -218,7 +218,7 @@ def _draws(space: Space, rng: random.Random) -> Iterator[Point | None]:
         point: Point = {}
         for axis in space.axes:
             if isinstance(axis, Drawn):
-                point[axis.name] = axis.draw(rng)
+                point[axis.name] = axis.distribution.at(rng)
             else:
                 row = axis.rows[min(int(rng.random() * len(axis.rows)), len(axis.rows) - 1)]
                 point.update(zip(axis.names, row, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker import quantities
-from stoker.text.terminal import Cell, Column, escaped, table
+from stoker.text.terminal import Column, escaped, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,68 +20,40 @@ _COLOURS = {"free": "green", "busy": "yellow", "shared": "cyan", "drained": "red
 def gpu_table(gpus: list[Gpu], jobs: list[dict[str, Any]]) -> str:
     """GPUs in columns; what is not measured is left out, and GPUs without a fault have no note."""
     names = {job["id"]: job.get("name") for job in jobs}
+    state = Column("STATE", "state", lambda gpu: _COLOURS.get(gpu["state"], ""))
     if any(gpu.get("measured_at_ms") is not None for gpu in gpus):
-        return _measured_table(gpus, names)
+        return table(_measured_columns(state, names), gpus)
     columns = (
-        Column("GPU", least=12),
-        Column("STATE"),
-        Column("MEMORY"),
-        Column("USED", right=True),
-        Column("JOBS", least=16),
+        Column("GPU", "id", "bold", least=12),
+        state,
+        Column("MEMORY", _reserved),
+        Column("USED", lambda gpu: f"{gpu['share_used']:.0%}" if gpu.get("share_used") else "",
+               right=True),
+        Column("JOBS", lambda gpu: _jobs(gpu, names), least=16),
+    )  # fmt: skip
+    return table(columns, gpus)
+
+
+def _measured_columns(state: Column, names: Names) -> tuple[Column, ...]:
+    def told(title: str, key: str, text: Callable[[Any], str], colour: str = "") -> Column:
+        def of(gpu: Gpu) -> str:
+            return "-" if gpu.get(key) is None else text(gpu[key])
+
+        return Column(title, of, lambda gpu: colour if gpu.get(key) else "", right=True)
+
+    return (
+        Column("GPU", "id", "bold"),
+        Column("NAME", lambda gpu: _short_name(gpu.get("name") or ""), least=6),
+        state,
+        told("USE", "utilisation_percent", "{}%".format),
+        told("OURS", "ours_mib", _gib),
+        told("OTHERS", "others_mib", _gib, "magenta"),
+        told("FREE", "free_mib", _gib),
+        Column("RESERVED", lambda gpu: _gib(gpu.get("reserved_mib") or 0), right=True),
+        told("TEMP", "temperature_c", "{}C".format),
+        told("POWER", "power_w", "{:.0f}W".format),
+        Column("JOBS", lambda gpu: _on_it(gpu, names), least=12),
     )
-    rows = [
-        (
-            Cell(gpu["id"], "bold"),
-            _state(gpu),
-            Cell(_reserved(gpu)),
-            Cell(f"{gpu['share_used']:.0%}" if gpu.get("share_used") else ""),
-            Cell(_jobs(gpu, names)),
-        )
-        for gpu in gpus
-    ]
-    return table(columns, rows)
-
-
-def _measured_table(gpus: list[Gpu], names: Names) -> str:
-    columns = (
-        Column("GPU"),
-        Column("NAME", least=6),
-        Column("STATE"),
-        Column("USE", right=True),
-        Column("OURS", right=True),
-        Column("OTHERS", right=True),
-        Column("FREE", right=True),
-        Column("RESERVED", right=True),
-        Column("TEMP", right=True),
-        Column("POWER", right=True),
-        Column("JOBS", least=12),
-    )
-    rows = [
-        (
-            Cell(gpu["id"], "bold"),
-            Cell(_short_name(gpu.get("name") or "")),
-            _state(gpu),
-            Cell(_told(gpu, "utilisation_percent", "{}%".format)),
-            Cell(_told(gpu, "ours_mib", _gib)),
-            Cell(_told(gpu, "others_mib", _gib), "magenta" if gpu.get("others_mib") else ""),
-            Cell(_told(gpu, "free_mib", _gib)),
-            Cell(_gib(gpu.get("reserved_mib") or 0)),
-            Cell(_told(gpu, "temperature_c", "{}C".format)),
-            Cell(_told(gpu, "power_w", "{:.0f}W".format)),
-            Cell(_on_it(gpu, names)),
-        )
-        for gpu in gpus
-    ]
-    return table(columns, rows)
-
-
-def _state(gpu: Gpu) -> Cell:
-    return Cell(gpu["state"], _COLOURS.get(gpu["state"], ""))
-
-
-def _told(gpu: Gpu, key: str, text: Callable[[Any], str]) -> str:
-    value = gpu.get(key)
-    return "-" if value is None else text(value)
 
 
 def _gib(mib: int) -> str:
@@ -102,7 +74,7 @@ def _on_it(gpu: Gpu, names: Names) -> str:
     for other in gpu.get("foreign") or []:
         program = (other.get("command") or "?").split(" ")[0].rpartition("/")[2]
         memory = "" if other.get("used_mib") is None else f" {_gib(other['used_mib'])}"
-        parts.append(f"[{other.get('user') or 'somebody'}: {program} {other['pid']}{memory}]")
+        parts.append(f"[{other.get('user') or '?'}: {program} {other['pid']}{memory}]")
     if gpu.get("fault"):
         parts.append(gpu["fault"])
     elif gpu.get("stale"):

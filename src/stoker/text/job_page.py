@@ -5,19 +5,16 @@ from __future__ import annotations
 from stoker.quantities import duration_text, local_moment_text
 from stoker.text.jobs import (
     FINAL_STATES,
-    STATE_COLOURS,
+    Job,
     gpus_text,
     need_text,
     now_ms,
     outcome,
+    state_colour,
     time_text,
     title,
 )
-from stoker.text.terminal import Cell, Column, escaped, painted, table
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from stoker.text.jobs import Job
+from stoker.text.terminal import Column, escaped, painted, table
 
 _NOT_BEGUN = ("waiting", "held", "submitted")
 
@@ -25,7 +22,7 @@ _NOT_BEGUN = ("waiting", "held", "submitted")
 def job_page(job: Job, colour: bool) -> str:
     """A job on a few lines."""
     now = now_ms()
-    state = painted(escaped(job["state"]), STATE_COLOURS.get(job["state"], ""), colour)
+    state = painted(escaped(job["state"]), state_colour(job), colour)
     why = escaped(outcome(job))
     # A reason that begins with the state ("held; ...") does not repeat it.
     same = why.startswith(job["state"])
@@ -71,27 +68,15 @@ def job_page(job: Job, colour: bool) -> str:
 
 def _attempts(attempts: list[Job], now: int) -> str:
     columns = (
-        Column("NO", right=True),
-        Column("STATE"),
-        Column("GPUS", least=6),
-        Column("STARTED"),
-        Column("TIME", right=True),
-        Column("NOTE", least=16),
-        Column("LOG", least=16),
+        Column("NO", "attempt", right=True),
+        Column("STATE", "state", state_colour),
+        Column("GPUS", lambda attempt: ",".join(attempt.get("gpus") or []), least=6),
+        Column("STARTED", lambda attempt: _moment(attempt.get("started_at_ms"), now)),
+        Column("TIME", lambda attempt: time_text(attempt, now), right=True),
+        Column("NOTE", outcome, least=16),
+        Column("LOG", "log", least=16),
     )
-    rows = [
-        (
-            Cell(str(attempt["attempt"])),
-            Cell(attempt["state"], STATE_COLOURS.get(attempt["state"], "")),
-            Cell(",".join(attempt.get("gpus") or [])),
-            Cell(_moment(attempt.get("started_at_ms"), now)),
-            Cell(time_text(attempt, now)),
-            Cell(outcome(attempt)),
-            Cell(attempt.get("log") or ""),
-        )
-        for attempt in attempts
-    ]
-    return table(columns, rows, indent="    ")
+    return table(columns, attempts, indent="    ")
 
 
 def _cluster(job: Job) -> str:

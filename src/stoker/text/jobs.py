@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 from stoker import quantities
-from stoker.text.terminal import Cell, Column, table
+from stoker.text.terminal import Column, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Job = dict[str, Any]
+Job = dict[str, "Any"]
 
 STATES = (
     "held", "waiting", "submitted", "running", "stopping",
@@ -20,22 +20,30 @@ STATES = (
 FINAL_STATES = frozenset(STATES[5:])
 
 STATE_COLOURS = {
-    "held": "blue",
-    "waiting": "yellow",
-    "submitted": "cyan",
-    "running": "green",
-    "stopping": "magenta",
-    "succeeded": "",
-    "failed": "red",
-    "cancelled": "dim",
-    "skipped": "dim",
-    "lost": "red",
-}
+    "held": "blue", "waiting": "yellow", "submitted": "cyan", "running": "green",
+    "stopping": "magenta", "succeeded": "", "failed": "red", "cancelled": "dim",
+    "skipped": "dim", "lost": "red",
+}  # fmt: skip
 
 
 def now_ms() -> int:
     """The time of the reader, for ages and for "today"."""
     return time.time_ns() // 1_000_000
+
+
+def in_order(counts: dict[str, int]) -> dict[str, int]:
+    """Counts in the order in which states follow each other, without those that are 0."""
+    return {state: counts[state] for state in STATES if counts.get(state)}
+
+
+def counts_text(counts: dict[str, int]) -> str:
+    """How many jobs there are in each state."""
+    return ", ".join(f"{count} {state}" for state, count in in_order(counts).items())
+
+
+def counts_colour(view: dict[str, Any]) -> str:
+    """The colour for the counts of a group or a sweep."""
+    return "red" if view["counts"].get("failed") or view["counts"].get("lost") else ""
 
 
 def iso_times(view: Job) -> Job:
@@ -51,37 +59,32 @@ def iso_times(view: Job) -> Job:
     return shown
 
 
+def state_colour(view: Job) -> str:
+    """The colour of a job's or an attempt's state."""
+    return STATE_COLOURS.get(view["state"], "")
+
+
 def job_table(jobs: list[Job]) -> str:
     """Jobs in columns; those that say nothing for any job are left out."""
     now = now_ms()
+
+    def faint(job: Job) -> str:
+        return "dim" if job["state"] in ("cancelled", "skipped") else ""
+
+    def of_note(job: Job) -> str:
+        return "red" if job["state"] in ("failed", "lost") else "dim"
+
     columns = (
-        Column("ID", right=True),
-        Column("STATE"),
-        Column("NAME", least=8),
-        Column("GROUP", least=8),
-        Column("GPUS", least=6),
-        Column("TIME", right=True),
-        Column("COMMAND", least=16),
-        Column("NOTE", least=24),
+        Column("ID", "id", faint, right=True),
+        Column("STATE", "state", state_colour),
+        Column("NAME", "name", lambda job: faint(job) or "bold", least=8),
+        Column("GROUP", "group", faint, least=8),
+        Column("GPUS", gpus_text, faint, least=6),
+        Column("TIME", lambda job: time_text(job, now), faint, right=True),
+        Column("COMMAND", "command", faint, least=16),
+        Column("NOTE", note, of_note, least=24),
     )
-    rows = []
-    for job in jobs:
-        state = job["state"]
-        colour = STATE_COLOURS.get(state, "")
-        faint = "dim" if state in ("cancelled", "skipped") else ""
-        rows.append(
-            (
-                Cell(str(job["id"]), faint),
-                Cell(state, colour),
-                Cell(job.get("name") or "", faint or "bold"),
-                Cell(job.get("group") or "", faint),
-                Cell(gpus_text(job), faint),
-                Cell(time_text(job, now), faint),
-                Cell(job.get("command") or "", faint),
-                Cell(note(job), colour if state in ("failed", "lost") else "dim"),
-            )
-        )
-    return table(columns, rows)
+    return table(columns, jobs)
 
 
 def gpus_text(job: Job) -> str:

@@ -43,7 +43,7 @@ class LogFile:
     def new_pieces(self) -> Iterator[bytes]:
         """What was written since the last call, up to where the file ends now."""
         status = os.fstat(self._fd)
-        if status.st_size < self._position:  # Somebody emptied the file: it begins anew.
+        if status.st_size < self._position:  # The file was emptied: it begins anew.
             self._position = 0
         end = status.st_size
         while self._position < end:

@@ -10,19 +10,13 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import TextIO
+    from collections.abc import Callable, Sequence
+    from typing import Any, TextIO
 
 _COLOURS = {
-    "bold": "1",
-    "dim": "2",
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "blue": "34",
-    "magenta": "35",
-    "cyan": "36",
-}
+    "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34",
+    "magenta": "35", "cyan": "36",
+}  # fmt: skip
 
 
 def out(text: str) -> None:
@@ -49,13 +43,7 @@ def escaped(text: str) -> str:
 
 
 def _spelt_out(character: str) -> str:
-    code = ord(character)
-    named = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(character)
-    if named:
-        return named
-    return (
-        f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
-    )
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def width_of(text: str) -> int:
@@ -129,31 +117,36 @@ def terminal_width() -> int | None:
 
 
 class Column:
-    """One column of a table."""
+    """One column of a table, and what stands in it of each item."""
 
-    __slots__ = ("least", "right", "title")
-
-    def __init__(self, title: str, *, right: bool = False, least: int = 0) -> None:
+    def __init__(
+        self,
+        title: str,
+        of: str | Callable[[Any], object] = "",
+        colour: str | Callable[[Any], str] = "",
+        *,
+        right: bool = False,
+        least: int = 0,
+    ) -> None:
         self.title = title
+        self.of = of  # a key of the item, or a function of it; None is shown as nothing
+        self.colour = colour
         self.right = right
         self.least = least  # how narrow it may become; 0: it is never cut
 
 
-class Cell:
-    """What stands in one row and column: printable text, and its colour if it has one."""
-
-    __slots__ = ("colour", "text")
-
-    def __init__(self, text: str, colour: str = "") -> None:
-        self.text = escaped(text)
-        self.colour = colour
-
-
-def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, indent: str = "") -> str:
-    """Aligned columns that fit the terminal; columns that are empty in every row are left out."""
-    cells = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
-    texts = [[cell.text for cell in column] for column in cells]
-    colours = [[cell.colour for cell in column] for column in cells]
+def table(columns: Sequence[Column], items: Sequence[Any], *, indent: str = "") -> str:
+    """A row for each item; columns fit the terminal, and those that are empty are left out."""
+    texts: list[list[str]] = []
+    colours: list[list[str] | None] = []
+    for column in columns:
+        of, colour = column.of, column.colour
+        found = [item.get(of) for item in items] if isinstance(of, str) else map(of, items)
+        texts.append(["" if one is None else escaped(str(one)) for one in found])
+        if isinstance(colour, str):
+            colours.append([colour] * len(items) if colour else None)
+        else:
+            colours.append(list(map(colour, items)))
     return table_of_columns(columns, texts, colours, indent=indent)
 
 

@@ -23,7 +23,7 @@ _MOST_NAMED = 8
 
 @dataclass(frozen=True)
 class Action:
-    """One order: for which jobs it makes sense, and how it is given."""
+    """What a key does to jobs: for which jobs it makes sense, and how it is given."""
 
     states: frozenset[str]
     only: str  # which jobs it is for, in words
@@ -89,9 +89,19 @@ SOONER = Action(_QUEUED, "only waiting jobs can be moved", _shifted(-1, "sooner"
 LATER = Action(_QUEUED, "only waiting jobs can be moved", _shifted(1, "later"))
 
 
-def hold_or_release(jobs: list[Job]) -> Action:
+def _hold_or_release(jobs: list[Job]) -> Action:
     """The one that makes sense: what is held, all of it, is released."""
     return RELEASE if all(job["state"] == "held" for job in jobs) else HOLD
+
+
+# Which action a key means may depend on the jobs.
+BY_NAME: dict[str, Callable[[list[Job]], Action]] = {
+    "cancel": lambda jobs: CANCEL,
+    "retry": lambda jobs: RETRY,
+    "hold": _hold_or_release,
+    "sooner": lambda jobs: SOONER,
+    "later": lambda jobs: LATER,
+}
 
 
 def details(client: Client, job_id: int) -> list[Line]:

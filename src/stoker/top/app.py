@@ -59,23 +59,8 @@ class Top(App[None]):
         Binding(keys, action, priority=True) for keys, action in KEYS
     ]
 
-    class Brought(Message):
-        """The feed has brought a picture, or the news that there is no daemon."""
-
-        def __init__(self, picture: Picture | None, lost: str) -> None:
-            super().__init__()
-            self.picture = picture
-            self.lost = lost
-
-    class LogRead(Message):
-        """The log that is shown has grown."""
-
-        def __init__(self, news: LogNews) -> None:
-            super().__init__()
-            self.news = news
-
     class Answered(Message):
-        """The daemon has answered, in a thread; `then` is to be called in the view's."""
+        """A thread has brought something; `then`, which shows it, is called in the view's own."""
 
         def __init__(self, then: Callable[[], None]) -> None:
             super().__init__()
@@ -159,27 +144,28 @@ class Top(App[None]):
 
     # ------------------------------------------------------------------ what threads bring
 
+    def _in_view(self, then: Callable[[], None]) -> None:
+        self.post_message(self.Answered(then))
+
     def _brought(self, picture: Picture) -> None:
-        self.post_message(self.Brought(picture, ""))
+        self._in_view(lambda: self._show(picture))
 
     def _is_lost(self, words: str) -> None:
-        self.post_message(self.Brought(None, words))
+        self._in_view(lambda: self._show(None, words))
 
     def _log_read(self, news: LogNews) -> None:
-        self.post_message(self.LogRead(news))
+        self._in_view(lambda: self._show_log(news))
 
-    def on_top_brought(self, message: Brought) -> None:
-        """Show it."""
-        self.lost = message.lost
-        if message.picture is not None:
-            self.picture = message.picture
-            self.table.take(message.picture)
+    def _show(self, picture: Picture | None, lost: str = "") -> None:
+        self.lost = lost
+        if picture is not None:
+            self.picture = picture
+            self.table.take(picture)
             self._renew_details()
         self._draw()
 
-    def on_top_log_read(self, message: LogRead) -> None:
-        """Show it."""
-        self.log_pane.take(message.news)
+    def _show_log(self, news: LogNews) -> None:
+        self.log_pane.take(news)
         self._draw_pane_title()
 
     def on_top_answered(self, message: Answered) -> None:
@@ -279,21 +265,13 @@ class Top(App[None]):
 
     def action_move(self, count: int) -> None:
         """A row down, or up."""
-        pane = self._reader()
-        if pane is None:
-            self.table.move(count)
-        else:
-            pane.scroll_lines(count)
-            self._draw_pane_title()
+        (self._reader() or self.table).move(count)
+        self._draw_pane_title()
 
     def action_page(self, count: int) -> None:
         """A page down, or up."""
-        pane = self._reader()
-        if pane is None:
-            self.table.page(count)
-        else:
-            pane.scroll_lines(count * max(1, pane.visible_lines() - 1))
-            self._draw_pane_title()
+        (self._reader() or self.table).page(count)
+        self._draw_pane_title()
 
     def action_to_start(self) -> None:
         """To the first."""
@@ -337,8 +315,7 @@ class Top(App[None]):
 
     def _filter_typed(self, text: str) -> None:
         """Show what matches, letter by letter."""
-        found = wanted(text)
-        self.table.look_for(found.text, found.states, found.group, found.user)
+        self.table.look_for(wanted(text))
         self._draw_list_title()
 
     def _filter_done(self, kept: bool) -> None:
@@ -417,7 +394,7 @@ class Top(App[None]):
         if self._details_of is not None and due:
             self._show_details(self._details_of)
 
-    # ------------------------------------------------------------------ orders
+    # ------------------------------------------------------------------ requests
 
     def _ask(self, question: Callable[[Client], Any], then: Callable[[Any], None]) -> None:
         """Ask the daemon in a thread, and go on here with the answer; an error is told."""
@@ -427,11 +404,10 @@ class Top(App[None]):
                 with Client(self.home, autostart=False) as client:
                     answer = question(client)
             except StokerError as error:
-                hint = f"; {error.hint}" if error.hint else ""
-                words = error.message + hint
-                self.post_message(self.Answered(lambda: self.say(words, wrong=True)))
+                words = error.message + (f"; {error.hint}" if error.hint else "")
+                self._in_view(lambda: self.say(words, wrong=True))
             else:
-                self.post_message(self.Answered(lambda: then(answer)))
+                self._in_view(lambda: then(answer))
 
         self.run_worker(in_thread, thread=True, exit_on_error=False)
 
@@ -440,45 +416,29 @@ class Top(App[None]):
 
         def give(_: dict[str, Any]) -> None:
             jobs = self.table.targets
-            order = choose(jobs)
-            fitting = [job for job in jobs if job["state"] in order.states]
+            action = choose(jobs)
+            fitting = [job for job in jobs if job["state"] in action.states]
             if not fitting:
                 which = title(jobs[0]) if len(jobs) == 1 else "each of these jobs"
-                self.say(f"{which} is {jobs[0]['state']}: {order.only}", wrong=True)
-            elif order.asks is None:
-                self._give(order, fitting)
+                self.say(f"{which} is {jobs[0]['state']}: {action.only}", wrong=True)
+            elif action.asks is None:
+                self._give(action, fitting)
             else:
-                question, yes = order.asks(fitting, max(20, self.size.width - 8))
+                question, yes = action.asks(fitting, max(20, self.size.width - 8))
                 self.push_screen(
                     Confirmation(question, yes),
-                    lambda sure: self._give(order, fitting) if sure else None,
+                    lambda sure: self._give(action, fitting) if sure else None,
                 )
 
         self.table.when_there(give)
 
-    def _give(self, order: actions.Action, jobs: list[dict[str, Any]]) -> None:
-        self._ask(lambda client: order.give(client, jobs), self._is_done)
+    def _give(self, action: actions.Action, jobs: list[dict[str, Any]]) -> None:
+        self._ask(lambda client: action.give(client, jobs), self._is_done)
 
     def _is_done(self, words: str) -> None:
         self.table.unmark_all()
         self.say(words)
 
-    def action_cancel(self) -> None:
-        """Stop jobs, once that was confirmed."""
-        self._act(lambda jobs: actions.CANCEL)
-
-    def action_retry(self) -> None:
-        """Queue jobs that have ended again."""
-        self._act(lambda jobs: actions.RETRY)
-
-    def action_hold(self) -> None:
-        """Hold jobs that wait; if all of them are held, release them."""
-        self._act(actions.hold_or_release)
-
-    def action_sooner(self) -> None:
-        """Have jobs go before others."""
-        self._act(lambda jobs: actions.SOONER)
-
-    def action_later(self) -> None:
-        """Have jobs go after others."""
-        self._act(lambda jobs: actions.LATER)
+    def action_act(self, name: str) -> None:
+        """Act on jobs, once that was confirmed if it is to be."""
+        self._act(actions.BY_NAME[name])

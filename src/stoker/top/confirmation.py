@@ -80,4 +80,4 @@ class Pages(ModalScreen[None]):
 
     def action_scroll(self, count: int) -> None:
         """Read on, or back."""
-        self.query_one(Scroller).scroll_lines(count)
+        self.query_one(Scroller).move(count)

@@ -11,7 +11,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from stoker.api.client import Client
@@ -49,21 +49,8 @@ class View:
 
     def request(self) -> dict[str, Any]:
         """The fields of the api's `browse`."""
-        fields: dict[str, Any] = {
-            "sort": self.sort,
-            "descending": self.descending,
-            "offset": self.offset,
-            "limit": self.limit,
-        }
-        if self.text:
-            fields["text"] = self.text
-        if self.states:
-            fields["states"] = list(self.states)
-        if self.group is not None:
-            fields["group"] = self.group
-        if self.user is not None:
-            fields["user"] = self.user
-        return fields
+        fields: dict[str, Any] = asdict(self)
+        return {name: value for name, value in fields.items() if value not in ("", (), None)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from textual import events
 from textual.strip import Strip
@@ -11,23 +10,14 @@ from textual.widget import Widget
 
 from stoker.text.jobs import STATES
 from stoker.text.terminal import escaped
+from stoker.top.feed import View
 from stoker.top.paint import Line
 from stoker.top.strips import strip
 
 _MOST_LETTERS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which jobs are to be seen."""
-
-    text: str = ""
-    states: tuple[str, ...] = ()
-    group: str | None = None
-    user: str | None = None
-
-
-def wanted(typed: str) -> Wanted:
+def wanted(typed: str) -> View:
     """What the words of a filter mean: "lr state:failed group:sweep".
 
     A state may be cut short, as it is while it is being typed; one that is none is a plain word.
@@ -42,18 +32,18 @@ def wanted(typed: str) -> Wanted:
             if found or not value:
                 states += found
                 continue
-        elif colon and name == "group" and value:
+        elif name == "group" and value:
             group = value
             continue
-        elif colon and name == "user" and value:
+        elif name == "user" and value:
             user = value
             continue
         words.append(word)
-    return Wanted(" ".join(words), tuple(dict.fromkeys(states)), group, user)
+    return View(" ".join(words), tuple(dict.fromkeys(states)), group, user)
 
 
 class FilterLine(Widget):
-    """A line to type on; it is there only while somebody does."""
+    """A line to type on; it is there only while a filter is typed."""
 
     ALLOW_SELECT = False
 

@@ -6,7 +6,7 @@ reserved on it, and says that it is not measured.
 
 from __future__ import annotations
 
-from stoker.top.paint import cell, fitted, piece
+from stoker.top.paint import cell, fitted, piece, spaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,11 +36,8 @@ def gpu_lines(
         return [[piece("no GPUs yet: `stoker config set gpus 0,1` declares some", "dim")]]
     layout = _Layout(gpus, columns)
     if len(gpus) + 1 <= most_rows:
-        lines = [layout.title(glyphs)]
-        lines += [
-            layout.line(gpu, histories.get(str(gpu["id"]), ()), names, glyphs) for gpu in gpus
-        ]
-        return lines
+        each = [layout.line(one, histories.get(str(one["id"]), ()), names, glyphs) for one in gpus]
+        return [layout.title(glyphs), *each]
     return _compact(gpus, histories, columns, most_rows, glyphs)
 
 
@@ -161,11 +158,8 @@ def _who(gpu: Gpu, names: Mapping[int, str], glyphs: Glyphs) -> Line:
         if name:
             line.append(piece(f" {name}", "bold"))
     for stranger in gpu.get("foreign") or ():
-        words = " ".join(
-            str(part)
-            for part in (stranger.get("user"), stranger.get("command"), stranger.get("pid"))
-            if part
-        )
+        parts = (stranger.get("user"), stranger.get("command"), stranger.get("pid"))
+        words = " ".join(str(part) for part in parts if part)
         line.append(piece(f"{', ' if line else ''}other: {words or '?'}", "magenta"))
     return line
 
@@ -197,48 +191,42 @@ class _Layout:
 
     def title(self, glyphs: Glyphs) -> Line:
         """The names of the columns; over the bar, what its signs mean."""
-        line = cell("GPU", self._id, "dim")
-        if self._name:
-            line += [(" ", ""), *cell("NAME", self._name, "dim")]
-        if self._has_use:
-            line += [(" ", ""), *cell("USE", self._spark + 5, "dim")]
         room = self._bar + 1 + self._words
         used = f" {glyphs.ours}ours {glyphs.others}others" if self._is_measured else ""
         legends = (f"MEMORY{used} {glyphs.reserved}reserved", f"MEMORY{used}", "MEMORY")
         fitting = [words for words in legends if len(words) <= room]
-        words = fitting[0] if self._has_memory else "TAKEN"
-        line += [(" ", ""), *cell(words, room, "dim")]
-        if self._temperature:
-            line += [(" ", ""), *cell("TEMP", self._temperature, "dim", right=True)]
-        if self._power:
-            line += [
-                (" ", ""),
-                *cell("POWER" if self._wide else "PWR", self._power, "dim", right=True),
-            ]
-        line += [(" ", ""), *cell("STATE", self._state, "dim"), (" ", ""), *cell("JOBS", 4, "dim")]
+        line = spaced(
+            cell("GPU", self._id, "dim"),
+            cell("NAME", self._name, "dim"),
+            cell("USE", self._spark + 5, "dim") if self._has_use else [],
+            cell(fitting[0] if self._has_memory else "TAKEN", room, "dim"),
+            cell("TEMP", self._temperature, "dim", right=True),
+            cell("POWER" if self._wide else "PWR", self._power, "dim", right=True),
+            cell("STATE", self._state, "dim"),
+            cell("JOBS", 4, "dim"),
+        )
         return fitted(line, self._columns)
 
     def line(self, gpu: Gpu, history: History, names: Mapping[int, str], glyphs: Glyphs) -> Line:
         """One GPU."""
-        line = cell(label(gpu), self._id, "bold")
-        if self._name:
-            line += [(" ", ""), *cell(_name(gpu), self._name)]
-        if self._has_use:
-            line.append((" ", ""))
-            if gpu.get("utilisation_percent") is None:
-                line += cell("not measured", self._spark + 5, "dim")
-            else:
-                line += [*spark(history, self._spark, glyphs), *cell(_use(gpu), 5, right=True)]
-        line += [(" ", ""), *memory_bar(gpu, self._bar, glyphs), (" ", "")]
-        line += cell(memory_words(gpu), self._words, right=True)
-        if self._temperature:
-            line += [(" ", ""), *cell(_degrees(gpu, glyphs), self._temperature, right=True)]
-        if self._power:
-            words = _power(gpu, limit=self._wide)
-            line += [(" ", ""), *cell(words, self._power, right=True)]
+        use: Line = []
+        if self._has_use and gpu.get("utilisation_percent") is None:
+            use = cell("not measured", self._spark + 5, "dim")
+        elif self._has_use:
+            use = [*spark(history, self._spark, glyphs), *cell(_use(gpu), 5, right=True)]
         standing, style = _standing(gpu)
-        line += [(" ", ""), *cell(standing, self._state, style), (" ", "")]
-        return fitted(line + _who(gpu, names, glyphs), self._columns)
+        line = spaced(
+            cell(label(gpu), self._id, "bold"),
+            cell(_name(gpu), self._name),
+            use,
+            memory_bar(gpu, self._bar, glyphs),
+            cell(memory_words(gpu), self._words, right=True),
+            cell(_degrees(gpu, glyphs), self._temperature, right=True),
+            cell(_power(gpu, limit=self._wide), self._power, right=True),
+            cell(standing, self._state, style),
+            _who(gpu, names, glyphs),
+        )
+        return fitted(line, self._columns)
 
 
 def _compact(
@@ -268,14 +256,18 @@ def _compact(
         line: Line = []
         for place in range(row, min(len(gpus), rows * beside), rows):
             gpu = gpus[place]
-            part = [*cell(label(gpu), id_width, "bold"), (" ", "")]
+            use: Line = []
             if has_use:
-                part += spark(histories.get(str(gpu["id"]), ()), plot, glyphs)
-                part += [*cell(_use(gpu), 5, right=True), (" ", "")]
-            part += [*memory_bar(gpu, max(1, bar), glyphs), (" ", "")]
-            part += [*cell(memory_words(gpu), words_width, right=True), (" ", "")]
+                use = spark(histories.get(str(gpu["id"]), ()), plot, glyphs)
+                use += cell(_use(gpu), 5, right=True)
             standing, style = _standing(gpu)
-            part += cell(standing, state_width, style)
+            part = spaced(
+                cell(label(gpu), id_width, "bold"),
+                use,
+                memory_bar(gpu, max(1, bar), glyphs),
+                cell(memory_words(gpu), words_width, right=True),
+                cell(standing, state_width, style),
+            )
             if line:
                 line.append(("  ", ""))
             line += fitted(part, each)

@@ -6,7 +6,7 @@ Pure. Widths that followed what happens to be shown would jump with every scroll
 from __future__ import annotations
 
 from stoker.text.jobs import gpus_text, note, time_text
-from stoker.top.paint import cell, fitted, piece
+from stoker.top.paint import cell, fitted, piece, spaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,17 +17,10 @@ if TYPE_CHECKING:
     Job = dict[str, Any]
 
 STATE_STYLES = {
-    "held": "dim",
-    "waiting": "",
-    "submitted": "cyan",
-    "running": "green",
-    "stopping": "magenta",
-    "succeeded": "dim",
-    "failed": "bold red",
-    "cancelled": "dim",
-    "skipped": "dim",
+    "held": "dim", "submitted": "cyan", "running": "green", "stopping": "magenta",
+    "succeeded": "dim", "failed": "bold red", "cancelled": "dim", "skipped": "dim",
     "lost": "bold red",
-}
+}  # fmt: skip
 
 
 class JobColumns:
@@ -53,45 +46,41 @@ class JobColumns:
 
     def title(self) -> Line:
         """The names of the columns."""
-        line = [("  ", ""), *cell("ID", self._id, "dim", right=True)]
-        line += [(" ", ""), *cell("STATE", self._state, "dim")]
-        for words, width in (("NAME", self._name), ("GROUP", self._group)):
-            if width:
-                line += [(" ", ""), *cell(words, width, "dim")]
-        if self._priority:
-            line += [(" ", ""), *cell("PRI", self._priority, "dim", right=True)]
-        line += [(" ", ""), *cell("GPUS", self._gpus, "dim")]
-        line += [(" ", ""), *cell("TIME", self._time, "dim", right=True)]
-        if self._command:
-            line += [(" ", ""), *cell("COMMAND", self._command, "dim")]
-        return fitted([*line, (" ", ""), ("NOTE", "dim")], self._columns)
+        line = spaced(
+            cell("ID", self._id, "dim", right=True),
+            cell("STATE", self._state, "dim"),
+            cell("NAME", self._name, "dim"),
+            cell("GROUP", self._group, "dim"),
+            cell("PRI", self._priority, "dim", right=True),
+            cell("GPUS", self._gpus, "dim"),
+            cell("TIME", self._time, "dim", right=True),
+            cell("COMMAND", self._command, "dim"),
+            [("NOTE", "dim")],
+        )
+        return fitted([("  ", ""), *line], self._columns)
 
     def line(self, job: Job, now_ms: int, *, marked: bool, glyphs: Glyphs) -> Line:
         """One job."""
         state = str(job["state"])
         style = STATE_STYLES.get(state, "")
         faint = "dim" if state in ("cancelled", "skipped") else ""
-        line = [(glyphs.mark if marked else " ", "bold"), (" ", "")]
-        line += cell(str(job["id"]), self._id, faint, right=True)
-        line += [(" ", ""), *cell(state, self._state, style)]
-        if self._name:
-            line += [(" ", ""), *cell(job.get("name") or "", self._name, faint or "bold")]
-        if self._group:
-            line += [(" ", ""), *cell(job.get("group") or "", self._group, faint)]
-        if self._priority:
-            priority = job.get("priority") or 0
-            line += [(" ", ""), *cell(str(priority or ""), self._priority, faint, right=True)]
-        line += [(" ", ""), *cell(gpus_text(job), self._gpus, faint), (" ", "")]
-        line += cell(time_text(job, now_ms).replace(" ", ""), self._time, faint, right=True)
         command, words = job.get("command") or "", note(job)
-        if self._command:
-            line += [(" ", ""), *cell(command, self._command, faint)]
-        line.append((" ", ""))
         if words or self._command:
-            line.append(piece(words, style if "red" in style else "dim"))
+            last = piece(words, style if "red" in style else "dim")
         else:
-            line.append(piece(command, faint))
-        return fitted(line, self._columns)
+            last = piece(command, faint)
+        line = spaced(
+            cell(str(job["id"]), self._id, faint, right=True),
+            cell(state, self._state, style),
+            cell(job.get("name") or "", self._name, faint or "bold"),
+            cell(job.get("group") or "", self._group, faint),
+            cell(str(job.get("priority") or ""), self._priority, faint, right=True),
+            cell(gpus_text(job), self._gpus, faint),
+            cell(time_text(job, now_ms).replace(" ", ""), self._time, faint, right=True),
+            cell(command, self._command, faint),
+            [last],
+        )
+        return fitted([(glyphs.mark if marked else " ", "bold"), (" ", ""), *line], self._columns)
 
     def absent(self) -> Line:
         """A row that is still on its way."""

@@ -1,7 +1,7 @@
 """The list of jobs: a window on it, the cursor, and the marks.
 
 Only what is in sight, and a little around it, is ever asked for. The cursor stays with its job
-when the list moves beneath it; until somebody moves it, it stays at the top.
+when the list moves beneath it; until it is moved, it stays at the top.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class JobTable(Rows, can_focus=True):
 
     @property
     def targets(self) -> list[Job]:
-        """Whom an order is meant for: the marked jobs, else the one under the cursor."""
+        """The jobs that a key acts on: the marked ones, else the one under the cursor."""
         if self.marks:
             return list(self.marks.values())
         job = self.cursor_job
@@ -123,18 +123,15 @@ class JobTable(Rows, can_focus=True):
         self.post_message(self.Moved())
 
     def _look(self) -> None:
-        rows = self.rows_in_sight
-        offset = max(0, self._top - _AROUND)
-        view = replace(self.view, offset=offset, limit=rows + 2 * _AROUND)
-        known = self.view
-        enough = known.offset <= max(0, self._top - 1) and (
-            self._top + rows < known.offset + known.limit
-        )
-        if not enough or known.limit != view.limit:
-            self.view = view
-            self.post_message(self.Looked(view))
+        rows, known = self.rows_in_sight, self.view
+        limit = rows + 2 * _AROUND
+        begins = known.offset <= max(0, self._top - 1)
+        ends = self._top + rows < known.offset + known.limit
+        if not begins or not ends or known.limit != limit:
+            self.view = replace(known, offset=max(0, self._top - _AROUND), limit=limit)
+            self.post_message(self.Looked(self.view))
 
-    # ------------------------------------------------------------------ orders of the keyboard
+    # ------------------------------------------------------------------ keys
 
     def move(self, count: int) -> None:
         """Move the cursor by so many rows."""
@@ -171,15 +168,10 @@ class JobTable(Rows, can_focus=True):
         self.marks.clear()
         self._clamp()
 
-    def look_for(
-        self,
-        text: str,
-        states: tuple[str, ...] = (),
-        group: str | None = None,
-        user: str | None = None,
-    ) -> None:
-        """Show only what matches."""
-        self._look_anew(replace(self.view, text=text, states=states, group=group, user=user))
+    def look_for(self, wanted: View) -> None:
+        """Show only what matches, sorted as before."""
+        sort, descending = self.view.sort, self.view.descending
+        self._look_anew(replace(wanted, sort=sort, descending=descending))
 
     def sort_next(self) -> None:
         """Sort by the next of the columns."""
@@ -206,7 +198,7 @@ class JobTable(Rows, can_focus=True):
         self._clamp()
 
     def on_click(self, event: events.Click) -> None:
-        """The cursor goes where somebody points."""
+        """The cursor goes where the mouse points."""
         place = self._top + event.y - 1
         if event.y > 0 and place < self.total:
             self.move(place - self._cursor)

@@ -11,7 +11,7 @@ from stoker.top.rows import Scroller
 
 
 class LogPane(Scroller):
-    """A log, wrapped to the width of the pane; its end is followed until somebody scrolls up."""
+    """A log, wrapped to the width of the pane; its end is followed until it is scrolled up."""
 
     follows_at_end = True
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NamedTuple
 
 from stoker.text.terminal import clipped, cut_mark, escaped, width_of
 
@@ -18,43 +19,21 @@ if TYPE_CHECKING:
 Piece = tuple[str, str]  # printable text, and its style: words such as "bold red"
 Line = list[Piece]
 
-_CODES = {
-    "bold": "1",
-    "dim": "2",
-    "reverse": "7",
-    "red": "31",
-    "green": "32",
-    "magenta": "35",
-}
+_CODES = {"bold": "1", "dim": "2", "reverse": "7", "red": "31", "green": "32", "magenta": "35"}
 
 
-class Glyphs:
+class Glyphs(NamedTuple):
     """The signs that are no letters, as far as a terminal can show them."""
 
-    __slots__ = ("bullet", "degree", "free", "levels", "mark", "others", "ours", "reserved", "rule")
-
-    def __init__(
-        self,
-        *,
-        levels: str,
-        ours: str,
-        others: str,
-        reserved: str,
-        free: str,
-        rule: str,
-        mark: str,
-        bullet: str,
-        degree: str,
-    ) -> None:
-        self.levels = levels  # from nothing to all, for sparklines
-        self.ours = ours  # memory that our jobs use
-        self.others = others  # memory that somebody else uses
-        self.reserved = reserved  # memory that is set aside for our jobs, and not used
-        self.free = free
-        self.rule = rule
-        self.mark = mark
-        self.bullet = bullet
-        self.degree = degree
+    levels: str  # from nothing to all, for sparklines
+    ours: str  # memory that our jobs use
+    others: str  # memory that other processes use
+    reserved: str  # memory that is set aside for our jobs, and not used
+    free: str
+    rule: str
+    mark: str
+    bullet: str
+    degree: str
 
 
 BLOCKS = Glyphs(
@@ -96,6 +75,15 @@ def cell(text: str, columns: int, style: str = "", *, right: bool = False) -> Li
     space = (" " * (columns - width_of(shown)), "")
     line = [(shown, style), space] if not right else [space, (shown, style)]
     return [one for one in line if one[0]]
+
+
+def spaced(*cells: Sequence[Piece]) -> Line:
+    """Cells with a space between them; those that have no width are left out."""
+    line: Line = []
+    for one in cells:
+        if one:
+            line += [(" ", ""), *one] if line else one
+    return line
 
 
 def fitted(line: Sequence[Piece], columns: int) -> Line:

@@ -47,7 +47,7 @@ class Rows(Widget):
 class Scroller(Rows, can_focus=True):
     """Shows a part of more lines than fit, wrapped, and follows their end if it is told to."""
 
-    follows_at_end = False  # whether who comes to the end goes on with it
+    follows_at_end = False  # whether it is followed again from its end on
 
     def __init__(self, *, id: str, indent: int = 0) -> None:
         super().__init__(id=id)
@@ -66,8 +66,8 @@ class Scroller(Rows, can_focus=True):
         """How many have room."""
         return max(1, self.size.height)
 
-    def scroll_lines(self, count: int) -> None:
-        """Move by so many lines; who moves up does not follow any more."""
+    def move(self, count: int) -> None:
+        """Move by so many lines; up is the end of following."""
         last = self._last_top()
         self._top = min(last, max(0, self._top + count))
         if count < 0 and self._top < last:
@@ -76,13 +76,17 @@ class Scroller(Rows, can_focus=True):
             self.follows = self.follows_at_end
         self._clamp()
 
+    def page(self, pages: int) -> None:
+        """Move by what fits on the screen."""
+        self.move(pages * max(1, self.visible_lines() - 1))
+
     def to_start(self) -> None:
         """Show the beginning."""
-        self.scroll_lines(-len(self._all) - 1)
+        self.move(-len(self._all) - 1)
 
     def to_end(self) -> None:
         """Show the end."""
-        self.scroll_lines(len(self._all) + 1)
+        self.move(len(self._all) + 1)
 
     def on_resize(self) -> None:
         """Wrap anew, and keep the place as far as there is one."""
@@ -105,8 +109,8 @@ class Scroller(Rows, can_focus=True):
 
     def on_mouse_scroll_down(self) -> None:
         """The wheel."""
-        self.scroll_lines(3)
+        self.move(3)
 
     def on_mouse_scroll_up(self) -> None:
         """The wheel."""
-        self.scroll_lines(-3)
+        self.move(-3)

@@ -17,10 +17,9 @@ from stoker.quantities import quoted, sweep_label
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import job_fields, values_of
 from stoker.submission.surroundings import absolute_paths, new_token, surroundings
-from stoker.submission.sweeps import Plan, SweepSpec, part_of, parts, plan
+from stoker.submission.sweeps import Plan, Queued, SweepSpec, part_of, parts, plan
 from stoker.sweep import notation
 from stoker.sweep.points import Choosing, Space
-from stoker.sweep.queued import Queued
 from stoker.web.bodies import EditRequest, SubmitRequest, SweepRequest
 from stoker.web.link import Link
 

@@ -1,7 +1,7 @@
-"""The feed's side of its connection: one order at a time, and the group's events in between.
+"""The feed's side of its connection: one request at a time, and the group's events in between.
 
-Orders and events share one connection, so that a job's id is always known before the first event
-about it. A connection that breaks is made again: an order that was under way is given again if
+Requests and events share one connection, so that a job's id is always known before the first event
+about it. A connection that breaks is made again: a request that was under way is given again if
 that can do no harm, and the feed is told to find out what it has missed.
 """
 
@@ -26,7 +26,7 @@ _TRY_AGAIN_S = 1.0
 
 
 class Request:
-    """An order, and what to do with its answer or with the error that it meets."""
+    """A request, and what to do with its answer or with the error that it meets."""
 
     __slots__ = ("failed", "line", "repeatable", "then")
 
@@ -69,7 +69,7 @@ class Channel:
 
     @property
     def is_free(self) -> bool:
-        """Whether the next order can be given."""
+        """Whether the next request can be given."""
         return self._request is None and self._lost is None
 
     def due_s(self) -> float | None:
@@ -80,15 +80,15 @@ class Channel:
             return max(self._again_at - time.monotonic(), 0.0)
         return 0.0 if self.client.has_line() else None
 
-    def give(self, order: Request) -> None:
-        """Give an order; its answer is heard later."""
+    def give(self, request: Request) -> None:
+        """Give a request; its answer is heard later."""
         assert self.is_free
-        self._request = order
-        self._send(order)
+        self._request = request
+        self._send(request)
 
-    def _send(self, order: Request) -> None:
+    def _send(self, request: Request) -> None:
         try:
-            self.client.send_line(order.line)
+            self.client.send_line(request.line)
         except StokerError as error:
             self._lose(error)
 
@@ -109,21 +109,21 @@ class Channel:
             except Unavailable as error:
                 self._put_off(error)
             except StokerError as error:
-                order = self._answered()
-                if order is None:
+                request = self._answered()
+                if request is None:
                     raise
-                order.failed(error)
+                request.failed(error)
             else:
                 self._stopped = None
                 if "event" in line:
                     on_event(line)
-                elif (order := self._answered()) is not None:
-                    order.then(line)
+                elif (request := self._answered()) is not None:
+                    request.then(line)
 
     def _answered(self) -> Request | None:
-        order, self._request = self._request, None
+        request, self._request = self._request, None
         self._told_trouble = False
-        return order
+        return request
 
     def _put_off(self, error: Unavailable) -> None:
         """The daemon says goodbye, or it can't save anything now: what it was asked must wait."""
@@ -132,7 +132,7 @@ class Channel:
             self._again_at = time.monotonic() + _TRY_AGAIN_S
 
     def mend(self) -> None:
-        """Do what is due: give an order again that had to wait, or connect again."""
+        """Do what is due: give a request again that had to wait, or connect again."""
         if self._lost is not None:
             self._connect_again(self._lost)
         elif self._again_at is not None and time.monotonic() >= self._again_at:
@@ -153,9 +153,9 @@ class Channel:
             return
         self._lost = self._stopped = None
         self.missed_something = True
-        order = self._request
-        if order is not None and order.repeatable:
-            self._send(order)
-        elif order is not None:
+        request = self._request
+        if request is not None and request.repeatable:
+            self._send(request)
+        elif request is not None:
             self._request = None
-            order.failed(error)
+            request.failed(error)

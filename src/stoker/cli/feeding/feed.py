@@ -2,7 +2,7 @@
 
 Nothing here schedules: lines become jobs of one group as they arrive, and the daemon says what
 becomes of them. What the feed does next is derived from where its lines stand and how far it has
-been told to go, so that a lost connection loses no order.
+been told to go, so that a lost connection loses no request.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Feed:
         self._own = own  # what a line's job has for itself alone
         self._unchecked: deque[Line] = deque()  # read; a resumed feed asks if it knows them
         self._ready: deque[Line] = deque()  # to be queued
-        self._prepared: tuple[list[Line], bytes] | None = None  # the next ones, and their order
+        self._prepared: tuple[list[Line], bytes] | None = None  # the next ones, and their request
         self._jobs: dict[int, Line] = {}  # queued and not over, by job id
         self._unsure: list[Line] = []  # their events may have been lost
         self._not_held: list[Line] = []  # they have started, or wait at a cluster
@@ -120,7 +120,7 @@ class Feed:
             self._channel.mend()
             self._pursue()
             if self._in_a_hurry and (self._channel.is_free or not self._channel.connected):
-                self._go_to(Stage.LEAVING)  # No order is left to give.
+                self._go_to(Stage.LEAVING)  # No request is left to send.
                 break
             self._wait(self._view.tick(self.tally))
             self._channel.hear(self._on_event)
@@ -238,10 +238,10 @@ class Feed:
             self._go_to(Stage.STOPPING)
             self._view.said("a command has failed; cancelling the rest")
 
-    # ------------------------------------------------------------------ orders
+    # ------------------------------------------------------------------ requests
 
     def _pursue(self) -> None:
-        """Give the order that is due now; while one is under way, prepare the next submission."""
+        """Send the request that is due now; while one is under way, prepare the next submission."""
         if self._channel.is_free and self.stage is not Stage.LEAVING:
             self._give_what_is_due()
         waits = not self._channel.is_free and len(self._ready) >= self._message_size
@@ -310,7 +310,7 @@ class Feed:
 
     def _queue(self) -> None:
         """Give a submission; the next one is made while the daemon is at this one."""
-        lines, order = self._prepared or self._submission()
+        lines, request = self._prepared or self._submission()
         self._prepared = None
 
         def then(answer: dict[str, Any]) -> None:
@@ -324,10 +324,10 @@ class Feed:
             self._go_to(Stage.FINISHING)
             self._call_off_unqueued()
 
-        self._channel.give(Request(order, then, failed, repeatable=True))
+        self._channel.give(Request(request, then, failed, repeatable=True))
 
     def _submission(self) -> tuple[list[Line], bytes]:
-        """The first lines that are ready, as an order that queues them."""
+        """The first lines that are ready, as a request that queues them."""
         lines: list[Line] = []
         size, most = 0, self._message_size
         self._message_size = min(4 * most, _MOST_IN_A_MESSAGE)

@@ -9,7 +9,7 @@ from stoker.quantities import duration_text
 from stoker.submission.lines import shown
 from stoker.text.ids import ranges
 from stoker.text.jobs import STATE_COLOURS, now_ms, time_text
-from stoker.text.terminal import Cell, Column, clipped, escaped, table
+from stoker.text.terminal import Column, clipped, escaped, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,18 +36,13 @@ def jobs_of(client: Client, failures: list[Failure]) -> dict[int, dict[str, Any]
 
 def headline(group: str, tally: Tally, took_s: float) -> str:
     """The counts in one sentence."""
-    parts = [f"{tally.succeeded} succeeded"]
-    if tally.before:
-        parts.append(f"{tally.before} succeeded before")
-    parts.append(f"{tally.failed} failed")
-    if tally.stopped:
-        parts.append(f"{tally.stopped} stopped")
-    if tally.not_run:
-        parts.append(f"{tally.not_run} not run")
-    if tally.running:
-        parts.append(f"{tally.running} still running")
-    if tally.waiting:
-        parts.append(f"{tally.waiting} still waiting")
+    counts = {
+        "succeeded": tally.succeeded, "succeeded before": tally.before, "failed": tally.failed,
+        "stopped": tally.stopped, "not run": tally.not_run, "still running": tally.running,
+        "still waiting": tally.waiting,
+    }  # fmt: skip
+    always = ("succeeded", "failed")
+    parts = [f"{count} {what}" for what, count in counts.items() if count or what in always]
     return f"{group}: {', '.join(parts)}, in {duration_text(int(took_s * 1000))}"
 
 
@@ -55,32 +50,21 @@ def failures_text(failures: list[Failure], jobs: dict[int, dict[str, Any]]) -> s
     """The table of what failed, then the last lines of each log."""
     if not failures:
         return ""
-    columns = (
-        Column("ID", right=True),
-        Column("LINE", right=True),
-        Column("STATE"),
-        Column("GPUS", least=6),
-        Column("TIME", right=True),
-        Column("COMMAND", least=16),
-        Column("NOTE", least=16),
-    )
     now = now_ms()
-    rows = []
-    for failure in failures[:_MOST_SHOWN]:
-        job = jobs.get(failure.job_id, {"state": failure.state})
-        note = failure.reason or job.get("reason") or ""
-        rows.append(
-            (
-                Cell(str(failure.job_id)),
-                Cell(str(failure.number)),
-                Cell(failure.state, STATE_COLOURS.get(failure.state, "")),
-                Cell(",".join(job.get("gpus") or [])),
-                Cell(time_text(job, now)),
-                Cell(shown(failure.text)),
-                Cell(note),
-            )
-        )
-    text = table(columns, rows)
+
+    def job_of(failure: Failure) -> dict[str, Any]:
+        return jobs.get(failure.job_id, {"state": failure.state})
+
+    columns = (
+        Column("ID", lambda failure: failure.job_id, right=True),
+        Column("LINE", lambda failure: failure.number, right=True),
+        Column("STATE", lambda failure: failure.state, lambda f: STATE_COLOURS.get(f.state, "")),
+        Column("GPUS", lambda failure: ",".join(job_of(failure).get("gpus") or []), least=6),
+        Column("TIME", lambda failure: time_text(job_of(failure), now), right=True),
+        Column("COMMAND", lambda failure: shown(failure.text), least=16),
+        Column("NOTE", lambda failure: failure.reason or job_of(failure).get("reason"), least=16),
+    )
+    text = table(columns, failures[:_MOST_SHOWN])
     for failure in failures[:_MOST_SHOWN]:
         text += _last_words(failure, jobs.get(failure.job_id))
     return text

@@ -33,7 +33,7 @@ class Line:
         self.gpus: list[str] = []
         self.log: str | None = None  # where its output is, if that is known
         self.started_at: float | None = None
-        self.asked = ""  # the order that was last given about it in this state
+        self.asked = ""  # the request that was last sent about it in this state
         self.called_off = False  # by the feed itself
         self.rerun = False  # it was being stopped when the feed was resumed: run it again
 

@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import gc
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.api.client import Client
 from stoker.cli.jobspec import submission
-from stoker.cli.options import print_json
-from stoker.submission.sweeps import Plan, SweepSpec, plan, queue
+from stoker.cli.options import Args, print_json
+from stoker.submission.sweeps import Plan, Queued, SweepSpec, plan, queue
 from stoker.sweep import notation
 from stoker.sweep.points import Choosing, Repeat, Space
-from stoker.sweep.queued import Queued
 from stoker.text.terminal import escaped, out, say
-
-if TYPE_CHECKING:
-    from stoker.cli.options import Args
 
 _SHOWN_IN_A_DRY_RUN = 10
 
 
-def sweep(args: Args) -> int:
+def sweep(args: Args) -> None:
     """Queue a sweep's points, or show what they would be."""
     # All that is made here is needed to the end; to look for garbage would take a fifth of it.
     gc.disable()
     plan = _planned(args)
     if args["dry_run"]:
         _show_plan(plan, args["json"])
-        return 0
+        return
     with Client() as client:
         queued = queue(client, plan, args["rerun"], args["max_running"])
     _tell(plan, queued, args["json"])
-    return 0
 
 
 # ---------------------------------------------------------------------- what is to be queued
@@ -109,12 +104,12 @@ def _tell(plan: Plan, queued: Queued, as_json: bool) -> None:
         }
         print_json(answer)
         return
+    left_out = {
+        "succeeded before": queued.done,
+        "queued or running already": queued.unfinished,
+        "not tried yet": queued.passed_over,
+    }
     parts = [f"{len(queued.ids)} queued"]
-    if queued.done:
-        parts.append(f"{queued.done} succeeded before")
-    if queued.unfinished:
-        parts.append(f"{queued.unfinished} queued or running already")
-    if queued.passed_over:
-        parts.append(f"{queued.passed_over} not tried yet")
+    parts += [f"{count} {why}" for why, count in left_out.items() if count]
     say(f"{_counted(len(plan.jobs))}: {', '.join(parts)}; see `stoker sweep show {plan.name}`")
     out(f"{plan.name}\n")

@@ -5,20 +5,20 @@ Sweeps may have very many points, so they come and are laid out column by column
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from stoker.api.client import Client
-from stoker.cli.csvtext import csv_text
-from stoker.cli.options import print_json
+from stoker.cli.options import Args, print_json
 from stoker.errors import NotFound, UsageError
 from stoker.quantities import duration_text, local_moment_text, quoted
 from stoker.sweep.identity import PREFIX
-from stoker.text.jobs import STATE_COLOURS, STATES, iso_times, now_ms
+from stoker.text.jobs import STATE_COLOURS, counts_colour, counts_text, in_order, iso_times, now_ms
 from stoker.text.terminal import (
-    Cell,
     Column,
     escaped,
     has_terminal,
@@ -28,13 +28,10 @@ from stoker.text.terminal import (
     table_of_columns,
 )
 
-if TYPE_CHECKING:
-    from stoker.cli.options import Args
-
 Sweep = dict[str, Any]
 
 
-def show(args: Args) -> int:
+def show(args: Args) -> None:
     """Show one sweep."""
     if args["csv"] and args["json"]:
         raise UsageError("--csv and --json exclude each other", "choose one")
@@ -50,7 +47,6 @@ def show(args: Args) -> int:
     else:
         out(_as_table(sweep))
         say(_summary(sweep))
-    return 0
 
 
 def _named(client: Client, word: str) -> str:
@@ -118,14 +114,9 @@ def _exit(code: int | None, signal: int | None) -> str:
     return "" if code is None else str(code)
 
 
-def _counts(counts: dict[str, int]) -> dict[str, int]:
-    """Counts in the order in which states follow each other."""
-    return {state: counts[state] for state in STATES if counts.get(state)}
-
-
 def _summary(sweep: Sweep) -> str:
-    counts = ", ".join(f"{count} {state}" for state, count in _counts(sweep["counts"]).items())
-    return f"{sweep['total']} point{'' if sweep['total'] == 1 else 's'}: {counts}"
+    total = sweep["total"]
+    return f"{total} point{'' if total == 1 else 's'}: {counts_text(sweep['counts'])}"
 
 
 def _as_csv(sweep: Sweep) -> str:
@@ -146,6 +137,33 @@ def _as_csv(sweep: Sweep) -> str:
     return csv_text(itertools.chain([head], rows), for_terminal=has_terminal())
 
 
+def csv_text(rows: Iterable[Iterable[Any]], *, for_terminal: bool) -> str:
+    """Rows as CSV. A file gets each text as it is, a terminal with its controls spelt out."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if for_terminal:
+        rows = ([escaped(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    writer.writerows([_neutral(cell) for cell in row] for row in rows)
+    return text.getvalue()
+
+
+def _neutral(cell: Any) -> Any:
+    """A spreadsheet runs a text that begins like a formula; an apostrophe makes it text."""
+    if isinstance(cell, str) and cell:
+        first = cell[0]
+        if first in "=+@\t\r" or (first == "-" and not _is_number(cell)):
+            return f"'{cell}"
+    return cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
+
+
 def _as_json(name: str, sweep: Sweep) -> dict[str, Any]:
     columns = sweep["columns"]
     kept = ("id", "state", "params", "gpus", "exit_code", "signal", "reason", "command",
@@ -158,7 +176,7 @@ def _as_json(name: str, sweep: Sweep) -> dict[str, Any]:
     ]
     return {
         "sweep": name,
-        "counts": _counts(sweep["counts"]),
+        "counts": in_order(sweep["counts"]),
         "varied": sweep["varied"],
         "points": points,
     }
@@ -167,18 +185,14 @@ def _as_json(name: str, sweep: Sweep) -> dict[str, Any]:
 # ---------------------------------------------------------------------- all sweeps
 
 
-def ls(args: Args) -> int:
+def ls(args: Args) -> None:
     """List all sweeps, the newest last."""
     with Client() as client:
         sweeps = client.call("sweeps", limit=100_000)["sweeps"][::-1]
     if args["json"]:
         listed = [
-            {
-                "sweep": sweep["sweep"],
-                "points": sweep["points"],
-                "counts": _counts(sweep["counts"]),
-                "varied": sweep["varied"],
-            }
+            {key: sweep[key] for key in ("sweep", "points")}
+            | {"counts": in_order(sweep["counts"]), "varied": sweep["varied"]}
             for sweep in sweeps
         ]
         print_json({"sweeps": listed})
@@ -186,29 +200,15 @@ def ls(args: Args) -> int:
         say("no sweeps")
     else:
         out(_sweeps_table(sweeps))
-    return 0
 
 
 def _sweeps_table(sweeps: Sequence[Sweep]) -> str:
-    columns = (
-        Column("SWEEP", least=8),
-        Column("POINTS", right=True),
-        Column("STATES", least=16),
-        Column("PARAMETERS", least=10),
-        Column("QUEUED"),
-    )
     now = now_ms()
-    cells = []
-    for sweep in sweeps:
-        counts = _counts(sweep["counts"])
-        states = ", ".join(f"{count} {state}" for state, count in counts.items())
-        cells.append(
-            (
-                Cell(sweep["sweep"], "bold"),
-                Cell(str(sweep["points"])),
-                Cell(states, "red" if "failed" in counts or "lost" in counts else ""),
-                Cell(", ".join(sweep["varied"])),
-                Cell(local_moment_text(sweep["submitted_at_ms"], now)),
-            )
-        )
-    return table(columns, cells)
+    columns = (
+        Column("SWEEP", "sweep", "bold", least=8),
+        Column("POINTS", "points", right=True),
+        Column("STATES", lambda sweep: counts_text(sweep["counts"]), counts_colour, least=16),
+        Column("PARAMETERS", lambda sweep: ", ".join(sweep["varied"]), least=10),
+        Column("QUEUED", lambda sweep: local_moment_text(sweep["submitted_at_ms"], now)),
+    )
+    return table(columns, sweeps)

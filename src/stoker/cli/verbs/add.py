@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from stoker.api.client import Client
 from stoker.cli.jobspec import COMMAND_NOTE, job_options, submission
-from stoker.cli.options import JSON, Verb, print_json
+from stoker.cli.options import JSON, Args, Verb, print_json
 from stoker.submission.surroundings import submit
 from stoker.text.terminal import out
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from stoker.cli.options import Args
 
-
-def add(args: Args) -> int:
+def add(args: Args) -> None:
     """Queue one job."""
     request = submission(args)
     with Client() as client:
@@ -22,7 +18,6 @@ def add(args: Args) -> int:
         print_json({"ids": [job_id]})
     else:
         out(f"{job_id}\n")
-    return 0
 
 
 VERB = Verb(

@@ -8,7 +8,7 @@ import os
 from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.jobspec import job_options, values_said
-from stoker.cli.options import JSON, Option, Positional, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Positional, Verb, print_json
 from stoker.errors import UsageError
 from stoker.text.terminal import out, say
 
@@ -16,7 +16,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from stoker.cli.options import Args
     from stoker.submission.batches import PlannedJob
 
 # Where the priority scheduler looks if it is told nothing.
@@ -26,14 +25,6 @@ INTERRUPTED = 130
 
 def _header(text: str) -> int | None:
     return None if text.lower() == "none" else quantities.whole_number(text, 0, 1_000_000, "row")
-
-
-def _num(text: str) -> int:
-    return quantities.whole_number(text, 1, 1_000_000, "size of a batch")
-
-
-def _epochs(text: str) -> int:
-    return quantities.whole_number(text, 0, 1_000_000, "number of epochs")
 
 
 def batch(args: Args) -> int:
@@ -107,22 +98,17 @@ def _queue_and_follow(
     if args["json"]:
         lines = [job.entry.line for job in jobs[short:]]
         told = [{**job, "line": line} for job, line in zip(ended, lines, strict=True)]
-        _print_json(group, ids, told)
+        print_json({"group": group, "ids": ids, "jobs": told})
     return int(any(job["state"] != "succeeded" for job in ended))
 
 
 def _print_ids(args: Args, ids: list[int], group: str) -> int:
     if args["json"]:
-        _print_json(group, ids, None)
+        print_json({"group": group, "ids": ids})
     else:
         out("".join(f"{job_id}\n" for job_id in ids))
         say(f"stoker: {len(ids)} jobs queued in the group {group}")
     return 0
-
-
-def _print_json(group: str, ids: list[int], jobs: list[dict[str, Any]] | None) -> None:
-    told = {} if jobs is None else {"jobs": jobs}
-    print_json({"group": group, "ids": ids, **told})
 
 
 VERB = Verb(
@@ -136,13 +122,14 @@ VERB = Verb(
         Option("csv", "read this file as CSV, whatever its name", "FILE", short="c",
                files="file"),
         Option("num", "run the file in batches of N rows (default for a CSV with Epochs: 20)",
-               "N", _num, short="n"),
+               "N", quantities.number_within(1, 1_000_000, "size of a batch"), short="n"),
         Option("header", "the CSV's header row, counted from 0; None if it has no header",
                "ROW", lambda text: (_header(text),)),
         Option("template", "the command for every row, with {column} for the value of a cell",
                "TEXT"),
         Option("profile-epochs", "first run each kind of job for N epochs to measure its GPU "
-               "memory (default for a CSV with Epochs: 2; 0: don't)", "N", _epochs),
+               "memory (default for a CSV with Epochs: 2; 0: don't)", "N",
+               quantities.number_within(0, 1_000_000, "number of epochs")),
         Option("no-wait", "queue the jobs, print their ids and return"),
         *job_options("batch"),
         JSON,

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Verb, print_json
+from stoker.cli.options import JSON, Args, Verb, print_json
 from stoker.errors import Failed
-from stoker.text.terminal import Cell, Column, out, say, table
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from stoker.cli.options import Args
+from stoker.text.terminal import Column, out, say, table
 
 _WORDS = {True: ("ok", "green"), False: ("missing", "red"), None: ("note", "yellow")}
 
 
-def check(args: Args) -> int:
+def check(args: Args) -> None:
     """Try the cluster, and say what was found."""
     with Client() as client:
         checks = client.call("cluster_check")["checks"]
     if args["json"]:
         print_json({"checks": checks})
     else:
-        columns = (Column("CHECK"), Column("RESULT"), Column("WHAT WAS FOUND", least=40))
-        rows = [
-            (Cell(one["name"], "bold"), Cell(*_WORDS[one["ok"]]), Cell(one["text"]))
-            for one in checks
-        ]
-        out(table(columns, rows))
+        columns = (
+            Column("CHECK", "name", "bold"),
+            Column("RESULT", lambda one: _WORDS[one["ok"]][0], lambda one: _WORDS[one["ok"]][1]),
+            Column("WHAT WAS FOUND", "text", least=40),
+        )
+        out(table(columns, checks))
     missing = [one["name"] for one in checks if one["ok"] is False]
     if missing:
         raise Failed(f"something is missing: {', '.join(missing)}", "see docs/cluster.md")
     say("jobs can run there: stoker add --on-cluster -- ...")
-    return 0
 
 
 _CHECK = Verb(

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from stoker.cli.options import Positional, Verb
+from stoker.cli.options import Args, Option, Positional, Verb
 from stoker.cli.verbs import all_verbs
 from stoker.errors import UsageError
 from stoker.quantities import quoted
 from stoker.text.terminal import out
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from stoker.cli.options import Args, Option
-
 _SHELLS = ("bash", "zsh", "fish")
 
 
-def completion(args: Args) -> int:
+def completion(args: Args) -> None:
     """Print the script for a shell."""
     shell = args["shell"]
     if shell not in _SHELLS:
         raise UsageError(f"there is no completion for {quoted(shell)}", "bash, zsh or fish")
     out({"bash": bash, "zsh": zsh, "fish": fish}[shell]())
-    return 0
-
-
-def _flags(verb: Verb) -> list[str]:
-    flags = ["--help"]
-    for option in verb.options:
-        flags.append(f"--{option.name}")
-        if option.short:
-            flags.append(f"-{option.short}")
-    return flags
-
-
-def _members(verb: Verb) -> list[str]:
-    return [member.name.rpartition(" ")[2] for member in verb.verbs]
 
 
 def _top() -> list[Verb]:
@@ -43,16 +25,12 @@ def _top() -> list[Verb]:
 
 def _words(verb: Verb) -> list[str]:
     """What may stand after a verb, options aside."""
-    words = _members(verb)
+    words = list(verb.members)
     for positional in verb.positionals:
         words += positional.choices
     if verb.name == "help":
         words += [other.name for other in _top()]
     return words
-
-
-def _spoken(option: Option) -> list[str]:
-    return [f"--{option.name}", *([f"-{option.short}"] if option.short else [])]
 
 
 # --- bash ---
@@ -96,7 +74,8 @@ def bash() -> str:
         if " " in verb.name:
             # A member of a family counts once its word is complete, not while it is typed.
             families.append(f'        "{verb.name}") ((COMP_CWORD > 2)) && verb="{verb.name}" ;;')
-        words = " ".join([*_words(verb), *_flags(verb)])
+        flags = [flag for option in verb.options for flag in option.flags]
+        words = " ".join([*_words(verb), "--help", *flags])
         reply = f'COMPREPLY=($(compgen -W "{words}" -- "$cur"))'
         verbs.append(f'        "{verb.name}") {reply} ;;')
     for flag, option in _valued().items():
@@ -118,16 +97,14 @@ def bash() -> str:
 
 def _valued() -> dict[str, Option]:
     """The options that take a value, by flag, unless a flag of that name takes none elsewhere."""
+    options = [option for verb in all_verbs() for option in verb.options]
+    bare = {flag for option in options if not option.takes_value for flag in option.flags}
     found: dict[str, Option] = {}
-    bare: set[str] = set()
-    for verb in all_verbs():
-        for option in verb.options:
-            for flag in _spoken(option):
-                if option.takes_value:
-                    found.setdefault(flag, option)
-                else:
-                    bare.add(flag)
-    return {flag: option for flag, option in found.items() if flag not in bare}
+    for option in options:
+        for flag in option.flags:
+            if flag not in bare:
+                found.setdefault(flag, option)
+    return found
 
 
 # --- zsh ---
@@ -199,7 +176,7 @@ def _zsh_quoted(text: str) -> str:
 def _zsh_specs(option: Option) -> list[str]:
     help_text = option.help.replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
     specs = []
-    for flag in _spoken(option):
+    for flag in option.flags:
         spec = ("*" if option.repeat else "") + f"{flag}[{help_text}]"
         if option.takes_value:
             action = f"({' '.join(option.choices)})" if option.choices else ""

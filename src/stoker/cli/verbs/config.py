@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Positional, Verb, print_json
-from stoker.text.terminal import Cell, Column, escaped, out, say, table
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from stoker.cli.options import Args
+from stoker.cli.options import JSON, Args, Positional, Verb, print_json, tell
+from stoker.text.terminal import Column, escaped, out, table
 
 _NAME = Positional("NAME", "the setting's name, as `stoker config` lists it")
 
 
-def list_settings(args: Args) -> int:
+def list_settings(args: Args) -> None:
     """List all settings."""
     with Client() as client:
         settings = client.call("config_get")["settings"]
     if args["json"]:
         print_json({"settings": settings})
-        return 0
-    columns = (Column("NAME"), Column("VALUE", least=12), Column("MEANING", least=20))
-    rows = [
-        (
-            Cell(setting["name"], "bold"),
-            Cell(
-                _shown(setting["value"]), "" if setting["value"] == setting["default"] else "green"
-            ),
-            Cell(setting["help"], "dim"),
-        )
-        for setting in settings
-    ]
-    out(table(columns, rows) if rows else "")
-    return 0
+        return
+    columns = (
+        Column("NAME", "name", "bold"),
+        Column(
+            "VALUE",
+            lambda setting: _shown(setting["value"]),
+            lambda setting: "" if setting["value"] == setting["default"] else "green",
+            least=12,
+        ),
+        Column("MEANING", "help", "dim", least=20),
+    )
+    out(table(columns, settings) if settings else "")
 
 
-def get(args: Args) -> int:
+def get(args: Args) -> None:
     """Print the value of one setting."""
     with Client() as client:
         setting = client.call("config_get", name=args["name"])["settings"][0]
@@ -46,30 +38,17 @@ def get(args: Args) -> int:
     else:
         value = setting["value"]
         out("\n" if value is None else escaped(_shown(value)) + "\n")
-    return 0
 
 
-def set_(args: Args) -> int:
-    """Change a setting."""
-    return _change(args, args["value"])
-
-
-def unset(args: Args) -> int:
-    """Put a setting back to its default."""
-    return _change(args, None)
-
-
-def _change(args: Args, value: str | None) -> int:
+def set_(args: Args) -> None:
+    """Change a setting or, if no value is named, put it back to its default."""
     with Client() as client:
-        understood = client.call("config_set", name=args["name"], value=value)["value"]
-    if args["json"]:
-        print_json({"name": args["name"], "value": understood})
-    else:
-        say(f"{args['name']} is {_shown(understood)}")
-    return 0
+        answer = client.call("config_set", name=args["name"], value=args.get("value"))
+    name, understood = args["name"], answer["value"]
+    tell(args, {"name": name, "value": understood}, f"{name} is {_shown(understood)}")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return "-" if value is None or value == "" else str(value)
 
 
@@ -96,7 +75,7 @@ VERB = Verb(
         ),
         Verb(
             "config unset", "reset a setting to its default",
-            run=unset, positionals=(_NAME,), options=(JSON,),
+            run=set_, positionals=(_NAME,), options=(JSON,),
             examples=(("stoker config unset gpus", "declare none"),),
         ),
     ),

@@ -6,21 +6,15 @@ import os
 
 from stoker.api.client import Client
 from stoker.api.holder import NotAnswering
-from stoker.cli.options import JSON, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.errors import Unreachable, UsageError
 from stoker.quantities import duration_text
 from stoker.text.terminal import escaped, out, say
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from stoker.cli.options import Args
-
 _DRAIN_POLL_MS = 1000
 
 
-def _hello() -> dict[str, Any] | None:
+def _hello() -> Json | None:
     """What the daemon says of itself; None if there is none. It is never started for this."""
     try:
         with Client(autostart=False) as client:
@@ -31,7 +25,7 @@ def _hello() -> dict[str, Any] | None:
         return None
 
 
-def _start() -> dict[str, Any]:
+def _start() -> Json:
     from stoker.api.launch import start_daemon
 
     start_daemon()
@@ -39,19 +33,20 @@ def _start() -> dict[str, Any]:
         return client.call("hello")
 
 
-def start(args: Args) -> int:
+def start(args: Args) -> None:
     """Start the daemon unless it runs."""
     running = _hello()
-    hello = running or _start()
+    _tell(args, running or _start(), "runs already" if running else "started")
+
+
+def _tell(args: Args, hello: Json, word: str) -> None:
     if args["json"]:
         _print_status(hello)
     else:
-        word = "runs already" if running else "started"
         say(f"the daemon {word}: process {hello['pid']}")
-    return 0
 
 
-def stop(args: Args) -> int:
+def stop(args: Args) -> None:
     """Stop the daemon."""
     if args["kill"] and args["drain"]:
         raise UsageError("--kill and --drain exclude each other", "give one of them")
@@ -62,7 +57,6 @@ def stop(args: Args) -> int:
     else:
         left = _stop(running["pid"], mode)
         say("the daemon has stopped" + (f"; {_jobs(left)} without it" if left else ""))
-    return 0
 
 
 def _jobs(count: int) -> str:
@@ -110,17 +104,12 @@ def _tell_drain(client: Client, told: int) -> int:
     return running
 
 
-def restart(args: Args) -> int:
+def restart(args: Args) -> None:
     """Stop the daemon, leaving its jobs running, and start it anew."""
     running = _hello()
     if running is not None:
         _stop(running["pid"], "leave")
-    hello = _start()
-    if args["json"]:
-        _print_status(hello)
-    else:
-        say(f"the daemon started: process {hello['pid']}")
-    return 0
+    _tell(args, _start(), "started")
 
 
 def status(args: Args) -> int:
@@ -141,22 +130,20 @@ def status(args: Args) -> int:
     elif hello is None:
         out("not running\n" + _host_text(standing(Client().home)))
     else:
-        age = duration_text(int(hello["uptime_s"] * 1000))
-        lines: tuple[str, ...] = (
+        age, place = duration_text(int(hello["uptime_s"] * 1000)), standing(Client().home)
+        lines = [
             f"running for {age}, process {hello['pid']}, version {hello['version']}",
             f"socket  {hello['socket']}",
             f"state   {hello['home']}",
             f"log     {Client().home.log}",
-        )
-        place = standing(Client().home)
-        lines += (f"disk    {place['file_system'] or 'unknown'}",)
-        if place["logs"] is not None:
-            lines += (f"logs    {place['logs']}",)
+            f"disk    {place['file_system'] or 'unknown'}",
+            *([f"logs    {place['logs']}"] if place["logs"] is not None else []),
+        ]
         out("".join(escaped(line) + "\n" for line in lines) + _host_text(place))
     return Unreachable.exit_code if hello is None else 0
 
 
-def _host_text(place: dict[str, Any]) -> str:
+def _host_text(place: Json) -> str:
     """Which machine has the state, if one has."""
     if place["claim"] is None:
         return ""
@@ -164,12 +151,12 @@ def _host_text(place: dict[str, Any]) -> str:
     return escaped(f"host    {place['claim']}: {which}") + "\n"
 
 
-def _print_status(hello: dict[str, Any] | None, trouble: NotAnswering | None = None) -> None:
+def _print_status(hello: Json | None, trouble: NotAnswering | None = None) -> None:
     from stoker.api.claim import standing
     from stoker.text.jobs import iso_times
 
     home = Client().home
-    shown: dict[str, Any] = {"running": hello is not None}
+    shown: Json = {"running": hello is not None}
     if hello is None:
         shown |= {"pid": None, "socket": home.socket, "version": None, "uptime_s": None}
         if trouble is not None:
@@ -191,7 +178,7 @@ def run(args: Args) -> int:
     return run_daemon()
 
 
-def claim(args: Args) -> int:
+def claim(args: Args) -> None:
     """Have the state of a machine that is gone."""
     from stoker.api.claim import claim_from_another, whose
     from stoker.api.paths import Home
@@ -200,22 +187,20 @@ def claim(args: Args) -> int:
     was = claim_from_another(home)
     say(f"{home.root} is this machine's now" + (f"; it was {whose(was)}'s" if was else ""))
     say("jobs that ran on the other machine are lost; those with retries left run again here")
-    return 0
 
 
-def install_service(args: Args) -> int:
+def install_service(args: Args) -> None:
     """Write a systemd user unit, and say how to switch it on."""
     from stoker.cli.service import install, unit_text
 
     if args["print"]:
         out(unit_text())
-        return 0
+        return
     path = install(force=args["force"])
     say(f"wrote {path}; to enable it:")
     say("  systemctl --user daemon-reload && systemctl --user enable --now stoker")
     say("to keep it running while you are logged out:")
     say("  loginctl enable-linger $USER")
-    return 0
 
 
 VERB = Verb(

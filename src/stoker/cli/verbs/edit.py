@@ -6,13 +6,12 @@ from stoker import quantities
 from stoker.api.client import Client
 from stoker.api.job_options import options_in
 from stoker.cli.jobspec import option_of, values_said
-from stoker.cli.options import JSON, Option, Positional, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Positional, Verb, tell
 from stoker.errors import NotFound, UsageError
 from stoker.submission import rules
 from stoker.submission.changes import changed_fields
 from stoker.submission.surroundings import command_fields, usable_paths
 from stoker.text.ids import id_list
-from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stoker.api.job_options import JobOption
-    from stoker.cli.options import Args
 
 
 class _Cleared:
@@ -48,7 +46,7 @@ def _editable(option: JobOption) -> Iterator[Option]:
         )
 
 
-def edit(args: Args) -> int:
+def edit(args: Args) -> None:
     """Change a waiting or held job."""
     select = {"ids": args["id"]}
     changes = _changes(args)
@@ -65,11 +63,7 @@ def edit(args: Args) -> int:
             changes |= paths
         answer = client.call("edit", select=select, changes=changes)
     ids = answer.get("ids", [])
-    if args["json"]:
-        print_json({"ids": ids})
-    else:
-        say(f"changed: {id_list(ids)}" if ids else "changed")
-    return 0
+    tell(args, {"ids": ids}, f"changed: {id_list(ids)}" if ids else "changed")
 
 
 def _changes(args: Args) -> dict[str, Any]:

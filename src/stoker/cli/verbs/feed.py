@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 from stoker.cli.jobspec import job_options
-from stoker.cli.options import JSON, Option, Positional, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Positional, Verb, print_json
 from stoker.errors import UsageError
 
 TYPE_CHECKING = False
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from stoker.api.client import Client
     from stoker.cli.feeding.feed import Feed
     from stoker.cli.feeding.tally import Tally
-    from stoker.cli.options import Args
 
 HUNG_UP = 129
 

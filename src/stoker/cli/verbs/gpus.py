@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Positional, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Positional, Verb, print_json, tell
 from stoker.text.gpus import gpu_table, no_gpus
 from stoker.text.terminal import out, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
-
-    from stoker.cli.options import Args
+    from typing import Any, NoReturn
 
 
 _WATCH_S = 1.0
 
 
-def list_gpus(args: Args) -> int:
+def list_gpus(args: Args) -> None:
     """List the GPUs."""
     with Client() as client:
         if args["watch"]:
-            return _watch(client, args["json"])
+            _watch(client, args["json"])
         answer = client.call("gpus")
         gpus = answer["gpus"]
     if args["json"]:
@@ -32,10 +30,9 @@ def list_gpus(args: Args) -> int:
         out(gpu_table(gpus, []))
     else:
         say(no_gpus(answer.get("why")))
-    return 0
 
 
-def _watch(client: Client, as_json: bool) -> int:
+def _watch(client: Client, as_json: bool) -> NoReturn:
     """A new table, or line of JSON, whenever the GPUs were read; until it is interrupted."""
     import sys
     import time
@@ -69,16 +66,12 @@ def _member(
     convert: Callable[[str], Any],
     examples: tuple[tuple[str, str], ...],
 ) -> Verb:
-    def run(args: Args) -> int:
+    def run(args: Args) -> None:
         wanted = [one for several in args["gpu"] for one in several]
         with Client() as client:
             client.call(op, gpus=wanted)
             gpus = client.call("gpus")["gpus"] if args["json"] else []
-        if args["json"]:
-            print_json({"gpus": gpus})
-        else:
-            say(f"{done} {', '.join(wanted)}")
-        return 0
+        tell(args, {"gpus": gpus}, f"{done} {', '.join(wanted)}")
 
     return Verb(
         f"gpus {word}",

@@ -4,56 +4,35 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Positional, Verb, print_json
-from stoker.text.jobs import STATES
-from stoker.text.terminal import Cell, Column, out, say, table
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from stoker.cli.options import Args
+from stoker.cli.options import JSON, Args, Json, Positional, Verb, print_json, tell
+from stoker.text.jobs import counts_colour, counts_text, in_order
+from stoker.text.terminal import Column, out, say, table
 
 _MOST = 1_000_000
 
 
-def list_groups(args: Args) -> int:
+def list_groups(args: Args) -> None:
     """List the groups, the newest last."""
     with Client() as client:
         groups = client.call("groups")["groups"]
     for group in groups:
-        counts = group["counts"]
-        group["counts"] = {state: counts[state] for state in STATES if counts.get(state)}
+        group["counts"] = in_order(group["counts"])
     if args["json"]:
         print_json({"groups": groups})
     elif groups:
         out(_table(groups))
     else:
         say("no groups")
-    return 0
 
 
-def _table(groups: list[dict[str, Any]]) -> str:
+def _table(groups: list[Json]) -> str:
     columns = (
-        Column("GROUP", least=12),
-        Column("LIMIT", right=True),
-        Column("STATES", least=20),
-        Column(""),
+        Column("GROUP", "group", "bold", least=12),
+        Column("LIMIT", "max_running", right=True),
+        Column("STATES", lambda group: counts_text(group["counts"]), counts_colour, least=20),
+        Column("", lambda group: "paused" if group["paused"] else "", "red"),
     )
-    rows = []
-    for group in groups:
-        counts = group["counts"]
-        states = ", ".join(f"{count} {state}" for state, count in counts.items())
-        limit = group["max_running"]
-        rows.append(
-            (
-                Cell(group["group"], "bold"),
-                Cell("" if limit is None else str(limit)),
-                Cell(states, "red" if "failed" in counts or "lost" in counts else ""),
-                Cell("paused" if group["paused"] else "", "red"),
-            )
-        )
-    return table(columns, rows)
+    return table(columns, groups)
 
 
 def _limit_of(text: str) -> int | str:
@@ -61,19 +40,16 @@ def _limit_of(text: str) -> int | str:
     return "none" if text == "none" else quantities.whole_number(text, 1, _MOST)
 
 
-def limit_group(args: Args) -> int:
+def limit_group(args: Args) -> None:
     """Set or lift the limit of a group's running jobs."""
     group = args["group"]
     most = None if args["n"] == "none" else args["n"]
     with Client() as client:
         client.call("limit_group", group=group, max_running=most, known_only=True)
-    if args["json"]:
-        print_json({"group": group, "max_running": most})
-    elif most is None:
-        say(f"no limit for group {group} any more")
-    else:
-        say(f"at most {most} of group {group} run at a time")
-    return 0
+    words = f"at most {most} of group {group} run at a time"
+    if most is None:
+        words = f"no limit for group {group} any more"
+    tell(args, {"group": group, "max_running": most}, words)
 
 
 _LIST = Verb(

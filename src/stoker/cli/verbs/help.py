@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from stoker.cli.help import show_overview, show_verb
-from stoker.cli.options import Positional, Verb
+from stoker.cli.options import Args, Positional, Verb
 from stoker.cli.verbs import VERBS, load
 from stoker.errors import UsageError
 from stoker.quantities import plain, quoted
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from stoker.cli.options import Args
 
 
 def find_verb(words: list[str]) -> Verb:
@@ -25,17 +21,19 @@ def find_verb(words: list[str]) -> Verb:
         )
     verb = load(words[0])
     for word in words[1:]:
-        members = {member.name.rpartition(" ")[2]: member for member in verb.verbs}
-        if word not in members:
+        if word not in verb.members:
             raise UsageError(f"there is no verb {quoted(verb.name + ' ' + word)}",
                              f"see `stoker help {verb.name}`")  # fmt: skip
-        verb = members[word]
+        verb = verb.members[word]
     return verb
 
 
-def help_(args: Args) -> int:
+def help_(args: Args) -> None:
     """Show the help of a verb, or of all."""
-    return show_verb(find_verb(args["verb"])) if args["verb"] else show_overview()
+    if args["verb"]:
+        show_verb(find_verb(args["verb"]))
+    else:
+        show_overview()
 
 
 VERB = Verb(

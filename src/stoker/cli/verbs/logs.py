@@ -6,25 +6,19 @@ import time
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import Option, Positional, Verb
+from stoker.cli.options import Args, Json, Option, Positional, Verb
 from stoker.errors import Failed, NotFound, Unavailable, Unreachable, UsageError
-from stoker.text.jobs import FINAL_STATES, outcome, title
+from stoker.text.jobs import FINAL_STATES, Job, outcome, title
 from stoker.text.logfile import LogFile, Printer
 from stoker.text.terminal import say
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from stoker.cli.options import Args
-    from stoker.text.jobs import Job
-
 DEFAULT_LINES = 200
+_lines = quantities.number_within(0, 10**12)
 _POLL_S = 0.1
 _POLLS_A_QUESTION = 3
 
 
-def logs(args: Args) -> int:
+def logs(args: Args) -> None:
     """Show or follow a log."""
     if args["all"] and args["lines"] is not None:
         raise UsageError("--all and --lines exclude each other", "give one of them")
@@ -33,7 +27,7 @@ def logs(args: Args) -> int:
         job = _one_job(client, select)
         if args["follow"]:
             _Follower(client, job, args).follow()
-            return 0
+            return
         path = _log_of(job, args["err"])
         if path is None:
             raise Failed(
@@ -52,10 +46,9 @@ def logs(args: Args) -> int:
     printer.finish()
     if skipped and args["lines"] is None:
         say(f"stoker: these are the last {DEFAULT_LINES} lines; --all shows the log from its start")
-    return 0
 
 
-def _select(args: Args) -> dict[str, Any]:
+def _select(args: Args) -> Json:
     if args["id"] is not None and args["name"] is not None:
         raise UsageError("an id and --name exclude each other", "give one of them")
     if args["id"] is not None:
@@ -65,7 +58,7 @@ def _select(args: Args) -> dict[str, Any]:
     raise UsageError("no job was named", "e.g. stoker logs 7, or stoker logs last")
 
 
-def _one_job(client: Client, select: dict[str, Any]) -> Job:
+def _one_job(client: Client, select: Json) -> Job:
     jobs: list[Job] = client.call("show", select=select)["jobs"]
     if not jobs:
         raise NotFound("there is no such job", "`stoker ls --all` lists all jobs")
@@ -128,7 +121,8 @@ class _Follower:
             self._print_new()
             if final:
                 self._printer.finish()
-                self._tell_missing()
+                if self._log is None:
+                    self._tell_state(" and has no log")
                 return
             time.sleep(_POLL_S)
             polls += 1
@@ -178,23 +172,12 @@ class _Follower:
     def _tell_reason(self) -> None:
         if not self._told_reason and self._job["state"] in ("waiting", "held", "submitted"):
             self._told_reason = True
-            words = outcome(self._job)
-            say(
-                f"stoker: {title(self._job)} is {self._job['state']}"
-                + (f": {words}" if words else "")
-            )
+            self._tell_state("")
 
-    def _tell_missing(self) -> None:
-        if self._log is None:
-            words = outcome(self._job)
-            say(
-                f"stoker: {title(self._job)} is {self._job['state']} and has no log"
-                + (f": {words}" if words else "")
-            )
-
-
-def _lines(text: str) -> int:
-    return quantities.whole_number(text, 0, 10**12)
+    def _tell_state(self, more: str) -> None:
+        words = outcome(self._job)
+        reason = f": {words}" if words else ""
+        say(f"stoker: {title(self._job)} is {self._job['state']}{more}{reason}")
 
 
 VERB = Verb(

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, NAME, selected
 from stoker.errors import UsageError
 from stoker.text.jobs import STATES, iso_times, job_table
 from stoker.text.terminal import out, say
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from stoker.cli.options import Args
-
-
 SHOWN = 100
+_limit = quantities.number_within(1, 1_000_000)
 
 
 def _states(text: str) -> list[str]:
@@ -34,38 +28,33 @@ def _states(text: str) -> list[str]:
     return states
 
 
-def _limit(text: str) -> int:
-    return quantities.whole_number(text, 1, 1_000_000)
-
-
-def ls(args: Args) -> int:
+def ls(args: Args) -> None:
     """List jobs."""
-    order: dict[str, Any] = {"select": selected(args), "all": args["all"]}
+    request: Json = {"select": selected(args), "all": args["all"]}
     if args["state"]:
-        order["states"] = [state for states in args["state"] for state in states]
+        request["states"] = [state for states in args["state"] for state in states]
     if args["user"] is not None:
-        order["user"] = args["user"]
-    narrowed = order["select"] or args["state"] or args["user"] is not None or args["all"]
+        request["user"] = args["user"]
+    narrowed = request["select"] or args["state"] or args["user"] is not None or args["all"]
     if args["limit"] is not None:
-        order["limit"] = args["limit"]
+        request["limit"] = args["limit"]
     elif not narrowed and not args["json"]:
         # A hundred thousand lines take seconds to print, and are more than anyone reads.
-        order["limit"] = SHOWN
+        request["limit"] = SHOWN
     with Client() as client:
-        answer = client.call("list", **order)
+        answer = client.call("list", **request)
     jobs = answer["jobs"]
     if args["json"]:
         shown = [iso_times(job) for job in jobs]
         print_json({"jobs": shown, "total": answer.get("total", len(jobs))})
-        return 0
+        return
     if not jobs:
-        say("no jobs" if not order["select"] and not args["state"] else "no such jobs")
-        return 0
+        say("no jobs" if not request["select"] and not args["state"] else "no such jobs")
+        return
     out(job_table(jobs))
     left_out = answer.get("total", len(jobs)) - len(jobs)
     if left_out > 0:
         say(f"and {left_out} more; --all or a larger --limit shows them")
-    return 0
 
 
 VERB = Verb(

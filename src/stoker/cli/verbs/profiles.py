@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Positional, Verb, print_json
+from stoker.cli.options import JSON, Args, Json, Option, Positional, Verb, print_json, tell
 from stoker.errors import UsageError
-from stoker.text.terminal import Cell, Column, out, say, table
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from stoker.cli.options import Args
+from stoker.text.terminal import Column, out, say, table
 
 
-def list_profiles(args: Args) -> int:
+def list_profiles(args: Args) -> None:
     """What is known, one kind a line."""
     with Client() as client:
         profiles = client.call("profiles")["profiles"]
@@ -25,37 +19,26 @@ def list_profiles(args: Args) -> int:
         out(_table(profiles))
     else:
         say("nothing is known yet: run jobs with `--mem auto`")
-    return 0
 
 
-def _table(profiles: list[dict[str, Any]]) -> str:
+def _table(profiles: list[Json]) -> str:
+    def percent(one: Json) -> str:
+        return "-" if one["use_percent"] is None else f"{one['use_percent']}%"
+
     columns = (
-        Column("RUNS", right=True),
-        Column("PEAK", right=True),
-        Column("MEAN", right=True),
-        Column("SPREAD", right=True),
-        Column("USE", right=True),
-        Column("OOM", right=True),
-        Column("SETTLES", right=True),
-        Column("KIND", least=20),
+        Column("RUNS", "count", right=True),
+        Column("PEAK", lambda one: f"{one['max_mib'] / 1024:.1f}G", "bold", right=True),
+        Column("MEAN", lambda one: f"{one['mean_mib'] / 1024:.1f}G", right=True),
+        Column("SPREAD", lambda one: f"{one['deviation_mib'] / 1024:.2f}G", right=True),
+        Column("USE", percent, right=True),
+        Column("OOM", lambda one: one["out_of_memory"] or None, right=True),
+        Column("SETTLES", lambda one: quantities.duration_text(one["settle_ms"]), right=True),
+        Column("KIND", "kind", least=20),
     )
-    rows = [
-        (
-            Cell(str(one["count"])),
-            Cell(f"{one['max_mib'] / 1024:.1f}G", "bold"),
-            Cell(f"{one['mean_mib'] / 1024:.1f}G"),
-            Cell(f"{one['deviation_mib'] / 1024:.2f}G"),
-            Cell("-" if one["use_percent"] is None else f"{one['use_percent']}%"),
-            Cell(str(one["out_of_memory"]) if one["out_of_memory"] else ""),
-            Cell(quantities.duration_text(one["settle_ms"])),
-            Cell(one["kind"]),
-        )
-        for one in profiles
-    ]
-    return table(columns, rows)
+    return table(columns, profiles)
 
 
-def forget(args: Args) -> int:
+def forget(args: Args) -> None:
     """Let kinds be learned anew."""
     if bool(args["kind"]) == bool(args["all"]):
         raise UsageError(
@@ -63,11 +46,8 @@ def forget(args: Args) -> int:
         )
     with Client() as client:
         kinds = client.call("profiles_forget", kinds=args["kind"], all=args["all"])["kinds"]
-    if args["json"]:
-        print_json({"kinds": kinds})
-    else:
-        say(f"forgotten: {len(kinds)}" + (f" ({', '.join(kinds)})" if kinds else ""))
-    return 0
+    words = f"forgotten: {len(kinds)}" + (f" ({', '.join(kinds)})" if kinds else "")
+    tell(args, {"kinds": kinds}, words)
 
 
 VERB = Verb(

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from stoker.cli.attachment import Attachment
 from stoker.cli.jobspec import COMMAND_NOTE, job_options, submission
-from stoker.cli.options import Verb
+from stoker.cli.options import Args, Verb
 from stoker.errors import UsageError
 from stoker.submission.surroundings import is_for_cluster
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from stoker.cli.options import Args
 
 
 def run(args: Args) -> int:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Verb, print_json
+from stoker.cli.options import JSON, Args, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.text.job_page import job_page
 from stoker.text.jobs import iso_times
 from stoker.text.terminal import out, wants_colour
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from stoker.cli.options import Args
 
-
-def show(args: Args) -> int:
+def show(args: Args) -> None:
     """Show jobs."""
     select = required(args, "show")
     with Client() as client:
@@ -23,9 +19,8 @@ def show(args: Args) -> int:
         shown = [iso_times(job) for job in jobs]
         one = len(shown) == 1 and _names_one(select)
         print_json({"job": shown[0]} if one else {"jobs": shown})
-        return 0
+        return
     out("\n".join(job_page(job, wants_colour()) for job in jobs))
-    return 0
 
 
 def _names_one(select: dict[str, list[str]]) -> bool:

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
+from stoker.quantities import number_within
 from stoker.text.gpus import gpu_table, no_gpus
-from stoker.text.jobs import FINAL_STATES, STATES, iso_times, job_table
+from stoker.text.jobs import STATES, iso_times, job_table
 from stoker.text.terminal import escaped, out, painted, wants_colour
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
-    from stoker.cli.options import Args
-
-
-def _limit(text: str) -> int:
-    return quantities.whole_number(text, 1, 100_000)
-
-
-def status(args: Args) -> int:
+def status(args: Args) -> None:
     """Show GPUs, counts and jobs."""
-    order = {} if args["limit"] is None else {"limit": args["limit"]}
+    request = {} if args["limit"] is None else {"limit": args["limit"]}
     with Client() as client:
-        answer = client.call("status", **order)
+        answer = client.call("status", **request)
     if args["json"]:
         shown = {key: value for key, value in answer.items() if key != "ok"}
         shown["jobs"] = [iso_times(job) for job in answer["jobs"]]
         shown["daemon"] = iso_times(answer.get("daemon") or {})
         print_json(shown)
-        return 0
+        return
     colour = wants_colour()
     parts = []
     if answer["gpus"]:
@@ -41,46 +31,33 @@ def status(args: Args) -> int:
     if answer["jobs"]:
         parts.append(job_table(answer["jobs"]))
     out("\n".join(parts))
-    return 0
 
 
-def _summary(answer: dict[str, Any], colour: bool) -> str:
+def _summary(answer: Json, colour: bool) -> str:
     counts = answer["counts"]
-    states = (
-        "running",
-        "submitted",
-        "stopping",
-        "waiting",
-        "held",
-        *sorted(FINAL_STATES, key=STATES.index),
-    )
+    states = ("running", "submitted", "stopping", "waiting", "held", *STATES[5:])
     words = [f"{counts[state]} {state}" for state in states if counts.get(state)]
-    line = ", ".join(words) if words else "no jobs"
+    line = ", ".join(words) or "no jobs"
     cpus = answer.get("cpus") or {}
     if cpus.get("used"):
         line += f"; {cpus['used']} of {cpus['total']} CPU slots taken"
-    line = painted(line, "bold", colour) + "\n"
-    if answer.get("paused"):
-        line += painted("the queue is paused; `stoker resume` resumes it", "red", colour) + "\n"
-    for group in answer.get("paused_groups") or []:
-        words_of_group = (
-            f"group {escaped(group)} is paused: `stoker resume --group {escaped(group)}`"
-        )
-        line += painted(words_of_group, "red", colour) + "\n"
+    trouble = ["the queue is paused; `stoker resume` resumes it"] if answer.get("paused") else []
+    trouble += [
+        f"group {group} is paused: `stoker resume --group {group}`"
+        for group in answer.get("paused_groups") or []
+    ]
     if answer.get("short"):
-        words_of_it = f"jobs can't be started: {escaped(answer['short'])}; Stoker keeps trying"
-        line += painted(words_of_it, "red", colour) + "\n"
-    return line
+        trouble.append(f"jobs can't be started: {answer['short']}; Stoker keeps trying")
+    lines = [painted(line, "bold", colour)]
+    lines += [painted(escaped(words), "red", colour) for words in trouble]
+    return "\n".join(lines) + "\n"
 
 
 VERB = Verb(
     "status",
     "GPUs and jobs at a glance; the same as `stoker` alone",
     run=status,
-    options=(
-        Option("limit", "show at most N jobs", "N", _limit),
-        JSON,
-    ),
+    options=(Option("limit", "show at most N jobs", "N", number_within(1, 100_000)), JSON),
     examples=(
         ("stoker", "GPUs, running and waiting jobs, the latest finished ones"),
         ("stoker status --json", "the same for scripts"),

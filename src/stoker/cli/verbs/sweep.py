@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.cli.jobspec import COMMAND_NOTE, job_options
-from stoker.cli.options import JSON, Option, Positional, Verb
+from stoker.cli.options import JSON, Args, Option, Positional, Verb
 from stoker.errors import UsageError
 from stoker.quantities import plain
 
@@ -15,17 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stoker.cli.options import Args
-
 _MOST = 1_000_000
-
-
-def _count(text: str) -> int:
-    return quantities.whole_number(text, 1, _MOST)
-
-
-def _seed(text: str) -> int:
-    return quantities.whole_number(text, 0, 2**63 - 1, "seed")
+_count = quantities.number_within(1, _MOST)
 
 
 def _repeat(text: str) -> tuple[str, int]:
@@ -48,22 +39,22 @@ def _one_of(*words: str) -> Callable[[str], str]:
     return convert
 
 
-def _sweep(args: Args) -> int:
+def _sweep(args: Args) -> None:
     from stoker.cli.sweeping.queueing import sweep
 
-    return sweep(args)
+    sweep(args)
 
 
-def _show(args: Args) -> int:
+def _show(args: Args) -> None:
     from stoker.cli.sweeping.results import show
 
-    return show(args)
+    show(args)
 
 
-def _ls(args: Args) -> int:
+def _ls(args: Args) -> None:
     from stoker.cli.sweeping.results import ls
 
-    return ls(args)
+    ls(args)
 
 
 _OWN_OPTIONS = (
@@ -72,7 +63,8 @@ _OWN_OPTIONS = (
     Option("parameter", "a parameter and its values, in the older form; may be repeated",
            "NAME VALUE...", short="p", repeat=True, many=True),
     Option("samples", "N random points instead of the whole grid", "N", _count),
-    Option("seed", "random seed for --samples and --shuffle (default: 0)", "N", _seed),
+    Option("seed", "random seed for --samples and --shuffle (default: 0)", "N",
+           quantities.number_within(0, 2**63 - 1, "seed")),
     Option("shuffle", "queue the grid in random order"),
     Option("where", "only points for which this is true; may be repeated", "EXPRESSION",
            repeat=True),

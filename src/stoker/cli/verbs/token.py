@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from stoker import quantities
 from stoker.api.paths import Home
-from stoker.cli.options import JSON, Option, Positional, Verb, print_json
+from stoker.cli.options import JSON, Args, Option, Positional, Verb, print_json
 from stoker.errors import UsageError
 from stoker.quantities import plain
-from stoker.text.terminal import Cell, Column, out, say, table
+from stoker.text.terminal import Column, out, say, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from stoker.api.tokens import Access, Grant
-    from stoker.cli.options import Args
 
 
 def _access() -> Access:
@@ -23,7 +22,7 @@ def _access() -> Access:
     return Access(Home.from_environment())
 
 
-def create(args: Args) -> int:
+def create(args: Args) -> None:
     """Make a token and print it: it is shown this once."""
     lasts_ms = args["lasts"]
     secret, grant = _access().new_token(
@@ -34,10 +33,9 @@ def create(args: Args) -> int:
     else:
         out(f"{secret}\n")
         say("keep it now: it is not shown again")
-    return 0
 
 
-def ls(args: Args) -> int:
+def ls(args: Args) -> None:
     """List the tokens and the browsers that were let in."""
     grants = [grant for grant in _access().grants() if grant.kind != "key"]
     if args["json"]:
@@ -46,10 +44,9 @@ def ls(args: Args) -> int:
         say("no tokens; `stoker token create NAME` makes one")
     else:
         out(_as_table(grants))
-    return 0
 
 
-def revoke(args: Args) -> int:
+def revoke(args: Args) -> None:
     """Make tokens, or browsers, good for nothing at once."""
     if args["all"] == bool(args["token"]):
         raise UsageError("name what is to be revoked", "give a name, an id, or --all")
@@ -61,22 +58,13 @@ def revoke(args: Args) -> int:
     rest = f", and {also} browser{'s' * (also != 1)} let in by it" if also else ""
     names = ", ".join(grant.name for grant in shown)
     say(f"revoked {names}{rest}" if shown else "nothing was there")
-    return 0
 
 
 def _described(grant: Grant) -> dict[str, Any]:
     from stoker.text.jobs import iso_times
 
-    return iso_times(
-        {
-            "id": grant.id,
-            "kind": grant.kind,
-            "name": grant.name,
-            "read_only": grant.read_only,
-            "created_at_ms": grant.created_at_ms,
-            "expires_at_ms": grant.expires_at_ms,
-        }
-    )
+    keys = ("id", "kind", "name", "read_only", "created_at_ms", "expires_at_ms")
+    return iso_times({key: getattr(grant, key) for key in keys})
 
 
 def _as_table(grants: list[Grant]) -> str:
@@ -84,24 +72,19 @@ def _as_table(grants: list[Grant]) -> str:
     from stoker.text.jobs import now_ms
 
     now = now_ms()
+
+    def moment(at_ms: int | None) -> str:
+        return "" if at_ms is None else local_moment_text(at_ms, now)
+
     columns = (
-        Column("ID"), Column("KIND"), Column("NAME", least=8), Column("MAY"), Column("MADE"),
-        Column("ENDS"),
-    )  # fmt: skip
-    cells = [
-        (
-            Cell(grant.id),
-            Cell(grant.kind),
-            Cell(grant.name, "bold"),
-            Cell("read" if grant.read_only else "read, write"),
-            Cell(local_moment_text(grant.created_at_ms, now)),
-            Cell(
-                "" if grant.expires_at_ms is None else local_moment_text(grant.expires_at_ms, now)
-            ),
-        )
-        for grant in grants
-    ]
-    return table(columns, cells)
+        Column("ID", lambda grant: grant.id),
+        Column("KIND", lambda grant: grant.kind),
+        Column("NAME", lambda grant: grant.name, "bold", least=8),
+        Column("MAY", lambda grant: "read" if grant.read_only else "read, write"),
+        Column("MADE", lambda grant: moment(grant.created_at_ms)),
+        Column("ENDS", lambda grant: moment(grant.expires_at_ms)),
+    )
+    return table(columns, grants)
 
 
 VERB = Verb(

@@ -5,24 +5,22 @@ from __future__ import annotations
 import os
 import sys
 
-from stoker.cli.options import Option, Verb
+from stoker.cli.options import Args, Option, Verb
 from stoker.errors import Failed, UsageError
 from stoker.text.terminal import has_terminal, say
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from stoker.cli.options import Args
 
 
 def top(args: Args) -> int:
     """Show the live view, or one picture of it."""
     if args["once"]:
-        return _once()
+        _once()
+        return 0
     if not has_terminal() or not has_terminal(sys.stdin):
         raise UsageError("there is no terminal to draw on", "`stoker top --once` prints a picture")
     if os.environ.get("TERM", "dumb") == "dumb":
         say("stoker: nothing can be drawn on this terminal (TERM=dumb); this is one picture")
-        return _once()
+        _once()
+        return 0
     from importlib.util import find_spec
 
     if find_spec("textual") is None:
@@ -35,7 +33,7 @@ def top(args: Args) -> int:
     return run()
 
 
-def _once() -> int:
+def _once() -> None:
     from stoker.api.client import Client
     from stoker.text.terminal import out, wants_colour
     from stoker.top.once import picture_text, size
@@ -43,7 +41,6 @@ def _once() -> int:
     columns, rows = size()
     with Client() as client:
         out(picture_text(client, columns, rows, colours=wants_colour()))
-    return 0
 
 
 VERB = Verb(

@@ -6,20 +6,13 @@ import time
 
 from stoker import quantities
 from stoker.api.client import Client, ConnectionLost, NoAnswerYet
-from stoker.cli.options import JSON, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.cli.reconnect import Reconnection
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.errors import NotFound, Unavailable
 from stoker.text.ids import ranges
-from stoker.text.jobs import FINAL_STATES, exit_code, outcome, title
+from stoker.text.jobs import FINAL_STATES, Job, exit_code, outcome, title
 from stoker.text.terminal import say
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from stoker.cli.options import Args
-    from stoker.text.jobs import Job
 
 TIMED_OUT = 124
 
@@ -47,7 +40,7 @@ def wait(args: Args) -> int:
     return exit_code(jobs)
 
 
-def _resolved(client: Client, select: dict[str, Any]) -> dict[str, Any]:
+def _resolved(client: Client, select: Json) -> Json:
     """The same jobs named by number, so that they stay the same if the question is asked again.
 
     `last`, a name or `--all` may mean other jobs by the time that a daemon is back. Nothing is
@@ -59,7 +52,7 @@ def _resolved(client: Client, select: dict[str, Any]) -> dict[str, Any]:
         states = ["held", "waiting", "submitted", "running", "stopping"]
         jobs = client.call("list", states=states, all=True)["jobs"]
     else:
-        # `list` would narrow ids down by name and group, where an order means all that are named.
+        # `list` would narrow ids down by name and group, where a request means all that are named.
         mixed = "ids" in select and len(select) > 1
         jobs = client.call("show" if mixed else "list", select=select)["jobs"]
         if not jobs:
@@ -67,7 +60,7 @@ def _resolved(client: Client, select: dict[str, Any]) -> dict[str, Any]:
     return {"ids": ranges([job["id"] for job in jobs])} if jobs else {}
 
 
-def _final(client: Client, select: dict[str, Any], deadline: float | None) -> list[Job] | None:
+def _final(client: Client, select: Json, deadline: float | None) -> list[Job] | None:
     """The jobs once all have ended; None if the deadline comes first."""
     reconnection = Reconnection(client)
     while True:

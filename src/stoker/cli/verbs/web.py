@@ -6,20 +6,10 @@ import os
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Option, Verb, print_json
+from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.errors import UsageError
 from stoker.quantities import plain
 from stoker.text.terminal import has_terminal, out, say
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from stoker.cli.options import Args
-
-
-def _port(text: str) -> int:
-    return quantities.whole_number(text, 1, 65_535, "port")
 
 
 def _file(text: str) -> str:
@@ -29,14 +19,12 @@ def _file(text: str) -> str:
     return path
 
 
-def _changes(args: Args) -> dict[str, Any]:
+def _changes(args: Args) -> Json:
     """The settings that were given, and no others."""
     if args["metrics"] and args["no_metrics"]:
         raise UsageError("--metrics and --no-metrics exclude each other", "give one of them")
-    found: dict[str, Any] = {}
-    for key in ("host", "port", "tls_cert", "tls_key"):
-        if args[key] is not None:
-            found[key] = args[key]
+    keys = ("host", "port", "tls_cert", "tls_key")
+    found = {key: args[key] for key in keys if args[key] is not None}
     if args["name"]:
         found["names"] = args["name"]
     if args["behind_proxy"]:
@@ -46,7 +34,7 @@ def _changes(args: Args) -> dict[str, Any]:
     return found
 
 
-def web(args: Args) -> int:
+def web(args: Args) -> None:
     """Serve the page if it is not served yet, and print an address that lets a browser in."""
     from stoker.api.tokens import Access
 
@@ -57,7 +45,7 @@ def web(args: Args) -> int:
     address = f"{page['url']}/enter#{key}"
     if args["json"]:
         print_json({"url": page["url"], "address": address, "pid": page["pid"]})
-        return 0
+        return
     out(f"{address}\n")
     say("this is a one-time login link, valid for ten minutes")
     if os.environ.get("SSH_CONNECTION"):
@@ -66,7 +54,6 @@ def web(args: Args) -> int:
     if not args["no_open"] and _has_desktop():
         # Its own address would be in the browser's arguments, which all users can see.
         _open(access.way_in(key, address))
-    return 0
 
 
 def _has_desktop() -> bool:
@@ -83,12 +70,11 @@ def _open(address: str) -> None:
         pass  # The address was printed; it can be opened by hand.
 
 
-def stop(args: Args) -> int:
+def stop(args: Args) -> None:
     """End the page."""
     with Client() as client:
         stopped = client.call("page_stop")["stopped"]
     say("the page has ended" if stopped else "there was no page")
-    return 0
 
 
 def status(args: Args) -> int:
@@ -111,7 +97,8 @@ VERB = Verb(
     run=web,
     options=(
         Option("host", "the address to listen on (default: 127.0.0.1)", "ADDRESS"),
-        Option("port", "the port (default: 4004)", "N", _port),
+        Option("port", "the port (default: 4004)", "N",
+               quantities.number_within(1, 65_535, "port")),
         Option("name", "another host name under which the page can be reached; may be repeated",
                "NAME", repeat=True),
         Option("tls-cert", "the TLS certificate", "FILE", _file, files="file"),

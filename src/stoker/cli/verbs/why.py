@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Verb, print_json
+from stoker.cli.options import JSON, Args, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.quantities import duration_text, local_moment_text
-from stoker.text.jobs import iso_times, now_ms
+from stoker.text.jobs import Job, iso_times, now_ms
 from stoker.text.terminal import escaped, out
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from stoker.cli.options import Args
-    from stoker.text.jobs import Job
 
 _STANDING = {
     "succeeded": "has succeeded",
@@ -23,7 +18,7 @@ _STANDING = {
 }
 
 
-def why(args: Args) -> int:
+def why(args: Args) -> None:
     """Tell the reasons of jobs."""
     select = required(args, "why")
     with Client() as client:
@@ -32,7 +27,6 @@ def why(args: Args) -> int:
         print_json({"jobs": [iso_times(job) for job in jobs]})
     else:
         out("".join(f"{sentence(job, now_ms())}\n" for job in jobs))
-    return 0
 
 
 def sentence(job: Job, now: int) -> str:
