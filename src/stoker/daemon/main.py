@@ -111,7 +111,7 @@ class Daemon:
             self._wake,
             cpus=settings.cpus_of(values),
             interval_s=settings.poll_s_of(values),
-            ask_drivers=settings.value_of(settings.DRIVER, values) == "auto",
+            ask_drivers=settings.value_of("driver", values) == "auto",
         )
         attempts = Path(home.attempts)
         elsewhere = self.tenure.elsewhere(values)
