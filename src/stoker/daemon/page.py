@@ -66,7 +66,7 @@ class Page:
         if self._settings is not None:
             self._task(self._start_again())
 
-    # ------------------------------------------------------------------ orders
+    # ------------------------------------------------------------------ requests
 
     async def start(self, changes: dict[str, Any]) -> dict[str, Any]:
         """See api.messages.PageStart."""
@@ -93,14 +93,14 @@ class Page:
             self._remember(msgspec.json.encode(settings).decode())
             return self._described(child, started=True)
 
-    async def stop(self) -> bool:
+    async def stop(self) -> dict[str, Any]:
         """See api.messages.PageStop."""
         async with self._queue:
             was_wanted = self._settings is not None
             self._settings = None
             self._remember(None)
             await self._end()
-            return was_wanted
+            return {"stopped": was_wanted}
 
     def status(self) -> dict[str, Any]:
         """See api.messages.PageStatus."""
