@@ -141,13 +141,13 @@ class Daemon:
         past.tidy(active)
         self.turn_loop = TurnLoop(engine, self.clock.now_ms)
         self.views = Views(self.store.connection)
-        self.terminals: Terminals = Terminals(self.turn_loop, self.views, self.executor)
-        self.followers: Followers = Followers(self.turn_loop, home.attempts)
+        self.terminals = Terminals(self.turn_loop, self.views, self.executor)
+        self.followers = Followers(self.turn_loop, home.attempts)
         self.telemetry = Telemetry(self.turn_loop, self.inventory, Histories(self.store.connection))
         self.telemetry.load()
-        self.watchers: Watchers = Watchers(self.turn_loop, self.store, lambda: shown_gpus(self))
+        self.watchers = Watchers(self.turn_loop, self.store, lambda: shown_gpus(self))
         self.browsing = Browsing(Browser(Path(home.database)))
-        self.page: Page = Page(
+        self.page = Page(
             values.get(KEPT_AS),
             lambda text: self.store.set_setting(KEPT_AS, text),
             home.root,

@@ -93,14 +93,14 @@ class Page:
             self._remember(msgspec.json.encode(settings).decode())
             return self._described(child, started=True)
 
-    async def stop(self) -> dict[str, Any]:
+    async def stop(self) -> bool:
         """See api.messages.PageStop."""
         async with self._queue:
             was_wanted = self._settings is not None
             self._settings = None
             self._remember(None)
             await self._end()
-            return {"stopped": was_wanted}
+            return was_wanted
 
     def status(self) -> dict[str, Any]:
         """See api.messages.PageStatus."""

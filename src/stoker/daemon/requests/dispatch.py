@@ -27,6 +27,7 @@ from stoker.daemon.requests import (
     staying,
     submit,
     sweeps,
+    web,
 )
 from stoker.daemon.requests.reply import AfterTurn, Daemon, Later, Reply
 from stoker.daemon.server import Connection
@@ -73,17 +74,17 @@ ANSWERS: dict[type[msg.Request], Callable[[Daemon, Any], Reply]] = {
     msg.ClusterCheck: status.cluster_check,
     msg.ConfigGet: config.get,
     msg.ConfigSet: config.set_one,
-    msg.PageStart: lambda daemon, request: daemon.page.start(request.changes),
-    msg.PageStop: lambda daemon, _: daemon.page.stop(),
-    msg.PageStatus: lambda daemon, _: daemon.page.status(),
+    msg.PageStart: web.start,
+    msg.PageStop: web.stop,
+    msg.PageStatus: web.status,
 }
 
 # These have the connection for themselves, and may say more than one line on it.
 STAYS: dict[type[msg.Request], Callable[[Daemon, Any, Connection], None]] = {
     msg.Wait: staying.wait,
-    msg.Follow: lambda daemon, request, client: daemon.followers.follow(request.group, client),
-    msg.Watch: lambda daemon, request, client: daemon.watchers.watch(request.every_ms, client),
-    msg.Attach: lambda daemon, request, client: daemon.terminals.attach(request, client),
+    msg.Follow: staying.follow,
+    msg.Watch: staying.watch,
+    msg.Attach: staying.attach,
     msg.AttachStarted: staying.attach_started,
 }
 

@@ -1,4 +1,4 @@
-"""Requests whose clients stay: `stoker wait` and `stoker run`."""
+"""Requests whose clients stay: `stoker wait`, `stoker run`, and those that follow or watch jobs."""
 
 from __future__ import annotations
 
@@ -42,6 +42,21 @@ def _endings(views: Views, job_ids: Iterable[int]) -> list[dict[str, Any]]:
         told = {name: row[name] for name in ("id", "name", "state", "exit_code", "signal")}
         found.append(told | {"reason": said[how]})
     return found
+
+
+def follow(daemon: Daemon, request: msg.Follow, connection: Connection) -> None:
+    """Tell of a group's starts and ends."""
+    daemon.followers.follow(request.group, connection)
+
+
+def watch(daemon: Daemon, request: msg.Watch, connection: Connection) -> None:
+    """Tell of all changes."""
+    daemon.watchers.watch(request.every_ms, connection)
+
+
+def attach(daemon: Daemon, request: msg.Attach, connection: Connection) -> None:
+    """The terminal of a job is there."""
+    daemon.terminals.attach(request, connection)
 
 
 def attach_started(daemon: Daemon, request: msg.AttachStarted, connection: Connection) -> None:
