@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from stoker.api.client import Client, ConnectionLost, NoAnswerYet
 from stoker.api.holder import NotAnswering
@@ -21,29 +21,16 @@ from stoker.api.paths import Home
 from stoker.api.reconnect import Reconnection
 from stoker.errors import StokerError, Unavailable, Unreachable
 
+if TYPE_CHECKING:
+    from stoker.library.channel import Channel
+
 log = logging.getLogger("stoker")
-
-
-class Listener(Protocol):
-    """Who is told."""
-
-    def hear(self, event: dict[str, Any]) -> None:
-        """A job started or ended."""
-
-    def catch_up(self) -> None:
-        """Events may have been missed: ask how things stand."""
-
-    def give_up(self, error: StokerError) -> None:
-        """The daemon refuses: nothing will be heard any more."""
-
-    def waits(self) -> bool:
-        """True while somebody waits for a job."""
 
 
 class Follower:
     """Follows groups on a connection of its own; the thread begins with the first of them."""
 
-    def __init__(self, home: Home, listener: Listener) -> None:
+    def __init__(self, home: Home, listener: Channel) -> None:
         self._client = Client(home)
         self._reconnection = Reconnection(self._client, log.warning)
         self._listener = listener
