@@ -44,20 +44,10 @@ _SAFE = frozenset({"GET", "HEAD"})
 _OPEN = frozenset({("GET", "/enter"), ("GET", "/enter.js"), ("GET", "/enter.css"),
                    ("GET", "/icon.svg"), ("POST", "/api/enter")})  # fmt: skip
 
-CONTENT_SECURITY_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "manifest-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 _HEADERS = (
     (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
