@@ -87,7 +87,7 @@ def check(home: Home) -> Claim | None:
 
 
 def elsewhere(home: Home, claim: Claim) -> OnAnotherMachine:
-    """What to say to somebody who is on the wrong machine."""
+    """What to say to a user on the wrong machine."""
     silent_s = silent_for_s(home)
     if silent_s < SILENT_AFTER_S:
         hint = "use it there, or run `stoker daemon stop` there"
@@ -111,7 +111,7 @@ def whose(claim: Claim) -> str:
 
 
 def standing(home: Home) -> dict[str, Any]:
-    """Whose a state is and where it is kept, for somebody who asks."""
+    """Whose a state is and where it is kept, for a user who asks."""
     kind = kind_of(home.root)
     claim = read_claim(home)
     known = claim is not None and claim.place != _NOWHERE
@@ -311,7 +311,7 @@ def _user() -> str:
 
 
 def _write(path: str, claim: Claim) -> None:
-    """The whole claim, on the disk before anybody can see it."""
+    """The whole claim, on the disk before any process can see it."""
     text = dumps({**claim._asdict(), "place": claim.place._asdict()}) + "\n"
     fd = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     with open(fd, "wb") as file:

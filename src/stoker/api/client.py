@@ -176,7 +176,7 @@ class Client:
         )
 
     def _look_at_daemon(self) -> None:
-        """Give up on one that is stopped: it would answer only when somebody lets it go on."""
+        """Give up on one that is stopped: it would answer only when it is continued."""
         from stoker.api.holder import is_stopped, trouble
 
         assert self._socket is not None

@@ -1,7 +1,7 @@
-"""Getting back to a daemon that went away while somebody was waiting for it.
+"""Getting back to a daemon that went away while a client was waiting for it.
 
 A daemon that died is started again, and if it can't be started (it was killed once more, the disk
-is full for a moment) that is tried again for as long as somebody waits. One that was stopped on
+is full for a moment) that is tried again for as long as the client waits. One that was stopped on
 purpose says so, and is left stopped: it is waited for instead. What a daemon refuses for good, it
 refuses here too.
 """
@@ -43,7 +43,7 @@ class Reconnection:
             self._stopped = isinstance(error, Unavailable)
 
     def wanted(self) -> None:
-        """Somebody has a new order: that is a reason to start a daemon that was stopped."""
+        """There is a new request: that is a reason to start a daemon that was stopped."""
         self._stopped = False
 
     def attempt(self) -> Unreachable | None:

@@ -53,7 +53,7 @@ class _Live:
     calls: Calls
     file: str
     group: str
-    claimed: bool = False  # somebody is resolving it
+    claimed: bool = False  # a thread is resolving it
 
 
 class Channel:
@@ -352,7 +352,7 @@ def worker_words(file: str, title: str, warm: str | None = None) -> list[str]:
 
 @contextmanager
 def whole_answers(client: Client) -> Iterator[None]:
-    """Leave the connection if somebody (Ctrl-C in a notebook) leaves before the answer is there.
+    """Leave the connection if the caller (Ctrl-C in a notebook) leaves before the answer is there.
 
     It would else be taken for the answer to the next order.
     """

@@ -1,6 +1,6 @@
 """The one background thread of a process: it hears of starts and ends as they happen.
 
-It polls nothing. When the daemon goes away while somebody still waits for a job, it comes back to
+It polls nothing. When the daemon goes away while a future still waits for a job, it comes back to
 it with patience, as api/reconnect.py has it. After that it asks for what it has missed.
 """
 
@@ -68,7 +68,7 @@ class Follower:
         return self._losses
 
     def still_heard(self, since: int) -> None:
-        """Somebody waits for jobs queued after `follow` gave `since`: see that none is missed."""
+        """A future waits for jobs queued after `follow` gave `since`: see that none is missed."""
         with self._changed:
             if self._losses == since:
                 return
@@ -209,7 +209,7 @@ class Follower:
             self._changed.notify_all()
 
     def _pause(self, timeout_s: float | None) -> None:
-        """Sleep until somebody wakes us, or so long."""
+        """Sleep until a thread wakes us, or so long."""
         poll = select.poll()
         poll.register(self._wake_in, select.POLLIN)
         poll.poll(None if timeout_s is None else timeout_s * 1000)
@@ -224,7 +224,7 @@ class Follower:
 
 @contextmanager
 def _mistakes_of_callbacks(whose: str) -> Iterator[None]:
-    """Code of the user's runs in callbacks; its mistakes must not silence everybody else."""
+    """Code of the user's runs in callbacks; its mistakes must not silence all others."""
     try:
         yield
     except StokerError:

@@ -92,7 +92,7 @@ def _code(code: CodeType) -> Any:
     try:
         return code_from, (marshal.dumps(code),)
     except ValueError:
-        return NotImplemented  # Somebody has put an object into it.
+        return NotImplemented  # An object was put into it.
 
 
 def _module(module: ModuleType, reduced: Any) -> Any:

@@ -193,7 +193,7 @@ async def _run(
 
 
 async def _watch_rights(server: uvicorn.Server, access: Access) -> None:
-    """See that what is good no longer is of no use, though nobody asks just now."""
+    """Make what was revoked useless at once, though no request comes just now."""
     from stoker.web.connections import end_what_was_revoked
 
     for turn in itertools.count():
