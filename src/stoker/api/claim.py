@@ -114,14 +114,14 @@ def standing(home: Home) -> dict[str, Any]:
     """Whose a state is and where it is kept, for a user who asks."""
     kind = kind_of(home.root)
     claim = read_claim(home)
-    known = claim is not None and claim.place != _NOWHERE
+    known = claim if claim is not None and claim.place != _NOWHERE else None
     return {
         "file_system": kind or None,
         "is_shared": is_shared(kind),
         "logs": os.path.dirname(os.path.realpath(home.attempts)) if home.kept_in else None,
-        "host": claim.place.host if claim is not None and known else None,
-        "user": claim.user if claim is not None and known else None,
-        "since_at_ms": claim.since_ms if claim is not None and known else None,
+        "host": known and known.place.host,
+        "user": known and known.user,
+        "since_at_ms": known and known.since_ms,
         "is_here": claim is None or claim.is_ours(shared=is_shared(kind)),
         "claim": None if claim is None else whose(claim),
     }

@@ -53,9 +53,12 @@ class Reconnection:
         try:
             client.connect()
         except Unreachable as trouble:
-            self._tell(trouble, client.autostart)
             if client.autostart:
+                hint = f" ({trouble.hint})" if trouble.hint else ""
+                self._say_once(f"the daemon is gone: {trouble.message}{hint}; trying again")
                 self.pause_s = min(self.pause_s * 2, _LONGEST_PAUSE_S)
+            else:
+                self._say_once("the daemon was stopped; waiting for it (`stoker daemon start`)")
             return trouble
         finally:
             client.autostart = autostart
@@ -72,13 +75,6 @@ class Reconnection:
             if not _paused(self.pause_s, deadline):
                 return False
         return True
-
-    def _tell(self, trouble: Unreachable, was_to_start: bool) -> None:
-        if was_to_start:
-            hint = f" ({trouble.hint})" if trouble.hint else ""
-            self._say_once(f"the daemon is gone: {trouble.message}{hint}; trying again")
-        else:
-            self._say_once("the daemon was stopped; waiting for it (`stoker daemon start`)")
 
     def _say_once(self, text: str) -> None:
         if not self._told:

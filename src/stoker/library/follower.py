@@ -115,7 +115,8 @@ class Follower:
                     self._followed.clear()
                     self._losses += 1
                 if not isinstance(error, Unreachable | Unavailable):
-                    self._give_up(error)  # The daemon is there, and refuses.
+                    self._refuse(error)  # The daemon is there, and refuses.
+                    self._listener.give_up(error)
                 elif isinstance(error, NotAnswering) and self._is_asked():
                     self._refuse(error)  # It was stopped, say; what is queued is waited for.
 
@@ -146,10 +147,6 @@ class Follower:
             self._refused = error
             self._changed.notify_all()
 
-    def _give_up(self, error: StokerError) -> None:
-        self._refuse(error)
-        self._listener.give_up(error)
-
     def _listen(self) -> None:
         """Follow all that is wanted, and pass on what comes, until the connection breaks."""
         self._follow_wanted()
@@ -161,7 +158,9 @@ class Follower:
         poll.register(self._wake_in, select.POLLIN)
         while True:
             while self._events:
-                self._pass_on(self._events.popleft())
+                event = self._events.popleft()
+                with _mistakes_of_callbacks(f"job {event.get('id')}"):
+                    self._listener.hear(event)
             if self._client.fileno() != connection:
                 raise ConnectionLost("the connection broke while a callback used it")
             if not self._client.has_line():
@@ -169,7 +168,10 @@ class Follower:
                 if self._wake_in in ready:
                     self._drain_wakes()
                     self._follow_wanted()
-                    self._look_again()
+                    with self._changed:
+                        stale, self._stale = self._stale, False
+                    if stale:
+                        self._catch_up()
                 if connection not in ready:
                     continue
             try:
@@ -177,19 +179,9 @@ class Follower:
             except NoAnswerYet:
                 pass
 
-    def _pass_on(self, event: dict[str, Any]) -> None:
-        with _mistakes_of_callbacks(f"job {event.get('id')}"):
-            self._listener.hear(event)
-
     def _catch_up(self) -> None:
         with _mistakes_of_callbacks("jobs without news for a while"):
             self._listener.catch_up()
-
-    def _look_again(self) -> None:
-        with self._changed:
-            stale, self._stale = self._stale, False
-        if stale:
-            self._catch_up()
 
     def _follow_wanted(self) -> None:
         with self._changed:
