@@ -87,7 +87,7 @@ def check(home: Home) -> Claim | None:
 
 
 def elsewhere(home: Home, claim: Claim) -> OnAnotherMachine:
-    """What to say to somebody who is on the wrong machine."""
+    """What to say to a user on the wrong machine."""
     silent_s = silent_for_s(home)
     if silent_s < SILENT_AFTER_S:
         hint = "use it there, or run `stoker daemon stop` there"
@@ -111,17 +111,17 @@ def whose(claim: Claim) -> str:
 
 
 def standing(home: Home) -> dict[str, Any]:
-    """Whose a state is and where it is kept, for somebody who asks."""
+    """Whose a state is and where it is kept, for a user who asks."""
     kind = kind_of(home.root)
     claim = read_claim(home)
-    known = claim is not None and claim.place != _NOWHERE
+    known = claim if claim is not None and claim.place != _NOWHERE else None
     return {
         "file_system": kind or None,
         "is_shared": is_shared(kind),
         "logs": os.path.dirname(os.path.realpath(home.attempts)) if home.kept_in else None,
-        "host": claim.place.host if claim is not None and known else None,
-        "user": claim.user if claim is not None and known else None,
-        "since_at_ms": claim.since_ms if claim is not None and known else None,
+        "host": known and known.place.host,
+        "user": known and known.user,
+        "since_at_ms": known and known.since_ms,
         "is_here": claim is None or claim.is_ours(shared=is_shared(kind)),
         "claim": None if claim is None else whose(claim),
     }
@@ -311,7 +311,7 @@ def _user() -> str:
 
 
 def _write(path: str, claim: Claim) -> None:
-    """The whole claim, on the disk before anybody can see it."""
+    """The whole claim, on the disk before any process can see it."""
     text = dumps({**claim._asdict(), "place": claim.place._asdict()}) + "\n"
     fd = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     with open(fd, "wb") as file:

@@ -16,7 +16,6 @@ from stoker.errors import Unreachable, from_wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Any, Self
 
 ANSWER_TIMEOUT_S = 120.0
@@ -68,12 +67,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # --- the connection ---
@@ -182,7 +176,7 @@ class Client:
         )
 
     def _look_at_daemon(self) -> None:
-        """Give up on one that is stopped: it would answer only when somebody lets it go on."""
+        """Give up on one that is stopped: it would answer only when it is continued."""
         from stoker.api.holder import is_stopped, trouble
 
         assert self._socket is not None

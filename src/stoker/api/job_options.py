@@ -112,26 +112,6 @@ class Field:
 class JobOption:
     """One option: a flag if it has no `metavar`, else one that takes a value."""
 
-    __slots__ = (
-        "choices",
-        "cleared",
-        "dashes",
-        "executors",
-        "fields",
-        "files",
-        "group",
-        "key",
-        "means",
-        "metavar",
-        "name",
-        "negative",
-        "not_in",
-        "read",
-        "repeat",
-        "take",
-        "to_fields",
-    )
-
     def __init__(
         self,
         name: str,

@@ -1,4 +1,4 @@
-"""Starting the daemon in the background, ready before anybody goes on.
+"""Starting the daemon in the background, ready before its client goes on.
 
 The keeper is started, which starts the daemon (see executors.keeper); both are out of the
 terminal's reach, in a session of their own, in the root directory, and without the marks of the

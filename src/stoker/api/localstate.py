@@ -29,7 +29,7 @@ def home_for(usual: str) -> Home:
 
 
 def _refuse_if_not_ours(directory: str) -> None:
-    """Anybody may put things beside it, and may have put it there: asked before it is used."""
+    """All users may put things beside it, and may have put it there: asked before it is used."""
     try:
         found = os.lstat(directory)
     except OSError:

@@ -34,7 +34,19 @@ class Select(Struct, forbid_unknown_fields=True, kw_only=True):
     ids: list[str] = []  # "7", "3-9", "last"
     names: Names = []  # exact names or shell patterns such as "run-*"
     group: str | None = None
-    all: bool = False  # all for which the order makes sense
+    all: bool = False  # all for which the request makes sense
+
+
+class OfJobs(Request, kw_only=True):
+    """The base of requests about some jobs."""
+
+    select: Select
+
+
+class OfGpus(Request, kw_only=True):
+    """The base of requests about some GPUs."""
+
+    gpus: list[str]
 
 
 _NO_OPTIONS: list[tuple[str, Any, Any]] = [
@@ -221,16 +233,12 @@ class SweepTable(Request, tag="sweep_table"):
     in_full: bool = False
 
 
-class Show(Request, tag="show"):
+class Show(OfJobs, tag="show"):
     """Answer: `jobs`, each with its `attempts`."""
 
-    select: Select
 
-
-class Why(Request, tag="why"):
+class Why(OfJobs, tag="why"):
     """Answer: `jobs`: each `id`, `state`, `reason` (data), `text`, `starts_at_ms` or null."""
-
-    select: Select
 
 
 class Points(Request, tag="points"):
@@ -239,13 +247,11 @@ class Points(Request, tag="points"):
     points: list[str]
 
 
-class Wait(Request, tag="wait"):
+class Wait(OfJobs, tag="wait"):
     """Answered when all jobs are final.
 
     `jobs`: each `id`, `name`, `state`, `reason`, `exit_code`, `signal`.
     """
-
-    select: Select
 
 
 class Follow(Request, tag="follow"):
@@ -261,44 +267,33 @@ class Follow(Request, tag="follow"):
     group: str
 
 
-class Cancel(Request, tag="cancel"):
+class Cancel(OfJobs, tag="cancel"):
     """Answer: `ids` that were told to stop."""
 
-    select: Select
 
-
-class Retry(Request, tag="retry"):
+class Retry(OfJobs, tag="retry"):
     """Queue finished jobs again. Answer: `ids`."""
-
-    select: Select
 
 
 class ClusterCheck(Request, tag="cluster_check"):
     """Try the cluster. Answer: `checks`, each `name`, `ok` (true, false or null) and `text`."""
 
 
-class Hold(Request, tag="hold"):
+class Hold(OfJobs, tag="hold"):
     """Answer: `ids`."""
 
-    select: Select
 
-
-class Release(Request, tag="release"):
+class Release(OfJobs, tag="release"):
     """Answer: `ids`."""
 
-    select: Select
 
-
-class Remove(Request, tag="remove"):
+class Remove(OfJobs, tag="remove"):
     """Forget finished jobs and their logs. Answer: `ids`."""
 
-    select: Select
 
-
-class Edit(Request, tag="edit"):
+class Edit(OfJobs, tag="edit"):
     """Change a waiting or held job; only the fields in `changes` (those of JobRequest) change."""
 
-    select: Select
     changes: dict[str, Any]
 
 
@@ -363,28 +358,20 @@ class ProfilesForget(Request, tag="profiles_forget"):
     all: bool = False
 
 
-class GpuAdd(Request, tag="gpu_add"):
+class GpuAdd(OfGpus, tag="gpu_add"):
     """Declare GPUs, e.g. "4" or "4:24G"."""
 
-    gpus: list[str]
 
-
-class GpuRemove(Request, tag="gpu_remove"):
+class GpuRemove(OfGpus, tag="gpu_remove"):
     """Take GPUs away; what runs on them ends by itself."""
 
-    gpus: list[str]
 
-
-class GpuDrain(Request, tag="gpu_drain"):
+class GpuDrain(OfGpus, tag="gpu_drain"):
     """Start nothing new on these."""
 
-    gpus: list[str]
 
-
-class GpuResume(Request, tag="gpu_resume"):
+class GpuResume(OfGpus, tag="gpu_resume"):
     """Undo GpuDrain."""
-
-    gpus: list[str]
 
 
 class ConfigGet(Request, tag="config_get"):

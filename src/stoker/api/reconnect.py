@@ -1,7 +1,7 @@
-"""Getting back to a daemon that went away while somebody was waiting for it.
+"""Getting back to a daemon that went away while a client was waiting for it.
 
 A daemon that died is started again, and if it can't be started (it was killed once more, the disk
-is full for a moment) that is tried again for as long as somebody waits. One that was stopped on
+is full for a moment) that is tried again for as long as the client waits. One that was stopped on
 purpose says so, and is left stopped: it is waited for instead. What a daemon refuses for good, it
 refuses here too.
 """
@@ -43,7 +43,7 @@ class Reconnection:
             self._stopped = isinstance(error, Unavailable)
 
     def wanted(self) -> None:
-        """Somebody has a new order: that is a reason to start a daemon that was stopped."""
+        """There is a new request: that is a reason to start a daemon that was stopped."""
         self._stopped = False
 
     def attempt(self) -> Unreachable | None:
@@ -53,9 +53,12 @@ class Reconnection:
         try:
             client.connect()
         except Unreachable as trouble:
-            self._tell(trouble, client.autostart)
             if client.autostart:
+                hint = f" ({trouble.hint})" if trouble.hint else ""
+                self._say_once(f"the daemon is gone: {trouble.message}{hint}; trying again")
                 self.pause_s = min(self.pause_s * 2, _LONGEST_PAUSE_S)
+            else:
+                self._say_once("the daemon was stopped; waiting for it (`stoker daemon start`)")
             return trouble
         finally:
             client.autostart = autostart
@@ -72,13 +75,6 @@ class Reconnection:
             if not _paused(self.pause_s, deadline):
                 return False
         return True
-
-    def _tell(self, trouble: Unreachable, was_to_start: bool) -> None:
-        if was_to_start:
-            hint = f" ({trouble.hint})" if trouble.hint else ""
-            self._say_once(f"the daemon is gone: {trouble.message}{hint}; trying again")
-        else:
-            self._say_once("the daemon was stopped; waiting for it (`stoker daemon start`)")
 
     def _say_once(self, text: str) -> None:
         if not self._told:

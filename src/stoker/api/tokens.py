@@ -1,6 +1,6 @@
 """Who may use the page: one-time keys, browsers that have used one, and tokens for scripts.
 
-Law: a secret is shown once, to whom it was made for. Kept is its hash, in a file that only its
+Law: a secret is shown once, when it is made. Kept is its hash, in a file that only its
 owner can read; secrets are compared by their hashes, each in constant time.
 """
 
@@ -9,16 +9,17 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import hmac
+import html
 import json
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from stoker.api.paths import Home, make_private
-from stoker.api.way_in import remove_ways_in, write_way_in
 from stoker.errors import Failed, NotFound, UsageError
 from stoker.quantities import label, quoted
 
@@ -26,10 +27,16 @@ KEY_LASTS_MS = 10 * 60 * 1000
 BROWSER_LASTS_MS = 30 * 24 * 3600 * 1000
 MOST_TOKENS = 1_000
 MOST_BROWSERS = 100
-MOST_BROWSERS_OF_A_TOKEN = 20  # so that whoever has one token can't push out all others
+MOST_BROWSERS_OF_A_TOKEN = 20  # so that one token can't push out all others
 TOKEN_MARK = "stoker_"
 _SECRET_BYTES = 32
 _ID_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
+_WAY_IN = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url=ADDRESS"><title>Stoker</title>
+<p><a href="ADDRESS">Enter</a></p>
+</html>
+"""
 
 Kind = Literal["key", "browser", "token"]
 
@@ -98,8 +105,17 @@ class Access:
         return secret
 
     def way_in(self, key: str, address: str) -> str:
-        """The address of a private file that leads a browser to the address of a new key."""
-        return write_way_in(self.home, hashed(key), address)
+        """The address of a private file that leads a browser to the address of a new key.
+
+        An address on a browser's command line is there for every user of the machine to see. Law:
+        the file is gone when its key is.
+        """
+        make_private(self._ways_in)
+        path = os.path.join(self._ways_in, _file_name(hashed(key)))
+        fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        with open(fd, "w", encoding="utf-8") as file:
+            file.write(_WAY_IN.replace("ADDRESS", html.escape(address)))
+        return Path(path).as_uri()
 
     def new_token(self, name: str, *, read_only: bool, lasts_ms: int | None) -> tuple[str, Grant]:
         """A token for a script, and what is kept of it."""
@@ -170,24 +186,13 @@ class Access:
             ends = now + BROWSER_LASTS_MS
             if found.kind == "token" and found.expires_at_ms is not None:
                 ends = min(ends, found.expires_at_ms)
-            grants.append(
-                Grant(
-                    _free_id(grants),
-                    "browser",
-                    name[:100],
-                    hashed(cookie),
-                    found.read_only,
-                    now,
-                    ends,
-                    hashed(page),
-                    let_in_by,
-                )
-            )
+            rights = (hashed(cookie), found.read_only, now, ends, hashed(page), let_in_by)
+            grants.append(Grant(_free_id(grants), "browser", name[:100], *rights))
         return Entered(cookie, page, found.read_only)
 
     def remove_expired_ways_in(self) -> None:
         """Remove the files with one-time addresses that are not good any more."""
-        _remove_ways_in(self.home, self.grants())
+        self._remove_ways_in_but_of(self.grants())
 
     def leave(self, grant: Grant) -> None:
         """A browser signs out."""
@@ -201,15 +206,8 @@ class Access:
     ) -> Grant:
         now = self.now_ms()
         with self._changing() as grants:
-            grant = Grant(
-                _free_id(grants),
-                kind,
-                name,
-                hashed(secret),
-                read_only,
-                now,
-                None if lasts_ms is None else now + lasts_ms,
-            )
+            ends = None if lasts_ms is None else now + lasts_ms
+            grant = Grant(_free_id(grants), kind, name, hashed(secret), read_only, now, ends)
             grants.append(grant)
         return grant
 
@@ -228,9 +226,23 @@ class Access:
             yield grants
             self._write(grants)
             self._seen = None
-            _remove_ways_in(self.home, grants)
+            self._remove_ways_in_but_of(grants)
         finally:
             os.close(lock)
+
+    @property
+    def _ways_in(self) -> str:
+        return os.path.join(self.home.root, "enter")
+
+    def _remove_ways_in_but_of(self, grants: list[Grant]) -> None:
+        kept = {_file_name(grant.hash) for grant in grants if grant.kind == "key"}
+        try:
+            names = os.listdir(self._ways_in)
+        except FileNotFoundError:
+            return
+        for name in names:
+            if name not in kept:
+                Path(self._ways_in, name).unlink(missing_ok=True)
 
     def _read(self) -> list[Grant]:
         try:
@@ -269,8 +281,8 @@ def _fields(grant: Grant) -> dict[str, Any]:
     return fields
 
 
-def _remove_ways_in(home: Home, grants: list[Grant]) -> None:
-    remove_ways_in(home, [grant.hash for grant in grants if grant.kind == "key"])
+def _file_name(key_hash: str) -> str:
+    return f"{key_hash[:20]}.html"
 
 
 def _may_be_of(grant: Grant, tokens: set[str]) -> bool:

@@ -1,7 +1,7 @@
 """The clock of the daemon: time of day that flows evenly.
 
-It goes by CLOCK_BOOTTIME, which nobody can set and which counts sleep of the machine, and is
-compared with the wall clock at each reading: where the two part, somebody has set the wall clock,
+It goes by CLOCK_BOOTTIME, which can't be set and which counts sleep of the machine, and is
+compared with the wall clock at each reading: where the two part, the wall clock was set,
 and that shows as a shift. The difference is kept in the store, so that a clock that was set while
 no daemon ran is noticed too.
 """

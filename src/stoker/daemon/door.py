@@ -1,9 +1,9 @@
 """Where clients come in: no more of them than there are descriptors for.
 
-Some descriptors are for the processes of jobs, whoever comes. The others are for clients that stay
-(`wait`, `follow`, `watch`). When these are taken, a client may still ask something and hear the
-answer; one that wants to stay is told that there is no room for it. So a question is answered at
-once however many wait for something.
+Some descriptors are kept for the processes of jobs. The others are for clients that stay (`wait`,
+`follow`, `watch`). When these are taken, a client may still ask something and hear the answer; one
+that wants to stay is told that there is no room for it. So a question is answered at once however
+many wait for something.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Door:
         self._open()
 
     def close(self) -> None:
-        """Nobody comes in any more."""
+        """Let no more clients in."""
         self._shut()
         if self._again is not None:
             self._again.cancel()
@@ -68,7 +68,7 @@ class Door:
             self._loop.add_reader(self._listener.fileno(), self._somebody_came)
 
     def _shut(self) -> None:
-        """Those who come now wait outside."""
+        """Clients that come now wait outside."""
         if self._is_open:
             self._is_open = False
             self._loop.remove_reader(self._listener.fileno())

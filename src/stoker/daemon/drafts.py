@@ -36,19 +36,8 @@ class Drafts:
         priorities = [usual if own.priority is None else own.priority for own in self.each]
         requires = self.launch.requires
         if len(self.each) > 1 and not (requires or self.held or self.not_before_ms is not None):
-            return [
-                ev.JobsSubmitted(
-                    at_ms,
-                    first_id,
-                    self.need,
-                    self.terms,
-                    self.group,
-                    priorities,
-                    self.launch,
-                    self.each,
-                    self.kinds,
-                )
-            ]
+            said = (self.need, self.terms, self.group, priorities)
+            return [ev.JobsSubmitted(at_ms, first_id, *said, self.launch, self.each, self.kinds)]
         events: list[ev.Event] = []
         own_of_each = zip(priorities, self.each, self.kinds, strict=True)
         for job_id, (priority, own, kind) in enumerate(own_of_each, start=first_id):

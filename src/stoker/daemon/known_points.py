@@ -1,7 +1,7 @@
 """Points that have had a job already: which of them get another one.
 
-It is decided in the turn that queues them, so two who queue the same points at the same moment
-do not queue them twice.
+It is decided in the turn that queues them, so two clients that queue the same points at the same
+moment do not queue them twice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Chosen:
     """What of a submission is queued, and how many are not because of their point."""
 
     drafts: list[Drafts]
-    left_out: dict[str, int] | None = None  # see messages.Submit; None if nobody asked
+    left_out: dict[str, int] | None = None  # see messages.Submit; None without such a rule
 
 
 def chosen(

@@ -29,7 +29,7 @@ Reply = Callable[[Answer], None]
 
 @dataclass(slots=True, eq=False)
 class Watcher:
-    """Somebody who waits until jobs are final."""
+    """What waits until jobs are final."""
 
     missing: set[int]
     done: Callable[[], None]
@@ -91,7 +91,7 @@ class TurnLoop:
         return watcher
 
     def unwatch(self, watcher: Watcher) -> None:
-        """Nobody waits any more."""
+        """Wait no more."""
         for job_id in watcher.missing:
             others = self._watchers.get(job_id, [])
             if watcher in others:
@@ -146,7 +146,7 @@ class TurnLoop:
         }
 
     def _satisfied(self) -> Iterator[Watcher]:
-        """Those for whom the last of their jobs has become final in this turn."""
+        """The watchers of which the last job has become final in this turn."""
         for ended in self.engine.committed.ended:
             if not ended.job_is_final:
                 continue

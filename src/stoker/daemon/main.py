@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -70,12 +71,12 @@ _TOKENS_KEPT_MS = 24 * 3600 * 1000
 _REMOVALS_AT_A_TIME = 200
 # Little that we make is garbage in a circle, and a submission makes a million things that stay.
 _COLLECTOR = (50_000, 50, 50)
-# Where others have taken over from those that ended, and more stand by, nobody waits for the turn:
+# Where others have taken over from those that ended, and more stand by, no job waits for the turn:
 # several ends share one.
 _TAKEN_IN_WITHIN_S = 0.004
 _RESERVE_AGAIN_S = 10.0
-# Who deletes a home deletes one file after the other. Till then a socket made anew would be in the
-# way, and what is still there tells nothing.
+# A home is deleted one file after the other. Till then a socket made anew would be in the way, and
+# what is still there tells nothing.
 _DELETED_BY_THEN_S = 0.5
 _BACKLOG = 512  # clients that may knock at the same moment
 
@@ -90,7 +91,7 @@ class Daemon:
         self._lock = take_lock(home.lock)
         self.tenure = Tenure(home)
         make_private(home.attempts)
-        # The paths that are shown and handed on mean the same to whoever shares the logs.
+        # Paths that are shown and handed on mean the same on all machines that share the logs.
         home.attempts = os.path.realpath(home.attempts)
         spread_folders(home.attempts)
         ledgers = Path(home.root, "ledgers")
@@ -101,9 +102,7 @@ class Daemon:
         if "instance" not in values:
             self.store.set_setting("instance", uuid4().hex)
             values = self.store.settings()
-        self.clock = SystemClock(
-            values.get("clock"), lambda text: self._keep_setting("clock", text)
-        )
+        self.clock = SystemClock(values.get("clock"), self._keep_clock)
         with suppress(StoreFailed):
             self.store.drop_old_submissions(self.clock.now_ms() - _TOKENS_KEPT_MS)
         self.inventory = AutoInventory(
@@ -111,7 +110,7 @@ class Daemon:
             self._wake,
             cpus=settings.cpus_of(values),
             interval_s=settings.poll_s_of(values),
-            ask_drivers=settings.value_of(settings.DRIVER, values) == "auto",
+            ask_drivers=settings.value_of("driver", values) == "auto",
         )
         attempts = Path(home.attempts)
         elsewhere = self.tenure.elsewhere(values)
@@ -147,11 +146,8 @@ class Daemon:
         self.telemetry.load()
         self.watchers = Watchers(self.turn_loop, self.store, lambda: shown_gpus(self))
         self.browsing = Browsing(Browser(Path(home.database)))
-        self.page = Page(
-            values.get(KEPT_AS),
-            lambda text: self.store.set_setting(KEPT_AS, text),
-            home.root,
-        )
+        remember = partial(self.store.set_setting, KEPT_AS)
+        self.page = Page(values.get(KEPT_AS), remember, home.root)
         self.started_at_ms = self.clock.now_ms()
         self.started_monotonic = time.monotonic()
         self.dispatcher = Dispatcher(self)
@@ -162,12 +158,12 @@ class Daemon:
         self._reserve_timer: asyncio.TimerHandle | None = None
         self._homeless = False
 
-    def _keep_setting(self, name: str, value: str) -> None:
+    def _keep_clock(self, text: str) -> None:
         """Note what is no more than a help: a full disk must not stop a turn for it."""
         try:
-            self.store.set_setting(name, value)
+            self.store.set_setting("clock", text)
         except StoreFailed as failure:
-            log.warning("%s can't be noted: %s", name, failure)
+            log.warning("clock can't be noted: %s", failure)
 
     def _wake(self) -> None:
         """The GPUs were read, by a thread of the inventory's own."""
@@ -302,15 +298,16 @@ class Daemon:
         if self._reserve_timer is None and not reserve.is_whole:
             reserve.fill()
             if not reserve.is_whole:
-                self._reserve_timer = loop.call_later(_RESERVE_AGAIN_S, self._look_after_reserve)
+                self._reserve_timer = loop.call_later(_RESERVE_AGAIN_S, self._try_reserve_again)
 
-    def _look_after_reserve(self) -> None:
+    def _try_reserve_again(self) -> None:
         self._reserve_timer = None
         self._keep_reserve()
 
     def _delete_removed(self) -> None:
-        """Delete the files of removed jobs, a few at a time so that nobody waits for it."""
-        pending = self.store.removals(_REMOVALS_AT_A_TIME) if self._removals_pending() else []
+        """Delete the files of removed jobs, a few at a time so that no request waits for it."""
+        may_be_some = self._more_removals or self.turn_loop.engine.committed.removed
+        pending = self.store.removals(_REMOVALS_AT_A_TIME) if may_be_some else []
         for job_id, attempts in pending:
             for number in range(1, attempts + 1):
                 delete_files(self.home.attempts, job_id, number)
@@ -320,15 +317,10 @@ class Daemon:
             except StoreFailed as failure:
                 log.warning("can't note that logs were deleted: %s", failure)
                 return
-            self._more_removals = True
             self.turn_loop.wake()
-        else:
-            self._more_removals = False
+        self._more_removals = bool(pending)
 
     _more_removals = True  # a daemon before this one may have left some
-
-    def _removals_pending(self) -> bool:
-        return self._more_removals or bool(self.turn_loop.engine.committed.removed)
 
     def close(self) -> None:
         """Let everything go; jobs go on, and their keeper writes down how they end."""
@@ -400,7 +392,7 @@ def main() -> int:
             os.write(ready_fd, text.encode(errors="replace") + b"\n")
             os.close(ready_fd)
         except OSError:
-            pass  # Whoever started us is not there any more.
+            pass  # The process that started us is not there any more.
 
     gc.collect()
     gc.disable()  # until the state is loaded

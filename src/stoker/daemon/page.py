@@ -66,7 +66,7 @@ class Page:
         if self._settings is not None:
             self._task(self._start_again())
 
-    # ------------------------------------------------------------------ orders
+    # ------------------------------------------------------------------ requests
 
     async def start(self, changes: dict[str, Any]) -> dict[str, Any]:
         """See api.messages.PageStart."""
@@ -110,7 +110,7 @@ class Page:
         return {"running": True, "wanted": True, **self._described(child)}
 
     def close(self) -> None:
-        """The daemon ends: so does the page, when it sees that nobody holds its line any more."""
+        """The daemon ends: so does the page, when it sees that its line was closed."""
         if self._again is not None:
             self._again.cancel()
         if self._child is not None:

@@ -1,4 +1,4 @@
-"""The socket: JSON lines from the owner of the daemon, and from nobody else.
+"""The socket: JSON lines from the owner of the daemon alone.
 
 A connection is served one request at a time, in order. What can't be understood is answered with
 what was wrong, and the connection goes on; only a line without end closes it.
@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------------ asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuse anybody but the owner."""
+        """Refuse all users but the owner."""
         self._transport = cast(asyncio.Transport, transport)
         self._dispatcher.connections.add(self)
         peer: socket.socket = transport.get_extra_info("socket")

@@ -39,9 +39,14 @@ def _cpus(text: str) -> str:
     return text if text == "auto" else str(whole_number(text, 0, 1_000_000, "number of CPU slots"))
 
 
-def _grace(text: str) -> str:
-    duration_ms(text)
-    return text.strip()
+def _read_by(read: Callable[[str], object]) -> Callable[[str], str]:
+    """What `read` understands, kept as it was written."""
+
+    def canonical(text: str) -> str:
+        read(text)
+        return text.strip()
+
+    return canonical
 
 
 def _one_of(*words: str) -> Callable[[str], str]:
@@ -52,16 +57,6 @@ def _one_of(*words: str) -> Callable[[str], str]:
         return word
 
     return canonical
-
-
-def _margin(text: str) -> str:
-    memory_margin(text)
-    return text.strip()
-
-
-def _positive(text: str) -> str:
-    positive_duration_ms(text)
-    return text.strip()
 
 
 def _directory(text: str) -> str:
@@ -77,11 +72,6 @@ def _word(text: str) -> str:
     if any(letter.isspace() or not letter.isprintable() for letter in text):
         raise UsageError(f"{quoted(text)} is not one word", "write e.g. gpu or long,short")
     return text
-
-
-def _options(text: str) -> str:
-    check_options(split_options(text))
-    return text.strip()
 
 
 def split_options(text: str) -> list[str]:
@@ -109,143 +99,89 @@ def gpu_memory_of(text: str) -> tuple[tuple[str, int], ...]:
 
 
 GPUS = "gpus"
-CPUS = Setting(
-    "cpus", "auto", "CPU slots that jobs may use together; auto: as many as there are CPUs", _cpus
-)
-GRACE = Setting(
-    "grace", "30s", "how long a job that is told to stop may take before it is killed", _grace
-)
-MEM = Setting(
-    "mem",
-    "whole",
-    "GPU memory of jobs that do not say: whole GPUs, or auto, as their kind was seen to use",
-    _one_of("whole", "auto"),
-)
-MEM_MARGIN = Setting(
-    "mem-margin",
-    "10%",
-    "what is reserved over the most that was seen: a percentage (at least 512M), or a size",
-    _margin,
-)
-SETTLE = Setting(
-    "settle", "30s", "GPU memory that has not grown for so long is taken to be all of it", _positive
-)
-FOREIGN = Setting(
-    "foreign",
-    "avoid",
-    "programs on GPUs that are not Stoker's: avoid (use only what they leave), wait (put nothing "
-    "beside them), ignore",
-    _one_of("avoid", "wait", "ignore"),
-)
-MPS = Setting(
-    "mps",
-    "off",
-    "on: jobs on one GPU share it through NVIDIA MPS unless they say --no-mps",
-    _one_of("on", "off"),
-)
-POLL = Setting("poll", "1s", "how often GPUs on which something runs are read", _positive)
-DRIVER = Setting(
-    "driver",
-    "auto",
-    "auto: use the GPUs that a driver shows; off: only declared ones (after a restart)",
-    _one_of("auto", "off"),
-)
-
-EXECUTOR = Setting(
-    "executor",
-    "local",
-    "what runs jobs that name nothing else: local or slurm",
-    _one_of("local", "slurm"),
-)
-SLURM_DIR = Setting(
-    "slurm.dir",
-    "",
-    "a directory that the cluster's nodes see too; the state directory unless told",
-    _directory,
-)
-SLURM_PARTITION = Setting("slurm.partition", "", "the partition of jobs on the cluster", _word)
-SLURM_ACCOUNT = Setting("slurm.account", "", "the account of jobs on the cluster", _word)
-SLURM_QOS = Setting("slurm.qos", "", "the quality of service of jobs on the cluster", _word)
-SLURM_OPTIONS = Setting(
-    "slurm.options", "", "more options of sbatch, for all jobs on the cluster", _options
-)
-SLURM_GPU_MEMORY = Setting(
-    "slurm.gpu-memory",
-    "",
-    "features of nodes and the memory of their GPUs, for --mem, e.g. a100:80G,v100:32G",
-    _gpu_memory,
-)
-SLURM_JOBS = Setting(
-    "slurm.jobs",
-    "1000",
-    "how many jobs may be with the cluster at a time",
-    lambda text: str(whole_number(text, 0, 1_000_000, "number of jobs")),
-)
-
-BY_NAME: dict[str, Setting] = {
-    setting.name: setting
-    for setting in (
-        CPUS,
-        GRACE,
-        MEM,
-        MEM_MARGIN,
-        SETTLE,
-        FOREIGN,
-        MPS,
-        POLL,
-        DRIVER,
-        EXECUTOR,
-        SLURM_DIR,
-        SLURM_PARTITION,
-        SLURM_ACCOUNT,
-        SLURM_QOS,
-        SLURM_OPTIONS,
-        SLURM_GPU_MEMORY,
-        SLURM_JOBS,
-    )
-}
+SETTINGS = (
+    Setting("cpus", "auto",
+            "CPU slots that jobs may use together; auto: as many as there are CPUs", _cpus),
+    Setting("grace", "30s", "how long a job that is told to stop may take before it is killed",
+            _read_by(duration_ms)),
+    Setting("mem", "whole",
+            "GPU memory of jobs that do not say: whole GPUs, or auto, as their kind was seen to "
+            "use", _one_of("whole", "auto")),
+    Setting("mem-margin", "10%",
+            "what is reserved over the most that was seen: a percentage (at least 512M), or a size",
+            _read_by(memory_margin)),
+    Setting("settle", "30s", "GPU memory that has not grown for so long is taken to be all of it",
+            _read_by(positive_duration_ms)),
+    Setting("foreign", "avoid",
+            "programs on GPUs that are not Stoker's: avoid (use only what they leave), wait (put "
+            "nothing beside them), ignore", _one_of("avoid", "wait", "ignore")),
+    Setting("mps", "off",
+            "on: jobs on one GPU share it through NVIDIA MPS unless they say --no-mps",
+            _one_of("on", "off")),
+    Setting("poll", "1s", "how often GPUs on which something runs are read",
+            _read_by(positive_duration_ms)),
+    Setting("driver", "auto",
+            "auto: use the GPUs that a driver shows; off: only declared ones (after a restart)",
+            _one_of("auto", "off")),
+    Setting("executor", "local", "what runs jobs that name nothing else: local or slurm",
+            _one_of("local", "slurm")),
+    Setting("slurm.dir", "",
+            "a directory that the cluster's nodes see too; the state directory unless told",
+            _directory),
+    Setting("slurm.partition", "", "the partition of jobs on the cluster", _word),
+    Setting("slurm.account", "", "the account of jobs on the cluster", _word),
+    Setting("slurm.qos", "", "the quality of service of jobs on the cluster", _word),
+    Setting("slurm.options", "", "more options of sbatch, for all jobs on the cluster",
+            _read_by(lambda text: check_options(split_options(text)))),
+    Setting("slurm.gpu-memory", "",
+            "features of nodes and the memory of their GPUs, for --mem, e.g. a100:80G,v100:32G",
+            _gpu_memory),
+    Setting("slurm.jobs", "1000", "how many jobs may be with the cluster at a time",
+            lambda text: str(whole_number(text, 0, 1_000_000, "number of jobs"))),
+)  # fmt: skip
+BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
-def value_of(setting: Setting, values: Mapping[str, str]) -> str:
-    """What is set, or else usual."""
-    return values.get(setting.name, setting.default)
+def value_of(name: str, values: Mapping[str, str]) -> str:
+    """What is set, or else the default."""
+    return values.get(name, BY_NAME[name].default)
 
 
 def cpus_of(values: Mapping[str, str]) -> int | None:
     """The CPU slots that were set; None for as many as there are."""
-    text = value_of(CPUS, values)
+    text = value_of("cpus", values)
     return None if text == "auto" else int(text)
 
 
 def defaults_of(values: Mapping[str, str]) -> Defaults:
     """What jobs have that say nothing else."""
     return Defaults(
-        duration_ms(value_of(GRACE, values)),
-        value_of(MEM, values) == "auto",
-        memory_margin(value_of(MEM_MARGIN, values)),
-        value_of(MPS, values) == "on",
+        duration_ms(value_of("grace", values)),
+        value_of("mem", values) == "auto",
+        memory_margin(value_of("mem-margin", values)),
+        value_of("mps", values) == "on",
     )
 
 
 def habits_of(values: Mapping[str, str]) -> Habits:
     """How to learn from readings."""
-    return Habits(duration_ms(value_of(SETTLE, values)))
+    return Habits(duration_ms(value_of("settle", values)))
 
 
 def poll_s_of(values: Mapping[str, str]) -> float:
     """How often to read GPUs."""
-    return duration_ms(value_of(POLL, values)) / 1000
+    return duration_ms(value_of("poll", values)) / 1000
 
 
 def cluster_rules_of(values: Mapping[str, str]) -> ClusterRules:
     """What was set for jobs of a cluster."""
-    directory = value_of(SLURM_DIR, values)
+    directory = value_of("slurm.dir", values)
     config = ClusterConfig(
-        value_of(SLURM_PARTITION, values),
-        value_of(SLURM_ACCOUNT, values),
-        value_of(SLURM_QOS, values),
-        tuple(split_options(value_of(SLURM_OPTIONS, values))),
-        gpu_memory_of(value_of(SLURM_GPU_MEMORY, values)),
+        value_of("slurm.partition", values),
+        value_of("slurm.account", values),
+        value_of("slurm.qos", values),
+        tuple(split_options(value_of("slurm.options", values))),
+        gpu_memory_of(value_of("slurm.gpu-memory", values)),
     )
-    by_default = value_of(EXECUTOR, values) == CLUSTER
+    by_default = value_of("executor", values) == CLUSTER
     return ClusterRules(by_default, config, Path(directory) if directory else None)

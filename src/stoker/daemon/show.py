@@ -31,13 +31,7 @@ _NOT_BEGUN = (*QUEUED, JobState.SUBMITTED)
 class JobViews:
     """Turns rows and state into what is shown."""
 
-    def __init__(
-        self,
-        views: Views,
-        attempts: str,
-        draining: bool,
-        standing: StandingOf,
-    ) -> None:
+    def __init__(self, views: Views, attempts: str, draining: bool, standing: StandingOf) -> None:
         self._views = views
         self._standing = standing
         self._draining = draining
@@ -119,7 +113,7 @@ class JobViews:
             "attempt": attempt,
             "pid": row["pid"],
             "reserved_mib": _reserved(row),
-            "peak_mib": row["peak_mib"] if job is None else _peak(job),
+            "peak_mib": row["peak_mib"] if job is None else job.active and job.active.peak_mib,
             "need": need_fields(need),
             "after": [_required(fields) for fields in requires if fields[1]],
             "after_any": [_required(fields) for fields in requires if not fields[1]],
@@ -246,10 +240,6 @@ def _reserved(row: dict[str, Any]) -> int | None:
     """What an attempt has reserved by what was learned; None where its need says it."""
     mem_mib: int | None = row["mem_mib"]
     return None if mem_mib == ALONE else mem_mib
-
-
-def _peak(job: Job) -> int | None:
-    return None if job.active is None else job.active.peak_mib
 
 
 def _cluster(place: str | None) -> dict[str, str | None] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
 from operator import attrgetter
@@ -21,12 +21,11 @@ from stoker.core.waiting import can_never_start
 from stoker.daemon.cluster import ClusterRules, check_cluster_job
 from stoker.daemon.drafts import Drafts
 from stoker.daemon.known_points import Chosen, chosen
-from stoker.daemon.mps_terms import mps_terms, refuse_mps_without_nvidia
 from stoker.daemon.requirements import RequiredJobs, required
 from stoker.engine import Decided, Proposal
 from stoker.errors import UsageError
 from stoker.executors.environment import MPS_MARKER
-from stoker.executors.mps_control import find_control
+from stoker.executors.mps_control import PROGRAM, find_control
 from stoker.learn.kind import Kinds
 from stoker.quantities import MAX_LABEL_CHARS, label, signal_name
 from stoker.store.views import Views
@@ -63,10 +62,7 @@ _terms_said = attrgetter("grace_ms", "signal", "signal_before_ms", *PLAIN_TERMS)
 
 
 def submission(
-    request: Submit,
-    views: Views,
-    defaults: Defaults,
-    cluster: ClusterRules,
+    request: Submit, views: Views, defaults: Defaults, cluster: ClusterRules
 ) -> Proposal:
     """The proposal to queue the jobs; its answer warns of what a cluster can't be told."""
     if not request.jobs or (request.each is not None and not request.each):
@@ -76,20 +72,11 @@ def submission(
     if request.attached and len(request.each or request.jobs) != 1:
         raise UsageError("only one job can run in a terminal", "use `stoker add` for several")
     dropped = _OF_A_CLIENT if MPS_MARKER in request.env else _OF_AN_ATTEMPT
-    vendor = _Maker(
-        request.cwd,
-        {k: v for k, v in request.env.items() if k not in dropped},
-        request.user,
-        request.umask,
-        request.attached,
-        defaults,
-        cluster,
-    )
-    if request.each is None:
-        asked = [some for job in request.jobs for some in vendor.drafts(job, _NOTHING_OF_THEIR_OWN)]
-    else:
-        asked = vendor.drafts(request.jobs[0], request.each)
-    warnings = list(dict.fromkeys(vendor.warnings))
+    env = {k: v for k, v in request.env.items() if k not in dropped}
+    drafting = _Drafting(request, env, defaults, cluster)
+    each = _NOTHING_OF_THEIR_OWN if request.each is None else request.each
+    asked = [some for job in request.jobs for some in drafting.drafts(job, each)]
+    warnings = list(dict.fromkeys(drafting.warnings))
 
     def proposal(state: State) -> Decided:
         if request.token is not None:
@@ -106,7 +93,7 @@ def submission(
         for need in needs:
             refuse_if_impossible(state, need, known)
         if any(some.terms.mps for some in drafts):
-            refuse_mps_without_nvidia(state)
+            _refuse_mps_without_nvidia(state)
         first_id = next_id = state.next_job_id
         ids = range(first_id, first_id + sum(len(some.each) for some in drafts))
         others = RequiredJobs(state, views, ids)
@@ -136,14 +123,11 @@ class Defaults:
 
 
 @dataclass(slots=True)
-class _Maker:
+class _Drafting:
     """Makes drafts; what jobs have in common is checked, and kept, once."""
 
-    cwd: str
+    request: Submit
     env: Mapping[str, str]
-    user: str
-    umask: int | None
-    attached: bool
     defaults: Defaults
     cluster: ClusterRules
     warnings: list[str] = field(default_factory=list)
@@ -161,7 +145,7 @@ class _Maker:
         """Jobs like this one but for what each has for itself; all of them checked."""
         if job.env:
             rules.check_environment(job.env)
-        cwd = self.cwd if job.cwd is None else job.cwd
+        cwd = self.request.cwd if job.cwd is None else job.cwd
         if cwd not in self._directories:
             rules.check_directory(cwd)
             self._directories.add(cwd)
@@ -178,7 +162,7 @@ class _Maker:
             self.env,
             job.env,
             self._label(job.name),
-            self.user,
+            self.request.user,
             job.out,
             job.err,
             job.gpu_arg,
@@ -186,7 +170,7 @@ class _Maker:
             params=job.params,
             point=job.point,
             cluster_options=tuple(job.slurm),
-            umask=self.umask,
+            umask=self.request.umask,
             options=executors_options(job),
         )
         group = self._label(job.group)
@@ -250,12 +234,13 @@ class _Maker:
         return known
 
     def _terms_of(self, job: JobRequest) -> Terms:
-        executor = self.cluster.executor_of(job, self.attached)
+        attached = self.request.attached
+        executor = self.cluster.executor_of(job, attached)
         said = (executor, *_terms_said(job))
         known = self._terms.get(said)
         if known is None:
             grace_ms = self.defaults.grace_ms if job.grace_ms is None else job.grace_ms
-            known = self._terms[said] = terms_of(job, grace_ms, self.attached, executor)
+            known = self._terms[said] = terms_of(job, grace_ms, attached, executor)
         return known
 
     def _with_mps(self, terms: Terms, job: JobRequest, need: Need) -> Terms:
@@ -264,7 +249,8 @@ class _Maker:
             return terms
         if terms.executor and job.mps:
             raise no_mps_there()
-        mps, threads = mps_terms(job.mps, job.thread_percentage, need.gpus, usual, self._has_mps)
+        threads = job.thread_percentage
+        mps = uses_mps(job.mps, threads, need.gpus, usual, self._has_mps)
         return replace(terms, mps=mps, thread_percentage=threads)
 
     def _has_mps(self) -> bool:
@@ -354,6 +340,44 @@ def terms_of(job: JobRequest, grace_ms: int, attached: bool, executor: str) -> T
     )
 
 
+# ---------------------------------------------------------------------- MPS
+
+
+def uses_mps(
+    asked: bool | None, threads: int | None, gpus: int, usual: bool, is_there: Callable[[], bool]
+) -> bool:
+    """Whether a job shares its GPU through MPS; refused in one line if it can't.
+
+    `usual` counts for a job that says nothing and has one GPU: a server is for one GPU, and a
+    program can be the client of one server.
+    """
+    if asked and gpus != 1:
+        raise UsageError(
+            "--mps is for jobs on one GPU, or on a share of one", "leave out --mps, or --gpus"
+        )
+    mps = usual and gpus == 1 if asked is None else asked
+    if threads is not None and not mps:
+        raise UsageError("--thread-percentage is about MPS", "add --mps, or leave it out")
+    if mps and not is_there():
+        raise UsageError(
+            f"there is no {PROGRAM} on the daemon's PATH",
+            "it comes with NVIDIA's driver; start the daemon with it on its PATH, "
+            "or leave out --mps" + ("" if asked else " by `stoker config set mps off`"),
+        )
+    return mps
+
+
+def no_mps_there() -> UsageError:
+    """Against --mps for a job on a cluster."""
+    return UsageError("MPS on a cluster's nodes is not ours to start", "leave out --mps")
+
+
+def _refuse_mps_without_nvidia(state: State) -> None:
+    vendors = {gpu.vendor for gpu in state.gpus.values() if not gpu.removing}
+    if vendors == {"amd"}:
+        raise UsageError("MPS is NVIDIA's, and the GPUs here are AMD's", "leave out --mps")
+
+
 # ---------------------------------------------------------------------- against the state
 
 
@@ -370,10 +394,7 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
     """Refuse a need that can't be met however long it waits."""
     if need.gpus == 0:
         if need.cpus > state.cpus:
-            raise UsageError(
-                f"the job needs {plural(need.cpus, 'CPU slot')}, but there {_only(state.cpus)}",
-                "ask for fewer, or raise `stoker config set cpus`",
-            )
+            raise _too_few_cpus(need, state)
         return
     if not known:
         raise UsageError(
@@ -381,11 +402,8 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
             "declare them with `stoker config set gpus 0,1`, name them with --on 0,1, "
             "or use --gpus 0 for a job that needs none",
         )
-    unknown = [
-        name
-        for name in (*need.on, *need.prefer)
-        if name not in known and state.gpu_named(name) is None
-    ]
+    named = (*need.on, *need.prefer)
+    unknown = [name for name in named if name not in known and state.gpu_named(name) is None]
     if unknown:
         there = ", ".join(gpu.shown_as for gpu in state.gpus.values())
         raise UsageError(
@@ -400,10 +418,7 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
     if impossible is None:
         return
     if not isinstance(impossible, CanNeverStart):
-        raise UsageError(
-            f"the job needs {plural(need.cpus, 'CPU slot')}, but there {_only(state.cpus)}",
-            "ask for fewer, or raise `stoker config set cpus`",
-        )
+        raise _too_few_cpus(need, state)
     if impossible.could_fit >= need.gpus:
         return  # Some are drained; it waits for them.
     allowed = [g for g in state.gpus.values() if not need.on or g.is_one_of(need.on)]
@@ -422,13 +437,15 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
     )
 
 
-def no_mps_there() -> UsageError:
-    """Against --mps for a job on a cluster."""
-    return UsageError("MPS on a cluster's nodes is not ours to start", "leave out --mps")
-
-
 def _only(count: int) -> str:
     return "is only 1" if count == 1 else f"are only {count}"
+
+
+def _too_few_cpus(need: Need, state: State) -> UsageError:
+    return UsageError(
+        f"the job needs {plural(need.cpus, 'CPU slot')}, but there {_only(state.cpus)}",
+        "ask for fewer, or raise `stoker config set cpus`",
+    )
 
 
 def _memory_unknown() -> UsageError:

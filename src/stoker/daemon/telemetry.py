@@ -28,6 +28,12 @@ _SAVE_ALL_MS = 60_000
 _SAVE_ENDED_MS = 5_000
 _STALE_MS = 10_000
 
+# What is shown of a GPU as it was seen; null where nothing was.
+MEASURED = (
+    "index", "used_mib", "utilisation_percent", "temperature_c", "power_w", "power_limit_w",
+    "measured_at_ms",
+)  # fmt: skip
+
 Key = tuple[int, int]
 
 
@@ -117,15 +123,9 @@ class Telemetry:
         for seen in self.inventory.observe().gpus or ():
             measured = seen.measured_at_ms
             found[seen.id] = {
+                **{name: getattr(seen, name) for name in MEASURED},
                 "uuid": seen.id,
                 "name": seen.name,
-                "index": seen.index,
-                "used_mib": seen.used_mib,
-                "utilisation_percent": seen.utilisation_percent,
-                "temperature_c": seen.temperature_c,
-                "power_w": seen.power_w,
-                "power_limit_w": seen.power_limit_w,
-                "measured_at_ms": measured,
                 "stale": measured is None or now_ms - measured > _STALE_MS,
                 "foreign": self._others_on(seen),
             }

@@ -85,7 +85,7 @@ class Tenure:
     def _renew(self) -> None:
         if not self._holding.renew():
             now = read_claim(self._home)
-            log.error("this state is in use by %s now", "nobody" if now is None else whose(now))
+            log.error("this state is in use by %s now", "no machine" if now is None else whose(now))
             os._exit(1)  # Not a word more to the database.
 
     def end(self, *, has_jobs: bool) -> None:

@@ -62,8 +62,6 @@ class Watchers:
         if not change:
             return
         self.version += 1
-        if not self._watchers:
-            return
         for watcher in self._watchers:
             _add(watcher, change)
             watcher.stale = True
@@ -84,7 +82,7 @@ class Watchers:
             watcher.timer = loop.call_later(delay_s, self._tell, watcher)
 
     def _look_again(self) -> None:
-        """Measurements of GPUs are compared now and then, as long as somebody watches."""
+        """Measurements of GPUs are compared now and then, as long as a client watches."""
         for watcher in self._watchers:
             if watcher.gpus is not None and watcher.gpus != self.gpus():
                 watcher.stale = True

@@ -206,7 +206,7 @@ def _clear_away(file: str) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        return  # It is held, so somebody waits.
+        return  # It is held, so the submitter waits.
     finally:
         os.close(lock)
     base = os.path.basename(file)

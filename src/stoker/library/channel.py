@@ -53,7 +53,7 @@ class _Live:
     calls: Calls
     file: str
     group: str
-    claimed: bool = False  # somebody is resolving it
+    claimed: bool = False  # a thread is resolving it
 
 
 class Channel:
@@ -177,11 +177,10 @@ class Channel:
     def cancel(self, job_ids: list[int]) -> list[int]:
         """Cancel jobs; those that had not ended yet."""
         try:
-            ids: list[int] = self.request("cancel", select={"ids": [str(i) for i in job_ids]})[
-                "ids"
-            ]
+            answer = self.request("cancel", select={"ids": [str(i) for i in job_ids]})
         except (Failed, NotFound):
             return []  # All of them have ended.
+        ids: list[int] = answer["ids"]
         return ids
 
     def job(self, job_id: int) -> dict[str, Any]:
@@ -317,14 +316,8 @@ class Channel:
                 log_path = self.job(end["id"])["log"]
             except StokerError:
                 pass  # The reason is worth more than the log.
-        return JobFailed(
-            end["id"],
-            end["state"],
-            reason,
-            end.get("exit_code"),
-            end.get("signal"),
-            tail_of(log_path),
-        )
+        how = (end["state"], reason, end.get("exit_code"), end.get("signal"))
+        return JobFailed(end["id"], *how, tail_of(log_path))
 
 
 def _runs(job_ids: list[int]) -> Iterator[str]:
@@ -352,7 +345,7 @@ def worker_words(file: str, title: str, warm: str | None = None) -> list[str]:
 
 @contextmanager
 def whole_answers(client: Client) -> Iterator[None]:
-    """Leave the connection if somebody (Ctrl-C in a notebook) leaves before the answer is there.
+    """Leave the connection if the caller (Ctrl-C in a notebook) leaves before the answer is there.
 
     It would else be taken for the answer to the next order.
     """

@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from stoker.api.client import Client as Connection
@@ -50,12 +49,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -66,6 +60,11 @@ class Client:
         """Any message of the api, as it is."""
         with self._lock, whole_answers(self._connection):
             return self._connection.call(op, **fields)
+
+    def _listed(self, op: str, name: str, **fields: Any) -> list[Any]:
+        """One list of the answer."""
+        found: list[Any] = self.call(op, **fields)[name]
+        return found
 
     # --- queueing ---
 
@@ -83,8 +82,7 @@ class Client:
             return []
         token = os.urandom(16).hex()
         order = {**in_few_words(requests), "token": token, **surroundings()}
-        ids: list[int] = self.call("submit", **order)["ids"]
-        return ids
+        return self._listed("submit", "ids", **order)
 
     def run(self, command: str | Sequence[str], **options: Unpack[JobOptions]) -> int:
         """Queue a command, wait for its end, and give its exit code; Ctrl-C cancels it."""
@@ -131,8 +129,7 @@ class Client:
 
     def sweeps(self) -> list[dict[str, Any]]:
         """The sweeps, the newest first: `sweep`, `points`, `counts` by state, `varied`."""
-        found: list[dict[str, Any]] = self.call("sweeps", limit=100_000)["sweeps"]
-        return found
+        return self._listed("sweeps", "sweeps", limit=100_000)
 
     def sweep_points(self, sweep: str) -> list[Job]:
         """What came of a sweep: the latest job of each point, with its `params`."""
@@ -205,23 +202,18 @@ class Client:
         limit: int | None = None,
     ) -> list[Job]:
         """Jobs: those that are not finished and the latest that are, or those that are named."""
-        answer = self.call(
-            "list",
-            select=_select(jobs, name, group),
-            states=[states] if isinstance(states, str) else list(states),
-            user=user,
-            all=all,
-            limit=limit,
-        )
-        return _jobs(answer)
+        select = _select(jobs, name, group)
+        wanted = [states] if isinstance(states, str) else list(states)
+        fields = {"select": select, "states": wanted, "user": user, "all": all, "limit": limit}
+        return self._listed("list", "jobs", **fields)
 
     def show(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[Job]:
         """Jobs with all their attempts."""
-        return _jobs(self.call("show", select=_select(jobs, name, group)))
+        return self._listed("show", "jobs", select=_select(jobs, name, group))
 
     def why(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[Job]:
         """Why jobs wait: `reason` as data, `text` in words, `starts_at_ms` if it can be told."""
-        return _jobs(self.call("why", select=_select(jobs, name, group)))
+        return self._listed("why", "jobs", select=_select(jobs, name, group))
 
     def logs(self, job: Any, *, err: bool = False) -> str:
         """What a job has printed; `err` for its errors, where they are kept apart."""
@@ -248,7 +240,7 @@ class Client:
         with Connection(mine.home, autostart=mine.autostart) as connection:
             return _ended(connection, ids, deadline) if ids else []
 
-    # --- orders about jobs ---
+    # --- requests about jobs ---
 
     def cancel(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
         """Stop jobs, or take them from the queue; the ids of those that had not ended."""
@@ -275,20 +267,20 @@ class Client:
     ) -> list[int]:
         """Change a job that has not started; only what is named changes."""
         select = _select((job,), None, None)
-        found = _jobs(self.call("show", select=select))
+        found = self._listed("show", "jobs", select=select)
         words = None if command is None else _command(command)
         changes = changed_fields(values_of(options), command=words)
         absolute_paths(changes, found[0]["cwd"])
         if not changes:
             raise UsageError("nothing to change was named", "e.g. edit(7, priority=-1)")
-        return _ids(self.call("edit", select=select, changes=changes))
+        return self._listed("edit", "ids", select=select, changes=changes)
 
     def _request(
         self, op: str, jobs: tuple[Any, ...], name: str | None, group: str | None
     ) -> list[int]:
-        return _ids(self.call(op, select=_select(jobs, name, group)))
+        return self._listed(op, "ids", select=_select(jobs, name, group))
 
-    # --- orders about the queue, GPUs and settings ---
+    # --- requests about the queue, GPUs and settings ---
 
     def pause(self, group: str | None = None) -> None:
         """Start nothing new, in a group or at all."""
@@ -300,8 +292,7 @@ class Client:
 
     def groups(self) -> list[dict[str, Any]]:
         """The groups, the newest last: `group`, `paused`, `max_running`, `counts` by state."""
-        found: list[dict[str, Any]] = self.call("groups")["groups"]
-        return found
+        return self._listed("groups", "groups")
 
     def limit_group(self, group: str, max_running: int | None) -> None:
         """Run at most this many of a group's jobs at a time; None lifts the limit."""
@@ -309,8 +300,7 @@ class Client:
 
     def gpus(self) -> list[dict[str, Any]]:
         """The GPUs, what is reserved on them, and which jobs have them."""
-        found: list[dict[str, Any]] = self.call("gpus")["gpus"]
-        return found
+        return self._listed("gpus", "gpus")
 
     def add_gpus(self, *gpus: str | int) -> None:
         """Declare GPUs, e.g. 4 or "4:24G"."""
@@ -340,18 +330,15 @@ class Client:
 
     def profiles(self) -> list[dict[str, Any]]:
         """What was learned of kinds of jobs: `kind`, `count`, `max_mib`, `use_percent`, ..."""
-        found: list[dict[str, Any]] = self.call("profiles")["profiles"]
-        return found
+        return self._listed("profiles", "profiles")
 
     def forget_profiles(self, *kinds: str) -> list[str]:
         """Let these kinds be learned anew; all of them if none is named."""
-        gone: list[str] = self.call("profiles_forget", kinds=list(kinds), all=not kinds)["kinds"]
-        return gone
+        return self._listed("profiles_forget", "kinds", kinds=list(kinds), all=not kinds)
 
     def check_cluster(self) -> list[dict[str, Any]]:
         """Try the Slurm cluster: what was found, each with `name`, `ok` and `text`."""
-        found: list[dict[str, Any]] = self.call("cluster_check")["checks"]
-        return found
+        return self._listed("cluster_check", "checks")
 
     # --- the page ---
 
@@ -408,7 +395,7 @@ def _ended(connection: Connection, ids: list[str], deadline: float | None) -> li
         try:
             connection.send("wait", select={"ids": ids})
             left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
-            ended = _jobs(connection.receive(left_s))
+            ended: list[Job] = connection.receive(left_s)["jobs"]
             if all(job["state"] in FINAL_STATES for job in ended):
                 return ended
         except NoAnswerYet:
@@ -445,15 +432,8 @@ def _word(word: object) -> str:
 
 
 def _select(jobs: tuple[Any, ...], name: str | None, group: str | None) -> Fields:
-    select: Fields = {}
-    ids = list(_id_texts(jobs))
-    if ids:
-        select["ids"] = ids
-    if name is not None:
-        select["names"] = [name]
-    if group is not None:
-        select["group"] = group
-    return select
+    names = [] if name is None else [name]
+    return {"ids": list(_id_texts(jobs)), "names": names, "group": group}
 
 
 def _id_texts(jobs: Iterable[Any]) -> Iterator[str]:
@@ -466,16 +446,6 @@ def _id_texts(jobs: Iterable[Any]) -> Iterator[str]:
             yield str(job.job_id)
         else:
             yield from _id_texts(job)
-
-
-def _jobs(answer: dict[str, Any]) -> list[Job]:
-    jobs: list[Job] = answer["jobs"]
-    return jobs
-
-
-def _ids(answer: dict[str, Any]) -> list[int]:
-    ids: list[int] = answer.get("ids", [])
-    return ids
 
 
 def _described(grant: Grant) -> dict[str, Any]:

@@ -41,9 +41,7 @@ def submit(fn: Callable[..., T], /, *args: Any, **options_and_keywords: Any) -> 
     options = {k: v for k, v in options_and_keywords.items() if is_option(k)}
     keywords = {k: v for k, v in options_and_keywords.items() if k not in options}
     _check_call(fn, args, keywords)
-    future: JobFuture[T] = channel().submit(
-        [draft(Call(fn, args, keywords), call_fields(options))]
-    )[0]
+    [future] = channel().submit([draft(Call(fn, args, keywords), call_fields(options))])
     return future
 
 
@@ -70,16 +68,12 @@ def _modules_text(warm: bool | Iterable[str]) -> str | None:
         return "" if warm else None
     if not isinstance(warm, str) and isinstance(warm, Iterable):
         names = list(warm)
-        if all(isinstance(name, str) and _is_module_name(name) for name in names):
+        if all(isinstance(n, str) and all(map(str.isidentifier, n.split("."))) for n in names):
             return ",".join(dict.fromkeys(names))
     raise UsageError(
         "warm is True, or the names of modules to load beforehand",
         'write e.g. warm=["torch", "numpy"]',
     )
-
-
-def _is_module_name(name: str) -> bool:
-    return all(part.isidentifier() for part in name.split("."))
 
 
 def title_of(fn: Any) -> str:
@@ -139,7 +133,7 @@ class Executor(StandardExecutor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> JobFuture[T]:
         """Queue a call; all keywords are the function's."""
-        future: JobFuture[T] = self._submit([self._draft(Call(fn, args, kwargs))])[0]
+        [future] = self._submit([self._draft(Call(fn, args, kwargs))])
         return future
 
     def map(

@@ -1,6 +1,6 @@
 """The one background thread of a process: it hears of starts and ends as they happen.
 
-It polls nothing. When the daemon goes away while somebody still waits for a job, it comes back to
+It polls nothing. When the daemon goes away while a future still waits for a job, it comes back to
 it with patience, as api/reconnect.py has it. After that it asks for what it has missed.
 """
 
@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from stoker.api.client import Client, ConnectionLost, NoAnswerYet
 from stoker.api.holder import NotAnswering
@@ -21,29 +21,16 @@ from stoker.api.paths import Home
 from stoker.api.reconnect import Reconnection
 from stoker.errors import StokerError, Unavailable, Unreachable
 
+if TYPE_CHECKING:
+    from stoker.library.channel import Channel
+
 log = logging.getLogger("stoker")
-
-
-class Listener(Protocol):
-    """Who is told."""
-
-    def hear(self, event: dict[str, Any]) -> None:
-        """A job started or ended."""
-
-    def catch_up(self) -> None:
-        """Events may have been missed: ask how things stand."""
-
-    def give_up(self, error: StokerError) -> None:
-        """The daemon refuses: nothing will be heard any more."""
-
-    def waits(self) -> bool:
-        """True while somebody waits for a job."""
 
 
 class Follower:
     """Follows groups on a connection of its own; the thread begins with the first of them."""
 
-    def __init__(self, home: Home, listener: Listener) -> None:
+    def __init__(self, home: Home, listener: Channel) -> None:
         self._client = Client(home)
         self._reconnection = Reconnection(self._client, log.warning)
         self._listener = listener
@@ -81,7 +68,7 @@ class Follower:
         return self._losses
 
     def still_heard(self, since: int) -> None:
-        """Somebody waits for jobs queued after `follow` gave `since`: see that none is missed."""
+        """A future waits for jobs queued after `follow` gave `since`: see that none is missed."""
         with self._changed:
             if self._losses == since:
                 return
@@ -128,7 +115,8 @@ class Follower:
                     self._followed.clear()
                     self._losses += 1
                 if not isinstance(error, Unreachable | Unavailable):
-                    self._give_up(error)  # The daemon is there, and refuses.
+                    self._refuse(error)  # The daemon is there, and refuses.
+                    self._listener.give_up(error)
                 elif isinstance(error, NotAnswering) and self._is_asked():
                     self._refuse(error)  # It was stopped, say; what is queued is waited for.
 
@@ -159,10 +147,6 @@ class Follower:
             self._refused = error
             self._changed.notify_all()
 
-    def _give_up(self, error: StokerError) -> None:
-        self._refuse(error)
-        self._listener.give_up(error)
-
     def _listen(self) -> None:
         """Follow all that is wanted, and pass on what comes, until the connection breaks."""
         self._follow_wanted()
@@ -174,7 +158,9 @@ class Follower:
         poll.register(self._wake_in, select.POLLIN)
         while True:
             while self._events:
-                self._pass_on(self._events.popleft())
+                event = self._events.popleft()
+                with _mistakes_of_callbacks(f"job {event.get('id')}"):
+                    self._listener.hear(event)
             if self._client.fileno() != connection:
                 raise ConnectionLost("the connection broke while a callback used it")
             if not self._client.has_line():
@@ -182,7 +168,10 @@ class Follower:
                 if self._wake_in in ready:
                     self._drain_wakes()
                     self._follow_wanted()
-                    self._look_again()
+                    with self._changed:
+                        stale, self._stale = self._stale, False
+                    if stale:
+                        self._catch_up()
                 if connection not in ready:
                     continue
             try:
@@ -190,19 +179,9 @@ class Follower:
             except NoAnswerYet:
                 pass
 
-    def _pass_on(self, event: dict[str, Any]) -> None:
-        with _mistakes_of_callbacks(f"job {event.get('id')}"):
-            self._listener.hear(event)
-
     def _catch_up(self) -> None:
         with _mistakes_of_callbacks("jobs without news for a while"):
             self._listener.catch_up()
-
-    def _look_again(self) -> None:
-        with self._changed:
-            stale, self._stale = self._stale, False
-        if stale:
-            self._catch_up()
 
     def _follow_wanted(self) -> None:
         with self._changed:
@@ -222,7 +201,7 @@ class Follower:
             self._changed.notify_all()
 
     def _pause(self, timeout_s: float | None) -> None:
-        """Sleep until somebody wakes us, or so long."""
+        """Sleep until a thread wakes us, or so long."""
         poll = select.poll()
         poll.register(self._wake_in, select.POLLIN)
         poll.poll(None if timeout_s is None else timeout_s * 1000)
@@ -237,7 +216,7 @@ class Follower:
 
 @contextmanager
 def _mistakes_of_callbacks(whose: str) -> Iterator[None]:
-    """Code of the user's runs in callbacks; its mistakes must not silence everybody else."""
+    """Code of the user's runs in callbacks; its mistakes must not silence all others."""
     try:
         yield
     except StokerError:

@@ -105,7 +105,7 @@ class JobFuture(Future[T]):
         self._started = False
 
     def resolve_cancelled(self) -> None:
-        """The job was cancelled, by us or by somebody else."""
+        """The job was cancelled, by us or from outside."""
         # The lock is never given back: the first who comes does it, and it is done once.
         if self._cancelling.acquire(blocking=False) and super().cancel():
             self.set_running_or_notify_cancel()  # Those in `wait` are woken by this.

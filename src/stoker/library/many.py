@@ -76,11 +76,6 @@ def sweep(connection: Connection, spec: SweepSpec) -> QueuedSweep:
     return QueuedSweep(plan.name, queued.ids, len(plan.jobs), queued.done, queued.unfinished)
 
 
-def points(spec: SweepSpec) -> list[dict[str, Any]]:
-    """The parameters of each point; nothing is queued."""
-    return [job["params"] for job in _plan(spec).jobs]
-
-
 def _plan(spec: SweepSpec) -> sweeps.Plan:
     axes = tuple(_axis(name, values) for name, values in spec.params.items())
     where = [spec.where] if isinstance(spec.where, str) else list(spec.where)

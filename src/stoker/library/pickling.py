@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache, partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -54,7 +54,7 @@ def pickled_call(call: Callable[[], Any], target: Any) -> bytes:
 def _dumped(value: Any, target: Any, cloudpickle: Any, pickler: Any) -> bytes:
     module = _module_of(target)
     file = io.BytesIO()
-    with _by_value(cloudpickle, module) if module is not None else _as_it_is():
+    with _by_value(cloudpickle, module) if module is not None else nullcontext():
         pickler(file).dump(value)
     return file.getvalue()
 
@@ -92,7 +92,7 @@ def _code(code: CodeType) -> Any:
     try:
         return code_from, (marshal.dumps(code),)
     except ValueError:
-        return NotImplemented  # Somebody has put an object into it.
+        return NotImplemented  # An object was put into it.
 
 
 def _module(module: ModuleType, reduced: Any) -> Any:
@@ -123,11 +123,6 @@ def _content(cell: Any) -> tuple[Any, ...]:
 
 
 # --- what a worker can import ---------------------------------------------------------------------
-
-
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield
 
 
 @contextmanager

@@ -11,7 +11,7 @@ and leads its session, in this order; an idle copy that is never told leads none
 
 Only a process with a single thread is copied. What a fork has to mend (locks that other threads
 held, threads that are gone) is not broken then, so that it is no loss that the libraries are not
-told of it, as they would be by `os.fork`, which can't make a child for somebody else.
+told of it, as they would be by `os.fork`, which can't make a child for another process.
 """
 
 import _socket
@@ -43,14 +43,14 @@ class CantWarm(Exception):
 
 
 def main(calling: "ModuleType") -> int:
-    """Load, and make copies until nobody wants any; in a copy, make the call."""
+    """Load, and make copies until none are wanted; in a copy, make the call."""
     os.set_inheritable(CONTROL, False)
     control = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, CONTROL)
     _, _, protocol, modules, idle_s = sys.argv
     try:
         if protocol != PROTOCOL:
             raise CantWarm("the daemon is of another version")
-        copier = _Copier()  # First: nobody has touched the environment yet.
+        copier = _Copier()  # First: nothing has touched the environment yet.
         _load(calling, modules)
         _let_threads_end()
         if uses_gpus(_open_files()):
@@ -188,7 +188,7 @@ def _be_idle_copy(
     calling: "ModuleType", copier: _Copier, control: "_socket.socket", number: bytes, link: int
 ) -> int:
     """Wait to be told which attempt this is, become it, and make its call."""
-    # Whoever has `control` open may still say who he is; so the daemon knows when all have.
+    # A copy that has `control` open may still say its pid; so the daemon knows when all have.
     control.send(b"%s %d" % (number, os.getpid()))
     control.close()
     orders = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, link)
@@ -196,7 +196,7 @@ def _be_idle_copy(
     order, ancillary, _, _ = orders.recvmsg(_MOST_BYTES, _socket.CMSG_SPACE(12))
     orders.close()
     if not ancillary:
-        os._exit(0)  # Nobody has a use for it.
+        os._exit(0)  # It is not needed.
     words = _become(copier, order.split(b"\0"), _descriptors(ancillary))
     sys.argv[:], sys.orig_argv[:] = words[1:], words
     code: int = calling.main()

@@ -18,14 +18,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from stoker.api.tokens import BROWSER_LASTS_MS, Access, Grant
-from stoker.errors import (
-    Failed,
-    NotFound,
-    StokerError,
-    Unavailable,
-    Unreachable,
-    UsageError,
-)
+from stoker.errors import Failed, NotFound, StokerError, Unavailable, Unreachable, UsageError
 from stoker.web import bodies, logs, metrics, openapi
 from stoker.web.endpoints import ENDPOINTS, Asked, Endpoint, Services
 from stoker.web.guard import COOKIE, Guard, Visitor
@@ -56,7 +49,9 @@ def application(
 ) -> Guard:
     """The whole page: the guard, and what is behind it."""
     page = _Page(services, access, refusals)
-    routes = [Route(e.path, page.responder(e), methods=[e.method]) for e in _in_order(ENDPOINTS)]
+    # Fixed paths come before those with an id in them.
+    table = sorted(ENDPOINTS, key=lambda endpoint: "{id}" in endpoint.path)
+    routes = [Route(e.path, page.responder(e), methods=[e.method]) for e in table]
     routes += [
         Route("/api/enter", _careful(page.enter), methods=["POST"]),
         Route("/api/leave", _careful(page.leave), methods=["POST"]),
@@ -67,17 +62,9 @@ def application(
     if with_metrics:
         routes.append(Route("/metrics", _careful(page.metrics), methods=["GET"]))
     routes += [Route(path, page.file, methods=["GET"]) for path in _files()]
-    app = Starlette(
-        routes=routes,
-        exception_handlers={404: _not_found, 405: _wrong_method},
-    )
+    app = Starlette(routes=routes, exception_handlers={404: _not_found, 405: _wrong_method})
     app.router.redirect_slashes = False
     return Guard(app, access, refusals, names, secure=secure)
-
-
-def _in_order(endpoints: tuple[Endpoint, ...]) -> list[Endpoint]:
-    """Fixed paths before those with an id in them."""
-    return sorted(endpoints, key=lambda endpoint: "{id}" in endpoint.path)
 
 
 class _Page:
@@ -101,17 +88,13 @@ class _Page:
     # ------------------------------------------------------------------ coming and going
 
     async def enter(self, request: Request) -> Response:
-        order = decoded(await request.body(), bodies.EnterRequest)
+        body = decoded(await request.body(), bodies.EnterRequest)
         name = "".join(c for c in request.headers.get("user-agent", "") if c.isprintable())
-        entered = self._access.enter(order.secret, name or "a browser")
+        entered = self._access.enter(body.secret, name or "a browser")
         if entered is None:
-            self._refusals.count("a secret that lets nobody in")
-            error = {
-                "code": "refused",
-                "message": "this address is not good any more",
-                "hint": "each is good once, for ten minutes; `stoker web` prints another",
-            }
-            return _json({"error": error}, 401)
+            self._refusals.count("a secret that lets no browser in")
+            hint = "each is good once, for ten minutes; `stoker web` prints another"
+            return _error("refused", "this address is not good any more", hint, 401)
         answer = _json({"page": entered.page, "read_only": entered.read_only})
         answer.set_cookie(
             COOKIE,
@@ -226,6 +209,10 @@ def _json(content: dict[str, Any], status: int = 200) -> Response:
     return Response(msgspec.json.encode(content) + b"\n", status, media_type="application/json")
 
 
+def _error(code: str, message: str, hint: str, status: int) -> Response:
+    return _json({"error": {"code": code, "message": message, "hint": hint}}, status)
+
+
 def _careful(respond: Respond) -> Respond:
     """Errors become answers that say what was wrong and what to do."""
 
@@ -233,25 +220,22 @@ def _careful(respond: Respond) -> Respond:
         try:
             return await respond(request)
         except StokerError as error:
-            details = {"code": error.code, "message": error.message, "hint": error.hint}
-            return _json({"error": details}, _STATUS.get(type(error), 409))
+            status = _STATUS.get(type(error), 409)
+            return _error(error.code, error.message, error.hint, status)
         except Exception:
             log.exception("a request failed")
-            failed = Failed("something went wrong inside the page", "see the daemon's log")
-            details = {"code": failed.code, "message": failed.message, "hint": failed.hint}
-            return _json({"error": details}, 500)
+            message = "something went wrong inside the page"
+            return _error(Failed.code, message, "see the daemon's log", 500)
 
     return answer
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
-    details = {"code": "not_found", "message": "there is nothing here", "hint": ""}
-    return _json({"error": details}, 404)
+    return _error("not_found", "there is nothing here", "", 404)
 
 
 async def _wrong_method(request: Request, error: Exception) -> Response:
-    details = {"code": "usage", "message": "the method is not allowed here", "hint": ""}
-    answer = _json({"error": details}, 405)
+    answer = _error("usage", "the method is not allowed here", "", 405)
     allowed = sorted(e.method for e in ENDPOINTS if e.path == request.url.path)
     answer.headers["allow"] = ", ".join(allowed) or "GET"
     return answer
@@ -265,14 +249,9 @@ def _files() -> dict[str, tuple[bytes, str, str]]:
     for item in folder.iterdir():
         if not item.is_file():
             continue
-        content = item.read_bytes()
-        kind = (
-            "text/javascript" if item.name.endswith(".js") else mimetypes.guess_type(item.name)[0]
-        )
+        content, guessed = item.read_bytes(), mimetypes.guess_type(item.name)[0]
+        kind = "text/javascript" if item.name.endswith(".js") else guessed
         tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
-        entry = (content, kind or "application/octet-stream", tag)
-        found[f"/{item.name}"] = entry
-    for path, name in (("/", "index.html"), ("/enter", "enter.html")):
-        if f"/{name}" in found:
-            found[path] = found.pop(f"/{name}")
+        path = {"index.html": "/", "enter.html": "/enter"}.get(item.name, f"/{item.name}")
+        found[path] = (content, kind or "application/octet-stream", tag)
     return found

@@ -13,6 +13,7 @@ Ids = Annotated[list[JobId], Meta(max_length=10_000)]
 GpuWords = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(min_length=1, max_length=256)
 ]
+Attempt = Annotated[int, Meta(ge=1, le=10**9)]
 Place = Annotated[int, Meta(ge=0, le=2**60)]
 Typed = Annotated[str, Meta(max_length=100_000)]  # as it would be on the command line
 
@@ -36,32 +37,33 @@ class JobsQuestion(Fields):
     limit: Annotated[int, Meta(ge=0, le=1_000)] = 100
 
 
-class LogQuestion(Fields):
+class WhichLog(Fields):
+    """Of which attempt (default: the latest), and whether of the errors."""
+
+    attempt: Attempt | None = None
+    err: bool = False
+
+
+class LogQuestion(WhichLog, kw_only=True):
     """A part of a log: after a place, before one, or around one; else the end."""
 
-    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None
-    err: bool = False
     after: Place | None = None
     before: Place | None = None
     around: Place | None = None
     bytes: Annotated[int, Meta(ge=1, le=1_048_576)] = 65_536
 
 
-class LogSearch(Fields):
+class LogSearch(WhichLog, kw_only=True):
     """A text to look for in a log."""
 
     text: Annotated[str, Meta(min_length=1, max_length=1000)]
-    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None
-    err: bool = False
     after: Place = 0
 
 
-class TicketRequest(Fields):
+class TicketRequest(WhichLog, kw_only=True):
     """A link is wanted by which a browser can download a log."""
 
     id: JobId
-    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None
-    err: bool = False
 
 
 class TicketQuestion(Fields):
@@ -80,7 +82,7 @@ class TimelineQuestion(Fields):
 class HistoryQuestion(Fields):
     """Which attempt; the latest unless told."""
 
-    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    attempt: Attempt | None = None
 
 
 class GpuHistoryQuestion(Fields):

@@ -1,9 +1,9 @@
 """Connections that prove nothing are not waited for: idle clients and slow senders are let go.
 
-Whoever has not shown a secret has a time for the head of a request and a time for the rest, which
-no trickle of bytes extends. There is room for so many connections; where there are more, those
+A client that has not shown a secret has a time for the head of a request and a time for the rest,
+which no trickle of bytes extends. There is room for so many connections; beyond that, those
 make room that were never let in, then those that ask nothing, then those whose request is still
-on its way. A request of somebody who was let in is never given up for a new connection.
+on its way. A request that was let in is never given up for a new connection.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STRANGER, _IDLE, _SENDING, _SERVED = range(4)
 
 
 class GuardedConnection(H11Protocol):
-    """One connection of a browser, a script, or of somebody who means no good."""
+    """One connection of a browser, a script, or of an attacker."""
 
     refusals: Refusals  # of the server; see `guarded`
     most_connections: int
@@ -89,7 +89,7 @@ class GuardedConnection(H11Protocol):
 
     @property
     def is_served(self) -> bool:
-        """Whether somebody who was let in waits for an answer, or reads one."""
+        """Whether a client that was let in waits for an answer, or reads one."""
         return self._standing() == _SERVED
 
     def _standing(self) -> int:

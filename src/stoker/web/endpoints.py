@@ -64,11 +64,11 @@ class Services:
     _tickets: dict[str, tuple[float, str, str]] = field(default_factory=dict)
 
     async def shared(
-        self, key: Hashable, make: Callable[[], Awaitable[Answer]], s: float
+        self, key: Hashable, make: Callable[[], Awaitable[Answer]], s: float = CACHED_S
     ) -> Answer:
         """An answer that all who ask for the same at the same time share.
 
-        It is as new as the feed: what was heard since makes it old. Where nobody listens to the
+        It is as new as the feed: what was heard since makes it old. Without a listener to the
         feed, nothing says that it is old, so it is not kept.
         """
         now = time.monotonic()
@@ -149,7 +149,7 @@ async def _options(services: Services, asked: Asked) -> Answer:
 async def _jobs(services: Services, asked: Asked) -> Answer:
     fields = msgspec.structs.asdict(asked.fields)
     key = ("jobs", msgspec.json.encode(fields))
-    return await services.shared(key, lambda: services.link.call("browse", **fields), CACHED_S)
+    return await services.shared(key, lambda: services.link.call("browse", **fields))
 
 
 async def _job(services: Services, asked: Asked) -> Answer:
@@ -160,7 +160,7 @@ async def _job(services: Services, asked: Asked) -> Answer:
         )
         return {"job": shown["jobs"][0], "why": why["jobs"][0]}
 
-    return await services.shared(("job", asked.job_id), ask, CACHED_S)
+    return await services.shared(("job", asked.job_id), ask)
 
 
 async def _job_history(services: Services, asked: Asked) -> Answer:
@@ -176,7 +176,7 @@ async def _gpu_history(services: Services, asked: Asked) -> Answer:
         since_ms = time.time_ns() // 1_000_000 - int(question.minutes * 60_000)
         return await services.link.call("gpu_history", since_ms=max(0, since_ms))
 
-    return await services.shared(("gpu_history", question.minutes), ask, CACHED_S)
+    return await services.shared(("gpu_history", question.minutes), ask)
 
 
 async def _gpus(services: Services, asked: Asked) -> Answer:
@@ -201,11 +201,11 @@ async def _timeline(services: Services, asked: Asked) -> Answer:
         )
         return {**past, "since_ms": since_ms, "ahead": ahead["starts"]}
 
-    return await services.shared(("timeline", question.hours, question.limit), ask, CACHED_S)
+    return await services.shared(("timeline", question.hours, question.limit), ask)
 
 
 async def _sweeps(services: Services, asked: Asked) -> Answer:
-    return await services.shared("sweeps", lambda: services.link.call("sweeps"), CACHED_S)
+    return await services.shared("sweeps", lambda: services.link.call("sweeps"))
 
 
 async def _sweep(services: Services, asked: Asked) -> Answer:
@@ -220,7 +220,7 @@ async def _sweep(services: Services, asked: Asked) -> Answer:
         return {"sweep": question.name, **found}
 
     key = ("sweep", question.name, question.offset, question.limit)
-    return await services.shared(key, ask, CACHED_S)
+    return await services.shared(key, ask)
 
 
 # ---------------------------------------------------------------------- logs
@@ -230,7 +230,7 @@ async def _log_path(services: Services, job_id: int, attempt: int | None, err: b
     async def ask() -> Answer:
         return await services.link.call("show", select={"ids": [str(job_id)]})
 
-    job = (await services.shared(("show", job_id), ask, CACHED_S))["jobs"][0]
+    job = (await services.shared(("show", job_id), ask))["jobs"][0]
     attempts = {one["attempt"]: one for one in job["attempts"]}
     if not attempts:
         raise NotFound("there is no log yet", "the job has not started")
@@ -271,7 +271,7 @@ async def _log_ticket(services: Services, asked: Asked) -> Answer:
     return {"url": f"/api/log/download?ticket={ticket}"}
 
 
-# ---------------------------------------------------------------------- orders
+# ---------------------------------------------------------------------- changes
 
 
 async def _submit(services: Services, asked: Asked) -> Answer:
@@ -280,31 +280,16 @@ async def _submit(services: Services, asked: Asked) -> Answer:
     return {"ids": ids}
 
 
-def _order(op: str) -> Handler:
-    async def give(services: Services, asked: Asked) -> Answer:
-        chosen: bodies.Chosen = asked.fields
-        fields: dict[str, Any] = {"select": _select(chosen)}
-        if isinstance(chosen, bodies.EditRequest):
-            fields["changes"] = submitting.changes(chosen)
-        answer = await services.link.call(op, **fields)
-        services.changed()
-        return answer
-
-    return give
-
-
-def _select(chosen: bodies.Chosen) -> dict[str, Any]:
-    return {
-        "ids": [str(job_id) for job_id in chosen.ids],
-        "names": chosen.names,
-        "group": chosen.group,
-        "all": chosen.all,
-    }
-
-
 def _passed_on(op: str) -> Handler:
     async def give(services: Services, asked: Asked) -> Answer:
-        answer = await services.link.call(op, **msgspec.structs.asdict(asked.fields))
+        request = asked.fields
+        fields = msgspec.structs.asdict(request)
+        if isinstance(request, bodies.Chosen):
+            select = {name: fields[name] for name in ("names", "group", "all")}
+            fields = {"select": {**select, "ids": [str(job_id) for job_id in request.ids]}}
+        if isinstance(request, bodies.EditRequest):
+            fields["changes"] = submitting.changes(request)
+        answer = await services.link.call(op, **fields)
         services.changed()
         return answer
 
@@ -347,15 +332,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/api/jobs", _jobs, bodies.JobsQuestion, "a window of the list of jobs",
              {"jobs": "Jobs", "total": "Number", "version": "Number"}),
     Endpoint("POST", "/api/jobs", _submit, bodies.SubmitRequest, "queue jobs, all or none", _IDS),
-    Endpoint("POST", "/api/jobs/cancel", _order("cancel"), bodies.Chosen, "stop jobs", _IDS),
-    Endpoint("POST", "/api/jobs/retry", _order("retry"), bodies.Chosen,
+    Endpoint("POST", "/api/jobs/cancel", _passed_on("cancel"), bodies.Chosen, "stop jobs", _IDS),
+    Endpoint("POST", "/api/jobs/retry", _passed_on("retry"), bodies.Chosen,
              "queue finished jobs again", _IDS),
-    Endpoint("POST", "/api/jobs/hold", _order("hold"), bodies.Chosen, "hold jobs back", _IDS),
-    Endpoint("POST", "/api/jobs/release", _order("release"), bodies.Chosen,
+    Endpoint("POST", "/api/jobs/hold", _passed_on("hold"), bodies.Chosen, "hold jobs back", _IDS),
+    Endpoint("POST", "/api/jobs/release", _passed_on("release"), bodies.Chosen,
              "let held jobs go", _IDS),
-    Endpoint("POST", "/api/jobs/remove", _order("remove"), bodies.Chosen,
+    Endpoint("POST", "/api/jobs/remove", _passed_on("remove"), bodies.Chosen,
              "forget finished jobs and their logs", _IDS),
-    Endpoint("POST", "/api/jobs/edit", _order("edit"), bodies.EditRequest,
+    Endpoint("POST", "/api/jobs/edit", _passed_on("edit"), bodies.EditRequest,
              "change jobs that wait", _IDS),
     Endpoint("GET", "/api/jobs/{id}", _job, bodies.Nothing,
              "all that is known of a job, its attempts, and why it stands where it does",

@@ -1,7 +1,7 @@
 """The feed for tabs: one watch on the daemon, however many look on.
 
 A tab that reads slowly misses steps, never the outcome: what it has not been told yet is put
-together. Nobody looking costs nothing: the watch ends with the last tab.
+together. No tab costs nothing: the watch ends with the last tab.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Feed:
             self._tabs.discard(tab)
 
     async def _watch(self) -> None:
-        """Hear of changes until nobody has listened for a while; a lost daemon is tried again."""
+        """Hear of changes until no tab has listened for a while; a lost daemon is tried again."""
         while self._tabs:
             try:
                 async with self._link.watching(EVERY_MS) as lines:

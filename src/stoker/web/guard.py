@@ -31,7 +31,7 @@ PAGE_HEADER = "x-stoker-page"
 MOST_BODY_BYTES = 16 * 1024 * 1024
 MOST_BODIES_BYTES = 4 * MOST_BODY_BYTES  # of all requests that are under way
 BODY_WITHIN_S = 30.0
-# Whoever has not been let in has a secret to tell, and nothing else.
+# A client that has not been let in has a secret to tell, and nothing else.
 STRANGERS_BODY_BYTES = 4 * 1024
 STRANGERS_BODY_WITHIN_S = 5.0
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
@@ -44,20 +44,10 @@ _SAFE = frozenset({"GET", "HEAD"})
 _OPEN = frozenset({("GET", "/enter"), ("GET", "/enter.js"), ("GET", "/enter.css"),
                    ("GET", "/icon.svg"), ("POST", "/api/enter")})  # fmt: skip
 
-CONTENT_SECURITY_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "manifest-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 _HEADERS = (
     (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),

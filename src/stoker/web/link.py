@@ -1,4 +1,4 @@
-"""The way to the daemon: a few connections for orders, and one feed of changes for all tabs."""
+"""The way to the daemon: a few connections for requests, and one feed of changes for all tabs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Link:
-    """Orders to the daemon, a few at a time."""
+    """Requests to the daemon, a few at a time."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -29,7 +29,7 @@ class Link:
         self._room = asyncio.Semaphore(MOST_CONNECTIONS)
 
     async def call(self, op: str, /, **fields: Any) -> dict[str, Any]:
-        """One order and its answer; what the daemon reports as an error is raised."""
+        """One request and its answer; what the daemon reports as an error is raised."""
         line = msgspec.json.encode({"op": op, **fields}) + b"\n"
         async with self._room:
             try:
@@ -37,7 +37,7 @@ class Link:
                     return await self._exchange(line)
             except TimeoutError:
                 raise Unavailable(
-                    "the daemon has not answered in time", "look whether the order was taken"
+                    "the daemon has not answered in time", "look whether the request was taken"
                 ) from None
 
     async def _exchange(self, line: bytes) -> dict[str, Any]:
@@ -50,11 +50,11 @@ class Link:
         except BaseException as error:
             writer.close()
             if isinstance(error, OSError):
-                raise _gone(self.home) from None
+                raise _gone() from None
             raise
         if not answer.endswith(b"\n"):
             writer.close()
-            raise _gone(self.home)
+            raise _gone()
         self._idle.append(stream)
         return understood(answer)
 
@@ -64,16 +64,16 @@ class Link:
         reader, writer = await connected(self.home)
         try:
             writer.write(msgspec.json.encode({"op": "watch", "every_ms": every_ms}) + b"\n")
-            yield _lines(reader, self.home)
+            yield _lines(reader)
         finally:
             writer.close()
 
 
-async def _lines(reader: asyncio.StreamReader, home: Home) -> AsyncIterator[dict[str, Any]]:
+async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]]:
     while True:
         line = await reader.readline()
         if not line.endswith(b"\n"):
-            raise _gone(home)
+            raise _gone()
         yield understood(line)
 
 
@@ -84,7 +84,7 @@ async def connected(home: Home) -> Stream:
         address, directory = socket_address(home.socket)
         return await asyncio.open_unix_connection(address, limit=_LONGEST_LINE)
     except OSError:
-        raise _gone(home) from None
+        raise _gone() from None
     finally:
         if directory >= 0:
             os.close(directory)
@@ -98,5 +98,5 @@ def understood(line: bytes) -> dict[str, Any]:
     return answer
 
 
-def _gone(home: Home) -> StokerError:
+def _gone() -> StokerError:
     return Unreachable("the daemon is not there", "`stoker daemon start` starts it")

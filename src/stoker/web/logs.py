@@ -48,7 +48,7 @@ def after(path: str, start: int, most_bytes: int) -> dict[str, Any]:
     """The lines from a place on; the place should be where a line begins."""
     with opened(path) as fd:
         size = os.fstat(fd).st_size
-        if start > size:  # Somebody emptied the file: it begins anew.
+        if start > size:  # The file was emptied: it begins anew.
             start = 0
         return _lines(fd, start, size, size, most_bytes)
 

@@ -132,13 +132,10 @@ def server_of(settings: PageSettings, place: Place, home: Home, access: Access) 
     most_connections, backlog = room_for_connections()
     link = Link(home)
     refusals = Refusals()
+    services, secure = Services(link, Feed(link)), place.secure
+    with_metrics = settings.metrics
     app = application(
-        Services(link, Feed(link)),
-        access,
-        refusals,
-        place.names,
-        secure=place.secure,
-        with_metrics=settings.metrics,
+        services, access, refusals, place.names, secure=secure, with_metrics=with_metrics
     )
     config = uvicorn.Config(
         app,
@@ -166,15 +163,6 @@ def server_of(settings: PageSettings, place: Place, home: Home, access: Access) 
     return uvicorn.Server(config)
 
 
-def _end_with_the_daemon(life_fd: int) -> None:
-    """Nothing is worth finishing here once the daemon is gone."""
-
-    def gone() -> None:
-        os._exit(0)
-
-    asyncio.get_running_loop().add_reader(life_fd, gone)
-
-
 async def _run(
     settings: PageSettings, home: Home, report: Any, life_fd: int, patient: bool
 ) -> None:
@@ -183,7 +171,8 @@ async def _run(
     _require_libraries()
     place = place_of(settings, patient=patient)
     server = server_of(settings, place, home, access)
-    _end_with_the_daemon(life_fd)
+    # Nothing is worth finishing here once the daemon is gone.
+    asyncio.get_running_loop().add_reader(life_fd, os._exit, 0)
     report(f"ready\t{place.url}")
     watching = asyncio.create_task(_watch_rights(server, access))
     try:
@@ -193,7 +182,7 @@ async def _run(
 
 
 async def _watch_rights(server: uvicorn.Server, access: Access) -> None:
-    """See that what is good no longer is of no use, though nobody asks just now."""
+    """Make what was revoked useless at once, though no request comes just now."""
     from stoker.web.connections import end_what_was_revoked
 
     for turn in itertools.count():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 Sample = tuple[dict[str, str], float | int]
 
-# The measured values of a GPU, if the driver tells them: name, field, factor, help.
-_MEASURED = (
-    ("stoker_gpu_memory_used_bytes", "used_mib", 2**20, "memory in use on a GPU, by anybody"),
+# The values of a GPU, as far as they are known: name, field, factor, help.
+_OF_GPUS = (
+    ("stoker_gpu_memory_bytes", "memory_mib", 2**20, "memory of a GPU"),
+    ("stoker_gpu_memory_reserved_bytes", "reserved_mib", 2**20, "memory reserved on a GPU"),
+    ("stoker_gpu_memory_used_bytes", "used_mib", 2**20, "memory in use on a GPU, by all programs"),
     ("stoker_gpu_memory_ours_bytes", "ours_mib", 2**20, "memory that Stoker's jobs use on a GPU"),
     ("stoker_gpu_utilisation_ratio", "utilisation_percent", 0.01, "how busy a GPU is"),
     ("stoker_gpu_temperature_celsius", "temperature_c", 1, "how warm a GPU is"),
@@ -23,44 +26,27 @@ def text(status: dict[str, Any], refused: dict[str, int]) -> str:
 
 
 def _lines(status: dict[str, Any], refused: dict[str, int]) -> Iterator[str]:
+    gpus, cpus, daemon = status["gpus"], status["cpus"], status["daemon"]
     jobs = [({"state": state}, count) for state, count in sorted(status["counts"].items())]
+    on_gpus: list[Sample] = [(_of(gpu), len(gpu["jobs"])) for gpu in gpus]
     yield from _metric("stoker_jobs", "jobs by state", jobs)
-    cpus = status["cpus"]
     yield from _metric("stoker_cpu_slots", "CPU slots for jobs", [({}, cpus["total"])])
     yield from _metric("stoker_cpu_slots_used", "CPU slots in use", [({}, cpus["used"])])
     yield from _metric("stoker_queue_paused", "1 if nothing starts", [({}, int(status["paused"]))])
-    gpus = status["gpus"]
     yield from _metric("stoker_gpus", "GPUs by state", _by_state(gpus))
-    yield from _metric(
-        "stoker_gpu_jobs", "jobs on a GPU", [(_of(gpu), len(gpu["jobs"])) for gpu in gpus]
-    )
-    yield from _metric(
-        "stoker_gpu_memory_bytes", "memory of a GPU", _values(gpus, "memory_mib", 2**20)
-    )
-    yield from _metric(
-        "stoker_gpu_memory_reserved_bytes",
-        "memory reserved on a GPU",
-        _values(gpus, "reserved_mib", 2**20),
-    )
-    for name, field, factor, help_text in _MEASURED:
+    yield from _metric("stoker_gpu_jobs", "jobs on a GPU", on_gpus)
+    for name, field, factor, help_text in _OF_GPUS:
         yield from _metric(name, help_text, _values(gpus, field, factor))
-    daemon = status["daemon"]
-    yield from _metric(
-        "stoker_daemon_uptime_seconds", "how long the daemon runs", [({}, daemon["uptime_s"])]
-    )
+    uptime: list[Sample] = [({}, daemon["uptime_s"])]
+    yield from _metric("stoker_daemon_uptime_seconds", "how long the daemon runs", uptime)
     yield from _metric("stoker_info", "the version", [({"version": daemon["version"]}, 1)])
-    yield from _metric(
-        "stoker_page_refused_total",
-        "requests that the page refused",
-        [({"reason": reason}, count) for reason, count in sorted(refused.items())],
-        kind="counter",
-    )
+    refusals = [({"reason": reason}, count) for reason, count in sorted(refused.items())]
+    help_text = "requests that the page refused"
+    yield from _metric("stoker_page_refused_total", help_text, refusals, kind="counter")
 
 
 def _by_state(gpus: list[dict[str, Any]]) -> list[Sample]:
-    counts: dict[str, int] = {}
-    for gpu in gpus:
-        counts[gpu["state"]] = counts.get(gpu["state"], 0) + 1
+    counts = Counter(gpu["state"] for gpu in gpus)
     return [({"state": state}, count) for state, count in sorted(counts.items())]
 
 

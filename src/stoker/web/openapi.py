@@ -20,6 +20,7 @@ _ANSWERS: dict[str, dict[str, Any]] = {
     "Texts": {"type": "array", "items": _TEXT},
     "Flag": {"type": "boolean"},
     "Number": _NUMBER,
+    "Share": {"type": "number"},
     "MaybeText": {"type": ["string", "null"]},
     "MaybeNumber": {"type": ["integer", "null"]},
     "MaybeNumbers": {"type": "array", "items": {"type": ["number", "null"]}},
@@ -30,57 +31,37 @@ _ANSWERS: dict[str, dict[str, Any]] = {
     "Jobs": {"type": "array", "items": {"$ref": "#/components/schemas/JobRow"}},
     "Gpus": {"type": "array", "items": {"$ref": "#/components/schemas/Gpu"}},
 }
-_MAYBE_NUMBER = {"type": ["integer", "null"]}
-_MAYBE_TEXT = {"type": ["string", "null"]}
+
+
+def _schema(required: str, **fields: str) -> dict[str, Any]:
+    """An object: names of fields by the kind of answer that they are."""
+    names = {name: _ANSWERS[kind] for kind, some in fields.items() for name in some.split()}
+    return {"type": "object", "required": required.split(), "properties": names}
+
+
 _COMPONENTS: dict[str, Any] = {
-    "JobRow": {
-        "type": "object",
-        "required": ["id", "state", "command"],
-        "properties": {
-            "id": _NUMBER,
-            "name": _MAYBE_TEXT,
-            "state": _TEXT,
-            "group": _MAYBE_TEXT,
-            "priority": _NUMBER,
-            "user": _TEXT,
-            "command": _TEXT,
-            "need": _OBJECT,
-            "gpus": {"type": "array", "items": _TEXT},
-            "attempt": _NUMBER,
-            "submitted_at_ms": _NUMBER,
-            "started_at_ms": _MAYBE_NUMBER,
-            "ended_at_ms": _MAYBE_NUMBER,
-            "exit_code": _MAYBE_NUMBER,
-            "signal": _MAYBE_NUMBER,
-            "reason": _MAYBE_TEXT,
-            "reason_kind": _MAYBE_TEXT,
-            "position": _MAYBE_NUMBER,
-            "point": _MAYBE_TEXT,
-        },
-    },
-    "Gpu": {
-        "type": "object",
-        "required": ["id", "state"],
-        "properties": {
-            "id": _TEXT,
-            "memory_mib": _MAYBE_NUMBER,
-            "reserved_mib": _NUMBER,
-            "share_used": {"type": "number"},
-            "state": _TEXT,
-            "jobs": {"type": "array", "items": _NUMBER},
-            "declared": {"type": "boolean"},
-        },
-    },
+    "JobRow": _schema(
+        "id state command",
+        Number="id priority attempt submitted_at_ms",
+        MaybeNumber="started_at_ms ended_at_ms exit_code signal position",
+        Text="state user command",
+        MaybeText="name group reason reason_kind point",
+        Texts="gpus",
+        Object="need",
+    ),
+    "Gpu": _schema(
+        "id state",
+        Text="id state",
+        Number="reserved_mib",
+        MaybeNumber="memory_mib",
+        Share="share_used",
+        Ids="jobs",
+        Flag="declared",
+    ),
     "Error": {
         "type": "object",
         "required": ["error"],
-        "properties": {
-            "error": {
-                "type": "object",
-                "required": ["code", "message", "hint"],
-                "properties": {"code": _TEXT, "message": _TEXT, "hint": _TEXT},
-            }
-        },
+        "properties": {"error": _schema("code message hint", Text="code message hint")},
     },
 }
 _ERRORS = {
@@ -111,14 +92,8 @@ def document() -> dict[str, Any]:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(
             endpoint, of_kind[endpoint.fields], schema
         )
-    paths["/api/openapi.json"] = {
-        "get": {
-            "summary": "this document",
-            "operationId": "openapi",
-            "tags": ["page"],
-            "responses": _responses({"application/json": {"schema": _OBJECT}}),
-        }
-    }
+    this = _described("this document", "openapi", "page", _OBJECT)
+    paths["/api/openapi.json"] = {"get": this}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -146,22 +121,12 @@ def _operation(endpoint: Endpoint, ref: dict[str, Any], schema: dict[str, Any]) 
         "required": sorted(endpoint.answer),
         "properties": {name: _ANSWERS[kind] for name, kind in endpoint.answer.items()},
     }
-    operation: dict[str, Any] = {
-        "summary": endpoint.summary,
-        "operationId": "_".join([endpoint.method.lower(), *words]),
-        "tags": [endpoint.tag],
-        "responses": _responses({"application/json": {"schema": answer}}),
-    }
+    name = "_".join([endpoint.method.lower(), *words])
+    operation = _described(endpoint.summary, name, endpoint.tag, answer)
     parameters = []
     if "{id}" in endpoint.path:
-        parameters.append(
-            {
-                "name": "id",
-                "in": "path",
-                "required": True,
-                "schema": {"type": "integer", "minimum": 0, "maximum": 10**18},
-            }
-        )
+        number = {"type": "integer", "minimum": 0, "maximum": 10**18}
+        parameters.append({"name": "id", "in": "path", "required": True, "schema": number})
     if endpoint.method == "GET":
         required = schema.get("required", ())
         parameters += [
@@ -169,21 +134,22 @@ def _operation(endpoint: Endpoint, ref: dict[str, Any], schema: dict[str, Any]) 
             for name, kind in schema.get("properties", {}).items()
         ]
     else:
-        operation["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": ref}},
-        }
+        operation["requestBody"] = {"required": True, "content": _json(ref)}
     if parameters:
         operation["parameters"] = parameters
     return operation
 
 
-def _responses(content: dict[str, Any]) -> dict[str, Any]:
-    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    found: dict[str, Any] = {"200": {"description": "it is done", "content": content}}
+def _described(summary: str, name: str, tag: str, answer: dict[str, Any]) -> dict[str, Any]:
+    found = {"200": {"description": "it is done", "content": _json(answer)}}
+    error = _json({"$ref": "#/components/schemas/Error"})
     for status, description in _ERRORS.items():
         found[status] = {"description": description, "content": error}
-    return found
+    return {"summary": summary, "operationId": name, "tags": [tag], "responses": found}
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
 
 
 def _resolved(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:

@@ -105,12 +105,8 @@ def _directory(given: str | None) -> str:
 def preview(plan: Plan) -> dict[str, Any]:
     """What the page shows of a sweep before it is queued."""
     shown = [{"params": job["params"], "command": _command(job)} for job in plan.jobs[:PREVIEWED]]
-    return {
-        "sweep": plan.name,
-        "count": len(plan.jobs),
-        "varied": list(plan.varied),
-        "points": shown,
-    }
+    varied = list(plan.varied)
+    return {"sweep": plan.name, "count": len(plan.jobs), "varied": varied, "points": shown}
 
 
 def planned(request: SweepRequest) -> Plan:

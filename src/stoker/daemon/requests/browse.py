@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from stoker.api import messages as msg
 from stoker.core.forecast import expected_starts
 from stoker.daemon.cluster import attempt_of
@@ -14,16 +16,7 @@ from stoker.store.browsing import Known, Wanted
 async def browse(daemon: Daemon, request: msg.Browse) -> Fields:
     """A window of the jobs that are wanted, in the order that is wanted."""
     check_states(request.states)
-    wanted = Wanted(
-        request.states,
-        request.group,
-        request.user,
-        request.text,
-        request.sort,
-        request.descending,
-        request.offset,
-        request.limit,
-    )
+    wanted = Wanted(**msgspec.structs.asdict(request))
     version, now_ms, known = daemon.watchers.version, daemon.turn_loop.now_ms(), _known(daemon)
     window = await daemon.browsing.read(lambda browser: browser.window(wanted, now_ms, known))
     state = daemon.turn_loop.state

@@ -21,23 +21,10 @@ def get(daemon: Daemon, request: msg.ConfigGet) -> Fields:
         for g in daemon.turn_loop.state.gpus.values()
         if not g.removing
     ]
-    found = [
-        {
-            "name": settings.GPUS,
-            "value": declared_gpus_text(declared),
-            "default": "",
-            "help": "the GPUs to use: those that a driver shows, or as declared: 0:24G,1:24G",
-        }
-    ]
-    found += [
-        {
-            "name": setting.name,
-            "value": values.get(setting.name, setting.default),
-            "default": setting.default,
-            "help": setting.help,
-        }
-        for setting in settings.BY_NAME.values()
-    ]
+    help_text = "the GPUs to use: those that a driver shows, or as declared: 0:24G,1:24G"
+    rows = [(settings.GPUS, declared_gpus_text(declared), "", help_text)]
+    rows += [(s.name, values.get(s.name, s.default), s.default, s.help) for s in settings.SETTINGS]
+    found = [dict(zip(("name", "value", "default", "help"), row, strict=True)) for row in rows]
     chosen = [item for item in found if request.name in (None, item["name"])]
     if not chosen:
         raise _no_setting(str(request.name))
@@ -57,7 +44,7 @@ def set_one(daemon: Daemon, request: msg.ConfigSet) -> AfterTurn:
     daemon.store.set_setting(setting.name, value)
     take_settings(daemon)
     answer = setting.default if value is None else value
-    most = int(answer) if setting is settings.SLURM_JOBS else None
+    most = int(answer) if setting.name == "slurm.jobs" else None
 
     def proposal(state: State) -> Decided:
         return Decided([] if most is None else [ev.ClusterLimited(state.now_ms, most)], answer)
@@ -69,7 +56,7 @@ def take_settings(daemon: Daemon) -> None:
     """Let what its user has set take effect."""
     values = daemon.store.settings()
     daemon.inventory.set_cpus(settings.cpus_of(values))
-    daemon.inventory.set_foreign(settings.value_of(settings.FOREIGN, values))
+    daemon.inventory.set_foreign(settings.value_of("foreign", values))
     daemon.inventory.set_interval(settings.poll_s_of(values))
     daemon.turn_loop.engine.habits = settings.habits_of(values)
     rules = settings.cluster_rules_of(values)

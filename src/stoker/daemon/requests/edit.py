@@ -15,7 +15,6 @@ from stoker.core.model import ACTIVE, QUEUED, Launch, Need, Terms
 from stoker.core.state import State
 from stoker.daemon import submission as sub
 from stoker.daemon.cluster import check_cluster_job
-from stoker.daemon.mps_terms import mps_terms
 from stoker.daemon.requests.reply import AfterTurn, Daemon
 from stoker.daemon.requests.selecting import selected, state_of
 from stoker.engine import Decided
@@ -70,18 +69,11 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
                 check_cluster_job(need, list(launch.cluster_options))
             else:
                 sub.refuse_if_impossible(state, need, set(state.gpus))
-            events.append(
-                ev.JobEdited(
-                    state.now_ms,
-                    job_id,
-                    need,
-                    terms,
-                    asked.priority if "priority" in changes else job.priority,
-                    asked.group if "group" in changes else job.group,
-                    asked.not_before_ms if "not_before_ms" in changes else job.not_before_ms,
-                    launch,
-                )
-            )
+            said: dict[str, Any] = {
+                name: getattr(asked if name in changes else job, name)
+                for name in ("priority", "group", "not_before_ms")
+            }
+            events.append(ev.JobEdited(state.now_ms, job_id, need, terms, launch=launch, **said))
         return Decided(events, ids)
 
     return AfterTurn(proposal, "ids")
@@ -135,7 +127,7 @@ def _edited_mps(terms: Terms, need: Need, asked: JobRequest, changes: dict[str, 
     if terms.executor:
         raise sub.no_mps_there()
     known = terms.mps or find_control() is not None
-    mps, threads = mps_terms(wanted, threads, need.gpus, False, lambda: known)
+    mps = sub.uses_mps(wanted, threads, need.gpus, False, lambda: known)
     return replace(terms, mps=mps, thread_percentage=threads)
 
 

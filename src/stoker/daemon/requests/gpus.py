@@ -10,6 +10,7 @@ from stoker.core import events as ev
 from stoker.core.model import Gpu
 from stoker.core.state import State
 from stoker.daemon.requests.reply import AfterTurn, Daemon, Fields
+from stoker.daemon.telemetry import MEASURED
 from stoker.engine import Decided, Proposal
 from stoker.errors import NotFound, UsageError
 from stoker.quantities import declared_gpus, declared_gpus_text, gpu_ids
@@ -160,15 +161,9 @@ def _gpu(gpu: Gpu) -> dict[str, Any]:
         "ours_mib": ours_mib,
         "others_mib": others_mib,
         "free_mib": free_mib,
+        **dict.fromkeys(MEASURED),
         "uuid": None,
         "name": "",
-        "index": None,
-        "used_mib": None,
-        "utilisation_percent": None,
-        "temperature_c": None,
-        "power_w": None,
-        "power_limit_w": None,
-        "measured_at_ms": None,
         "stale": False,
         "foreign": [],
     }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from stoker.api import messages as msg
+from stoker.command_lines import call_of
 from stoker.core import events as ev
 from stoker.core.model import JobState, Requirement
 from stoker.core.state import State
-from stoker.daemon.library_calls import still_there
 from stoker.daemon.requests.reply import AfterTurn, Daemon
 from stoker.daemon.requests.selecting import ENDED, selected, state_of
 from stoker.daemon.requirements import RequiredJobs
@@ -32,7 +33,7 @@ def retry(daemon: Daemon, request: msg.Retry) -> AfterTurn:
                 "`stoker cancel` stops it; then it can be retried",
             )
         events: list[ev.Event] = []
-        rows = still_there(views.rows(chosen), or_refuse=not select.all)
+        rows = _callable_again(views.rows(chosen), or_refuse=not select.all)
         chosen = [row["id"] for row in rows]
         others = RequiredJobs(state, views, set(chosen))
         for row in rows:
@@ -43,21 +44,30 @@ def retry(daemon: Daemon, request: msg.Retry) -> AfterTurn:
             if not row["terms"].executor:
                 refuse_if_impossible(state, row["need"], set(state.gpus))
             requires = _requirements_again(others, row)
-            events.append(
-                ev.JobRetried(
-                    state.now_ms,
-                    row["id"],
-                    row["need"],
-                    row["terms"],
-                    row["priority"],
-                    row["group"],
-                    requires,
-                    row["attempt"],
-                )
-            )
+            asked = {name: row[name] for name in ("need", "terms", "priority", "group", "attempt")}
+            events.append(ev.JobRetried(state.now_ms, row["id"], requires=requires, **asked))
         return Decided(events, chosen)
 
     return AfterTurn(proposal, "ids")
+
+
+def _callable_again(rows: list[dict[str, Any]], *, or_refuse: bool) -> list[dict[str, Any]]:
+    """Without calls from Python whose submitter has deleted their files (see library/calls.py)."""
+    found = []
+    for row in rows:
+        if not _files_are_gone(row["launch"]["argv"]):
+            found.append(row)
+        elif or_refuse:
+            raise Failed(
+                f"job {row['id']} is a call from Python, whose files were deleted after its end",
+                "make the call again in Python",
+            )
+    return found
+
+
+def _files_are_gone(argv: list[str]) -> bool:
+    call = call_of(argv)
+    return call is not None and not os.path.exists(call[2])
 
 
 def _requirements_again(others: RequiredJobs, row: dict[str, Any]) -> tuple[Requirement, ...]:

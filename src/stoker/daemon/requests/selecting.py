@@ -36,23 +36,17 @@ def selected(select: Select, views: Views, state: State, all_states: Sequence[st
     for text in select.ids:
         for word in job_ids(text):
             found.update(dict.fromkeys(_ids(word, views, state)))
-    if select.names:
-        matching = views.matching(Filter(names=select.names, group=select.group))
+    names, group = select.names, select.group
+    if names or group is not None:
+        matching = views.matching(Filter(names=names, group=group))
         if not matching:
-            raise NotFound(
-                f"there is no job named {quoted(', '.join(select.names))}", "see `stoker ls --all`"
-            )
-        found.update(dict.fromkeys(matching))
-    elif select.group is not None:
-        matching = views.matching(Filter(group=select.group))
-        if not matching:
-            raise NotFound(
-                f"there is no job in a group {quoted(select.group)}", "see `stoker ls --all`"
-            )
+            by_group = f"in a group {quoted(group or '')}"
+            called = f"named {quoted(', '.join(names))}" if names else by_group
+            raise NotFound(f"there is no job {called}", "see `stoker ls --all`")
         found.update(dict.fromkeys(matching))
     if select.all:
         found.update(dict.fromkeys(views.matching(Filter(states=all_states))))
-    elif not select.ids and not select.names and select.group is None:
+    elif not select.ids and not names and group is None:
         raise UsageError("no job was named", "give ids, --name, --group or --all")
     return sorted(found)
 

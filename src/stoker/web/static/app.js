@@ -72,7 +72,7 @@ listen((change) => {
   view?.hear?.(change);
 });
 
-// A tab that nobody saw has not looked either.
+// A tab that was hidden has not looked either.
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) view?.hear?.({ changed: [], many: true, link: false });
 });

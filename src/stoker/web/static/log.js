@@ -135,7 +135,7 @@ export class LogPane {
     await this.#fill();
   }
 
-  // What was loaded may be too little to fill the pane, and then nobody could scroll for more.
+  // What was loaded may be too little to fill the pane, and then it could not be scrolled for more.
   async #fill() {
     for (let tries = 0; tries < 20 && this.start > 0
       && this.box.scrollHeight <= this.box.clientHeight + NEAR_PX; tries += 1) {

@@ -151,7 +151,7 @@ export function timelineView() {
     const title = h("b", {}, many > 1 ? `${many} jobs, one after the other` : `${job.id} ${job.name || ""}`);
     if (job.ahead) {
       showTip(event, title, `expected to start ${fromNow(job.from, at)}`,
-        job.to ? `, to run ${duration(job.to - job.from)}` : ", nobody knows for how long");
+        job.to ? `, to run ${duration(job.to - job.from)}` : ", run time unknown");
       return;
     }
     showTip(event, title, `${job.state}, ${moment(job.from, at)}`,
