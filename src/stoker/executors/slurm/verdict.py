@@ -60,9 +60,13 @@ def ending(key: Key, now_ms: int, found: Found, heard: Heard, stopping: bool) ->
         case ev.AttemptCutShort(at_ms, cause=Cause.CANCELLED) if heard.doubtful and not stopping:
             # Perhaps no user has called it off, and what is run once too often does less harm.
             why = "the cluster ended it, perhaps for another job that had its id before"
-            return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
+            return _again(key, at_ms, why)
         case fact:
             return fact
+
+
+def _again(key: Key, at_ms: int, why: str) -> ev.AttemptEvicted:
+    return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
 
 
 def _ending(key: Key, now_ms: int, found: Found, heard: Heard, stopping: bool) -> ev.Fact | None:
@@ -74,7 +78,7 @@ def _ending(key: Key, now_ms: int, found: Found, heard: Heard, stopping: bool) -
         kind, why = found.refusal
         if kind == "requirement":
             why = "the cluster started it before what it requires had succeeded"
-            return ev.AttemptEvicted(now_ms, *key, Cause.REQUEUED, why)
+            return _again(key, now_ms, why)
         return ev.AttemptNotStarted(now_ms, *key, why)
     if seen is None:
         if not heard.missing:
@@ -82,11 +86,10 @@ def _ending(key: Key, now_ms: int, found: Found, heard: Heard, stopping: bool) -
         if began:
             why = "the cluster knows nothing of it any more, and it left no exit code"
             return ev.AttemptVanished(now_ms, *key, why)
-        return ev.AttemptEvicted(now_ms, *key, Cause.REQUEUED, "the cluster lost it")
+        return _again(key, now_ms, "the cluster lost it")
     if seen.live and found.started is not None and found.started.withdrawn and not stopping:
         # An earlier daemon had given it up, and was killed before that was on record.
-        why = "it was withdrawn from the cluster"
-        return ev.AttemptEvicted(now_ms, *key, Cause.REQUEUED, why)
+        return _again(key, now_ms, "it was withdrawn from the cluster")
     if seen.live:
         return _taken_back(key, now_ms, found, heard)
     if not heard.conclusive:
@@ -106,8 +109,7 @@ def _after_exit(key: Key, at_ms: int, found: Found, heard: Heard, stopping: bool
         if not heard.missing:
             return None
         if found.told_to_stop:
-            why = "the cluster ended it, and has lost its record"
-            return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
+            return _again(key, at_ms, "the cluster ended it, and has lost its record")
         return ev.AttemptExited(at_ms, *key, how)
     if not seen.live:
         return _by_state(key, at_ms, seen, how, found.took_too_much_memory)
@@ -131,15 +133,14 @@ def _taken_back(key: Key, at_ms: int, found: Found, heard: Heard) -> ev.Fact | N
     if seen.state != "PENDING":
         if started is None and heard.overdue:
             why = f"the cluster says that it runs, but it never began ({seen.node})"
-            return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
+            return _again(key, at_ms, why)
         return None
     if started is None:
         if any(words in seen.reason.lower() for words in _HOPELESS):
-            why = f"the cluster could not start it ({seen.reason})"
-            return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
+            return _again(key, at_ms, f"the cluster could not start it ({seen.reason})")
         return None
     if seen.id == started.slurm_id and (seen.restarts > started.restarts or heard.since_the_start):
-        return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, "the cluster took it back")
+        return _again(key, at_ms, "the cluster took it back")
     return None
 
 
@@ -170,13 +171,11 @@ def _by_state(
 
 def _never_began(key: Key, at_ms: int, seen: Seen) -> ev.Fact:
     if seen.state == "CANCELLED" and "dependency" in seen.reason.lower():
-        why = "what it waited for did not succeed at the cluster"
-        return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
+        return _again(key, at_ms, "what it waited for did not succeed at the cluster")
     if seen.state == "CANCELLED" and seen.node:
         # Its node would not launch it, as happens if the id was another job's there; a job that
         # waits is called off before it has a node.
-        why = f"the cluster ended it before it began ({seen.node})"
-        return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
+        return _again(key, at_ms, f"the cluster ended it before it began ({seen.node})")
     if seen.state == "FAILED" and (
         seen.reason not in ("NonZeroExitCode", "None", "") or seen.exit in _COULD_NOT_BEGIN
     ):
@@ -187,8 +186,7 @@ def _never_began(key: Key, at_ms: int, seen: Seen) -> ev.Fact:
     if seen.state in ("COMPLETED", "FAILED"):
         # After a crash of its controller, Slurm may take the end of one job for that of another
         # which was given the same id.
-        why = "the cluster says that it has ended, but it never began"
-        return ev.AttemptEvicted(at_ms, *key, Cause.REQUEUED, why)
+        return _again(key, at_ms, "the cluster says that it has ended, but it never began")
     return _by_state(key, at_ms, seen, None)
 
 
