@@ -82,10 +82,9 @@ def is_stopped(pid: int, program: bytes = b"stoker.daemon.main") -> bool:
 
 def trouble(pid: int, home: Home) -> NotAnswering:
     """What to say of a daemon that does not answer."""
+    its_log = f"its log is {home.log}"
     if not pid:
-        return NotAnswering(
-            "a daemon is running, but does not answer", f"its log is {home.log}", None
-        )
+        return NotAnswering("a daemon is running, but does not answer", its_log, None)
     if is_stopped(pid):
         return NotAnswering(
             f"the daemon (process {pid}) was stopped by a signal, and so can't answer",
@@ -95,6 +94,6 @@ def trouble(pid: int, home: Home) -> NotAnswering:
     return NotAnswering(
         f"the daemon (process {pid}) does not answer",
         f"it may still be starting; if not, `kill {pid}` stops it, and its jobs continue; "
-        f"its log is {home.log}",
+        f"{its_log}",
         pid,
     )

@@ -138,12 +138,8 @@ class TurnLoop:
         def below(percent: int) -> float:
             return round(1000 * ordered[-(-len(ordered) * percent // 100) - 1], 3)
 
-        return {
-            "count": self.turns,
-            "p50_ms": below(50),
-            "p99_ms": below(99),
-            "most_ms": below(100),
-        }
+        took = {"p50_ms": below(50), "p99_ms": below(99), "most_ms": below(100)}
+        return {"count": self.turns, **took}
 
     def _satisfied(self) -> Iterator[Watcher]:
         """The watchers of which the last job has become final in this turn."""

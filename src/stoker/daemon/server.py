@@ -130,15 +130,13 @@ class Connection(asyncio.Protocol):
     def answer(self, **fields: Any) -> None:
         """The answer to the request in hand; the next one's turn comes."""
         self.tell(**fields)
-        self._busy = False
-        asyncio.get_running_loop().call_soon(self._next)
+        self._done()
 
     def fail(self, error: StokerError) -> None:
         """The request in hand can't be granted."""
         details = {"code": error.code, "message": error.message, "hint": error.hint}
         self._write({"ok": False, "error": details})
-        self._busy = False
-        asyncio.get_running_loop().call_soon(self._next)
+        self._done()
 
     def tell(self, **fields: Any) -> None:
         """A line that is not the end of the matter."""
@@ -153,6 +151,9 @@ class Connection(asyncio.Protocol):
     def take_more(self) -> None:
         """Let further requests come while this one goes on."""
         self._follows = True
+        self._done()
+
+    def _done(self) -> None:
         self._busy = False
         asyncio.get_running_loop().call_soon(self._next)
 

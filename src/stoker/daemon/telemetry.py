@@ -76,10 +76,8 @@ class Telemetry:
     def save(self) -> None:
         """Write down the outline of what was seen."""
         self._saved_at_ms = self.turn_loop.state.now_ms
-        gpus = [
-            (gpu_id, msgspec.json.encode(columns(recent.coarse)))
-            for gpu_id, recent in self._gpus.items()
-        ]
+        encode = msgspec.json.encode
+        gpus = [(gpu_id, encode(columns(recent.coarse))) for gpu_id, recent in self._gpus.items()]
         attempts = [(*key, body) for key, body in self._ended.items()]
         if not gpus and not attempts:
             return
@@ -110,11 +108,8 @@ class Telemetry:
             if body is None:
                 body = self.histories.of_attempt(job_id, attempt)
             kept = columns([]) if body is None else msgspec.json.decode(body)
-        return {
-            "at_ms": kept["at_ms"],
-            "mem_mib": kept["ours_mib"],
-            "use_percent": kept["use_percent"],
-        }
+        at_ms, use_percent = kept["at_ms"], kept["use_percent"]
+        return {"at_ms": at_ms, "mem_mib": kept["ours_mib"], "use_percent": use_percent}
 
     def details(self) -> dict[str, dict[str, Any]]:
         """What is shown of each GPU beside what the state knows."""

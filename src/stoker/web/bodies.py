@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
-from stoker.api.messages import JobId, JobRequest
+from stoker.api.messages import Browse, JobId, JobRequest
 
 Text = Annotated[str, Meta(max_length=1000)]
 Ids = Annotated[list[JobId], Meta(max_length=10_000)]
@@ -22,19 +23,12 @@ class Fields(Struct, forbid_unknown_fields=True, kw_only=True):
     """The base of all: a field that is not known is refused, never ignored."""
 
 
-class JobsQuestion(Fields):
-    """A window of the list of jobs."""
-
-    states: Annotated[list[str], Meta(max_length=20)] = []
-    group: Text | None = None
-    user: Text | None = None
-    text: Text = ""
-    sort: Literal[
-        "standing", "id", "name", "state", "group", "priority", "user", "started", "ended", "time"
-    ] = "standing"
-    descending: bool = False
-    offset: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
-    limit: Annotated[int, Meta(ge=0, le=1_000)] = 100
+JobsQuestion = msgspec.defstruct(
+    "JobsQuestion",
+    [(f.name, f.type, f.default if f.default_factory is msgspec.NODEFAULT else [])
+     for f in msgspec.structs.fields(Browse)],
+    bases=(Fields,), module=__name__, namespace={"__doc__": "A window of the list of jobs."},
+)  # fmt: skip
 
 
 class WhichLog(Fields):

@@ -144,7 +144,5 @@ def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -
     if "slurm" in changes:
         launch = launch._replace(cluster_options=tuple(asked.slurm))
     kept = {name: value for name, value in launch.options.items() if name not in changes}
-    launch = launch._replace(options={**kept, **sub.executors_options(asked)})
-    if asked.env:
-        launch = launch._replace(extra_env={**launch.extra_env, **asked.env})
-    return launch
+    options, env = kept | sub.executors_options(asked), {**launch.extra_env, **asked.env}
+    return launch._replace(options=options, extra_env=env)

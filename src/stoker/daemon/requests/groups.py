@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stoker.api import messages as msg
 from stoker.core import events as ev
+from stoker.core.model import Group
 from stoker.core.state import State
 from stoker.daemon.requests.reply import AfterTurn, Daemon, Fields
 from stoker.engine import Decided
@@ -20,15 +21,9 @@ async def groups(daemon: Daemon, request: msg.Groups) -> Fields:
     names = [g.name for g in bare if g.paused or g.max_running is not None]
     answer = []
     for name in [*names, *counts]:
-        group = known.get(name)
-        answer.append(
-            {
-                "group": name,
-                "paused": group is not None and group.paused,
-                "max_running": None if group is None else group.max_running,
-                "counts": counts.get(name, {}),
-            }
-        )
+        group = known.get(name) or Group(name)
+        limits = {"paused": group.paused, "max_running": group.max_running}
+        answer.append({"group": name, **limits, "counts": counts.get(name, {})})
     return {"groups": answer}
 
 

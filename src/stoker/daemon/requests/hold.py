@@ -19,9 +19,8 @@ def hold(daemon: Daemon, request: msg.Hold) -> AfterTurn:
 
 def release(daemon: Daemon, request: msg.Release) -> AfterTurn:
     """Put held jobs back into the queue."""
-    return _move(
-        daemon, request.select, JobState.HELD, ev.JobReleased, "is held", "can be released"
-    )
+    held = JobState.HELD
+    return _move(daemon, request.select, held, ev.JobReleased, "is held", "can be released")
 
 
 def _move(
@@ -38,12 +37,9 @@ def _move(
         ids = selected(select, views, state, [source.value])
         fitting = [i for i in ids if i in state.jobs and state.jobs[i].state is source]
         if not fitting and not select.all:
-            raise Failed(
-                f"none of these jobs {is_what}"
-                if len(ids) > 1
-                else f"job {ids[0]} is {state_of(ids[0], state, views)}",
-                f"only a job that {is_what} {can_what}",
-            )
+            one = f"job {ids[0]} is {state_of(ids[0], state, views)}"
+            what = one if len(ids) == 1 else f"none of these jobs {is_what}"
+            raise Failed(what, f"only a job that {is_what} {can_what}")
         return Decided([event(state.now_ms, job_id) for job_id in fitting], fitting)
 
     return AfterTurn(proposal, "ids")
