@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 KEEPER, DAEMON, PAGE = "stoker.executors.keeper", "stoker.daemon.main", "stoker.web.main"
 WORKER = "/stoker/library/worker.py"
 WARM = "--warm="
-HEARTH_PROTOCOL = "1"  # the other end may be of another version
+WARM_PROTOCOL = "1"  # the other end may be of another version
 
 
 def _python(module: str) -> list[str]:
@@ -56,4 +56,4 @@ def call_of(words: Sequence[str]) -> tuple[str, str, str, str | None] | None:
 
 def warm_server(python: str, worker: str, modules: str, idle_s: float) -> list[str]:
     """A process that has loaded these modules, and ends when it was idle for so long."""
-    return [python, worker, "--warm-server", HEARTH_PROTOCOL, modules, str(idle_s)]
+    return [python, worker, "--warm-server", WARM_PROTOCOL, modules, str(idle_s)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stoker import Executor
-from stoker.command_lines import HEARTH_PROTOCOL
+from stoker.command_lines import WARM_PROTOCOL
 from stoker.errors import UsageError
 from stoker.library.channel import worker_words
 from stoker.library.executor import _modules_text
@@ -46,7 +46,7 @@ def test_only_a_warm_call_says_so_in_its_words() -> None:
 
 
 def test_both_ends_speak_the_same_protocol() -> None:
-    assert PROTOCOL == HEARTH_PROTOCOL
+    assert PROTOCOL == WARM_PROTOCOL
 
 
 def test_a_warm_server_in_which_a_driver_was_asked_for_gpus_is_noticed() -> None:

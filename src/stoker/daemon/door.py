@@ -65,7 +65,7 @@ class Door:
         self._again = None
         if not self._is_open:
             self._is_open = True
-            self._loop.add_reader(self._listener.fileno(), self._somebody_came)
+            self._loop.add_reader(self._listener.fileno(), self._client_came)
 
     def _shut(self) -> None:
         """Clients that come now wait outside."""
@@ -73,7 +73,7 @@ class Door:
             self._is_open = False
             self._loop.remove_reader(self._listener.fileno())
 
-    def _somebody_came(self) -> None:
+    def _client_came(self) -> None:
         for _ in range(_AT_A_TIME):
             if self._inside >= self._most + _MOST_BRIEF:
                 self._shut()

@@ -93,7 +93,7 @@ static int become(void *given)
     for (size_t word = 0; word < 4; word++)
         ((volatile struct kernel_sigaction *)&by_default)->words[word] = NULL;
     /* What we ignore, the program would ignore too; and a handler of ours that ran between here and
-       execve would do so in our memory. Of the two that nobody can change the kernel says so. */
+       execve would do so in our memory. For the two that can not be changed the kernel says so. */
     for (int number = 1; number <= MOST_SIGNALS; number++)
         kernel(SYS_rt_sigaction, number, (long)&by_default, 0, sizeof none);
     for (int stream = 0; stream < 3; stream++) {
@@ -181,7 +181,7 @@ static Order *new_order(const char *program, PyObject *words, PyObject *variable
     Py_ssize_t variables_room = words_room < 0 ? -1 : room_for(variables);
     if (variables_room < 0)
         return NULL;
-    /* Not cleared: nobody reads the stack before it is written. */
+    /* Not cleared: the stack is written before it is read. */
     Order *order = malloc(sizeof *order);
     if (order == NULL) {
         PyErr_NoMemory();

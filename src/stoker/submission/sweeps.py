@@ -113,7 +113,7 @@ def plan(spec: SweepSpec) -> Plan:
     name = spec.name or identity.sweep_name(template.key, cwd, space.names)
     count, points = in_turn(space, spec.choosing)
     shared = {**request.pop("jobs")[0], "group": name}
-    jobs = Jobs(count, points, _maker(spec, count, template, shared.get("cwd")))
+    jobs = Jobs(count, points, _job_builder(spec, count, template, shared.get("cwd")))
     if spec.files or template.may_refuse:
         jobs[:]  # One bad point is found before the first one is queued.
     _require_programs(jobs[:1] if template.has_fixed_program else jobs, request, shared)
@@ -151,7 +151,7 @@ def _choosing(file: sweepfile.SweepFile, asked: Choosing, source: str) -> Choosi
     return asked if asked.samples is not None else replace(asked, samples=file.run_cap)
 
 
-def _maker(
+def _job_builder(
     spec: SweepSpec, count: int, template: Template, cwd: str | None
 ) -> Callable[[Point], dict[str, Any]]:
     """What makes of a point the fields that its job has for itself."""

@@ -115,7 +115,7 @@ sub warned {
     kill $name, @prepared ? @prepared : $child;
 }
 
-# All processes of the attempt: descendants of the command, and whoever has its mark.
+# All processes of the attempt: descendants of the command, and all that bear its mark.
 sub members {
     my %parent;
     opendir my $proc, '/proc' or return $child;

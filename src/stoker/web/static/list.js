@@ -18,7 +18,7 @@ export class WindowedList {
     this.total = null;
     this.items = new Map(); // by place
     this.rows = new Map(); // elements by place
-    this.spare = [];
+    this.unused = [];
     this.current = null; // the place that the keys are at
     this.chosen = new Map(); // items by id
     this.onchosen = () => {};
@@ -174,7 +174,7 @@ export class WindowedList {
   #put(place, item, height) {
     let row = this.rows.get(place);
     if (!row) {
-      row = this.spare.pop() || this.#newRow();
+      row = this.unused.pop() || this.#newRow();
       this.rows.set(place, row);
       row.style.transform = `translateY(${place * height}px)`;
       row.dataset.place = place;
@@ -208,7 +208,7 @@ export class WindowedList {
     const row = this.rows.get(place);
     this.rows.delete(place);
     row.hidden = true;
-    this.spare.push(row);
+    this.unused.push(row);
   }
 
   choose(item, on) {

@@ -180,7 +180,7 @@ export function timelineView() {
   };
 }
 
-// Where each bar goes: jobs that share a GPU have lanes of their own, and a crowd becomes one bar.
+// Where each bar goes: jobs that share a GPU have lanes of their own, and many become one bar.
 function placed(bars, scale, width) {
   const found = [];
   const ends = [];
