@@ -10,7 +10,7 @@ import pytest
 
 from stoker.api.client import Client, line_of
 from stoker.api.paths import Home
-from stoker.api.pipeline import Ahead
+from stoker.api.pipeline import Pipeline
 from stoker.errors import UsageError
 from unit.scripted_daemon import GONE, Script, ScriptedDaemon
 
@@ -24,7 +24,7 @@ def client_of(home: Path) -> Client:
 def test_answers_come_in_the_order_of_the_orders(tmp_path: Path) -> None:
     script: Script = {"points": {"points": {}}, "submit": {"ids": [7]}}
     with ScriptedDaemon(tmp_path, script), client_of(tmp_path) as client:
-        ahead = Ahead(client)
+        ahead = Pipeline(client)
         ahead.give("points", points=[])
         ahead.give("submit", token="a")
         assert "points" in ahead.answer()
@@ -41,7 +41,7 @@ def test_what_was_under_way_when_the_daemon_left_is_given_again_as_it_was(tmp_pa
 
     script: Script = {"points": {"points": {}}, "submit": submit}
     with ScriptedDaemon(tmp_path, script) as daemon, client_of(tmp_path) as client:
-        ahead = Ahead(client)
+        ahead = Pipeline(client)
         ahead.give("points", points=["a"])
         ahead.give("submit", token="1")
         ahead.give("submit", token="2")
@@ -54,7 +54,7 @@ def test_what_was_under_way_when_the_daemon_left_is_given_again_as_it_was(tmp_pa
 def test_after_an_order_that_was_refused_no_answer_is_taken_for_another(tmp_path: Path) -> None:
     script: Script = {"submit": REFUSED, "points": {"points": {}}, "hello": {"pid": 1}}
     with ScriptedDaemon(tmp_path, script), client_of(tmp_path) as client:
-        ahead = Ahead(client)
+        ahead = Pipeline(client)
         ahead.give("submit", token="1")
         ahead.give("points", points=[])
         with pytest.raises(UsageError):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MOST_REPEATS = 5
 
 
-class Ahead:
+class Pipeline:
     """The orders of one client that are under way; it gives no others meanwhile."""
 
     def __init__(self, client: Client) -> None:

@@ -24,7 +24,7 @@ class Change:
     """What has changed since the last commit, as the store has to know it."""
 
     submitted: list[ev.JobSubmitted]
-    submitted_alike: list[ev.JobsSubmitted]
+    submitted_together: list[ev.JobsSubmitted]
     submissions: list[ev.SubmissionTaken]
     edited: list[ev.JobEdited]
     touched: dict[int, None]
@@ -43,7 +43,7 @@ class Change:
 
     def __init__(self) -> None:
         """Nothing yet. There is one for each turn, so it is not left to `field`."""
-        self.submitted, self.submitted_alike, self.submissions, self.edited = [], [], [], []
+        self.submitted, self.submitted_together, self.submissions, self.edited = [], [], [], []
         self.touched, self.started = {}, {}
         self.placed, self.put_back, self.begun, self.retried = [], [], [], []
         self.ended, self.removed = [], []
@@ -53,7 +53,7 @@ class Change:
     def __bool__(self) -> bool:
         return bool(
             self.submitted
-            or self.submitted_alike
+            or self.submitted_together
             or self.submissions
             or self.edited
             or self.touched

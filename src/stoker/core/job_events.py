@@ -40,7 +40,7 @@ def _jobs_submitted(state: State, e: ev.JobsSubmitted) -> None:
     if not ids or ids[0] < state.next_job_id:
         raise IllegalMove(f"the job ids {ids} were given before")
     state.next_job_id = ids[-1] + 1
-    state.change.submitted_alike.append(e)
+    state.change.submitted_together.append(e)
     if group is not None:
         state.group_of(group)
     for priority, some in by_priority(ids, e.priorities).items():

@@ -99,7 +99,7 @@ def _queued_this_turn(state: State) -> set[str | None]:
     """Points that got a job in this very turn, and so are in no record yet."""
     change = state.change
     queued = {e.launch.point for e in change.submitted if e.launch is not None}
-    for many in change.submitted_alike:
+    for many in change.submitted_together:
         queued.add(many.launch.point)
         queued.update(own.point for own in many.each)
     return queued

@@ -120,7 +120,7 @@ def _add(watcher: _Watcher, change: Change) -> None:
     """Name the jobs that a change is about, as far as there is room."""
     for some in (
         [event.job_id for event in change.submitted[: MOST_NAMED + 1]],
-        chain.from_iterable(many.ids for many in change.submitted_alike),
+        chain.from_iterable(many.ids for many in change.submitted_together),
         change.touched,
         [ended.job.id for ended in change.ended[: MOST_NAMED + 1]],
         change.removed,

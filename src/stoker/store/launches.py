@@ -74,7 +74,7 @@ class Launches:
         self._connection = connection
         self._sql = queries()
         self._last_environment = _NO_ENVIRONMENT
-        self._alike: dict[tuple[Any, ...], tuple[Launch, dict[str, Any]]] = {}  # and its fields
+        self._similar: dict[tuple[Any, ...], tuple[Launch, dict[str, Any]]] = {}  # and its fields
         self._read_ahead: dict[int, tuple[Any, ...]] = {}  # rows, by job
         self._just_committed: dict[int, Launch] = {}
         self._last_id = 0
@@ -85,13 +85,13 @@ class Launches:
         They are what was written, and need not be read back.
         """
         self._just_committed = {}
-        if not change.placed or not (change.submitted or change.submitted_alike):
+        if not change.placed or not (change.submitted or change.submitted_together):
             return
         placed, kept = set(change.placed), self._just_committed
         for one in change.submitted:
             if one.job_id in placed:
                 kept[one.job_id] = one.launch or Launch()
-        for many in change.submitted_alike:
+        for many in change.submitted_together:
             for job_id in placed:
                 if job_id in many.ids:
                     place = job_id - many.first_id
@@ -117,12 +117,12 @@ class Launches:
         self._last_id = job_id
         *alike, params, point = row
         key = tuple(alike)
-        known = self._alike.get(key)
+        known = self._similar.get(key)
         if known is None:
-            if len(self._alike) >= _KEPT:
-                self._alike.clear()
+            if len(self._similar) >= _KEPT:
+                self._similar.clear()
             fields = self._fields(*key)
-            known = self._alike[key] = (Launch(**fields), fields)
+            known = self._similar[key] = (Launch(**fields), fields)
         launch, fields = known
         if params or point is not None:
             its_params = msgspec.json.decode(params) if params else {}
@@ -136,7 +136,7 @@ class Launches:
     def forget_numbers(self) -> None:
         """Environments were removed, and their numbers will be given again."""
         self._last_environment = _NO_ENVIRONMENT
-        self._alike.clear()
+        self._similar.clear()
 
     def _fields(
         self, body: str, name: str | None, user: str, kind: str, requires: str, environment: int

@@ -53,7 +53,7 @@ class MemoryStore:
         if meanwhile is not None:
             meanwhile()
         launches = {event.job_id: event.launch or Launch() for event in change.submitted}
-        for many in change.submitted_alike:
+        for many in change.submitted_together:
             for job_id, own, kind in zip(many.ids, many.each, many.kinds, strict=True):
                 launches[job_id] = many.launch.with_own(own, kind)
         self.launches |= launches

@@ -99,7 +99,7 @@ class NewJobs:
             rows.append(row)
         self._write(cursor, {}, shape, rows)
 
-    def add_alike(self, cursor: sqlite3.Cursor, many: JobsSubmitted) -> None:
+    def add_together(self, cursor: sqlite3.Cursor, many: JobsSubmitted) -> None:
         """Write new jobs that share all but a few columns, column by column."""
         launch, each = many.launch, many.each
         shared: dict[str, Any] = {

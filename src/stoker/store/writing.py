@@ -35,8 +35,8 @@ class Writer:
         sql = self._sql
         if change.submitted:
             self._new_jobs.add(cursor, change.submitted)
-        for many in change.submitted_alike:
-            self._new_jobs.add_alike(cursor, many)
+        for many in change.submitted_together:
+            self._new_jobs.add_together(cursor, many)
         for taken in change.submissions:
             ids = msgspec.json.encode(taken.job_ids).decode()
             values = {"token": taken.token, "at_ms": taken.at_ms, "job_ids": ids}

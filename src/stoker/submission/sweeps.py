@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, overload
 
 from stoker.api.client import Client, line_of
-from stoker.api.pipeline import Ahead
+from stoker.api.pipeline import Pipeline
 from stoker.errors import UsageError
 from stoker.quantities import MAX_LABEL_CHARS
 from stoker.submission.surroundings import (
@@ -232,7 +232,7 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
         client.call("limit_group", group=plan.name, max_running=max_running)
     resolve_requirements(client, plan.shared)
     queued = Queued()
-    ahead = Ahead(client)
+    ahead = Pipeline(client)
     for number, part in enumerate(parts(plan.jobs)):
         request = line_of("submit", part_of(plan, part, rerun))
         if number:

@@ -210,7 +210,7 @@ class Driver:
         words = job.words(*self._words)
         return [verb, *job.options(), "--name", job.token, *group, "--", *words]
 
-    def _alike(self, chance: random.Random, front_end: str) -> list[Job]:
+    def _similar(self, chance: random.Random, front_end: str) -> list[Job]:
         """Several jobs with the same need, which differ in what they do."""
         first = self._job(chance, front_end)
         # Attempts of one job alone differ in their exit codes; a group is what these have anyway.
@@ -230,7 +230,7 @@ class Driver:
 
     def _sweep(self, chance: random.Random) -> bool:
         # All points of a sweep share one command but for what is a parameter.
-        alike = self._alike(chance, "sweep")
+        alike = self._similar(chance, "sweep")
         first = alike[0]
         jobs = [replace(first, token=job.token) for job in alike]
         words = first.words(*self._words)
@@ -243,7 +243,7 @@ class Driver:
         return True
 
     def _batch(self, chance: random.Random) -> bool:
-        jobs = self._alike(chance, "batch")
+        jobs = self._similar(chance, "batch")
         path = self.place.outputs / f"{jobs[0].token}.jsonl"
         lines = [json.dumps({"command": self._line(job), "name": job.token}) + "\n" for job in jobs]
         path.write_text("".join(lines), encoding="utf-8")
@@ -254,7 +254,7 @@ class Driver:
         return True
 
     def _feed(self, chance: random.Random) -> bool:
-        jobs = self._alike(chance, "feed")
+        jobs = self._similar(chance, "feed")
         lines = "".join(self._line(job) + "\n" for job in jobs)
         self.clients.start(
             "feed", *jobs[0].options(), submission=self._asked(jobs, "feed"), stdin=lines
