@@ -51,6 +51,7 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "err": ({}, "/tmp/err"),
     "nice": ({}, 5),
     "gpu_arg": ({}, True),
+    "visible": ({}, "uuid"),
     "hold": ({}, True),
     "executor": ({}, "slurm"),
     "slurm": ({"executor": "slurm"}, ["--qos=low"]),

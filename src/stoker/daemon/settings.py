@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.api.job_options import VISIBLE as WAYS_TO_SEE
 from stoker.core.learning import Habits
 from stoker.daemon.cluster import ClusterRules
 from stoker.daemon.submission import Defaults
@@ -143,6 +144,13 @@ MPS = Setting(
     "on: jobs on one GPU share it through NVIDIA MPS unless they say --no-mps",
     _one_of("on", "off"),
 )
+VISIBLE = Setting(
+    "visible",
+    "index",
+    "how jobs without --visible find their GPUs in CUDA_VISIBLE_DEVICES: index (uuid where numbers "
+    "are unreliable), uuid, or all (it is not set, and they see all GPUs)",
+    _one_of(*WAYS_TO_SEE),
+)
 POLL = Setting("poll", "1s", "how often GPUs on which something runs are read", _positive)
 DRIVER = Setting(
     "driver",
@@ -192,6 +200,7 @@ BY_NAME: dict[str, Setting] = {
         SETTLE,
         FOREIGN,
         MPS,
+        VISIBLE,
         POLL,
         DRIVER,
         EXECUTOR,
@@ -224,6 +233,7 @@ def defaults_of(values: Mapping[str, str]) -> Defaults:
         value_of(MEM, values) == "auto",
         memory_margin(value_of(MEM_MARGIN, values)),
         value_of(MPS, values) == "on",
+        value_of(VISIBLE, values),
     )
 
 

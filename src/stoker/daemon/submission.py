@@ -133,6 +133,7 @@ class Defaults:
     mem_auto: bool = False
     margin: tuple[int, int] = DEFAULT_MARGIN
     mps: bool = False
+    visible: str = "index"
 
 
 @dataclass(slots=True)
@@ -187,7 +188,7 @@ class _Maker:
             point=job.point,
             cluster_options=tuple(job.slurm),
             umask=self.umask,
-            options=executors_options(job),
+            options=self._options_of(job, terms),
         )
         group = self._label(job.group)
         kinds = self._kinds_of(job, each)
@@ -208,6 +209,15 @@ class _Maker:
             )  # fmt: skip
             start += count
         return drafts
+
+    def _options_of(self, job: JobRequest, terms: Terms) -> dict[str, Any]:
+        options = executors_options(job)
+        if terms.executor:
+            if job.visible is not None:
+                raise UsageError("the cluster says which GPUs a job sees", "leave out --visible")
+        elif self.defaults.visible != "index":
+            options.setdefault("visible", self.defaults.visible)
+        return options
 
     def _kinds_of(self, job: JobRequest, each: Sequence[JobOwn]) -> list[str]:
         """The kind of each, whose command and files are looked at on the way."""

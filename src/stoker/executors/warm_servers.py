@@ -321,7 +321,8 @@ def _send(to: socket.socket, message: bytes, fds: Sequence[int]) -> None:
 def _kind(spec: StartSpec) -> _Kind | None:
     """What an attempt needs of a server; None if it is no call of the library's."""
     call, launch = call_of(spec.words), spec.launch
-    if call is None:
+    # An idle copy can be shown GPUs, but no variable of its process can be taken back.
+    if call is None or launch.options.get("visible") == "all":
         return None
     python, worker, file, modules = call
     return _Kind(
