@@ -45,7 +45,7 @@ CALLED_FROM_OUTSIDE = {
     "stoker.web.connections.GuardedConnection.*": "uvicorn's protocol",
     # Users, and tests
     "gpu_task_scheduler.*": "the modules, names and methods are those of another tool",
-    "stoker.core.order.ReadyQueue.classes": "tests count how many there are",
+    "stoker.core.ready.ReadyQueue.classes": "tests count how many there are",
     "stoker.sim.faults.EveryNth": "tests of the simulator crash it",
     "stoker.sim.sweep.Swept.verified": "tests of the simulator look at what was swept",
 }
