@@ -27,7 +27,7 @@ sys.exit(main())
 TASK = """\
 import os, sys
 print("arguments", *sys.argv[1:])
-print("sees", os.environ["CUDA_VISIBLE_DEVICES"], file=sys.stderr)
+print("sees", os.environ["STOKER_GPUS"], file=sys.stderr)
 """
 
 

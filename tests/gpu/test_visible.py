@@ -61,3 +61,16 @@ def test_a_training_finds_the_gpu_that_it_was_given(box: Box, way: str) -> None:
     box.train("--peak", "2G", "--seconds", "400", on=["1"], visible=way)
     devices = eventually(lambda: {one.device for one in box.driver.allocations()}, "it is there")
     assert devices == {1}
+
+
+def test_a_job_that_is_told_its_ids_sees_all_gpus_unless_it_says_otherwise(box: Box) -> None:
+    words = ("sh", "-c", 'echo ${CUDA_VISIBLE_DEVICES-unset} "$@"', "_")
+    told = box.submit(*words, on=["1"], gpu_arg=True)
+    masked = box.submit(*words, on=["1"], gpu_arg=True, visible="index")
+    held = box.submit(*words, on=["1"], hold=True)
+    box.stoker("edit", str(held), "--gpu-arg")
+    box.stoker("release", str(held))
+    box.until_final(told, masked, held)
+    assert [box.log_of(job) for job in (told, masked, held)] == [
+        "unset --gpu 1\n", "1 --gpu 1\n", "unset --gpu 1\n",
+    ]  # fmt: skip

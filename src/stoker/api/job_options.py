@@ -435,7 +435,8 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         fields=(Field("nice", "int", least=0, most=19),),
     ),
     JobOption(
-        "gpu-arg", "append `--gpu 0 1` (the ids of the job's GPUs) to the command", group=RUNNING,
+        "gpu-arg", "append `--gpu 0 1` (the ids of the job's GPUs) to the command; it then sees "
+        "all GPUs (default of --visible: all)", group=RUNNING,
         fields=(Field("gpu_arg", "flag", False),),
     ),
     JobOption(

@@ -96,31 +96,29 @@ def _scheduler(args: argparse.Namespace) -> int:
 
 
 def _initialise_once() -> None:
-    """Four free GPUs if none was ever declared."""
+    """Four free GPUs if no driver shows any and none was ever declared."""
     with Client() as client:
-        if not any(gpu["declared"] for gpu in client.call("gpus")["gpus"]):
+        if not any(gpu["declared"] or gpu["uuid"] for gpu in client.call("gpus")["gpus"]):
             client.call("gpu_add", gpus=[f"0-{USUAL_GPUS - 1}"])
 
 
 def _initialise(total: int, unavailable: list[int]) -> None:
-    """Declare GPUs, and keep some of them out of use."""
+    """Use so many GPUs, declared or shown by a driver, and keep some of them out of use."""
     if not 1 <= total <= MAX_GPUS:
         raise UsageError(f"{total} GPUs can't be declared", f"write a number from 1 to {MAX_GPUS}")
     for gpu in unavailable:
         if not 0 <= gpu < total:
             raise UsageError(f"there is no GPU {gpu} among {total}", f"they are 0 to {total - 1}")
-    drained = sorted({str(gpu) for gpu in unavailable}, key=int)
-    ids = [str(gpu) for gpu in range(total)]
     with Client() as client:
         status = client.call("status")
-        memory = {gpu["id"]: gpu["memory_mib"] for gpu in status["gpus"]}
+        has_driver = any(gpu["uuid"] for gpu in status["gpus"])
         # A GPU that is not to be used must not be given away before it is drained.
-        pause = bool(drained) and not status["paused"]
+        pause = (has_driver or bool(unavailable)) and not status["paused"]
         if pause:
             client.call("pause")
         try:
-            text = declared_gpus_text([(gpu, memory.get(gpu)) for gpu in ids])
-            client.call("config_set", name="gpus", value=text)
+            ids = _chosen(client, total) if has_driver else _declared(client, total, status["gpus"])
+            drained = [gpu for number, gpu in enumerate(ids) if number in unavailable]
             if drained:
                 client.call("gpu_drain", gpus=drained)
             free = [gpu for gpu in ids if gpu not in drained]
@@ -129,6 +127,26 @@ def _initialise(total: int, unavailable: list[int]) -> None:
         finally:
             if pause:
                 client.call("resume")
+
+
+def _declared(client: Client, total: int, known: list[dict[str, Any]]) -> list[str]:
+    """Declare so many GPUs; their ids."""
+    memory = {gpu["id"]: gpu["memory_mib"] for gpu in known}
+    ids = [str(gpu) for gpu in range(total)]
+    text = declared_gpus_text([(gpu, memory.get(gpu)) for gpu in ids])
+    client.call("config_set", name="gpus", value=text)
+    return ids
+
+
+def _chosen(client: Client, total: int) -> list[str]:
+    """Use the first so many of those that the driver shows; their ids."""
+    client.call("config_set", name="gpus", value="auto")
+    shown = [gpu["id"] for gpu in client.call("gpus")["gpus"]]
+    if total > len(shown):
+        say(f"scheduler: the driver shows {len(shown)} of the {total} GPUs, which are used")
+    elif total < len(shown):
+        client.call("config_set", name="gpus", value=",".join(shown[:total]))
+    return shown[:total]
 
 
 # ---------------------------------------------------------------------- the task

@@ -215,7 +215,7 @@ class _Maker:
         if terms.executor:
             if job.visible is not None:
                 raise UsageError("the cluster says which GPUs a job sees", "leave out --visible")
-        elif self.defaults.visible != "index":
+        elif self.defaults.visible != "index" and not job.gpu_arg:
             options.setdefault("visible", self.defaults.visible)
         return options
 

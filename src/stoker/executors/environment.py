@@ -51,6 +51,14 @@ def additions(launch: Launch, start: Start | StartAttached, instance: str) -> di
     }
 
 
+def visible_gpus(launch: Launch) -> object:
+    """How a job finds its GPUs: by index, by uuid, or all: it sees every GPU.
+
+    The ids that --gpu-arg appends are ordinals, which are right only where no GPU is hidden.
+    """
+    return launch.options.get("visible") or ("all" if launch.gpu_arg else "index")
+
+
 def _masks(launch: Launch, start: Start | StartAttached) -> dict[str, str]:
     """What hides other GPUs from an attempt.
 
@@ -58,7 +66,7 @@ def _masks(launch: Launch, start: Start | StartAttached) -> dict[str, str]:
     option --gpu) expect numbers. UUIDs take their place where numbers may mean another GPU, and for
     clients of MPS, which would count the GPUs of their server.
     """
-    visible = launch.options.get("visible")
+    visible = visible_gpus(launch)
     if visible == "all" and start.gpus and start.mps is None:
         return {}
     ids = ",".join(start.gpus)
@@ -96,7 +104,7 @@ class Encoder:
             self._placed.clear()
         # Those that start one after the other differ by their number and little else.
         own = _own(start, self._instance)
-        options = tuple(launch.options.items())
+        options = (launch.gpu_arg, *launch.options.items())
         place = (launch.cwd, options, start.gpus, start.labels, start.vendor, start.uuids_only)
         base = self._placed.get(place)
         if base is None:

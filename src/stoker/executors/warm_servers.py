@@ -27,7 +27,14 @@ from stoker import command_lines
 from stoker.command_lines import WARM, call_of
 from stoker.core.commands import Start
 from stoker.core.model import Launch
-from stoker.executors.environment import ENCODING, ERRORS, MARKER, additions, encoded
+from stoker.executors.environment import (
+    ENCODING,
+    ERRORS,
+    MARKER,
+    additions,
+    encoded,
+    visible_gpus,
+)
 from stoker.executors.ledger import LedgerWriter
 from stoker.executors.processes import ProcessId, stat_of
 from stoker.executors.shortage import CouldNotStart
@@ -322,7 +329,7 @@ def _kind(spec: StartSpec) -> _Kind | None:
     """What an attempt needs of a server; None if it is no call of the library's."""
     call, launch = call_of(spec.words), spec.launch
     # An idle copy can be shown GPUs, but no variable of its process can be taken back.
-    if call is None or launch.options.get("visible") == "all":
+    if call is None or visible_gpus(launch) == "all":
         return None
     python, worker, file, modules = call
     return _Kind(
