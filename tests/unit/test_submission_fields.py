@@ -52,6 +52,7 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "nice": ({}, 5),
     "gpu_arg": ({}, True),
     "visible": ({}, "uuid"),
+    "keep_children": ({}, True),
     "hold": ({}, True),
     "executor": ({}, "slurm"),
     "slurm": ({"executor": "slurm"}, ["--qos=low"]),

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         nice: int | str | None
         gpu_arg: bool | None
         visible: Literal["index", "uuid", "all"] | None
+        keep_children: bool | None
         hold: bool | None
         on_cluster: bool | None
         executor: Literal["local", "slurm"] | None
@@ -444,6 +445,11 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         "sees all GPUs and has to keep to STOKER_GPUS (default: the setting visible)", "index",
         _visible, group=RUNNING, cleared=True, executors=True, choices=VISIBLE,
         fields=(Field("visible", "|".join(VISIBLE)),),
+    ),
+    JobOption(
+        "keep-children", "processes that it leaves in the background (nohup ... &) go on when it "
+        "has ended; its GPUs are free then", group=RUNNING, executors=True,
+        fields=(Field("keep_children", "flag", False),),
     ),
     JobOption(
         "hold", "queue the job held: it waits for `stoker release`", group=WHEN,

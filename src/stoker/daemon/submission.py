@@ -25,7 +25,7 @@ from stoker.daemon.mps_terms import mps_terms, refuse_mps_without_nvidia
 from stoker.daemon.requirements import RequiredJobs, required
 from stoker.engine import Decided, Proposal
 from stoker.errors import UsageError
-from stoker.executors.environment import MPS_MARKER
+from stoker.executors.environment import KEEP_CHILDREN, MPS_MARKER
 from stoker.executors.mps_control import find_control
 from stoker.learn.kind import Kinds
 from stoker.quantities import MAX_LABEL_CHARS, label, signal_name
@@ -34,7 +34,14 @@ from stoker.submission import rules
 
 # Variables that say which attempt a process belongs to are never handed on to another job.
 _OF_AN_ATTEMPT = frozenset(
-    {"STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID", MPS_MARKER}
+    {
+        "STOKER_JOB_ID",
+        "STOKER_ATTEMPT",
+        "STOKER_GPUS",
+        "STOKER_ATTEMPT_ID",
+        MPS_MARKER,
+        KEEP_CHILDREN,
+    }
 )
 # Nor are those that an attempt under MPS was given.
 _OF_A_CLIENT = _OF_AN_ATTEMPT | {
@@ -215,6 +222,10 @@ class _Maker:
         if terms.executor:
             if job.visible is not None:
                 raise UsageError("the cluster says which GPUs a job sees", "leave out --visible")
+            if job.keep_children:
+                raise UsageError(
+                    "the cluster ends what a job leaves behind", "leave out --keep-children"
+                )
         elif self.defaults.visible != "index" and not job.gpu_arg:
             options.setdefault("visible", self.defaults.visible)
         return options

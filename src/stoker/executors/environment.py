@@ -14,6 +14,8 @@ if TYPE_CHECKING:  # The keeper wants the markers alone, and is there as long as
 
 MARKER = "STOKER_ATTEMPT_ID"
 MASKS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")  # the second is AMD's
+# A process that has this is not ended because the one that started it has ended.
+KEEP_CHILDREN = "STOKER_KEEP_CHILDREN"
 EncodedEnv = list[bytes]  # as in b"HOME=/home/ada"
 _PLACES_KEPT = 256
 ENCODING, ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
@@ -47,6 +49,7 @@ def additions(launch: Launch, start: Start | StartAttached, instance: str) -> di
         **_masks(launch, start),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "STOKER_GPUS": ",".join(start.labels or start.gpus),
+        **({KEEP_CHILDREN: "1"} if launch.options.get("keep_children") else {}),
         **_own(start, instance),
     }
 

@@ -328,8 +328,8 @@ def _send(to: socket.socket, message: bytes, fds: Sequence[int]) -> None:
 def _kind(spec: StartSpec) -> _Kind | None:
     """What an attempt needs of a server; None if it is no call of the library's."""
     call, launch = call_of(spec.words), spec.launch
-    # An idle copy can be shown GPUs, but no variable of its process can be taken back.
-    if call is None or visible_gpus(launch) == "all":
+    if call is None or visible_gpus(launch) == "all" or launch.options.get("keep_children"):
+        # An idle copy has the variables with which its process began, and none can be taken back.
         return None
     python, worker, file, modules = call
     return _Kind(
