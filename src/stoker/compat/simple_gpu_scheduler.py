@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "simple_gpu_scheduler"
 HUNG_UP = 129
+INTERRUPTED = 130
 
 _EPILOG = f"""\
 Commands are read from stdin, one a line, and run by your login shell, each on a GPU of its own:
@@ -70,6 +71,8 @@ def main(argv: list[str] | None = None) -> int:
         hint = f"; {error.hint}" if error.hint else ""
         say(f"{PROGRAM}: {error.message}{hint}")
         return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED  # before it listened itself
 
 
 def needs_of(words: list[str]) -> list[dict[str, Any]]:

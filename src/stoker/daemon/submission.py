@@ -404,7 +404,7 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
         )
     unknown = [
         name
-        for name in (*need.on, *need.prefer)
+        for name in dict.fromkeys((*need.on, *need.prefer))
         if name not in known and state.gpu_named(name) is None
     ]
     if unknown:
