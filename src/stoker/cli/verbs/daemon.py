@@ -126,6 +126,7 @@ def restart(args: Args) -> int:
 def status(args: Args) -> int:
     """Tell whether the daemon runs; it is not started for that."""
     from stoker.api.claim import OnAnotherMachine, standing
+    from stoker.api.installed import what_is_missing
 
     try:
         hello = _hello()
@@ -153,6 +154,8 @@ def status(args: Args) -> int:
         if place["logs"] is not None:
             lines += (f"logs    {place['logs']}",)
         out("".join(escaped(line) + "\n" for line in lines) + _host_text(place))
+        for line in what_is_missing():
+            say(f"stoker: {line}")
     return Unreachable.exit_code if hello is None else 0
 
 
