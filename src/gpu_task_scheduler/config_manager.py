@@ -57,8 +57,10 @@ class ConfigManager:
         separator: str = self._scheduler_config["test_config_string_inst_separator"]
         return separator.join(self._name(instance, True) for instance in self._test_config)
 
-    def get_next_config(self) -> dict[str, Any]:
+    def get_next_config(self, create_dir: bool = False) -> dict[str, Any]:
         """The next test instance: `config`, `work_dir` and its names; `config` is None at the end.
+
+        `create_dir` has no effect, as in the original: workers create the folders.
 
         `test_config_string` has all keys; `test_config_string_filtered`, which is the name of the
         result folder, lacks those that are ignored for it.

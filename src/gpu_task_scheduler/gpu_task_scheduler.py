@@ -14,8 +14,16 @@ from queue import SimpleQueue
 from typing import Any
 
 from gpu_task_scheduler.config_manager import ConfigManager
-from gpu_task_scheduler.instance import SKIPPED, InstanceCall
+from gpu_task_scheduler.instance import (
+    SKIPPED,
+    InstanceCall,
+    note_interrupted,
+    was_interrupted,
+)
 from gpu_task_scheduler.lanes import Lane, lanes
+from stoker.api.client import Client
+from stoker.compat.lent_gpus import Lent
+from stoker.errors import UsageError
 from stoker.library.calls import Calls
 from stoker.library.channel import Draft, channel
 from stoker.library.executor import label_of
@@ -35,6 +43,7 @@ class _Run:
     done: SimpleQueue[tuple[Lane, JobFuture[str]]] = field(default_factory=SimpleQueue)
     running: set[JobFuture[str]] = field(default_factory=set)
     failed: list[str] = field(default_factory=list)
+    folders: dict[JobFuture[str], str] = field(default_factory=dict)
 
 
 class GPUTaskScheduler:
@@ -52,7 +61,7 @@ class GPUTaskScheduler:
 
     def start(self) -> list[str]:
         """Run the test instances that have no result folder yet; the names of those that failed."""
-        with self._logging():
+        with self._logging(), self._lent_gpus():
             run = _Run(channel().calls_in(os.path.abspath(self._config["temp_folder"])))
             try:
                 self._run(run)
@@ -63,32 +72,57 @@ class GPUTaskScheduler:
                 run.calls.close()
         return run.failed
 
+    @contextmanager
+    def _lent_gpus(self) -> Iterator[None]:
+        """The GPUs that are named; one that does not exist is a line, and ends the program."""
+        named = [gpu for lane in lanes(self._config["gpu"]) for gpu in lane.fields.get("on", ())]
+        try:
+            with Client() as client:
+                lent = Lent(client, named)
+        except UsageError as error:
+            log.error("%s; %s", error.message, error.hint)
+            raise SystemExit(1) from None
+        try:
+            yield
+        finally:
+            lent.give_back()
+
     def _run(self, run: _Run) -> None:
-        for lane in lanes(self._config["gpu"]):
-            self._fill(lane, run)
+        places = lanes(self._config["gpu"])
+        left = {id(lane): self._fill(lane, run) for lane in places}
+        for lane in places:
+            if not left[id(lane)]:
+                _is_finished(lane)
         while run.running:
             lane, future = run.done.get()
             run.running.discard(future)
-            self._fill(lane, run)
+            left[id(lane)] += self._fill(lane, run) - 1
+            if not left[id(lane)]:
+                _is_finished(lane)
 
-    def _fill(self, lane: Lane, run: _Run) -> None:
-        """Queue the next test instance, or all of them, for a lane."""
+    def _fill(self, lane: Lane, run: _Run) -> int:
+        """Queue the next test instance, or all of them, for a lane; how many."""
         left = self._config_manager.get_num_left_config()
-        drafts: deque[tuple[str, Draft]] = deque()
+        drafts: deque[tuple[str, str, Draft]] = deque()
         while left and (lane.width is None or len(drafts) < lane.width):
             left -= 1
             instance = self._config_manager.get_next_config()
             name = instance["test_config_string"]
-            if os.path.exists(instance["work_dir"]) and not self._config["force_rerun"]:
+            folder = instance["work_dir"]
+            if os.path.exists(folder) and not (
+                self._config["force_rerun"] or was_interrupted(folder)
+            ):
                 log.info("skips task %s: its result folder exists", name)
                 continue
-            drafts.append((name, self._draft(instance, lane)))
+            drafts.append((name, folder, self._draft(instance, lane)))
         if not drafts:
-            return
-        futures = channel().submit([draft for _, draft in drafts], run.calls)
+            return 0
+        futures = channel().submit([draft for *_, draft in drafts], run.calls)
         run.running.update(futures)
-        for (name, _), future in zip(drafts, futures, strict=True):
+        for (name, folder, _), future in zip(drafts, futures, strict=True):
+            run.folders[future] = folder
             future.add_done_callback(partial(_ended, run, lane, name))
+        return len(drafts)
 
     def _draft(self, instance: dict[str, Any], lane: Lane) -> Draft:
         name = instance["test_config_string"]
@@ -157,12 +191,20 @@ def _ended(run: _Run, lane: Lane, name: str, future: Future[str]) -> None:
     run.done.put((lane, future))
 
 
+def _is_finished(lane: Lane) -> None:
+    for ids in lane.entries:
+        log.info("gpu%s finished", ids)
+
+
 def _call_off(run: _Run) -> None:
     """Ctrl-C, say: cancel what is queued and what runs, and see it end."""
     job_ids = [future.job_id for future in run.running if future.job_id is not None]
     if job_ids:
-        channel().cancel(job_ids)
+        stopped = set(channel().cancel(job_ids))
         channel().wait_until_ended(set(job_ids))
+        for future, folder in run.folders.items():
+            if future.job_id in stopped:
+                note_interrupted(folder)
 
 
 def _worker(future: JobFuture[str]) -> str:

@@ -12,6 +12,23 @@ FINISHED = "finished"
 SKIPPED = "skipped"
 
 
+_INTERRUPTED = ".interrupted"
+
+
+def note_interrupted(work_dir: str) -> None:
+    """Let an instance that was stopped be run again, though it has its folder."""
+    try:
+        with open(os.path.join(work_dir, _INTERRUPTED), "x"):
+            pass
+    except OSError:
+        pass  # It had not begun, or its folder is gone.
+
+
+def was_interrupted(work_dir: str) -> bool:
+    """Whether an instance was stopped, and has not been run since."""
+    return os.path.exists(os.path.join(work_dir, _INTERRUPTED))
+
+
 class InstanceCall:
     """A test instance on its way to its worker; see stoker.library.calling for the two steps."""
 
@@ -34,8 +51,9 @@ class InstanceCall:
         """Make the result folder and the task; the environment that the task requires."""
         # The folder of a further attempt is that of the first.
         first = os.environ.get("STOKER_ATTEMPT", "1") == "1"
+        again = self._force_rerun or not first or _taken_up(self._work_dir)
         try:
-            os.makedirs(self._work_dir, exist_ok=self._force_rerun or not first)
+            os.makedirs(self._work_dir, exist_ok=again)
         except FileExistsError:
             return {}
         if self._log_file is not None:
@@ -51,6 +69,15 @@ class InstanceCall:
             return SKIPPED
         self._task.main()
         return FINISHED
+
+
+def _taken_up(work_dir: str) -> bool:
+    """Whether the instance was interrupted, and this worker is the first to run it again."""
+    try:
+        os.unlink(os.path.join(work_dir, _INTERRUPTED))
+    except OSError:
+        return False
+    return True
 
 
 def _print_to(path: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 _NO_GPU = ("", "-1")  # what people write into CUDA_VISIBLE_DEVICES to hide all GPUs
@@ -15,6 +15,7 @@ class Lane:
 
     fields: dict[str, Any]
     width: int | None
+    entries: tuple[str, ...] = field(default=(), compare=False)  # of `gpu`: those it stands for
 
 
 def lanes(entries: list[str]) -> list[Lane]:
@@ -28,8 +29,12 @@ def lanes(entries: list[str]) -> list[Lane]:
     times: Counter[tuple[str, ...]] = Counter(ids for ids in split if len(ids) == 1)
     if split and all(len(ids) == 1 for ids in split) and max(times.values()) == 1:
         everywhere = [ids[0] for ids in split]
-        return [Lane({"gpus": 1, "on": everywhere, "prefer": everywhere}, None)]
-    return [Lane(_fields(ids, times[ids]), 1) for ids in split]
+        fields = {"gpus": 1, "on": everywhere, "prefer": everywhere}
+        return [Lane(fields, None, tuple(entries))]
+    return [
+        Lane(_fields(ids, times[ids]), 1, (entry,))
+        for ids, entry in zip(split, entries, strict=True)
+    ]
 
 
 def _fields(ids: tuple[str, ...], times: int) -> dict[str, Any]:

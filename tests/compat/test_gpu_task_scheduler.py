@@ -297,7 +297,10 @@ def test_ctrl_c_ends_the_tests_and_what_never_began_is_run_the_next_time(
     assert os.listdir(home.work / "results") == ["n-1,"]
     (home.work / "my_gpu_task.py").write_text(_task("print('now')"))
     said = _start(home)
-    assert "skips task n-1," in said and "finishes task n-2," in said
+    assert "finishes task n-1," in said, "what was interrupted is run again"
+    assert "finishes task n-2," in said and "skips" not in said
+    assert os.listdir(home.work / "results" / "n-1,") == ["worker.log"]
+    assert _start(home).count("skips task") == 2
 
 
 def test_other_jobs_of_the_user_and_the_scheduler_never_share_a_gpu(home: StokerHome) -> None:
@@ -319,6 +322,8 @@ def test_a_gpu_that_does_not_exist_is_refused_before_anything_runs(home: StokerH
     write_project(home.work)
     ran = run_python(home, "main.py")
     assert ran.code == 1 and "there is no GPU 2" in ran.err
+    assert ran.err.count("\n") == 1 and "Traceback" not in ran.err
+    assert ran.err == (home.work / "scheduler.log").read_text()
     assert home.jobs() == {} and not (home.work / "results").exists()
 
 
@@ -342,3 +347,29 @@ GPUTaskScheduler(config=config, gpu_task_class="nowhere:MyGPUTask").start()
     write_project(home.work, config=ONE, main=main)
     assert "ModuleNotFoundError: No module named 'nowhere'" in _start(home)
     assert Path(home.work, "results/n-1,/worker.log").exists()
+
+
+def test_the_schedulers_log_tells_when_a_gpu_has_no_more_to_do(home: StokerHome) -> None:
+    for gpus, names in (("['0', '1']", ["0", "1"]), ("[['0', '1'], '2']", ["0,1", "2"])):
+        config = f"config = {{'scheduler_config': {{'gpu': {gpus}, 'force_rerun': True}}, "
+        write_project(home.work, config=config + "'test_config': [{'n': [1, 2, 3]}]}")
+        said = _start(home)
+        ends = re.findall(r"INFO gpu(\S+) finished$", said, re.MULTILINE)
+        assert sorted(ends) == names
+        assert said.rstrip().endswith("finished")
+    assert home.call("gpus")["gpus"] == [], "GPUs that it named are there as long as it is"
+
+
+def test_instances_may_be_asked_for_as_with_the_original(home: StokerHome) -> None:
+    from gpu_task_scheduler.config_manager import ConfigManager
+
+    root = str(home.work / "results")
+    manager = ConfigManager(
+        {
+            "scheduler_config": {"gpu": ["0"], "result_root_folder": root},
+            "test_config": [{"n": [1, 2]}],
+        }
+    )
+    assert manager.get_next_config(create_dir=False)["config"] == {"n": 1}
+    assert manager.get_next_config(create_dir=True)["config"] == {"n": 2}
+    assert not os.path.exists(root)

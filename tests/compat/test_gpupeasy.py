@@ -10,6 +10,8 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import pytest
+
 from stoker_home import Ran, StokerHome, lines_of
 from waiting import PATIENCE_S, eventually
 
@@ -154,3 +156,34 @@ def test_jobs_have_priorities_and_without_them_it_is_a_queue(home: StokerHome) -
     let_go(home, "blocker")
     home.until_final(blocker, *jobs)
     assert lines_of(home.work / "order") == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("devices", "declared", "words"),
+    [
+        (["0", "1"], ["0", "1"], ""),
+        ([0, 1], ["0", "1"], ""),
+        (["0,1", "2,3"], ["0", "1", "2", "3"], "--gpus 2"),
+        ([["0", "1"], "2"], ["0", "1", "2"], "--gpus 2"),
+        (["0", "", ""], ["0"], "--gpus 0"),
+        (["", ""], [], "--gpus 0"),
+    ],
+)
+def test_the_server_takes_a_list_of_devices(
+    home: StokerHome, devices: list[object], declared: list[str], words: str
+) -> None:
+    (home.work / "startserver.py").write_text(
+        "import sys\nfrom stoker.compat.gpupeasy import start_server\n"
+        f"sys.exit(start_server(gpus={devices!r}))\n"
+    )
+    done = typed(home, f"{sys.executable} startserver.py")
+    assert done.code == 0, done
+    assert [gpu["id"] for gpu in home.call("gpus")["gpus"]] == declared
+    assert words in done.err and bool(words) == bool(done.err)
+
+
+def test_a_relative_output_file_is_in_the_directory_of_the_job(stoker: StokerHome) -> None:
+    (stoker.work / "sub").mkdir()
+    job = stoker.add("--cwd", "sub", "--out", "out.txt", "--", "pwd")
+    stoker.until_final(job)
+    assert lines_of(stoker.work / "sub" / "out.txt") == [str(stoker.work / "sub")]

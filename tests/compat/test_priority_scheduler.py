@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -206,3 +207,58 @@ def test_a_bad_row_is_named_and_nothing_is_queued(lab: Lab) -> None:
     assert ran.code == 2
     assert "commands.csv, line 3: the command 'no-python' was not found" in ran.err
     assert lab.stoker.jobs() == {}
+
+
+def test_ids_go_on_where_an_existing_installation_has_stopped(lab: Lab) -> None:
+    files = lab.stoker.work / "scheduler_files"
+    files.mkdir()
+    (files / "counter.txt").write_text("3\n")
+    (lab.stoker.work / "commands.csv").write_text(HEADER + row() * 2)
+    lab.run("--csv", "commands.csv", "--on", "0")
+    assert lab.ids() == [3, 4]
+    assert int((files / "counter.txt").read_text()) == 5, "the older tool could go on, too"
+    (files / "counter.txt").unlink()
+    lab.run("--csv", "commands.csv", "--on", "0")
+    assert lab.ids()[2:] == [5, 6]
+    (files / "counter.txt").write_text("four")
+    ran = lab.stoker.cli("batch", "--csv", "commands.csv")
+    assert ran.code == 2 and "counter.txt is not a number" in ran.err
+    assert len(lab.stoker.jobs()) == 4
+
+
+def test_a_part_of_the_threads_asks_for_mps(lab: Lab, built: Built) -> None:
+    lab.stoker.stoker("daemon", "stop")
+    lab.stoker.env |= {
+        "PATH": f"{built.bin_dir}:{lab.stoker.env['PATH']}", "RECORD": str(lab.record),
+    }  # fmt: skip
+    (lab.stoker.work / "commands.csv").write_text(HEADER + row())
+    drop_in = [sys.executable, "-c", "import sys; from stoker.compat.priority_scheduler import "
+               "main; sys.exit(main())", "--csv", "commands.csv"]  # fmt: skip
+    options: dict[str, Any] = {"cwd": lab.stoker.work, "env": lab.stoker.env, "timeout": PATIENCE_S}
+    alone = subprocess.run([*drop_in, "--thread_percentage", "40"], check=False, **options)
+    assert alone.returncode == 0
+    assert "mps=1 threads=40" in lab.lines("start")[0]
+    for words in (["--thread_percentage", "140"], ["--mps", "no", "--thread_percentage", "40"]):
+        refused = subprocess.run(
+            [*drop_in, *words], check=False, stderr=subprocess.PIPE, text=True, **options
+        )
+        assert refused.returncode == 2 and refused.stderr.count("\n") == 1
+        assert "--thread_percentage" in refused.stderr or "thread-percentage" in refused.stderr
+    assert len(lab.stoker.jobs()) == 1
+
+
+def test_what_a_failed_task_printed_is_shown(lab: Lab) -> None:
+    (lab.stoker.work / "fails.sh").write_text("echo step 1; echo broken pipe to X >&2; exit 3\n")
+    (lab.stoker.work / "commands.csv").write_text(HEADER + row() + row("fails.sh"))
+    ran = lab.stoker.cli("batch", "--csv", "commands.csv", env={"RECORD": str(lab.record)})
+    assert ran.code == 1
+    assert "  step 1\n  broken pipe to X\n" in ran.err
+    assert "the last output of job 1" not in ran.err
+
+
+def test_a_file_without_rows_is_nothing_to_do_and_a_missing_one_is_named(lab: Lab) -> None:
+    (lab.stoker.work / "commands.csv").write_text(HEADER)
+    ran = lab.stoker.cli("batch", "--csv", "commands.csv")
+    assert ran.code == 0 and "commands.csv has no rows" in ran.err
+    refused = lab.stoker.cli("batch")
+    assert refused.code == 2 and "scheduler_files/commands_1.csv" in refused.err

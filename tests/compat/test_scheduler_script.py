@@ -27,7 +27,7 @@ sys.exit(main())
 TASK = """\
 import os, sys
 print("arguments", *sys.argv[1:])
-print("sees", os.environ["CUDA_VISIBLE_DEVICES"], file=sys.stderr)
+print("sees", os.environ["STOKER_GPUS"], file=sys.stderr)
 """
 
 
@@ -401,3 +401,26 @@ def test_nothing_of_it_is_left_when_the_task_has_ended(lab: Lab) -> None:
     assert lab.home.jobs()[lab.home.nth(1)]["log"].endswith(".out"), (
         "`stoker logs` finds what it printed"
     )
+
+
+# ---------------------------------------------------------------------- options of other versions
+
+
+def test_a_gpu_may_be_forced_or_preferred_and_is_told_in_the_environment(new_lab: Lab) -> None:
+    new_lab.task("env.py", "import os, sys; print(os.environ['GPU'], *sys.argv[1:])")
+    assert new_lab.sh('../scheduler.py "env.py foo --port __num__" -fg 2').out == (
+        "cuda2 foo --port 3800\n"
+    )
+    assert new_lab.sh('../scheduler.py "env.py foo" --prefered_gpu 3').out == "cuda3 foo\n"
+    assert new_lab.sh("../scheduler.py env.py").out == "cuda0 --gpu 0\n"
+    for words in ("env.py -fg 9", "env.py -fg 1 -gc 2", "-rg 9"):
+        refused = new_lab.sh(f"../scheduler.py {words}")
+        assert refused.code in (2, 3) and refused.err.count("\n") == 1, refused
+
+
+def test_gpus_may_be_released_and_looked_at(new_lab: Lab) -> None:
+    assert new_lab.sh("../scheduler.py -i 3 1 2").code == 0
+    assert new_lab.sh("../scheduler.py -rg 1 2").code == 0
+    assert set(new_lab.gpus().values()) == {"free"}
+    ran = new_lab.sh("../scheduler.py -s")
+    assert ran.code == 0 and "GPU" in ran.out

@@ -13,9 +13,9 @@ import pytest
 
 from feed_process import ALONE, UNTIL, FeedProcess, until_lines
 from peers import peers_bin
-from stoker.compat.simple_gpu_scheduler import need_of
+from stoker.compat.simple_gpu_scheduler import PROGRAM, needs_of
 from stoker.errors import UsageError
-from stoker_home import Ran, StokerHome
+from stoker_home import Ran, StokerHome, is_running, kill_and_wait, pid_in
 from waiting import PATIENCE_S, eventually
 
 BIN = Path(sys.executable).parent
@@ -270,26 +270,21 @@ def test_an_interrupt_lets_the_running_ones_finish_and_a_second_stops_them(
 
 def test_gpus_are_understood_as_the_original_does() -> None:
     for words in (["0", "1", "2"], ["0,1,2"]):
-        assert need_of(words)["on"] == ["0", "1", "2"]
-        assert need_of(words)["gpus"] == 1
-    assert need_of(["0,1", "2,3"]) == {
-        "gpus": 2,
-        "on": ["0", "1", "2", "3"],
-        "prefer": ["3", "2", "1", "0"],
-    }
-    assert need_of(["0,1", "2"])["gpus"] == 1
-    assert need_of(["0,1", "2"])["on"] == ["0", "1", "2"]
-    assert need_of(["0", "0", "1", "1"]) == {
-        "share": 0.5,
-        "max_per_gpu": 2,
-        "on": ["0", "1"],
-        "prefer": ["1", "0"],
-    }
+        [need] = needs_of(words)
+        assert (need["on"], need["gpus"]) == (["0", "1", "2"], 1)
+    assert needs_of(["0,1", "2,3"]) == [
+        {"gpus": 2, "on": ["0", "1"], "prefer": ["0", "1"]},
+        {"gpus": 2, "on": ["2", "3"], "prefer": ["2", "3"]},
+    ]
+    assert [need["on"] for need in needs_of(["0,1", "2"])] == [["0", "1"], ["2"]]
+    assert needs_of(["0", "0", "1", "1"]) == [
+        {"share": 0.5, "max_per_gpu": 2, "on": ["0", "1"], "prefer": ["1", "0"]}
+    ]
 
 
 @pytest.mark.parametrize("sharers", range(2, 41))
 def test_all_that_share_a_gpu_fit_on_it_at_the_same_time(sharers: int) -> None:
-    need = need_of(["0"] * sharers)
+    [need] = needs_of(["0"] * sharers)
     assert need["max_per_gpu"] == sharers
     # The daemon counts in thousandths.
     assert round(need["share"] * 1000) * sharers <= 1000
@@ -299,7 +294,7 @@ def test_all_that_share_a_gpu_fit_on_it_at_the_same_time(sharers: int) -> None:
 @pytest.mark.parametrize("words", [["0", "0", "1"], ["x y"], [""], ["0,,1"], ["0,1", "1,2"]])
 def test_gpus_that_make_no_sense_are_refused(words: list[str]) -> None:
     with pytest.raises(UsageError):
-        need_of(words)
+        needs_of(words)
 
 
 @pytest.mark.parametrize(
@@ -322,3 +317,98 @@ def test_bad_input_is_one_clear_line_and_nothing_is_queued(
     [complaint] = done.err.splitlines()
     assert complaint.startswith("simple_gpu_scheduler: ") and ";" in complaint
     assert shell.jobs() == {}
+
+
+# ---------------------------------------------------------------------- pairs, beside the original
+
+
+@pytest.mark.parametrize("gpus", ["0,1 2,3", "1,0 3,2", "0,1 2"])
+def test_commands_get_the_pairs_that_were_named_in_their_order(
+    shell: StokerHome, gpus: str
+) -> None:
+    commands = [f"python train_model.py --n {n}" for n in range(8)]
+    (shell.work / "commands.txt").write_text("\n".join(commands) + "\n")
+    theirs = typed(shell, f"{peers_bin()}/simple_gpu_scheduler --gpus {gpus} < commands.txt")
+    named = {found[2] for found in SAID.finditer(theirs.out)}
+    assert named == set(gpus.split())
+    ours = typed(shell, f"simple_gpu_scheduler --gpus {gpus} < commands.txt")
+    assert (ours.code, ours.err) == (0, ""), ours
+    told = [found[2] for found in SAID.finditer(ours.out)]
+    assert len(told) == 8 and set(told) <= named
+    assert sorted(gpu for gpu, _ in seen(shell)[8:]) == sorted(told)
+    first = {found[1]: found[2] for found in SAID.finditer(ours.out)}
+    last, *_ = reversed(gpus.split())
+    assert first[commands[0]] == last, "the last goes first, as there"
+
+
+def test_a_pair_that_is_busy_keeps_no_command_from_another_pair(shell: StokerHome) -> None:
+    busy = shell.add("--on", "3", "--", "sleep", "1000")
+    shell.until_pid(busy)
+    (shell.work / "commands.txt").write_text("python train_model.py --n {}\n" * 3)
+    feed = subprocess.Popen(
+        [BIN / "simple_gpu_scheduler", "--gpus", "0,1", "2,3"],
+        env=shell.env, cwd=shell.work, stdin=(shell.work / "commands.txt").open(),
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    ran = shell.work / "seen.txt"
+    eventually(lambda: ran.exists() and len(seen(shell)) == 2, "two have run on the other pair")
+    assert {gpu for gpu, _ in seen(shell)} == {"0,1"}
+    shell.stoker("cancel", str(busy))
+    assert feed.wait(PATIENCE_S) == 0
+    assert {gpu for gpu, _ in seen(shell)} == {"0,1", "2,3"}
+
+
+# ---------------------------------------------------------------------- GPUs that there are not
+
+
+def test_a_gpu_that_does_not_exist_is_refused_before_the_first_command_comes(
+    shell: StokerHome,
+) -> None:
+    done = subprocess.run(
+        [BIN / "simple_gpu_scheduler", "--gpus", "0", "22"],
+        env=shell.env, cwd=shell.work, stdin=subprocess.PIPE, capture_output=True,
+        timeout=PATIENCE_S, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, "no command was ever given"
+    assert done.stderr.startswith("simple_gpu_scheduler: there is no GPU 22;")
+
+
+def test_a_gpu_that_nothing_declares_lasts_as_long_as_the_command(new_shell: StokerHome) -> None:
+    new_shell.start()
+    done = typed(new_shell, "echo true | simple_gpu_scheduler --gpus 22")
+    assert done.code == 0, done
+    assert new_shell.call("gpus")["gpus"] == []
+    # One that another job waits for stays as long as that does.
+    other = new_shell.submit("true", on=["22"], hold=True)
+    assert typed(new_shell, "echo true | simple_gpu_scheduler --gpus 22").code == 0
+    assert [gpu["id"] for gpu in new_shell.call("gpus")["gpus"]] == ["22"]
+    new_shell.stoker("release", str(other))
+    assert new_shell.until_final(other)[0]["state"] == "succeeded"
+
+
+# ---------------------------------------------------------------------- what is left behind
+
+
+@pytest.mark.parametrize("whose", ["original", "ours"])
+def test_a_background_process_of_a_command_lives_on(shell: StokerHome, whose: str) -> None:
+    command = f"{peers_bin()}/simple_gpu_scheduler" if whose == "original" else PROGRAM
+    (shell.work / "commands.txt").write_text("nohup sleep 1000 >/dev/null 2>&1 & echo $! > pid\n")
+    assert typed(shell, f"{command} --gpus 1 < commands.txt").code == 0
+    pid = pid_in(shell.work / "pid")
+    if whose == "ours":
+        [job] = shell.jobs().values()
+        assert job["state"] == "succeeded"
+        after = shell.add("--on", "1", "--", "true")
+        shell.until_final(after)
+    assert is_running(pid)
+    kill_and_wait(pid)
+
+
+def test_a_job_says_itself_that_what_it_leaves_behind_lives_on(shell: StokerHome) -> None:
+    line = "nohup sleep 1000 >/dev/null 2>&1 & echo $! > {}"
+    kept = shell.add("--keep-children", "--grace", "0", "--", line.format("kept"))
+    ended = shell.add("--grace", "0", "--", line.format("ended"))
+    shell.until_final(kept, ended)
+    assert is_running(pid_in(shell.work / "kept"))
+    assert not is_running(pid_in(shell.work / "ended"))
+    kill_and_wait(pid_in(shell.work / "kept"))

@@ -47,6 +47,7 @@ from stoker.submission.keywords import call_fields, is_option, job_fields
         ({"signal": "USR1@2m"}, {"signal": "USR1", "signal_before_ms": 120_000}),
         ({"env": {"A": 1}}, {"env": {"A": "1"}}),
         ({"gpu_arg": True}, {"gpu_arg": True}),
+        ({"visible": "all"}, {"visible": "all"}),
         ({"mem": None, "name": None}, {}),
         (
             {"params": {"lr": 0.1, "act": object, "bad": float("nan"), "many": (1, [2])}},

@@ -51,6 +51,8 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "err": ({}, "/tmp/err"),
     "nice": ({}, 5),
     "gpu_arg": ({}, True),
+    "visible": ({}, "uuid"),
+    "keep_children": ({}, True),
     "hold": ({}, True),
     "executor": ({}, "slurm"),
     "slurm": ({"executor": "slurm"}, ["--qos=low"]),

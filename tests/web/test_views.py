@@ -158,6 +158,25 @@ def test_many_lines_become_as_many_jobs(tabs: Tabs) -> None:
     assert {job["group"] for job in jobs} == {"lines"}
 
 
+def test_many_lines_take_the_names_and_output_files_that_gpupeasys_page_took(tabs: Tabs) -> None:
+    tabs.expects_refusals = True
+    home = tabs.page.home
+    tab = tabs.enter("#/submit/lines")
+    box = tab.get_by_label("Commands, one a line")
+    box.fill("first;;first.txt;;echo one;;;\nsecond;;;;echo two;\necho three;;;\n")
+    expect(tab.locator("form")).to_contain_text("2 jobs")
+    expect(tab.locator(".preview tbody tr")).to_have_count(2)
+    expect(tab.locator(".preview tbody tr").first).to_have_text("firstfirst.txtecho one")
+    tab.get_by_label("Directory").fill(str(home.work))
+    tab.get_by_role("button", name="Queue the lines").click()
+    expect(tab.locator(".done")).to_have_text("2 jobs queued: 1 to 2.")
+    first, second = home.until_final(1, 2)
+    assert (first["name"], first["log"]) == ("first", str(home.work / "first.txt"))
+    assert (second["name"], second["command"]) == ("second", "echo two;\necho three")
+    box.fill("no command;;;")
+    expect(tab.locator("form")).to_contain_text("is not NAME;;OUT;;COMMAND")
+
+
 def test_a_job_is_held_released_edited_retried_and_cloned(tabs: Tabs) -> None:
     tabs.expects_refusals = True
     home = tabs.page.home

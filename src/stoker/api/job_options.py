@@ -56,6 +56,8 @@ if TYPE_CHECKING:
         err: Path | None
         nice: int | str | None
         gpu_arg: bool | None
+        visible: Literal["index", "uuid", "all"] | None
+        keep_children: bool | None
         hold: bool | None
         on_cluster: bool | None
         executor: Literal["local", "slurm"] | None
@@ -186,6 +188,15 @@ def _moment(text: str) -> int:
 def _executor(text: str) -> str:
     if text not in ("local", "slurm"):
         raise UsageError(f"there is no executor {quoted(text)}", "write local or slurm")
+    return text
+
+
+VISIBLE = ("index", "uuid", "all")
+
+
+def _visible(text: str) -> str:
+    if text not in VISIBLE:
+        raise UsageError(f"{quoted(text)} is not understood", "write index, uuid or all")
     return text
 
 
@@ -405,8 +416,20 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         fields=(Field("nice", "int", least=0, most=19),),
     ),
     JobOption(
-        "gpu-arg", "append `--gpu 0 1` (the ids of the job's GPUs) to the command", group=RUNNING,
+        "gpu-arg", "append `--gpu 0 1` (the ids of the job's GPUs) to the command; it then sees "
+        "all GPUs (default of --visible: all)", group=RUNNING,
         fields=(Field("gpu_arg", "flag", False),),
+    ),
+    JobOption(
+        "visible", "how it finds its GPUs in CUDA_VISIBLE_DEVICES: by index, by uuid, or all: it "
+        "sees all GPUs and has to keep to STOKER_GPUS (default: the setting visible)", "index",
+        _visible, group=RUNNING, cleared=True, executors=True, choices=VISIBLE,
+        fields=(Field("visible", "|".join(VISIBLE)),),
+    ),
+    JobOption(
+        "keep-children", "processes that it leaves in the background (nohup ... &) go on when it "
+        "has ended; its GPUs are free then", group=RUNNING, executors=True,
+        fields=(Field("keep_children", "flag", False),),
     ),
     JobOption(
         "hold", "queue the job held: it waits for `stoker release`", group=WHEN,

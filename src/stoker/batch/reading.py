@@ -62,7 +62,7 @@ def _table(
         if source in error.message:
             raise
         raise UsageError(f"{source}: {error.message}", error.hint) from None
-    usual = training.BATCH if entries and entries[0].numbered else None
+    usual = training.BATCH if tables.is_training(table, how.template) else None
     return entries, how.batch_size or usual
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from stoker.api.client import ANSWER_TIMEOUT_S, Client, ConnectionLost, NoAnswerYet
 from stoker.cli.reconnect import Reconnection
-from stoker.errors import NotFound, Unavailable
+from stoker.errors import NotFound, StokerError, Unavailable
 from stoker.quantities import duration_text
 from stoker.text.jobs import FINAL_STATES, outcome
 from stoker.text.terminal import clipped, escaped, has_terminal, painted, say, wants_colour
 
 _REDRAW_S = 0.5
 _MOST_FAILURES = 20
+_LAST_LINES = 20
 
 Job = dict[str, Any]
 
@@ -154,6 +155,20 @@ class Following:
             sys.stderr.flush()
         except OSError:
             self._terminal = False
+
+    def last_words(self) -> None:
+        """What those that failed have printed at last."""
+        from stoker.cli.feeding.summary import last_words  # mostly nothing failed
+
+        bad = [job["id"] for job in self._jobs.values() if job["state"] == "failed"]
+        try:
+            with Client(autostart=False) as asking:
+                ids = [str(job_id) for job_id in bad[:_MOST_FAILURES]]
+                jobs = asking.call("list", select={"ids": ids}, all=True)["jobs"] if ids else []
+        except StokerError:
+            return  # They were removed meanwhile, or the daemon is away.
+        for job in jobs:
+            self._write(last_words(job["id"], job, _LAST_LINES))
 
     def summary(self, group: str) -> None:
         """What became of them, in words."""

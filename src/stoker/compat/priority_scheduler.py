@@ -33,11 +33,11 @@ def _parser() -> argparse.ArgumentParser:
         "--header", help="the header's row, counted from 0 (default: 0); None if there is none"
     )
     parser.add_argument(
-        "-m", "--mps", nargs="?", const="True", default="False", help="whether to use NVIDIA MPS"
+        "-m", "--mps", nargs="?", const="True", help="whether to use NVIDIA MPS (default: no)"
     )
     parser.add_argument(
         "--thread_percentage", "--threads_percentage", metavar="PERCENT",
-        help="with MPS: the percentage of the GPU's threads that a task may use",
+        help="the percentage of the GPU's threads that a task may use, 0 to 100; implies --mps",
     )  # fmt: skip
     return parser
 
@@ -54,8 +54,13 @@ def main(argv: list[str] | None = None) -> int:
         value = getattr(args, option)
         if value is not None:
             words += [f"--{option}", value]
-    if args.mps.lower() not in _NO:
+    # A part of the threads can be had with MPS alone, so to name one is to ask for MPS.
+    mps = args.mps if args.mps is not None else str(args.thread_percentage is not None)
+    if mps.lower() not in _NO:
         words.append("--mps")
         if args.thread_percentage is not None:
             words += ["--thread_percentage", args.thread_percentage]
+    elif args.thread_percentage is not None:
+        say("scheduler: without MPS there is no --thread_percentage; leave out --mps, or it")
+        return UsageError.exit_code
     return stoker(words)

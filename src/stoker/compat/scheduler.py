@@ -15,9 +15,10 @@ from typing import Any, NoReturn
 
 from stoker.api.client import Client
 from stoker.cli.jobspec import submission
+from stoker.cli.main import main as stoker
 from stoker.cli.options import parse
 from stoker.cli.verbs.run import VERB as RUN
-from stoker.compat.scheduler_task import Kept, Task
+from stoker.compat.scheduler_task import PORT, Kept, Task
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import MAX_GPUS, declared_gpus_text, quoted
 from stoker.submission.surroundings import current_directory, find_program
@@ -53,6 +54,19 @@ def _parser() -> argparse.ArgumentParser:
         "-i 5 3 4 means 5 GPUs of which 3 and 4 are not used (default: 4 GPUs, all free)",
     )  # fmt: skip
     parser.add_argument(
+        "-fg", "--forced_gpu", type=int, metavar="GPU", help="wait until this GPU is free"
+    )
+    parser.add_argument(
+        "-pg", "--prefered_gpu", type=int, metavar="GPU", help="this GPU if it is free, else others"
+    )
+    parser.add_argument(
+        "-s", "--status", action="store_true", help="show the GPUs and what runs on them"
+    )
+    parser.add_argument(
+        "-rg", "--release_gpu", type=int, nargs="+", metavar="GPU",
+        help="use these GPUs again, which --init made unavailable",
+    )  # fmt: skip
+    parser.add_argument(
         "-v", "--verbose", action="store_true", help="print a summary when the task has ended"
     )
     parser.add_argument(
@@ -79,7 +93,8 @@ def _scheduler(args: argparse.Namespace) -> int:
     if args.task is not None and args.task_option is not None:
         raise UsageError("two tasks were given", "give one, with -t or alone")
     task = args.task if args.task_option is None else args.task_option
-    if task is None and args.init is None:
+    asks_nothing = args.init is None and args.release_gpu is None and not args.status
+    if task is None and asks_nothing:
         raise UsageError("no task was given", 'e.g. -t "test1.py -foo 1" --gpu_count 2')
     if not 1 <= args.gpu_count <= MAX_GPUS:
         raise UsageError(
@@ -87,8 +102,13 @@ def _scheduler(args: argparse.Namespace) -> int:
         )
     if args.init is not None:
         _initialise(args.init[0], args.init[1:])
-    elif task is not None:
+    elif task is not None or args.status:
         _initialise_once()
+    if args.release_gpu is not None:
+        with Client() as client:
+            client.call("gpu_resume", gpus=[str(gpu) for gpu in args.release_gpu])
+    if args.status:
+        stoker(["status"])
     return 0 if task is None else _run(task, args)
 
 
@@ -96,31 +116,29 @@ def _scheduler(args: argparse.Namespace) -> int:
 
 
 def _initialise_once() -> None:
-    """Four free GPUs if none was ever declared."""
+    """Four free GPUs if no driver shows any and none was ever declared."""
     with Client() as client:
-        if not any(gpu["declared"] for gpu in client.call("gpus")["gpus"]):
+        if not any(gpu["declared"] or gpu["uuid"] for gpu in client.call("gpus")["gpus"]):
             client.call("gpu_add", gpus=[f"0-{USUAL_GPUS - 1}"])
 
 
 def _initialise(total: int, unavailable: list[int]) -> None:
-    """Declare GPUs, and keep some of them out of use."""
+    """Use so many GPUs, declared or shown by a driver, and keep some of them out of use."""
     if not 1 <= total <= MAX_GPUS:
         raise UsageError(f"{total} GPUs can't be declared", f"write a number from 1 to {MAX_GPUS}")
     for gpu in unavailable:
         if not 0 <= gpu < total:
             raise UsageError(f"there is no GPU {gpu} among {total}", f"they are 0 to {total - 1}")
-    drained = sorted({str(gpu) for gpu in unavailable}, key=int)
-    ids = [str(gpu) for gpu in range(total)]
     with Client() as client:
         status = client.call("status")
-        memory = {gpu["id"]: gpu["memory_mib"] for gpu in status["gpus"]}
+        has_driver = any(gpu["uuid"] for gpu in status["gpus"])
         # A GPU that is not to be used must not be given away before it is drained.
-        pause = bool(drained) and not status["paused"]
+        pause = (has_driver or bool(unavailable)) and not status["paused"]
         if pause:
             client.call("pause")
         try:
-            text = declared_gpus_text([(gpu, memory.get(gpu)) for gpu in ids])
-            client.call("config_set", name="gpus", value=text)
+            ids = _chosen(client, total) if has_driver else _declared(client, total, status["gpus"])
+            drained = [gpu for number, gpu in enumerate(ids) if number in unavailable]
             if drained:
                 client.call("gpu_drain", gpus=drained)
             free = [gpu for gpu in ids if gpu not in drained]
@@ -129,6 +147,26 @@ def _initialise(total: int, unavailable: list[int]) -> None:
         finally:
             if pause:
                 client.call("resume")
+
+
+def _declared(client: Client, total: int, known: list[dict[str, Any]]) -> list[str]:
+    """Declare so many GPUs; their ids."""
+    memory = {gpu["id"]: gpu["memory_mib"] for gpu in known}
+    ids = [str(gpu) for gpu in range(total)]
+    text = declared_gpus_text([(gpu, memory.get(gpu)) for gpu in ids])
+    client.call("config_set", name="gpus", value=text)
+    return ids
+
+
+def _chosen(client: Client, total: int) -> list[str]:
+    """Use the first so many of those that the driver shows; their ids."""
+    client.call("config_set", name="gpus", value="auto")
+    shown = [gpu["id"] for gpu in client.call("gpus")["gpus"]]
+    if total > len(shown):
+        say(f"scheduler: the driver shows {len(shown)} of the {total} GPUs, which are used")
+    elif total < len(shown):
+        client.call("config_set", name="gpus", value=",".join(shown[:total]))
+    return shown[:total]
 
 
 # ---------------------------------------------------------------------- the task
@@ -185,7 +223,18 @@ def _names_its_interpreter(script: str) -> bool:
 
 
 def _request(words: list[str], args: argparse.Namespace) -> dict[str, Any]:
-    options = ["--gpus", str(args.gpu_count), "--gpu-arg"]
+    options = ["--gpus", str(args.gpu_count)]
+    forced, preferred = args.forced_gpu, args.prefered_gpu
+    if forced is not None and args.gpu_count > 1:
+        raise UsageError("--forced_gpu is for a task with one GPU", "leave out --gpu_count")
+    for name, gpu in (("--on", forced), ("--prefer", preferred)):
+        if gpu is not None:
+            options.append(f"{name}={gpu}")
+    # The versions that have these know no --gpu: there, GPU=cuda0 in the environment says which.
+    if forced is None and preferred is None and PORT not in words:
+        options.append("--gpu-arg")
+    else:
+        options += ["--visible", "all"]
     for name, file in (("--out", args.out), ("--err", args.err)):
         if file is not None:
             options.append(f"{name}={file}")

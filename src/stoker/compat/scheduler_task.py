@@ -12,6 +12,18 @@ from stoker.compat.guardian import Guardian
 from stoker.compat.kept_output import KeptStream
 from stoker.text.terminal import say
 
+PORT = "__num__"  # a word of a task that stands for a port, by its first GPU
+_FIRST_PORT, _PORTS_EACH = 3600, 100
+
+
+def _for_gpu(argv: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    """The words and variables of a task, as some versions of the older tool make them."""
+    first = env.get("STOKER_GPUS", "").split(",")[0]
+    if not first.isdecimal():
+        return argv, env
+    port = str(_FIRST_PORT + _PORTS_EACH * int(first))
+    return [port if word == PORT else word for word in argv], {**env, "GPU": f"cuda{first}"}
+
 
 class Kept:
     """Where one stream goes: the dated folder always, and the file that was named, if any."""
@@ -84,8 +96,7 @@ class Task(Attachment):
                 streams.append(KeptStream(number, targets, kept.shown))
             out, err = streams
             process = AttachedProcess(
-                event["argv"],
-                event["env"],
+                *_for_gpu(event["argv"], event["env"]),
                 self._request["cwd"],
                 event["dir"],
                 (out.path, err.path),

@@ -19,6 +19,7 @@ from stoker.cli.feeding.progress import let_go_of_a_lost_terminal
 from stoker.cli.feeding.signals import Signals
 from stoker.cli.feeding.source import Source
 from stoker.compat.console import Console, ErrorFiles, keeps_errors_apart
+from stoker.compat.lent_gpus import Lent
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import gpu_ids
 from stoker.submission.surroundings import surroundings
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
 
 PROGRAM = "simple_gpu_scheduler"
 HUNG_UP = 129
+INTERRUPTED = 130
 
 _EPILOG = f"""\
 Commands are read from stdin, one a line, and run by your login shell, each on a GPU of its own:
   {PROGRAM} --gpus 0 1 2 < gpu_commands.txt
   tail -f -n 0 gpu.queue | {PROGRAM} --gpus 0,1,2
-With `--gpus 0,1 2,3` each command gets two GPUs; with `--gpus 0 0 1 1` two commands share a GPU.
+With `--gpus 0,1 2,3` each command gets 0,1 or 2,3; with `--gpus 0 0 1 1` two commands share a GPU.
 Ctrl-C: take no more commands and let the running ones finish; a second Ctrl-C stops them.
 `stoker feed` does the same with progress, a summary, and more options.
 """
@@ -64,58 +66,60 @@ def main(argv: list[str] | None = None) -> int:
         "--gpus", nargs="+", required=True, metavar="ID", help="the GPUs to use: 0 1 2, or 0,1,2"
     )
     try:
-        need = need_of(parser.parse_args(argv).gpus)
-        return _run(need)
+        return _run(needs_of(parser.parse_args(argv).gpus))
     except StokerError as error:
         hint = f"; {error.hint}" if error.hint else ""
         say(f"{PROGRAM}: {error.message}{hint}")
         return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED  # before it listened itself
 
 
-def need_of(words: list[str]) -> dict[str, Any]:
-    """What each command needs, in the api's terms.
+def needs_of(words: list[str]) -> list[dict[str, Any]]:
+    """What commands need, in the api's terms: one need for all, or several, for one at a time each.
 
-    `0 1 2` and `0,1,2` are one GPU each. Words that each name several GPUs are what one command
-    gets, as in the older tool. A GPU that is named several times is shared by as many commands.
+    `0 1 2` and `0,1,2` are one GPU each. Among several words, each is what one command gets, as in
+    the older tool. A GPU that is named several times is shared by as many commands.
     """
     from collections import Counter
 
     sets = [gpu_ids(word) for word in words]
-    size = len(sets[0])
-    together = len(sets) > 1 and size > 1 and all(len(one) == size for one in sets)
+    apart = len(sets) > 1 and any(len(one) > 1 for one in sets)
     times = Counter(gpu for one in sets for gpu in one)
-    if len(set(times.values())) > 1 or (together and len(times) != size * len(sets)):
+    if len(set(times.values())) > 1 or (apart and max(times.values()) > 1):
         raise UsageError(
             f"GPU {_most_named(times)} is named more often than others",
             "name each GPU once, or all of them equally often to share them",
         )
+    if apart:
+        return [{"gpus": len(one), "on": one, "prefer": one} for one in sets]
     sharers = next(iter(times.values()))
     # The older tool takes the last of its GPUs first.
     need: dict[str, Any] = {"on": list(times), "prefer": list(reversed(times))}
-    if together:
-        need["gpus"] = size
-    elif sharers > 1:
+    if sharers > 1:
         need |= {"share": 1000 // sharers / 1000, "max_per_gpu": sharers}
     else:
         need["gpus"] = 1
-    return need
+    return [need]
 
 
 def _most_named(times: Counter[str]) -> str:
     return times.most_common(1)[0][0]
 
 
-def _run(need: dict[str, Any]) -> int:
+def _run(needs: list[dict[str, Any]]) -> int:
     source = Source(None)
     source.check()
     group = f"{PROGRAM}-{os.urandom(4).hex()}"
-    job = need | {"group": group}
+    # What a command leaves in the background lives on, as with the older tool.
+    job = (needs[0] if len(needs) == 1 else {}) | {"group": group, "keep_children": True}
     if has_terminal() and "PYTHONUNBUFFERED" not in os.environ:
         # On a terminal a Python program shows each line as it prints it; in a log it would not.
         job["env"] = {"PYTHONUNBUFFERED": "1"}
     request = {"jobs": [job], **surroundings()}
     with Signals() as signals, Client() as client:
         client.connect()
+        lent = Lent(client, [gpu for need in needs for gpu in need["on"]])
         points = Points(new_run())
         errors = ErrorFiles(client.home.root, points.run) if keeps_errors_apart() else None
 
@@ -123,7 +127,9 @@ def _run(need: dict[str, Any]) -> int:
             return {"err": errors.path(line.point)} if errors is not None else {}
 
         view = Console(PROGRAM, signals, errors)
-        feed = Feed(source, Channel(client, group), request, points, view, signals, own=own)
+        places = needs if len(needs) > 1 else []
+        channel = Channel(client, group)
+        feed = Feed(source, channel, request, points, view, signals, own=own, places=places)
         try:
             feed.run()
         finally:
@@ -131,6 +137,7 @@ def _run(need: dict[str, Any]) -> int:
             let_go_of_a_lost_terminal()
             if errors is not None and not feed.left_behind:
                 errors.close()
+            lent.give_back()
     if signals.hung_up:
         return HUNG_UP
     if signals.interrupted_by:

@@ -114,6 +114,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for command in made:
             sys.stdout.write(command + "\n")
             sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
     except BrokenPipeError:
         # The reader has had enough; the interpreter must not complain of that at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -122,6 +124,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(_refusal(error))
     return 0
 
+
+entry = main  # of the command
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -35,6 +35,7 @@ class _Begin(_OfAttempt):
     labels: tuple[str, ...] = ()  # how people call these GPUs
     vendor: str = ""  # of the GPUs, if a driver shows them
     mps: Mps | None = None
+    uuids_only: bool = False  # their numbers can't be relied on now
 
 
 @quick_to_make
@@ -92,6 +93,17 @@ def _mps(state: State, job: Job) -> Mps | None:
     return Mps(job.terms.thread_percentage, pinned_mib(state, job, attempt))
 
 
+def _numbers_shift(state: State) -> bool:
+    """Whether programs may count the GPUs of this machine otherwise than its driver does.
+
+    A GPU that has failed is left out of CUDA's count, and one that is divided counts otherwise.
+    """
+    return any(
+        gpu.vendor and (not gpu.label or (gpu.reading is not None and gpu.reading.fault))
+        for gpu in state.gpus.values()
+    )
+
+
 def commands_for(state: State) -> list[Command]:
     """Everything that is still to be done outside, as the state has it now."""
     commands: list[Command] = []
@@ -104,15 +116,17 @@ def commands_for(state: State) -> list[Command]:
         elif attempt.stop is None:
             kind = StartAttached if job.terms.attached else Start
             gpus = [state.gpus[gpu_id] for gpu_id in attempt.gpus]
+            numbered = bool(gpus and gpus[0].label)
             commands.append(
                 kind(
                     job_id,
                     attempt.number,
                     attempt.gpus,
                     job.terms.grace_ms,
-                    tuple([gpu.shown_as for gpu in gpus]) if gpus and gpus[0].label else (),
+                    tuple([gpu.shown_as for gpu in gpus]) if numbered else (),
                     gpus[0].vendor if gpus else "",
                     _mps(state, job),
+                    numbered and _numbers_shift(state),
                 )
             )
     for job_id in state.to_warn:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.api.job_options import VISIBLE as WAYS_TO_SEE
 from stoker.core.learning import Habits
 from stoker.daemon.cluster import ClusterRules
 from stoker.daemon.submission import Defaults
@@ -118,6 +119,10 @@ SETTINGS = (
     Setting("mps", "off",
             "on: jobs on one GPU share it through NVIDIA MPS unless they say --no-mps",
             _one_of("on", "off")),
+    Setting("visible", "index",
+            "how jobs without --visible find their GPUs in CUDA_VISIBLE_DEVICES: index (uuid where "
+            "numbers are unreliable), uuid, or all (it is not set, and they see all GPUs)",
+            _one_of(*WAYS_TO_SEE)),
     Setting("poll", "1s", "how often GPUs on which something runs are read",
             _read_by(positive_duration_ms)),
     Setting("driver", "auto",
@@ -160,6 +165,7 @@ def defaults_of(values: Mapping[str, str]) -> Defaults:
         value_of("mem", values) == "auto",
         memory_margin(value_of("mem-margin", values)),
         value_of("mps", values) == "on",
+        value_of("visible", values),
     )
 
 

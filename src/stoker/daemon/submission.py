@@ -24,7 +24,7 @@ from stoker.daemon.known_points import Chosen, chosen
 from stoker.daemon.requirements import RequiredJobs, required
 from stoker.engine import Decided, Proposal
 from stoker.errors import UsageError
-from stoker.executors.environment import MPS_MARKER
+from stoker.executors.environment import KEEP_CHILDREN, MPS_MARKER
 from stoker.executors.mps_control import PROGRAM, find_control
 from stoker.learn.kind import Kinds
 from stoker.quantities import MAX_LABEL_CHARS, label, signal_name
@@ -33,7 +33,14 @@ from stoker.submission import rules
 
 # Variables that say which attempt a process belongs to are never handed on to another job.
 _OF_AN_ATTEMPT = frozenset(
-    {"STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID", MPS_MARKER}
+    {
+        "STOKER_JOB_ID",
+        "STOKER_ATTEMPT",
+        "STOKER_GPUS",
+        "STOKER_ATTEMPT_ID",
+        MPS_MARKER,
+        KEEP_CHILDREN,
+    }
 )
 # Nor are those that an attempt under MPS was given.
 _OF_A_CLIENT = _OF_AN_ATTEMPT | {
@@ -120,6 +127,7 @@ class Defaults:
     mem_auto: bool = False
     margin: tuple[int, int] = DEFAULT_MARGIN
     mps: bool = False
+    visible: str = "index"
 
 
 @dataclass(slots=True)
@@ -171,7 +179,7 @@ class _Drafting:
             point=job.point,
             cluster_options=tuple(job.slurm),
             umask=self.request.umask,
-            options=executors_options(job),
+            options=self._options_of(job, terms),
         )
         group = self._label(job.group)
         kinds = self._kinds_of(job, each)
@@ -192,6 +200,19 @@ class _Drafting:
             )  # fmt: skip
             start += count
         return drafts
+
+    def _options_of(self, job: JobRequest, terms: Terms) -> dict[str, Any]:
+        options = executors_options(job)
+        if terms.executor:
+            if job.visible is not None:
+                raise UsageError("the cluster says which GPUs a job sees", "leave out --visible")
+            if job.keep_children:
+                raise UsageError(
+                    "the cluster ends what a job leaves behind", "leave out --keep-children"
+                )
+        elif self.defaults.visible != "index" and not job.gpu_arg:
+            options.setdefault("visible", self.defaults.visible)
+        return options
 
     def _kinds_of(self, job: JobRequest, each: Sequence[JobOwn]) -> list[str]:
         """The kind of each, whose command and files are looked at on the way."""
@@ -402,7 +423,7 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
             "declare them with `stoker config set gpus 0,1`, name them with --on 0,1, "
             "or use --gpus 0 for a job that needs none",
         )
-    named = (*need.on, *need.prefer)
+    named = dict.fromkeys((*need.on, *need.prefer))
     unknown = [name for name in named if name not in known and state.gpu_named(name) is None]
     if unknown:
         there = ", ".join(gpu.shown_as for gpu in state.gpus.values())

@@ -13,6 +13,9 @@ if TYPE_CHECKING:  # The keeper wants the markers alone, and is there as long as
     from stoker.core.model import Launch
 
 MARKER = "STOKER_ATTEMPT_ID"
+MASKS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")  # the second is AMD's
+# A process that has this is not ended because the one that started it has ended.
+KEEP_CHILDREN = "STOKER_KEEP_CHILDREN"
 EncodedEnv = list[bytes]  # as in b"HOME=/home/ada"
 _PLACES_KEPT = 256
 ENCODING, ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
@@ -28,27 +31,52 @@ def marker(instance: str, job_id: int, attempt: int) -> str:
 
 def environment(launch: Launch, start: Start | StartAttached, instance: str) -> dict[str, str]:
     """The environment of an attempt: the user's own at submission, and the GPUs it was given."""
-    return {**launch.env, **additions(launch, start, instance)}
+    added = additions(launch, start, instance)
+    own = launch.env
+    if MASKS[0] not in added:
+        own = {name: value for name, value in own.items() if name not in MASKS}
+    return {**own, **added}
 
 
 def additions(launch: Launch, start: Start | StartAttached, instance: str) -> dict[str, str]:
     """What this attempt has in its environment over what its submission had.
 
-    A job without GPUs sees none, so that it can't take by accident what it was not given. GPUs that
-    a driver shows are named by their UUIDs: their numbers change when one of them fails.
+    A job without GPUs sees none, so that it can't take by accident what it was not given.
     """
-    ids = ",".join(start.gpus)
-    env = {
+    return {
         **launch.extra_env,
         "PWD": launch.cwd,
-        "CUDA_VISIBLE_DEVICES": ids,
+        **_masks(launch, start),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "STOKER_GPUS": ",".join(start.labels or start.gpus),
+        **({KEEP_CHILDREN: "1"} if launch.options.get("keep_children") else {}),
         **_own(start, instance),
     }
+
+
+def visible_gpus(launch: Launch) -> object:
+    """How a job finds its GPUs: by index, by uuid, or all: it sees every GPU.
+
+    The ids that --gpu-arg appends are ordinals, which are right only where no GPU is hidden.
+    """
+    return launch.options.get("visible") or ("all" if launch.gpu_arg else "index")
+
+
+def _masks(launch: Launch, start: Start | StartAttached) -> dict[str, str]:
+    """What hides other GPUs from an attempt.
+
+    Programs that read the variable themselves (vLLM, the launcher of DeepSpeed, scripts with an
+    option --gpu) expect numbers. UUIDs take their place where numbers may mean another GPU, and for
+    clients of MPS, which would count the GPUs of their server.
+    """
+    visible = visible_gpus(launch)
+    if visible == "all" and start.gpus and start.mps is None:
+        return {}
+    ids = ",".join(start.gpus)
     if start.vendor == "amd":
-        env["ROCR_VISIBLE_DEVICES"] = ids
-    return env
+        return dict.fromkeys(MASKS, ids)
+    by_uuid = visible == "uuid" or start.uuids_only or start.mps is not None
+    return {MASKS[0]: ids if by_uuid or not start.labels else ",".join(start.labels)}
 
 
 def _own(start: Start | StartAttached, instance: str) -> dict[str, str]:
@@ -66,7 +94,7 @@ class Encoder:
     def __init__(self, instance: str) -> None:
         self._instance = instance
         self._submitted: Mapping[str, str] = {}
-        self._placed: dict[tuple[str, tuple[str, ...], tuple[str, ...], str], EncodedEnv] = {}
+        self._placed: dict[tuple[object, ...], EncodedEnv] = {}  # by where and how they run
 
     def encoded(
         self, launch: Launch, start: Start | StartAttached, more: Mapping[str, str]
@@ -79,7 +107,8 @@ class Encoder:
             self._placed.clear()
         # Those that start one after the other differ by their number and little else.
         own = _own(start, self._instance)
-        place = (launch.cwd, start.gpus, start.labels, start.vendor)
+        options = (launch.gpu_arg, *launch.options.items())
+        place = (launch.cwd, options, start.gpus, start.labels, start.vendor, start.uuids_only)
         base = self._placed.get(place)
         if base is None:
             if len(self._placed) >= _PLACES_KEPT:

@@ -5,9 +5,19 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable
 
-from stoker.executors.environment import MARKER
-from stoker.executors.processes import ProcessId, catches, group_exists, members, send, stat_of
+from stoker.executors.environment import KEEP_CHILDREN, MARKER
+from stoker.executors.processes import (
+    ProcessId,
+    catches,
+    environ_of,
+    group_exists,
+    members,
+    send,
+    stat_of,
+)  # fmt: skip
 from stoker.executors.running import Attempts, Running
+
+_KEPT = f"{KEEP_CHILDREN}=1".encode()
 
 
 class Stopping:
@@ -63,7 +73,7 @@ class Stopping:
             stat = stat_of(process.pid)
             if stat is not None and stat.id == process and stat.session == running.session:
                 left.append(process)
-        return left
+        return [process for process in left if _KEPT not in environ_of(process.pid)]
 
     def _may_signal(self, running: Running, force: bool) -> bool:
         """True unless it has GPU work under MPS that is to be ended first.

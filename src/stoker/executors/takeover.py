@@ -100,7 +100,8 @@ class Takeovers:
             launch = self._launch_of(standby.job_id)
         except Exception:
             return  # Whatever is wrong with the record: that one has ended must be told.
-        command = cmd.Start(*key, start.gpus, standby.grace_ms, start.labels, start.vendor)
+        gpus, labels, vendor, by_uuid = start.gpus, start.labels, start.vendor, start.uuids_only
+        command = cmd.Start(*key, gpus, standby.grace_ms, labels, vendor, uuids_only=by_uuid)
         intend = partial(self._attempts.ledger.intend, key, ended.key)
         if self._starting.make(command, launch, {}, intend=intend) is None:
             self._attempts.taken_over_by[ended.key] = key

@@ -27,7 +27,14 @@ from stoker import command_lines
 from stoker.command_lines import WARM, call_of
 from stoker.core.commands import Start
 from stoker.core.model import Launch
-from stoker.executors.environment import ENCODING, ERRORS, MARKER, additions, encoded
+from stoker.executors.environment import (
+    ENCODING,
+    ERRORS,
+    MARKER,
+    additions,
+    encoded,
+    visible_gpus,
+)
 from stoker.executors.ledger import LedgerWriter
 from stoker.executors.processes import ProcessId, stat_of
 from stoker.executors.shortage import CouldNotStart
@@ -321,7 +328,8 @@ def _send(to: socket.socket, message: bytes, fds: Sequence[int]) -> None:
 def _kind(spec: StartSpec) -> _Kind | None:
     """What an attempt needs of a server; None if it is no call of the library's."""
     call, launch = call_of(spec.words), spec.launch
-    if call is None:
+    if call is None or visible_gpus(launch) == "all" or launch.options.get("keep_children"):
+        # An idle copy has the variables with which its process began, and none can be taken back.
         return None
     python, worker, file, modules = call
     return _Kind(

@@ -233,14 +233,16 @@ def batch(
     else:
         name, size = "rows", reading.batch_size
         entries = _entries(source)
-    if not entries:
+    if not entries and size is None:
         raise UsageError(f"{name} has no jobs in it", "give one row per job")
     shared = surroundings()
     group = group or new_group(name)
+    if not entries:
+        return QueuedBatch(group, [])
     translator = Translator(name, defaults, shared["cwd"], shared["env"], group)
     jobs = translator.planned(entries, size)
     jobs, short = profiled(connection, name, jobs, profile_epochs, shared["cwd"])
-    batch_queueing.number(connection, jobs)
+    batch_queueing.number(connection, jobs, short, shared["cwd"])
     return QueuedBatch(group, batch_queueing.queue(connection, jobs, name, shared)[short:])
 
 

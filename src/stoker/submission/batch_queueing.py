@@ -144,8 +144,16 @@ def _take_back(client: Client, ids: list[int]) -> None:
 # ---------------------------------------------------------------------- numbers for --id
 
 
-def take_numbers(home: Home, count: int) -> int:
+# Where the priority scheduler keeps the number of the next run, beside its default CSV.
+_COUNTER = os.path.join("scheduler_files", "counter.txt")
+_MOST_DIGITS = 15
+
+
+def take_numbers(home: Home, count: int, here: str) -> int:
     """The first of so many numbers that no run was ever given; they begin with 1.
+
+    An installation of the older tool in this directory is continued: its runs have used what is
+    below its counter, and left checkpoints under these numbers. The counter is kept up to date.
 
     The count is on disk before a number is used, so a run that is cut off leaves a gap, and never
     a number that is used twice.
@@ -157,20 +165,50 @@ def take_numbers(home: Home, count: int) -> int:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         text = os.read(fd, 100).decode("ascii", "replace").strip()
-        first = int(text) if text.isdigit() else 1
+        counter = os.path.join(here, _COUNTER)
+        counted = _counted(counter)
+        first = max(int(text) if text.isdigit() else 1, counted or 0)
         # One line of fixed width, so that a number is overwritten whole.
         os.pwrite(fd, f"{first + count:020}\n".encode(), 0)
         os.fsync(fd)
+        if counted is not None:
+            _set_counter(counter, first + count)
     finally:
         os.close(fd)
     return first
 
 
-def number(client: Client, jobs: list[PlannedJob]) -> None:
-    """Give `--id=N` to the commands that take it."""
-    numbered = [job for job in jobs if job.entry.numbered]
-    if not numbered:
+def _counted(path: str) -> int | None:
+    """What the older tool has counted; None if it was never here."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(100).decode("ascii", "replace").strip()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror}", "ids go on from there") from None
+    if not text.isdigit() or len(text) > _MOST_DIGITS:
+        raise UsageError(f"{path} is not a number", "write the id of the next run into it")
+    return int(text)
+
+
+def _set_counter(path: str, value: int) -> None:
+    try:
+        with open(path, "w", encoding="ascii") as file:
+            file.write(str(value))
+    except OSError:
+        pass  # The count in our own state is the one that is relied on.
+
+
+def number(client: Client, jobs: list[PlannedJob], short: int, here: str) -> None:
+    """Give `--id=N` to the commands that take it; the first `short` have that of their rows."""
+    rows = [job.entry for job in jobs[short:] if job.entry.numbered]
+    if not rows:
         return
-    for number, job in enumerate(numbered, take_numbers(client.home, len(numbered))):
-        job.fields["argv"].append(f"--id={number}")
-        job.fields["params"]["id"] = str(number)
+    first = take_numbers(client.home, len(rows), here)
+    number_of = {id(entry): number for number, entry in enumerate(rows, first)}
+    for job in jobs:
+        number = number_of.get(id(job.entry))
+        if number is not None:
+            job.fields["argv"].append(f"--id={number}")
+            job.fields["params"]["id"] = str(number)

@@ -22,7 +22,7 @@ from stoker.text.ids import ranges
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
     from stoker.cli.feeding.channel import Channel
@@ -86,6 +86,7 @@ class Feed:
         resume: bool = False,
         fail_fast: bool = False,
         own: Callable[[Line], dict[str, Any]] = lambda line: {},
+        places: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.tally = Tally()
         self.stage = Stage.READING
@@ -100,6 +101,11 @@ class Feed:
         self._resume = resume
         self._fail_fast = fail_fast
         self._own = own  # what a line's job has for itself alone
+        # Needs of which each is for one line at a time, the last of those that are free first. No
+        # need of a job says "either these two GPUs or those two", so lines wait here, not there.
+        self._has_places = bool(places)
+        self._free_places = list(places)
+        self._place_of: dict[str, dict[str, Any]] = {}  # by the point of its line
         self._unchecked: deque[Line] = deque()  # read; a resumed feed asks if it knows them
         self._ready: deque[Line] = deque()  # to be queued
         self._prepared: tuple[list[Line], bytes] | None = None  # the next ones, and their request
@@ -245,7 +251,7 @@ class Feed:
         if self._channel.is_free and self.stage is not Stage.LEAVING:
             self._give_what_is_due()
         waits = not self._channel.is_free and len(self._ready) >= self._message_size
-        if waits and self._prepared is None:
+        if waits and not self._has_places and self._prepared is None:
             self._prepared = self._submission()
 
     def _give_what_is_due(self) -> None:
@@ -270,7 +276,7 @@ class Feed:
                 self._request_for(("waiting",), "hold")
         elif self._unchecked:
             self._ask_about_the_unchecked()
-        elif self._prepared or self._ready:
+        elif self._prepared or (self._ready and (self._free_places or not self._has_places)):
             self._queue()
         elif self._to_release:
             lines, self._to_release = self._to_release, []
@@ -319,6 +325,8 @@ class Feed:
 
         def failed(error: StokerError) -> None:
             self.tally.not_run += len(lines)
+            for line in lines:
+                self._leave_place(line)
             self.error = error
             self.tally.expected = None
             self._go_to(Stage.FINISHING)
@@ -331,6 +339,8 @@ class Feed:
         lines: list[Line] = []
         size, most = 0, self._message_size
         self._message_size = min(4 * most, _MOST_IN_A_MESSAGE)
+        if self._has_places:
+            most = min(most, len(self._free_places))
         while self._ready and len(lines) < most and size < _MOST_BYTES_IN_A_MESSAGE:
             line = self._ready.popleft()
             lines.append(line)
@@ -347,7 +357,16 @@ class Feed:
         ]
         # A submission that is cut off is repeated with the same token, and taken once.
         fields = self._request | {"each": each, "token": os.urandom(16).hex()}
+        if self._has_places:
+            self._place_of |= {line.point: self._free_places.pop() for line in lines}
+            jobs = [self._job | self._place_of[one["point"]] | one for one in each]
+            fields = fields | {"jobs": jobs, "each": None}
         return lines, line_of("submit", fields)
+
+    def _leave_place(self, line: Line) -> None:
+        place = self._place_of.pop(line.point, None)
+        if place is not None:
+            self._free_places.append(place)
 
     def _call_off_unqueued(self) -> None:
         """What was read and is not queued yet is not queued any more."""
@@ -450,6 +469,7 @@ class Feed:
 
     def _end(self, line: Line, event: dict[str, Any]) -> None:
         del self._jobs[line.job_id]
+        self._leave_place(line)
         if line.rerun and event["state"] != "succeeded" and self.stage < Stage.WINDING_DOWN:
             self._wait_again(line)
             line.rerun = False

@@ -66,7 +66,7 @@ def failures_text(failures: list[Failure], jobs: dict[int, dict[str, Any]]) -> s
     )
     text = table(columns, failures[:_MOST_SHOWN])
     for failure in failures[:_MOST_SHOWN]:
-        text += _last_words(failure, jobs.get(failure.job_id))
+        text += last_words(failure.job_id, jobs.get(failure.job_id))
     return text
 
 
@@ -78,17 +78,18 @@ def unshown(tally: Tally, group: str) -> str:
     return f"and {jobs - _MOST_SHOWN} more: `stoker ls --all --group {group} --state failed`"
 
 
-def _last_words(failure: Failure, job: dict[str, Any] | None) -> str:
+def last_words(job_id: int, job: dict[str, Any] | None, most: int = _LAST_LINES) -> str:
+    """The last lines of a job's output and errors."""
     text = ""
     for key, whose in (("log", "output"), ("err_log", "errors")):
-        lines = _last_lines(job[key]) if job is not None and job.get(key) else []
+        lines = _last_lines(job[key], most) if job is not None and job.get(key) else []
         if lines:
-            text += f"\nthe last {whose} of job {failure.job_id}:\n"
+            text += f"\nthe last {whose} of job {job_id}:\n"
             text += "".join(f"  {line}\n" for line in lines)
     return text
 
 
-def _last_lines(path: str) -> list[str]:
+def _last_lines(path: str, most: int) -> list[str]:
     """The last lines of a log, as a terminal would have left them, read from its end only."""
     from stoker.text.loglines import Collapser, tamed  # slow to import, and mostly nothing failed
 
@@ -104,7 +105,7 @@ def _last_lines(path: str) -> list[str]:
     collapser = Collapser()
     data = collapser.feed(data) + collapser.partial
     lines = tamed(data, colours=False).decode(errors="replace").rstrip("\n").split("\n")
-    return [clipped(escaped(line), _MOST_LINE_CHARS) for line in lines[-_LAST_LINES:] if line]
+    return [clipped(escaped(line), _MOST_LINE_CHARS) for line in lines[-most:] if line]
 
 
 def summary_json(group: str, tally: Tally, jobs: dict[int, dict[str, Any]]) -> dict[str, Any]:

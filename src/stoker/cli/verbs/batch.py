@@ -40,6 +40,9 @@ def batch(args: Args) -> int:
     source = os.path.basename(path)
     how = Reading(args["csv"] is not None, args["header"], args["template"], args["num"])
     entries, size = read_entries(path, source, how, COLUMNS)
+    if not entries and size is not None:
+        say(f"stoker: {source} has no rows, so there is nothing to do")
+        return 0
     if not entries:
         raise UsageError(f"{source} has no jobs in it", "write one row per job")
     group = args["group"] or new_group(source)
@@ -63,7 +66,9 @@ def _path(args: Args) -> str:
         return str(named[0])
     if os.path.isfile(_USUAL_CSV):
         return _USUAL_CSV
-    raise UsageError("no file was named", "e.g. stoker batch --csv commands.csv")
+    raise UsageError(
+        f"no file was named, and there is no {_USUAL_CSV}", "e.g. stoker batch --csv commands.csv"
+    )
 
 
 def _queue_and_follow(
@@ -79,7 +84,7 @@ def _queue_and_follow(
     from stoker.cli.following import Following
     from stoker.submission.batch_queueing import number, queue
 
-    number(client, jobs)
+    number(client, jobs, short, common["cwd"])
     if args["no_wait"]:
         return _print_ids(args, queue(client, jobs, source, common)[short:], group)
     with Following(list(dict.fromkeys(job.fields["group"] for job in jobs))) as following:
@@ -95,6 +100,7 @@ def _queue_and_follow(
             )
             return INTERRUPTED
     following.summary(group)
+    following.last_words()
     if args["json"]:
         lines = [job.entry.line for job in jobs[short:]]
         told = [{**job, "line": line} for job, line in zip(ended, lines, strict=True)]

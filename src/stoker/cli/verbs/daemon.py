@@ -115,6 +115,7 @@ def restart(args: Args) -> None:
 def status(args: Args) -> int:
     """Tell whether the daemon runs; it is not started for that."""
     from stoker.api.claim import OnAnotherMachine, standing
+    from stoker.api.installed import what_is_missing
 
     try:
         hello = _hello()
@@ -140,6 +141,8 @@ def status(args: Args) -> int:
             *([f"logs    {place['logs']}"] if place["logs"] is not None else []),
         ]
         out("".join(escaped(line) + "\n" for line in lines) + _host_text(place))
+        for line in what_is_missing():
+            say(f"stoker: {line}")
     return Unreachable.exit_code if hello is None else 0
 
 

@@ -133,27 +133,58 @@ async function jobForm(query, me) {
 
 // ---- many lines
 
+const PREVIEWED = 50;
+const END = /(?<!;);;;(?!;)|;;;[ \t]*$/m; // Four in a row are an output file that is not named.
+
+// One command per line; or, as in GPUPeasy's page, NAME;;OUT;;COMMAND;;; per job, over any number of lines.
+function jobsIn(text) {
+  if (!text.includes(";;;")) {
+    return text.split("\n").map((line) => line.trim()).filter((line) => line && !line.startsWith("#"))
+      .map((shell) => ({ shell }));
+  }
+  return text.split(END).map((one) => one.trim()).filter(Boolean).map((one) => {
+    const [name, out, ...rest] = one.split(";;").map((part) => part.trim());
+    const shell = rest.join(" ;; ");
+    if (!shell) throw new Wrong(`“${one}” is not NAME;;OUT;;COMMAND`, "End each job with ;;;");
+    return { shell, ...(name && { name }), ...(out && { out }) };
+  });
+}
+
+function preview(jobs) {
+  const row = (kind, cells) => h("tr", {}, ...cells.map((cell) => h(kind, {}, cell ?? "")));
+  const rows = jobs.slice(0, PREVIEWED).map((job) => row("td", [job.name, job.out, job.shell]));
+  return h("table", { class: "preview" }, h("thead", {}, row("th", ["Name", "Output", "Command"])), h("tbody", {}, ...rows));
+}
+
 async function linesForm(query, me) {
   const lines = remembered("lines", "lines", { rows: 10,
-    placeholder: "python train.py --seed 1\npython train.py --seed 2\n# a line like this is left out" }, "textarea");
+    placeholder: "python train.py --seed 1\npython train.py --seed 2\n# a line like this is left out\n\n"
+      + "or, for each job: NAME;;OUTPUT FILE;;COMMAND;;;" }, "textarea");
   const cwd = remembered("lines", "cwd", { placeholder: me.directory });
   const options = await optionFields("lines", "batch", ["cwd"]);
   const button = submitButton("Queue the lines");
   const tally = h("p", { class: "dim num" });
-  const commands = () => lines.value.split("\n").map((line) => line.trim())
-    .filter((line) => line && !line.startsWith("#"));
-  const tell = () => setText(tally, commands().length ? count(commands().length, "job") : "");
+  const shown = h("div", {});
+  const tell = () => {
+    clear(shown);
+    try {
+      const found = jobsIn(lines.value);
+      setText(tally, found.length ? count(found.length, "job") : "");
+      if (found.some((job) => job.name || job.out)) shown.append(preview(found));
+    } catch (error) {
+      setText(tally, `${error.message}. ${error.hint}`);
+    }
+  };
   lines.addEventListener("input", tell);
   tell();
   const element = formOf([
-    field("Commands, one a line", lines), tally,
+    field("Commands, one a line", lines), tally, shown,
     field("Directory", cwd, "a whole path, or ~/…"),
     options.element,
   ], button, async () => {
-    const found = commands();
+    const found = jobsIn(lines.value);
     if (!found.length) throw new Wrong("There is no command", "Write one a line");
-    const jobs = found.map((shell) => ({ shell }));
-    const { ids } = await post("/api/jobs", { jobs, options: options.read(), cwd: cwd.value.trim() || null });
+    const { ids } = await post("/api/jobs", { jobs: found, options: options.read(), cwd: cwd.value.trim() || null });
     return queued(ids);
   });
   return { element, open: () => lines.focus() };

@@ -1,0 +1,51 @@
+"""Whether what Stoker has installed under the names of older tools is still there, and is its own.
+
+Two of these tools have packages or commands of the same names. To uninstall one of them after
+Stoker was installed deletes files of Stoker, and imports or commands fail for no visible reason.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+PACKAGE = "gpu_task_scheduler"
+_MODULES = ("__init__", "config_manager", "gpu_task", "gpu_task_scheduler", "instance", "lanes")
+_COMMANDS = ("simple_gpu_scheduler", "simple_hypersearch")
+_MEND = "reinstall Stoker: pip install --force-reinstall --no-deps"
+
+
+def what_is_missing() -> list[str]:
+    """What is wrong with this installation, in a line each."""
+    own = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    found = _of_package(os.path.join(own, PACKAGE))
+    program = os.path.abspath(sys.argv[0])
+    if os.path.basename(program) == "stoker":
+        found += _of_commands(os.path.dirname(program))
+    return found
+
+
+def _of_package(folder: str) -> list[str]:
+    missing = [name for name in _MODULES if not os.path.isfile(os.path.join(folder, f"{name}.py"))]
+    if missing:
+        return [f"{os.path.join(folder, missing[0])}.py is missing; {_MEND}"]
+    for path in sys.path:
+        other = os.path.join(os.path.abspath(path), PACKAGE)
+        if os.path.realpath(other) == os.path.realpath(folder):
+            return []
+        if os.path.isfile(os.path.join(other, "__init__.py")):
+            return [f"{other} is imported instead of Stoker's {PACKAGE}; uninstall it"]
+    return []
+
+
+def _of_commands(folder: str) -> list[str]:
+    found = []
+    for name in _COMMANDS:
+        path = os.path.join(folder, name)
+        try:
+            with open(path, "rb") as file:
+                if b"stoker.compat" not in file.read(10_000):
+                    found.append(f"{path} is another tool's; uninstall it, then {_MEND}")
+        except OSError:
+            found.append(f"{path} is missing; {_MEND}")
+    return found

@@ -1,0 +1,51 @@
+"""Older tools with packages and commands of the same names: what they took away is noticed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from stoker_home import SRC, StokerHome
+from waiting import PATIENCE_S
+
+BIN = Path(__file__).parents[2] / "bin"
+
+
+def status(home: StokerHome, program: Path, *path: Path) -> str:
+    """What `stoker daemon status` says on stderr, of an installation like this."""
+    done = subprocess.run(
+        [sys.executable, program, "daemon", "status"],
+        env=home.env | {"PYTHONPATH": ":".join(map(str, path))},
+        cwd=home.work,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    return done.stderr
+
+
+def test_files_that_another_tool_took_away_or_hides_are_named(stoker: StokerHome) -> None:
+    assert status(stoker, BIN / "stoker", Path(SRC)) == ""
+    other = stoker.root / "other"
+    (other / "gpu_task_scheduler").mkdir(parents=True)
+    (other / "gpu_task_scheduler" / "__init__.py").touch()
+    told = status(stoker, BIN / "stoker", other, Path(SRC))
+    assert f"{other}/gpu_task_scheduler is imported instead of Stoker's" in told
+    own = stoker.root / "own"
+    shutil.copytree(SRC, own, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    (own / "gpu_task_scheduler" / "gpu_task.py").unlink()
+    assert "gpu_task_scheduler/gpu_task.py is missing" in status(stoker, BIN / "stoker", own)
+
+
+def test_commands_that_another_tool_took_away_are_named(stoker: StokerHome) -> None:
+    folder = stoker.root / "bin"
+    shutil.copytree(BIN, folder)
+    (folder / "simple_hypersearch").unlink()
+    (folder / "simple_gpu_scheduler").write_text("#!/usr/bin/python3\nprint('the older one')\n")
+    told = status(stoker, folder / "stoker", Path(SRC))
+    assert "bin/simple_hypersearch is missing; reinstall Stoker" in told
+    assert "bin/simple_gpu_scheduler is another tool's" in told
