@@ -60,11 +60,16 @@ def test_the_time_limit_counts_from_the_start_of_the_process() -> None:
     assert scene.where(job) is S.STOPPING
 
 
-def test_an_attempt_that_does_not_get_started_is_given_up_after_its_time_limit() -> None:
+def test_the_time_limit_does_not_run_while_the_machine_has_not_started_the_attempt() -> None:
     scene = Scene(1)
     job = scene.submit(limit_s=60)
     scene.plan()
-    scene.pass_s(60)
+    scene.pass_s(600)
+    assert scene.where(job) is S.RUNNING, "it would fail, and has never run"
+    scene.started(job)
+    scene.pass_s(59)
+    assert scene.where(job) is S.RUNNING
+    scene.pass_s(1)
     assert scene.where(job) is S.STOPPING
     assert commands_for(scene.state) == [Terminate(job, 1, force=False)]
 

@@ -23,15 +23,13 @@ class Timer(IntEnum):
 
 
 def deadline_ms(job: Job) -> int | None:
-    """When the active attempt reaches its time limit; a cluster sees to that itself."""
+    """When the active attempt reaches its time limit; a cluster sees to that itself.
+
+    The limit is of the time that it runs: none of it is spent while the machine can't start it.
+    """
     assert job.active is not None
-    limit = job.terms.time_limit_ms
-    if limit is None or job.terms.executor:
-        return None
-    started = job.active.started_at_ms
-    if started is None and job.terms.attached:
-        return None  # Its terminal is to start it, and has a time of its own for that.
-    return (job.active.placed_at_ms if started is None else started) + limit
+    limit, started = job.terms.time_limit_ms, job.active.started_at_ms
+    return None if limit is None or started is None or job.terms.executor else started + limit
 
 
 def latest_end_ms(job: Job) -> int | None:
@@ -40,8 +38,12 @@ def latest_end_ms(job: Job) -> int | None:
     assert attempt is not None
     if attempt.stop is not None:
         return kill_ms(job)
-    deadline = deadline_ms(job)
-    return None if deadline is None else deadline + job.terms.grace_ms
+    limit, began = job.terms.time_limit_ms, attempt.started_at_ms
+    if began is None and not job.terms.attached:  # One in a terminal may be started late.
+        began = attempt.placed_at_ms
+    if limit is None or began is None or job.terms.executor:
+        return None
+    return began + limit + job.terms.grace_ms
 
 
 def warning_ms(job: Job) -> int | None:

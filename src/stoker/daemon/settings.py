@@ -131,7 +131,7 @@ SETTINGS = (
     Setting("executor", "local", "what runs jobs that name nothing else: local or slurm",
             _one_of("local", "slurm")),
     Setting("slurm.dir", "",
-            "a directory that the cluster's nodes see too; the state directory unless told",
+            "a directory that the cluster's nodes see too (default: the state directory)",
             _directory),
     Setting("slurm.partition", "", "the partition of jobs on the cluster", _word),
     Setting("slurm.account", "", "the account of jobs on the cluster", _word),

@@ -33,9 +33,10 @@ def of_job(job: Job) -> Hashable:
     """A job and its active attempt, by value."""
     attempt = job.active
     if attempt is None:
-        return _OF_JOB(job), None
+        return (*_OF_JOB(job), None)
     stop = attempt.stop
-    return _OF_JOB(job), _OF_ATTEMPT(attempt), None if stop is None else (stop.cause, stop.at_ms)
+    stopped = None if stop is None else (stop.cause, stop.at_ms)
+    return (*_OF_JOB(job), _OF_ATTEMPT(attempt), stopped)
 
 
 def of_state(state: State) -> Hashable:

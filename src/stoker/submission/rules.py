@@ -87,6 +87,12 @@ def share_of_many(job: Any) -> float | None:
     return 1000 // most / 1000
 
 
+def is_share_of_many(job: Any) -> bool:
+    """Whether the share is what `share_of_many` would say, and so need not have been said."""
+    shared = {"max_per_gpu": job.max_per_gpu, "mem_mib": job.mem_mib, "mem": job.mem}
+    return job.share is not None and job.share == share_of_many(Said(shared))
+
+
 def check_command(argv: Sequence[str], shell: str | None) -> None:
     """Refuse what no process could be made of."""
     words = argv if shell is None else [shell]

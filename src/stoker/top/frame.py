@@ -83,7 +83,7 @@ def listed(total: int, wanted: str, sort: str, *, descending: bool, marked: int)
     words = [f"{total:,} job" + ("" if total == 1 else "s")]
     if wanted:
         words.append(f"filter: {wanted}")
-    words.append(f"by {sort}" + (", backwards" if descending else ""))
+    words.append(f"by {'state' if sort == 'standing' else sort}" + (", backwards" if descending else ""))
     if marked:
         words.append(f"{marked} marked")
     return words

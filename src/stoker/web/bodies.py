@@ -74,7 +74,7 @@ class TimelineQuestion(Fields):
 
 
 class HistoryQuestion(Fields):
-    """Which attempt; the latest unless told."""
+    """Which attempt (default: the latest)."""
 
     attempt: Attempt | None = None
 

@@ -346,7 +346,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              "all that is known of a job, its attempts, and why it stands where it does",
              {"job": "Object", "why": "Object"}),
     Endpoint("GET", "/api/jobs/{id}/history", _job_history, bodies.HistoryQuestion,
-             "GPU memory and use of an attempt (the latest, unless told) over time",
+             "GPU memory and use of an attempt (default: the latest) over time",
              {"at_ms": "Ids", "mem_mib": "MaybeNumbers", "use_percent": "MaybeNumbers"}),
     Endpoint("GET", "/api/jobs/{id}/log", _log, bodies.LogQuestion, "a part of a job's log",
              {"start": "Number", "end": "Number", "size": "Number", "lines": "Objects",

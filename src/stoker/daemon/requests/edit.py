@@ -94,7 +94,11 @@ def _edited_need(
         old["gpus"] = None
     if "gpus" in changes and (need.gpus == 0) != (asked.gpus == 0) and "cpus" not in changes:
         old["cpus"] = None  # The default for jobs with and without GPUs is not the same.
+    if rules.is_share_of_many(rules.Said(old)):
+        old["share"] = None  # It follows from --max-per-gpu, which may be what changes.
     new = {name: changes.get(name, value) for name, value in old.items()}
+    if new["share"] is None:
+        new["share"] = rules.share_of_many(rules.Said(new))
     # It says all that it needs, so nothing is left to what is usual.
     request, defaults = msgspec.convert(new, JobRequest), sub.Defaults(grace_ms=0)
     return sub.need_of(request, kind, defaults, elsewhere)
@@ -104,16 +108,20 @@ def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> T
     grace = asked.grace_ms if asked.grace_ms is not None else terms.grace_ms
     said = {name: getattr(asked, name) for name in sub.PLAIN_TERMS if name in changes}
     edited = replace(terms, grace_ms=grace, **said)
-    if asked.executor is not None:
-        if asked.executor == CLUSTER and terms.attached:
+    executor = asked.executor or (CLUSTER if asked.slurm else None)
+    if executor is not None:
+        if executor == CLUSTER and terms.attached:
             raise UsageError("a job in a terminal can't run on the cluster", "")
-        edited = replace(edited, executor=CLUSTER if asked.executor == CLUSTER else "")
+        if executor != CLUSTER and asked.slurm:
+            raise UsageError("--slurm is for jobs on the cluster", "leave out --executor local")
+        edited = replace(edited, executor=CLUSTER if executor == CLUSTER else "")
     if "signal" in changes and asked.signal is None:
         edited = replace(edited, signal=None, signal_before_ms=0)
     elif asked.signal is not None:
         both = msgspec.structs.replace(asked, time_limit_ms=edited.time_limit_ms)
         new = sub.terms_of(both, grace, terms.attached, edited.executor)
         edited = replace(edited, signal=new.signal, signal_before_ms=new.signal_before_ms)
+    rules.check_limits(edited)
     return edited
 
 
@@ -133,8 +141,9 @@ def _edited_mps(terms: Terms, need: Need, asked: JobRequest, changes: dict[str, 
 
 def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -> Launch:
     if "argv" in changes or "shell" in changes:
-        argv = tuple(asked.argv)
-        kind = kind_of(argv, asked.shell)
+        argv, kind = tuple(asked.argv), launch.kind
+        if kind == kind_of(launch.argv, launch.shell):  # Else it was given by its user.
+            kind = kind_of(argv, asked.shell)
         launch = launch._replace(argv=argv, shell=asked.shell, kind=kind)
     if asked.kind is not None:
         launch = launch._replace(kind=label(asked.kind))

@@ -153,7 +153,8 @@ function jobsIn(text) {
 function preview(jobs) {
   const row = (kind, cells) => h("tr", {}, ...cells.map((cell) => h(kind, {}, cell ?? "")));
   const rows = jobs.slice(0, PREVIEWED).map((job) => row("td", [job.name, job.out, job.shell]));
-  return h("table", { class: "preview" }, h("thead", {}, row("th", ["Name", "Output", "Command"])), h("tbody", {}, ...rows));
+  const head = h("thead", {}, row("th", ["Name", "Output", "Command"]));
+  return h("table", { class: "preview" }, head, h("tbody", {}, ...rows));
 }
 
 async function linesForm(query, me) {
