@@ -83,7 +83,8 @@ def listed(total: int, wanted: str, sort: str, *, descending: bool, marked: int)
     words = [f"{total:,} job" + ("" if total == 1 else "s")]
     if wanted:
         words.append(f"filter: {wanted}")
-    words.append(f"by {'state' if sort == 'standing' else sort}" + (", backwards" if descending else ""))
+    by = "state" if sort == "standing" else sort
+    words.append(f"by {by}" + (", backwards" if descending else ""))
     if marked:
         words.append(f"{marked} marked")
     return words
