@@ -66,4 +66,5 @@ class Queue:
         shown = msgspec.json.encode(launch._asdict() | {"requires": list(launch.requires)})
         job = of_job(self.state.jobs[job_id])
         assert isinstance(job, tuple)
-        return (*job[1:], shown)
+        (_, *fields), *attempt = job
+        return (*fields, *attempt, shown)
