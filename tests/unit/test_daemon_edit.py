@@ -11,6 +11,7 @@ from stoker.api.messages import Edit, Select
 from stoker.core.model import Need
 from stoker.daemon.main import Daemon
 from stoker.daemon.requests.edit import edit
+from stoker.errors import UsageError
 from unit.queue_scene import Queue
 
 
@@ -58,3 +59,11 @@ def test_an_edited_job_needs_what_a_new_one_would_that_says_the_same(
 def test_memory_that_is_learned_replaces_an_amount(tmp_path: Path) -> None:
     need = edited(tmp_path, {"mem_mib": 8_192}, {"mem": "auto"})
     assert need.learns and need.mem_mib is None
+
+
+@pytest.mark.parametrize("env", [{"A=B": "1"}, {"": "1"}, {"A": "one\0two"}])
+def test_an_edit_to_what_no_environment_can_hold_is_refused(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    with pytest.raises(UsageError, match="can't be an environment variable"):
+        edited(tmp_path, {}, {"env": env})
