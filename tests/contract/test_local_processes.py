@@ -125,6 +125,15 @@ def test_the_ids_of_its_gpus_are_appended_where_that_was_asked_for(
     assert local.log(1) == "--gpu 0 3\n"
 
 
+def test_gpus_with_long_ids_are_appended_by_the_numbers_that_people_know(
+    local: LocalBench,
+) -> None:
+    local.runs(1, "echo", gpu_arg=True)
+    local.order(cmd.Start(1, 1, ("GPU-a", "GPU-b"), grace_ms=300, labels=("0", "3")))
+    local.until(ev.AttemptExited, 1)
+    assert local.log(1) == "--gpu 0 3\n"
+
+
 def test_a_script_without_a_first_line_is_run_by_sh(local: LocalBench, tmp_path: Path) -> None:
     script = tmp_path / "plain"
     script.write_text("exit 4\n")

@@ -292,6 +292,46 @@ def test_jobs_of_one_environment_share_it_and_the_last_to_be_removed_takes_it_al
     store.close()
 
 
+def _edited(state: State, job_id: int, launch: Launch) -> ev.JobEdited:
+    return ev.JobEdited(state.now_ms, job_id, Need(), Terms(), 0, None, None, launch=launch)
+
+
+def test_a_job_starts_as_it_was_edited_though_it_was_read_ahead_with_the_one_before_it(
+    store: Store,
+) -> None:
+    state = store.load(NOW_MS)
+    commit(store, state, submitted(state, Launch(("first",))))
+    commit(store, state, submitted(state, Launch(("as added",))))
+    assert store.launch(1).argv == ("first",)
+    commit(store, state, _edited(state, 2, Launch(("as edited",))))
+    assert store.launch(2).argv == ("as edited",)
+
+
+def test_a_job_that_came_was_edited_and_placed_in_one_turn_starts_as_it_was_edited(
+    store: Store,
+) -> None:
+    state = store.load(NOW_MS)
+    commit(
+        store,
+        state,
+        ev.GpuAdded(NOW_MS, "0"),
+        submitted(state, Launch(("as added",))),
+        _edited(state, 1, Launch(("as edited",))),
+        ev.AttemptPlaced(NOW_MS, 1, 1, ("0",)),
+    )
+    assert store.launch(1).argv == ("as edited",)
+
+
+def test_an_environment_that_was_removed_is_not_taken_for_the_next_one(store: Store) -> None:
+    state = store.load(NOW_MS)
+    for job_id in (1, 2):
+        env = {"OF": str(job_id)}
+        commit(store, state, submitted(state, Launch(("true",), env=env)))
+        assert dict(store.launch(job_id).env) == env
+        commit(store, state, ev.JobCancelled(NOW_MS, job_id))
+        commit(store, state, ev.JobsRemoved(NOW_MS, (job_id,)))
+
+
 def test_a_store_that_is_opened_counts_the_final_jobs_by_how_they_ended(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "stoker.db")
     state = store.load(NOW_MS)

@@ -244,6 +244,16 @@ def test_until_the_next_order_only_those_take_over_who_are_first_in_both(here: H
     assert here.until(ev.AttemptExited, 2).taken_over_by is None
 
 
+def test_until_the_next_order_only_those_are_followed_whom_both_name(here: Here) -> None:
+    for job_id in range(1, 5):
+        here.has(job_id, ENDS_WELL if job_id < 3 else RUNS_ON)
+    here.order(start(1), start(2, gpus=("1",)), takeovers=take_over((1, 2), 3, 4))
+    here.takeover.narrow_to(take_over((1,), 3, 4))
+    assert here.until(ev.AttemptExited, 2).taken_over_by is None
+    assert here.until(ev.AttemptExited, 1).taken_over_by == (3, 1)
+    ended(here)
+
+
 def test_nobody_takes_over_before_an_order_that_names_none(here: Here) -> None:
     for job_id in (1, 2):
         here.has(job_id, ENDS_WELL)
@@ -285,6 +295,19 @@ def test_one_that_has_taken_over_before_an_order_does_not_do_so_again(here: Here
     assert here.until(ev.AttemptExited, 1).taken_over_by == (3, 1)
     here.order(takeovers=take_over(1, 3, 4))
     assert here.until(ev.AttemptExited, 3).taken_over_by == (4, 1)
+
+
+def test_one_that_has_taken_over_before_an_order_is_not_followed_if_others_wait_for_it(
+    here: Here,
+) -> None:
+    for job_id in (1, 2):
+        here.has(job_id, ENDS_WELL)
+    here.has(3, RUNS_ON)
+    first, second = Standby(2, 1, 300, may_be_followed=False), Standby(3, 1, 300)
+    here.order(start(1), takeovers=AllowTakeovers(((1, 1),), (first,)))
+    assert here.until(ev.AttemptExited, 1).taken_over_by == (2, 1)
+    here.order(takeovers=AllowTakeovers(((1, 1),), (first, second)))
+    assert here.until(ev.AttemptExited, 2).taken_over_by is None
 
 
 def test_a_standby_whose_program_can_not_be_loaded_has_taken_over_and_is_told_of(

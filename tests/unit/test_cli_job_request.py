@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from stoker.api.messages import JobRequest, Submit
+from stoker.errors import UsageError
 from stoker.quantities import moment_ms
-from stoker.submission.rules import Said, share_of_many
+from stoker.submission.rules import Said, check_limits, check_need, share_of_many
 from unit.cli_run import process, stoker
 from unit.scripted_daemon import GONE, Script, ScriptedDaemon, job
 
@@ -270,3 +271,27 @@ def test_edit_settles_relative_files_in_the_jobs_own_directory(
 ) -> None:
     assert edited(capsys, home, "--out", "new.txt") == {"out": f"{os.getcwd()}/new.txt"}
     assert edited(capsys, home, "--out", "none") == {"out": None}
+
+
+@pytest.mark.parametrize(
+    ("said", "option"),
+    [
+        ({"mem_mib": 1}, "--mem"),
+        ({"mem": "auto"}, "--mem"),
+        ({"on": ["0"]}, "--on"),
+        ({"prefer": ["0"]}, "--prefer"),
+        ({"exclusive": True}, "--exclusive"),
+    ],
+)
+def test_what_is_said_of_gpus_is_refused_for_a_job_without_one(
+    said: dict[str, Any], option: str
+) -> None:
+    check_need(Said({**said, "gpus": 1}))
+    with pytest.raises(UsageError, match=f"{option} makes no sense"):
+        check_need(Said({**said, "gpus": 0}))
+
+
+def test_a_signal_must_come_after_the_start_and_not_with_it() -> None:
+    check_limits(Said({"signal": "USR1", "signal_before_ms": 59_999, "time_limit_ms": 60_000}))
+    with pytest.raises(UsageError, match="before the job starts"):
+        check_limits(Said({"signal": "USR1", "signal_before_ms": 60_000, "time_limit_ms": 60_000}))

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.text import terminal
+from stoker.text.jobs import need_text, time_text
 from stoker.text.terminal import Column, clipped, escaped, width_of
 from unit.cli_run import Terminal
 from unit.scripted_daemon import Script, ScriptedDaemon, job
@@ -105,3 +106,17 @@ def test_no_color_and_dumb_terminals_are_respected(
     with ScriptedDaemon(tmp_path, SCRIPT), Terminal(tmp_path, *words, **setting) as screen:
         assert screen.wait() == 0
     assert b"\x1b" not in screen.screen
+
+
+@pytest.mark.parametrize("state", ["waiting", "held", "submitted"])
+def test_a_job_that_has_not_started_or_waits_again_shows_how_long_it_has_been_queued(
+    state: str,
+) -> None:
+    queued = {"state": state, "submitted_at_ms": 0, "started_at_ms": 50_000, "ended_at_ms": 55_000}
+    assert time_text(queued, 60_000) == "1m 00s"
+    assert time_text({**queued, "state": "failed"}, 60_000) == "00s 5s"
+
+
+def test_memory_of_several_gpus_is_said_to_be_on_each() -> None:
+    assert need_text({"gpus": 1, "mem_mib": 8_192}) == "1 GPU, 8G"
+    assert need_text({"gpus": 2, "mem_mib": 8_192}) == "2 GPUs, 8G on each"

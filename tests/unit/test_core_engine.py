@@ -757,3 +757,19 @@ def test_a_failure_that_is_judged_without_a_reading_leaves_nothing_behind() -> N
     house.engine.turn()
     assert house.store.outcomes[job_id].state is JobState.FAILED
     assert house.engine.next_wakeup_ms() == house.clock.now_ms
+
+
+def test_a_failure_that_waited_for_a_reading_is_judged_anew_after_a_turn_that_was_not_saved() -> (
+    None
+):
+    house, job_id = measured_house()
+    house.store.full = True
+    [answer] = house.engine.turn([lambda state: Decided([ev.QueuePaused(state.now_ms)])])
+    assert isinstance(answer.error, Unavailable)
+    # What was read is forgotten, and so is that something waits for more of it.
+    assert house.engine.next_wakeup_ms() == house.clock.now_ms
+    house.store.full = False
+    house.engine.turn()
+    house.clock.true_ms += 2_000
+    house.engine.turn()
+    assert house.store.outcomes[job_id].state is JobState.FAILED

@@ -142,7 +142,36 @@ def test_the_floor_holds_for_the_next_attempt_and_its_kind_is_known_to_need_more
     assert (known.max_mib, known.ooms) == (4 * GIB * 6 // 5, 1)
 
 
+def test_what_a_job_ran_out_of_counts_no_more_once_it_needs_something_else() -> None:
+    scene = Scene(1, gib=24)
+    job = scene.running(mem(4))
+    scene.running(mem(1))
+    number = scene.attempt(job).number
+    scene.apply(ev.AttemptExited(scene.now, job, number, _FAILED, out_of_memory=True))
+    assert (scene.job(job).ooms, scene.job(job).floor_mib) == (1, 6 * GIB)
+    scene.edit(job, priority=1)
+    assert (scene.job(job).ooms, scene.job(job).floor_mib) == (1, 6 * GIB)
+    scene.edit(job, need=mem(5))
+    assert (scene.job(job).ooms, scene.job(job).floor_mib) == (0, None)
+
+
 _FAILED = Exit(code=1)
+
+
+# ---------------------------------------------------------------------- growth
+
+
+def test_memory_that_grows_anew_has_not_settled_until_it_rests_as_long_again() -> None:
+    scene = Scene(1)
+    job = scene.running(mem(8))
+    habits = Habits(settle_ms=10_000)
+    settled = []
+    for gib in (2, 4, 4, 4):
+        measured(scene, job, gib * GIB, at_ms=scene.now)
+        learn(scene, habits)
+        settled.append(scene.attempt(job).settled)
+        scene.pass_s(6)
+    assert settled == [False, False, False, True]
 
 
 # ---------------------------------------------------------------------- margins

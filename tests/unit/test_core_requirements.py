@@ -287,3 +287,16 @@ def test_a_job_may_require_ranges_and_single_jobs_and_be_held_or_cancelled_meanw
     assert not scene.job(both).requires and scene.job(both).state is S.HELD
     scene.apply(ev.JobReleased(scene.now, both))
     assert list(scene.plan()) == [both]
+
+
+def test_a_range_is_still_waited_for_when_its_first_job_was_also_named_and_has_ended() -> None:
+    scene = Scene(3)
+    first, last = scene.submit(), scene.submit()
+    behind = scene.submit(after_any=[first], after_all=[(first, last, False)])
+    assert set(scene.plan()) == {first, last}
+    scene.started(first, last)
+    scene.exited(first)
+    assert scene.plan() == {}
+    assert scene.job(behind).requires == (Requirement(first, False, last),)
+    scene.exited(last)
+    assert list(scene.plan()) == [behind]

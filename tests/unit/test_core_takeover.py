@@ -13,7 +13,7 @@ from stoker.core.model import Cause, Exit, Gpu, GpuReading, Job, Need, Requireme
 from stoker.core.plan import Scan
 from stoker.core.ready import Cohort
 from stoker.core.state import MOST_ENDS_IN_A_TURN, State
-from stoker.core.takeover import NO_TAKEOVERS, planned
+from stoker.core.takeover import NO_TAKEOVERS, AllowTakeovers, Standby, allowed, planned
 
 NOW_MS = 1_000
 
@@ -128,6 +128,16 @@ def test_an_end_that_others_wait_for_lets_the_plan_decide() -> None:
     lab.add(requires=(Requirement(1, must_succeed=True),), priority=-1)
     last = lab.add()
     assert planned(lab.state) == Takeovers((2,), (last,))
+
+
+def test_a_standby_whose_end_others_wait_for_is_not_to_be_followed_in_its_turn() -> None:
+    lab = Lab(gpus=1)
+    lab.full()
+    required, other = lab.add(), lab.add(terms=Terms(grace_ms=7))
+    lab.add(requires=(Requirement(required, must_succeed=True),))
+    lab.state.apply(ev.TakeoversPlanned(NOW_MS, planned(lab.state)))
+    standbys = (Standby(required, 1, Terms().grace_ms, False), Standby(other, 1, 7, True))
+    assert allowed(lab.state) == AllowTakeovers(((1, 1),), standbys)
 
 
 def test_an_end_for_which_nobody_waits_any_more_does_not() -> None:

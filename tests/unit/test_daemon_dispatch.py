@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, get_args
+from types import SimpleNamespace
+from typing import Any, cast, get_args
+
+import pytest
 
 from stoker.api import messages as msg
-from stoker.daemon.requests.dispatch import ANSWERS, STAYS
+from stoker.core.state import State
+from stoker.daemon.main import Daemon
+from stoker.daemon.requests.dispatch import ANSWERS, STAYS, Dispatcher
+from stoker.daemon.requests.reply import AfterTurn
+from stoker.daemon.server import Connection
+from stoker.engine import Answer, Decided, Proposal
 
 
 def test_every_request_is_in_one_table() -> None:
@@ -20,3 +28,22 @@ def test_each_function_is_for_its_own_request() -> None:
     for request, function in functions.items():
         said = inspect.signature(function).parameters["request"].annotation
         assert said == f"msg.{request.__name__}", function
+
+
+def test_what_a_user_should_know_besides_is_told_after_the_warnings_of_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def proposal(state: State) -> Decided:
+        return Decided([], {"ids": [7], "warnings": ["first"]})
+
+    def ask(proposal: Proposal, reply: Callable[[Answer], None]) -> None:
+        reply(Answer(proposal(State(0)).answer, note="not on record yet"))
+
+    told: dict[str, Any] = {}
+    answers: dict[Any, Any] = {msg.Cancel: lambda daemon, request: AfterTurn(proposal)}
+    monkeypatch.setattr("stoker.daemon.requests.dispatch.ANSWERS", answers)
+    daemon = SimpleNamespace(turn_loop=SimpleNamespace(ask=ask))
+    connection = SimpleNamespace(answer=told.update)
+    request = msg.Cancel(select=msg.Select(ids=["7"]))
+    Dispatcher(cast(Daemon, daemon)).handle(request, cast(Connection, connection))
+    assert told == {"ids": [7], "warnings": ["first", "not on record yet"]}

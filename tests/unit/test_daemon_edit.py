@@ -66,7 +66,6 @@ def test_memory_that_is_learned_replaces_an_amount(tmp_path: Path) -> None:
     assert need.learns and need.mem_mib is None
 
 
-BY_MEMORY, QUARTER = {"mem_mib": 8_192}, {"share": 0.25}
 HALF = {"share": 0.5, "max_per_gpu": 2}  # as front ends say --max-per-gpu 2
 
 
@@ -128,3 +127,11 @@ def test_a_kind_that_was_given_outlives_a_new_command(tmp_path: Path) -> None:
 def test_a_kind_that_was_not_given_is_that_of_the_new_command(tmp_path: Path) -> None:
     queue, job_id = edited_job(tmp_path, {"mem": "auto"}, {"argv": ["other"]})
     assert queue.store.launch(job_id).kind == queue.state.jobs[job_id].need.kind == "other"
+
+
+@pytest.mark.parametrize("env", [{"A=B": "1"}, {"": "1"}, {"A": "one\0two"}])
+def test_an_edit_to_what_no_environment_can_hold_is_refused(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    with pytest.raises(UsageError, match="can't be an environment variable"):
+        edited(tmp_path, {}, {"env": env})
