@@ -61,6 +61,14 @@ def test_jobs_of_one_environment_and_two_umasks_keep_theirs_over_a_restart(
     assert [stoker.log_of(job).strip() for job in jobs] == ["0027", "0070"]
 
 
+def test_a_job_that_takes_the_environment_of_another_has_its_umask_too(stoker: StokerHome) -> None:
+    [first] = stoker.submit_all([{"argv": ["true"]}], umask=0o27)
+    fields = {"env": {}, "env_of": first, "umask": 0o70}
+    [second] = stoker.submit_all([{"argv": ["sh", "-c", "umask"]}], **fields)
+    stoker.until_final(second)
+    assert stoker.log_of(second).strip() == "0027"
+
+
 def test_an_attached_job_has_the_umask_of_its_own_terminal(stoker: StokerHome) -> None:
     words = ("run", "--", "sh", "-c", "umask > seen")
     assert stoker.popen(*words, umask=0o027, stderr=-3).wait(60) == 0

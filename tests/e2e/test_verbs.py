@@ -251,6 +251,16 @@ def test_rm_leaves_files_that_the_user_named(reused: StokerHome) -> None:
     assert out.read_text() == "mine\n"
 
 
+def test_rm_by_name_forgets_those_that_have_ended_and_leaves_the_others(
+    reused: StokerHome,
+) -> None:
+    ended, held = reused.submit("true", name="n"), reused.submit("true", name="n", hold=True)
+    reused.until_final(ended)
+    assert read(reused, "rm", "--name", "n")["ids"] == [ended]
+    assert reused.job(held)["state"] == "held"
+    assert reused.cli("rm", str(held)).code == 1, "one that is named by its id must have ended"
+
+
 # ---------------------------------------------------------------------- pause, groups
 
 

@@ -10,8 +10,10 @@ from typing import Any, cast, get_args
 import pytest
 
 from stoker.api import messages as msg
+from stoker.core.learning import Habits
 from stoker.core.state import State
 from stoker.daemon.main import Daemon
+from stoker.daemon.requests.config import take_settings
 from stoker.daemon.requests.dispatch import ANSWERS, STAYS, Dispatcher
 from stoker.daemon.requests.reply import AfterTurn
 from stoker.daemon.server import Connection
@@ -47,3 +49,23 @@ def test_what_a_user_should_know_besides_is_told_after_the_warnings_of_the_answe
     request = msg.Cancel(select=msg.Select(ids=["7"]))
     Dispatcher(cast(Daemon, daemon)).handle(request, cast(Connection, connection))
     assert told == {"ids": [7], "warnings": ["first", "not on record yet"]}
+
+
+def test_what_was_set_reaches_the_parts_that_act_on_it() -> None:
+    told: dict[str, Any] = {}
+
+    def part(*names: str) -> SimpleNamespace:
+        return SimpleNamespace(**{n: lambda *said, n=n: told.update({n: said}) for n in names})
+
+    engine = SimpleNamespace(habits=Habits())
+    values = {"cpus": "3", "foreign": "wait", "poll": "250ms", "settle": "7s"}
+    daemon = SimpleNamespace(
+        store=SimpleNamespace(settings=lambda: values),
+        inventory=part("set_cpus", "set_foreign", "set_interval"),
+        turn_loop=SimpleNamespace(engine=engine),
+        slurm=part("configure"),
+    )
+    take_settings(cast(Daemon, daemon))
+    assert told.pop("configure")[1] is None
+    assert told == {"set_cpus": (3,), "set_foreign": ("wait",), "set_interval": (0.25,)}
+    assert engine.habits == Habits(settle_ms=7_000)
