@@ -24,7 +24,11 @@ def changed_fields(
     """The fields that say these values of options, take others away, and set a command."""
     fields = {**fields_of(values), **(command or {})}
     for key, value in values.items():
-        if value is False:  # It undoes what was said when the job was queued.
+        if value is not False:
+            continue
+        if key == "on_cluster":  # It undoes what was said when the job was queued.
+            fields.setdefault("executor", "local")
+        else:
             fields[BY_KEY[key].fields[0].name] = False
     for key in cleared:
         fields |= BY_KEY[key].cleared_fields()

@@ -1,0 +1,14 @@
+"""`edit` sends only the fields that were named, and takes back what it must."""
+
+from __future__ import annotations
+
+from stoker.submission.changes import changed_fields
+
+
+def test_a_flag_that_is_taken_back_is_sent_as_false() -> None:
+    assert changed_fields({"exclusive": False}) == {"exclusive": False}
+
+
+def test_a_job_that_is_not_for_the_cluster_any_more_is_for_this_machine() -> None:
+    assert changed_fields({"on_cluster": False}) == {"executor": "local"}
+    assert changed_fields({"on_cluster": True}) == {"executor": "slurm"}
