@@ -326,13 +326,14 @@ die()
     kept.until_gone()
 
 
-def test_a_full_disk_at_the_daemons_death_costs_no_exit_code(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", ["run(1, {})", "intend(1); spawn(1, {})"], ids=["noted", "made"])
+def test_a_full_disk_at_the_daemons_death_costs_no_exit_code(tmp_path: Path, start: str) -> None:
     go = tmp_path / "go"
     wait = f"while ! [ -e {go} ]; do sleep 0.02; done; exit 6"
     # The file size limit stands for the full disk: the ledger can take no more.
     script = f"""
 import resource
-run(1, {wait!r})
+{start.format(repr(wait))}
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 size = os.path.getsize(ledger.path)
 resource.prlimit(os.getppid(), resource.RLIMIT_FSIZE, (size, size))

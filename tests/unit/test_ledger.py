@@ -242,3 +242,21 @@ def test_what_an_earlier_version_wrote_goes_by_its_boot(tmp_path: Path) -> None:
     path.write_text(f"ledger {machine.boot_id()} 7 70\nintent 1 1\npid 1 1 100 5\n")
     entries = read_ledger(path)
     assert entries.is_here and entries.keeper == ProcessId(7, 70) and entries.place is None
+
+
+def test_a_ledger_is_not_complete_without_the_pid_that_there_was_no_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "1.ledger"
+    writer = LedgerWriter(path, ProcessId(1, 2))
+    writer.intend((7, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", _full)
+        writer.record((7, 1), ProcessId(70, 700))
+        with pytest.raises(OSError, match="no space"):
+            writer.complete()
+        assert not read_ledger(path).complete
+    writer.complete()
+    entries = read_ledger(path)
+    assert entries.complete and entries.pids == {(7, 1): ProcessId(70, 700)}
+    writer.close()

@@ -32,6 +32,7 @@ from stoker.locks import is_locked
 from stoker.machine import here
 
 _PR_SET_CHILD_SUBREAPER = 36
+_COMPLETES_WITHIN_S = 5.0
 _RETRY_WRITE_S = 1.0
 _LEAVES_WITHIN_S = 5.0
 _LOOK_AGAIN_S = 0.005
@@ -104,12 +105,7 @@ class Keeper:
             assert seen is not None
             if seen.si_pid == daemon or (status is None and _is_dying(daemon)):
                 status = os.waitpid(daemon, 0)[1]
-                try:
-                    self._complete_ledger()
-                except OSError:
-                    # The disk is full, say. Who our children are is known all the same, and the
-                    # next daemon does not wait for ever to be told.
-                    pass
+                self._learn_children()
                 continue
             try:
                 stat = stat_of(seen.si_pid)
@@ -140,24 +136,40 @@ class Keeper:
             return False
         return True
 
+    def _learn_children(self) -> None:
+        """Learn who our new children are, and try for a while to write it down.
+
+        On a full disk, say, they are known all the same, so that no exit code is lost; the next
+        daemon does not wait for ever to be told.
+        """
+        deadline = time.monotonic() + _COMPLETES_WITHIN_S
+        while True:
+            try:
+                return self._complete_ledger()
+            except OSError:
+                if time.monotonic() > deadline:
+                    return None
+                time.sleep(_RETRY_WRITE_S)
+
     def _complete_ledger(self) -> None:
-        """Learn who our new children are."""
         if not self._ledger.exists():
             return
         entries = read_ledger(self._ledger)
         self._known = {process: key for key, process in entries.pids.items()}
-        writer = LedgerWriter(self._ledger, None)
+        made: list[Stat] = []
         if entries.intent is not None:
             # The daemon died between its intent and its note of the pid. Jobs lead their own
             # sessions, so an unknown child that does, and that is younger than all the known
-            # ones, is the one that it had just made.
+            # ones, is the one that it had just made. It is known before that is written.
             _let_children_leave()
-            unknown = self._made_for(entries.intent, entries.idle_copy)
-            if len(unknown) == 1:
-                writer.record(entries.intent, unknown[0].id)
-                self._known[unknown[0].id] = entries.intent
-            elif not unknown:
-                writer.withdraw()
+            made = self._made_for(entries.intent, entries.idle_copy)
+            if len(made) == 1:
+                self._known[made[0].id] = entries.intent
+        writer = LedgerWriter(self._ledger, None)
+        if entries.intent is not None and len(made) == 1:
+            writer.record(entries.intent, made[0].id)
+        elif entries.intent is not None and not made:
+            writer.withdraw()
         writer.complete()
         writer.close()
 

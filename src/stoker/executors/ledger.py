@@ -132,7 +132,7 @@ class LedgerWriter:
 
     def complete(self) -> None:
         """The daemon is dead, and its last intent has been sorted out."""
-        self._append("settled\n")
+        self._append_after_owed("settled\n")  # Never without the pid of that intent.
 
     def forget(self, key: Key) -> None:
         """An attempt is over and committed, and with it who took its place."""
