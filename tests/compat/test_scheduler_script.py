@@ -272,9 +272,9 @@ def test_a_terminal_that_is_closed_leaves_what_was_printed_in_the_folder(lab: La
     lab.task(
         "goes_on.py",
         "import signal\n"
-        "signal.signal(signal.SIGHUP, lambda *_: None)\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])\n"
         "print('before', flush=True)\n"
-        "signal.pause()\n"
+        "signal.sigwait([signal.SIGHUP])\n"
         "print('after', flush=True)\n",
     )
     with lab.terminal("goes_on.py") as terminal:
