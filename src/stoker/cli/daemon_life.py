@@ -16,7 +16,7 @@ _DRAIN_POLL_MS = 1000
 def hello_of_daemon() -> Json | None:
     """What the daemon says of itself; None if there is none. It is never started for this."""
     try:
-        with Client(autostart=False) as client:
+        with Client(autostart=False, any_version=True) as client:
             return client.call("hello")
     except NotAnswering:
         raise
@@ -40,7 +40,7 @@ def stop_daemon(pid: int, mode: str) -> int:
     try:
         poll = select.poll()
         poll.register(process, select.POLLIN)
-        with Client(autostart=False) as client:
+        with Client(autostart=False, any_version=True) as client:
             left = _running(client) if mode == "leave" else 0
             client.call("shutdown", mode=mode)
             told = -1

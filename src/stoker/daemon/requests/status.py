@@ -8,6 +8,7 @@ import time
 
 from stoker import __version__
 from stoker.api import messages as msg
+from stoker.api.paths import PROTOCOL
 from stoker.core.state import State
 from stoker.daemon import settings, show
 from stoker.daemon.requests.cancel import stop_event
@@ -35,7 +36,7 @@ def hello(daemon: Daemon, request: msg.Hello) -> Fields:
     return {
         "pid": os.getpid(),
         "version": __version__,
-        "api": msg.API_VERSION,
+        "api": PROTOCOL,
         "socket": daemon.home.socket,
         "home": daemon.home.root,
         "started_at_ms": daemon.started_at_ms,
