@@ -19,6 +19,16 @@ from typing import NamedTuple
 _MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
 
+def user_name(uid: int) -> str:
+    """Who that is by the system's own book, else the number."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
 class Place(NamedTuple):
     """One PID namespace of one boot of one machine."""
 
