@@ -6,7 +6,7 @@ detail and the last day in outline. Of memory the most within a step is kept, of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 MOST_SAMPLES = 512
@@ -29,22 +29,16 @@ def merged(one: Sample, other: Sample) -> Sample:
     """Two samples as one, at the time of the first."""
     return Sample(
         one.at_ms,
-        _mean(one.use_percent, other.use_percent),
-        _most(one.ours_mib, other.ours_mib),
-        _most(one.others_mib, other.others_mib),
+        _known(one.use_percent, other.use_percent, lambda a, b: round((a + b) / 2)),
+        _known(one.ours_mib, other.ours_mib, max),
+        _known(one.others_mib, other.others_mib, max),
     )
 
 
-def _mean(one: int | None, other: int | None) -> int | None:
+def _known(one: int | None, other: int | None, of_both: Callable[[int, int], int]) -> int | None:
     if one is None or other is None:
         return other if one is None else one
-    return round((one + other) / 2)
-
-
-def _most(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return max(one, other)
+    return of_both(one, other)
 
 
 @dataclass(slots=True)
