@@ -45,7 +45,6 @@ from stoker.engine import Engine
 from stoker.errors import AlreadyRunning, StokerError, Unavailable
 from stoker.executors import file_limit
 from stoker.executors.adoption import Past
-from stoker.executors.attaching import Grant
 from stoker.executors.attempt_dir import delete_files, log_found, spread_folders
 from stoker.executors.keeper import keeper_of_this_process, ledger_path
 from stoker.executors.ledger import LedgerWriter
@@ -123,7 +122,7 @@ class Daemon:
             past,
             LedgerWriter(ledger, keeper),
             values["instance"],
-            self._grant,
+            lambda grant: self.terminals.grant(grant),
             MpsClients(MpsServers(Path(home.root, "mps"), values["instance"])),
         )
         self.slurm = SlurmExecutor(attempts, values["instance"], self.clock.now_ms)
@@ -189,9 +188,6 @@ class Daemon:
         paths = [launch.out or log_path, launch.err]
         return any(says_out_of_memory(last_bytes(path)) for path in paths if path)
 
-    def _grant(self, grant: Grant) -> None:
-        self.terminals.grant(grant)
-
     async def run(self, ready: Callable[[], None]) -> None:
         """Serve until told to end."""
         loop = self._loop = asyncio.get_running_loop()
@@ -243,10 +239,8 @@ class Daemon:
         await asyncio.sleep(0)  # Answers that are on their way leave before we do.
         if self._watch.has_socket():
             os.unlink(self.home.socket)
-        self.tenure.end(has_jobs=any(self._runs_here(i) for i in self.turn_loop.state.active))
-
-    def _runs_here(self, job_id: int) -> bool:
-        return self.turn_loop.state.jobs[job_id].terms.executor != CLUSTER
+        active = [state.jobs[job_id] for job_id in state.active]
+        self.tenure.end(has_jobs=any(job.terms.executor != CLUSTER for job in active))
 
     def _something_was_deleted(self) -> None:
         self._watch.heard()

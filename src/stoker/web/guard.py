@@ -98,7 +98,7 @@ class Guard:
             return
         if scope["type"] != "http":
             return
-        send = _with_headers(send, scope["path"])
+        send = _with_headers(send)
         body = bytearray()
         try:
             try:
@@ -176,7 +176,8 @@ class Guard:
             if grant is None:
                 raise _unknown()
             # A cookie goes to all ports of a host; what the page itself keeps does not.
-            if is_api and path not in _BY_TICKET and not _page_secret_fits(headers, grant):
+            page = headers.one(PAGE_HEADER)
+            if is_api and path != _BY_TICKET and (page is None or not is_pages_own(grant, page)):
                 raise _unknown()
         if grant.read_only and method not in _SAFE and path not in HARMLESS_POSTS:
             raise Refused(
@@ -226,7 +227,7 @@ class Guard:
 
 
 # A browser can't send a header with a download; such a link carries a ticket instead.
-_BY_TICKET = frozenset({"/api/log/download"})
+_BY_TICKET = "/api/log/download"
 # Orders that change nothing, so that those who may only read may give them.
 HARMLESS_POSTS = frozenset({"/api/sweep/preview", "/api/log/ticket", "/api/leave"})
 
@@ -260,11 +261,6 @@ def _cookie(headers: _Headers) -> str | None:
     return found
 
 
-def _page_secret_fits(headers: _Headers, grant: Grant) -> bool:
-    page = headers.one(PAGE_HEADER)
-    return page is not None and is_pages_own(grant, page)
-
-
 def _unknown() -> Refused:
     return Refused(
         401,
@@ -293,7 +289,7 @@ def _replaying(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _with_headers(send: Send, path: str) -> Send:
+def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = [*message.get("headers", ()), *_HEADERS]
