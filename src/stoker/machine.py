@@ -64,12 +64,7 @@ def boot_id() -> str:
 @cache
 def here() -> Place:
     """Where this process runs."""
-    return Place(_machine(), host_name(), boot_id(), pid_namespace())
-
-
-def host_name() -> str:
-    """The name of this machine, or of this container."""
-    return os.uname().nodename
+    return Place(_machine(), os.uname().nodename, boot_id(), pid_namespace())
 
 
 def _machine() -> str:
