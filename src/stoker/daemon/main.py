@@ -168,10 +168,8 @@ class Daemon:
         """The GPUs were read, by a thread of the inventory's own."""
         loop = self._loop
         if loop is not None:
-            try:
+            with suppress(RuntimeError):  # The loop has ended, and the daemon is about to.
                 loop.call_soon_threadsafe(self.turn_loop.wake)
-            except RuntimeError:
-                pass  # The loop has ended, and the daemon is about to.
 
     def _hear(self) -> None:
         """Processes have ended, unless a turn in this very pass of the loop has seen to them."""
@@ -348,10 +346,8 @@ def take_lock(path: str) -> int:
 
 def listen(path: str) -> socket.socket:
     """The daemon's socket, private from its first moment; one left by a dead daemon is replaced."""
-    try:
+    with suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        pass
     address, directory = socket_address(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     mask = os.umask(0o177)
@@ -382,11 +378,9 @@ def main() -> int:
     own_log.begin(home.log)
 
     def say(text: str) -> None:
-        try:
+        with suppress(OSError):  # The process that started us is not there any more.
             os.write(ready_fd, text.encode(errors="replace") + b"\n")
             os.close(ready_fd)
-        except OSError:
-            pass  # The process that started us is not there any more.
 
     gc.collect()
     gc.disable()  # until the state is loaded
