@@ -10,21 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
 
 import msgspec
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stoker.api.tokens import Access, Grant, is_pages_own
 from stoker.web.refusals import Refusals
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 COOKIE = "stoker_page"
 PAGE_HEADER = "x-stoker-page"
@@ -82,7 +76,7 @@ class Guard:
     """The first application: it refuses, or passes on to the next."""
 
     def __init__(
-        self, app: App, access: Access, refusals: Refusals, names: Iterable[str], *, secure: bool
+        self, app: ASGIApp, access: Access, refusals: Refusals, names: list[str], *, secure: bool
     ) -> None:
         self._app = app
         self._access = access
@@ -117,7 +111,7 @@ class Guard:
     # ------------------------------------------------------------------ before the body
 
     def _admitted(self, scope: Scope) -> Visitor:
-        headers = _Headers(scope["headers"])
+        headers = _Headers(scope=scope)
         host = self._require_host(headers)
         method: str = scope["method"]
         raw_path: bytes = scope.get("raw_path") or b""
@@ -136,7 +130,7 @@ class Guard:
 
     def _require_host(self, headers: _Headers) -> str:
         """Another name that leads here is a trick (DNS rebinding), or a proxy not told of."""
-        given = headers.all("host")
+        given = headers.getlist("host")
         match = _HOST.match(given[0]) if len(given) == 1 else None
         if match is None or match[1].lower() not in self._names:
             raise Refused(
@@ -190,7 +184,7 @@ class Guard:
     async def _read_body(
         self, scope: Scope, receive: Receive, visitor: Visitor, body: bytearray
     ) -> None:
-        headers = _Headers(scope["headers"])
+        headers = _Headers(scope=scope)
         if scope["method"] in _SAFE:
             if headers.one("transfer-encoding") or (headers.one("content-length") or "0") != "0":
                 raise Refused(400, "a question has no body", "use POST")
@@ -232,18 +226,10 @@ _BY_TICKET = "/api/log/download"
 HARMLESS_POSTS = frozenset({"/api/sweep/preview", "/api/log/ticket", "/api/leave"})
 
 
-class _Headers:
-    """Headers by name; one that may be there once only and is there twice is refused."""
-
-    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        self._raw = list(raw)
-
-    def all(self, name: str) -> list[str]:
-        wanted = name.encode()
-        return [value.decode("latin-1") for key, value in self._raw if key.lower() == wanted]
-
+class _Headers(Headers):
     def one(self, name: str) -> str | None:
-        found = self.all(name)
+        """One that may be there only once; it is refused if it is there twice."""
+        found = self.getlist(name)
         if len(found) > 1:
             raise Refused(400, f"the header {name} is there twice")
         return found[0] if found else None
@@ -251,7 +237,7 @@ class _Headers:
 
 def _cookie(headers: _Headers) -> str | None:
     found = None
-    for text in headers.all("cookie"):
+    for text in headers.getlist("cookie"):
         try:
             morsel = SimpleCookie(text).get(COOKIE)
         except CookieError:
