@@ -100,21 +100,15 @@ class Recent:
 
 
 Columns = dict[str, list[int | None]]
+_QUANTITIES = ("at_ms", "use_percent", "ours_mib", "others_mib")
 
 
 def columns(samples: list[Sample]) -> Columns:
     """As plots want it: one list a quantity."""
-    return {
-        "at_ms": [s.at_ms for s in samples],
-        "use_percent": [s.use_percent for s in samples],
-        "ours_mib": [s.ours_mib for s in samples],
-        "others_mib": [s.others_mib for s in samples],
-    }
+    return {name: [getattr(sample, name) for sample in samples] for name in _QUANTITIES}
 
 
 def samples_of(kept: Columns) -> list[Sample]:
     """The opposite of `columns`."""
-    rows = zip(
-        kept["at_ms"], kept["use_percent"], kept["ours_mib"], kept["others_mib"], strict=True
-    )
-    return [Sample(at_ms or 0, use, ours, others) for at_ms, use, ours, others in rows]
+    rows = zip(*(kept[name] for name in _QUANTITIES), strict=True)
+    return [Sample(at_ms or 0, *measured) for at_ms, *measured in rows]
