@@ -13,7 +13,7 @@ from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Exit, Job
 from stoker.executors.ledger import Key
-from stoker.executors.mps import CantStart, MpsServers, NotYet, Ready, Task
+from stoker.executors.mps import CantStart, MpsServers, Task
 
 
 @dataclass(slots=True)
@@ -69,19 +69,21 @@ class MpsClients:
         command: cmd.Start | cmd.StartAttached,
         env: dict[str, str],
         running: Iterable[Client | None],
-    ) -> Client | NotYet | CantStart:
-        """The attempt as a client of its GPU's server, which its environment is told of."""
+    ) -> Client | CantStart | None:
+        """The attempt as a client of its GPU's server, which its environment is told of.
+
+        None: that can't be said yet.
+        """
         assert command.mps is not None
         gpu, key = command.gpus[0], (command.job_id, command.attempt)
         clients = [client for client in running if client is not None]
         offered = self._offered.get(key)
         self._waiting_on.add(gpu)
         used = gpu in self._used(clients) and offered is None
-        match self.servers.ready(gpu, command.mps, used):
-            case Ready(variables=variables):
-                env.update(variables)
-            case other:
-                return other
+        variables = self.servers.ready(gpu, command.mps, used)
+        if variables is None or isinstance(variables, CantStart):
+            return variables
+        env.update(variables)
         if offered is not None:
             return offered
         neighbours = [client for client in clients if client.gpu == gpu]
