@@ -24,7 +24,7 @@ from stoker.library.calls import Calls, clear_after_others, read_result
 from stoker.library.failures import JobFailed, tail_of
 from stoker.library.follower import Follower
 from stoker.library.futures import JobFuture
-from stoker.submission.keywords import Fields
+from stoker.submission.keywords import Fields, in_keywords
 from stoker.submission.surroundings import surroundings
 
 _MOST_AT_ONCE = 2000
@@ -351,7 +351,8 @@ def whole_answers(client: Client) -> Iterator[None]:
     """
     try:
         yield
-    except StokerError:
+    except StokerError as error:
+        in_keywords(error)
         raise
     except BaseException:
         client.close()
