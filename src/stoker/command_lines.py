@@ -39,9 +39,9 @@ def page(report: int, life: int, settings: str, *, again: bool) -> list[str]:
     return [*_python(PAGE), str(report), str(life), settings, *(["again"] if again else [])]
 
 
-def call(worker: str, file: str, title: str, warm: str | None) -> list[str]:
+def call(worker: str, file: str, full_name: str, warm: str | None) -> list[str]:
     """A call in a file; `warm` names the modules that a warm server would have loaded for it."""
-    words = [sys.executable, worker, "--call", file, title]
+    words = [sys.executable, worker, "--call", file, full_name]
     return words if warm is None else [*words, f"{WARM}{warm}"]
 
 

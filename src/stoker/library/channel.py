@@ -40,7 +40,7 @@ class Draft:
 
     call: bytes
     fields: Fields
-    title: str  # what is called, for listings; jobs with the same title are of one kind
+    full_name: str  # what is called, with its module; jobs with the same one are of one kind
     log_path: str | None = None  # where it will print, if not to the job's own log
     on_started: Callable[[JobFuture[Any]], None] | None = None
     warm: str | None = None  # the modules that its process has from the start; None: not warm
@@ -131,7 +131,7 @@ class Channel:
             calls.note_groups(groups)
             since = min(self._follower.follow(group) for group in dict.fromkeys(groups))
             jobs = [
-                {"argv": worker_words(file, one.title, one.warm), **one.fields, "group": group}
+                {"argv": worker_words(file, one.full_name, one.warm), **one.fields, "group": group}
                 for one, file, group in zip(drafts, files, groups, strict=True)
             ]
             with self._changed:
@@ -399,11 +399,11 @@ def _words(jobs: Iterable[dict[str, Any]]) -> Iterator[str]:
     return (word for job in jobs for word in job["argv"])
 
 
-def worker_words(file: str, title: str, warm: str | None = None) -> list[str]:
+def worker_words(file: str, full_name: str, warm: str | None = None) -> list[str]:
     """The command line of a worker; an executor that knows nothing of `--warm` just runs it."""
     if not sys.executable:
         raise Failed("the path of this Python is not known", "start it by its full path")
-    return command_lines.call(_WORKER, file, title, warm)
+    return command_lines.call(_WORKER, file, full_name, warm)
 
 
 @contextmanager

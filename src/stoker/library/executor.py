@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import itertools
 import time
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor as StandardExecutor
 from concurrent.futures import wait as wait_for
@@ -58,8 +60,9 @@ def _check_call(fn: Callable[..., Any], args: Sequence[Any], keywords: dict[str,
 
 def draft(call: Call | Chunk, fields: Fields, warm: str | None = None) -> Draft:
     """A call as it is queued."""
-    title = title_of(call.target)
-    return Draft(pickled_call(call, call.target), {"name": title, **fields}, title, warm=warm)
+    target = call.target
+    fields = {"name": title_of(target), **fields}
+    return Draft(pickled_call(call, target), fields, full_name_of(target), warm=warm)
 
 
 def _modules_text(warm: bool | Iterable[str]) -> str | None:
@@ -78,8 +81,7 @@ def _modules_text(warm: bool | Iterable[str]) -> str | None:
 
 def title_of(fn: Any) -> str:
     """The name of what is called, for listings."""
-    while isinstance(fn, partial):
-        fn = fn.func
+    fn = _function_in(fn)
     name = getattr(fn, "__qualname__", None) or type(fn).__qualname__
     return label_of(str(name).replace("<locals>.", "").replace("<lambda>", "lambda")) or "call"
 
@@ -98,6 +100,38 @@ class Executor(StandardExecutor):
     Leaving a `with` block waits for all of its calls, and cancels them if Ctrl-C is the reason for
     leaving.
     """
+
+def full_name_of(fn: Any) -> str:
+    """What is called, with its module or script: calls of the same one are of one kind."""
+    inner = _function_in(fn)
+    module = getattr(inner, "__module__", None) or type(inner).__module__
+    name = f"{_place_of(str(module))}{title_of(inner)}"
+    # The kind of a command is read from its words, and a word with = in it has a value.
+    return "".join(c for c in name if c.isprintable()).replace("=", "_")
+
+
+def _place_of(module: str) -> str:
+    """Where the functions of a module are found: its name, or the path of a script."""
+    if module != "__main__":
+        return f"{module}."
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:  # It was started by `python -m`.
+        return f"{spec.name.removesuffix('.__main__')}."
+    path = getattr(main, "__file__", None) or os.environ.get("JPY_SESSION_NAME")
+    return "__main__." if path is None else f"{os.path.abspath(path)}:"
+
+
+def _function_in(fn: Any) -> Any:
+    """The function itself, without what was put around it."""
+    while True:
+        if isinstance(fn, partial):
+            fn = fn.func
+        elif callable(inner := getattr(fn, "__wrapped__", None)):
+            fn = inner
+        else:
+            return fn
+
 
     def __init__(
         self,

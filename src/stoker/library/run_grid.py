@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.errors import UsageError
 from stoker.library.channel import Draft, channel
-from stoker.library.executor import title_of
+from stoker.library.executor import full_name_of, title_of
 from stoker.library.futures import JobFuture
 from stoker.library.grids import folder_name
 from stoker.library.pickling import pickled_call
@@ -47,6 +47,7 @@ def run_grid(
     check_task(task)
     root = os.path.abspath(folder)
     common = getattr(task, "options", {}) if isinstance(task, type) else {}
+    full_name = task.replace(":", ".") if isinstance(task, str) else full_name_of(task)
     base = {"name": title(task), **call_fields({**common, **options})}
     known: dict[str, JobFuture[Any]] = {}
     drafts: dict[str, Draft] = {}
@@ -62,7 +63,7 @@ def run_grid(
             continue
         call = pickled_call(TaskCall(task, params, path, rerun), task)
         fields = {**base, **job_fields({"params": params}), "point": _point_name(path)}
-        drafts[path] = Draft(call, fields, title(task), result=os.path.join(path, RESULT))
+        drafts[path] = Draft(call, fields, full_name, result=os.path.join(path, RESULT))
     futures = channel().submit(list(drafts.values())) if drafts else []
     known |= dict(zip(drafts, futures, strict=True))
     return [known[path] for path in order]
