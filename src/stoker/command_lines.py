@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 KEEPER, DAEMON, PAGE = "stoker.executors.keeper", "stoker.daemon.main", "stoker.web.main"
 WORKER = "/stoker/library/worker.py"
 WARM = "--warm="
+COLD = "cold"  # the file beside calls that says why they are not warm: modules, tab, reason
 WARM_PROTOCOL = "1"  # the other end may be of another version
 
 

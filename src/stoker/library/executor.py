@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import itertools
-import time
 import os
 import sys
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor as StandardExecutor
 from concurrent.futures import wait as wait_for
@@ -79,27 +81,25 @@ def _modules_text(warm: bool | Iterable[str]) -> str | None:
     )
 
 
+def _why_never_warm(modules: str, fields: Fields) -> str | None:
+    """Why no call could be warm, as far as is known before the first."""
+    for name in filter(None, modules.split(",")):
+        top = name.partition(".")[0]
+        if top not in sys.modules and importlib.util.find_spec(top) is None:
+            return f"there is no module {top}"
+    if fields.get("executor") == "slurm" or fields.get("slurm"):
+        return "they run on the cluster"
+    if fields.get("keep_children"):
+        return "they have keep_children"
+    return "they see all GPUs" if fields.get("visible") == "all" else None
+
+
 def title_of(fn: Any) -> str:
     """The name of what is called, for listings."""
     fn = _function_in(fn)
     name = getattr(fn, "__qualname__", None) or type(fn).__qualname__
     return label_of(str(name).replace("<locals>.", "").replace("<lambda>", "lambda")) or "call"
 
-
-def label_of(text: str) -> str:
-    """What of a text can be the name of a job."""
-    return "".join(letter for letter in text if letter.isprintable()).strip()[:MAX_LABEL_CHARS]
-
-
-class Executor(StandardExecutor):
-    """A concurrent.futures.Executor whose calls are jobs on GPUs.
-
-    Each call has `gpus_per_job` GPUs to itself, or what else the options say (those of
-    `stoker add`); `max_running` limits how many of its jobs run at a time. With `warm` their
-    processes are copies of one that has an interpreter, and the modules that it names, loaded.
-    Leaving a `with` block waits for all of its calls, and cancels them if Ctrl-C is the reason for
-    leaving.
-    """
 
 def full_name_of(fn: Any) -> str:
     """What is called, with its module or script: calls of the same one are of one kind."""
@@ -133,6 +133,21 @@ def _function_in(fn: Any) -> Any:
             return fn
 
 
+def label_of(text: str) -> str:
+    """What of a text can be the name of a job."""
+    return "".join(letter for letter in text if letter.isprintable()).strip()[:MAX_LABEL_CHARS]
+
+
+class Executor(StandardExecutor):
+    """A concurrent.futures.Executor whose calls are jobs on GPUs.
+
+    Each call has `gpus_per_job` GPUs to itself, or what else the options say (those of
+    `stoker add`); `max_running` limits how many of its jobs run at a time. With `warm` their
+    processes are copies of one that has an interpreter, and the modules that it names, loaded.
+    Leaving a `with` block waits for all of its calls, and cancels them if Ctrl-C is the reason for
+    leaving.
+    """
+
     def __init__(
         self,
         gpus_per_job: float | str = 1,
@@ -144,7 +159,10 @@ def _function_in(fn: Any) -> Any:
         if "gpus" in options:
             raise UsageError("an Executor has gpus_per_job instead of gpus", "write gpus_per_job=2")
         self._warm = _modules_text(warm)
+        self._said_cold = False
         self._fields = call_fields({**options, "gpus": gpus_per_job})
+        if self._warm is not None:
+            self._warn_if_cold(_why_never_warm(self._warm, self._fields), 3)
         self._channel: Channel = channel()
         number = next(_executor_numbers)
         # A group that nothing else uses is gone with the last of its jobs, and so is its limit.
@@ -167,6 +185,7 @@ def _function_in(fn: Any) -> Any:
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> JobFuture[T]:
         """Queue a call; all keywords are the function's."""
+        self._look_whether_warm(4)
         [future] = self._submit([self._draft(Call(fn, args, kwargs))])
         return future
 
@@ -178,6 +197,7 @@ def _function_in(fn: Any) -> Any:
         chunksize: int = 1,
     ) -> Iterator[T]:
         """The results for all arguments, in order; `chunksize` calls share a job."""
+        self._look_whether_warm(4)
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -188,6 +208,16 @@ def _function_in(fn: Any) -> Any:
         chunks = _chunks(iterables, chunksize)
         drafts = [self._draft(Chunk(fn, chunk)) for chunk in chunks]
         return itertools.chain.from_iterable(_results(self._submit(drafts), deadline))
+
+    def _look_whether_warm(self, stacklevel: int) -> None:
+        if self._warm is not None:
+            self._warn_if_cold(self._channel.calls.why_cold(self._warm), stacklevel)
+
+    def _warn_if_cold(self, why: str | None, stacklevel: int) -> None:
+        if why is not None and not self._said_cold:
+            self._said_cold = True
+            text = f"calls with warm=[{self._warm}] start as usual, and not warm: {why}"
+            warnings.warn(text, RuntimeWarning, stacklevel=stacklevel)
 
     def _draft(self, call: Call | Chunk) -> Draft:
         return draft(call, self._fields, self._warm)
@@ -210,6 +240,7 @@ def _function_in(fn: Any) -> Any:
         if wait:
             wait_for(list(self._futures))
             self._channel.wait_until_ended(self._job_ids)
+            self._look_whether_warm(5)
             if self._limits_its_own_group:
                 self._limits_its_own_group = False
                 self._channel.tidy_up("limit_group", group=self.group, max_running=None)
