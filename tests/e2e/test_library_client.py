@@ -210,7 +210,7 @@ def test_the_daemons_refusals_name_options_as_keywords(client: Client) -> None:
         {"mem_margin": "10%"},
     ):
         with pytest.raises(UsageError) as refused:
-            client.add("true", **options)  # type: ignore[arg-type]
+            client.add("true", **options)
         assert "--" not in str(refused.value) and list(options)[-1] in str(refused.value)
 
 

@@ -63,9 +63,8 @@ def test_options_are_numbers_flags_and_lists_too_as_in_python(page: PageHome) ->
 def test_a_value_of_the_wrong_kind_is_refused_with_the_name_of_its_option(
     shared_page: PageHome,
 ) -> None:
-    for key, value in (("env", 5), ("after", 1.5), ("slurm", 7), ("mem", {}), ("gpus", True)):
-        options = {key: value}
-        body = {"jobs": [{"shell": "true"}], "options": options}
+    for key, value in (("env", 5), ("after", 1.5), ("slurm", 7), ("mem", [{}]), ("gpus", True)):
+        body = {"jobs": [{"shell": "true"}], "options": {key: value}}
         reply = shared_page.ask("POST", "/api/jobs", body=body)
         assert reply.status == 400 and reply.message.startswith(f"{key}: "), (key, reply.message)
 

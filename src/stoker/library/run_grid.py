@@ -47,7 +47,6 @@ def run_grid(
     check_task(task)
     root = os.path.abspath(folder)
     common = getattr(task, "options", {}) if isinstance(task, type) else {}
-    full_name = task.replace(":", ".") if isinstance(task, str) else full_name_of(task)
     base = {"name": title(task), **call_fields({**common, **options})}
     known: dict[str, JobFuture[Any]] = {}
     drafts: dict[str, Draft] = {}
@@ -63,7 +62,7 @@ def run_grid(
             continue
         call = pickled_call(TaskCall(task, params, path, rerun), task)
         fields = {**base, **job_fields({"params": params}), "point": _point_name(path)}
-        drafts[path] = Draft(call, fields, full_name, result=os.path.join(path, RESULT))
+        drafts[path] = Draft(call, fields, full_name(task), result=os.path.join(path, RESULT))
     futures = channel().submit(list(drafts.values())) if drafts else []
     known |= dict(zip(drafts, futures, strict=True))
     return [known[path] for path in order]
@@ -77,6 +76,11 @@ def _point_name(folder: str) -> str:
 def title(task: Any) -> str:
     """What the jobs of a task are called."""
     return task.partition(":")[2] if isinstance(task, str) else title_of(task)
+
+
+def full_name(task: Any) -> str:
+    """The kind of its jobs: what the task is called, with its module."""
+    return task.replace(":", ".") if isinstance(task, str) else full_name_of(task)
 
 
 def check_task(task: Any) -> None:
