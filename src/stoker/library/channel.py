@@ -168,7 +168,8 @@ class Channel:
         """The places of the jobs that were queued as these."""
         if len(ids) == len(jobs):
             return range(len(jobs))
-        points = {job["point"] for job in self._jobs(ids) if job["id"] in set(ids)}
+        known = set(ids)
+        points = {job["point"] for job in self._jobs(ids) if job["id"] in known}
         return [place for place, job in enumerate(jobs) if job["point"] in points]
 
     def _call_off(self, **submission: Any) -> None:
