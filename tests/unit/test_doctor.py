@@ -132,19 +132,3 @@ def test_gpus_on_the_bus_are_told_from_other_devices(tmp_path: Path) -> None:
     text = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\nGCC: 12\n"
     assert facts.driver_version(text) == "550.54.15"
     assert facts.driver_version("") == ""
-
-
-def test_libraries_that_are_old_or_missing_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from importlib import metadata
-
-    have = {"msgspec": "0.22.0", "textual": "8.10", "uvicorn": "0.9.1"}
-
-    def version(name: str) -> str:
-        if name not in have:
-            raise metadata.PackageNotFoundError(name)
-        return have[name]
-
-    needs = ["msgspec>=0.18", "textual>=8.2", "uvicorn>=0.29", "PyYAML>=6", 'ruff>=1; extra == "t"']
-    monkeypatch.setattr(metadata, "requires", lambda _: needs)
-    monkeypatch.setattr(metadata, "version", version)
-    assert facts.wrong_libraries() == (("uvicorn", "0.9.1", "0.29"), ("PyYAML", "", "6"))

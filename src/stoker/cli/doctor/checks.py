@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from stoker.cli.doctor.facts import PAGE_PORT, Facts, Limit
+from stoker.installing import install_command
 
 _GIB = 1 << 30
 _LEAST_DISK = 2 * _GIB
@@ -48,14 +49,12 @@ def libraries(facts: Facts) -> Finding:
     """Whether what Stoker needs is there, and new enough."""
     if not facts.wrong_libraries:
         return Finding("all are there, and new enough")
-    import sys
-
     said = ", ".join(
         f"{name} {found} is too old" if found else f"{name} is missing"
         for name, found, _ in facts.wrong_libraries
     )
-    needed = shlex.join(f"{name}>={least}" for name, _, least in facts.wrong_libraries)
-    return Finding(said, f"run: {shlex.quote(sys.executable)} -m pip install {needed}")
+    names = [name for name, _, _ in facts.wrong_libraries]
+    return Finding(said, f"run: {install_command(*names)}")
 
 
 def installation(facts: Facts) -> Finding:

@@ -21,6 +21,7 @@ from stoker.api.installed import what_is_missing
 from stoker.api.paths import Home
 from stoker.cli.service import unit_path
 from stoker.errors import StokerError
+from stoker.installing import wrong_libraries
 
 PAGE_PORT = 4004
 _MPS = "nvidia-cuda-mps-control"
@@ -158,34 +159,6 @@ def _of_installation() -> dict[str, Any]:
         "missing_files": tuple(what_is_missing()),
         "other_program": first if is_other and first else "",
     }
-
-
-def wrong_libraries() -> tuple[tuple[str, str, str], ...]:
-    """The libraries that Stoker needs and that are missing ("") or too old."""
-    from importlib.metadata import PackageNotFoundError, requires, version
-
-    wrong = []
-    try:
-        needed = requires("stoker-gpu") or []
-    except PackageNotFoundError:
-        needed = []  # It runs from its source, and what it needs is not written down.
-    for line in needed:
-        requirement, _, marker = line.partition(";")
-        name, _, least = requirement.replace(" ", "").partition(">=")
-        if "extra" in marker:
-            continue
-        try:
-            found = version(name)
-        except PackageNotFoundError:
-            found = ""
-        if not found or _numbers(found) < _numbers(least):
-            wrong.append((name, found, least))
-    return tuple(wrong)
-
-
-def _numbers(version: str) -> list[int]:
-    parts = ("".join(c for c in part if c.isdigit()) for part in version.split("+")[0].split("."))
-    return [int(part or 0) for part in parts]
 
 
 # --- the state directory --------------------------------------------------------------------------
