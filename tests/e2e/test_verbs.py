@@ -137,6 +137,15 @@ def test_wait_for_one_job_gives_its_own_exit_code(
     assert reused.cli("wait", "last").code == code
 
 
+def test_wait_for_a_job_that_was_cancelled_while_it_ran_is_1(reused: StokerHome) -> None:
+    job = reused.submit("sleep", "600")
+    reused.until_state(job, "running")
+    reused.stoker("cancel", str(job))
+    ran = reused.cli("wait", str(job))
+    assert (ran.code, ran.out) == (1, "")
+    assert reused.job(job)["signal"] == 15, "how its process ended stays known"
+
+
 def test_wait_for_several_is_1_if_any_failed(reused: StokerHome) -> None:
     good = reused.submit_all([{"argv": ["true"], "group": "g"}] * 2)
     bad = reused.submit("sh", "-c", "exit 9", group="h")

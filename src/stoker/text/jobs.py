@@ -162,12 +162,13 @@ def need_text(need: dict[str, Any]) -> str:
 
 
 def exit_code(jobs: list[Job]) -> int:
-    """The job's own for one; for several, 1 if any did not succeed."""
-    if len(jobs) != 1:
+    """The job's own for one that ran to its end; else 0 if all succeeded, and 1 if not.
+
+    What a cancelled process ended with tells of the cancelling, and nothing of the job.
+    """
+    if len(jobs) != 1 or jobs[0]["state"] != "failed":
         return int(any(job["state"] != "succeeded" for job in jobs))
     job = jobs[0]
-    if job["state"] == "succeeded":
-        return 0
     if job.get("signal"):
         return 128 + int(job["signal"])
     return job.get("exit_code") or 1
