@@ -129,6 +129,7 @@ class JobViews:
             "thread_percentage": terms.thread_percentage,
             "not_before_ms": row["not_before_ms"],
             "submitted_at_ms": row["submitted_at_ms"],
+            "queued_at_ms": row["queued_at_ms"],
             "started_at_ms": _started(row, bool(terms.executor)),
             "ended_at_ms": row["ended_at_ms"],
             "log": log,

@@ -100,10 +100,10 @@ def gpus_text(job: Job) -> str:
 
 
 def time_text(job: Job, now: int) -> str:
-    """How long a job has run, or ran; how long it has waited, if it never started."""
+    """How long a job has run, or ran; how long it has waited, since it was last queued."""
     started, ended = job.get("started_at_ms"), job.get("ended_at_ms")
     if job["state"] in ("waiting", "held", "submitted"):
-        started, ended = job.get("submitted_at_ms"), None
+        started, ended = job.get("queued_at_ms") or job.get("submitted_at_ms"), None
     if started is None:
         return ""
     return quantities.duration_text((now if ended is None else ended) - started)
