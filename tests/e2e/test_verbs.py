@@ -102,6 +102,7 @@ def test_why_tells_the_reason_in_words_and_as_data(reused: StokerHome) -> None:
         "free": 1,
         "allowed": 4,
         "others": 0,
+        "share_milli": None,
     }
     assert "running" in reused.stoker("why", str(blocker))
 
