@@ -102,6 +102,7 @@ def test_why_tells_the_reason_in_words_and_as_data(reused: StokerHome) -> None:
         "free": 1,
         "allowed": 4,
         "others": 0,
+        "share_milli": None,
     }
     assert "running" in reused.stoker("why", str(blocker))
 
@@ -135,6 +136,15 @@ def test_wait_for_one_job_gives_its_own_exit_code(
     job = reused.submit("sh", "-c", script)
     assert reused.cli("wait", str(job)).code == code
     assert reused.cli("wait", "last").code == code
+
+
+def test_wait_for_a_job_that_was_cancelled_while_it_ran_is_1(reused: StokerHome) -> None:
+    job = reused.submit("sleep", "600")
+    reused.until_state(job, "running")
+    reused.stoker("cancel", str(job))
+    ran = reused.cli("wait", str(job))
+    assert (ran.code, ran.out) == (1, "")
+    assert reused.job(job)["signal"] == 15, "how its process ended stays known"
 
 
 def test_wait_for_several_is_1_if_any_failed(reused: StokerHome) -> None:
@@ -203,6 +213,39 @@ def test_retry_runs_a_finished_job_again_and_keeps_its_history(reused: StokerHom
     ended = reused.until_final(job)[0]
     assert (ended["state"], ended["attempt"]) == ("succeeded", 2)
     assert [a["state"] for a in ended["attempts"]] == ["failed", "succeeded"]
+
+
+def test_a_job_that_is_tried_again_waits_anew_and_shows_nothing_of_its_past(
+    reused: StokerHome,
+) -> None:
+    go = reused.work / "go"
+    script = f"until [ -e {go} ]; do sleep 0.02; done; exit 3"
+    once = reused.submit("sh", "-c", script, gpus=1)
+    often = reused.submit("sh", "-c", script, gpus=1, retries=5)
+    for job in (once, often):
+        assert reused.until_state(job, "running")["gpus"]
+    reused.stoker("pause")
+    go.touch()
+    reused.until_final(once)
+    reused.until_state(often, "waiting")
+    reused.stoker("retry", str(once))
+    for job in (once, often):
+        shown = reused.job(job)
+        [past] = shown["attempts"]
+        assert shown["state"] == "waiting" and past["gpus"]
+        [browsed] = [one for one in reused.call("browse")["jobs"] if one["id"] == job]
+        for view in (shown, browsed):
+            assert (view["gpus"], view["started_at_ms"]) == ([], None)
+            assert view["queued_at_ms"] >= past["ended_at_ms"] > view["submitted_at_ms"]
+        assert shown["pid"] is None
+        page = reused.stoker("show", str(job))
+        assert "  GPUs " not in page and "  process " not in page
+    rows = [line.split() for line in reused.stoker("ls").splitlines()[1:]]
+    assert [row[2] for row in rows] == ["x1", "x1"]
+    reused.stoker("cancel", "--all")
+    called_off = reused.job(often)
+    assert called_off["state"] == "cancelled"
+    assert (called_off["gpus"], called_off["started_at_ms"]) == ([], None), "of its past attempt"
 
 
 def test_a_held_job_waits_for_release(reused: StokerHome) -> None:

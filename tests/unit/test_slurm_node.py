@@ -198,6 +198,21 @@ def test_the_signal_before_the_limit_reaches_those_who_are_prepared_for_it(node:
     assert node.log() == "ready\nsaved\nafter 0\n"
 
 
+def test_the_signal_before_the_limit_spares_those_that_inherited_the_handler(node: Node) -> None:
+    loop = "while :; do sleep 0.05; done"
+    loader = f"(trap 'echo saved' USR1; echo loader; {loop})"
+    inner = f"trap 'echo saved; exit 0' USR1; {loader} & until [ -e go ]; do sleep 0.05; done"
+    command = f'sh -c "{inner}; echo ready; {loop}"; echo after $?'
+    node.order(command, terms=Terms(60_000, signal=10))
+    process = node.start()
+    eventually(lambda: "loader" in node.log())
+    (node.root / "go").touch()
+    eventually(lambda: "ready" in node.log())
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait() == 0
+    assert node.log().count("saved") == 1
+
+
 def test_what_does_not_heed_is_killed_after_the_grace_time_with_its_children(node: Node) -> None:
     stubborn = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
     directory = node.order(f'sh -c "{stubborn}" & {stubborn}', terms=Terms(grace_ms=1000))

@@ -259,9 +259,9 @@ class Follow(Request, tag="follow"):
 
     First `{"ok": true}`, then lines `{"ok": true, "event": "started", "id", "attempt", "gpus",
     "log"}` and `{"ok": true, "event": "ended", "id", "attempt", "state", "exit_code", "signal",
-    "reason", "final"}`; with `final` false the job is queued again for another attempt. `log` is
-    where the output is of a job that runs here and has no file of its own for it (--out). Further
-    requests on the connection are answered in between.
+    "reason", "final", "ran_ms"}`; with `final` false the job is queued again for another attempt.
+    `log` is where the output is of a job that runs here and has no file of its own for it (--out).
+    Further requests on the connection are answered in between.
     """
 
     group: str
