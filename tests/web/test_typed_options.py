@@ -43,5 +43,8 @@ def test_what_can_not_be_understood_is_refused_with_the_name_of_its_option(
 
     jobs = [{"shell": "true"}]
     assert refused("/api/jobs", jobs=jobs, options={"mem": "much"}).startswith("mem: ")
+    unitless = {"jobs": jobs, "options": {"mem": "10"}}
+    reply = shared_page.ask("POST", "/api/jobs", body=unitless)
+    assert reply.json["error"]["hint"] == "10G or 10M?"
     assert "no option 'gpu'" in refused("/api/jobs", jobs=jobs, options={"gpu": "1"})
     assert refused("/api/jobs/edit", ids=[1], options={"gpus": None}) == "gpus can't be taken away"

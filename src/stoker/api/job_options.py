@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         """The table as keywords of Python, for editors and type checkers; None: not said."""
 
         gpus: float | str | None
-        mem: int | str | None
+        mem: str | None
         mem_margin: str | None
         kind: str | None
         exclusive: bool | None
@@ -253,7 +253,7 @@ def _seconds_text(value: Any) -> Any:
         return value
     if value != value or value in (float("inf"), float("-inf")):
         raise UsageError(f"{value} is not a duration", 'write e.g. "2h" or 7200')
-    return f"{value:.3f}"
+    return f"{value:.3f}s"
 
 
 class Taken:
@@ -368,7 +368,7 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "time-limit", "stop the job when it has run this long", "2h",
-        quantities.positive_duration_ms, group=LIMITS, take=_seconds_text, cleared=True,
+        quantities.run_time_ms, group=LIMITS, take=_seconds_text, cleared=True,
         fields=(Field("time_limit_ms", "int", least=1, most=10**12),),
     ),
     JobOption(
