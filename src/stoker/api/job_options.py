@@ -446,7 +446,7 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "slurm", "more options for sbatch, quoted as one word; implies --on-cluster", '"OPTIONS"',
-        _slurm_words, group=CLUSTER, take=_words_of, dashes=True,
+        _slurm_words, group=CLUSTER, take=_words_of, dashes=True, cleared=True,
         fields=(Field("slurm", "texts", [], most=200),),
     ),
 )  # fmt: skip

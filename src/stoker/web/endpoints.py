@@ -285,7 +285,7 @@ def _passed_on(op: str) -> Handler:
         request = asked.fields
         fields = msgspec.structs.asdict(request)
         if isinstance(request, bodies.Chosen):
-            select = {name: fields[name] for name in ("names", "group", "all")}
+            select = {name: fields[name] for name in ("names", "group", "all", "states")}
             fields = {"select": {**select, "ids": [str(job_id) for job_id in request.ids]}}
         if isinstance(request, bodies.EditRequest):
             fields["changes"] = submitting.changes(request)
