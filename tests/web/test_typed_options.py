@@ -24,7 +24,8 @@ def test_what_was_typed_means_what_it_means_on_the_command_line(page: PageHome) 
     assert job["options"] == {"nice": 7}
     assert page.home.job(second)["priority"] == 3
     changes = {"gpus": "2", "time_limit": None, "name": "new", "nice": None}
-    assert page.post("/api/jobs/edit", {"ids": [first], "options": changes}) == {"ids": [first]}
+    answer = page.post("/api/jobs/edit", {"ids": [first], "options": changes})
+    assert answer == {"ids": [first], "left_out": {}}
     job = page.home.job(first)
     assert job["need"]["gpus"] == 2 and job["need"]["share"] is None
     assert (job["time_limit_ms"], job["name"], job["options"]) == (None, "new", {})

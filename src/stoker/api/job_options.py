@@ -54,6 +54,8 @@ if TYPE_CHECKING:
         env: Mapping[str, object] | None
         out: Path | None
         err: Path | None
+        append: bool | None
+        overwrite: bool | None
         nice: int | str | None
         gpu_arg: bool | None
         visible: Literal["index", "uuid", "all"] | None
@@ -401,14 +403,25 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         fields=(Field("env", "pairs", {}),),
     ),
     JobOption(
-        "out", "write the output to this file instead of the job's log", "FILE", _file,
+        "out", "write the output to this file instead of the job's log; it must be new or empty, "
+        "unless --append or --overwrite is given", "FILE", _file,
         group=RUNNING, files="file", cleared=True, not_in=("batch", "feed"),
         fields=(Field("out", "text"),),
     ),
     JobOption(
-        "err", "write the errors to this file, apart from the output", "FILE", _file,
+        "err", "write the errors to this file, apart from the output; it must be new or empty too",
+        "FILE", _file,
         group=RUNNING, files="file", cleared=True, not_in=("batch", "feed"),
         fields=(Field("err", "text"),),
+    ),
+    JobOption(
+        "append", "add the output to what the files of --out and --err have in them already",
+        group=RUNNING, not_in=("feed",), executors=True, fields=(Field("append", "flag", False),),
+    ),
+    JobOption(
+        "overwrite", "empty the files of --out and --err when the job first starts",
+        group=RUNNING, not_in=("feed",), executors=True,
+        fields=(Field("overwrite", "flag", False),),
     ),
     JobOption(
         "nice", "add N to its niceness: with 19 it takes only CPU time that is left over", "N",

@@ -143,8 +143,10 @@ class Spawner:
                 out = -1 if launch.out is not None else _open_log(log, opened)
                 with _umask(launch.umask):
                     if launch.out is not None:
-                        out = _open(launch.out, attempt > 1, opened)
-                    err = out if launch.err is None else _open(launch.err, attempt > 1, opened)
+                        out = _open(launch.out, launch.appends(attempt), opened)
+                    err = out
+                    if launch.err is not None:
+                        err = _open(launch.err, launch.appends(attempt), opened)
                     yield self._no_input, out, err
             finally:
                 for fd in opened:

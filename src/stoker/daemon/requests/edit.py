@@ -78,6 +78,10 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
         job = state.jobs[job_id]
         terms = _edited_terms(job.terms, asked, changes)
         launch = _edited_launch(daemon.store.launch(job_id), asked, changes)
+        if not rules.says_what_of_files(launch.options):
+            for name in changes.keys() & {"out", "err"}:
+                if changes[name] is not None:
+                    rules.refuse_existing(changes[name], f"--{name}")
         need = _edited_need(job.need, launch.kind, asked, changes, bool(terms.executor))
         terms = _edited_mps(terms, need, asked, changes)
         if terms.executor:
@@ -173,5 +177,8 @@ def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -
     if "slurm" in changes:
         launch = launch._replace(cluster_options=tuple(asked.slurm))
     kept = {name: value for name, value in launch.options.items() if name not in changes}
+    for one, other in (("append", "overwrite"), ("overwrite", "append")):
+        if getattr(asked, one):
+            kept.pop(other, None)
     options, env = kept | sub.executors_options(asked), {**launch.extra_env, **asked.env}
     return launch._replace(options=options, extra_env=env)
