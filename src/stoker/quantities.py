@@ -72,9 +72,9 @@ def whole_number(text: str, lowest: int, highest: int, what: str = "number") -> 
     """A whole number within limits."""
     text = text.strip()
     if len(text) > 20 or not _is_digits(text.removeprefix("-").removeprefix("+")):
-        raise UsageError(
-            f"{quoted(text)} is not a whole number", f"write a {what} such as {max(lowest, 1)}"
-        )
+        few = highest < 1_000_000
+        which = f"from {lowest} to {highest}" if few else f"such as {max(lowest, 1)}"
+        raise UsageError(f"{quoted(text)} is not a whole number", f"write a {what} {which}")
     value = int(text)
     if value < lowest:
         raise UsageError(f"{value} is too small", f"the {what} must be at least {lowest}")

@@ -244,6 +244,11 @@ def test_a_bad_command_line_is_refused_in_one_line_and_nothing_is_queued(
 # ---------------------------------------------------------------------- seen through
 
 
+def test_one_job_is_counted_in_the_singular(reused: StokerHome) -> None:
+    written(reused, "one.csv", "command\ntrue\n")
+    assert "stoker: 1 job queued in the group" in reused.cli("batch", "--no-wait", "one.csv").err
+
+
 def test_a_failure_is_told_with_its_line_and_the_exit_code_is_one(reused: StokerHome) -> None:
     written(reused, "jobs.csv", "name,command\ngood,true\nbad,exit 7\n")
     ran = reused.cli("batch", "jobs.csv")

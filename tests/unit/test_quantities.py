@@ -355,3 +355,10 @@ def test_any_text_is_either_understood_or_refused_with_a_hint(
     except UsageError as refused:
         hint = refused.hint
     assert hint
+
+
+def test_what_is_no_whole_number_is_answered_with_those_that_are_allowed() -> None:
+    for most, hint in ((65_535, "write a port from 1 to 65535"), (10**6, "write a port such as 1")):
+        with pytest.raises(UsageError) as refused:
+            q.whole_number("x", 1, most, "port")
+        assert refused.value.hint == hint
