@@ -23,6 +23,7 @@ from stoker.daemon.requirements import RequiredJobs
 from stoker.daemon.submission import refuse_if_impossible
 from stoker.engine import Decided
 from stoker.errors import Failed, UsageError
+from stoker.locks import is_locked
 
 # What a range, a name, a group or --all means: it was wanted, and it was not had.
 _UNWANTED = {JobState.SUCCEEDED.value, JobState.CANCELLED.value}
@@ -71,9 +72,10 @@ def retry(daemon: Daemon, request: msg.Retry) -> AfterTurn:
 
 def _again(state: State, row: dict[str, Any], others: RequiredJobs) -> ev.Event:
     """The event by which a job is queued again; refused if it could only fail."""
-    if _files_are_gone(row["launch"]["argv"]):
+    why_not = _why_not_callable(row["launch"]["argv"])
+    if why_not is not None:
         raise Failed(
-            f"job {row['id']} is a call from Python, whose files were deleted after its end",
+            f"job {row['id']} is a call from Python, whose {why_not}",
             "make the call again in Python",
         )
     if row["terms"].attached:
@@ -85,9 +87,18 @@ def _again(state: State, row: dict[str, Any], others: RequiredJobs) -> ev.Event:
     return ev.JobRetried(state.now_ms, row["id"], requires=requires, **asked)
 
 
-def _files_are_gone(argv: list[str]) -> bool:
+def _why_not_callable(argv: list[str]) -> str | None:
     call = call_of(argv)
-    return call is not None and not os.path.exists(call[2])
+    if call is None:
+        return None
+    if not os.path.exists(call[2]):
+        return "files were deleted after its end"
+    # Its files are there no longer than it takes the program to read what came of the call.
+    try:
+        reads = is_locked(os.path.join(os.path.dirname(call[2]), "lock"))
+    except OSError:
+        reads = False
+    return "program is still running, and has its result or error" if reads else None
 
 
 def _requirements_again(others: RequiredJobs, row: dict[str, Any]) -> tuple[Requirement, ...]:
