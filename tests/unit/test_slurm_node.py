@@ -183,9 +183,18 @@ def test_the_ids_of_its_gpus_are_appended_where_they_are_known(node: Node, shell
 def test_output_goes_where_it_is_told_to(node: Node) -> None:
     out, err = node.root / "out", node.root / "err"
     out.write_text("old\n")
-    node.order("echo o; echo e >&2", launch={"out": str(out), "err": str(err)})
+    files = {"out": str(out), "err": str(err)}
+    node.order("echo o; echo e >&2", launch=files)
     node.start().wait()
-    assert (out.read_text(), err.read_text(), node.log()) == ("o\n", "e\n", "")
+    assert (out.read_text(), err.read_text(), node.log()) == ("old\no\n", "e\n", "")
+
+
+def test_a_file_is_emptied_for_a_job_that_says_so(node: Node) -> None:
+    out = node.root / "out"
+    out.write_text("old\n")
+    node.order("echo o", launch={"out": str(out), "options": {"overwrite": True}})
+    node.start().wait()
+    assert out.read_text() == "o\n"
 
 
 def test_the_signal_before_the_limit_reaches_those_who_are_prepared_for_it(node: Node) -> None:

@@ -183,6 +183,7 @@ def _run(text: str, args: argparse.Namespace) -> int:
     new = not os.path.isdir(folder)
     _make(folder)
     job["out"], job["err"] = out_kept.path, err_kept.path
+    job["overwrite"] = True  # As that tool did.
     task = Task(request, out_kept, err_kept)
     try:
         code = task.run()
