@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from stoker.api.client import Client
 from stoker.cli.main import main as stoker
+from stoker.compat.refusals import refused
 from stoker.errors import StokerError
 from stoker.text.terminal import say
 
@@ -26,8 +27,7 @@ def start_server(gpus: str | Iterable[object] = "0-3") -> int:
             if gpus and not known:
                 client.call("config_set", name="gpus", value=gpus)
     except StokerError as error:
-        say(f"stoker: {error.message}" + (f"; {error.hint}" if error.hint else ""))
-        return error.exit_code
+        return refused("stoker", error)
     return stoker(["daemon", "status"])
 
 

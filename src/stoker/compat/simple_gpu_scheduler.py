@@ -20,10 +20,11 @@ from stoker.cli.feeding.signals import Signals
 from stoker.cli.feeding.source import Source
 from stoker.compat.console import Console, ErrorFiles, keeps_errors_apart
 from stoker.compat.lent_gpus import Lent
+from stoker.compat.refusals import Parser, refused
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import gpu_ids
 from stoker.submission.surroundings import surroundings
-from stoker.text.terminal import has_terminal, say
+from stoker.text.terminal import has_terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,17 +47,12 @@ Ctrl-C: take no more commands and let the running ones finish; a second Ctrl-C s
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, f"see `{PROGRAM} --help`")
-
-
 def main(argv: list[str] | None = None) -> int:
     """Run the commands on stdin; the exit code is 0 however they end, as the older tool's is."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    parser = _Parser(
+    parser = Parser(
         PROGRAM,
         description="Run commands on individual GPUs.",
         epilog=_EPILOG,
@@ -68,9 +64,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return _run(needs_of(parser.parse_args(argv).gpus))
     except StokerError as error:
-        hint = f"; {error.hint}" if error.hint else ""
-        say(f"{PROGRAM}: {error.message}{hint}")
-        return error.exit_code
+        return refused(PROGRAM, error)
     except KeyboardInterrupt:
         return INTERRUPTED  # before it listened itself
 
