@@ -103,6 +103,16 @@ def test_simple_gpu_scheduler_gives_the_pairs_that_the_original_gives(new_machin
     assert files(new_machine, "ours") == files(new_machine, "theirs")
 
 
+@pytest.mark.parametrize("words", ["0,0", "0 0"])
+def test_commands_share_a_gpu_that_is_named_twice_as_with_the_original(
+    new_machine: Machine, words: str
+) -> None:
+    text = f"{meeting(1, 2)}\n{meeting(2, 2)}\n"
+    theirs, ours = beside(new_machine, f"simple_gpu_scheduler --gpus {words}", text)
+    assert ours == theirs
+    assert files(new_machine, "ours") == files(new_machine, "theirs")
+
+
 def test_a_search_is_piped_into_simple_gpu_scheduler_as_into_the_original(
     new_machine: Machine,
 ) -> None:

@@ -77,10 +77,15 @@ def needs_of(words: list[str]) -> list[dict[str, Any]]:
     """
     from collections import Counter
 
-    sets = [gpu_ids(word) for word in words]
-    apart = len(sets) > 1 and any(len(one) > 1 for one in sets)
+    if len(words) == 1:
+        sets = [[gpu] for part in words[0].split(",") for gpu in gpu_ids(part)]
+    else:
+        sets = [gpu_ids(word) for word in words]
+    apart = any(len(one) > 1 for one in sets)
     times = Counter(gpu for one in sets for gpu in one)
-    if len(set(times.values())) > 1 or (apart and max(times.values()) > 1):
+    if apart and max(times.values()) > 1:
+        raise UsageError(f"GPU {_most_named(times)} is in several sets", "name each GPU in one set")
+    if len(set(times.values())) > 1:
         raise UsageError(
             f"GPU {_most_named(times)} is named more often than others",
             "name each GPU once, or all of them equally often to share them",
