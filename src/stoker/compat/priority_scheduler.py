@@ -50,6 +50,6 @@ def main(argv: list[str] | None = None) -> int:
         if args.thread_percentage is not None:
             words += ["--thread_percentage", args.thread_percentage]
     elif args.thread_percentage is not None:
-        error = UsageError("without MPS there is no --thread_percentage", "leave out --mps, or it")
-        return refused("scheduler", error)
+        clash = UsageError("without MPS there is no --thread_percentage", "leave out --mps, or it")
+        return refused("scheduler", clash)
     return stoker(words)
