@@ -137,6 +137,15 @@ def test_the_ids_of_its_gpus_are_appended_where_that_was_asked_for(
     assert local.log(1) == "--gpu 0 3\n"
 
 
+@pytest.mark.parametrize("shell", [None, "echo alone"])
+def test_nothing_is_appended_where_a_job_has_no_gpu(local: LocalBench, shell: str | None) -> None:
+    argv = ("echo", "alone") if shell is None else ()
+    local.runs(1, argv=argv, shell=shell, gpu_arg=True)
+    local.order(start(1, gpus=()))
+    local.until(ev.AttemptExited, 1)
+    assert local.log(1) == "alone\n"
+
+
 def test_gpus_with_long_ids_are_appended_by_the_numbers_that_people_know(
     local: LocalBench,
 ) -> None:

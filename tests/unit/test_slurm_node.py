@@ -171,13 +171,16 @@ def test_the_environment_is_the_jobs_own_and_slurms(node: Node) -> None:
 
 
 @pytest.mark.parametrize("shell", [True, False])
-def test_the_ids_of_its_gpus_are_appended_where_they_are_known(node: Node, shell: bool) -> None:
+@pytest.mark.parametrize(("gpus", "appended"), [("0,2", " --gpu 0 2"), ("", "")])
+def test_the_ids_of_its_gpus_are_appended_where_they_are_known(
+    node: Node, shell: bool, gpus: str, appended: str
+) -> None:
     if shell:
         node.order("echo a", launch={"gpu_arg": True})
     else:
         node.order("", launch={"argv": ("echo", "a"), "shell": None, "gpu_arg": True})
-    node.start().wait()
-    assert node.log() == "a --gpu 0 2\n"
+    node.start(CUDA_VISIBLE_DEVICES=gpus).wait()
+    assert node.log() == f"a{appended}\n"
 
 
 def test_output_goes_where_it_is_told_to(node: Node) -> None:

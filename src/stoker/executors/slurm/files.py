@@ -94,7 +94,7 @@ class Files:
             "STOKER_ATTEMPT": str(order.attempt),
             MARKER: marker(instance, order.job_id, order.attempt),
         }
-        words = command_line(launch, (), gpu_arg=False)
+        words = command_line(launch, ())
         required = [
             self.directory((other.job_id, other.attempt))
             for other in order.after

@@ -66,7 +66,7 @@ sub run_command {
     } keys %ENV;
     %ENV = (%{ $order{env} }, CUDA_VISIBLE_DEVICES => '', %slurm, STOKER_GPUS => $gpus);
     my @words = @{ $order{words} };
-    if ($order{gpu_arg}) {
+    if ($order{gpu_arg} && $gpus ne '') {
         my @more = ('--gpu', split /,/, $gpus);
         if ($order{shell}) { $words[-1] = join ' ', $words[-1], @more }
         else               { push @words, @more }
