@@ -50,6 +50,7 @@ class Tenure:
 
     def begin(self, elsewhere: Elsewhere, active: Sequence[Key], store: SqliteStore) -> None:
         """Put down that the state is here now, and what was given up for that."""
+        self._renew()  # A long queue may have taken longer to load than a claim may be silent.
         if elsewhere.found and elsewhere.on_another_machine:
             if not self._holding.claim.over_another:
                 self._refuse("jobs of another machine run with this state", elsewhere.last)
