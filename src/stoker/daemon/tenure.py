@@ -14,6 +14,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from stoker.api.claim import RENEWED_EVERY_S, Holding, read_claim, whose
+from stoker.api.localstate import keep_from_tidying
 from stoker.api.paths import Home
 from stoker.daemon.loop import TurnLoop
 from stoker.errors import Failed
@@ -59,6 +60,7 @@ class Tenure:
         if news is not None:
             store.set_setting(KEPT_AS, news)
         self._holding.has_given_up_others()
+        keep_from_tidying(self._home)
 
     def _refuse(self, what: str, where: Place | None) -> None:
         if where is not None:
