@@ -11,6 +11,7 @@ from crash.two_hosts import torment
 from hosts import missing
 
 KILLS = 60
+pytestmark = pytest.mark.timeout(1500)
 
 
 def test_no_job_is_lost_or_run_twice_by_the_machine_that_does_not_have_it(tmp_path: Path) -> None:
