@@ -19,6 +19,16 @@ from typing import NamedTuple
 _MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
 
+def user_name(uid: int) -> str:
+    """Who that is by the system's own book, else the number."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
 class Place(NamedTuple):
     """One PID namespace of one boot of one machine."""
 
@@ -54,12 +64,7 @@ def boot_id() -> str:
 @cache
 def here() -> Place:
     """Where this process runs."""
-    return Place(_machine(), host_name(), boot_id(), pid_namespace())
-
-
-def host_name() -> str:
-    """The name of this machine, or of this container."""
-    return os.uname().nodename
+    return Place(_machine(), os.uname().nodename, boot_id(), pid_namespace())
 
 
 def _machine() -> str:

@@ -12,7 +12,7 @@ from fakegpu.build import Built
 from fakegpu.driver import FakeDriver
 from stoker.core.commands import Mps
 from stoker.executors import mps
-from stoker.executors.mps import MpsServers, NotYet, Ready
+from stoker.executors.mps import CantStart, MpsServers
 from stoker.executors.mps_control import Control
 from waiting import eventually
 
@@ -63,12 +63,12 @@ def servers(
         shutil.rmtree(path, ignore_errors=True)
 
 
-def until_ready(servers: MpsServers, now_ms: int) -> Ready:
-    def asked() -> Ready | None:
+def until_ready(servers: MpsServers, now_ms: int) -> dict[str, str]:
+    def asked() -> dict[str, str] | None:
         servers.tend([GPU], now_ms)
         answer = servers.ready(GPU, NO_LIMITS, has_clients=False)
-        assert isinstance(answer, Ready | NotYet), answer
-        return answer if isinstance(answer, Ready) else None
+        assert not isinstance(answer, CantStart), answer
+        return answer
 
     found = eventually(asked, "the server is there")
     assert found is not None
@@ -105,7 +105,7 @@ def test_a_server_that_is_asked_for_while_it_lingers_begins_anew(
 ) -> None:
     until_ready(servers, 1_000)
     servers.tend([], 2_000)
-    assert isinstance(servers.ready(GPU, NO_LIMITS, has_clients=False), Ready)
+    assert isinstance(servers.ready(GPU, NO_LIMITS, has_clients=False), dict)
     servers.tend([], 2_000 + mps._LINGERS_MS)
     assert ends.asked == []
 
@@ -134,7 +134,7 @@ def test_a_server_that_could_not_be_ended_is_not_asked_again_at_once(
 def test_a_server_inherits_no_limits_from_those_who_started_the_daemon(
     servers: MpsServers,
 ) -> None:
-    variables = until_ready(servers, 1_000).variables
+    variables = until_ready(servers, 1_000)
     assert not LIMITS.keys() & variables.keys()
     (server,) = servers._servers.values()
     processes = server.control.processes()
@@ -154,5 +154,5 @@ def test_clients_have_the_limits_of_their_own_job(servers: MpsServers) -> None:
         (NO_LIMITS, set()),
     ):
         answer = servers.ready(GPU, limits, has_clients=True)
-        assert isinstance(answer, Ready)
-        assert {v for k, v in answer.variables.items() if k in LIMITS} == wanted
+        assert isinstance(answer, dict)
+        assert {v for k, v in answer.items() if k in LIMITS} == wanted

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from stoker.api.filesystems import is_shared, kind_of
 from stoker.api.jsonline import dumps, loads
 from stoker.errors import Failed
-from stoker.machine import Place, here
+from stoker.machine import Place, here, user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -355,16 +355,8 @@ def _new_claim(*, over_another: bool) -> Claim:
     import secrets
 
     now_ms = time.time_ns() // 1_000_000
-    return Claim(here(), _user(), os.getpid(), now_ms, secrets.token_hex(16), over_another)
-
-
-def _user() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
+    user, token = user_name(os.geteuid()), secrets.token_hex(16)
+    return Claim(here(), user, os.getpid(), now_ms, token, over_another)
 
 
 def _write(path: str, claim: Claim) -> None:

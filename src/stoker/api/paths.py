@@ -41,7 +41,8 @@ class Home:
         env = os.environ if environ is None else environ
         stoker_home = env.get("STOKER_HOME", "")
         if stoker_home:
-            if "\0" in stoker_home or not _is_utf8(stoker_home):
+            # What is no UTF-8 comes from the system as surrogates.
+            if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in stoker_home):
                 raise UsageError("STOKER_HOME is not valid UTF-8", "set it to a plain path")
             return cls(os.path.abspath(stoker_home))
         # The XDG specification: an empty or relative path counts as none.
@@ -54,14 +55,6 @@ class Home:
         from stoker.api.localstate import home_for
 
         return home_for(root)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def make_private(directory: str) -> None:

@@ -311,8 +311,8 @@ def outcome_words(outcome: Outcome) -> str | None:
         case Cause.EXIT:
             assert how is not None
             return f"exit code {how.code}" if how.signal is None else _signal(how.signal)
-        case Cause.TIME_LIMIT:
-            return "time limit"
+        case Cause.TIME_LIMIT | Cause.OUT_OF_MEMORY | Cause.GPU_LOST | Cause.MPS_FAULT:
+            return str(outcome.cause)
         case Cause.NODE_MEMORY:
             return "out of memory on its node"
         case Cause.PREEMPTED | Cause.NODE_FAILED | Cause.REQUEUED | Cause.CLUSTER:
@@ -327,12 +327,6 @@ def outcome_words(outcome: Outcome) -> str | None:
             job_id, _, state = outcome.detail.partition(" ")
             ended = f"ended as {state}" if state else "did not succeed"
             return f"job {job_id}, which it needs, {ended}"
-        case Cause.OUT_OF_MEMORY:
-            return "out of memory"
-        case Cause.GPU_LOST:
-            return "gpu lost"
-        case Cause.MPS_FAULT:
-            return "mps server fault"
         case Cause.NO_TRACE:
             return outcome.detail or "no process and no exit code was left"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import suppress
 
 from stoker.api.paths import Home
 
@@ -44,11 +45,9 @@ class HomeWatch:
 
     def heard(self) -> None:
         """Whatever was deleted: it is looked at."""
-        try:
+        with suppress(BlockingIOError):
             while os.read(self._fd, 65_536):
                 pass
-        except BlockingIOError:
-            pass
 
     def has_lock(self) -> bool:
         """Whether the lock that others see is ours; if not, another daemon may start."""

@@ -45,7 +45,6 @@ from stoker.engine import Engine
 from stoker.errors import AlreadyRunning, StokerError, Unavailable
 from stoker.executors import file_limit
 from stoker.executors.adoption import Past
-from stoker.executors.attaching import Grant
 from stoker.executors.attempt_dir import delete_files, log_found, spread_folders
 from stoker.executors.keeper import keeper_of_this_process, ledger_path
 from stoker.executors.ledger import LedgerWriter
@@ -123,7 +122,7 @@ class Daemon:
             past,
             LedgerWriter(ledger, keeper),
             values["instance"],
-            self._grant,
+            lambda grant: self.terminals.grant(grant),
             MpsClients(MpsServers(Path(home.root, "mps"), values["instance"])),
         )
         self.slurm = SlurmExecutor(attempts, values["instance"], self.clock.now_ms)
@@ -169,10 +168,8 @@ class Daemon:
         """The GPUs were read, by a thread of the inventory's own."""
         loop = self._loop
         if loop is not None:
-            try:
+            with suppress(RuntimeError):  # The loop has ended, and the daemon is about to.
                 loop.call_soon_threadsafe(self.turn_loop.wake)
-            except RuntimeError:
-                pass  # The loop has ended, and the daemon is about to.
 
     def _hear(self) -> None:
         """Processes have ended, unless a turn in this very pass of the loop has seen to them."""
@@ -188,9 +185,6 @@ class Daemon:
         log_path = log_found(self.home.attempts, job.id, job.attempt)
         paths = [launch.out or log_path, launch.err]
         return any(says_out_of_memory(last_bytes(path)) for path in paths if path)
-
-    def _grant(self, grant: Grant) -> None:
-        self.terminals.grant(grant)
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Serve until told to end."""
@@ -243,10 +237,8 @@ class Daemon:
         await asyncio.sleep(0)  # Answers that are on their way leave before we do.
         if self._watch.has_socket():
             os.unlink(self.home.socket)
-        self.tenure.end(has_jobs=any(self._runs_here(i) for i in self.turn_loop.state.active))
-
-    def _runs_here(self, job_id: int) -> bool:
-        return self.turn_loop.state.jobs[job_id].terms.executor != CLUSTER
+        active = [state.jobs[job_id] for job_id in state.active]
+        self.tenure.end(has_jobs=any(job.terms.executor != CLUSTER for job in active))
 
     def _something_was_deleted(self) -> None:
         self._watch.heard()
@@ -354,10 +346,8 @@ def take_lock(path: str) -> int:
 
 def listen(path: str) -> socket.socket:
     """The daemon's socket, private from its first moment; one left by a dead daemon is replaced."""
-    try:
+    with suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        pass
     address, directory = socket_address(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     mask = os.umask(0o177)
@@ -388,11 +378,9 @@ def main() -> int:
     own_log.begin(home.log)
 
     def say(text: str) -> None:
-        try:
+        with suppress(OSError):  # The process that started us is not there any more.
             os.write(ready_fd, text.encode(errors="replace") + b"\n")
             os.close(ready_fd)
-        except OSError:
-            pass  # The process that started us is not there any more.
 
     gc.collect()
     gc.disable()  # until the state is loaded

@@ -13,6 +13,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 MOST_BYTES = 8 * 1024 * 1024
 MOST_ALIKE = 10  # lines of one kind in a while; the others are counted
@@ -62,11 +63,9 @@ class OwnLog(logging.Handler):
 
     def _write(self, line: str) -> None:
         data = line.encode(errors="backslashreplace") + b"\n"
-        try:
+        with suppress(OSError):  # The disk is full, and there is nowhere to say so.
             os.write(self._fd, data)
             self._bound()
-        except OSError:
-            pass  # The disk is full, and there is nowhere to say so.
 
     def _bound(self) -> None:
         """Begin anew when the file is full."""
@@ -78,12 +77,10 @@ class OwnLog(logging.Handler):
                 return  # Its user has sent it elsewhere, or has moved it.
         except FileNotFoundError:
             return
-        try:
+        with suppress(OSError):  # Better to lose old lines than to fill the disk.
             kept = f"{self._path}.1"
             with open(self._path, "rb") as source, open(kept, "wb", opener=_private) as target:
                 shutil.copyfileobj(source, target, 1 << 20)
-        except OSError:
-            pass  # Better to lose old lines than to fill the disk.
         os.ftruncate(self._fd, 0)
 
 

@@ -128,10 +128,7 @@ class Page:
         child, ready = self._made(settings, again)
         self._child = child
         asyncio.get_running_loop().add_reader(child.pidfd, self._ended, child)
-        try:
-            line = await _line(ready)
-        finally:
-            os.close(ready)
+        line = await _line(ready)
         word, _, rest = line.partition("\t")
         if word == "ready" and rest:
             child.url = rest
@@ -230,22 +227,16 @@ class Page:
 
 async def _line(fd: int) -> str:
     """The one line that the page reports; empty if it ended without a word."""
-    os.set_blocking(fd, False)
-    loop = asyncio.get_running_loop()
-    text = b""
-    readable = asyncio.Event()
-    loop.add_reader(fd, readable.set)
-    try:
-        async with asyncio.timeout(_READY_WITHIN_S):
-            while not text.endswith(b"\n"):
-                await readable.wait()
-                readable.clear()
-                chunk = os.read(fd, 65_536)
-                if not chunk:
-                    break
-                text += chunk
-    except TimeoutError:
-        return ""
-    finally:
-        loop.remove_reader(fd)
+    reader = asyncio.StreamReader()
+    with open(fd, "rb", buffering=0) as pipe:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        try:
+            async with asyncio.timeout(_READY_WITHIN_S):
+                text = await reader.readline()
+        except TimeoutError:
+            return ""
+        finally:
+            transport.close()
     return text.decode(errors="replace").rstrip("\n")

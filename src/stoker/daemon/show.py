@@ -26,6 +26,12 @@ from stoker.executors.attempt_dir import attempt_dir_text, log_found
 from stoker.store.views import Views, outcome_of
 
 _NOT_BEGUN = (*QUEUED, JobState.SUBMITTED)
+# What is shown as it is on record.
+_OF_JOB = (
+    "id", "name", "state", "exit_code", "signal", "group", "priority", "user", "attempt", "pid",
+    "not_before_ms", "submitted_at_ms", "ended_at_ms", "point",
+)  # fmt: skip
+_OF_ATTEMPT = ("exit_code", "signal", "pid", "peak_mib", "placed_at_ms", "ended_at_ms")
 
 
 class JobViews:
@@ -93,25 +99,15 @@ class JobViews:
         terms: Terms = row["terms"]
         job = state.jobs.get(row["id"])
         requires = row["requires"] or []
-        attempt = row["attempt"]
-        log, err_log = self._logs(launch, row["id"], attempt, bool(terms.executor))
+        log, err_log = self._logs(launch, row["id"], row["attempt"], bool(terms.executor))
         return {
-            "id": row["id"],
-            "name": row["name"],
-            "state": row["state"],
+            **{name: row[name] for name in _OF_JOB},
             "reason": self._reason(row, job, reasons),
-            "exit_code": row["exit_code"],
-            "signal": row["signal"],
             "gpus": state.shown_gpus(row["gpus"] or []),
             "command": display_command(launch),
             "argv": launch["argv"],
             "shell": launch["shell"],
             "cwd": launch["cwd"],
-            "group": row["group"],
-            "priority": row["priority"],
-            "user": row["user"],
-            "attempt": attempt,
-            "pid": row["pid"],
             "reserved_mib": _reserved(row),
             "peak_mib": row["peak_mib"] if job is None else job.active and job.active.peak_mib,
             "need": need_fields(need),
@@ -127,14 +123,10 @@ class JobViews:
             "options": launch.get("options") or {},
             "mps": terms.mps,
             "thread_percentage": terms.thread_percentage,
-            "not_before_ms": row["not_before_ms"],
-            "submitted_at_ms": row["submitted_at_ms"],
             "started_at_ms": _started(row, bool(terms.executor)),
-            "ended_at_ms": row["ended_at_ms"],
             "log": log,
             "err_log": err_log,
             "params": row["params"] or {},
-            "point": row["point"],
         }
 
     def _reason(self, row: dict[str, Any], job: Job | None, reasons: Reasons) -> str | None:
@@ -160,16 +152,11 @@ class JobViews:
             "attempt": number,
             "state": row["state"] or job["state"],
             "reason": outcome_words(outcome) if outcome is not None else None,
-            "exit_code": row["exit_code"],
-            "signal": row["signal"],
+            **{name: row[name] for name in _OF_ATTEMPT},
             "gpus": state.shown_gpus(row["gpus"]),
-            "pid": row["pid"],
             "reserved_mib": _reserved(row),
-            "peak_mib": row["peak_mib"],
             "cluster": _cluster(row["place"]),
-            "placed_at_ms": row["placed_at_ms"],
             "started_at_ms": _started(row, job["executor"] != "local"),
-            "ended_at_ms": row["ended_at_ms"],
             "dir": attempt_dir_text(self._root, job["id"], number),
             "log": log,
             "err_log": err_log,

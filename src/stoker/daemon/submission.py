@@ -32,16 +32,10 @@ from stoker.store.views import Views
 from stoker.submission import rules
 
 # Variables that say which attempt a process belongs to are never handed on to another job.
-_OF_AN_ATTEMPT = frozenset(
-    {
-        "STOKER_JOB_ID",
-        "STOKER_ATTEMPT",
-        "STOKER_GPUS",
-        "STOKER_ATTEMPT_ID",
-        MPS_MARKER,
-        KEEP_CHILDREN,
-    }
-)
+_OF_AN_ATTEMPT = frozenset((
+    "STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID", MPS_MARKER,
+    KEEP_CHILDREN,
+))  # fmt: skip
 # Nor are those that an attempt under MPS was given.
 _OF_A_CLIENT = _OF_AN_ATTEMPT | {
     "CUDA_MPS_PIPE_DIRECTORY",

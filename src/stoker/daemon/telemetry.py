@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pwd
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -19,6 +18,7 @@ from stoker.core.learning import used_mib
 from stoker.daemon.loop import TurnLoop
 from stoker.inventory.auto import AutoInventory
 from stoker.learn.history import Columns, Course, Recent, Sample, columns, samples_of
+from stoker.machine import user_name
 from stoker.ports import SeenGpu, Sighting, StoreFailed
 from stoker.store.histories import Histories
 
@@ -164,12 +164,7 @@ class Telemetry:
             self._ended[key] = msgspec.json.encode(columns(course.samples))
 
 
-@lru_cache(maxsize=256)
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+_user = lru_cache(maxsize=256)(user_name)
 
 
 def _who(pid: int) -> dict[str, str | None]:

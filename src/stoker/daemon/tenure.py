@@ -12,6 +12,7 @@ import fcntl
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from stoker.api.claim import RENEWED_EVERY_S, Holding, read_claim, whose
 from stoker.api.localstate import keep_from_tidying
@@ -35,10 +36,8 @@ class Tenure:
         self._holding = Holding(home)
         # What tidies up old files in /var/tmp leaves a locked directory alone.
         self._directory = os.open(home.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with suppress(OSError):
             fcntl.flock(self._directory, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            pass
 
     def elsewhere(self, values: Mapping[str, str]) -> Elsewhere:
         """What earlier daemons had going where this one can't look."""

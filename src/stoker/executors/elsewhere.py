@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 
 from stoker.executors.ledger import Key
 from stoker.machine import Place, here
@@ -23,13 +24,12 @@ class Elsewhere:
         self._given_up: dict[Key, str] = {}
         self.found: set[Key] = set()  # those that were asked about, and are out of reach
         self.last: Place | None = None
-        try:
+        # An earlier version, or a later one: the ledgers say the same of most.
+        with suppress(ValueError, KeyError, TypeError):
             kept = json.loads(remembered or "null") or {}
             if kept:
                 self.last = Place(**kept["place"])
                 self._given_up = {(job, number): why for job, number, why in kept["given_up"]}
-        except (ValueError, KeyError, TypeError):
-            pass  # An earlier version, or a later one: the ledgers say the same of most.
         last = self.last
         self.on_another_machine = last is not None and not here().is_machine_of(last, shared=shared)
         self.before_restart = last is not None and last.boot != here().boot

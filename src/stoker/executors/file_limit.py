@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _kind = resource.RLIMIT_NOFILE
 _FEWEST = 16
@@ -46,10 +46,8 @@ def spawned(make: Callable[[], int], fds: Iterable[int]) -> int:
         with as_before():
             return make()
     pid = make()
-    try:
+    with suppress(OSError):  # It has ended already.
         resource.prlimit(pid, _kind, _before)
-    except OSError:
-        pass  # It has ended already.
     return pid
 
 

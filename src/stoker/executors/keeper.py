@@ -24,6 +24,7 @@ from stoker.executors.processes import (
     ProcessId,
     Stat,
     children_of_this_process,
+    environ_of,
     is_alive,
     stat_of,
     this_process,
@@ -233,11 +234,7 @@ def _is_of_another(pid: int, key: Key) -> bool:
 
     Or if it is MPS's, which is no attempt.
     """
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            variables = file.read().split(b"\0")
-    except OSError:
-        return False
+    variables = environ_of(pid)
     name, mine = f"{MARKER}=".encode(), f":{key[0]}.{key[1]}".encode()
     markers = [one for one in variables if one.startswith(name)]
     if not markers and any(one.startswith(f"{MPS_MARKER}=".encode()) for one in variables):

@@ -60,7 +60,7 @@ class LocalExecutor:
         self._ownership = Ownership(instance)
         self._warm_servers = self._starting.warm_servers
         self._epoll = self._reaping.epoll
-        for part in (self._warm_servers, mps):
+        for part in (self._warm_servers, mps.servers):
             self._epoll.register(part.fileno(), EPOLLIN)
         self._obey_again_ms: int | None = None  # some orders could not be carried out
 
@@ -222,7 +222,7 @@ class LocalExecutor:
             elif fd == self._warm_servers.fileno():
                 self._warm_servers.heard()
             else:
-                self._mps.heard()
+                self._mps.servers.heard()
                 for fact in self._mps.examined():
                     self._attempts.tell(fact)
         if ended:
@@ -253,7 +253,7 @@ class LocalExecutor:
         moments_ms = (
             now_ms + _STARTED_MAY_WAIT_MS if begun else None,
             min(self._reaping.again_at_ms.values(), default=None),
-            self._mps.next_wakeup_ms(),
+            self._mps.servers.next_wakeup_ms(),
             self._attaching.grants.next_wakeup_ms(),
             self._attaching.unseen.next_wakeup_ms(),
             self._obey_again_ms,

@@ -90,18 +90,6 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """A job may be started: what its environment has to say."""
-
-    variables: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class NotYet:
-    """Ask again when `fileno` is readable."""
-
-
-@dataclass(frozen=True, slots=True)
 class CantStart:
     """There will be no server; `short` says what is missing for it, if anything is."""
 
@@ -146,9 +134,10 @@ class MpsServers:
 
     # ------------------------------------------------------------------ for jobs that start
 
-    def ready(self, gpu: str, mps: Mps, has_clients: bool) -> Ready | NotYet | CantStart:
-        """Whether a job can be started on this GPU; the server is started if it is not there.
+    def ready(self, gpu: str, mps: Mps, has_clients: bool) -> dict[str, str] | CantStart | None:
+        """What the environment of a job on this GPU has to say; the server is started if need be.
 
+        None: it can't be started yet, and is asked for again when `fileno` is readable.
         `has_clients`: attempts of ours use the server now. One that has failed is replaced as soon
         as they do not.
         """
@@ -162,13 +151,13 @@ class MpsServers:
         if server.stage is Stage.FOUND:
             server.stage, server.task = Stage.STARTING, self._task(server.control.start)
         if server.stage is not Stage.READY:
-            return NotYet()
+            return None
         self._look_at(server)
         if server.failed:
             if not has_clients:
                 self._end(server, force=True)
-            return NotYet()
-        return Ready(_variables(server.control, mps))
+            return None
+        return _variables(server.control, mps)
 
     def _look_at(self, server: Server) -> None:
         try:

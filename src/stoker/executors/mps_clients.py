@@ -13,7 +13,7 @@ from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Exit, Job
 from stoker.executors.ledger import Key
-from stoker.executors.mps import CantStart, MpsServers, NotYet, Ready, Task
+from stoker.executors.mps import CantStart, MpsServers, Task
 
 
 @dataclass(slots=True)
@@ -39,14 +39,10 @@ class MpsClients:
     """All attempts that use MPS."""
 
     def __init__(self, servers: MpsServers) -> None:
-        self._servers = servers
+        self.servers = servers
         self._waiting_on: set[str] = set()  # GPUs on which attempts wait to start, this turn
         self._offered: dict[Key, Client] = {}  # to users' terminals
         self._examined: dict[Key, _Examined] = {}
-
-    def fileno(self) -> int:
-        """Readable when there is something to be asked again."""
-        return self._servers.fileno()
 
     def begin_turn(self) -> None:
         """Orders are about to be carried out."""
@@ -54,16 +50,12 @@ class MpsClients:
 
     def end_turn(self, running: Iterable[Client | None], now_ms: int) -> None:
         """All orders were carried out: servers that no job uses are ended."""
-        if self._servers.any():
-            self._servers.tend(self._used(running) | self._waiting_on, now_ms)
-
-    def next_wakeup_ms(self) -> int | None:
-        """When a turn is wanted."""
-        return self._servers.next_wakeup_ms()
+        if self.servers.any():
+            self.servers.tend(self._used(running) | self._waiting_on, now_ms)
 
     def close(self, running: Iterable[Client | None]) -> None:
         """The daemon ends."""
-        self._servers.close(self._used(running))
+        self.servers.close(self._used(running))
 
     def _used(self, running: Iterable[Client | None]) -> set[str]:
         clients = [*running, *self._offered.values()]
@@ -77,19 +69,21 @@ class MpsClients:
         command: cmd.Start | cmd.StartAttached,
         env: dict[str, str],
         running: Iterable[Client | None],
-    ) -> Client | NotYet | CantStart:
-        """The attempt as a client of its GPU's server, which its environment is told of."""
+    ) -> Client | CantStart | None:
+        """The attempt as a client of its GPU's server, which its environment is told of.
+
+        None: that can't be said yet.
+        """
         assert command.mps is not None
         gpu, key = command.gpus[0], (command.job_id, command.attempt)
         clients = [client for client in running if client is not None]
         offered = self._offered.get(key)
         self._waiting_on.add(gpu)
         used = gpu in self._used(clients) and offered is None
-        match self._servers.ready(gpu, command.mps, used):
-            case Ready(variables=variables):
-                env.update(variables)
-            case other:
-                return other
+        variables = self.servers.ready(gpu, command.mps, used)
+        if variables is None or isinstance(variables, CantStart):
+            return variables
+        env.update(variables)
         if offered is not None:
             return offered
         neighbours = [client for client in clients if client.gpu == gpu]
@@ -119,12 +113,12 @@ class MpsClients:
         """True once its GPU work was ended: a client that is killed in it hurts its neighbours."""
         task = client.tasks.get(force)
         if task is None:
-            task = client.tasks[force] = self._servers.end_clients(client.gpu, pids())
+            task = client.tasks[force] = self.servers.end_clients(client.gpu, pids())
         return task.done
 
     def examine(self, key: Key, how: Exit, client: Client, at_ms: int) -> None:
         """An attempt has failed; `examined` tells of it when it is known whether its server did."""
-        task = self._servers.examine(client.gpu)
+        task = self.servers.examine(client.gpu)
         self._examined[key] = _Examined(how, client, at_ms, task)
 
     def is_examining(self, key: Key) -> bool:
@@ -140,15 +134,11 @@ class MpsClients:
             del self._examined[key]
             failed = one.task.result is True
             if failed:
-                self._servers.note_failure(one.client.gpu)
+                self.servers.note_failure(one.client.gpu)
             # One that had the server for itself, or was killed, has nothing else to blame.
             victim = failed and one.client.had_company and may_be_a_victim(one.exit)
             facts.append(ev.AttemptExited(one.at_ms, *key, one.exit, mps_fault=victim))
         return facts
-
-    def heard(self) -> None:
-        """What made `fileno` readable was seen."""
-        self._servers.heard()
 
 
 def may_be_a_victim(how: Exit) -> bool:

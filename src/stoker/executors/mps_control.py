@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,10 +55,16 @@ def _failed(error: OSError) -> ControlFailed:
     return ControlFailed(f"{path}: {error.strerror}", shortage(error.errno, path))
 
 
-def find_control(environ: Mapping[str, str] | None = None) -> str | None:
+def find_control() -> str | None:
     """The program, if it is on the PATH."""
-    path = (os.environ if environ is None else environ).get("PATH", os.defpath)
-    return shutil.which(PROGRAM, path=path)
+    return shutil.which(PROGRAM)
+
+
+def _found_control() -> str:
+    program = find_control()
+    if program is None:
+        raise ControlFailed(f"{PROGRAM}: command not found")
+    return program
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +117,7 @@ class Control:
         return next((stat.id for stat in stats if stat.parent not in pids), None)
 
     def _start(self) -> None:
-        program = find_control()
-        if program is None:
-            raise ControlFailed(f"{PROGRAM}: command not found")
+        program = _found_control()
         try:
             self._make_directories()
             words = self.directory / "start.txt"
@@ -209,12 +213,9 @@ class Control:
 
     def ask(self, commands: Iterable[str], timeout_s: float = _ANSWERS_WITHIN_S) -> list[str]:
         """The lines that it answers to some commands."""
-        program = find_control()
-        if program is None:
-            raise ControlFailed(f"{PROGRAM}: command not found")
         try:
             done = subprocess.run(
-                [program],
+                [_found_control()],
                 # Without the mark: this is no part of what is to be ended.
                 env={**os.environ, "CUDA_MPS_PIPE_DIRECTORY": self.pipe},
                 cwd="/",

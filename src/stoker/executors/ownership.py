@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from stoker.executors.environment import MARKER, MPS_MARKER
-from stoker.executors.processes import ProcessId, Stat, stat_of
+from stoker.executors.processes import ProcessId, Stat, environ_of, stat_of
 from stoker.ports import OURS, VANISHED
 
 _DEEPEST = 100
@@ -71,12 +71,7 @@ class Ownership:
         return None
 
     def _by_marker(self, pid: int) -> int | None:
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                words = file.read().split(b"\0")
-        except OSError:
-            return None
-        for word in words:
+        for word in environ_of(pid):
             if word.startswith(self._job_prefix):
                 job_id = word[len(self._job_prefix) :].partition(b".")[0]
                 return int(job_id) if job_id.isdigit() else OURS  # a warm server's

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any
 
 from stoker.core import events as ev
 from stoker.executors.ledger import Key
@@ -15,7 +15,6 @@ Ending = (
     | ev.AttemptVanished
     | ev.AttemptEvicted
 )
-_F = TypeVar("_F", bound=ev.Fact)
 
 
 class PendingFacts:
@@ -28,13 +27,12 @@ class PendingFacts:
 
     def tell(self, fact: ev.AttemptStarted | ev.WarningSent | Ending) -> None:
         """One more."""
-        key = (fact.job_id, fact.attempt)
+        self._like(fact).setdefault((fact.job_id, fact.attempt), fact)
+
+    def _like(self, fact: ev.Fact) -> dict[Key, Any]:
         if isinstance(fact, ev.AttemptStarted):
-            self.begun.setdefault(key, fact)
-        elif isinstance(fact, ev.WarningSent):
-            self.warned.setdefault(key, fact)
-        else:
-            self.over_with.setdefault(key, fact)
+            return self.begun
+        return self.warned if isinstance(fact, ev.WarningSent) else self.over_with
 
     def all(self) -> list[ev.Fact]:
         """Those of an attempt in the order in which they came true."""
@@ -44,18 +42,9 @@ class PendingFacts:
         """These are committed; the attempts that are over with that."""
         over = []
         for fact in facts:
-            key = (fact.job_id, fact.attempt)
-            if isinstance(fact, ev.AttemptStarted):
-                _drop(self.begun, key, fact)
-            elif isinstance(fact, ev.WarningSent):
-                _drop(self.warned, key, fact)
-            else:
-                _drop(self.over_with, key, fact)
+            key, told = (fact.job_id, fact.attempt), self._like(fact)
+            if told.get(key) is fact:  # Else another has taken its place.
+                del told[key]
+            if told is self.over_with:
                 over.append(key)
         return over
-
-
-def _drop(facts: dict[Key, _F], key: Key, fact: ev.Fact) -> None:
-    """Forget a fact, unless another has taken its place."""
-    if facts.get(key) is fact:
-        del facts[key]

@@ -6,7 +6,7 @@ detail and the last day in outline. Of memory the most within a step is kept, of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 MOST_SAMPLES = 512
@@ -29,22 +29,16 @@ def merged(one: Sample, other: Sample) -> Sample:
     """Two samples as one, at the time of the first."""
     return Sample(
         one.at_ms,
-        _mean(one.use_percent, other.use_percent),
-        _most(one.ours_mib, other.ours_mib),
-        _most(one.others_mib, other.others_mib),
+        _known(one.use_percent, other.use_percent, lambda a, b: round((a + b) / 2)),
+        _known(one.ours_mib, other.ours_mib, max),
+        _known(one.others_mib, other.others_mib, max),
     )
 
 
-def _mean(one: int | None, other: int | None) -> int | None:
+def _known(one: int | None, other: int | None, of_both: Callable[[int, int], int]) -> int | None:
     if one is None or other is None:
         return other if one is None else one
-    return round((one + other) / 2)
-
-
-def _most(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return max(one, other)
+    return of_both(one, other)
 
 
 @dataclass(slots=True)
@@ -106,21 +100,15 @@ class Recent:
 
 
 Columns = dict[str, list[int | None]]
+_QUANTITIES = ("at_ms", "use_percent", "ours_mib", "others_mib")
 
 
 def columns(samples: list[Sample]) -> Columns:
     """As plots want it: one list a quantity."""
-    return {
-        "at_ms": [s.at_ms for s in samples],
-        "use_percent": [s.use_percent for s in samples],
-        "ours_mib": [s.ours_mib for s in samples],
-        "others_mib": [s.others_mib for s in samples],
-    }
+    return {name: [getattr(sample, name) for sample in samples] for name in _QUANTITIES}
 
 
 def samples_of(kept: Columns) -> list[Sample]:
     """The opposite of `columns`."""
-    rows = zip(
-        kept["at_ms"], kept["use_percent"], kept["ours_mib"], kept["others_mib"], strict=True
-    )
-    return [Sample(at_ms or 0, use, ours, others) for at_ms, use, ours, others in rows]
+    rows = zip(*(kept[name] for name in _QUANTITIES), strict=True)
+    return [Sample(at_ms or 0, *measured) for at_ms, *measured in rows]

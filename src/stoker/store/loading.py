@@ -12,7 +12,7 @@ from array import array
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -52,12 +52,11 @@ def load(
     next_job_id = max(int(settings.get("next_job_id", "1")), last + 1)
     with ExitStack() as opened:
         connections = [connection]
-        try:
+        # No descriptor is left, say. One takes longer, and does as well.
+        with suppress(sqlite3.Error):
             other = opened.enter_context(closing(open_to_read(path)))
             other.execute("PRAGMA user_version")  # Only now are all its files open.
             connections.append(other)
-        except sqlite3.Error:
-            pass  # No descriptor is left, say. One takes longer, and does as well.
         jobs, cohorts = _unfinished(connections, needs, terms, next_job_id, ended)
     return State.restored(
         jobs,

@@ -86,13 +86,14 @@ def own_umask() -> int | None:
     To ask for it with `umask(2)` is to change it, for the files of other threads as well.
     """
     try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-            for line in file:
-                if line.startswith("Umask:"):
-                    return int(line.split()[1], 8)
+        status = os.open("/proc/self/status", os.O_RDONLY)  # `open` would load a codec for it.
+        try:
+            found = os.read(status, 4096).partition(b"Umask:")[2].split(None, 1)
+        finally:
+            os.close(status)
     except OSError:
-        pass
-    return None
+        return None
+    return int(found[0], 8) if found else None
 
 
 # --- paths ----------------------------------------------------------------------------------------

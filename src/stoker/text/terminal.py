@@ -74,10 +74,11 @@ def clipped(text: str, width: int, mark: str = "") -> str:
 
 def cut_mark() -> str:
     """What stands where text was cut, as far as the output can show it."""
-    return "…" if _speaks_unicode() else "~"
+    return "…" if speaks_unicode() else "~"
 
 
-def _speaks_unicode() -> bool:
+def speaks_unicode() -> bool:
+    """Whether the output can show more than ASCII."""
     encoding = getattr(sys.stdout, "encoding", "") or ""
     return encoding.lower().replace("-", "").startswith("utf")
 

@@ -11,6 +11,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -104,10 +105,8 @@ class Feed(threading.Thread):
         self._wake()
 
     def _wake(self) -> None:
-        try:
+        with suppress(OSError):  # It is awake: the pipe is full, or all is over.
             os.write(self._wake_writer, b"!")
-        except OSError:
-            pass  # It is awake: the pipe is full, or all is over.
 
     # ------------------------------------------------------------------ in its own thread
 
@@ -148,10 +147,8 @@ class Feed(threading.Thread):
             self._calm()
 
     def _calm(self) -> None:
-        try:
+        with suppress(BlockingIOError):
             os.read(self._wake_reader, 4096)
-        except BlockingIOError:
-            pass
 
     def _follow(self, news: Client, questions: Client) -> None:
         """Follow one daemon until it is gone."""

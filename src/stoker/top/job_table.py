@@ -17,7 +17,7 @@ from stoker.text.jobs import now_ms
 from stoker.top.feed import Picture, View
 from stoker.top.job_rows import JobColumns
 from stoker.top.paint import Glyphs, Line, pointed_at
-from stoker.top.rows import Rows
+from stoker.top.rows import Movable
 
 Job = dict[str, Any]
 
@@ -27,7 +27,7 @@ SORTS = (
 _AROUND = 40  # rows before and after those in sight that are asked for with them
 
 
-class JobTable(Rows, can_focus=True):
+class JobTable(Movable):
     """A window on the list of jobs."""
 
     class Looked(Message):
@@ -142,10 +142,6 @@ class JobTable(Rows, can_focus=True):
         self._is_at_rest = False
         self._clamp()
 
-    def page(self, pages: int) -> None:
-        """Move by what fits on the screen."""
-        self.move(pages * max(1, self.rows_in_sight - 1))
-
     def to_start(self) -> None:
         """The cursor to the first job, where it stays whatever comes there."""
         self.move(-self.total)
@@ -202,14 +198,6 @@ class JobTable(Rows, can_focus=True):
         place = self._top + event.y - 1
         if event.y > 0 and place < self.total:
             self.move(place - self._cursor)
-
-    def on_mouse_scroll_down(self) -> None:
-        """The wheel."""
-        self.move(3)
-
-    def on_mouse_scroll_up(self) -> None:
-        """The wheel."""
-        self.move(-3)
 
     def draw(self) -> None:
         """Show the window as it is now."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
+import shutil
 
 from stoker.text.jobs import now_ms
 from stoker.top.feed import View, picture_of
@@ -18,23 +17,13 @@ if TYPE_CHECKING:
     from stoker.top.feed import Picture
     from stoker.top.paint import Glyphs, Line
 
-_COLUMNS, _ROWS = 80, 24
+_MOST = 10_000  # columns or rows: the environment may say anything
 
 
 def size() -> tuple[int, int]:
     """Columns and rows: of the environment, else of the terminal, else the usual ones."""
-    try:
-        found = os.get_terminal_size(sys.stdout.fileno())
-        columns, rows = found.columns or _COLUMNS, found.lines or _ROWS
-    except (AttributeError, OSError, ValueError):
-        columns, rows = _COLUMNS, _ROWS
-    return _number("COLUMNS", columns), _number("LINES", rows)
-
-
-def _number(name: str, otherwise: int) -> int:
-    text = os.environ.get(name, "")
-    usable = text.isascii() and text.isdigit() and 0 < int(text) <= 10_000
-    return int(text) if usable else otherwise
+    columns, rows = shutil.get_terminal_size((80, 24))
+    return min(columns, _MOST), min(rows, _MOST)
 
 
 def picture_text(client: Client, columns: int, rows: int, *, colours: bool) -> str:

@@ -7,10 +7,9 @@ on a dark and on a light terminal alike, and no meaning is carried by a colour a
 from __future__ import annotations
 
 import os
-import sys
 from typing import NamedTuple
 
-from stoker.text.terminal import clipped, cut_mark, escaped, width_of
+from stoker.text.terminal import clipped, cut_mark, escaped, speaks_unicode, width_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,8 +53,7 @@ _PLAIN_TERMINALS = frozenset(("linux", "dumb", "vt100", "vt102", "vt220", "ansi"
 
 def glyphs_of_this_terminal() -> Glyphs:
     """The signs that this terminal can show."""
-    encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
-    plain = os.environ.get("TERM", "") in _PLAIN_TERMINALS or not encoding.startswith("utf")
+    plain = os.environ.get("TERM", "") in _PLAIN_TERMINALS or not speaks_unicode()
     return LETTERS if plain else BLOCKS
 
 

@@ -44,7 +44,32 @@ class Rows(Widget):
         return strip(self._shown[y] if y < len(self._shown) else [], self.size.width)
 
 
-class Scroller(Rows, can_focus=True):
+class Movable(Rows, can_focus=True):
+    """Rows through which its user moves."""
+
+    def move(self, count: int) -> None:
+        """Move by so many rows."""
+        raise NotImplementedError
+
+    @property
+    def rows_in_sight(self) -> int:
+        """How many there is room for."""
+        return max(1, self.size.height)
+
+    def page(self, pages: int) -> None:
+        """Move by what fits on the screen."""
+        self.move(pages * max(1, self.rows_in_sight - 1))
+
+    def on_mouse_scroll_down(self) -> None:
+        """The wheel."""
+        self.move(3)
+
+    def on_mouse_scroll_up(self) -> None:
+        """The wheel."""
+        self.move(-3)
+
+
+class Scroller(Movable):
     """Shows a part of more lines than fit, wrapped, and follows their end if it is told to."""
 
     follows_at_end = False  # whether it is followed again from its end on
@@ -62,10 +87,6 @@ class Scroller(Rows, can_focus=True):
         self._unwrapped = lines
         self._wrap()
 
-    def visible_lines(self) -> int:
-        """How many have room."""
-        return max(1, self.size.height)
-
     def move(self, count: int) -> None:
         """Move by so many lines; up is the end of following."""
         last = self._last_top()
@@ -75,10 +96,6 @@ class Scroller(Rows, can_focus=True):
         elif count > 0 and self._top >= last:
             self.follows = self.follows_at_end
         self._clamp()
-
-    def page(self, pages: int) -> None:
-        """Move by what fits on the screen."""
-        self.move(pages * max(1, self.visible_lines() - 1))
 
     def to_start(self) -> None:
         """Show the beginning."""
@@ -100,17 +117,9 @@ class Scroller(Rows, can_focus=True):
         self._clamp()
 
     def _last_top(self) -> int:
-        return max(0, len(self._all) - self.visible_lines())
+        return max(0, len(self._all) - self.rows_in_sight)
 
     def _clamp(self) -> None:
         last = self._last_top()
         self._top = last if self.follows else min(self._top, last)
-        self.put(self._all[self._top : self._top + self.visible_lines()])
-
-    def on_mouse_scroll_down(self) -> None:
-        """The wheel."""
-        self.move(3)
-
-    def on_mouse_scroll_up(self) -> None:
-        """The wheel."""
-        self.move(-3)
+        self.put(self._all[self._top : self._top + self.rows_in_sight])

@@ -10,21 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
 
 import msgspec
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stoker.api.tokens import Access, Grant, is_pages_own
 from stoker.web.refusals import Refusals
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 COOKIE = "stoker_page"
 PAGE_HEADER = "x-stoker-page"
@@ -82,7 +76,7 @@ class Guard:
     """The first application: it refuses, or passes on to the next."""
 
     def __init__(
-        self, app: App, access: Access, refusals: Refusals, names: Iterable[str], *, secure: bool
+        self, app: ASGIApp, access: Access, refusals: Refusals, names: list[str], *, secure: bool
     ) -> None:
         self._app = app
         self._access = access
@@ -98,7 +92,7 @@ class Guard:
             return
         if scope["type"] != "http":
             return
-        send = _with_headers(send, scope["path"])
+        send = _with_headers(send)
         body = bytearray()
         try:
             try:
@@ -117,7 +111,7 @@ class Guard:
     # ------------------------------------------------------------------ before the body
 
     def _admitted(self, scope: Scope) -> Visitor:
-        headers = _Headers(scope["headers"])
+        headers = _Headers(scope=scope)
         host = self._require_host(headers)
         method: str = scope["method"]
         raw_path: bytes = scope.get("raw_path") or b""
@@ -136,7 +130,7 @@ class Guard:
 
     def _require_host(self, headers: _Headers) -> str:
         """Another name that leads here is a trick (DNS rebinding), or a proxy not told of."""
-        given = headers.all("host")
+        given = headers.getlist("host")
         match = _HOST.match(given[0]) if len(given) == 1 else None
         if match is None or match[1].lower() not in self._names:
             raise Refused(
@@ -176,7 +170,8 @@ class Guard:
             if grant is None:
                 raise _unknown()
             # A cookie goes to all ports of a host; what the page itself keeps does not.
-            if is_api and path not in _BY_TICKET and not _page_secret_fits(headers, grant):
+            page = headers.one(PAGE_HEADER)
+            if is_api and path != _BY_TICKET and (page is None or not is_pages_own(grant, page)):
                 raise _unknown()
         if grant.read_only and method not in _SAFE and path not in HARMLESS_POSTS:
             raise Refused(
@@ -189,7 +184,7 @@ class Guard:
     async def _read_body(
         self, scope: Scope, receive: Receive, visitor: Visitor, body: bytearray
     ) -> None:
-        headers = _Headers(scope["headers"])
+        headers = _Headers(scope=scope)
         if scope["method"] in _SAFE:
             if headers.one("transfer-encoding") or (headers.one("content-length") or "0") != "0":
                 raise Refused(400, "a question has no body", "use POST")
@@ -226,23 +221,15 @@ class Guard:
 
 
 # A browser can't send a header with a download; such a link carries a ticket instead.
-_BY_TICKET = frozenset({"/api/log/download"})
+_BY_TICKET = "/api/log/download"
 # Orders that change nothing, so that those who may only read may give them.
 HARMLESS_POSTS = frozenset({"/api/sweep/preview", "/api/log/ticket", "/api/leave"})
 
 
-class _Headers:
-    """Headers by name; one that may be there once only and is there twice is refused."""
-
-    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        self._raw = list(raw)
-
-    def all(self, name: str) -> list[str]:
-        wanted = name.encode()
-        return [value.decode("latin-1") for key, value in self._raw if key.lower() == wanted]
-
+class _Headers(Headers):
     def one(self, name: str) -> str | None:
-        found = self.all(name)
+        """One that may be there only once; it is refused if it is there twice."""
+        found = self.getlist(name)
         if len(found) > 1:
             raise Refused(400, f"the header {name} is there twice")
         return found[0] if found else None
@@ -250,7 +237,7 @@ class _Headers:
 
 def _cookie(headers: _Headers) -> str | None:
     found = None
-    for text in headers.all("cookie"):
+    for text in headers.getlist("cookie"):
         try:
             morsel = SimpleCookie(text).get(COOKIE)
         except CookieError:
@@ -258,11 +245,6 @@ def _cookie(headers: _Headers) -> str | None:
         if morsel is not None:
             found = morsel.value
     return found
-
-
-def _page_secret_fits(headers: _Headers, grant: Grant) -> bool:
-    page = headers.one(PAGE_HEADER)
-    return page is not None and is_pages_own(grant, page)
 
 
 def _unknown() -> Refused:
@@ -293,7 +275,7 @@ def _replaying(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _with_headers(send: Send, path: str) -> Send:
+def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = [*message.get("headers", ()), *_HEADERS]

@@ -15,6 +15,7 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -222,11 +223,9 @@ def main() -> int:
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
     def report(text: str) -> None:
-        try:
+        with suppress(OSError):  # The daemon is not there any more.
             os.write(report_fd, text.encode(errors="replace") + b"\n")
             os.close(report_fd)
-        except OSError:
-            pass  # The daemon is not there any more.
 
     try:
         asyncio.run(_run(settings, Home.from_environment(), report, life_fd, patient))

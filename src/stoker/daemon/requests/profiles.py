@@ -12,6 +12,10 @@ from stoker.engine import Decided
 from stoker.errors import NotFound
 from stoker.quantities import quoted
 
+_AS_LEARNED = (
+    "kind", "count", "max_mib", "settle_ms", "longest_ms", "use_percent", "updated_at_ms",
+)  # fmt: skip
+
 
 def profiles(daemon: Daemon, request: msg.Profiles) -> Fields:
     """What is known of kinds of jobs, by name."""
@@ -19,16 +23,10 @@ def profiles(daemon: Daemon, request: msg.Profiles) -> Fields:
     return {
         "profiles": [
             {
-                "kind": one.kind,
-                "count": one.count,
-                "max_mib": one.max_mib,
+                **{name: getattr(one, name) for name in _AS_LEARNED},
                 "mean_mib": round(one.mean_mib),
                 "deviation_mib": round(one.deviation_mib),
-                "settle_ms": one.settle_ms,
-                "longest_ms": one.longest_ms,
-                "use_percent": one.use_percent,
                 "out_of_memory": one.ooms,
-                "updated_at_ms": one.updated_at_ms,
             }
             for one in sorted(known, key=lambda p: p.kind)
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from dataclasses import asdict
 
 from stoker import __version__
 from stoker.api import messages as msg
@@ -59,4 +60,4 @@ async def cluster_check(daemon: Daemon, request: msg.ClusterCheck) -> Fields:
     """Try the cluster in a thread of its own: a controller that is down takes its time."""
     rules = settings.cluster_rules_of(daemon.store.settings())
     checks = await asyncio.to_thread(daemon.slurm.check, rules.config, rules.shared)
-    return {"checks": [one.as_data() for one in checks]}
+    return {"checks": [asdict(one) for one in checks]}

@@ -8,8 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from stoker.core.reasons import gib, plural
 from stoker.executors.slurm.calls import in_words
@@ -21,7 +20,7 @@ from stoker.executors.slurm.facts import (
 )
 from stoker.executors.slurm.options import ClusterConfig
 from stoker.executors.slurm.squeue import NoAnswer, Unreadable, jobs_from_json, submitted_id
-from stoker.executors.slurm.submitting import user_name
+from stoker.machine import user_name
 
 _COMMANDS = ("sbatch", "squeue", "scancel", "sinfo", "scontrol")
 _ANSWERS_WITHIN_S = 30.0
@@ -36,10 +35,6 @@ class Check:
     name: str
     ok: bool | None
     text: str
-
-    def as_data(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def checks(env: Mapping[str, str], config: ClusterConfig, directory: str) -> Iterator[Check]:
@@ -81,7 +76,7 @@ def _run(env: Mapping[str, str], *words: str) -> bytes | str:
 
 
 def _states(env: Mapping[str, str]) -> Check:
-    ran = _run(env, "squeue", f"--user={user_name()}", "--states=all", "--json")
+    ran = _run(env, "squeue", f"--user={user_name(os.getuid())}", "--states=all", "--json")
     try:
         if isinstance(ran, str):
             raise Unreadable(ran)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -104,13 +103,3 @@ def _label(group: list[Case]) -> str:
     name = names.pop() if len(names) == 1 else None
     text = re.sub(r"[^A-Za-z0-9_-]+", "-", name or "").strip("-")[:_NAME_LETTERS]
     return text or (f"stoker-{group[0].key[0]}" if len(group) == 1 else "stoker")
-
-
-def user_name() -> str:
-    """Whose jobs are asked for."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 
 from stoker.core.model import Exit
@@ -16,7 +17,7 @@ from stoker.executors.slurm.squeue import (
     jobs_from_json,
     jobs_from_text,
 )
-from stoker.executors.slurm.submitting import user_name
+from stoker.machine import user_name
 
 log = logging.getLogger("stoker.slurm")
 
@@ -33,7 +34,7 @@ class Watcher:
         self._token = token
         self._json = True
         self._every_s = _EVERY_S[0]
-        self._user = user_name()
+        self._user = user_name(os.getuid())
         self.due_at = 0.0
         self.asked_at = 0.0
         self.never_asked = True
