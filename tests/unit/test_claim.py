@@ -204,6 +204,25 @@ def test_a_daemon_that_wakes_up_while_its_claim_is_taken_loses_it_or_keeps_it_bu
     assert os.listdir(home.root) == ["claim"]
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_a_claim_that_is_taken_while_its_owner_renews_it_is_not_taken_for_the_owners(
+    home: Home, on: On, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    on(ALPHA)
+    first = Holding(home)
+    grows_old(home)
+    taken: list[bool] = []
+
+    def takes() -> None:
+        on(BETA)
+        taken.append(not why_refused(claim_from_another, home))
+        on(ALPHA)
+
+    steps_in(monkeypatch, "utime", before).append(takes)
+    kept = first.renew()
+    assert taken == [not kept] == [before]
+
+
 @pytest.mark.parametrize("name", ["utime", "fsync", "rename"])
 def test_a_daemon_that_starts_anew_while_its_claim_is_taken_gets_it_or_is_refused(
     home: Home, on: On, monkeypatch: pytest.MonkeyPatch, name: str
