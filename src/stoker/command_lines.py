@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 KEEPER, DAEMON, PAGE = "stoker.executors.keeper", "stoker.daemon.main", "stoker.web.main"
 WORKER = "/stoker/library/worker.py"
 WARM = "--warm="
+COLD = "cold"  # the file beside calls that says why they are not warm: modules, tab, reason
 WARM_PROTOCOL = "1"  # the other end may be of another version
 
 
@@ -39,9 +40,9 @@ def page(report: int, life: int, settings: str, *, again: bool) -> list[str]:
     return [*_python(PAGE), str(report), str(life), settings, *(["again"] if again else [])]
 
 
-def call(worker: str, file: str, title: str, warm: str | None) -> list[str]:
+def call(worker: str, file: str, full_name: str, warm: str | None) -> list[str]:
     """A call in a file; `warm` names the modules that a warm server would have loaded for it."""
-    words = [sys.executable, worker, "--call", file, title]
+    words = [sys.executable, worker, "--call", file, full_name]
     return words if warm is None else [*words, f"{WARM}{warm}"]
 
 

@@ -60,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "text": {"quantities"},
     "submission": {"api", "batch", "errors", "quantities", "sweep", "text"},
     "daemon": {
-        "api", "command_lines", "core", "engine", "errors", "learn", "machine", "ports",
+        "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
         "quantities", "submission.rules", "__version__", *ADAPTERS,
     },
     "web": {"api", "errors", "installing", "quantities", "submission", "sweep", "__version__"},

@@ -14,7 +14,7 @@ from stoker.api import job_options as options_of_jobs
 from stoker.api.job_options import BY_KEY
 from stoker.errors import UsageError
 from stoker.quantities import moment_ms
-from stoker.submission.keywords import call_fields, is_option, job_fields
+from stoker.submission.keywords import call_fields, in_keywords, is_option, job_fields
 
 
 @pytest.mark.parametrize(
@@ -117,3 +117,27 @@ def test_a_call_has_no_command_line_to_append_gpus_to() -> None:
     with pytest.raises(UsageError, match="gpu_arg"):
         call_fields({"gpu_arg": True})
     assert call_fields({"gpus": 2}) == {"gpus": 2}
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("add --time-limit", "add time_limit"),
+        ("use either --mem auto or --mem 8G", 'use either mem="auto" or mem="8G"'),
+        ("write --gpus 1 --exclusive", "write gpus=1 exclusive"),
+        ("name them with --on 0,1, or use --gpus 0.5", 'name them with on="0,1", or use gpus=0.5'),
+        ("--mem-margin 10% is much.", 'mem_margin="10%" is much.'),
+        ("put it after --, e.g. -- true", "put it after --, e.g. -- true"),
+        ("see `stoker ls --group x` for --group", "see `stoker ls --group x` for group"),
+        ("--no-such thing", "--no-such thing"),
+    ],
+)
+def test_an_error_names_options_as_python_does(said: str, wanted: str) -> None:
+    error = in_keywords(UsageError(said, said))
+    assert (error.message, error.hint) == (wanted, wanted)
+
+
+def test_options_that_exclude_each_other_are_named_as_keywords() -> None:
+    with pytest.raises(UsageError) as caught:
+        job_fields({"on_cluster": True, "executor": "local"})
+    assert str(caught.value) == 'on_cluster and executor="local" exclude each other; give one'

@@ -246,6 +246,8 @@ class _Drafting:
             if (share := rules.share_of_many(job)) is not None:
                 job = msgspec.structs.replace(job, share=share)
             known = self._needs[key] = need_of(job, kind, self.defaults, elsewhere)
+            if job.margin is not None:
+                check_margin(known)
         return known
 
     def _terms_of(self, job: JobRequest) -> Terms:
@@ -317,6 +319,14 @@ def need_of(job: JobRequest, kind: str, defaults: Defaults, elsewhere: bool = Fa
         margin=defaults.margin if job.margin is None else job.margin,
         **{name: getattr(job, name) for name in _PLAIN_NEED},
     )
+
+
+def check_margin(need: Need) -> None:
+    """Refuse a margin of memory where none is reserved by what was measured."""
+    if need.kind is None:
+        raise UsageError(
+            "--mem-margin is about measured memory", "add --mem auto, or leave out --mem-margin"
+        )
 
 
 def need_fields(need: Need) -> dict[str, Any]:

@@ -424,6 +424,11 @@ def _request(job: Mapping[str, Any]) -> Fields:
 def _command(command: str | Sequence[str]) -> Fields:
     if isinstance(command, str):
         return {"shell": command}
+    if isinstance(command, bytes) or not isinstance(command, Iterable):
+        what = "a command is text, or a list of words"
+        raise UsageError(
+            f"{what}, not {type(command).__name__}", 'write e.g. add("python train.py")'
+        )
     return {"argv": [word if type(word) is str else _word(word) for word in command]}
 
 

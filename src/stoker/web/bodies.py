@@ -16,7 +16,8 @@ GpuWords = Annotated[
 ]
 Attempt = Annotated[int, Meta(ge=1, le=10**9)]
 Place = Annotated[int, Meta(ge=0, le=2**60)]
-Typed = Annotated[str, Meta(max_length=100_000)]  # as it would be on the command line
+# By the names of the table of job options, as in Python; submission.keywords reads them.
+Options = dict[str, Any]
 
 
 class Fields(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -101,7 +102,7 @@ class SubmitRequest(Fields):
     """Jobs to be queued, all or none."""
 
     jobs: Annotated[list[JobRequest], Meta(min_length=1, max_length=100_000)]
-    options: dict[str, Typed] = {}  # of all of them: {"mem": "8G", "time_limit": "2h"}
+    options: Options = {}  # of all of them: {"mem": "8G", "time_limit": "2h", "priority": 3}
     cwd: Annotated[str, Meta(max_length=4096)] | None = None  # else the user's home
     environment_of: JobId | None = None  # a job whose environment is taken; else the page's own
     token: Annotated[str, Meta(max_length=100)] | None = None  # the same when it is repeated
@@ -123,7 +124,7 @@ class EditRequest(Chosen, kw_only=True):
     """
 
     changes: dict[str, Any] = {}
-    options: dict[str, Typed | None] = {}
+    options: Options = {}
 
 
 class GpuRequest(Fields):
@@ -155,7 +156,7 @@ class SweepRequest(Fields):
     rerun: Literal["failed", "all"] | None = None
     max_running: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     job: JobRequest | None = None  # needs and terms of every point, or ...
-    options: dict[str, Typed] = {}  # ... the same as they would be typed: {"mem": "8G"}
+    options: Options = {}  # ... the same as they would be typed: {"mem": "8G"}
 
 
 class EnterRequest(Fields):

@@ -101,7 +101,10 @@ def _edited_need(
         new["share"] = rules.share_of_many(rules.Said(new))
     # It says all that it needs, so nothing is left to what is usual.
     request, defaults = msgspec.convert(new, JobRequest), sub.Defaults(grace_ms=0)
-    return sub.need_of(request, kind, defaults, elsewhere)
+    edited = sub.need_of(request, kind, defaults, elsewhere)
+    if "margin" in changes:
+        sub.check_margin(edited)
+    return edited
 
 
 def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> Terms:

@@ -16,6 +16,7 @@ from stoker.daemon.requirements import RequiredJobs
 from stoker.daemon.submission import refuse_if_impossible
 from stoker.engine import Decided
 from stoker.errors import Failed
+from stoker.locks import is_locked
 
 _RETRIABLE = [state for state in ENDED if state != JobState.SUCCEEDED]
 
@@ -52,22 +53,32 @@ def retry(daemon: Daemon, request: msg.Retry) -> AfterTurn:
 
 
 def _callable_again(rows: list[dict[str, Any]], *, or_refuse: bool) -> list[dict[str, Any]]:
-    """Without calls from Python whose submitter has deleted their files (see library/calls.py)."""
+    """Without calls from Python whose submitter deletes their files (see library/calls.py)."""
     found = []
     for row in rows:
-        if not _files_are_gone(row["launch"]["argv"]):
+        why_not = _why_not_callable(row["launch"]["argv"])
+        if why_not is None:
             found.append(row)
         elif or_refuse:
             raise Failed(
-                f"job {row['id']} is a call from Python, whose files were deleted after its end",
+                f"job {row['id']} is a call from Python, whose {why_not}",
                 "make the call again in Python",
             )
     return found
 
 
-def _files_are_gone(argv: list[str]) -> bool:
+def _why_not_callable(argv: list[str]) -> str | None:
     call = call_of(argv)
-    return call is not None and not os.path.exists(call[2])
+    if call is None:
+        return None
+    if not os.path.exists(call[2]):
+        return "files were deleted after its end"
+    # Its files are there no longer than it takes the program to read what came of the call.
+    try:
+        reads = is_locked(os.path.join(os.path.dirname(call[2]), "lock"))
+    except OSError:
+        reads = False
+    return "program is still running, and has its result or error" if reads else None
 
 
 def _requirements_again(others: RequiredJobs, row: dict[str, Any]) -> tuple[Requirement, ...]:
