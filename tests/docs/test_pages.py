@@ -155,3 +155,30 @@ def test_what_a_page_shows_is_compared_without_numbers_and_paths() -> None:
     assert is_shown("noise\nb 12 in /other: anything\n", first.shown)
     assert not is_shown("c 12 in /other: anything\n", first.shown)
     assert not is_shown("", first.shown)
+
+
+@pytest.mark.parametrize(
+    ("reader", "text"),
+    [
+        ("docs/json.md", "$ stoker rm 3\n"),
+        ("docs/json.md", "$ false | cat\n"),
+        ("docs/json.md", "$ echo one\ntwo\n"),
+        ("docs/json.md", "$ stoker gpus --watch | true\n"),
+        ("docs/json.md", "$ python -c '1 / 0' || true\n"),
+    ],
+    indirect=["reader"],
+)
+def test_a_command_that_does_something_else_than_the_page_says_is_noticed(
+    reader: Reader, text: str
+) -> None:
+    block = Block("docs/json.md", 1, "console", "", text)
+    (command,) = commands_of(block)
+    with pytest.raises(AssertionError):
+        follow(reader, block, command)
+
+
+@pytest.mark.parametrize("reader", ["docs/json.md"], indirect=True)
+def test_a_page_is_one_session(reader: Reader) -> None:
+    for text in ("cd ..; export A=1", "b=$(echo 2)"):
+        assert reader.run(text) == (0, "")
+    assert reader.run('echo "$A$b" in $PWD') == (0, f"12 in {reader.home}\n")

@@ -180,6 +180,20 @@ def test_a_newer_python_takes_the_same_wheel(packages: Packages, user: User) -> 
     assert user.output_of_job("sh", "-c", "echo hello") == "hello"
 
 
+def test_a_library_in_another_environment_and_python_uses_the_same_daemon(
+    packages: Packages, user: User
+) -> None:
+    python = newer_python()
+    if python is None:
+        pytest.skip("there is no Python newer than 3.11 here for the other environment")
+    own = installed(user, packages.wheel, python)
+    user.stoker("daemon", "start")
+    call = "import stoker, sys; print(stoker.submit(lambda: sys.version_info[:2], gpus=0).result())"
+    env = user.env | {"PYTHONPATH": str(REPO / "src")}
+    assert run([sys.executable, "-c", call], env) == f"{sys.version_info[:2]}\n"
+    assert run([own, "-c", call], user.env) != f"{sys.version_info[:2]}\n"
+
+
 @pytest.mark.parametrize("tool", ["uv", "pipx"])
 def test_the_recommended_installers_put_stoker_on_path_and_nothing_else(
     tool: str, packages: Packages, user: User

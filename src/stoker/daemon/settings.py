@@ -154,6 +154,11 @@ def value_of(name: str, values: Mapping[str, str]) -> str:
     return values.get(name, BY_NAME[name].default)
 
 
+def _kept_ms(name: str, values: Mapping[str, str]) -> int:
+    """A time that was set: bare numbers are refused, but an older home may have one, of seconds."""
+    return duration_ms(value_of(name, values), bare="s")
+
+
 def cpus_of(values: Mapping[str, str]) -> int | None:
     """The CPU slots that were set; None for as many as there are."""
     text = value_of("cpus", values)
@@ -163,9 +168,9 @@ def cpus_of(values: Mapping[str, str]) -> int | None:
 def defaults_of(values: Mapping[str, str]) -> Defaults:
     """What jobs have that say nothing else."""
     return Defaults(
-        duration_ms(value_of("grace", values)),
+        _kept_ms("grace", values),
         value_of("mem", values) == "auto",
-        memory_margin(value_of("mem-margin", values)),
+        memory_margin(value_of("mem-margin", values), bare="m"),
         value_of("mps", values) == "on",
         value_of("visible", values),
     )
@@ -173,12 +178,12 @@ def defaults_of(values: Mapping[str, str]) -> Defaults:
 
 def habits_of(values: Mapping[str, str]) -> Habits:
     """How to learn from readings."""
-    return Habits(duration_ms(value_of("settle", values)))
+    return Habits(_kept_ms("settle", values))
 
 
 def poll_s_of(values: Mapping[str, str]) -> float:
     """How often to read GPUs."""
-    return duration_ms(value_of("poll", values)) / 1000
+    return _kept_ms("poll", values) / 1000
 
 
 def cluster_rules_of(values: Mapping[str, str]) -> ClusterRules:

@@ -115,6 +115,7 @@ class Chosen(Fields):
     names: Annotated[list[Text], Meta(max_length=1000)] = []
     group: Text | None = None
     all: bool = False
+    states: Annotated[list[Text], Meta(max_length=20)] = []  # of these, only those in such a state
 
 
 class EditRequest(Chosen, kw_only=True):
