@@ -21,6 +21,8 @@ from waiting import PATIENCE_S
 DISTRIBUTIONS = {
     "stoker-gpu", "msgspec", "cloudpickle", "nvidia-ml-py", "starlette", "uvicorn",
     "anyio", "click", "h11", "idna", "sniffio", "typing-extensions",
+    "PyYAML", "textual", "rich", "pygments", "Pygments", "platformdirs", "markdown-it-py", "mdurl",
+    "mdit-py-plugins", "linkify-it-py", "uc-micro-py",
 }  # fmt: skip
 COMMANDS = {"stoker", "simple_gpu_scheduler", "simple_hypersearch"}
 SEEN = """\
@@ -47,7 +49,7 @@ def shell(home: StokerHome, bare: Installed) -> StokerHome:
 def script_of(page: str, sign: str = "") -> str:
     """The drop-in file that a migration page shows."""
     text = (ROOT / "docs" / f"coming-from-{page}.md").read_text()
-    found = re.search(rf"^```python\n({sign}.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    found = re.search(rf"^```python[^\n]*\n({sign}.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert found is not None
     return found[1]
 

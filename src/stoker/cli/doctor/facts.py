@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker import __version__
-from stoker.api.claim import standing
 from stoker.api.client import Client
 from stoker.api.filesystems import kind_of
 from stoker.api.installed import what_is_missing
 from stoker.api.paths import Home
+from stoker.api.standing import standing
 from stoker.cli.service import unit_path
 from stoker.errors import StokerError
 from stoker.installing import wrong_libraries
