@@ -166,11 +166,11 @@ class Watch(Request, tag="watch"):
     """Hear that things have changed, from now on, on this connection.
 
     Lines `{"ok": true, "event": "changed", "version", "changed", "many", "at_ms", "counts",
-    "gpus", "paused", "paused_groups", "short", "cpus"}`, the first at once and further ones at
-    most every `every_ms`. `changed` has the ids of the jobs that have changed since the line
-    before; with `many` there are more than it names. `gpus` is left out when they are as they
-    were. A client that does not read misses lines, never changes. Further requests are answered
-    in between.
+    "gpus", "paused", "paused_groups", "short", "disk", "cpus"}`, the first at once and further
+    ones at most every `every_ms`. `changed` has the ids of the jobs that have changed since the
+    line before; with `many` there are more than it names. `gpus` is left out when they are as
+    they were. A client that does not read misses lines, never changes. Further requests are
+    answered in between.
     """
 
     every_ms: Annotated[int, Meta(ge=50, le=60_000)] = 250

@@ -28,6 +28,7 @@ from stoker.core.model import Job
 from stoker.daemon import own_log, settings
 from stoker.daemon.browsing import Browsing
 from stoker.daemon.clock import SystemClock
+from stoker.daemon.disk_room import DiskWatch
 from stoker.daemon.door import Door, most_to_stay
 from stoker.daemon.followers import Followers
 from stoker.daemon.home_watch import HomeWatch
@@ -138,6 +139,7 @@ class Daemon:
         self.tenure.begin(elsewhere, active, self.store)
         past.tidy(active)
         self.turn_loop = TurnLoop(engine, self.clock.now_ms)
+        self.disk_watch = DiskWatch(self.turn_loop, {home.root, home.attempts})
         self.views = Views(self.store.connection)
         self.terminals = Terminals(self.turn_loop, self.views, self.executor)
         self.followers = Followers(self.turn_loop, home.attempts)
@@ -200,7 +202,7 @@ class Daemon:
         )
         if self._watch.fileno() >= 0:
             loop.add_reader(self._watch.fileno(), self._something_was_deleted)
-        self.turn_loop.before_turn.append(self._look_at_lock)
+        self.turn_loop.before_turn += [self._look_at_lock, self.disk_watch.before_turn]
         loop.add_reader(self.executor.fileno(), self._hear)
         loop.add_reader(self.slurm.fileno(), self.turn_loop.wake)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -217,6 +219,7 @@ class Daemon:
             self.watchers.note,
             self._delete_removed,
             self._keep_reserve,
+            self.disk_watch.after_turn,
             self._end_if_done,
         ]
         self.tenure.keep(loop, self.turn_loop)

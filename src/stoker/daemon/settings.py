@@ -11,6 +11,7 @@ from pathlib import Path
 from stoker.api.job_options import VISIBLE as WAYS_TO_SEE
 from stoker.core.learning import Habits
 from stoker.daemon.cluster import ClusterRules
+from stoker.daemon.disk_room import LeastRoom, least_room
 from stoker.daemon.submission import Defaults
 from stoker.errors import UsageError
 from stoker.executors.slurm.executor import NAME as CLUSTER
@@ -125,6 +126,12 @@ SETTINGS = (
             _one_of(*WAYS_TO_SEE)),
     Setting("poll", "1s", "how often GPUs on which something runs are read",
             _read_by(positive_duration_ms)),
+    Setting("disk-warn", "5%,20G",
+            "warn when a disk of Stoker's has less free than this: a percentage, a size, both "
+            "(whichever is less), or off", _read_by(least_room)),
+    Setting("disk-stop", "1%,2G",
+            "start no jobs while a disk of Stoker's has less free than this; written in the same "
+            "way", _read_by(least_room)),
     Setting("driver", "auto",
             "auto: use the GPUs that a driver shows; off: only declared ones (after a restart)",
             _one_of("auto", "off")),
@@ -182,6 +189,12 @@ def habits_of(values: Mapping[str, str]) -> Habits:
 def poll_s_of(values: Mapping[str, str]) -> float:
     """How often to read GPUs."""
     return _kept_ms("poll", values) / 1000
+
+
+def least_rooms_of(values: Mapping[str, str]) -> tuple[LeastRoom, LeastRoom]:
+    """How much is to be free on a disk: else it is told, and else nothing starts."""
+    warn, stop = (least_room(value_of(name, values)) for name in ("disk-warn", "disk-stop"))
+    return warn, stop
 
 
 def cluster_rules_of(values: Mapping[str, str]) -> ClusterRules:
