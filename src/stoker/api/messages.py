@@ -297,6 +297,8 @@ class Release(OfJobs, tag="release"):
 class Remove(OfJobs, tag="remove"):
     """Forget finished jobs and their logs. Answer: `ids`."""
 
+    older_ms: Millis | None = None  # of these, only those that ended longer ago than this
+
 
 class Edit(OfJobs, tag="edit"):
     """Change waiting or held jobs; only the fields in `changes` (those of JobRequest) change.
@@ -404,6 +406,13 @@ class Status(Request, tag="status"):
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 20
 
 
+class Disk(Request, tag="disk"):
+    """What takes how much of the disk. Answer: `parts`, `logs`, `largest`, `disks`, `total_bytes`.
+
+    See daemon/disk_use.py.
+    """
+
+
 class PageSettings(Struct, forbid_unknown_fields=True, kw_only=True):
     """Where the page is served, and who may reach it."""
 
@@ -483,6 +492,6 @@ AnyRequest = (
     | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
     | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles
     | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | ClusterCheck | ConfigGet
-    | ConfigSet | Status | PageStart | PageStop | PageStatus | Hello | Shutdown | Attach
+    | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus | Hello | Shutdown | Attach
     | AttachStarted
 )  # fmt: skip

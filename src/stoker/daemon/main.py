@@ -37,6 +37,7 @@ from stoker.daemon.page import KEPT_AS, Page
 from stoker.daemon.requests.config import take_settings
 from stoker.daemon.requests.dispatch import Dispatcher
 from stoker.daemon.requests.gpus import shown_gpus
+from stoker.daemon.retention import Clearing
 from stoker.daemon.server import Connection
 from stoker.daemon.telemetry import Telemetry
 from stoker.daemon.tenure import Tenure
@@ -143,6 +144,7 @@ class Daemon:
         self.views = Views(self.store.connection)
         self.terminals = Terminals(self.turn_loop, self.views, self.executor)
         self.followers = Followers(self.turn_loop, home.attempts)
+        self.clearing = Clearing(self.turn_loop, self.views, self.store, home)
         self.telemetry = Telemetry(self.turn_loop, self.inventory, Histories(self.store.connection))
         self.telemetry.load()
         self.watchers = Watchers(self.turn_loop, self.store, lambda: shown_gpus(self))
@@ -223,6 +225,7 @@ class Daemon:
             self._end_if_done,
         ]
         self.tenure.keep(loop, self.turn_loop)
+        self.clearing.begin()
         self.turn_loop.turn()
         # What was loaded stays: the collector need not look at a long queue again and again, nor
         # at all while that was loaded (see `main`).
