@@ -15,6 +15,7 @@ from stoker_home import StokerHome
 from waiting import eventually
 
 DAY_MS = 86_400_000
+MIB = 1024 * 1024
 
 
 def ended_days_ago(stoker: StokerHome, *job_ids: int, days: int) -> None:
@@ -40,7 +41,7 @@ def three_jobs(stoker: StokerHome) -> tuple[int, int, int]:
 def test_rm_older_takes_only_what_ended_longer_ago(stoker: StokerHome) -> None:
     ok, bad, new = three_jobs(stoker)
     assert "nothing to do" in stoker.cli("rm", "--older", "41d").err
-    assert f"removed: {ok}" in stoker.cli("rm", "--older", "30d", "--state", "succeeded").err
+    assert f"removed: job {ok}" in stoker.cli("rm", "--older", "30d", "--state", "succeeded").err
     assert set(stoker.jobs()) == {bad, new}
     refused = stoker.cli("rm", "--older", "30")
     assert refused.code == 2 and refused.err.count("\n") == 1
@@ -124,3 +125,32 @@ def test_disk_shows_what_takes_room_the_largest_first(stoker: StokerHome) -> Non
     assert "free on the disk of" in shown
     with library.Client(stoker.home.root) as client:
         assert client.disk()["largest"][0]["id"] == large
+
+
+def test_a_job_with_max_log_keeps_head_and_tail_and_goes_on(stoker: StokerHome) -> None:
+    end = stoker.work / "end"
+    script = (
+        f"echo first; head -c 20M /dev/urandom | base64; until [ -e {end} ]; do sleep 0.02; done"
+    )
+    job = stoker.add("--max-log", "2M", "--", "sh", "-c", f"{script}; echo last")
+    path = Path(stoker.until_state(job, "running")["log"])
+    eventually(lambda: path.stat().st_size > 27 * MIB, "it has written all")
+    eventually(lambda: path.stat().st_blocks * 512 <= 2 * MIB, "its middle was left out")
+    assert stoker.job(job)["state"] == "running"
+    end.touch()
+    assert stoker.until_final(job)[0]["state"] == "succeeded"
+    shown = stoker.stoker("logs", "--all", str(job))
+    assert shown.startswith("first\n") and shown.endswith("last\n") and "\0" not in shown
+    assert shown.count("left out here: --max-log 2M]") == 1
+    assert len(shown) <= 2 * MIB
+    assert stoker.job(job)["options"]["max_log_mib"] == 2
+
+
+def test_a_bound_for_a_log_that_is_not_there_is_refused(stoker: StokerHome) -> None:
+    for words, what in (
+        (("--max-log", "2M", "--out", "out.txt"), "--out"),
+        (("--max-log", "2M", "--on-cluster"), ""),
+        (("--max-log", "much"), "is not a size"),
+    ):
+        refused = stoker.cli("add", *words, "--", "true")
+        assert refused.code == 2 and refused.err.count("\n") == 1 and what in refused.err

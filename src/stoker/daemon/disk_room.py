@@ -51,7 +51,8 @@ def least_room(text: str) -> LeastRoom:
     """ "5%", "20G", "5%,20G" (whichever is less), "off"."""
     if text.strip().lower() in ("off", "0"):
         return LeastRoom()
-    percents, sizes = [], []
+    percents: list[int] = []
+    sizes: list[int] = []
     for part in (part.strip() for part in text.split(",")):
         if part.endswith("%"):
             percents.append(whole_number(part[:-1].strip(), 1, 99, "percentage"))
@@ -59,7 +60,7 @@ def least_room(text: str) -> LeastRoom:
             sizes.append(size_mib(part))
     if len(percents) > 1 or len(sizes) > 1:
         raise UsageError(f"{quoted(text)} is not understood", "write e.g. 5%, 20G, 5%,20G or off")
-    return LeastRoom(*percents or [None], *sizes or [None])
+    return LeastRoom(next(iter(percents), None), next(iter(sizes), None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from stoker.daemon.disk_room import DiskWatch
 from stoker.daemon.door import Door, most_to_stay
 from stoker.daemon.followers import Followers
 from stoker.daemon.home_watch import HomeWatch
+from stoker.daemon.log_caps import LogCaps
 from stoker.daemon.loop import TurnLoop
 from stoker.daemon.page import KEPT_AS, Page
 from stoker.daemon.requests.config import take_settings
@@ -145,6 +146,7 @@ class Daemon:
         self.views = Views(self.store.connection)
         self.terminals = Terminals(self.turn_loop, self.views, self.executor)
         self.followers = Followers(self.turn_loop, home.attempts)
+        self.log_caps = LogCaps(self.turn_loop, self.store.launch, home.attempts)
         self.clearing = Clearing(self.turn_loop, self.views, self.store, home)
         self.telemetry = Telemetry(self.turn_loop, self.inventory, Histories(self.store.connection))
         self.telemetry.load()
@@ -224,10 +226,12 @@ class Daemon:
             self._delete_removed,
             self._keep_reserve,
             self.disk_watch.after_turn,
+            self.log_caps.after_turn,
             self._end_if_done,
         ]
         self.tenure.keep(loop, self.turn_loop)
         self.clearing.begin()
+        self.log_caps.begin()
         self.turn_loop.turn()
         # What was loaded stays: the collector need not look at a long queue again and again, nor
         # at all while that was loaded (see `main`).
