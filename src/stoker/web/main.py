@@ -192,7 +192,7 @@ async def _watch_rights(server: uvicorn.Server, access: Access) -> None:
             try:
                 access.remove_expired_ways_in()
             except (StokerError, OSError) as error:
-                log.warning("files with one-time linkes can't be removed: %s", error)
+                log.warning("files with one-time links can't be removed: %s", error)
         await asyncio.sleep(_RIGHTS_EVERY_S)
 
 
