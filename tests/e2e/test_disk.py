@@ -154,3 +154,5 @@ def test_a_bound_for_a_log_that_is_not_there_is_refused(stoker: StokerHome) -> N
     ):
         refused = stoker.cli("add", *words, "--", "true")
         assert refused.code == 2 and refused.err.count("\n") == 1 and what in refused.err
+    refused = stoker.cli("run", "--max-log", "2M", "--", "true")
+    assert refused.code == 2 and "--max-log is for logs" in refused.err

@@ -142,7 +142,7 @@ def check_log_bound(said: Mapping[str, Any], out: str | None, *, elsewhere: bool
     if out is not None:
         raise UsageError("--max-log bounds the job's log, and with --out it has none", "give one")
     if elsewhere:
-        raise UsageError("--max-log is for jobs on this machine", "leave it out")
+        raise UsageError("--max-log is for logs on this machine that Stoker keeps", "leave it out")
 
 
 def refuse_existing(path: str, option: str) -> None:
