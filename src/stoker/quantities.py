@@ -123,6 +123,14 @@ def memory_mib(text: str, bare: str = "") -> int:
     return mib
 
 
+def size_mib(text: str) -> int:
+    """ "2G", "500M": so much of a disk."""
+    try:
+        return memory_mib(text)
+    except UsageError:
+        raise UsageError(f"{quoted(text)} is not a size", "write e.g. 500M or 2G") from None
+
+
 def job_memory(text: str) -> int | str:
     """ "8G" in MiB; or "auto" (as jobs of its kind were seen to use) or "whole" (whole GPUs)."""
     word = text.strip().lower()

@@ -27,8 +27,8 @@ FRONT_ENDS = {"cli", "library", "compat", "web", "top"}
 
 # What front ends share: the words of the house, and what is read before anything is asked of it.
 TO_FRONT_ENDS = {
-    "api", "batch", "command_lines", "core.model", "errors", "installing", "locks", "quantities",
-    "submission", "sweep", "text", "wholefile", "__version__",
+    "api", "batch", "command_lines", "core.model", "errors", "holes", "installing", "locks",
+    "quantities", "submission", "sweep", "text", "wholefile", "__version__",
 }  # fmt: skip
 
 # How the command line is put together, and the only places where a front end knows another: the
@@ -44,6 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "command_lines": set(),
     "locks": set(),
     "wholefile": set(),
+    "holes": set(),
     "machine": set(),
     "core": set(),
     "ports": {"core"},
@@ -57,13 +58,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "api": {"command_lines", "errors", "installing", "quantities", "machine"},
     "sweep": {"errors", "installing", "quantities"},
     "batch": {"errors", "installing", "quantities", "sweep.shelltext"},
-    "text": {"quantities"},
+    "text": {"holes", "quantities"},
     "submission": {"api", "batch", "errors", "quantities", "sweep", "text"},
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
         "quantities", "submission.rules", "__version__", *ADAPTERS,
     },
-    "web": {"api", "errors", "installing", "quantities", "submission", "sweep", "__version__"},
+    "web": {
+        "api", "errors", "holes", "installing", "quantities", "submission", "sweep", "__version__",
+    },
     "top": {"api", "errors", "quantities", "text"},
     "library": {
         "api", "batch", "command_lines", "core.model", "errors", "installing", "locks",

@@ -52,6 +52,7 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "append": ({}, True),
     "overwrite": ({}, True),
     "nice": ({}, 5),
+    "max_log_mib": ({}, 2048),
     "gpu_arg": ({}, True),
     "visible": ({}, "uuid"),
     "keep_children": ({}, True),

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         grace: Duration | None
         signal: str | None
         retries: int | str | None
+        max_log: str | None
         at: str | datetime | None
         cwd: Path | None
         env: Mapping[str, object] | None
@@ -387,6 +388,11 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     JobOption(
         "retries", "retry up to N times if it fails, with increasing delay", "N",
         _whole(0, _COUNT), group=LIMITS, fields=(Field("retries", "int", 0, least=0, most=_COUNT),),
+    ),
+    JobOption(
+        "max-log", "keep at most this much of its log: the beginning and the end; the job goes on",
+        "2G", quantities.size_mib, group=LIMITS, cleared=True, executors=True,
+        fields=(Field("max_log_mib", "int", least=1, most=10**9),),
     ),
     JobOption(
         "at", "not before this time: 22:00, +2h, 2026-12-01T08:00", "TIME", _moment, group=WHEN,

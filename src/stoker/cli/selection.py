@@ -56,15 +56,15 @@ def states_said(args: Args) -> list[str]:
     return [state for states in args.get("state") or () for state in states]
 
 
-def required(args: Args, verb: str) -> Json:
+def required(args: Args, verb: str, *, all_of_them: bool = False) -> Json:
     """The same for a verb that must be told which jobs: to name none is a mistake.
 
-    `--state` alone means all jobs in these states.
+    `--state` alone means all jobs in these states; `all_of_them`: so does what else was said.
     """
     select, states = selected(args), states_said(args)
     if args.get("all") and select:
         raise UsageError("--all means all jobs", "leave it out, or name no jobs")
-    if args.get("all") or (states and not select):
+    if args.get("all") or ((states or all_of_them) and not select):
         select["all"] = True
     if states:
         select["states"] = states

@@ -29,14 +29,17 @@ from stoker.core.model import Job
 from stoker.daemon import own_log, settings
 from stoker.daemon.browsing import Browsing
 from stoker.daemon.clock import SystemClock
+from stoker.daemon.disk_room import DiskWatch
 from stoker.daemon.door import Door, most_to_stay
 from stoker.daemon.followers import Followers
 from stoker.daemon.home_watch import HomeWatch
+from stoker.daemon.log_caps import LogCaps
 from stoker.daemon.loop import TurnLoop
 from stoker.daemon.page import KEPT_AS, Page
 from stoker.daemon.requests.config import take_settings
 from stoker.daemon.requests.dispatch import Dispatcher
 from stoker.daemon.requests.gpus import shown_gpus
+from stoker.daemon.retention import Clearing
 from stoker.daemon.server import Connection
 from stoker.daemon.telemetry import Telemetry
 from stoker.daemon.tenure import Tenure
@@ -139,9 +142,12 @@ class Daemon:
         self.tenure.begin(elsewhere, active, self.store)
         past.tidy(active)
         self.turn_loop = TurnLoop(engine, self.clock.now_ms)
+        self.disk_watch = DiskWatch(self.turn_loop, {home.root, home.attempts})
         self.views = Views(self.store.connection)
         self.terminals = Terminals(self.turn_loop, self.views, self.executor)
         self.followers = Followers(self.turn_loop, home.attempts)
+        self.log_caps = LogCaps(self.turn_loop, self.store.launch, home.attempts)
+        self.clearing = Clearing(self.turn_loop, self.views, self.store, home)
         self.telemetry = Telemetry(self.turn_loop, self.inventory, Histories(self.store.connection))
         self.telemetry.load()
         self.watchers = Watchers(self.turn_loop, self.store, lambda: shown_gpus(self))
@@ -202,7 +208,7 @@ class Daemon:
         )
         if self._watch.fileno() >= 0:
             loop.add_reader(self._watch.fileno(), self._something_was_deleted)
-        self.turn_loop.before_turn.append(self._look_at_lock)
+        self.turn_loop.before_turn += [self._look_at_lock, self.disk_watch.before_turn]
         loop.add_reader(self.executor.fileno(), self._hear)
         loop.add_reader(self.slurm.fileno(), self.turn_loop.wake)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -219,9 +225,13 @@ class Daemon:
             self.watchers.note,
             self._delete_removed,
             self._keep_reserve,
+            self.disk_watch.after_turn,
+            self.log_caps.after_turn,
             self._end_if_done,
         ]
         self.tenure.keep(loop, self.turn_loop)
+        self.clearing.begin()
+        self.log_caps.begin()
         self.turn_loop.turn()
         # What was loaded stays: the collector need not look at a long queue again and again, nor
         # at all while that was loaded (see `main`).

@@ -14,7 +14,9 @@ from stoker.core.reasons import (
     Reason,
     as_data,
     gib,
+    low_disk_words,
     outcome_words,
+    tight_disk_words,
     unheard_words,
     words,
 )
@@ -286,12 +288,20 @@ def name_gpus(rows: list[dict[str, Any]], state: State) -> None:
 
 
 def queue(state: State, finished: dict[str, int]) -> dict[str, Any]:
-    """The queue as a whole; `short`: what the machine has not enough of to start jobs."""
+    """The queue as a whole; `short`: what the machine has not enough of to start jobs.
+
+    `disk`: that a disk has little room left, while jobs still start.
+    """
+    low = state.low_disk
+    short = None if state.short is None else state.short.what
+    if low is not None and low.stops:
+        short = low_disk_words(low)
     return {
         "counts": counts(state, finished),
         "paused": state.paused,
         "paused_groups": [group.name for group in state.groups.values() if group.paused],
-        "short": None if state.short is None else state.short.what,
+        "short": short,
+        "disk": None if low is None or low.stops else tight_disk_words(low),
         "cpus": {"total": state.cpus, "used": state.cpus_used},
     }
 

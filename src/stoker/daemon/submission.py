@@ -202,6 +202,8 @@ class _Drafting:
     def _options_of(self, job: JobRequest, terms: Terms) -> dict[str, Any]:
         options = executors_options(job)
         rules.says_what_of_files(options)
+        no_log_here = bool(terms.executor) or terms.attached
+        rules.check_log_bound(options, job.out, elsewhere=no_log_here)
         if terms.executor:
             if job.visible is not None:
                 raise UsageError("the cluster says which GPUs a job sees", "leave out --visible")

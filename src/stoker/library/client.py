@@ -19,6 +19,7 @@ from stoker.api.paths import Home
 from stoker.api.reconnect import Reconnection
 from stoker.errors import Unavailable, UsageError
 from stoker.library.channel import whole_answers
+from stoker.quantities import duration_ms
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import Fields, job_fields, values_of
 from stoker.submission.surroundings import absolute_paths, surroundings
@@ -267,9 +268,14 @@ class Client:
         """Put held jobs back into the queue."""
         return self._request("release", jobs, which)
 
-    def rm(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
-        """Forget finished jobs, and their logs."""
-        return self._request("remove", jobs, which)
+    def rm(self, *jobs: Any, older: str | None = None, **which: Unpack[Which]) -> list[int]:
+        """Forget finished jobs and their logs; with `older`, those that ended so long ago ("30d").
+
+        `older` alone means all jobs.
+        """
+        if older is None:
+            return self._request("remove", jobs, which)
+        return self._request("remove", jobs, which, older_ms=duration_ms(older))
 
     def edit(
         self, job: Any, command: str | Sequence[str] | None = None, **options: Unpack[JobOptions]
@@ -284,11 +290,13 @@ class Client:
             raise UsageError("nothing to change was named", "e.g. edit(7, priority=-1)")
         return self._listed("edit", "ids", select=select, changes=changes)
 
-    def _request(self, op: str, jobs: tuple[Any, ...], which: Which) -> list[int]:
+    def _request(self, op: str, jobs: tuple[Any, ...], which: Which, **narrowed: int) -> list[int]:
         select = _select(jobs, which.get("name"), which.get("group"))
+        if narrowed and not any(select.values()):
+            select["all"] = True
         if state := which.get("state"):
             select["states"] = state.split(",") if isinstance(state, str) else list(state)
-        return self._listed(op, "ids", select=select)
+        return self._listed(op, "ids", select=select, **narrowed)
 
     # --- requests about the queue, GPUs and settings ---
 
@@ -307,6 +315,10 @@ class Client:
     def limit_group(self, group: str, max_running: int | None) -> None:
         """Run at most this many of a group's jobs at a time; None lifts the limit."""
         self.call("limit_group", group=group, max_running=max_running)
+
+    def disk(self) -> dict[str, Any]:
+        """What takes how much of the disk: `parts`, `logs` by group and state, `largest` logs."""
+        return self.call("disk")
 
     def gpus(self) -> list[dict[str, Any]]:
         """The GPUs, what is reserved on them, and which jobs have them."""

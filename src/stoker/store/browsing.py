@@ -118,6 +118,12 @@ class Browser:
 
     # ------------------------------------------------------------------ questions
 
+    def standings(self) -> dict[int, tuple[str, str | None]]:
+        """The state and group of every job."""
+        with self._one_moment():
+            rows = self._connection.execute(self._sql["standings"])
+            return {job_id: (state, group) for job_id, state, group in rows}
+
     def window(self, wanted: Wanted, now_ms: int, known: Known | None = None) -> Window:
         """A part of the list, with the place of each that waits.
 

@@ -135,6 +135,16 @@ def says_what_of_files(said: Mapping[str, Any]) -> bool:
     return bool(said.get("append") or said.get("overwrite"))
 
 
+def check_log_bound(said: Mapping[str, Any], out: str | None, *, elsewhere: bool) -> None:
+    """Refuse a bound for a log that is not Stoker's to cut."""
+    if said.get("max_log_mib") is None:
+        return
+    if out is not None:
+        raise UsageError("--max-log bounds the job's log, and with --out it has none", "give one")
+    if elsewhere:
+        raise UsageError("--max-log is for logs on this machine that Stoker keeps", "leave it out")
+
+
 def refuse_existing(path: str, option: str) -> None:
     """Refuse an output file that has something in it."""
     if os.path.isfile(path) and os.path.getsize(path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
+from stoker.holes import behind, hole_in, readable_to
 from stoker.text.loglines import Collapser, start_of_last_lines, tamed
 from stoker.text.terminal import clipped, escaped, has_terminal, terminal_width, wants_colour
 
@@ -46,8 +47,16 @@ class LogFile:
         if status.st_size < self._position:  # The file was emptied: it begins anew.
             self._position = 0
         end = status.st_size
+        hole = hole_in(self._fd, end)
         while self._position < end:
-            piece = os.pread(self._fd, min(_READ_BYTES, end - self._position), self._position)
+            start = behind(self._position, hole)
+            if hole is not None and start > self._position > hole[0]:
+                # What was still to be read is gone, and so is the line that says so.
+                left_out = (start - self._position) / 1_048_576
+                yield f"\n[stoker: {left_out:.1f} MiB left out here: --max-log]\n".encode()
+            self._position = start
+            length = readable_to(start, end, hole) - start
+            piece = os.pread(self._fd, min(_READ_BYTES, length), start)
             if not piece:
                 return
             self._position += len(piece)

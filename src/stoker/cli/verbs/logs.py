@@ -79,7 +79,9 @@ def _no_log(job: Job, path: str | None) -> Failed:
     if path is not None and job.get("attached"):
         return Failed(f"the output of {title(job)} went to its terminal", "look there")
     if path is not None and (job.get("pid") is not None or not local):
-        return Failed(f"the log {path} is not there", "it may have been removed by hand")
+        return Failed(
+            f"the log {path} is not there", "it was removed by hand, or by the setting keep-logs"
+        )
     if job["state"] not in FINAL_STATES:
         words = f"{title(job)} is {job['state']} and has no log yet"
         return Failed(words, f"`stoker logs -f {job['id']}` waits for it")

@@ -48,6 +48,8 @@ def _summary(answer: Json, colour: bool) -> str:
     ]
     if answer.get("short"):
         trouble.append(f"jobs can't be started: {answer['short']}; Stoker keeps trying")
+    if answer.get("disk"):
+        trouble.append(answer["disk"])
     lines = [painted(line, "bold", colour)]
     lines += [painted(escaped(words), "red", colour) for words in trouble]
     return "\n".join(lines) + "\n"

@@ -319,6 +319,23 @@ ORDER BY j.id;
 SELECT id FROM jobs INDEXED BY jobs_ended WHERE ended_at_ms IS NOT NULL
 ORDER BY ended_at_ms DESC LIMIT :most;
 
+-- name: ids_ended_before
+-- The jobs that ended before a moment, the first to end first.
+SELECT id FROM jobs INDEXED BY jobs_ended WHERE ended_at_ms < :before_ms
+ORDER BY ended_at_ms LIMIT :most;
+
+-- name: ended_between
+-- The next jobs that have ended after another (by time and id) and before a moment, with the number of
+-- their attempts.
+SELECT ended_at_ms, id, attempt FROM jobs INDEXED BY jobs_ended
+WHERE ended_at_ms >= :after_ms AND ended_at_ms < :before_ms
+      AND (ended_at_ms, id) > (:after_ms, :after_id)
+ORDER BY ended_at_ms, id LIMIT :most;
+
+-- name: standings
+-- Where every job stands, and its group: whose the logs are that take room.
+SELECT id, state, "group" FROM jobs;
+
 -- name: ids_of_first_unfinished
 -- The oldest jobs that are not final.
 SELECT id FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL ORDER BY id LIMIT :most;

@@ -62,9 +62,10 @@ function showLink() {
     refused: "This browser is not let in any more. Run `stoker web` and open the address that it prints.",
   }[now.link];
   const short = now.short ? `Jobs can't be started: ${now.short}. It is tried again by itself.` : "";
-  setHidden(notice, !words && !now.paused && !short);
+  const trouble = short || now.disk || "";
+  setHidden(notice, !words && !now.paused && !trouble);
   notice.classList.toggle("bad", Boolean(words));
-  setText(notice, words || (now.paused ? "The queue is paused: nothing new starts." : short));
+  setText(notice, words || (now.paused ? "The queue is paused: nothing new starts." : trouble));
 }
 
 listen((change) => {
