@@ -28,7 +28,7 @@ FRONT_ENDS = {"cli", "library", "compat", "web", "top"}
 # What front ends share: the words of the house, and what is read before anything is asked of it.
 TO_FRONT_ENDS = {
     "api", "batch", "command_lines", "core.model", "errors", "locks", "quantities", "submission",
-    "sweep", "text", "wholefile", "__version__",
+    "output_files", "sweep", "text", "wholefile", "__version__",
 }  # fmt: skip
 
 # How the command line is put together, and the only places where a front end knows another: the
@@ -44,23 +44,26 @@ MAY_IMPORT: dict[str, set[str]] = {
     "locks": set(),
     "wholefile": set(),
     "machine": set(),
+    "output_files": set(),
     "core": set(),
     "ports": {"core"},
     "learn": set(),
     "sightings": {"core", "ports"},
     "engine": {"core", "ports", "errors", "sightings"},
     "store": {"core", "ports", "errors"},
-    "executors": {"command_lines", "core", "ports", "errors", "locks", "machine", "wholefile"},
+    "executors": {
+        "command_lines", "core", "ports", "errors", "locks", "machine", "output_files", "wholefile",
+    },
     "inventory": {"ports"},
     "sim": {"core", "ports", "engine", "errors", "store", "executors"},
     "api": {"command_lines", "errors", "quantities", "machine"},
-    "sweep": {"errors", "quantities"},
+    "sweep": {"errors", "output_files", "quantities"},
     "batch": {"errors", "quantities", "sweep.shelltext"},
     "text": {"quantities"},
-    "submission": {"api", "batch", "errors", "quantities", "sweep", "text"},
+    "submission": {"api", "batch", "errors", "output_files", "quantities", "sweep", "text"},
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
-        "quantities", "submission.rules", "__version__", *ADAPTERS,
+        "output_files", "quantities", "submission.rules", "__version__", *ADAPTERS,
     },
     "web": {"api", "errors", "quantities", "submission", "sweep", "__version__"},
     "top": {"api", "errors", "quantities", "text"},
@@ -69,8 +72,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "submission", "sweep", "text", "wholefile",
     },
     "cli": {
-        "api", "batch", "errors", "quantities", "submission", "sweep", "text", "wholefile",
-        "__version__", *COMPOSITION["cli"],
+        "api", "batch", "errors", "output_files", "quantities", "submission", "sweep", "text",
+        "wholefile", "__version__", *COMPOSITION["cli"],
     },
     "compat": {"api", "errors", "quantities", "submission", "text", *COMPOSITION["compat"]},
     "__init__": {"library"},

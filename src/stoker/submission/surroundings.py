@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from stoker.errors import UsageError
+from stoker.output_files import known_directory
 from stoker.quantities import quoted
 from stoker.submission import rules
 
@@ -124,7 +125,7 @@ def usable_paths(fields: dict[str, Any], here: str) -> str:
 
 def _require_writable(key: str, path: str) -> None:
     rules.check_output(path, f"--{key}")
-    directory = os.path.dirname(path)
+    directory = known_directory(path)
     if not os.access(path if os.path.exists(path) else directory, os.W_OK):
         raise UsageError(f"--{key}: {path} can't be written", "name another file")
 
