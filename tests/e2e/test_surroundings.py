@@ -191,3 +191,21 @@ def test_points_of_a_sweep_may_be_told_apart_by_their_id(reused: StokerHome) -> 
 def test_the_directory_before_the_first_brace_has_to_be_there(reused: StokerHome) -> None:
     refused = reused.cli("add", "--out", "no/{id}/x", "--", "true", "x")
     assert refused.code == 2 and "there is no directory" in refused.err
+
+
+def test_a_sweep_makes_the_directories_of_its_files(reused: StokerHome) -> None:
+    reused.stoker("sweep", "--gpus", "0", "--out", "new/{id}/{lr}", "lr=1,2", "--", "echo", "{lr}")
+    jobs = [reused.nth(number) for number in (1, 2)]
+    reused.until_final(*jobs)
+    made = sorted(str(path.relative_to(reused.work)) for path in (reused.work / "new").iterdir())
+    assert made == sorted(f"new/{job}" for job in jobs)
+
+
+def test_a_file_that_is_there_is_found_by_the_name_that_it_will_have(reused: StokerHome) -> None:
+    (reused.work / "old-x.txt").write_text("kept\n")
+    words = ("add", "--gpus", "0", "--name", "x", "--out", "old-{name}.txt")
+    refused = reused.cli(*words, "--", "true", "x")
+    assert refused.code == 2 and "old-x.txt exists" in refused.err
+    reused.stoker(*words, "--append", "--", "echo", "more")
+    reused.until_final(reused.first_id)
+    assert (reused.work / "old-x.txt").read_text() == "kept\nmore\n"

@@ -138,7 +138,7 @@ class Attachment:
                 event.get("cwd") or self._request["cwd"],
                 event["dir"],
                 (out, err),
-                append=attempt > 1,
+                append=attempt > 1 or not job.get("overwrite"),
                 namespace=event.get("namespace"),
             )
         except NotGranted:

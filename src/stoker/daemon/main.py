@@ -221,6 +221,7 @@ class Daemon:
             self._keep_reserve,
             self._end_if_done,
         ]
+        self.tenure.keep(loop, self.turn_loop)
         self.turn_loop.turn()
         # What was loaded stays: the collector need not look at a long queue again and again, nor
         # at all while that was loaded (see `main`).
@@ -229,7 +230,6 @@ class Daemon:
         gc.enable()
         log.info("ready: version %s, pid %d, %d jobs", __version__, os.getpid(), len(state.jobs))
         ready()
-        self.tenure.keep(loop, self.turn_loop)
         self.page.come_back()
         await self._ended.wait()
         self._door.close()

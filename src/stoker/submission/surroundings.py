@@ -111,16 +111,23 @@ def absolute_paths(fields: dict[str, Any], here: str) -> str:
     return cwd
 
 
-def usable_paths(fields: dict[str, Any], here: str) -> str:
-    """The same; refused at once where the job could not use them."""
+def usable_paths(fields: dict[str, Any], here: str, may_lack: tuple[str, ...] = ()) -> str:
+    """The same; refused at once where the job could not use them.
+
+    `may_lack`: the files whose directories are made, should they be missing.
+    """
     cwd = absolute_paths(fields, here)
     rules.check_directory(cwd)
     if not os.access(cwd, os.X_OK):
         raise UsageError(f"the directory {cwd} can't be entered", "name another with --cwd")
     for key in ("out", "err"):
-        if key in fields:
+        if key in fields and not (key in may_lack and _has_no_folder(fields[key])):
             _require_writable(key, fields[key])
     return cwd
+
+
+def _has_no_folder(path: str) -> bool:
+    return not os.path.lexists(known_directory(path))
 
 
 def _require_writable(key: str, path: str) -> None:

@@ -192,7 +192,7 @@ async def _watch_rights(server: uvicorn.Server, access: Access) -> None:
             try:
                 access.remove_expired_ways_in()
             except (StokerError, OSError) as error:
-                log.warning("files with one-time addresses can't be removed: %s", error)
+                log.warning("files with one-time linkes can't be removed: %s", error)
         await asyncio.sleep(_RIGHTS_EVERY_S)
 
 
@@ -201,8 +201,11 @@ def _require_libraries() -> None:
         import starlette
         import uvicorn  # noqa: F401
     except ImportError:
+        from stoker.installing import install_command
+
         raise Failed(
-            "the page needs Starlette and uvicorn", "run: pip install 'stoker-gpu[web]'"
+            "the page needs Starlette and uvicorn",
+            f"run: {install_command('starlette', 'uvicorn')}",
         ) from None
     del starlette
 

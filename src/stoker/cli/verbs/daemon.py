@@ -114,8 +114,9 @@ def restart(args: Args) -> None:
 
 def status(args: Args) -> int:
     """Tell whether the daemon runs; it is not started for that."""
-    from stoker.api.claim import OnAnotherMachine, standing
+    from stoker.api.claim import OnAnotherMachine
     from stoker.api.installed import what_is_missing
+    from stoker.api.standing import findings, standing
 
     try:
         hello = _hello()
@@ -128,10 +129,12 @@ def status(args: Args) -> int:
         return trouble.exit_code
     if args["json"]:
         _print_status(hello)
-    elif hello is None:
-        out("not running\n" + _host_text(standing(Client().home)))
+        return Unreachable.exit_code if hello is None else 0
+    place = standing(Client().home)
+    if hello is None:
+        out("not running\n" + _host_text(place))
     else:
-        age, place = duration_text(int(hello["uptime_s"] * 1000)), standing(Client().home)
+        age = duration_text(int(hello["uptime_s"] * 1000))
         lines = [
             f"running for {age}, process {hello['pid']}, version {hello['version']}",
             f"socket  {hello['socket']}",
@@ -143,6 +146,10 @@ def status(args: Args) -> int:
         out("".join(escaped(line) + "\n" for line in lines) + _host_text(place))
         for line in what_is_missing():
             say(f"stoker: {line}")
+    if place["is_shared"] or not place["is_here"]:
+        for finding in findings(Client().home):
+            if not finding.is_right:
+                say(f"stoker: {finding.text}; {finding.hint}")
     return Unreachable.exit_code if hello is None else 0
 
 
@@ -155,7 +162,7 @@ def _host_text(place: Json) -> str:
 
 
 def _print_status(hello: Json | None, trouble: NotAnswering | None = None) -> None:
-    from stoker.api.claim import standing
+    from stoker.api.standing import standing
     from stoker.text.jobs import iso_times
 
     home = Client().home

@@ -24,9 +24,11 @@ def top(args: Args) -> int:
     from importlib.util import find_spec
 
     if find_spec("textual") is None:
+        from stoker.installing import install_command
+
         raise Failed(
             "the live view needs Textual, which is not installed",
-            "install stoker-gpu[top], or use `stoker top --once`",
+            f"run: {install_command('textual')}, or use `stoker top --once`",
         )
     from stoker.top.live import run
 
@@ -54,7 +56,7 @@ VERB = Verb(
         ("watch -n 10 stoker top --once", "on a terminal that can't show the live view"),
     ),
     notes=(
-        "The live view needs Textual: install stoker-gpu[top]. --once works without it.",
+        "The live view needs the package Textual. --once works without it.",
         "With --once, the output is as large as the terminal or, into a pipe, 80 columns by 24 "
         "lines; set COLUMNS and LINES to change that. NO_COLOR is respected.",
     ),

@@ -25,8 +25,7 @@ from stoker.core.commands import HandOver
 from stoker.core.model import Launch
 from stoker.executors.attempt_dir import attempt_dir_text, make_attempt_dir
 from stoker.executors.environment import MARKER, command_line, marker, of_job
-from stoker.executors.shortage import CouldNotStart
-from stoker.executors.spawn import named_files, with_files
+from stoker.executors.spawn import named_files
 from stoker.wholefile import write_whole
 
 _WITHDRAWN = "withdrawn"
@@ -86,9 +85,10 @@ class Files:
         return directory
 
     def _order(self, order: HandOver, launch: Launch, instance: str) -> bytes:
-        with suppress(CouldNotStart):  # The node says what is wrong with a directory.
-            with_files(launch, order.job_id, order.attempt)
-        launch = named_files(launch, order.job_id, order.attempt)
+        said, launch = launch, named_files(launch, order.job_id, order.attempt)
+        for path in {launch.out, launch.err} - {said.out, said.err, None}:
+            with suppress(OSError):  # The node says what is wrong with it.
+                os.makedirs(os.path.dirname(str(path)), exist_ok=True)
         # Which GPUs they are is known only on the node.
         env = {
             **launch.env,
@@ -100,7 +100,7 @@ class Files:
             "STOKER_ATTEMPT": str(order.attempt),
             MARKER: marker(instance, order.job_id, order.attempt),
         }
-        words = command_line(launch, (), gpu_arg=False)
+        words = command_line(launch, ())
         required = [
             self.directory((other.job_id, other.attempt))
             for other in order.after
@@ -110,7 +110,7 @@ class Files:
             launch.cwd,
             launch.out or "",
             launch.err or "",
-            "1" if order.attempt > 1 else "0",
+            "1" if launch.appends(order.attempt) else "0",
             "1" if launch.gpu_arg else "0",
             "1" if launch.shell is not None else "0",
             str(-(-order.terms.grace_ms // 1000)),
