@@ -11,7 +11,7 @@ from stoker.submission import rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from stoker.api.client import Client
@@ -95,6 +95,50 @@ def own_umask() -> int | None:
     except OSError:
         return None
     return int(found[0], 8) if found else None
+
+
+# --- the project ----------------------------------------------------------------------------------
+
+PROJECT_FILE = "stoker.toml"
+
+
+def project_file(start: str) -> str | None:
+    """The nearest stoker.toml from a directory upwards: up to the home, on one file system."""
+    home = os.path.expanduser("~")
+    directory = start
+    while True:
+        path = os.path.join(directory, PROJECT_FILE)
+        if os.path.isfile(path) and _is_trusted(path, directory):
+            return path
+        parent = os.path.dirname(directory)
+        if directory in (home, parent) or _device(parent) != _device(directory):
+            return None
+        directory = parent
+
+
+def _is_trusted(path: str, directory: str) -> bool:
+    """Not so what another user has put where everybody may, such as /tmp."""
+    owner, mode = os.stat(path).st_uid, os.stat(directory).st_mode
+    return owner in (0, os.getuid()) or not mode & 0o002
+
+
+def _device(path: str) -> int | None:
+    try:
+        return os.stat(path).st_dev
+    except OSError:
+        return None
+
+
+def with_project(
+    said: dict[str, Any], here: str, front_end: str, words: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The values of a job's options, with the defaults of the project that it is in beneath."""
+    path = project_file(os.path.normpath(os.path.join(here, said.get("cwd") or "")))
+    if path is None:
+        return said
+    from stoker.submission.project import with_defaults  # Few have such a file.
+
+    return with_defaults(said, path, front_end, words)
 
 
 # --- paths ----------------------------------------------------------------------------------------
