@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from stoker_home import StokerHome, kill_and_wait
+from stoker_home import StokerHome
 from waiting import eventually
 
 # As three trainings with `mp.spawn` do it: the first process listens where all of them meet.
@@ -111,25 +110,11 @@ def test_three_trainings_at_once_each_have_a_port(stoker: StokerHome, tmp_path: 
     assert len({stoker.log_of(job) for job in jobs}) == 3
 
 
-def test_a_port_is_not_given_twice_although_its_job_has_not_taken_it_yet_and_the_daemon_died(
-    stoker: StokerHome, tmp_path: Path
-) -> None:
-    stoker.start("0:8G,1:8G")
-    told = ("--", "sh", "-c", 'echo $MASTER_PORT {port}; while ! [ -e "$0" ]; do sleep 0.01; done')
-    words = ("--gpus", "2", "--mem", "1G", *told, str(tmp_path / "end"))
-    first = stoker.add(*words)
-    eventually(lambda: stoker.log_of(first).endswith("\n"))
-    port, in_command = stoker.log_of(first).split()
-    assert port == in_command
-    kill_and_wait(stoker.daemon_pid(), signal.SIGKILL)
-    stoker.start()
-    # Where the second one looks first depends on its number; all of them are asked.
-    others = [stoker.add(*words) for _ in range(3)]
-    eventually(lambda: all(stoker.log_of(job).endswith("\n") for job in others))
-    (tmp_path / "end").touch()
-    stoker.until_final(first, *others)
-    given = [stoker.log_of(job).split()[0] for job in (first, *others)]
-    assert len(set(given)) == 4 and given[0] == port
+def test_a_command_names_the_port_that_its_environment_has(reused: StokerHome) -> None:
+    job = reused.add("--gpus", "2", "--", "sh", "-c", "echo $MASTER_PORT {port}")
+    reused.until_final(job)
+    port, in_command = reused.log_of(job).split()
+    assert port == in_command and port.isdigit()
 
 
 def test_a_port_that_the_user_sets_is_the_port(reused: StokerHome) -> None:
