@@ -56,6 +56,7 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "gpu_arg": ({}, True),
     "visible": ({}, "uuid"),
     "keep_children": ({}, True),
+    "env_all": ({}, True),
     "hold": ({}, True),
     "executor": ({}, "slurm"),
     "slurm": ({"executor": "slurm"}, ["--qos=low"]),

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         at: str | datetime | None
         cwd: Path | None
         env: Mapping[str, object] | None
+        env_all: bool | None
         out: Path | None
         err: Path | None
         append: bool | None
@@ -409,8 +410,14 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         fields=(Field("env", "pairs", {}),),
     ),
     JobOption(
-        "out", "write the output to this file instead of the job's log; it must be new or empty, "
-        "unless --append or --overwrite is given", "FILE", _file,
+        "env-all", "pass on all environment variables, also those of a Slurm, MPI or torchrun job "
+        "or a notebook that it is queued from", group=RUNNING, executors=True,
+        fields=(Field("env_all", "flag", False),),
+    ),
+    JobOption(
+        "out", "write the output to this file instead of the job's log; it may contain {id}, "
+        "{name} and {attempt}, and must be new or empty, unless --append or --overwrite is given",
+        "FILE", _file,
         group=RUNNING, files="file", cleared=True, not_in=("batch", "feed"),
         fields=(Field("out", "text"),),
     ),

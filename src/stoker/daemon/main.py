@@ -59,6 +59,7 @@ from stoker.executors.processes import this_process
 from stoker.executors.router import Router
 from stoker.executors.slurm.executor import NAME as CLUSTER
 from stoker.executors.slurm.executor import SlurmExecutor
+from stoker.executors.spawn import named_files
 from stoker.inventory.auto import AutoInventory
 from stoker.learn.output import last_bytes, says_out_of_memory
 from stoker.ports import StoreFailed
@@ -190,6 +191,7 @@ class Daemon:
     def _says_out_of_memory(self, job: Job) -> bool:
         launch = self.store.launch(job.id)
         log_path = log_found(self.home.attempts, job.id, job.attempt)
+        launch = named_files(launch, job.id, job.attempt)
         paths = [launch.out or log_path, launch.err]
         return any(says_out_of_memory(last_bytes(path)) for path in paths if path)
 

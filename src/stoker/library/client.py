@@ -22,7 +22,7 @@ from stoker.library.channel import whole_answers
 from stoker.quantities import duration_ms
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import Fields, job_fields, values_of
-from stoker.submission.surroundings import absolute_paths, surroundings
+from stoker.submission.surroundings import absolute_paths, project_file, surroundings
 from stoker.text.jobs import FINAL_STATES, exit_code
 
 if TYPE_CHECKING:
@@ -87,7 +87,10 @@ class Client:
 
     def add_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[int]:
         """Queue many, all or none: each a dictionary with `command` and options."""
-        requests = [_request(job) for job in jobs]
+        jobs = list(jobs)
+        # A job in another directory may be of another project.
+        has_project = project_file(os.getcwd()) is not None
+        requests = [_request(job, has_project or "cwd" in job) for job in jobs]
         if not requests:
             return []
         token = os.urandom(16).hex()
@@ -433,13 +436,15 @@ def _ended(connection: Connection, ids: list[str], deadline: float | None) -> li
 # --- forms ----------------------------------------------------------------------------------------
 
 
-def _request(job: Mapping[str, Any]) -> Fields:
+def _request(job: Mapping[str, Any], has_project: bool) -> Fields:
     command = job.get("command")
     if command is None:
         raise UsageError("no command was given", 'write e.g. {"command": "python train.py"}')
     fields = _command(command)
-    if len(job) > 1:
-        fields |= job_fields({name: value for name, value in job.items() if name != "command"})
+    options = {name: value for name, value in job.items() if name != "command"}
+    if options or has_project:
+        words = (command,) if isinstance(command, str) else tuple(command)
+        fields |= job_fields(options, front_end="library" if has_project else "", words=words)
     return fields
 
 

@@ -204,7 +204,9 @@ class Browser:
 
     def sweep_table(self, name: str, *, in_full: bool) -> dict[str, Any]:
         """All points of a sweep, column by column; see api.messages.SweepTable."""
-        more = ", j.attempt, j.submitted_at_ms, j.launch, j.cause, j.detail" if in_full else ""
+        more = (
+            ", j.attempt, j.submitted_at_ms, j.name, j.launch, j.cause, j.detail" if in_full else ""
+        )
         with self._one_moment():
             query = self._sql["sweep_jobs"].format(more=more)
             rows = self._connection.execute(query, {"sweep": name})

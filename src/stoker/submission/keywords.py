@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from stoker.api.job_options import BY_KEY, JobOption, Taken, fields_of
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import plain, quoted
-from stoker.submission.surroundings import absolute_paths
+from stoker.submission.surroundings import absolute_paths, with_project
 from stoker.text.suggest import nearest
 
 Fields = dict[str, Any]
 Said = TypeVar("Said", bound=StokerError)
 
 
-def job_fields(options: Mapping[str, Any], here: str | None = None) -> Fields:
-    """The fields of a job for these options; one that is None counts as not given."""
+def job_fields(
+    options: Mapping[str, Any],
+    here: str | None = None,
+    front_end: str = "",
+    words: Sequence[str] = (),
+) -> Fields:
+    """The fields of a job for these options; one that is None counts as not given.
+
+    For a front end that is named, the defaults of the project count, too.
+    """
     try:
-        fields = fields_of(values_of(options))
+        values = values_of(options)
+        if front_end:
+            values = with_project(values, here or os.getcwd(), front_end, words)
+        fields = fields_of(values)
     except UsageError as error:
         raise in_keywords(error) from None
     if options.get("params") is not None:
@@ -85,7 +96,7 @@ def _in_keywords(text: str) -> str:
 
 def call_fields(options: Mapping[str, Any]) -> Fields:
     """The same for a job that is a call and not a command."""
-    fields = job_fields(options)
+    fields = job_fields(options, front_end="call")
     if fields.get("gpu_arg"):
         raise UsageError(
             "a call has no command line for gpu_arg to append to",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from stoker.errors import UsageError
+from stoker.output_files import known_directory
 from stoker.quantities import quoted
 
 TYPE_CHECKING = False
@@ -161,7 +162,6 @@ def check_output(path: str | None, option: str) -> None:
         raise UsageError(f"{option} {quoted(path)} is not an absolute path", "name the whole path")
     if os.path.isdir(path):
         raise UsageError(f"{option} {quoted(path)} is a directory", "name a file")
-    if not os.path.isdir(os.path.dirname(path)):
-        raise UsageError(
-            f"{option}: there is no directory {quoted(os.path.dirname(path))}", "create it first"
-        )
+    directory = known_directory(path)
+    if not os.path.isdir(directory):
+        raise UsageError(f"{option}: there is no directory {quoted(directory)}", "create it first")

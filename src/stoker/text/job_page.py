@@ -46,6 +46,7 @@ def job_page(job: Job, colour: bool) -> str:
         ("retries", str(job["retries"]) if job.get("retries") else ""),
         ("MPS", _mps(job)),
         *((name, escaped(str(said))) for name, said in (job.get("options") or {}).items()),
+        ("left out", escaped(_left_out(job))),
         ("submitted", _moment(job.get("submitted_at_ms"), now)),
         ("started", _moment(job.get("started_at_ms"), now)),
         ("ended", _moment(job.get("ended_at_ms"), now)),
@@ -90,6 +91,12 @@ def _cluster(job: Job) -> str:
     if job.get("slurm"):
         parts.append(" ".join(job["slurm"]))
     return ", ".join(parts)
+
+
+def _left_out(job: Job) -> str:
+    """The variables of another run that it does not inherit."""
+    names = job.get("env_left_out") or []
+    return f"{', '.join(names)} (pass them on with --env-all)" if names else ""
 
 
 def _mps(job: Job) -> str:

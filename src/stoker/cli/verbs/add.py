@@ -11,7 +11,7 @@ from stoker.text.terminal import out
 
 def add(args: Args) -> None:
     """Queue one job."""
-    request = submission(args)
+    request = submission(args, "add")
     with Client() as client:
         job_id = submit(client, request)
     if args["json"]:

@@ -10,11 +10,12 @@ _NAME = Positional("NAME", "the setting's name, as `stoker config` lists it")
 
 
 def list_settings(args: Args) -> None:
-    """List all settings."""
+    """List all settings, and the defaults of the project that this directory is in."""
     with Client() as client:
         settings = client.call("config_get")["settings"]
+    project, options = _project()
     if args["json"]:
-        print_json({"settings": settings})
+        print_json({"settings": settings, "project": {"file": project, "options": options}})
         return
     columns = (
         Column("NAME", "name", "bold"),
@@ -24,9 +25,28 @@ def list_settings(args: Args) -> None:
             lambda setting: "" if setting["value"] == setting["default"] else "green",
             least=12,
         ),
+        Column("FROM", lambda one: "default" if one["value"] == one["default"] else "config set"),
         Column("MEANING", "help", "dim", least=20),
     )
     out(table(columns, settings) if settings else "")
+    if options:
+        rows = [
+            {"option": name, "value": value, "from": project} for name, value in options.items()
+        ]
+        of_jobs = (Column("OPTION", "option", "bold"), Column("VALUE", "value", "green", least=12),
+                   Column("FROM", "from", "dim", least=20))  # fmt: skip
+        out("\nJobs that are queued from here have by default:\n" + table(of_jobs, rows))
+
+
+def _project() -> tuple[str | None, dict[str, str]]:
+    from stoker.submission.surroundings import current_directory, project_file
+
+    path = project_file(current_directory())
+    if path is None:
+        return None, {}
+    from stoker.submission.project import as_written
+
+    return path, as_written(path)
 
 
 def get(args: Args) -> None:

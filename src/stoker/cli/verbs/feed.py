@@ -38,7 +38,7 @@ def feed(args: Args) -> int:
     if args["resume"] and args["group"] is None and source.path is None:
         raise UsageError("--resume can't recognise a pipe", "name the feed's group with --group")
     group = args["group"] = args["group"] or group_for(source.path)
-    request = submission(args)
+    request = submission(args, "feed")
     expected = source.check()
     with Signals() as signals, api.Client() as client:
         client.connect()

@@ -11,7 +11,7 @@ from stoker.submission.surroundings import is_for_cluster
 
 def run(args: Args) -> int:
     """Queue a job and run it in this terminal once it is its turn."""
-    request = submission(args)
+    request = submission(args, "run")
     if is_for_cluster(request["jobs"][0]):
         raise UsageError(
             "a job in this terminal can't run on the cluster",
