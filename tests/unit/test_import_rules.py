@@ -57,10 +57,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sweep": {"errors", "quantities"},
     "batch": {"errors", "quantities", "sweep.shelltext"},
     "text": {"quantities"},
-    "submission": {"api", "batch", "errors", "quantities", "sweep", "text"},
+    "submission": {"api", "batch", "errors", "quantities", "sweep", "text", "wholefile"},
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
-        "quantities", "submission.rules", "__version__", *ADAPTERS,
+        "quantities", "submission.rules", "submission.snapshots", "__version__", *ADAPTERS,
     },
     "web": {"api", "errors", "quantities", "submission", "sweep", "__version__"},
     "top": {"api", "errors", "quantities", "text"},

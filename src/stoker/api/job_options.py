@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         retries: int | str | None
         at: str | datetime | None
         cwd: Path | None
+        freeze: bool | None
         env: Mapping[str, object] | None
         out: Path | None
         err: Path | None
@@ -394,6 +395,12 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     JobOption(
         "cwd", "the directory to run in (default: this one)", "DIR", _file, group=RUNNING,
         files="dir", fields=(Field("cwd", "text"),),
+    ),
+    JobOption(
+        "freeze", "run the code as it is now: the job runs in a copy of its directory (of its git "
+        "repository), without what git ignores, which it uses where it is", group=RUNNING,
+        executors=True, not_in=("edit",), to_fields=lambda said: {"freeze": "."} if said else {},
+        fields=(Field("freeze", "text"),),
     ),
     JobOption(
         "env", "set an environment variable; may be repeated", "K=V", quantities.env_pair,

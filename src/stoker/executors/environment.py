@@ -16,6 +16,7 @@ MARKER = "STOKER_ATTEMPT_ID"
 MASKS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")  # the second is AMD's
 # A process that has this is not ended because the one that started it has ended.
 KEEP_CHILDREN = "STOKER_KEEP_CHILDREN"
+SUBMIT_DIR = "STOKER_SUBMIT_DIR"  # where a job was queued that runs in a frozen tree
 EncodedEnv = list[bytes]  # as in b"HOME=/home/ada"
 _PLACES_KEPT = 256
 ENCODING, ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
@@ -50,6 +51,7 @@ def additions(launch: Launch, start: Start | StartAttached, instance: str) -> di
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "STOKER_GPUS": ",".join(start.labels or start.gpus),
         **({KEEP_CHILDREN: "1"} if launch.options.get("keep_children") else {}),
+        **({SUBMIT_DIR: str(launch.options["freeze"])} if "freeze" in launch.options else {}),
         **_own(start, instance),
     }
 

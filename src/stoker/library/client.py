@@ -21,7 +21,7 @@ from stoker.errors import Unavailable, UsageError
 from stoker.library.channel import whole_answers
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import Fields, job_fields, values_of
-from stoker.submission.surroundings import absolute_paths, surroundings
+from stoker.submission.surroundings import absolute_paths, freeze, surroundings
 from stoker.text.jobs import FINAL_STATES, exit_code
 
 if TYPE_CHECKING:
@@ -81,7 +81,10 @@ class Client:
         if not requests:
             return []
         token = os.urandom(16).hex()
-        order = {**in_few_words(requests), "token": token, **surroundings()}
+        common = surroundings()
+        with self._lock, whole_answers(self._connection):
+            freeze(self._connection, requests, common)
+        order = {**in_few_words(requests), "token": token, **common}
         return self._listed("submit", "ids", **order)
 
     def run(self, command: str | Sequence[str], **options: Unpack[JobOptions]) -> int:
@@ -270,7 +273,7 @@ class Client:
         found = self._listed("show", "jobs", select=select)
         words = None if command is None else _command(command)
         changes = changed_fields(values_of(options), command=words)
-        absolute_paths(changes, found[0]["cwd"])
+        absolute_paths(changes, found[0]["options"].get("freeze") or found[0]["cwd"])
         if not changes:
             raise UsageError("nothing to change was named", "e.g. edit(7, priority=-1)")
         return self._listed("edit", "ids", select=select, changes=changes)
