@@ -78,10 +78,22 @@ def test_output_and_errors_go_to_the_files_that_were_named(
 ) -> None:
     out, err = tmp_path / "o.txt", tmp_path / "e.txt"
     out.write_text("from an earlier job\n")
-    local.runs(1, "sh", "-c", "echo out; echo err >&2", out=str(out), err=str(err))
+    files = {"out": str(out), "err": str(err)}
+    local.runs(1, "sh", "-c", "echo out; echo err >&2", **files, options={"overwrite": True})
     local.order(start(1))
     local.until(ev.AttemptExited, 1)
     assert (out.read_text(), err.read_text()) == ("out\n", "err\n")
+
+
+def test_what_is_in_the_files_stays_unless_a_job_says_otherwise(
+    local: LocalBench, tmp_path: Path
+) -> None:
+    out = tmp_path / "o.txt"
+    out.write_text("from another job\n")
+    local.runs(1, "echo", "out", out=str(out))
+    local.order(start(1))
+    local.until(ev.AttemptExited, 1)
+    assert out.read_text() == "from another job\nout\n"
 
 
 def test_with_only_a_file_for_errors_the_log_has_the_rest(
@@ -123,6 +135,15 @@ def test_the_ids_of_its_gpus_are_appended_where_that_was_asked_for(
     local.order(start(1, gpus=("0", "3")))
     local.until(ev.AttemptExited, 1)
     assert local.log(1) == "--gpu 0 3\n"
+
+
+@pytest.mark.parametrize("shell", [None, "echo alone"])
+def test_nothing_is_appended_where_a_job_has_no_gpu(local: LocalBench, shell: str | None) -> None:
+    argv = ("echo", "alone") if shell is None else ()
+    local.runs(1, argv=argv, shell=shell, gpu_arg=True)
+    local.order(start(1, gpus=()))
+    local.until(ev.AttemptExited, 1)
+    assert local.log(1) == "alone\n"
 
 
 def test_gpus_with_long_ids_are_appended_by_the_numbers_that_people_know(

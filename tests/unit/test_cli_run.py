@@ -161,7 +161,9 @@ def test_output_goes_to_the_files_that_were_named(tmp_path: Path) -> None:
     turn = Turn(tmp_path, "sh", "-c", "echo out; echo err >&2")
     (tmp_path / "o").write_text("of an earlier job\n")
     with ScriptedDaemon(tmp_path, turn.script()):
-        ran = process(tmp_path, "run", "--out", "o", "--err", "e", "--", *turn.command)
+        ran = process(
+            tmp_path, "run", "--out", "o", "--err", "e", "--overwrite", "--", *turn.command
+        )
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert ((tmp_path / "o").read_text(), (tmp_path / "e").read_text()) == ("out\n", "err\n")
 

@@ -71,6 +71,11 @@ def error(code: str, message: str, hint: str = "") -> dict[str, Any]:
         (["--name", "a", "--name", "run-*"], {"names": ["a", "run-*"]}),
         (["7", "--group", "g"], {"ids": ["7"], "group": "g"}),
         (["--all"], {"all": True}),
+        (
+            ["--group", "g", "--state", "failed,lost", "--state", "skipped"],
+            {"group": "g", "states": ["failed", "lost", "skipped"]},
+        ),
+        (["--state", "lost"], {"all": True, "states": ["lost"]}),
     ],
 )
 @pytest.mark.parametrize(

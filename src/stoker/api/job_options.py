@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         """The table as keywords of Python, for editors and type checkers; None: not said."""
 
         gpus: float | str | None
-        mem: int | str | None
+        mem: str | None
         mem_margin: str | None
         kind: str | None
         exclusive: bool | None
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
         env: Mapping[str, object] | None
         out: Path | None
         err: Path | None
+        append: bool | None
+        overwrite: bool | None
         nice: int | str | None
         gpu_arg: bool | None
         visible: Literal["index", "uuid", "all"] | None
@@ -254,7 +256,7 @@ def _seconds_text(value: Any) -> Any:
         return value
     if value != value or value in (float("inf"), float("-inf")):
         raise UsageError(f"{value} is not a duration", 'write e.g. "2h" or 7200')
-    return f"{value:.3f}"
+    return f"{value:.3f}s"
 
 
 class Taken:
@@ -369,7 +371,7 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "time-limit", "stop the job when it has run this long", "2h",
-        quantities.positive_duration_ms, group=LIMITS, take=_seconds_text, cleared=True,
+        quantities.run_time_ms, group=LIMITS, take=_seconds_text, cleared=True,
         fields=(Field("time_limit_ms", "int", least=1, most=10**12),),
     ),
     JobOption(
@@ -408,14 +410,25 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         fields=(Field("env", "pairs", {}),),
     ),
     JobOption(
-        "out", "write the output to this file instead of the job's log", "FILE", _file,
+        "out", "write the output to this file instead of the job's log; it must be new or empty, "
+        "unless --append or --overwrite is given", "FILE", _file,
         group=RUNNING, files="file", cleared=True, not_in=("batch", "feed"),
         fields=(Field("out", "text"),),
     ),
     JobOption(
-        "err", "write the errors to this file, apart from the output", "FILE", _file,
+        "err", "write the errors to this file, apart from the output; it must be new or empty too",
+        "FILE", _file,
         group=RUNNING, files="file", cleared=True, not_in=("batch", "feed"),
         fields=(Field("err", "text"),),
+    ),
+    JobOption(
+        "append", "add the output to what the files of --out and --err have in them already",
+        group=RUNNING, not_in=("feed",), executors=True, fields=(Field("append", "flag", False),),
+    ),
+    JobOption(
+        "overwrite", "empty the files of --out and --err when the job first starts",
+        group=RUNNING, not_in=("feed",), executors=True,
+        fields=(Field("overwrite", "flag", False),),
     ),
     JobOption(
         "nice", "add N to its niceness: with 19 it takes only CPU time that is left over", "N",
@@ -453,7 +466,7 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "slurm", "more options for sbatch, quoted as one word; implies --on-cluster", '"OPTIONS"',
-        _slurm_words, group=CLUSTER, take=_words_of, dashes=True,
+        _slurm_words, group=CLUSTER, take=_words_of, dashes=True, cleared=True,
         fields=(Field("slurm", "texts", [], most=200),),
     ),
 )  # fmt: skip

@@ -96,6 +96,11 @@ class Views:
         """The ids from first to last that exist."""
         return self._ids("ids_between", first=first, last=last)
 
+    def unfinished_writer(self, path: str) -> int | None:
+        """The latest of the newest unfinished jobs that write to this file."""
+        found = self._ids("unfinished_writer", path=path, most=10_000)
+        return found[0] if found else None
+
     def states_between(self, first: int, last: int) -> dict[int, str]:
         """The states of the jobs from first to last that exist."""
         return dict(self._run("states_between", first=first, last=last).fetchall())

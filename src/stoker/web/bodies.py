@@ -115,6 +115,7 @@ class Chosen(Fields):
     names: Annotated[list[Text], Meta(max_length=1000)] = []
     group: Text | None = None
     all: bool = False
+    states: Annotated[list[Text], Meta(max_length=20)] = []  # of these, only those in such a state
 
 
 class EditRequest(Chosen, kw_only=True):
@@ -160,6 +161,6 @@ class SweepRequest(Fields):
 
 
 class EnterRequest(Fields):
-    """The secret of a one-time address, or a token."""
+    """The secret of a one-time link, or a token."""
 
     secret: Annotated[str, Meta(min_length=1, max_length=1000)]

@@ -26,7 +26,8 @@ for my $required (@{ $order{requires} }) {
 }
 
 my $gpus = $ENV{CUDA_VISIBLE_DEVICES} // '';
-exit $GIVES_WAY unless claim(join(' ', $node, $$, $id, $ENV{SLURM_RESTART_COUNT} // 0, $gpus || '-'));
+exit $GIVES_WAY unless claim(join(' ', $node, $$, $id, $ENV{SLURM_RESTART_COUNT} // 0,
+    $gpus eq '' ? '-' : $gpus));
 
 pipe(my $from_child, my $to_parent) or die "stoker: $!\n";
 my $child = 0;
@@ -66,7 +67,7 @@ sub run_command {
     } keys %ENV;
     %ENV = (%{ $order{env} }, CUDA_VISIBLE_DEVICES => '', %slurm, STOKER_GPUS => $gpus);
     my @words = @{ $order{words} };
-    if ($order{gpu_arg}) {
+    if ($order{gpu_arg} && $gpus ne '') {
         my @more = ('--gpu', split /,/, $gpus);
         if ($order{shell}) { $words[-1] = join ' ', $words[-1], @more }
         else               { push @words, @more }
