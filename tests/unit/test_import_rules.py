@@ -62,10 +62,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sweep": {"errors", "installing", "output_files", "quantities"},
     "batch": {"errors", "installing", "quantities", "sweep.shelltext"},
     "text": {"holes", "quantities"},
-    "submission": {"api", "batch", "errors", "output_files", "quantities", "sweep", "text"},
+    "submission": {
+        "api", "batch", "errors", "output_files", "quantities", "sweep", "text", "wholefile",
+    },
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
-        "output_files", "quantities", "submission.rules", "__version__", *ADAPTERS,
+        "output_files", "quantities", "submission.rules", "submission.snapshots", "__version__",
+        *ADAPTERS,
     },
     "web": {
         "api", "errors", "holes", "installing", "quantities", "submission", "sweep", "__version__",

@@ -104,3 +104,19 @@ def test_a_call_whose_files_are_gone_is_not_retried_over_http_either(page: PageH
     page.home.until_final(job_id)
     reply = page.ask("POST", "/api/jobs/retry", body={"ids": [job_id]})
     assert reply.status == 409 and "whose files were deleted" in reply.message
+
+
+def test_code_is_frozen_for_jobs_and_sweeps_over_http(page: PageHome) -> None:
+    code = page.home.work / "code.sh"
+    code.write_text("echo old\n")
+    page.home.call("pause")
+    where = {"cwd": str(page.home.work), "options": {"freeze": "yes", "gpus": "0"}}
+    ids = page.post("/api/jobs", {"jobs": [{"shell": "sh ./code.sh"}], **where})["ids"]
+    sweep = {"space": ["a=1,2"], "command": "sh ./code.sh {a}", **where}
+    ids += page.post("/api/sweep", sweep)["ids"]
+    code.write_text("echo new\n")
+    page.home.call("resume")
+    for job_id in ids:
+        page.home.until_final(job_id)
+        assert page.home.log_of(job_id) == "old\n"
+        assert page.home.job(job_id)["options"]["freeze"] == str(page.home.work)

@@ -1,6 +1,7 @@
 """The options of a job: one table, from which every front end takes what it offers.
 
-The command line has them as `--time-limit 2h`, Python as `time_limit="2h"`, a batch file as a
+The command line has them as `--time-limit 2h`, Python as `time_limit="2h"` (job_keywords.py has
+them for type checkers), a batch file as a
 column or key, `stoker edit` as what can be changed; docs/reference.md and the message on the wire
 (`JobRequest` in api/messages.py) follow the table too. To add an option is to add a row here, and
 to act on its field where it matters.
@@ -18,66 +19,10 @@ from stoker.quantities import plain, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime, timedelta
-    from typing import Any, Literal, TypedDict
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
     Fields = dict[str, Any]  # of the message: see api/messages.py
-    Path = str | os.PathLike[str]
-    Duration = float | str | timedelta  # a number is one of seconds
-    Jobs = Any  # ids, futures, or several of them
-
-    class PointOptions(TypedDict, total=False):
-        """The table as keywords of Python, for editors and type checkers; None: not said."""
-
-        gpus: float | str | None
-        mem: str | None
-        mem_margin: str | None
-        kind: str | None
-        exclusive: bool | None
-        on: int | str | Iterable[int | str] | None
-        prefer: int | str | Iterable[int | str] | None
-        mps: bool | None
-        thread_percentage: int | str | None
-        cpus: int | str | None
-        max_per_gpu: int | str | None
-        priority: int | str | None
-        after: Jobs
-        after_any: Jobs
-        time_limit: Duration | None
-        grace: Duration | None
-        signal: str | None
-        retries: int | str | None
-        max_log: str | None
-        at: str | datetime | None
-        cwd: Path | None
-        env: Mapping[str, object] | None
-        env_all: bool | None
-        out: Path | None
-        err: Path | None
-        append: bool | None
-        overwrite: bool | None
-        nice: int | str | None
-        gpu_arg: bool | None
-        visible: Literal["index", "uuid", "all"] | None
-        keep_children: bool | None
-        hold: bool | None
-        on_cluster: bool | None
-        executor: Literal["local", "slurm"] | None
-        slurm: str | Sequence[str] | None
-
-    class LineOptions(PointOptions, total=False):
-        """The same where names are not taken for something else."""
-
-        name: str | None
-        params: Mapping[str, object] | None  # to be shown, of the point that it is
-
-    class JobOptions(LineOptions, total=False):
-        """The whole table."""
-
-        group: str | None
-
 
 # The groups of options in `--help`, in order.
 NEEDS, SHARING, WHEN, NAMES, LIMITS, RUNNING, CLUSTER = (
@@ -403,6 +348,12 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     JobOption(
         "cwd", "the directory to run in (default: this one)", "DIR", _file, group=RUNNING,
         files="dir", fields=(Field("cwd", "text"),),
+    ),
+    JobOption(
+        "freeze", "run the code as it is now: the job runs in a copy of its directory (of its git "
+        "repository), without what git ignores, which it uses where it is", group=RUNNING,
+        executors=True, not_in=("edit",), to_fields=lambda said: {"freeze": "."} if said else {},
+        fields=(Field("freeze", "text"),),
     ),
     JobOption(
         "env", "set an environment variable; may be repeated", "K=V", quantities.env_pair,

@@ -32,6 +32,7 @@ from stoker.daemon.clock import SystemClock
 from stoker.daemon.disk_room import DiskWatch
 from stoker.daemon.door import Door, most_to_stay
 from stoker.daemon.followers import Followers
+from stoker.daemon.frozen_code import FrozenCode
 from stoker.daemon.home_watch import HomeWatch
 from stoker.daemon.log_caps import LogCaps
 from stoker.daemon.loop import TurnLoop
@@ -153,6 +154,7 @@ class Daemon:
         self.telemetry.load()
         self.watchers = Watchers(self.turn_loop, self.store, lambda: shown_gpus(self))
         self.browsing = Browsing(Browser(Path(home.database)))
+        self.frozen_code = FrozenCode(home.root, self.browsing)
         remember = partial(self.store.set_setting, KEPT_AS)
         self.page = Page(values.get(KEPT_AS), remember, home.root)
         self.started_at_ms = self.clock.now_ms()
@@ -226,6 +228,7 @@ class Daemon:
             self.telemetry.look,
             self.watchers.note,
             self._delete_removed,
+            lambda: self.frozen_code.jobs_removed(self.turn_loop.engine.committed),
             self._keep_reserve,
             self.disk_watch.after_turn,
             self.log_caps.after_turn,

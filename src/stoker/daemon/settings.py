@@ -127,6 +127,8 @@ SETTINGS = (
             "how jobs without --visible find their GPUs in CUDA_VISIBLE_DEVICES: index (uuid where "
             "numbers are unreliable), uuid, or all (it is not set, and they see all GPUs)",
             _one_of(*WAYS_TO_SEE)),
+    Setting("freeze-limit", "200M", "how much code --freeze may copy at most",
+            _read_by(memory_mib)),
     Setting("poll", "1s", "how often GPUs on which something runs are read",
             _read_by(positive_duration_ms)),
     Setting("disk-warn", "5%,20G",

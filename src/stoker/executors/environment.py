@@ -20,6 +20,7 @@ _ALL_MASKS = frozenset((*MASKS, FOR_CONTAINERS))
 OF_JOB = ("STOKER_NAME", "STOKER_GROUP", "STOKER_SWEEP", "STOKER_PARAMS")
 # A process that has this is not ended because the one that started it has ended.
 KEEP_CHILDREN = "STOKER_KEEP_CHILDREN"
+SUBMIT_DIR = "STOKER_SUBMIT_DIR"  # where a job was queued that runs in a frozen tree
 EncodedEnv = list[bytes]  # as in b"HOME=/home/ada"
 _PLACES_KEPT = 256
 ENCODING, ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
@@ -62,6 +63,7 @@ def additions(launch: Launch, start: Start | StartAttached, instance: str) -> di
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "STOKER_GPUS": ",".join(start.labels or start.gpus),
         **({KEEP_CHILDREN: "1"} if launch.options.get("keep_children") else {}),
+        **({SUBMIT_DIR: str(launch.options["freeze"])} if "freeze" in launch.options else {}),
         **own(launch, start, instance),
     }
 

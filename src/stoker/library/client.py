@@ -22,13 +22,13 @@ from stoker.library.channel import whole_answers
 from stoker.quantities import duration_ms
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import Fields, job_fields, values_of
-from stoker.submission.surroundings import absolute_paths, project_file, surroundings
+from stoker.submission.surroundings import absolute_paths, freeze, project_file, surroundings
 from stoker.text.jobs import FINAL_STATES, exit_code
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
 
-    from stoker.api.job_options import JobOptions, LineOptions, PointOptions
+    from stoker.api.job_keywords import JobOptions, LineOptions, PointOptions
     from stoker.api.tokens import Access, Grant
     from stoker.library.many import QueuedBatch, QueuedSweep
 
@@ -94,7 +94,10 @@ class Client:
         if not requests:
             return []
         token = os.urandom(16).hex()
-        order = {**in_few_words(requests), "token": token, **surroundings()}
+        common = surroundings()
+        with self._lock, whole_answers(self._connection):
+            freeze(self._connection, requests, common)
+        order = {**in_few_words(requests), "token": token, **common}
         return self._listed("submit", "ids", **order)
 
     def run(self, command: str | Sequence[str], **options: Unpack[JobOptions]) -> int:
@@ -288,7 +291,7 @@ class Client:
         found = self._listed("show", "jobs", select=select)
         words = None if command is None else _command(command)
         changes = changed_fields(values_of(options), command=words)
-        absolute_paths(changes, found[0]["cwd"])
+        absolute_paths(changes, found[0]["options"].get("freeze") or found[0]["cwd"])
         if not changes:
             raise UsageError("nothing to change was named", "e.g. edit(7, priority=-1)")
         return self._listed("edit", "ids", select=select, changes=changes)

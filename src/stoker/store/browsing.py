@@ -151,6 +151,11 @@ class Browser:
             row["gpus"] = _list(row["gpus"])
         return rows
 
+    def snapshots(self) -> set[str]:
+        """The names of the frozen trees that jobs run in."""
+        with self._one_moment():
+            return {name for (name,) in self._run("snapshots")}
+
     def names(self, job_ids: Sequence[int]) -> dict[int, str | None]:
         """The names of some jobs."""
         with self._one_moment():

@@ -102,6 +102,11 @@ def call_fields(options: Mapping[str, Any]) -> Fields:
             "a call has no command line for gpu_arg to append to",
             "the call finds its GPUs in CUDA_VISIBLE_DEVICES and STOKER_GPUS",
         )
+    if "freeze" in fields:
+        raise UsageError(
+            "a call imports its modules from where this program has them, so freeze has no effect",
+            "queue a command with freeze, e.g. Client().add",
+        )
     return fields
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # The kernel's limits for one word and (with room left for the environment) for all of them.
 MOST_WORD_BYTES = 128 * 1024 - 1
 MOST_COMMAND_BYTES = 1024 * 1024
+TREES = "frozen/trees"  # below Stoker's home: see submission/snapshots.py
 
 
 class Said:
@@ -127,6 +128,12 @@ def check_directory(path: str) -> None:
         raise UsageError(
             f"there is no directory {quoted(path)}", "create it, or name another with --cwd"
         )
+
+
+def check_frozen(path: str) -> None:
+    """Refuse to call code frozen that may change: a front end freezes it, the daemon does not."""
+    if f"/{TREES}/" not in path:
+        raise UsageError(f"the code in {quoted(path)} was not frozen", "leave out freeze")
 
 
 def says_what_of_files(said: Mapping[str, Any]) -> bool:

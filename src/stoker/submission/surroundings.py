@@ -257,8 +257,17 @@ def require_program(word: str, cwd: str, path: str | None) -> None:
 def submit(client: Client, request: dict[str, Any], **more: Any) -> int:
     """Send a submission of one job, and give the job's id."""
     resolve_requirements(client, request["jobs"][0])
+    freeze(client, request["jobs"], request)
     job_id: int = client.call("submit", **request, **more)["ids"][0]
     return job_id
+
+
+def freeze(client: Client, jobs: list[dict[str, Any]], request: dict[str, Any]) -> None:
+    """Have jobs with --freeze run the code as it is now; one that has none costs nothing."""
+    if any("freeze" in job for job in jobs):
+        from stoker.submission.freezing import freeze_for
+
+        freeze_for(client, jobs, request)
 
 
 def resolve_requirements(client: Client, job: dict[str, Any]) -> None:

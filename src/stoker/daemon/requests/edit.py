@@ -175,6 +175,11 @@ def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -
         launch = launch._replace(argv=argv, shell=asked.shell, kind=kind)
     if asked.kind is not None:
         launch = launch._replace(kind=label(asked.kind))
+    if "cwd" in changes and "freeze" in launch.options:
+        raise UsageError(
+            "a job with frozen code stays in its directory",
+            "cancel it, and queue it again in the other one",
+        )
     for name in ("name", "cwd", "out", "err", "gpu_arg"):
         if name in changes:
             launch = launch._replace(**{name: getattr(asked, name)})

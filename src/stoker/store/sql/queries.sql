@@ -497,3 +497,8 @@ SELECT "group", state, count(*), max(id)
 FROM jobs INDEXED BY jobs_grouped
 WHERE "group" IS NOT NULL
 GROUP BY "group", state;
+
+-- name: snapshots
+-- The frozen trees that jobs run in: the 32 letters behind /frozen/trees/ in their directories.
+SELECT DISTINCT substr(launch, instr(launch, '/frozen/trees/') + 14, 32) FROM jobs
+WHERE instr(launch, '/frozen/trees/') > 0;
