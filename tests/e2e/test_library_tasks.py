@@ -301,10 +301,10 @@ def test_a_point_whose_job_is_being_cancelled_is_run_when_that_has_ended(
     [second] = run_grid(stubborn, [point], gpus=0, after_any=other)
     assert second.job_id != first.job_id
     waiting = library.job(second.job_id or 0)
-    assert (waiting["state"], set(waiting["after_any"])) == ("waiting", {first.job_id, other})
     library.stoker("release", str(other))
     tell(point["go"])
     assert second.result(PATIENCE_S) == "second"
+    assert (waiting["state"], set(waiting["after_any"])) == ("waiting", {first.job_id, other})
 
 
 def test_one_folder_by_two_names_is_one_point_of_one_kind(library: StokerHome) -> None:

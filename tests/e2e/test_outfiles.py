@@ -47,7 +47,7 @@ def test_of_many_jobs_the_files_of_each_are_looked_at(reused: StokerHome, precio
     ran = reused.cli("batch", "--no-wait", "--hold", "j.csv")
     assert ran.code == 2 and f"--err: {precious} exists" in ran.err
     for option in ("--out", "--err"):
-        ran = reused.cli("sweep", "--hold", option, "{a}.txt", "a=precious,new", "--", "echo", "{a}")
+        ran = reused.cli("sweep", option, "{a}.txt", "a=precious,new", "--", "echo", "{a}")
         assert ran.code == 2 and f"{option}: {precious} exists" in ran.err
     jobs = [{"shell": "true", "err": str(precious)}, {"shell": "true"}, {"shell": "false"}]
     for order in (jobs, jobs[::-1]):
@@ -174,6 +174,12 @@ def test_a_templated_file_of_a_sweep_gets_its_directory(reused: StokerHome) -> N
     reused.until_final(*reused.jobs())
     # The point that failed is run again, and goes on with its file; the other one is done.
     assert [p.read_text() for p in sorted(reused.work.glob("logs/*/*.txt"))] == ["1\n", "2\n2\n"]
+
+
+def test_a_file_that_is_no_template_must_have_its_directory(reused: StokerHome) -> None:
+    ran = reused.cli("sweep", "--out", "logs/all.txt", "a=1", "--", "echo", "{a}")
+    assert ran.code == 2 and "there is no directory" in ran.err
+    assert reused.jobs() == {} and not (reused.work / "logs").exists()
 
 
 def test_a_new_sweep_does_not_touch_files_of_others(reused: StokerHome, precious: Path) -> None:

@@ -348,6 +348,20 @@ def test_edit_of_several_changes_what_it_can_and_names_the_rest(reused: StokerHo
     assert reused.cli("edit", str(running), "--priority", "5").code == 1
 
 
+def test_edit_tells_of_each_job_its_own_reason(reused: StokerHome) -> None:
+    running = reused.submit("sleep", "600")
+    reused.until_state(running, "running")
+    late = {"time_limit_ms": 600_000, "signal": "USR1", "signal_before_ms": 120_000}
+    warned, plain = reused.submit_all(
+        [{"shell": "true", "hold": True, **late}, {"shell": "true", "hold": True}]
+    )
+    answer = read(reused, "edit", f"{running}-{plain}", "--time-limit", "1m")
+    assert answer["ids"] == [plain]
+    [(state, first), (why, second)] = answer["left_out"].items()
+    assert (state, first, second) == ("running", [running], [warned])
+    assert "before the job starts" in why
+
+
 def test_a_state_that_does_not_exist_is_refused_and_nothing_is_done(reused: StokerHome) -> None:
     job = reused.submit("true", group="g", hold=True)
     for op in ("cancel", "retry", "hold", "release", "remove"):
