@@ -102,6 +102,13 @@ def test_an_end_is_put_down_exactly_and_passed_on(
     assert sorted(os.listdir(directory)) == ["batch", "exit", "order", "start"]
 
 
+@pytest.mark.parametrize(("visible", "noted"), [("0", "0"), ("0,2", "0,2"), ("", "-")])
+def test_the_start_notes_which_gpus_the_job_has(node: Node, visible: str, noted: str) -> None:
+    directory = node.order("true")
+    assert node.start(CUDA_VISIBLE_DEVICES=visible).wait() == 0
+    assert Path(directory, "start").read_text().split()[-1] == noted
+
+
 def test_a_second_start_gives_way_while_the_first_goes_on_and_after_it(node: Node) -> None:
     go = node.root / "go"
     directory = node.order(f"echo ran; until [ -e {go} ]; do sleep 0.05; done")

@@ -18,7 +18,8 @@ from typing import Any
 
 from stoker import command_lines
 from stoker.api.client import Client
-from stoker.api.paths import Home, make_private
+from stoker.api.localstate import prepare
+from stoker.api.paths import Home
 from stoker.core.model import FINAL, JobState
 from stoker.errors import Failed, NotFound, StokerError, UsageError
 from stoker.library.calls import Calls, Result, clear_after_others, read_result
@@ -64,8 +65,9 @@ class Channel:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        make_private(home.root)
-        root = os.path.join(home.root, "calls")
+        prepare(home)
+        # Where machines share a home, it is there, so that the nodes of a cluster find the calls.
+        root = os.path.realpath(os.path.join(home.root, "calls"))
         self.calls = Calls(root)
         self._client = Client(home)
         self._requests = threading.RLock()  # one order at a time on the connection

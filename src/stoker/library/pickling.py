@@ -29,8 +29,10 @@ def _cloudpickle() -> Any:
     try:
         import cloudpickle  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
+        from stoker.installing import install_command
+
         raise Failed(
-            "the Python library needs cloudpickle", "run: pip install 'stoker-gpu[library]'"
+            "the Python library needs cloudpickle", f"run: {install_command('cloudpickle')}"
         ) from None
     return cloudpickle
 

@@ -161,6 +161,6 @@ class SweepRequest(Fields):
 
 
 class EnterRequest(Fields):
-    """The secret of a one-time address, or a token."""
+    """The secret of a one-time link, or a token."""
 
     secret: Annotated[str, Meta(min_length=1, max_length=1000)]

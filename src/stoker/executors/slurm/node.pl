@@ -26,7 +26,8 @@ for my $required (@{ $order{requires} }) {
 }
 
 my $gpus = $ENV{CUDA_VISIBLE_DEVICES} // '';
-exit $GIVES_WAY unless claim(join(' ', $node, $$, $id, $ENV{SLURM_RESTART_COUNT} // 0, $gpus || '-'));
+exit $GIVES_WAY unless claim(join(' ', $node, $$, $id, $ENV{SLURM_RESTART_COUNT} // 0,
+    $gpus eq '' ? '-' : $gpus));
 
 pipe(my $from_child, my $to_parent) or die "stoker: $!\n";
 my $child = 0;
