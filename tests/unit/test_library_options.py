@@ -94,6 +94,9 @@ def test_paths_become_absolute_and_output_files_are_in_the_jobs_own_directory(
         ({"retries": 1.5}, "retries"),
         ({"cwd": ""}, "cwd"),
         ({"signal": "USR1"}, "signal"),
+        ({"env": 5}, "env: '5' is not understood"),
+        ({"after": 1.5}, "after"),
+        ({"slurm": 7}, "slurm"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_options_name(

@@ -97,6 +97,21 @@ def test_the_document_has_the_options_of_the_table(shared_page: PageHome) -> Non
     assert of_job["time_limit"]["description"] == BY_KEY["time_limit"].means
 
 
+def test_orders_over_http_are_narrowed_by_state(page: PageHome) -> None:
+    held = page.home.submit("true", group="g", hold=True)
+    running = page.home.submit("sleep", "600", group="g", gpus=0)
+    page.home.until_state(running, "running")
+    chosen = {"group": "g", "states": ["held"]}
+    change = {**chosen, "options": {"priority": 3}}
+    assert page.post("/api/jobs/edit", change) == {"ids": [held], "left_out": {}}
+    assert page.post("/api/jobs/cancel", chosen)["ids"] == [held]
+    assert page.home.job(running)["state"] == "running"
+    retried = page.post("/api/jobs/retry", {"group": "g", "states": ["cancelled"]})
+    assert (retried["ids"], retried["counts"]) == ([held], {"cancelled": 1})
+    reply = page.ask("POST", "/api/jobs/cancel", body={"all": True, "states": ["hold"]})
+    assert reply.status == 400 and "there is no state 'hold'" in reply.message
+
+
 def test_a_call_whose_files_are_gone_is_not_retried_over_http_either(page: PageHome) -> None:
     worker = "/nowhere/stoker/library/worker.py"
     job = {"argv": [sys.executable, worker, "--call", "/nowhere/1.call", "train"], "gpus": 0}
