@@ -296,7 +296,7 @@ def _see(verb: Verb) -> str:
 
 
 def _unknown(message: str, word: str, known: dict[str, Any], verb: Verb) -> UsageError:
-    from stoker.text.suggest import nearest
+    from stoker.text.suggest import meant
 
-    guess = nearest(word, list(known))
+    guess = meant(word, list(known))
     return UsageError(message, f"did you mean {guess}?" if guess else _see(verb))
