@@ -24,6 +24,43 @@ def reinstall_command() -> str:
     return f"{_installer()} --force-reinstall --no-deps {_source()}"
 
 
+def too_old(*packages: str) -> str:
+    """In words, which of these packages are too old for Stoker; empty if none is."""
+    names = {name.lower() for name in packages}
+    return ", ".join(
+        f"{name} {found} is too old"
+        for name, found, _ in wrong_libraries()
+        if found and name.lower() in names
+    )
+
+
+def wrong_libraries() -> tuple[tuple[str, str, str], ...]:
+    """What Stoker needs and is missing ("") or too old: its name, the version, and the least."""
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    wrong = []
+    try:
+        needed = requires(_PROJECT) or []
+    except PackageNotFoundError:
+        needed = []  # It runs from its source, and what it needs is not written down.
+    for line in needed:
+        requirement, _, marker = line.partition(";")
+        name, _, least = requirement.replace(" ", "").partition(">=")
+        if "extra" in marker:
+            continue
+        try:
+            found = version(name)
+        except PackageNotFoundError:
+            found = ""
+        if not found or _numbers(found) < _numbers(least):
+            wrong.append((name, found, least))
+    return tuple(wrong)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version.partition("+")[0])]
+
+
 def _installer() -> str:
     from importlib.util import find_spec
 

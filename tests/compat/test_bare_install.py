@@ -21,6 +21,8 @@ from waiting import PATIENCE_S
 DISTRIBUTIONS = {
     "stoker-gpu", "msgspec", "cloudpickle", "nvidia-ml-py", "starlette", "uvicorn",
     "anyio", "click", "h11", "idna", "sniffio", "typing-extensions",
+    "PyYAML", "textual", "rich", "pygments", "Pygments", "platformdirs", "markdown-it-py", "mdurl",
+    "mdit-py-plugins", "linkify-it-py", "uc-micro-py",
 }  # fmt: skip
 COMMANDS = {"stoker", "simple_gpu_scheduler", "simple_hypersearch"}
 SEEN = """\
@@ -44,10 +46,10 @@ def shell(home: StokerHome, bare: Installed) -> StokerHome:
     return home
 
 
-def script_of(page: str, sign: str = "") -> str:
+def script_of(page: str, name: str = "") -> str:
     """The drop-in file that a migration page shows."""
     text = (ROOT / "docs" / f"coming-from-{page}.md").read_text()
-    found = re.search(rf"^```python\n({sign}.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    found = re.search(rf'^```python[^\n]*{name}"?\n(.*?)^```$', text, re.MULTILINE | re.DOTALL)
     assert found is not None
     return found[1]
 
@@ -116,7 +118,7 @@ def test_simple_gpu_scheduler_and_simple_hypersearch_run_there(shell: StokerHome
 
 
 def test_gpupeasys_server_and_page_run_there(shell: StokerHome) -> None:
-    (shell.work / "startserver.py").write_text(script_of("gpupeasy", "# startserver.py"))
+    (shell.work / "startserver.py").write_text(script_of("gpupeasy", "startserver.py"))
     assert typed(shell, "python startserver.py").code == 0
     assert [gpu["id"] for gpu in shell.call("gpus")["gpus"]] == ["0", "1", "2", "3"]
     ran = typed(shell, "stoker add --name big --out big.txt -- 'echo blah; echo oops >&2'")
@@ -124,7 +126,7 @@ def test_gpupeasys_server_and_page_run_there(shell: StokerHome) -> None:
     assert lines_of(shell.work / "big.txt") == ["blah", "oops"]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    gui = script_of("gpupeasy", "# startgui.py").replace("start_gui()", f"start_gui(port={port})")
+    gui = script_of("gpupeasy", "startgui.py").replace("start_gui()", f"start_gui(port={port})")
     (shell.work / "startgui.py").write_text(gui)
     ran = typed(shell, "python startgui.py")
     assert ran.code == 0, ran

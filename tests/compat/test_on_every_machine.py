@@ -185,7 +185,7 @@ def test_scheduler_py_does_what_its_description_says(new_machine: Machine) -> No
 def test_gpupeasy_does_what_its_description_says(new_machine: Machine) -> None:
     home = new_machine.home
     home.env["PATH"] = f"{BIN}:{home.env['PATH']}"
-    (home.work / "startserver.py").write_text(script_of("gpupeasy", "# startserver.py"))
+    (home.work / "startserver.py").write_text(script_of("gpupeasy", "startserver.py"))
     ran = typed(home, "python startserver.py")
     assert ran.code == 0, ran
     # "By default, the back-end server assumes you have 4 CUDA devices (GPUs)."

@@ -97,13 +97,13 @@ class Special:
 
 
 NOT_RUN = (
-    Special(r"\S*pip install ", 2, "it needs a package index; test_installing.py has the command"),
+    Special(r"uv tool install ", 2, "it needs a package index; install/test_packages.py runs it"),
     Special(r"docker ", 2, "it needs an image; e2e/test_container.py is such a container"),
+    Special(r"sudo ", 1, "it changes the machine; test_local_state.py has such a directory"),
     Special(r"stoker run --mem 8G -- ipython", 1, "it needs a person"),
 )
 ENDLESS = (
     Special(r"tail -f .*\| stoker feed", 2, "the queue may grow at any time"),
-    Special(r"stoker daemon run", 1, "it is the daemon"),
     Special(r"stoker gpus --watch", 1, "it is live"),
 )
 ON_A_TERMINAL = (

@@ -14,7 +14,6 @@ from msgspec import Meta, Struct
 from stoker.api.field_types import type_of
 from stoker.api.job_options import JOB_OPTIONS
 
-API_VERSION = 1
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
 Millis = Annotated[int, Meta(ge=0, le=10**15)]

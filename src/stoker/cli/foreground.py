@@ -68,7 +68,7 @@ def run_daemon() -> int:
 
 def _daemon_pid() -> int | None:
     try:
-        with Client(autostart=False) as client:
+        with Client(autostart=False, any_version=True) as client:
             return int(client.call("hello")["pid"])
     except Unreachable:
         return None
@@ -169,7 +169,7 @@ def _reap() -> bool:
 
 def _ask_to_stop() -> None:
     try:
-        with Client(autostart=False) as client:
+        with Client(autostart=False, any_version=True) as client:
             client.call("shutdown", mode="leave")
     except Unreachable:
         pass

@@ -24,6 +24,7 @@ from uuid import uuid4
 from stoker import __version__
 from stoker.api import holder
 from stoker.api.paths import Home, make_private, socket_address
+from stoker.api.skew import announce
 from stoker.core.model import Job
 from stoker.daemon import own_log, settings
 from stoker.daemon.browsing import Browsing
@@ -191,6 +192,7 @@ class Daemon:
         loop = self._loop = asyncio.get_running_loop()
         # Only where no GPU is known yet is there a reason to wait for a driver.
         self.inventory.start(wait_s=0.0 if self.turn_loop.state.gpus else _WAIT_FOR_DRIVER_S)
+        announce(self.home)
         listener = listen(self.home.socket)
         self._watch.socket_made()
         self._door = Door(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from stoker.errors import UsageError
 from stoker.quantities import quoted
@@ -52,8 +53,16 @@ def current_directory() -> str:
 
 
 def submitted_environment(left_out: Callable[[str], None] | None = None) -> dict[str, str]:
-    """The environment of now, without the variables that JSON can't carry."""
+    """The environment of now, without Stoker's own, and the variables that JSON can't carry."""
     environment = dict(os.environ)
+    # A name is all that is compared here, since this is on the path of every `stoker add`.
+    if sys.prefix != sys.base_prefix and _own_programs() in environment.get("PATH", ""):
+        from stoker.api.paths import Home
+        from stoker.submission.own_environment import path_for_jobs
+
+        commands = os.path.join(Home.from_environment().root, "bin")
+        active = environment.get("VIRTUAL_ENV")
+        environment["PATH"] = path_for_jobs(environment["PATH"], active, commands)
     try:
         "".join(environment).encode()
         "".join(environment.values()).encode()
@@ -68,6 +77,10 @@ def submitted_environment(left_out: Callable[[str], None] | None = None) -> dict
             if left_out is not None:
                 left_out(key)
     return environment
+
+
+def _own_programs() -> str:
+    return f"/{os.path.basename(sys.prefix)}/bin"
 
 
 def user_name() -> str:

@@ -23,13 +23,15 @@ def top(args: Args) -> int:
         return 0
     from importlib.util import find_spec
 
-    if find_spec("textual") is None:
-        from stoker.installing import install_command
+    from stoker.installing import install_command, too_old
 
+    if find_spec("textual") is None:
         raise Failed(
             "the live view needs Textual, which is not installed",
             f"run: {install_command('textual')}, or use `stoker top --once`",
         )
+    if old := too_old("textual"):
+        raise Failed(f"the live view can't be shown: {old}", f"run: {install_command('textual')}")
     from stoker.top.live import run
 
     return run()
