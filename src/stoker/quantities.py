@@ -334,9 +334,12 @@ def gpu_need(text: str) -> tuple[int | None, float | None]:
     """ "2" is (2, None): so many GPUs; "0.5" is (None, 0.5): a share of one."""
     decimal = _decimal(text.strip())
     if decimal is None:
+        listed = text.strip("0123456789,- ") == "" and text[:1].isdigit()
         raise UsageError(
-            f"{quoted(text)} is not a number of GPUs", "write e.g. 1, 2, 0, or a share such as 0.5"
-        )
+            f"{quoted(text)} is not a number of GPUs",
+            f"to name them write --on {text.replace(' ', '')}; --gpus is how many" if listed
+            else "write e.g. 1, 2, 0, or a share such as 0.5",
+        )  # fmt: skip
     digits, divisor = decimal
     count, rest = divmod(digits, divisor)
     if rest and count:

@@ -24,10 +24,15 @@ if TYPE_CHECKING:
 
     from stoker.api.job_options import JobOption
 
-COMMAND_NOTE = (
-    "Everything after -- is the command. Several words are run without a shell; a single quoted "
-    "word (e.g. 'cd data && make') is run by your login shell. The job gets the current "
-    "environment and directory."
+_HOW_IT_RUNS = (
+    " Several words are run without a shell; a single quoted word (e.g. 'cd data && make') is run "
+    "by your login shell. The job gets the current environment and directory."
+)
+COMMAND_NOTE = "Everything after -- is the command." + _HOW_IT_RUNS
+# Of a verb that has no other words: its command can be told from its options.
+BARE_COMMAND_NOTE = (
+    "Everything after -- is the command; without --, everything from the first word that is not "
+    "an option of Stoker." + _HOW_IT_RUNS
 )
 
 

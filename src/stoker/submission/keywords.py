@@ -11,7 +11,7 @@ from stoker.api.job_options import BY_KEY, JobOption, Taken, fields_of
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import plain, quoted
 from stoker.submission.surroundings import absolute_paths, with_project
-from stoker.text.suggest import nearest
+from stoker.text.suggest import meant
 
 Fields = dict[str, Any]
 Said = TypeVar("Said", bound=StokerError)
@@ -60,7 +60,8 @@ def values_of(options: Mapping[str, Any]) -> Fields:
 
 def unknown_option(name: str, known: Iterable[str], see: str) -> UsageError:
     """That there is no such option, and which was meant; else where to look."""
-    guess = nearest(name, list(known))
+    options = {f"--{key.replace('_', '-')}": key for key in known}
+    guess = options.get(meant(name, list(options)), "")
     return UsageError(
         f"a job has no option {quoted(name)}", f"did you mean {guess}?" if guess else see
     )

@@ -248,6 +248,12 @@ def require_program(word: str, cwd: str, path: str | None) -> None:
             f"the command {quoted(word)} was not found",
             f"for the file here write ./{word}",
         )
+    name, equals, _ = word.partition("=")
+    if equals and name.isidentifier():
+        raise UsageError(
+            f"the command {quoted(word)} was not found",
+            f"to set a variable write --env {word} in front of the command",
+        )
     raise UsageError(
         f"the command {quoted(word)} was not found",
         "check its spelling and PATH; shell syntax goes in quotes, as one word",

@@ -14,6 +14,7 @@ from stoker.text.terminal import clipped, escaped, has_terminal, terminal_width,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
 _READ_BYTES = 1_048_576
@@ -75,7 +76,12 @@ class LogFile:
 class Printer:
     """Prints a log: untouched (`raw`), collapsed (to a pipe or file), or tame (on a terminal)."""
 
-    def __init__(self, *, raw: bool, live: bool) -> None:
+    def __init__(
+        self, *, raw: bool, live: bool, prefix: str = "", only: re.Pattern[bytes] | None = None
+    ) -> None:
+        """`prefix`: in front of every line; `only`: the lines in which this is found."""
+        self._prefix = prefix.encode(errors="replace")
+        self._only = only
         self._raw = raw
         self._terminal = has_terminal()
         self._colours = wants_colour()
@@ -88,7 +94,7 @@ class Printer:
         if self._raw:
             self._put(piece)
             return
-        done = self._collapser.feed(piece)
+        done = self._chosen(self._collapser.feed(piece))
         if done:
             self._erase_partial()
             self._put(tamed(done, colours=self._colours) if self._terminal else done)
@@ -107,12 +113,24 @@ class Printer:
         """Print the line that never ended, and leave the terminal as it was found."""
         self._erase_partial()
         rest, self._collapser = self._collapser.partial, Collapser()
+        if rest and (self._prefix or self._only is not None):
+            rest = self._chosen(rest + b"\n")
         if rest:
             self._put(tamed(rest, colours=self._colours) + b"\n" if self._terminal else rest)
         if self._colours and not self._raw:
             self._put(b"\x1b[0m")
         if sys.stdout is not None:
             sys.stdout.flush()
+
+    def _chosen(self, done: bytes) -> bytes:
+        """Of whole lines, those that are wanted, each with its prefix."""
+        only, prefix = self._only, self._prefix
+        if not done or (only is None and not prefix):
+            return done
+        lines = done.removesuffix(b"\n").split(b"\n")
+        if only is not None:  # Colours are not part of the text that is looked for.
+            lines = [line for line in lines if only.search(tamed(line, colours=False))]
+        return b"".join(prefix + line + b"\n" for line in lines)
 
     def _erase_partial(self) -> None:
         if self._shown_partial:
