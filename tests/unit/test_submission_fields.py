@@ -53,6 +53,8 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "gpu_arg": ({}, True),
     "visible": ({}, "uuid"),
     "keep_children": ({}, True),
+    "notify": ({}, True),
+    "hook": ({}, "cat"),
     "hold": ({}, True),
     "executor": ({}, "slurm"),
     "slurm": ({"executor": "slurm"}, ["--qos=low"]),

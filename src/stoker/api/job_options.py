@@ -58,6 +58,8 @@ if TYPE_CHECKING:
         gpu_arg: bool | None
         visible: Literal["index", "uuid", "all"] | None
         keep_children: bool | None
+        notify: bool | None
+        hook: str | None
         hold: bool | None
         on_cluster: bool | None
         executor: Literal["local", "slurm"] | None
@@ -212,6 +214,12 @@ def _slurm_words(text: str) -> list[str]:
 def _file(text: str) -> str:
     if not plain(text):
         raise UsageError("the path is empty", "name a file or directory, or leave it out")
+    return text
+
+
+def _command(text: str) -> str:
+    if not plain(text).strip() or "\0" in text:
+        raise UsageError("the command is empty, or has a NUL in it", "write it as for a shell")
     return text
 
 
@@ -430,6 +438,16 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         "keep-children", "processes that it leaves in the background (nohup ... &) go on when it "
         "has ended; its GPUs are free then", group=RUNNING, executors=True,
         fields=(Field("keep_children", "flag", False),),
+    ),
+    JobOption(
+        "notify", "send a message when it has ended, to the addresses of the setting notify; jobs "
+        "of a group or sweep send one together", group=RUNNING,
+        fields=(Field("notify", "flag", False),),
+    ),
+    JobOption(
+        "hook", "run this shell command when the job has ended, with the job as JSON on its stdin",
+        "CMD", _command, group=RUNNING, cleared=True,
+        fields=(Field("hook", "text", least=1, most=100_000),),
     ),
     JobOption(
         "hold", "queue the job held: it waits for `stoker release`", group=WHEN,

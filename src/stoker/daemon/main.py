@@ -32,6 +32,7 @@ from stoker.daemon.door import Door, most_to_stay
 from stoker.daemon.followers import Followers
 from stoker.daemon.home_watch import HomeWatch
 from stoker.daemon.loop import TurnLoop
+from stoker.daemon.notices import Notices
 from stoker.daemon.page import KEPT_AS, Page
 from stoker.daemon.requests.config import take_settings
 from stoker.daemon.requests.dispatch import Dispatcher
@@ -147,6 +148,7 @@ class Daemon:
         self.browsing = Browsing(Browser(Path(home.database)))
         remember = partial(self.store.set_setting, KEPT_AS)
         self.page = Page(values.get(KEPT_AS), remember, home.root)
+        self.notices = Notices(self)
         self.started_at_ms = self.clock.now_ms()
         self.started_monotonic = time.monotonic()
         self.dispatcher = Dispatcher(self)
@@ -215,6 +217,7 @@ class Daemon:
             self.followers.tell,
             self.telemetry.look,
             self.watchers.note,
+            self.notices.look,
             self._delete_removed,
             self._keep_reserve,
             self._end_if_done,
@@ -321,6 +324,7 @@ class Daemon:
         self.executor.close()
         self.slurm.close()
         self.page.close()
+        self.notices.close()
         self.browsing.close()
         self.store.close()
         self._watch.close()

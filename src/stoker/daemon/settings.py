@@ -10,6 +10,7 @@ from pathlib import Path
 
 from stoker.api.job_options import VISIBLE as WAYS_TO_SEE
 from stoker.core.learning import Habits
+from stoker.daemon import addresses
 from stoker.daemon.cluster import ClusterRules
 from stoker.daemon.submission import Defaults
 from stoker.errors import UsageError
@@ -34,6 +35,7 @@ class Setting:
     default: str
     help: str
     canonical: Callable[[str], str]
+    shown: Callable[[str], str] = str  # without what is secret in it
 
 
 def _cpus(text: str) -> str:
@@ -123,6 +125,11 @@ SETTINGS = (
             "how jobs without --visible find their GPUs in CUDA_VISIBLE_DEVICES: index (uuid where "
             "numbers are unreliable), uuid, or all (it is not set, and they see all GPUs)",
             _one_of(*WAYS_TO_SEE)),
+    Setting("notify", "",
+            "where messages of --notify go: Apprise URLs, separated by spaces",
+            addresses.checked, addresses.masked),
+    Setting("notify.quiet", "", "hours in which messages wait, e.g. 22:00-08:00",
+            addresses.quiet_hours),
     Setting("poll", "1s", "how often GPUs on which something runs are read",
             _read_by(positive_duration_ms)),
     Setting("driver", "auto",
@@ -166,6 +173,7 @@ def defaults_of(values: Mapping[str, str]) -> Defaults:
         memory_margin(value_of("mem-margin", values)),
         value_of("mps", values) == "on",
         value_of("visible", values),
+        bool(value_of("notify", values)),
     )
 
 
