@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint mutants torture bench screenshots clean
+.PHONY: help demo test lint mutants torture two-hosts bench screenshots clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -57,6 +57,11 @@ torture: $(VENV)/.ready-test  ## kill, stop and starve Stoker for SECONDS=60, by
 	@$(BIN)/python -m compileall -q src
 	@PYTHONPATH=tests:src $(BIN)/python -m crash.torture $(if $(filter-out undefined default,$(origin SECONDS)),--seconds $(SECONDS)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(WITHOUT),--without $(WITHOUT))
+
+two-hosts: $(VENV)/.ready-test  ## kill two machines that share a state directory KILLS=1000 times, by SEED; needs root
+	@scripts/system-package gcc gcc libc6-dev
+	@$(BIN)/python -m compileall -q src
+	@PYTHONPATH=tests:src $(BIN)/python -m crash.two_hosts $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
 
 bench: $(VENV)/.ready-test $(PEERS)/.ready $(BENCH_PEERS)/.ready  ## measure Stoker beside its peers; ONLY=gap,add and QUICK=1 do less
 	@scripts/system-package gcc gcc libc6-dev

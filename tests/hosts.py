@@ -26,6 +26,11 @@ hostname "$1"
 mount --make-rprivate /
 mount --bind "$2/machine-id" /etc/machine-id
 mount --bind "$2/boot-id" /proc/sys/kernel/random/boot_id
+if [ -e "$2/var-tmp" ]; then
+  mount --bind "$2/var-tmp" /var/tmp
+  mount --bind "$3" "$3"
+  sed "s#\\( $3 .* - \\)[^ ]*#\\1nfs4#" /proc/self/mountinfo > "$2/mountinfo"
+fi
 if [ -e "$2/lock" ]; then
   mount --bind "$2/lock" "$3/daemon.lock"
   mount --bind "$2/lock.start" "$3/daemon.lock.start"
@@ -51,10 +56,20 @@ def missing() -> str:
 
 
 class Box:
-    """One machine, or container of one."""
+    """One machine, or container of one.
+
+    `home` is the state directory; with `on_nfs`, the user's home, which is said to be on NFS.
+    """
 
     def __init__(
-        self, root: Path, name: str, home: Path, *, machine: str = "", locks_cross: bool = True
+        self,
+        root: Path,
+        name: str,
+        home: Path,
+        *,
+        machine: str = "",
+        locks_cross: bool = True,
+        on_nfs: bool = False,
     ) -> None:
         self.name = name
         self.home = home
@@ -74,15 +89,21 @@ class Box:
             "PYTHONPATH": SRC,
             "PYTHONDONTWRITEBYTECODE": "1",
         }
+        if on_nfs:
+            home.mkdir(mode=0o700, exist_ok=True)
+            (self._root / "var-tmp").mkdir()
+            (self._root / "var-tmp").chmod(0o1777)
+            self.env["BOX_MOUNTINFO"] = str(self._root / "mountinfo")
+            self.env["HOME"] = self.env.pop("STOKER_HOME")
 
     def power_on(self, boot: str = "") -> None:
         """Start the machine; without a boot id given, it is a new one."""
         (self._root / "boot-id").write_text((boot or str(uuid4())) + "\n")
         if not boot:
             # A machine of its own.
-            library = self._root / "own_sockets.so"
+            library = self._root / "own_machine.so"
             if not library.exists():
-                source = Path(__file__).with_name("own_sockets.c")
+                source = Path(__file__).with_name("own_machine.c")
                 subprocess.run(
                     ["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True
                 )

@@ -29,7 +29,7 @@ from stoker.library.channel import Draft, channel
 from stoker.library.executor import label_of
 from stoker.library.futures import JobFuture
 from stoker.library.pickling import pickled_call
-from stoker.library.run_grid import check_task, title
+from stoker.library.run_grid import check_task, full_name, title
 from stoker.submission.keywords import job_fields
 
 log = logging.getLogger("gpu_task_scheduler")
@@ -144,7 +144,7 @@ class GPUTaskScheduler:
         return Draft(
             pickled_call(call, self._gpu_task_class),
             fields,
-            title(self._gpu_task_class),
+            full_name(self._gpu_task_class),
             None if log_file is None else os.path.abspath(_log_path(instance, log_file)),
             lambda future: log.info("%s receives task %s", _worker(future), name),
         )

@@ -25,6 +25,7 @@ SENDER = "stoker.notify.main"
 SENDER_MARKER = "STOKER_SENDER"
 WORKER = "/stoker/library/worker.py"
 WARM = "--warm="
+COLD = "cold"  # the file beside calls that says why they are not warm: modules, tab, reason
 WARM_PROTOCOL = "1"  # the other end may be of another version
 
 
@@ -48,9 +49,9 @@ def sender(directory: str) -> list[str]:
     return [*_python(SENDER), directory]
 
 
-def call(worker: str, file: str, title: str, warm: str | None) -> list[str]:
+def call(worker: str, file: str, full_name: str, warm: str | None) -> list[str]:
     """A call in a file; `warm` names the modules that a warm server would have loaded for it."""
-    words = [sys.executable, worker, "--call", file, title]
+    words = [sys.executable, worker, "--call", file, full_name]
     return words if warm is None else [*words, f"{WARM}{warm}"]
 
 

@@ -1,7 +1,8 @@
 """The one tree of errors: the user's, the world's, and ours.
 
-A message is one line that says what was wrong; `hint` says what to do. The command line maps
-`exit_code` in one place; the socket carries `code`. Our own mistakes are in `core.laws`.
+A message is one line that says what was wrong; `hint` says what to do, and `str` says both, as
+Python shows an exception. The command line maps `exit_code` in one place; the socket carries
+`code`. Our own mistakes are in `core.laws`.
 """
 
 
@@ -15,6 +16,9 @@ class StokerError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
 class Failed(StokerError):

@@ -72,9 +72,9 @@ def whole_number(text: str, lowest: int, highest: int, what: str = "number") -> 
     """A whole number within limits."""
     text = text.strip()
     if len(text) > 20 or not _is_digits(text.removeprefix("-").removeprefix("+")):
-        raise UsageError(
-            f"{quoted(text)} is not a whole number", f"write a {what} such as {max(lowest, 1)}"
-        )
+        few = highest < 1_000_000
+        which = f"from {lowest} to {highest}" if few else f"such as {max(lowest, 1)}"
+        raise UsageError(f"{quoted(text)} is not a whole number", f"write a {what} {which}")
     value = int(text)
     if value < lowest:
         raise UsageError(f"{value} is too small", f"the {what} must be at least {lowest}")
@@ -88,22 +88,31 @@ def number_within(lowest: int, highest: int, what: str = "number") -> Callable[[
     return lambda text: whole_number(text, lowest, highest, what)
 
 
+def _without_unit(text: str, likely: str, other: str) -> UsageError:
+    return UsageError(f"{quoted(text)} has no unit", f"{likely} or {other}?")
+
+
 # --- memory -------------------------------------------------------------------------------------
 
 
-def memory_mib(text: str) -> int:
-    """ "8G", "8GiB", "512M", "1.5g"; a plain number means MiB, as in the drivers' own tables."""
+def memory_mib(text: str, bare: str = "") -> int:
+    """ "8G", "8GiB", "512M", "1.5g"; `bare` is the unit of a bare number, which has none here."""
     compact = text.strip().lower()
     number = compact.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = compact[len(number) :]
+    unit = compact[len(number) :] or bare
     decimal = _decimal(number.strip())
     kib = _KIB_OF_UNIT.get(unit.removesuffix("b").removesuffix("i") if unit else "m")
     # "8b", "8i" and "8bi" leave an empty or odd unit behind, which is not in the table.
     if decimal is None or kib is None:
         raise UsageError(
-            f"{quoted(text)} is not an amount of memory", "write e.g. 8G, 512M or 1.5G (plain: MiB)"
+            f"{quoted(text)} is not an amount of memory", "write e.g. 8G, 512M or 1.5G"
         )
     digits, divisor = decimal
+    if digits and not unit:
+        if digits < 1000 * divisor:
+            raise _without_unit(text, f"{number.strip()}G", f"{number.strip()}M")
+        # As a number of GiB it is more than any GPU has.
+        raise _without_unit(text, f"{number.strip()}M", f"{round(digits / divisor / 1024)}G")
     mib = _divided_up(digits * kib, divisor * 1024)
     if mib == 0:
         raise UsageError(
@@ -125,12 +134,12 @@ def percentage(text: str) -> int:
     return whole_number(text.strip().removesuffix("%"), 0, 100, "percentage")
 
 
-def memory_margin(text: str) -> tuple[int, int]:
+def memory_margin(text: str, bare: str = "") -> tuple[int, int]:
     """ "15%" is 15 % and at least 512 MiB over what was seen; "2G" is exactly that much."""
     text = text.strip()
     if text.endswith("%"):
         return whole_number(text[:-1].strip(), 0, 1000, "percentage"), 512
-    return 0, memory_mib(text)
+    return 0, 0 if text == "0" else memory_mib(text, bare)
 
 
 def memory_text(mib: int) -> str:
@@ -141,32 +150,37 @@ def memory_text(mib: int) -> str:
 # --- durations ----------------------------------------------------------------------------------
 
 
-def duration_ms(text: str) -> int:
-    """ "90" (seconds), "30s", "2h", "1h30m", "1d", "0.5h", "1h 30m", "250ms"."""
+def duration_ms(text: str, bare: str = "", likely: str = "sm") -> int:
+    """ "30s", "2h", "1h30m", "1d", "0.5h", "1h 30m", "250ms", "0".
+
+    `bare` is the unit of a bare number. Without one it is refused, and asked for the `likely` ones.
+    """
     refusal = UsageError(
         f"{quoted(text)} is not a length of time", "write e.g. 90s, 30m, 2h, 1h30m or 1d"
     )
     rest = text.strip().lower()
-    plain = _decimal(rest)
-    if plain is not None:
-        total_ms = _divided_up(plain[0] * 1000, plain[1])
-    else:
-        total_ms = 0
-        previous_unit_ms = MAX_DURATION_MS
-        while rest:
-            number_length = _leading(rest, "0123456789.")
-            number, rest = rest[:number_length], rest[number_length:].lstrip()
-            unit_length = _leading(rest, "abcdefghijklmnopqrstuvwxyz")
-            unit, rest = rest[:unit_length], rest[unit_length:].lstrip()
-            decimal = _decimal(number)
-            unit_ms = _MS_OF_UNIT.get(_UNIT_NAMES.get(unit, unit), 0)
-            # Units go from large to small, so that "5m2h" is caught as the slip that it is.
-            if decimal is None or not unit_ms or unit_ms >= previous_unit_ms:
-                raise refusal
-            previous_unit_ms = unit_ms
-            total_ms += _divided_up(decimal[0] * unit_ms, decimal[1])
-        if previous_unit_ms == MAX_DURATION_MS:
+    bare_number = _decimal(rest)
+    if bare_number is not None:
+        if bare_number[0] and not bare:
+            units = likely if bare_number[0] <= 60 * bare_number[1] else "sm"
+            raise _without_unit(text, rest + units[0], rest + units[1])
+        rest += bare or "s"  # Zero needs no unit.
+    total_ms = 0
+    previous_unit_ms = MAX_DURATION_MS
+    while rest:
+        number_length = _leading(rest, "0123456789.")
+        number, rest = rest[:number_length], rest[number_length:].lstrip()
+        unit_length = _leading(rest, "abcdefghijklmnopqrstuvwxyz")
+        unit, rest = rest[:unit_length], rest[unit_length:].lstrip()
+        decimal = _decimal(number)
+        unit_ms = _MS_OF_UNIT.get(_UNIT_NAMES.get(unit, unit), 0)
+        # Units go from large to small, so that "5m2h" is caught as the slip that it is.
+        if decimal is None or not unit_ms or unit_ms >= previous_unit_ms:
             raise refusal
+        previous_unit_ms = unit_ms
+        total_ms += _divided_up(decimal[0] * unit_ms, decimal[1])
+    if previous_unit_ms == MAX_DURATION_MS:
+        raise refusal
     if total_ms > MAX_DURATION_MS:
         raise UsageError(f"{quoted(text)} is too long", "at most about 30 years (11574d)")
     return total_ms
@@ -176,9 +190,14 @@ def _leading(text: str, alphabet: str) -> int:
     return len(text) - len(text.lstrip(alphabet))
 
 
-def positive_duration_ms(text: str) -> int:
+def run_time_ms(text: str) -> int:
+    """How long a job may run, which is minutes or hours."""
+    return positive_duration_ms(text, likely="mh")
+
+
+def positive_duration_ms(text: str, likely: str = "sm") -> int:
     """A duration that is not zero."""
-    value_ms = duration_ms(text)
+    value_ms = duration_ms(text, likely=likely)
     if value_ms == 0:
         raise UsageError("a time of zero makes no sense here", "write e.g. 90s, 30m or 2h")
     return value_ms
@@ -206,7 +225,7 @@ def moment_ms(text: str, now_ms: int) -> int:
     """ "22:00" (the next one), "+2h", "2026-12-01T08:00" (local time unless an offset is given)."""
     words = text.strip()
     if words.startswith("+"):
-        return now_ms + duration_ms(words[1:])
+        return now_ms + duration_ms(words[1:], likely="mh")
     clock = _clock(words)
     if clock is not None:
         return _next_clock_ms(clock, now_ms)

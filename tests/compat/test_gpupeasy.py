@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_box import Box
 from stoker_home import Ran, StokerHome, lines_of
 from waiting import PATIENCE_S, eventually
 
@@ -180,6 +181,28 @@ def test_the_server_takes_a_list_of_devices(
     assert done.code == 0, done
     assert [gpu["id"] for gpu in home.call("gpus")["gpus"]] == declared
     assert words in done.err and bool(words) == bool(done.err)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "used", "said"),
+    [
+        (["1"], ["1"], ""),
+        ("0-1:24G", ["0", "1"], ""),
+        ([["0", "1"], ["2", "3"]], ["0", "1"], "the driver shows 2 of the 4 GPUs"),
+        (["6", "7"], ["0", "1"], "the driver shows no GPU 6, 7; there are 0, 1"),
+    ],
+)
+def test_of_a_drivers_gpus_those_that_are_named_are_used(
+    cold_box: Box, gpus: object, used: list[str], said: str
+) -> None:
+    (cold_box.work / "startserver.py").write_text(
+        "import sys\nfrom stoker.compat.gpupeasy import start_server\n"
+        f"sys.exit(start_server(gpus={gpus!r}))\n"
+    )
+    done = typed(cold_box, f"{sys.executable} startserver.py")
+    assert done.code == (2 if "no GPU" in said else 0), done
+    assert said in done.err
+    assert list(cold_box.gpus()) == used
 
 
 def test_a_relative_output_file_is_in_the_directory_of_the_job(stoker: StokerHome) -> None:

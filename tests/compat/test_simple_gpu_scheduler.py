@@ -277,9 +277,16 @@ def test_gpus_are_understood_as_the_original_does() -> None:
         {"gpus": 2, "on": ["2", "3"], "prefer": ["2", "3"]},
     ]
     assert [need["on"] for need in needs_of(["0,1", "2"])] == [["0", "1"], ["2"]]
-    assert needs_of(["0", "0", "1", "1"]) == [
-        {"share": 0.5, "max_per_gpu": 2, "on": ["0", "1"], "prefer": ["1", "0"]}
-    ]
+    for words in (["0", "0", "1", "1"], ["0,0,1,1"]):
+        assert needs_of(words) == [
+            {"share": 0.5, "max_per_gpu": 2, "on": ["0", "1"], "prefer": ["1", "0"]}
+        ]
+
+
+def test_a_gpu_of_two_pairs_is_named_with_what_to_do() -> None:
+    with pytest.raises(UsageError, match="GPU 1 is in several sets") as refused:
+        needs_of(["0,1", "1,2"])
+    assert refused.value.hint == "name each GPU in one set"
 
 
 @pytest.mark.parametrize("sharers", range(2, 41))

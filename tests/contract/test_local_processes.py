@@ -78,10 +78,22 @@ def test_output_and_errors_go_to_the_files_that_were_named(
 ) -> None:
     out, err = tmp_path / "o.txt", tmp_path / "e.txt"
     out.write_text("from an earlier job\n")
-    local.runs(1, "sh", "-c", "echo out; echo err >&2", out=str(out), err=str(err))
+    files = {"out": str(out), "err": str(err)}
+    local.runs(1, "sh", "-c", "echo out; echo err >&2", **files, options={"overwrite": True})
     local.order(start(1))
     local.until(ev.AttemptExited, 1)
     assert (out.read_text(), err.read_text()) == ("out\n", "err\n")
+
+
+def test_what_is_in_the_files_stays_unless_a_job_says_otherwise(
+    local: LocalBench, tmp_path: Path
+) -> None:
+    out = tmp_path / "o.txt"
+    out.write_text("from another job\n")
+    local.runs(1, "echo", "out", out=str(out))
+    local.order(start(1))
+    local.until(ev.AttemptExited, 1)
+    assert out.read_text() == "from another job\nout\n"
 
 
 def test_with_only_a_file_for_errors_the_log_has_the_rest(
@@ -123,6 +135,15 @@ def test_the_ids_of_its_gpus_are_appended_where_that_was_asked_for(
     local.order(start(1, gpus=("0", "3")))
     local.until(ev.AttemptExited, 1)
     assert local.log(1) == "--gpu 0 3\n"
+
+
+@pytest.mark.parametrize("shell", [None, "echo alone"])
+def test_nothing_is_appended_where_a_job_has_no_gpu(local: LocalBench, shell: str | None) -> None:
+    argv = ("echo", "alone") if shell is None else ()
+    local.runs(1, argv=argv, shell=shell, gpu_arg=True)
+    local.order(start(1, gpus=()))
+    local.until(ev.AttemptExited, 1)
+    assert local.log(1) == "alone\n"
 
 
 def test_gpus_with_long_ids_are_appended_by_the_numbers_that_people_know(
@@ -321,6 +342,57 @@ def test_the_signal_before_the_limit_reaches_the_job(local: LocalBench) -> None:
     eventually(lambda: "ready" in local.log(1))
     local.order(cmd.Warn(1, 1, signal=signal.SIGUSR1))
     assert local.until(ev.AttemptExited, 1).exit == Exit(code=42)
+
+
+# A training script whose data loaders are forked from it, and inherit its handler.
+FORKS_LOADERS = """
+import os, signal, sys
+signal.signal(signal.SIGUSR1, lambda number, frame: print("saved", os.getpid(), flush=True))
+for _ in range(3):
+    if os.fork() == 0:
+        print("loader", flush=True)
+        while True: signal.pause()
+print("ready", flush=True)
+signal.pause()
+sys.exit(42)
+"""
+
+
+@pytest.mark.parametrize("wrapper", ["", "true; "])
+def test_the_signal_before_the_limit_spares_those_that_inherited_the_handler(
+    local: LocalBench, tmp_path: Path, wrapper: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(FORKS_LOADERS)
+    local.runs(1, "sh", "-c", f"{wrapper}{sys.executable} {script}; exit $?")
+    local.order(start(1))
+    eventually(lambda: local.log(1).count("loader") == 3 and "ready" in local.log(1))
+    local.order(cmd.Warn(1, 1, signal=signal.SIGUSR1))
+    assert local.until(ev.AttemptExited, 1).exit == Exit(code=42)
+    assert local.log(1).count("saved") == 1
+
+
+def test_the_signal_before_the_limit_reaches_each_of_several_trainings(local: LocalBench) -> None:
+    each = "trap 'echo saved; exit 0' USR1; echo ready; while :; do sleep 0.02; done"
+    local.runs(1, "sh", "-c", f'sh -c "{each}" & sh -c "{each}" & wait')
+    local.order(start(1))
+    eventually(lambda: local.log(1).count("ready") == 2)
+    local.order(cmd.Warn(1, 1, signal=signal.SIGUSR1))
+    assert local.until(ev.AttemptExited, 1).exit.ok
+    assert local.log(1).count("saved") == 2
+
+
+def test_what_left_the_session_is_asked_to_end_before_a_main_process_that_goes_on_is_killed(
+    local: LocalBench, tmp_path: Path
+) -> None:
+    pid_file = tmp_path / "pid"
+    child = f"trap 'echo asked; exit 0' TERM; echo $$ > {pid_file}; while :; do sleep 0.02; done"
+    local.runs(1, "sh", "-c", f'trap : TERM; setsid sh -c "{child}"; exit 3')
+    local.order(start(1))
+    pid_in(pid_file)
+    local.order(cmd.Terminate(1, 1, force=False))
+    assert local.until(ev.AttemptExited, 1).exit == Exit(code=3)
+    assert "asked" in local.log(1)
 
 
 def test_nobody_elses_process_is_touched(local: LocalBench) -> None:

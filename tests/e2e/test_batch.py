@@ -180,6 +180,9 @@ BAD_FILES: list[tuple[str, str | bytes, str]] = [
     ("j.csv", "command,gpus\ntrue,1\ntrue,many\n", "j.csv, line 3: gpus: 'many'"),
     ("j.csv", "command,gpus\ntrue,1\ntrue,99\n", "j.csv, line 3: the job needs 99 GPUs"),
     ("j.csv", "command,mem\ntrue,\ntrue,8G\n", "j.csv, line 3: how much memory"),
+    ("j.csv", "command,mem\ntrue,10\n", "j.csv, line 2: mem: '10' has no unit; 10G or 10M?"),
+    ("j.yaml", "- command: 'true'\n  time_limit: 2\n",
+     "j.yaml, line 1: time-limit: '2' has no unit; 2m or 2h?"),
     ("j.csv", "command,cwd\ntrue,/nowhere\n", "j.csv, line 2: there is no directory"),
     ("j.csv", "command,out\ntrue,no/such/f\n", "j.csv, line 2: --out: there is no directory"),
     ("j.csv", "command,env\ntrue,x\n", "j.csv, line 2: env: 'x' does not set"),
@@ -239,6 +242,11 @@ def test_a_bad_command_line_is_refused_in_one_line_and_nothing_is_queued(
 
 
 # ---------------------------------------------------------------------- seen through
+
+
+def test_one_job_is_counted_in_the_singular(reused: StokerHome) -> None:
+    written(reused, "one.csv", "command\ntrue\n")
+    assert "stoker: 1 job queued in the group" in reused.cli("batch", "--no-wait", "one.csv").err
 
 
 def test_a_failure_is_told_with_its_line_and_the_exit_code_is_one(reused: StokerHome) -> None:

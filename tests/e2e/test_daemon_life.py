@@ -346,3 +346,14 @@ def test_a_command_that_was_stopped_while_it_starts_the_daemon_keeps_no_other_wa
             assert home.cli("ls").code == 0
         finally:
             stopped.kill()
+
+
+def test_a_service_beside_a_running_daemon_is_refused_and_leaves_it_alone(
+    home: StokerHome,
+) -> None:
+    home.start(gpus="0")
+    [pid] = home.daemons()
+    ran = home.cli("daemon", "run")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"stoker: a daemon runs already: process {pid}; ")
+    assert home.daemons() == [pid]

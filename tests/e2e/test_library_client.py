@@ -193,3 +193,34 @@ def test_errors_are_those_of_the_command_line(client: Client) -> None:
     client.wait(job, timeout=PATIENCE_S)
     with pytest.raises(Failed, match="has ended already"):
         client.cancel(job)
+
+
+def test_what_is_no_command_is_refused_in_words(client: Client) -> None:
+    for command in (3, b"true", None):
+        with pytest.raises(UsageError, match="command"):
+            client.add(command)  # type: ignore[arg-type]
+    assert client.ls(all=True) == []
+
+
+def test_the_daemons_refusals_name_options_as_keywords(client: Client) -> None:
+    for options in (
+        {"gpus": 0, "mem": "8G"},
+        {"signal": "USR1@2m"},
+        {"thread_percentage": 10},
+        {"mem_margin": "10%"},
+    ):
+        with pytest.raises(UsageError) as refused:
+            client.add("true", **options)
+        assert "--" not in str(refused.value) and list(options)[-1] in str(refused.value)
+
+
+def test_a_margin_is_refused_where_no_memory_is_measured(client: Client) -> None:
+    with pytest.raises(UsageError, match="mem_margin is about measured memory"):
+        client.add("true", mem_margin="10%")
+    job_id = client.add("true", hold=True)
+    with pytest.raises(UsageError, match='add mem="auto"'):
+        client.edit(job_id, mem_margin="10%")
+    client.edit(job_id, mem="auto", mem_margin="20%")
+    client.edit(job_id, mem_margin="30%")
+    assert client.show(job_id)[0]["need"]["margin"][0] == 30
+    client.cancel(job_id)

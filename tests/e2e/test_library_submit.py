@@ -6,6 +6,8 @@ import asyncio
 import concurrent.futures
 import os
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -365,3 +367,36 @@ os._exit(0)
     assert library.until_final(job)[0]["exit_code"] == 3
     assert library.call("retry", select={"ids": [str(job)]})["ids"] == [job]
     assert library.until_final(job)[0]["state"] == "succeeded"
+
+
+def test_a_call_whose_program_has_yet_to_read_its_end_can_not_be_retried(
+    library: StokerHome,
+) -> None:
+    (library.work / "script.py").write_text("""
+import os, signal, sys
+from stoker import submit
+
+def fail_when_told(go):
+    open(go).read()
+    raise SystemExit(3)
+
+submit(fail_when_told, sys.argv[1])
+os.kill(os.getpid(), signal.SIGSTOP)
+""")
+    go = fifo(library.work)
+    words = [sys.executable, "script.py", go]
+    with subprocess.Popen(words, env=library.env, cwd=library.work) as program:
+        try:
+            os.waitid(os.P_PID, program.pid, os.WSTOPPED)
+            [job] = library.jobs()
+            tell(go)
+            assert library.until_final(job)[0]["exit_code"] == 3
+            refused = library.cli("retry", str(job))
+            assert refused.code == 1 and refused.err.count("\n") == 1
+            assert "program is still running" in refused.err
+            assert library.job(job)["attempt"] == 1
+        finally:
+            program.kill()
+    assert library.call("retry", select={"ids": [str(job)]})["ids"] == [job]
+    tell(go)
+    assert library.until_final(job)[0]["attempt"] == 2

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from library_home import library, output_of, run_script
+from library_home import fifo, library, output_of, run_script, tell, until_told
 from stoker import JobFailed, grid, run_grid
-from stoker.errors import UsageError
+from stoker.errors import Failed, UsageError
+from stoker.library.task import TaskCall
 from stoker_home import StokerHome
-from waiting import PATIENCE_S
+from waiting import PATIENCE_S, eventually
 
 __all__ = ["library"]
 
@@ -158,3 +164,165 @@ def test_what_is_no_task_is_refused_and_nothing_is_queued(library: StokerHome) -
         run_grid(count, grid(a=[1]), mem="much")
     assert library.jobs() == {} and not (library.work / "results").exists()
     assert run_grid(count, []) == []
+
+
+def held_up(go: str, fail: bool = False) -> str:
+    with open("count.txt", "a", encoding="utf-8") as file:
+        file.write("ran\n")
+    until_told(go)
+    if fail:
+        raise ValueError("held up in vain")
+    return "told"
+
+
+IN_ANOTHER_PROGRAM = """
+import os, sys, stoker
+from stoker.errors import StokerError
+
+def held_up(go, fail=False):
+    with open("count.txt", "a") as file:
+        file.write("ran\\n")
+    with open(go) as pipe:
+        pipe.read()
+    if fail:
+        raise ValueError("held up in vain")
+    return "told"
+
+[future] = stoker.run_grid(held_up, [{"go": sys.argv[1], **eval(sys.argv[2])}], gpus=0)
+print(future.job_id, flush=True)
+if sys.argv[3] == "leave":
+    os._exit(0)
+print(future.exception() or future.result(), flush=True)
+"""
+
+
+@contextmanager
+def other_program(home: StokerHome, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A program that has queued a point, has said its job's number, and waits for it."""
+    (home.work / "other.py").write_text(IN_ANOTHER_PROGRAM)
+    argv = [sys.executable, "other.py", *words]
+    out = subprocess.PIPE
+    with subprocess.Popen(argv, env=home.env, cwd=home.work, stdout=out, text=True) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+def line_of(program: subprocess.Popen[str]) -> str:
+    assert program.stdout is not None
+    return program.stdout.readline().strip()
+
+
+def times_run(home: StokerHome) -> int:
+    return len((home.work / "count.txt").read_text().splitlines())
+
+
+def test_a_point_that_is_queued_or_running_is_not_run_a_second_time_beside_it(
+    library: StokerHome,
+) -> None:
+    go = fifo(library.work)
+    [first] = run_grid(held_up, [{"go": go}], gpus=0)
+    [second] = run_grid(held_up, [{"go": go}], gpus=0)
+    [third] = run_grid(held_up, [{"go": go}], gpus=0, rerun=True)
+    assert first.job_id == second.job_id == third.job_id
+    tell(go)
+    results = [future.result(PATIENCE_S) for future in (first, second, third)]
+    assert results == ["told"] * 3 and times_run(library) == 1
+    assert len(library.jobs()) == 1
+
+
+def test_of_a_grid_only_the_points_without_a_job_are_queued(library: StokerHome) -> None:
+    gos = [fifo(library.work, f"go{number}") for number in range(4)]
+    first = run_grid(held_up, grid(go=gos[1:3]))
+    again = run_grid(held_up, grid(go=gos))
+    assert [again[1].job_id, again[2].job_id] == [future.job_id for future in first]
+    assert len(library.jobs()) == len({future.job_id for future in again}) == 4
+    for go in gos:
+        tell(go)
+    assert [future.result(PATIENCE_S) for future in again] == ["told"] * 4
+    assert times_run(library) == 4
+
+
+@pytest.mark.parametrize("stays", ["stay", "leave"])
+def test_a_point_that_another_program_has_queued_is_waited_for(
+    library: StokerHome, stays: str
+) -> None:
+    go = fifo(library.work)
+    with other_program(library, go, "{}", stays) as program:
+        job_id = int(line_of(program))
+        if stays == "leave":
+            program.wait(PATIENCE_S)
+        [future] = run_grid(held_up, [{"go": go}], gpus=0)
+        assert future.job_id == job_id
+        eventually(future.running, "the future knows that its job runs")
+        tell(go)
+        assert future.result(PATIENCE_S) == "told"
+        if stays == "stay":
+            assert line_of(program) == "told"
+    assert times_run(library) == 1
+    [folder] = (library.work / "results").iterdir()
+    assert pickle.loads((folder / "result.pkl").read_bytes()) == "told"
+    [done] = run_grid(held_up, [{"go": go}], gpus=0)
+    assert done.job_id is None and done.result(0) == "told"
+
+
+def test_the_failure_of_a_point_that_another_program_has_queued_is_told(
+    library: StokerHome,
+) -> None:
+    go = fifo(library.work)
+    with other_program(library, go, "{'fail': True}", "stay") as program:
+        line_of(program)
+        [future] = run_grid(held_up, [{"go": go, "fail": True}], gpus=0)
+        tell(go)
+        # The exception itself may be with the other program, which reads it and deletes its file.
+        with pytest.raises((ValueError, JobFailed), match="held up in vain"):
+            future.result(PATIENCE_S)
+        assert line_of(program) == "held up in vain"
+
+
+def test_a_point_whose_job_is_being_cancelled_is_run_when_that_has_ended(
+    library: StokerHome,
+) -> None:
+    def stubborn(ready: str, go: str) -> str:
+        import signal
+
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if not os.path.exists(ready):
+            Path(ready).touch()
+            until_told(go)
+        return "second"
+
+    point = {"ready": str(library.work / "ready"), "go": fifo(library.work)}
+    [first] = run_grid(stubborn, [point], gpus=0, grace="1h")
+    eventually(lambda: os.path.exists(point["ready"]), "the first one is there")
+    assert first.cancel()
+    [second] = run_grid(stubborn, [point], gpus=0)
+    assert second.job_id != first.job_id and library.job(second.job_id or 0)["state"] == "waiting"
+    tell(point["go"])
+    assert second.result(PATIENCE_S) == "second"
+
+
+def test_a_job_that_finds_the_result_of_another_keeps_it_and_gives_it(tmp_path: Path) -> None:
+    folder = str(tmp_path / "point")
+
+    def run(rerun: bool, value: str) -> object:
+        call = TaskCall(lambda: value, {}, folder, rerun)
+        assert call.prepare() == {}
+        return call()
+
+    assert run(False, "first") == "first"
+    assert run(False, "second") == "first"
+    assert run(True, "third") == "third"
+    assert run(False, "fourth") == "third"
+
+
+def test_a_folder_is_that_of_one_process_at_a_time(library: StokerHome) -> None:
+    go = fifo(library.work)
+    [first] = run_grid(held_up, [{"go": go}], gpus=0)
+    eventually((library.work / "count.txt").exists, "the first one is in its folder")
+    [folder] = (library.work / "results").iterdir()
+    with pytest.raises(Failed, match="another job is running this point"):
+        TaskCall(held_up, {"go": go}, str(folder), True).prepare()
+    tell(go)
+    assert first.result(PATIENCE_S) == "told" and (folder / "result.pkl").exists()

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,11 +109,40 @@ def test_a_module_that_can_not_be_loaded_leaves_calls_to_themselves(warm: Stoker
     def needs_it() -> None:
         import no_such_module  # type: ignore[import-not-found] # noqa: F401
 
-    with Executor(warm=["no_such_module"]) as executor:
+    with pytest.warns(RuntimeWarning, match="there is no module no_such_module"):
+        unwarmed = Executor(warm=["no_such_module"])
+    with unwarmed as executor:
         assert list(executor.map(abs, range(8))) == list(range(8))
         with pytest.raises(ModuleNotFoundError):
             executor.submit(needs_it).result(PATIENCE_S)
     assert "start cold: ModuleNotFoundError" in eventually(warm.log_text)
+
+
+def test_that_modules_can_not_be_loaded_beforehand_is_told_to_the_caller(warm: StokerHome) -> None:
+    text = "threading.Thread(target=time.sleep, args=(9e6,), daemon=True).start()"
+    (warm.work / "busy.py").write_text(f"import threading, time\n{text}\n")
+    executor = Executor(warm=["busy"])
+
+    def warned() -> list[warnings.WarningMessage]:
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            executor.submit(abs, 1).result(PATIENCE_S)
+        return found
+
+    [said] = eventually(warned, "it is told")
+    assert said.category is RuntimeWarning and said.filename == __file__
+    assert "warm=[busy]" in str(said.message) and "threads run in it" in str(said.message)
+    assert not warned()  # Once is enough.
+
+
+@pytest.mark.parametrize(
+    "options", [{"keep_children": True}, {"visible": "all"}, {"on_cluster": True}]
+)
+def test_options_with_which_no_call_can_be_warm_are_told_to_the_caller(
+    library: StokerHome, options: dict[str, Any]
+) -> None:
+    with pytest.warns(RuntimeWarning, match="start as usual, and not warm: they"):
+        Executor(warm=True, **options)
 
 
 @pytest.mark.parametrize(

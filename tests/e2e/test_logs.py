@@ -119,3 +119,13 @@ def test_a_job_that_fills_its_log_does_not_slow_the_daemon(stoker: StokerHome) -
     assert peak_mib(stoker.daemon_pid()) - before < 20
     shown = stoker.cli("logs", str(job))
     assert shown.out == "y\n" * 200 and "--all" in shown.err
+
+
+def test_of_a_job_that_never_started_logs_tells_why(reused: StokerHome) -> None:
+    job = reused.submit("true", hold=True, out=str(reused.work / "out.txt"))
+    assert "no log yet" in reused.cli("logs", str(job)).err
+    reused.stoker("cancel", str(job))
+    why = reused.until_final(job)[0]["reason"] or "cancelled"
+    ran = reused.cli("logs", str(job))
+    assert ran.code == 1
+    assert f"job {job} has no log, because it never started: {why}" in ran.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from stoker_home import StokerHome, is_running, lines_of, pid_in
@@ -32,6 +33,63 @@ wait
     assert not any(is_running(pid) for pid in pids)
     took_ms = ended["ended_at_ms"] - ended["started_at_ms"]
     assert took_ms < 20_000, "nobody had to be killed"
+
+
+# What torch_shm_manager does: it has a session of its own, and removes the segments of a process
+# when its connection to that process ends. A signal ends it with its work undone.
+KEEPS_SEGMENTS = """
+import os, pathlib, signal, subprocess, sys, time
+work = pathlib.Path(sys.argv[1])
+helper = (
+    "import os, pathlib, sys; work = pathlib.Path(sys.argv[1]); print('ready', flush=True); "
+    "sys.stdin.read(); [one.unlink() for one in work.glob('segment*')]"
+)
+words = [sys.executable, "-c", helper, str(work)]
+pipe = subprocess.PIPE
+manager = subprocess.Popen(words, stdin=pipe, stdout=pipe, start_new_session=True)
+manager.stdout.readline()
+
+def asked(number, frame):
+    (work / "asked").touch()
+    while not (work / "saved").exists():
+        time.sleep(0.01)
+    sys.exit(0)
+
+if len(sys.argv) > 2:
+    signal.signal(signal.SIGTERM, asked)
+for number in range(7):
+    (work / f"segment{number}").touch()
+(work / "manager").write_text(f"{manager.pid}\\n")
+time.sleep(600)
+"""
+
+
+def _with_segments(stoker: StokerHome, *more: str) -> tuple[int, int]:
+    script = stoker.work / "train.py"
+    script.write_text(KEEPS_SEGMENTS)
+    job = stoker.submit(sys.executable, str(script), str(stoker.work), *more)
+    return job, pid_in(stoker.work / "manager")
+
+
+def test_a_helper_that_cleans_up_when_its_parent_ends_can_do_so_when_it_is_cancelled(
+    reused: StokerHome,
+) -> None:
+    job, manager = _with_segments(reused)
+    cancel(reused, job)
+    ended = reused.until_final(job)[0]
+    assert (ended["state"], ended["signal"]) == ("cancelled", 15)
+    assert not is_running(manager)
+    assert not list(reused.work.glob("segment*"))
+
+
+def test_a_helper_is_left_alone_while_a_cancelled_job_saves_its_work(reused: StokerHome) -> None:
+    job, manager = _with_segments(reused, "saves")
+    cancel(reused, job)
+    eventually((reused.work / "asked").exists, "the job was asked to end")
+    assert is_running(manager)
+    (reused.work / "saved").touch()
+    assert reused.until_final(job)[0]["exit_code"] == 0
+    assert not list(reused.work.glob("segment*"))
 
 
 def test_a_job_that_ignores_sigterm_is_killed_after_the_grace_time(reused: StokerHome) -> None:

@@ -484,7 +484,7 @@ def test_many_thousand_points_are_queued_in_a_few_messages(sweeps: Sweeps) -> No
         (["lr=1", "--", "no-such-program", "x"], "not found"),
         (["lr=1,2", "--", "./{lr}", "x"], "not found"),
         (["lr=1,2", "--out", "log.txt", "--", "true", "x"], "one file"),
-        (["lr=1,2", "--out", "none/{lr}", "--", "true", "x"], "no directory"),
+        (["lr=1,2", "--out", "/dev/null/{lr}", "--", "true", "x"], "no directory"),
         (["-f", "none.yaml"], "No such file"),
         (["a=range(2000)", "b=range(2000)", "--", "true", "x"], "4000000 points"),
         (["lr=\udcff", "--", "true", "x"], "UTF-8"),

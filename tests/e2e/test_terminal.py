@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -52,20 +53,17 @@ def test_the_environment_names_the_gpus(reused: StokerHome) -> None:
 
 
 STUBBORN = """
-import os, signal, sys, time
-def told(name):
-    return lambda *_: os.write(1, f"got {name}\\n".encode())
-signal.signal(signal.SIGINT, told("INT"))
-signal.signal(signal.SIGTERM, told("TERM"))
+import os, signal
+told = {signal.SIGINT, signal.SIGTERM}
+signal.pthread_sigmask(signal.SIG_BLOCK, told)
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.write(1, b"ready\\n")
 while True:
-    time.sleep(600)
+    os.write(1, f"got {signal.sigwait(told).name[3:]}\\n".encode())
 """
 
 
 def test_ctrl_c_interrupts_then_terminates_then_kills(reused: StokerHome) -> None:
-    import sys
-
     with on_terminal(reused, "run", "--", sys.executable, "-c", STUBBORN) as terminal:
         terminal.until(b"ready")
         terminal.type(b"\x03")
@@ -77,6 +75,39 @@ def test_ctrl_c_interrupts_then_terminates_then_kills(reused: StokerHome) -> Non
     job = reused.until_final(reused.first_id)[0]
     assert job["signal"] == signal.SIGKILL
     assert {gpu["state"] for gpu in reused.call("gpus")["gpus"]} == {"free"}
+
+
+REPL = """
+while True:
+    try:
+        line = input("> ")
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        continue
+    except EOFError:
+        break
+    print(eval(line), flush=True)
+"""
+
+
+@pytest.mark.parametrize("wrapper", [(), ("bash", "-c", '"$@"; exit $?', "bash")])
+def test_ctrl_c_never_ends_a_program_that_handles_it_and_goes_on(
+    reused: StokerHome, wrapper: tuple[str, ...]
+) -> None:
+    words = (*wrapper, sys.executable, "-c", REPL)
+    with on_terminal(reused, "run", "--", *words) as terminal:
+        for number in range(4):
+            terminal.until(b"> ")
+            terminal.screen = b""
+            terminal.type(b"\x03")
+            terminal.until(b"interrupted")
+            if number == 2:
+                terminal.until(f"`stoker cancel {reused.first_id}` ends it".encode())
+        terminal.type(b"6 * 7\n")
+        terminal.until(b"42")
+        terminal.type(b"\x04")
+        assert terminal.wait() == 0
+    assert reused.until_final(reused.first_id)[0]["state"] == "succeeded"
 
 
 def test_an_interrupted_job_ends_as_it_likes(reused: StokerHome) -> None:

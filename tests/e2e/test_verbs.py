@@ -102,6 +102,7 @@ def test_why_tells_the_reason_in_words_and_as_data(reused: StokerHome) -> None:
         "free": 1,
         "allowed": 4,
         "others": 0,
+        "share_milli": None,
     }
     assert "running" in reused.stoker("why", str(blocker))
 
@@ -135,6 +136,15 @@ def test_wait_for_one_job_gives_its_own_exit_code(
     job = reused.submit("sh", "-c", script)
     assert reused.cli("wait", str(job)).code == code
     assert reused.cli("wait", "last").code == code
+
+
+def test_wait_for_a_job_that_was_cancelled_while_it_ran_is_1(reused: StokerHome) -> None:
+    job = reused.submit("sleep", "600")
+    reused.until_state(job, "running")
+    reused.stoker("cancel", str(job))
+    ran = reused.cli("wait", str(job))
+    assert (ran.code, ran.out) == (1, "")
+    assert reused.job(job)["signal"] == 15, "how its process ended stays known"
 
 
 def test_wait_for_several_is_1_if_any_failed(reused: StokerHome) -> None:
@@ -203,6 +213,123 @@ def test_retry_runs_a_finished_job_again_and_keeps_its_history(reused: StokerHom
     ended = reused.until_final(job)[0]
     assert (ended["state"], ended["attempt"]) == ("succeeded", 2)
     assert [a["state"] for a in ended["attempts"]] == ["failed", "succeeded"]
+
+
+def test_a_job_that_is_tried_again_waits_anew_and_shows_nothing_of_its_past(
+    reused: StokerHome,
+) -> None:
+    go = reused.work / "go"
+    script = f"until [ -e {go} ]; do sleep 0.02; done; exit 3"
+    once = reused.submit("sh", "-c", script, gpus=1)
+    often = reused.submit("sh", "-c", script, gpus=1, retries=5)
+    for job in (once, often):
+        assert reused.until_state(job, "running")["gpus"]
+    reused.stoker("pause")
+    go.touch()
+    reused.until_final(once)
+    reused.until_state(often, "waiting")
+    reused.stoker("retry", str(once))
+    for job in (once, often):
+        shown = reused.job(job)
+        [past] = shown["attempts"]
+        assert shown["state"] == "waiting" and past["gpus"]
+        [browsed] = [one for one in reused.call("browse")["jobs"] if one["id"] == job]
+        for view in (shown, browsed):
+            assert (view["gpus"], view["started_at_ms"]) == ([], None)
+            assert view["queued_at_ms"] >= past["ended_at_ms"] > view["submitted_at_ms"]
+        assert shown["pid"] is None
+        page = reused.stoker("show", str(job))
+        assert "  GPUs " not in page and "  process " not in page
+    rows = [line.split() for line in reused.stoker("ls").splitlines()[1:]]
+    assert [row[2] for row in rows] == ["x1", "x1"]
+    reused.stoker("cancel", "--all")
+    called_off = reused.job(often)
+    assert called_off["state"] == "cancelled"
+    assert (called_off["gpus"], called_off["started_at_ms"]) == ([], None), "of its past attempt"
+
+
+def several_ends(home: StokerHome) -> tuple[int, int, int]:
+    """A job that succeeded, one that failed and one that was cancelled, in a group g."""
+    commands = ("true", "false", "sleep 600")
+    ids = home.submit_all([{"shell": command, "group": "g"} for command in commands])
+    home.stoker("cancel", str(ids[2]))
+    home.until_final(*ids)
+    return ids[0], ids[1], ids[2]
+
+
+def test_retry_of_several_means_what_did_not_succeed_and_was_not_cancelled(
+    reused: StokerHome,
+) -> None:
+    good, bad, cancelled = several_ends(reused)
+    for words in (["--group", "g"], ["--all"], [f"{good}-{cancelled}"]):
+        ran = reused.cli("retry", *words)
+        assert ran.err.startswith(f"queued again: job {bad} (1 failed); left out: "), ran
+        assert "1 cancelled" in ran.err and ("1 succeeded" in ran.err) == (words != ["--all"])
+        assert reused.until_final(bad)[0]["state"] == "failed"
+    assert [reused.job(one)["attempt"] for one in (good, bad, cancelled)] == [1, 4, 1]
+
+
+def test_retry_by_state_or_by_the_very_id_takes_what_was_named(reused: StokerHome) -> None:
+    good, bad, cancelled = several_ends(reused)
+    answer = read(reused, "retry", "--group", "g", "--state", "succeeded,failed")
+    assert (answer["ids"], answer["counts"]) == ([good, bad], {"succeeded": 1, "failed": 1})
+    reused.until_final(good, bad)
+    assert read(reused, "retry", str(good), str(cancelled))["ids"] == [good, cancelled]
+    ran = reused.cli("retry", "--group", "g", "--state", "lost")
+    assert (ran.code, ran.err.partition(";")[0]) == (1, "stoker: none of these jobs is lost")
+
+
+def test_retry_of_several_does_what_it_can_and_says_why_not_the_rest(reused: StokerHome) -> None:
+    first = reused.submit("sleep", "600", group="g")
+    second = reused.submit("true", group="g", after=[str(first)])
+    bad = reused.submit("false", group="g")
+    reused.stoker("cancel", str(first))
+    reused.until_final(first, second, bad)
+    ran = reused.cli("retry", "--group", "g")
+    assert ran.code == 0 and ran.err.startswith(f"queued again: job {bad} (1 failed); ")
+    assert f"job {second} needs job {first}, which ended as cancelled" in ran.err
+
+
+def test_cancel_hold_release_and_rm_can_be_narrowed_by_state(reused: StokerHome) -> None:
+    running = reused.submit("sleep", "600", group="g")
+    reused.until_state(running, "running")
+    reused.call("pause")
+    waiting = reused.submit_all([{"shell": "true", "group": "g"}] * 2)
+    assert read(reused, "hold", "--group", "g", "--state", "waiting")["ids"] == waiting
+    assert (
+        read(reused, "release", f"{running}-{waiting[0]}", "--state", "held")["ids"]
+        == (waiting[:1])
+    )
+    assert read(reused, "cancel", "--group", "g", "--state", "waiting")["ids"] == waiting[:1]
+    assert read(reused, "cancel", "--state", "held")["ids"] == waiting[1:]
+    assert reused.job(running)["state"] == "running"
+    assert read(reused, "rm", f"{running}-{waiting[1]}", "--state", "cancelled")["ids"] == waiting
+
+
+def test_edit_of_several_changes_what_it_can_and_names_the_rest(reused: StokerHome) -> None:
+    done = reused.submit("true")
+    reused.until_final(done)
+    running = reused.submit("sleep", "600")
+    reused.until_state(running, "running")
+    held = reused.submit_all([{"shell": "true", "hold": True}] * 2)
+    ran = reused.cli("edit", f"{done}-{held[1]}", "--priority", "5")
+    assert ran.code == 0
+    assert ran.err.startswith(f"changed: jobs {held[0]}-{held[1]}; not: "), ran.err
+    assert f"job {done} (succeeded)" in ran.err and f"job {running} (running)" in ran.err
+    assert read(reused, "edit", "--state", "held", "--priority", "7")["ids"] == held
+    assert reused.job(held[1])["priority"] == 7
+    assert reused.cli("edit", str(running), "--priority", "5").code == 1
+
+
+def test_edit_can_take_options_for_slurm_away_again(reused: StokerHome) -> None:
+    job = reused.add("--hold", "--slurm", "--time=5", "--", "true")
+    reused.stoker("edit", str(job), "--slurm", "none", "--executor", "local")
+    assert reused.job(job)["executor"] == "local"
+
+
+def test_the_help_of_edit_does_not_tell_the_defaults_of_new_jobs(reused: StokerHome) -> None:
+    assert "(default: " in reused.stoker("add", "--help")
+    assert "(default: " not in reused.stoker("edit", "--help")
 
 
 def test_a_held_job_waits_for_release(reused: StokerHome) -> None:

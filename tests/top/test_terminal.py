@@ -240,7 +240,7 @@ def test_without_textual_it_says_what_to_install_and_once_works(
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
     assert said.decode().strip() == (
         "stoker: the live view needs Textual, which is not installed; "
-        "install stoker-gpu[top], or use `stoker top --once`"
+        f"run: uv pip install --python {sys.executable} 'textual>=8.2', or use `stoker top --once`"
     )
 
 

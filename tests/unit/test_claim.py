@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -118,7 +119,151 @@ def test_a_file_system_without_hard_links_will_do(
 
     monkeypatch.setattr(os, "link", none)
     on(ALPHA)
-    assert Holding(home).claim == read_claim(home)
+    first = Holding(home)
+    assert first.claim == read_claim(home)
+    assert os.stat(home.claim).st_mode & 0o777 == 0o600
+    grows_old(home)
+    on(BETA)
+    claim_from_another(home)
+    assert not first.renew() and Holding(home).claim == read_claim(home)
+    assert os.listdir(home.root) == ["claim"]
+
+
+def test_of_two_machines_one_gets_it_also_without_hard_links(
+    home: Home, on: On, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        on(BETA)
+        monkeypatch.setattr(os, "link", refused)
+        beta.append(Holding(home))  # just now
+        on(ALPHA)
+        refused()
+
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    beta: list[Holding] = []
+    on(ALPHA)
+    monkeypatch.setattr(os, "link", none)
+    with pytest.raises(Failed, match="in use by beta"):
+        Holding(home)
+    assert [held.claim for held in beta] == [read_claim(home)] and beta[0].renew()
+
+
+# ---------------------------------------------------------------------- at the same moment
+
+
+def steps_in(monkeypatch: pytest.MonkeyPatch, name: str, before: bool) -> list[Callable[[], None]]:
+    """What is put into the list happens once, right before or after the next call of that name."""
+    really: Callable[..., None] = getattr(os, name)
+    pending: list[Callable[[], None]] = []
+
+    def call(*words: object, **options: object) -> None:
+        step = pending.pop() if pending else lambda: None
+        if before:
+            step()
+        really(*words, **options)
+        if not before:
+            step()
+
+    monkeypatch.setattr(os, name, call)
+    return pending
+
+
+def why_refused(ask: Callable[[Home], object], home: Home) -> str:
+    """Empty if it was not."""
+    try:
+        ask(home)
+    except Failed as refused:
+        return refused.message
+    return ""
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("name", ["rename", "link"])
+def test_a_daemon_that_wakes_up_while_its_claim_is_taken_loses_it_or_keeps_it_but_never_both(
+    home: Home, on: On, monkeypatch: pytest.MonkeyPatch, name: str, before: bool
+) -> None:
+    on(ALPHA)
+    first = Holding(home)
+    grows_old(home)
+    kept: list[bool] = []
+
+    def wakes_up() -> None:
+        on(ALPHA)
+        kept.append(first.renew())
+        on(BETA)
+
+    on(BETA)
+    steps_in(monkeypatch, name, before).append(wakes_up)
+    refused = why_refused(claim_from_another, home)
+    taken = not refused
+    assert taken or "in use by alpha" in refused
+    assert kept == [not taken]
+    assert first.renew() == (not taken)
+    assert os.listdir(home.root) == ["claim"]
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_a_claim_that_is_taken_while_its_owner_renews_it_is_not_taken_for_the_owners(
+    home: Home, on: On, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    on(ALPHA)
+    first = Holding(home)
+    grows_old(home)
+    taken: list[bool] = []
+
+    def takes() -> None:
+        on(BETA)
+        taken.append(not why_refused(claim_from_another, home))
+        on(ALPHA)
+
+    steps_in(monkeypatch, "utime", before).append(takes)
+    kept = first.renew()
+    assert taken == [not kept] == [before]
+
+
+@pytest.mark.parametrize("name", ["utime", "fsync", "rename"])
+def test_a_daemon_that_starts_anew_while_its_claim_is_taken_gets_it_or_is_refused(
+    home: Home, on: On, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    on(ALPHA)
+    Holding(home)
+    grows_old(home)
+    taken: list[bool] = []
+
+    def takes() -> None:
+        on(BETA)
+        taken.append(not why_refused(claim_from_another, home))
+        on(ALPHA)
+
+    steps_in(monkeypatch, name, True).append(takes)
+    refused = why_refused(Holding, home)
+    now = read_claim(home)
+    assert now is not None and now.place == (BETA if refused else ALPHA)
+    assert taken == [bool(refused)] and ("in use by beta" in refused or not refused)
+
+
+def test_of_two_machines_that_claim_one_that_is_silent_one_gets_it(
+    home: Home, on: On, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(ALPHA)
+    Holding(home)
+    grows_old(home)
+    gamma = Place("cc", "gamma", "boot-3", "4026531836-1")
+    on(gamma)
+
+    def is_quicker() -> None:
+        on(BETA)
+        claim_from_another(home)
+        on(gamma)
+
+    steps_in(monkeypatch, "rename", True).append(is_quicker)
+    with pytest.raises(Failed, match="in use by beta"):
+        claim_from_another(home)
+    now = read_claim(home)
+    assert now is not None and now.place == BETA
+    assert os.listdir(home.root) == ["claim"]
 
 
 def test_a_claim_that_can_not_be_read_is_somebody_elses(home: Home, on: On) -> None:
@@ -193,7 +338,6 @@ def test_what_this_machine_had_before_its_restart_is_its_own_once_it_is_silent(
     Holding(home)
     on(ALPHA)
     monkeypatch.setattr(time, "sleep", lambda seconds: grows_old(home))
-    monkeypatch.setattr(claim, "_mark", lambda home: (0, 0))
     assert Holding(home).claim.place == ALPHA
 
 
@@ -251,6 +395,20 @@ def test_a_daemon_that_has_slept_looks_whose_the_state_is_before_its_next_turn(
     assert ended == [1]
 
 
+def test_a_daemon_whose_state_was_claimed_while_it_loaded_does_not_write_to_it(
+    home: Home, on: On, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(ALPHA)
+    tenure = Tenure(home)
+    grows_old(home)
+    on(BETA)
+    claim_from_another(home)
+    on(ALPHA)
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    with pytest.raises(SystemExit):
+        tenure.begin(tenure.elsewhere({}), [], cast(SqliteStore, None))
+
+
 def test_one_that_is_refused_for_jobs_of_another_machine_leaves_no_claim_of_its_own(
     home: Home, on: On, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,7 +448,7 @@ def test_a_claim_is_on_the_disk_before_it_has_its_name(
     def named(by: Callable[[str, str], None]) -> Callable[[str, str], None]:
         def name(old: str, new: str) -> None:
             found = os.stat(old)
-            assert flushed.get(found.st_ino) == found.st_size > 10
+            assert new != home.claim or flushed.get(found.st_ino) == found.st_size > 10
             by(old, new)
 
         return name

@@ -70,7 +70,7 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "--retries", "3", "--at", "2099-12-01T08:00Z", "--cwd", work,
         "--env", "A=1", "--env", "B=x=y", "--mps", "--thread_percentage", "30%",
         "--out", "out.txt", "--err", "/tmp/err.txt", "--gpu-arg", "--hold", "--nice", "5",
-        "--visible", "uuid", "--keep-children", "--notify", "--hook", "mail me",
+        "--visible", "uuid", "--keep-children", "--append", "--notify", "--hook", "mail me",
         "--on-cluster", "--slurm", "--qos=high -p 'a b'", "--", "true", "x",
     )  # fmt: skip
     assert fields == {
@@ -83,11 +83,11 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "not_before_ms": moment_ms("2099-12-01T08:00Z", 0), "cwd": work,
         "env": {"A": "1", "B": "x=y"}, "out": f"{work}/out.txt", "err": "/tmp/err.txt",
         "gpu_arg": True, "hold": True, "mps": True, "thread_percentage": 30, "argv": ["true", "x"],
-        "nice": 5, "visible": "uuid", "keep_children": True, "executor": "slurm",
+        "nice": 5, "visible": "uuid", "keep_children": True, "append": True, "executor": "slurm",
         "notify": True, "hook": "mail me",
         "slurm": ["--qos=high", "-p", "a b"],
     }  # fmt: skip
-    unused = {"shell", "share", "mem", "params", "point"}
+    unused = {"overwrite", "shell", "share", "mem", "params", "point"}
     assert set(fields) == {field.name for field in msgspec.structs.fields(JobRequest)} - unused
 
 

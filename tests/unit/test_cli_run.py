@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from stoker.cli.attached import Presses
 from unit.cli_run import Terminal, argv, environment, process
 from unit.scripted_daemon import GONE, Answer, Script, ScriptedDaemon
 from waiting import PATIENCE_S, eventually
@@ -160,7 +161,9 @@ def test_output_goes_to_the_files_that_were_named(tmp_path: Path) -> None:
     turn = Turn(tmp_path, "sh", "-c", "echo out; echo err >&2")
     (tmp_path / "o").write_text("of an earlier job\n")
     with ScriptedDaemon(tmp_path, turn.script()):
-        ran = process(tmp_path, "run", "--out", "o", "--err", "e", "--", *turn.command)
+        ran = process(
+            tmp_path, "run", "--out", "o", "--err", "e", "--overwrite", "--", *turn.command
+        )
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert ((tmp_path / "o").read_text(), (tmp_path / "e").read_text()) == ("out\n", "err\n")
 
@@ -327,11 +330,13 @@ def test_a_job_that_is_retried_runs_here_again(tmp_path: Path) -> None:
 
 # --- signals while it runs ---
 
-# Signals are blocked and waited for, so that none is lost in a moment between two waits.
+# Signals are blocked and waited for, so that none is lost in a moment between two waits. It has no
+# handler for SIGINT, as Python has by itself.
 STUBBORN = """\
 import os, signal
 told = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1}
 signal.pthread_sigmask(signal.SIG_BLOCK, told)
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 child = os.fork()
 if child:
     print('ready', child, flush=True)
@@ -378,6 +383,12 @@ def test_the_first_ctrl_c_interrupts_the_second_terminates_the_third_kills(tmp_p
     assert (turn.dir / "exit").read_text() == "signalled 9\n"
     eventually(lambda: not Path(f"/proc/{child}").exists(), "the job's child is killed with it")
     assert b"Traceback" not in terminal.screen
+
+
+def test_ctrl_c_counts_as_one_more_only_within_two_seconds() -> None:
+    presses = Presses()
+    moments = [10.0, 11.9, 13.8, 16.0, 16.1, 600.0]
+    assert [presses.one_more(at_s) for at_s in moments] == [1, 2, 3, 1, 2, 1]
 
 
 def test_the_terminals_ctrl_c_reaches_the_job_once(tmp_path: Path) -> None:

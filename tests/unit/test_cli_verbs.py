@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,11 @@ def error(code: str, message: str, hint: str = "") -> dict[str, Any]:
         (["--name", "a", "--name", "run-*"], {"names": ["a", "run-*"]}),
         (["7", "--group", "g"], {"ids": ["7"], "group": "g"}),
         (["--all"], {"all": True}),
+        (
+            ["--group", "g", "--state", "failed,lost", "--state", "skipped"],
+            {"group": "g", "states": ["failed", "lost", "skipped"]},
+        ),
+        (["--state", "lost"], {"all": True, "states": ["lost"]}),
     ],
 )
 @pytest.mark.parametrize(
@@ -212,6 +218,17 @@ def test_ls_shows_jobs_in_columns_and_leaves_out_those_that_say_nothing(desk: De
     assert len({row.index("python") for row in rows}) == 1
     assert "\x1b" not in ran.out
     assert ran.err == "and 5 more; --all or a larger --limit shows them\n"
+
+
+def test_a_job_that_was_queued_again_has_waited_since_then(desk: Desk) -> None:
+    now = time.time_ns() // 1_000_000
+    waits = job(7, "waiting", submitted_at_ms=now - 86_400_000, queued_at_ms=now - 5_000, attempt=1)
+    again = {**waits, "attempts": []}
+    script: Script = {"list": {"jobs": [waits], "total": 1}, "show": {"jobs": [again]}}
+    for words in (["ls"], ["show", "7"]):
+        text = desk.stoker(script, *words).out
+        assert "5s" in text or "6s" in text, text
+        assert "1d" not in text and "24h" not in text
 
 
 def test_ls_says_in_words_that_there_is_nothing(desk: Desk) -> None:
@@ -425,7 +442,10 @@ def test_config_lists_reads_sets_and_unsets(desk: Desk) -> None:
         ([job(7, "failed", exit_code=3)], 3),
         ([job(7, "failed", signal=9)], 137),
         ([job(7, "failed", reason="could not start")], 1),
-        ([job(7, "cancelled", signal=15)], 143),
+        ([job(7, "failed", signal=15, reason="time limit")], 143),
+        ([job(7, "failed", exit_code=0, reason="time limit")], 1),
+        ([job(7, "cancelled", signal=15)], 1),
+        ([job(7, "cancelled", exit_code=3)], 1),
         ([job(7, "cancelled")], 1),
         ([job(7, "skipped")], 1),
         ([job(7, "lost")], 1),

@@ -127,11 +127,17 @@ def test_a_job_needs_a_share_that_is_not_free_and_learns_where_most_is() -> None
     assert scene.why(scene.submit(share(0.5))) == why.NeedsShare(500, 300, "1")
 
 
+def test_a_job_with_a_share_needs_that_share_if_all_are_taken_whole() -> None:
+    scene = Scene(2)
+    scene.running(whole(2))
+    assert scene.why(scene.submit(share(0.3))) == why.NeedsGpus(1, 0, 2, share_milli=300)
+
+
 def test_a_small_job_needs_a_gpu_if_all_are_taken_whole() -> None:
     scene = Scene(1)
     scene.running(whole())
     assert scene.why(scene.submit(mem(1))) == why.NeedsGpus(1, free=0, allowed=1)
-    assert scene.why(scene.submit(share(0.1))) == why.NeedsGpus(1, free=0, allowed=1)
+    assert scene.why(scene.submit(share(0.1))) == why.NeedsGpus(1, 0, 1, share_milli=100)
 
 
 def test_a_job_kept_out_by_a_limit_per_gpu_needs_a_gpu() -> None:
@@ -230,6 +236,7 @@ IN_WORDS: list[tuple[why.Reason, str]] = [
     ),
     (why.NeedsGpus(4, 1, 8), "needs 4 GPUs, 1 of 8 free"),
     (why.NeedsGpus(1, 0, 1), "needs 1 GPU, 0 of 1 free"),
+    (why.NeedsGpus(1, 0, 2, share_milli=300), "needs 0.3 of a GPU, 0 of 2 free"),
     (
         why.NeedsMemory(8 * GIB, 512, "2"),
         "needs 8.0 GiB of GPU memory, most room is 512 MiB on GPU 2",
@@ -290,6 +297,7 @@ def test_a_reason_as_data_has_its_kind_and_its_fields() -> None:
         "free": 1,
         "allowed": 8,
         "others": 0,
+        "share_milli": None,
     }
 
 

@@ -32,7 +32,7 @@ class Listener:
         self.heard += lines
 
 
-def heard_after(*events: ev.Event) -> list[tuple[str, int, int]]:
+def lines_after(*events: ev.Event) -> list[dict[str, Any]]:
     """What a follower of group "a" is told after a turn with these events."""
     state = State(NOW_MS)
     state.apply(ev.GpuAdded(NOW_MS, "0", None))
@@ -50,7 +50,12 @@ def heard_after(*events: ev.Event) -> list[tuple[str, int, int]]:
     followers.tell()
     for line in listener.heard:
         assert line["event"] == "ended" or line["gpus"] == ["0"]
-    return [(line["event"], line["id"], line["attempt"]) for line in listener.heard]
+    return listener.heard
+
+
+def heard_after(*events: ev.Event) -> list[tuple[str, int, int]]:
+    """The same in short."""
+    return [(line["event"], line["id"], line["attempt"]) for line in lines_after(*events)]
 
 
 def test_the_end_of_one_is_told_before_the_start_of_the_next_in_its_place() -> None:
@@ -68,3 +73,13 @@ def test_one_that_started_and_ended_within_a_turn_is_told_to_have_started() -> N
         ev.AttemptPlaced(NOW_MS, 3, 1, ("0",)),
     )
     assert heard == [("ended", 1, 1), ("started", 2, 1), ("ended", 2, 1), ("started", 3, 1)]
+
+
+def test_an_end_tells_how_long_the_attempt_ran() -> None:
+    [line] = lines_after(
+        ev.AttemptStarted(NOW_MS + 500, 1, 1, 4711),
+        ev.AttemptExited(NOW_MS + 3_500, 1, 1, Exit(code=0)),
+    )
+    assert line["ran_ms"] == 3_000
+    [line] = lines_after(ev.JobCancelled(NOW_MS + 9_000, 2))
+    assert line["ran_ms"] is None, "it never ran"

@@ -11,6 +11,7 @@ import pytest
 from stoker.cli.feeding.progress import counts, outcome
 from stoker.cli.feeding.summary import failures_text, headline, summary_json, unshown
 from stoker.cli.feeding.tally import MOST_FAILURES_KEPT, Line, Tally
+from stoker.cli.following import Following
 
 
 def ended(state: str, reason: str = "", *, final: bool = True) -> dict[str, Any]:
@@ -83,11 +84,21 @@ def test_what_the_feed_calls_off_is_no_failure() -> None:
 
 
 def test_a_failure_is_told_with_its_line_and_reason() -> None:
-    told = outcome(line(7, running=True), ended("failed", "exit code 3"))
-    assert told.startswith("job 107 failed after ")
+    told = outcome(line(7, running=True), {**ended("failed", "exit code 3"), "ran_ms": 65_000})
+    assert told.startswith("job 107 failed after 1m 05s"), "as long as it ran, not as we waited"
     assert told.endswith(", line 7: exit code 3")
     again = outcome(line(7), ended("failed", "exit code 3", final=False))
     assert again == "job 107 failed, line 7: exit code 3; it will be tried again"
+
+
+def test_a_batch_tells_how_long_a_job_ran_and_not_how_long_it_was_waited_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    following = Following(["g"])
+    following._titles = {7: "train"}
+    following._take({"event": "started", "id": 7, "attempt": 1, "gpus": ["0"]})
+    following._take({"event": "ended", "id": 7, "final": True, **ended("failed"), "ran_ms": 65_000})
+    assert "job 7, train: failed after 1m 05s on GPU 0" in capsys.readouterr().err
 
 
 def test_the_summary_shows_what_failed_with_the_end_of_its_log(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ FRONT_ENDS = {"cli", "library", "compat", "web", "top"}
 
 # What front ends share: the words of the house, and what is read before anything is asked of it.
 TO_FRONT_ENDS = {
-    "api", "batch", "command_lines", "core.model", "errors", "locks", "quantities", "submission",
-    "sweep", "text", "wholefile", "__version__",
+    "api", "batch", "command_lines", "core.model", "errors", "installing", "locks", "quantities",
+    "submission", "sweep", "text", "wholefile", "__version__",
 }  # fmt: skip
 
 # How the command line is put together, and the only places where a front end knows another: the
@@ -39,6 +39,7 @@ COMPOSITION = {"cli": {"top"}, "compat": {"cli"}}
 # `tests` writes it there.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "installing": set(),
     "quantities": {"errors"},
     "command_lines": set(),
     "locks": set(),
@@ -51,27 +52,27 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": {"core", "ports", "errors", "sightings"},
     "store": {"core", "ports", "errors"},
     "executors": {"command_lines", "core", "ports", "errors", "locks", "machine", "wholefile"},
-    "inventory": {"ports"},
+    "inventory": {"installing", "ports"},
     "sim": {"core", "ports", "engine", "errors", "store", "executors"},
-    "api": {"command_lines", "errors", "quantities", "machine"},
-    "sweep": {"errors", "quantities"},
-    "batch": {"errors", "quantities", "sweep.shelltext"},
+    "api": {"command_lines", "errors", "installing", "quantities", "machine"},
+    "sweep": {"errors", "installing", "quantities"},
+    "batch": {"errors", "installing", "quantities", "sweep.shelltext"},
     "text": {"quantities"},
     "submission": {"api", "batch", "errors", "quantities", "sweep", "text"},
     "notify": {"command_lines", "quantities", "wholefile"},
     "daemon": {
-        "api", "command_lines", "core", "engine", "errors", "learn", "machine", "ports",
-        "notify.journal", "quantities", "submission.rules", "__version__", *ADAPTERS,
+        "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
+        "installing", "notify.journal", "quantities", "submission.rules", "__version__", *ADAPTERS,
     },
-    "web": {"api", "errors", "quantities", "submission", "sweep", "__version__"},
+    "web": {"api", "errors", "installing", "quantities", "submission", "sweep", "__version__"},
     "top": {"api", "errors", "quantities", "text"},
     "library": {
-        "api", "batch", "command_lines", "core.model", "errors", "locks", "quantities",
-        "submission", "sweep", "text", "wholefile",
+        "api", "batch", "command_lines", "core.model", "errors", "installing", "locks",
+        "quantities", "submission", "sweep", "text", "wholefile",
     },
     "cli": {
-        "api", "batch", "errors", "quantities", "submission", "sweep", "text", "wholefile",
-        "__version__", *COMPOSITION["cli"],
+        "api", "batch", "errors", "installing", "quantities", "submission", "sweep", "text",
+        "wholefile", "__version__", *COMPOSITION["cli"],
     },
     "compat": {"api", "errors", "quantities", "submission", "text", *COMPOSITION["compat"]},
     "__init__": {"library"},

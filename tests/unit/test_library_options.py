@@ -14,7 +14,7 @@ from stoker.api import job_options as options_of_jobs
 from stoker.api.job_options import BY_KEY
 from stoker.errors import UsageError
 from stoker.quantities import moment_ms
-from stoker.submission.keywords import call_fields, is_option, job_fields
+from stoker.submission.keywords import call_fields, in_keywords, is_option, job_fields
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,6 @@ from stoker.submission.keywords import call_fields, is_option, job_fields
         ({"gpus": 2.0}, {"gpus": 2}),
         ({"gpus": 1 / 3}, {"share": 0.333}),
         ({"mem": "8G"}, {"mem_mib": 8192}),
-        ({"mem": 512}, {"mem_mib": 512}),
         ({"on": "0,2"}, {"on": ["0", "2"]}),
         ({"on": [0, 2]}, {"on": ["0", "2"]}),
         ({"on": ("0-2", "GPU-abc")}, {"on": ["0", "1", "2", "GPU-abc"]}),
@@ -83,6 +82,9 @@ def test_paths_become_absolute_and_output_files_are_in_the_jobs_own_directory(
         ({"gpus": float("nan")}, "gpus"),
         ({"gpus": -1}, "gpus"),
         ({"mem": "8 apples"}, "mem"),
+        ({"mem": 10}, "10G or 10M?"),
+        ({"time_limit": "2"}, "2m or 2h?"),
+        ({"grace": "30"}, "30s or 30m?"),
         ({"on": "x:y"}, "on"),
         ({"time_limit": 0}, "time_limit"),
         ({"time_limit": float("inf")}, "time_limit"),
@@ -117,3 +119,27 @@ def test_a_call_has_no_command_line_to_append_gpus_to() -> None:
     with pytest.raises(UsageError, match="gpu_arg"):
         call_fields({"gpu_arg": True})
     assert call_fields({"gpus": 2}) == {"gpus": 2}
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("add --time-limit", "add time_limit"),
+        ("use either --mem auto or --mem 8G", 'use either mem="auto" or mem="8G"'),
+        ("write --gpus 1 --exclusive", "write gpus=1 exclusive"),
+        ("name them with --on 0,1, or use --gpus 0.5", 'name them with on="0,1", or use gpus=0.5'),
+        ("--mem-margin 10% is much.", 'mem_margin="10%" is much.'),
+        ("put it after --, e.g. -- true", "put it after --, e.g. -- true"),
+        ("see `stoker ls --group x` for --group", "see `stoker ls --group x` for group"),
+        ("--no-such thing", "--no-such thing"),
+    ],
+)
+def test_an_error_names_options_as_python_does(said: str, wanted: str) -> None:
+    error = in_keywords(UsageError(said, said))
+    assert (error.message, error.hint) == (wanted, wanted)
+
+
+def test_options_that_exclude_each_other_are_named_as_keywords() -> None:
+    with pytest.raises(UsageError) as caught:
+        job_fields({"on_cluster": True, "executor": "local"})
+    assert str(caught.value) == 'on_cluster and executor="local" exclude each other; give one'

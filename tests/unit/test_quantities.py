@@ -35,7 +35,6 @@ NOON_MS = 1_773_144_000_000
         ("8GiB", 8192),
         ("8 GiB", 8192),
         ("512M", 512),
-        ("512", 512),
         ("1.5g", 1536),
         ("2T", 2 * 1024 * 1024),
         ("1K", 1),
@@ -57,6 +56,31 @@ def test_memory_that_is_none_is_refused_with_what_to_write(text: str) -> None:
     assert "8G" in refused.value.hint
 
 
+@pytest.mark.parametrize(
+    ("text", "readings"),
+    [
+        ("10", "10G or 10M?"),
+        (" 1.5 ", "1.5G or 1.5M?"),
+        ("8000", "8000M or 8G?"),
+        ("24576", "24576M or 24G?"),
+    ],
+)
+def test_memory_without_a_unit_is_refused_with_two_likely_readings(
+    text: str, readings: str
+) -> None:
+    for read in (q.memory_mib, q.job_memory, q.memory_margin):
+        with pytest.raises(UsageError, match="has no unit") as refused:
+            read(text)
+        assert refused.value.hint == readings
+    with pytest.raises(UsageError, match="has no unit"):
+        q.declared_gpus(f"0:{text.strip()}")
+    assert q.memory_mib("512", bare="m") == 512
+
+
+def test_no_margin_needs_no_unit() -> None:
+    assert q.memory_margin("0") == q.memory_margin("0", bare="m") == (0, 0)
+
+
 @given(st.integers(1, 10**8))
 def test_memory_survives_being_shown_to_within_its_shown_precision(mib: int) -> None:
     again = q.memory_mib(q.memory_text(mib))
@@ -66,7 +90,6 @@ def test_memory_survives_being_shown_to_within_its_shown_precision(mib: int) -> 
 @pytest.mark.parametrize(
     ("text", "ms"),
     [
-        ("90", 90_000),
         ("30s", 30_000),
         ("2h", 7_200_000),
         ("1h30m", 5_400_000),
@@ -79,7 +102,6 @@ def test_memory_survives_being_shown_to_within_its_shown_precision(mib: int) -> 
         ("2 hours", 7_200_000),
         ("1w2d", 777_600_000),
         ("0", 0),
-        ("1.5", 1500),
     ],
 )
 def test_durations_are_read_exactly(text: str, ms: int | None) -> None:
@@ -88,6 +110,31 @@ def test_durations_are_read_exactly(text: str, ms: int | None) -> None:
             q.duration_ms(text)
     else:
         assert q.duration_ms(text) == ms
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "readings"),
+    [
+        (q.run_time_ms, "2", "2m or 2h?"),
+        (q.run_time_ms, "0.5", "0.5m or 0.5h?"),
+        (q.run_time_ms, "3600", "3600s or 3600m?"),
+        (q.duration_ms, "30", "30s or 30m?"),
+        (q.positive_duration_ms, "1", "1s or 1m?"),
+        (q.signal_spec, "USR1@2", "2s or 2m?"),
+        (lambda text: q.moment_ms(text, NOON_MS), "+2", "2m or 2h?"),
+    ],
+)
+def test_a_time_without_a_unit_is_refused_with_two_likely_readings(
+    read: Callable[[str], object], text: str, readings: str
+) -> None:
+    with pytest.raises(UsageError, match="has no unit") as refused:
+        read(text)
+    assert refused.value.hint == readings
+
+
+def test_a_time_of_zero_needs_no_unit_and_older_settings_are_seconds() -> None:
+    assert q.duration_ms("0") == q.duration_ms("0", bare="s") == 0
+    assert q.duration_ms("90", bare="s") == 90_000
 
 
 @pytest.mark.parametrize(
@@ -192,7 +239,7 @@ def test_ids_that_are_none_are_refused_with_what_to_write(text: str) -> None:
     ("text", "spec"),
     [
         ("USR1@2m", ("USR1", 120_000)),
-        ("SIGUSR1@90", ("USR1", 90_000)),
+        ("SIGUSR1@90s", ("USR1", 90_000)),
         ("usr2@1h", ("USR2", 3_600_000)),
         ("10@30s", ("USR1", 30_000)),
         ("TERM@0.5m", ("TERM", 30_000)),
@@ -244,7 +291,7 @@ def test_a_printable_name_is_taken_as_it_is(text: str) -> None:
         ("8:00", "2026-03-11T07:00:00.000Z"),
         ("13:00:01", "2026-03-10T12:00:01.000Z"),
         ("+2h", "2026-03-10T14:00:00.000Z"),
-        ("+90", "2026-03-10T12:01:30.000Z"),
+        ("+90s", "2026-03-10T12:01:30.000Z"),
         ("2026-12-01T08:00", "2026-12-01T07:00:00.000Z"),
         ("2026-12-01 08:00", "2026-12-01T07:00:00.000Z"),
         ("2026-07-01T08:00", "2026-07-01T06:00:00.000Z"),
@@ -308,3 +355,10 @@ def test_any_text_is_either_understood_or_refused_with_a_hint(
     except UsageError as refused:
         hint = refused.hint
     assert hint
+
+
+def test_what_is_no_whole_number_is_answered_with_those_that_are_allowed() -> None:
+    for most, hint in ((65_535, "write a port from 1 to 65535"), (10**6, "write a port such as 1")):
+        with pytest.raises(UsageError) as refused:
+            q.whole_number("x", 1, most, "port")
+        assert refused.value.hint == hint

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from docs.pages import PAGES
 from stoker.cli import attachment, main
-from stoker.cli.options import choose, parse
-from stoker.cli.verbs import VERBS, load, wait
+from stoker.cli.verbs import wait
 from stoker.errors import BY_CODE
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 HOWTO = (ROOT / "docs" / "howto.md").read_text(encoding="utf-8")
-PAGES = ("README.md", "docs/quickstart.md", "docs/howto.md")
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])
@@ -27,9 +24,7 @@ def test_the_readme_names_the_two_make_commands_and_the_makefile_has_them(target
     assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    "page", [*PAGES, "docs/json.md", "docs/architecture.md", "CONTRIBUTING.md"]
-)
+@pytest.mark.parametrize("page", PAGES)
 def test_every_link_between_the_pages_leads_somewhere(page: str) -> None:
     path = ROOT / page
     for target in re.findall(r"\]\(([^):]+)\)", path.read_text(encoding="utf-8")):
@@ -53,34 +48,3 @@ def test_the_documented_exit_codes_are_those_of_the_errors() -> None:
     assert codes == {0, main.INTERRUPTED} | {error.exit_code for error in BY_CODE.values()}
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", of_the_job, re.MULTILINE)}
     assert codes == {1, wait.TIMED_OUT, attachment.NOT_FOUND}
-
-
-def shown_commands(text: str) -> Iterator[list[str]]:
-    """The words of each `stoker` command in the blocks of code; none goes over two lines."""
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    shell = "".join(block for language, block in blocks if not language)
-    for line in shell.splitlines():
-        # Variables of the shell stand for a job's id in all of these.
-        lexer = shlex.shlex(re.sub(r"\$\w+", "7", line), posix=True, punctuation_chars=True)
-        lexer.whitespace_split = True
-        words: list[str] = []
-        for token in [*lexer, ";"]:
-            if set(token) <= set("();<>|&"):
-                if "stoker" in words:
-                    yield words[words.index("stoker") + 1 :]
-                words = []
-            else:
-                words.append(token)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_every_command_that_a_page_shows_is_understood(page: str) -> None:
-    commands = list(shown_commands((ROOT / page).read_text(encoding="utf-8")))
-    assert len(commands) >= 5, commands
-    for verb, *words in (command or ["status"] for command in commands):
-        if verb.startswith("-"):
-            assert verb == "--version"
-            continue
-        assert verb in VERBS, verb
-        member, rest = choose(load(verb), words)
-        assert parse(member, rest) is not None, (verb, words)

@@ -102,6 +102,13 @@ def test_an_end_is_put_down_exactly_and_passed_on(
     assert sorted(os.listdir(directory)) == ["batch", "exit", "order", "start"]
 
 
+@pytest.mark.parametrize(("visible", "noted"), [("0", "0"), ("0,2", "0,2"), ("", "-")])
+def test_the_start_notes_which_gpus_the_job_has(node: Node, visible: str, noted: str) -> None:
+    directory = node.order("true")
+    assert node.start(CUDA_VISIBLE_DEVICES=visible).wait() == 0
+    assert Path(directory, "start").read_text().split()[-1] == noted
+
+
 def test_a_second_start_gives_way_while_the_first_goes_on_and_after_it(node: Node) -> None:
     go = node.root / "go"
     directory = node.order(f"echo ran; until [ -e {go} ]; do sleep 0.05; done")
@@ -171,21 +178,33 @@ def test_the_environment_is_the_jobs_own_and_slurms(node: Node) -> None:
 
 
 @pytest.mark.parametrize("shell", [True, False])
-def test_the_ids_of_its_gpus_are_appended_where_they_are_known(node: Node, shell: bool) -> None:
+@pytest.mark.parametrize(("gpus", "appended"), [("0,2", " --gpu 0 2"), ("", "")])
+def test_the_ids_of_its_gpus_are_appended_where_they_are_known(
+    node: Node, shell: bool, gpus: str, appended: str
+) -> None:
     if shell:
         node.order("echo a", launch={"gpu_arg": True})
     else:
         node.order("", launch={"argv": ("echo", "a"), "shell": None, "gpu_arg": True})
-    node.start().wait()
-    assert node.log() == "a --gpu 0 2\n"
+    node.start(CUDA_VISIBLE_DEVICES=gpus).wait()
+    assert node.log() == f"a{appended}\n"
 
 
 def test_output_goes_where_it_is_told_to(node: Node) -> None:
     out, err = node.root / "out", node.root / "err"
     out.write_text("old\n")
-    node.order("echo o; echo e >&2", launch={"out": str(out), "err": str(err)})
+    files = {"out": str(out), "err": str(err)}
+    node.order("echo o; echo e >&2", launch=files)
     node.start().wait()
-    assert (out.read_text(), err.read_text(), node.log()) == ("o\n", "e\n", "")
+    assert (out.read_text(), err.read_text(), node.log()) == ("old\no\n", "e\n", "")
+
+
+def test_a_file_is_emptied_for_a_job_that_says_so(node: Node) -> None:
+    out = node.root / "out"
+    out.write_text("old\n")
+    node.order("echo o", launch={"out": str(out), "options": {"overwrite": True}})
+    node.start().wait()
+    assert out.read_text() == "o\n"
 
 
 def test_the_signal_before_the_limit_reaches_those_who_are_prepared_for_it(node: Node) -> None:
@@ -196,6 +215,21 @@ def test_the_signal_before_the_limit_reaches_those_who_are_prepared_for_it(node:
     process.send_signal(signal.SIGUSR1)
     assert process.wait() == 0
     assert node.log() == "ready\nsaved\nafter 0\n"
+
+
+def test_the_signal_before_the_limit_spares_those_that_inherited_the_handler(node: Node) -> None:
+    loop = "while :; do sleep 0.05; done"
+    loader = f"(trap 'echo saved' USR1; echo loader; {loop})"
+    inner = f"trap 'echo saved; exit 0' USR1; {loader} & until [ -e go ]; do sleep 0.05; done"
+    command = f'sh -c "{inner}; echo ready; {loop}"; echo after $?'
+    node.order(command, terms=Terms(60_000, signal=10))
+    process = node.start()
+    eventually(lambda: "loader" in node.log())
+    (node.root / "go").touch()
+    eventually(lambda: "ready" in node.log())
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait() == 0
+    assert node.log().count("saved") == 1
 
 
 def test_what_does_not_heed_is_killed_after_the_grace_time_with_its_children(node: Node) -> None:

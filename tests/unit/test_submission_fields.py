@@ -49,6 +49,8 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "not_before_ms": ({}, 1_800_000_000_000),
     "out": ({}, "/tmp/out"),
     "err": ({}, "/tmp/err"),
+    "append": ({}, True),
+    "overwrite": ({}, True),
     "nice": ({}, 5),
     "gpu_arg": ({}, True),
     "visible": ({}, "uuid"),

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from stoker.errors import Failed, UsageError
+from stoker.installing import install_command
 from stoker_home import StokerHome, is_running, kill_and_wait
 from waiting import eventually
 from web.page_home import PageHome
@@ -157,9 +158,8 @@ def test_without_its_libraries_the_page_says_what_to_install(home: StokerHome) -
     env = {"PYTHONPATH": f"{home.env['PYTHONPATH']}:{stub}"}
     ran = home.cli("web", env=env)
     assert ran.code == 1
-    assert ran.err == (
-        "stoker: the page needs Starlette and uvicorn; run: pip install 'stoker-gpu[web]'\n"
-    )
+    command = install_command("starlette", "uvicorn")
+    assert ran.err == f"stoker: the page needs Starlette and uvicorn; run: {command}\n"
 
 
 def test_the_page_speaks_tls_with_a_certificate(home: StokerHome) -> None:

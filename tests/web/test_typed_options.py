@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from stoker.api.job_options import JOB_OPTIONS
+import sys
+
+from stoker.api.job_options import BY_KEY, JOB_OPTIONS, options_in
 from web.page_home import PageHome
 
 
@@ -24,7 +26,8 @@ def test_what_was_typed_means_what_it_means_on_the_command_line(page: PageHome) 
     assert job["options"] == {"nice": 7}
     assert page.home.job(second)["priority"] == 3
     changes = {"gpus": "2", "time_limit": None, "name": "new", "nice": None}
-    assert page.post("/api/jobs/edit", {"ids": [first], "options": changes}) == {"ids": [first]}
+    answer = page.post("/api/jobs/edit", {"ids": [first], "options": changes})
+    assert answer == {"ids": [first], "left_out": {}}
     job = page.home.job(first)
     assert job["need"]["gpus"] == 2 and job["need"]["share"] is None
     assert (job["time_limit_ms"], job["name"], job["options"]) == (None, "new", {})
@@ -43,5 +46,61 @@ def test_what_can_not_be_understood_is_refused_with_the_name_of_its_option(
 
     jobs = [{"shell": "true"}]
     assert refused("/api/jobs", jobs=jobs, options={"mem": "much"}).startswith("mem: ")
+    unitless = {"jobs": jobs, "options": {"mem": "10"}}
+    reply = shared_page.ask("POST", "/api/jobs", body=unitless)
+    assert reply.json["error"]["hint"] == "10G or 10M?"
     assert "no option 'gpu'" in refused("/api/jobs", jobs=jobs, options={"gpu": "1"})
     assert refused("/api/jobs/edit", ids=[1], options={"gpus": None}) == "gpus can't be taken away"
+
+
+def test_options_are_numbers_flags_and_lists_too_as_in_python(page: PageHome) -> None:
+    said = {"gpus": 0.5, "time_limit": 90, "on": [1, 2], "hold": True, "env": {"A": 1}}
+    [job_id] = page.post("/api/jobs", {"jobs": [{"shell": "true"}], "options": said})["ids"]
+    job = page.home.job(job_id)
+    assert job["need"]["share"] == 0.5 and job["need"]["on"] == ["1", "2"]
+    assert (job["time_limit_ms"], job["state"]) == (90_000, "held")
+    changes = {"priority": 7, "gpus": 2}
+    answer = page.post("/api/jobs/edit", {"ids": [job_id], "options": changes})
+    assert answer == {"ids": [job_id], "left_out": {}}
+    assert page.home.job(job_id)["priority"] == 7
+
+
+def test_a_value_of_the_wrong_kind_is_refused_with_the_name_of_its_option(
+    shared_page: PageHome,
+) -> None:
+    for key, value in (("env", 5), ("after", 1.5), ("slurm", 7), ("mem", [{}]), ("gpus", True)):
+        body = {"jobs": [{"shell": "true"}], "options": {key: value}}
+        reply = shared_page.ask("POST", "/api/jobs", body=body)
+        assert reply.status == 400 and reply.message.startswith(f"{key}: "), (key, reply.message)
+
+
+def test_what_is_refused_names_options_as_http_has_them(shared_page: PageHome) -> None:
+    jobs = [{"shell": "true"}]
+    for options in ({"gpus": 0, "mem": "8G"}, {"signal": "USR1@2m"}, {"mem_margin": "10%"}):
+        reply = shared_page.ask("POST", "/api/jobs", body={"jobs": jobs, "options": options})
+        error = reply.json["error"]
+        assert reply.status == 400 and "--" not in f"{error['message']} {error['hint']}"
+
+
+def test_the_document_has_the_options_of_the_table(shared_page: PageHome) -> None:
+    schemas = shared_page.get("/api/openapi.json")["components"]["schemas"]
+    for body, front_end in (
+        ("SubmitRequest", ""),
+        ("SweepRequest", "sweep"),
+        ("EditRequest", "edit"),
+    ):
+        told = schemas[body]["properties"]["options"]
+        assert set(told["properties"]) == {option.key for option in options_in(front_end)}
+        assert told["additionalProperties"] is False
+    of_job = schemas["SubmitRequest"]["properties"]["options"]["properties"]
+    assert "boolean" in of_job["hold"]["type"] and "number" in of_job["gpus"]["type"]
+    assert of_job["time_limit"]["description"] == BY_KEY["time_limit"].means
+
+
+def test_a_call_whose_files_are_gone_is_not_retried_over_http_either(page: PageHome) -> None:
+    worker = "/nowhere/stoker/library/worker.py"
+    job = {"argv": [sys.executable, worker, "--call", "/nowhere/1.call", "train"], "gpus": 0}
+    [job_id] = page.post("/api/jobs", {"jobs": [job]})["ids"]
+    page.home.until_final(job_id)
+    reply = page.ask("POST", "/api/jobs/retry", body={"ids": [job_id]})
+    assert reply.status == 409 and "whose files were deleted" in reply.message

@@ -7,6 +7,10 @@ keeps its hands off the state, be that machine dead or alive: its jobs may run t
 
 A daemon that ends with no job running takes its claim away. One whose claim is another's by now,
 having slept through that, ends without another word to the database (see `Holding.renew`).
+
+No two get it at once: a claim is made by `link`, which one of two can do. Its owner touches it and
+then reads whose it is; another machine moves it away and then looks whether it was touched. So
+one of the two notices the other, whichever is first.
 """
 
 from __future__ import annotations
@@ -24,8 +28,6 @@ from stoker.machine import Place, here, user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from stoker.api.paths import Home
 
 RENEWED_EVERY_S = 5.0
@@ -49,20 +51,47 @@ class Claim(NamedTuple):
     token: str  # no two claims have the same
     over_another: bool = False  # another machine's jobs may be in the state, to be given up
 
+    @property
+    def is_known(self) -> bool:
+        """False if the file says nothing that could be read."""
+        return self.place != _NOWHERE
+
     def is_ours(self, *, shared: bool) -> bool:
         """True if this machine has the state."""
         return here().is_machine_of(self.place, shared=shared)
 
 
+_UNKNOWN = Claim(_NOWHERE, "", 0, 0, "")
+
+
 def read_claim(home: Home) -> Claim | None:
     """The claim on a state directory, if there is one."""
+    found = _look(home.claim)
+    return None if found is None else found.claim
+
+
+class _Seen(NamedTuple):
+    """A claim as it was found."""
+
+    claim: Claim
+    renewed_ns: int
+
+
+def _look(path: str) -> _Seen | None:
+    """What a claim says, and when it was touched.
+
+    The file is opened for both: what NFS has cached of it is then asked for again.
+    """
     try:
-        with open(home.claim, "rb") as file:
-            text = file.read(10_000)
+        with open(path, "rb") as file:
+            return _Seen(_understood(file.read(10_000)), os.fstat(file.fileno()).st_mtime_ns)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Failed(f"can't read {home.claim}: {error.strerror}", "make it readable") from None
+        raise Failed(f"can't read {path}: {error.strerror}", "make it readable") from None
+
+
+def _understood(text: bytes) -> Claim:
     try:
         fields = loads(text.decode())
         return Claim(
@@ -74,8 +103,7 @@ def read_claim(home: Home) -> Claim | None:
             bool(fields["over_another"]),
         )
     except (ValueError, KeyError, TypeError):
-        # Whose it is can't be told, so it is not ours.
-        return Claim(_NOWHERE, "", 0, 0, "")
+        return _UNKNOWN  # Whose it is can't be told, so it is not ours.
 
 
 def check(home: Home) -> Claim | None:
@@ -104,27 +132,10 @@ def elsewhere(home: Home, claim: Claim) -> OnAnotherMachine:
 
 def whose(claim: Claim) -> str:
     """A claim in words."""
-    if claim.place == _NOWHERE:
+    if not claim.is_known:
         return "an unknown machine"
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(claim.since_ms / 1000))
     return f"{claim.place.host} (user {claim.user}, since {since})"
-
-
-def standing(home: Home) -> dict[str, Any]:
-    """Whose a state is and where it is kept, for a user who asks."""
-    kind = kind_of(home.root)
-    claim = read_claim(home)
-    known = claim if claim is not None and claim.place != _NOWHERE else None
-    return {
-        "file_system": kind or None,
-        "is_shared": is_shared(kind),
-        "logs": os.path.dirname(os.path.realpath(home.attempts)) if home.kept_in else None,
-        "host": known and known.place.host,
-        "user": known and known.user,
-        "since_at_ms": known and known.since_ms,
-        "is_here": claim is None or claim.is_ours(shared=is_shared(kind)),
-        "claim": None if claim is None else whose(claim),
-    }
 
 
 def ago(seconds: float) -> str:
@@ -137,10 +148,14 @@ def ago(seconds: float) -> str:
 def silent_for_s(home: Home) -> float:
     """For how long the claim was not renewed, by the clock of the file system that it is on."""
     try:
-        renewed_s = os.stat(home.claim).st_mtime
-    except OSError:
-        return 0.0
-    return max(0.0, _now_of_file_system_s(home) - renewed_s)
+        seen = _look(home.claim)
+    except Failed:
+        seen = None
+    return 0.0 if seen is None else _silence_s(home, seen)
+
+
+def _silence_s(home: Home, seen: _Seen) -> float:
+    return max(0.0, _now_of_file_system_s(home) - seen.renewed_ns / 1e9)
 
 
 def _now_of_file_system_s(home: Home) -> float:
@@ -174,15 +189,18 @@ def _remove(path: str) -> None:
 
 
 def _link(existing: str, new: str) -> bool:
-    """Give a file a second name; False if that one is taken, or if it can't be done here."""
+    """Give a file a second name; False if that one is taken. Only one machine can do so."""
     try:
-        os.link(existing, new)
+        try:
+            os.link(existing, new)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            # A copy will do, which one alone can make. Until it is whole it is of no known machine.
+            with open(existing, "rb") as source:
+                _write_text(new, source.read(), os.O_EXCL)
     except FileExistsError:
         return False
-    except OSError as error:
-        if error.errno in _NO_LINKS:
-            return False
-        raise
     return True
 
 
@@ -196,21 +214,35 @@ class Holding:
         if found is not None and self.shared and found.place.boot != here().boot:
             self._wait_for_a_sign(found)
         self.claim = _new_claim(over_another=found is not None and found.over_another)
+        if found is not None:
+            self._hold_on_to(found)
         self._put(replace=found is not None)
         self.renewed_at_s = _steady_s()
-        for left in glob(f"{escape(home.claim)}.{escape(_own_name())}.*.new"):
-            _remove(left)  # Of daemons that were killed while they wrote theirs.
+        for left in glob(f"{escape(home.claim)}.{escape(_own_name())}.[0-9]*.[no][el][wd]"):
+            _remove(left)  # Of those that were killed while they wrote theirs, or took one away.
 
     def _wait_for_a_sign(self, found: Claim) -> None:
         """It says that this machine had it before its last start, which a copy of it would say too.
 
         Such a copy may be at work, and then it touches its claim.
         """
-        first = _mark(self._home)
+        first = now = _look(self._home.claim)
         while silent_for_s(self._home) < SILENT_AFTER_S:
-            if _mark(self._home) != first:
+            if first is None or now is None or now.claim != found or now > first:
                 raise elsewhere(self._home, found)
             time.sleep(_LOOK_AGAIN_S)
+            now = _look(self._home.claim)
+
+    def _hold_on_to(self, found: Claim) -> None:
+        """An earlier claim of this machine: from now on no other machine can take it for silent."""
+        try:
+            os.utime(self._home.claim)
+        except FileNotFoundError:
+            pass
+        now = read_claim(self._home)
+        if now is None or now.token != found.token:
+            check(self._home)
+            raise Failed(f"{self._home.claim} was changed meanwhile", "try again")
 
     def _put(self, *, replace: bool) -> None:
         """Write the claim down; where none is to be replaced, only one machine can do so."""
@@ -233,14 +265,16 @@ class Holding:
         A file system that does not answer is no reason to end: no claim passes on by itself.
         """
         try:
+            os.utime(self._home.claim)
             now = read_claim(self._home)
             if now is None:
                 return self._put_again()
-            if now.token != self.claim.token:
-                return False
-            os.utime(self._home.claim)
+        except FileNotFoundError:
+            return self._put_again()
         except (Failed, OSError):
             return True
+        if now.token != self.claim.token:
+            return False
         self.renewed_at_s = _steady_s()
         return True
 
@@ -250,6 +284,8 @@ class Holding:
                 self._put(replace=False)
             except Failed:
                 return False
+            except OSError:
+                pass
         return True
 
     def is_overdue(self) -> bool:
@@ -281,17 +317,38 @@ def claim_from_another(home: Home) -> Claim | None:
     from stoker.api.paths import make_private
 
     make_private(home.root)
-    found = read_claim(home)
+    seen = _look(home.claim)
+    found = None if seen is None else seen.claim
     ours = found is not None and found.is_ours(shared=is_shared(kind_of(home.root)))
-    if found is not None and not ours and silent_for_s(home) < SILENT_AFTER_S:
-        raise elsewhere(home, found)
+    if seen is not None and not ours and _silence_s(home, seen) < SILENT_AFTER_S:
+        raise elsewhere(home, seen.claim)
     if holder(home) is not None:
         by = "" if found is None else f" of {whose(found)}"
         raise Failed(f"a daemon{by} has {home.root}", "stop that one first")
     beside = _beside(home, "new")
-    _write(beside, _new_claim(over_another=True))
-    os.rename(beside, home.claim)
+    try:
+        _write(beside, _new_claim(over_another=True))
+        if (seen is not None and not _move_away(home, seen)) or not _link(beside, home.claim):
+            raise elsewhere(home, read_claim(home) or _UNKNOWN)
+    finally:
+        _remove(beside)
     return None if ours else found
+
+
+def _move_away(home: Home, seen: _Seen) -> bool:
+    """Take a claim from its place; False, and it is put back, if that is not as it was seen."""
+    aside = _beside(home, "old")
+    try:
+        os.rename(home.claim, aside)
+    except FileNotFoundError:
+        return True  # Given up meanwhile.
+    try:
+        as_seen = _look(aside) == seen
+        if not as_seen:
+            _link(aside, home.claim)
+    finally:
+        _remove(aside)
+    return as_seen
 
 
 def _new_claim(*, over_another: bool) -> Claim:
@@ -305,19 +362,19 @@ def _new_claim(*, over_another: bool) -> Claim:
 def _write(path: str, claim: Claim) -> None:
     """The whole claim, on the disk before any process can see it."""
     text = dumps({**claim._asdict(), "place": claim.place._asdict()}) + "\n"
-    fd = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(text.encode(errors="replace"))
-        file.flush()
-        os.fsync(fd)
+    _write_text(path, text.encode(errors="replace"), os.O_TRUNC)
 
 
-def _mark(home: Home) -> tuple[int, int]:
+def _write_text(path: str, text: bytes, how: int) -> None:
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | how, 0o600)
     try:
-        found = os.stat(home.claim)
+        with open(fd, "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(fd)
     except OSError:
-        return 0, 0
-    return found.st_ino, found.st_mtime_ns
+        _remove(path)  # Half of it would say nothing, and be in the way.
+        raise
 
 
 def _steady_s() -> float:

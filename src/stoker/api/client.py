@@ -10,9 +10,10 @@ import _socket
 import os
 import sys
 
+import stoker
 from stoker.api.jsonline import dumps, loads
-from stoker.api.paths import Home, socket_address
-from stoker.errors import Unreachable, from_wire
+from stoker.api.paths import PROTOCOL, Home, socket_address
+from stoker.errors import Unavailable, Unreachable, from_wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ ANSWER_TIMEOUT_S = 120.0
 _LOOK_AFTER_S = 1.5
 
 _MANY = 2_000  # jobs in one submission
+_OWN_VERSION = f"{PROTOCOL} {stoker.__version__}\n".encode()
 
 # These only ask, so that they may be asked again if the daemon goes away before it has answered.
 _MOST_REPEATS = 5
@@ -56,9 +58,12 @@ def line_of(op: str, fields: dict[str, Any]) -> bytes:
 class Client:
     """One connection to the daemon of one home."""
 
-    def __init__(self, home: Home | None = None, *, autostart: bool = True) -> None:
+    def __init__(
+        self, home: Home | None = None, *, autostart: bool = True, any_version: bool = False
+    ) -> None:
         self.home = home or Home.from_environment()
         self.autostart = autostart
+        self._any_version = any_version  # it says only what daemons of all versions understand
         self._socket: _socket.socket | None = None
         self._received = b""  # the line that has not ended yet
         self._lines: list[bytes] = []  # those that have, the last first
@@ -76,6 +81,28 @@ class Client:
         """Connect, starting the daemon if there is none and that is allowed."""
         if self._socket is not None:
             return
+        self._reach()
+        if not self._any_version:
+            self._compare_versions()
+
+    def _compare_versions(self) -> None:
+        """Refuse a daemon that would misunderstand; tell, once, of one that is out of date."""
+        try:
+            fd = os.open(self.home.version, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return
+        said = os.read(fd, 200)
+        os.close(fd)
+        if said != _OWN_VERSION:
+            from stoker.api.skew import compare
+
+            try:
+                compare(said.decode(errors="replace"), self.home)
+            except Unavailable:
+                self.close()
+                raise
+
+    def _reach(self) -> None:
         if self._try_to_connect():
             return
         if self.autostart:

@@ -1,7 +1,7 @@
 """On what kind of file system a directory is, and whether other machines may have it too.
 
-Asked by the kernel's list of mounts: it has a name for each kind, where statfs has a number, and
-Python's own statvfs has neither.
+The kernel's list of mounts has a name for each kind. Where a directory is on none of them, as it
+may be after a chroot, `statfs` has a number for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ _SHARED = frozenset((
     "nfs", "nfs4", "lustre", "cifs", "smb3", "smbfs", "9p", "virtiofs", "ceph", "gpfs", "mmfs",
     "beegfs", "beegfs_nodev", "afs", "pvfs2", "orangefs", "glusterfs", "panfs", "wekafs", "ncpfs",
     "coda", "ocfs2", "gfs2", "prl_fs", "vboxsf", "vmhgfs", "fuse", "daos", "acfs", "quobyte",
+    "smb2", "fhgfs", "dvs", "cvfs", "scoutfs",
 ))  # fmt: skip
+# The numbers of statfs; those of local disks are of no interest.
+_KINDS = {
+    0x6969: "nfs", 0x517B: "smbfs", 0xFF534D42: "cifs", 0xFE534D42: "smb2", 0x0BD00BD0: "lustre",
+    0x47504653: "gpfs", 0x19830326: "beegfs", 0x00C36400: "ceph", 0x65735546: "fuse",
+    0x01021997: "9p", 0x5346414F: "afs", 0x6B414653: "afs", 0x20030528: "orangefs",
+    0xAAD7AAEA: "panfs", 0x564C: "ncpfs", 0x73757245: "coda", 0x7461636F: "ocfs2",
+    0x01161970: "gfs2", 0x786F4256: "vboxsf", 0x01021994: "tmpfs", 0x858458F6: "ramfs",
+}  # fmt: skip
 _FLEETING = frozenset(("tmpfs", "ramfs"))  # gone when the machine is started anew
 
 
@@ -33,7 +42,7 @@ def kind_of(path: str) -> str:
         with open(f"/proc/self/fdinfo/{fd}", "rb") as file:
             mount = _number_of_mount(file.read())
         with open("/proc/self/mountinfo", "rb") as file:
-            return kind_of_mount(file.read(), mount)
+            return kind_of_mount(file.read(), mount) or _KINDS.get(statfs_number(fd), "")
     except OSError:
         return ""
     finally:
@@ -54,6 +63,18 @@ def kind_of_mount(mountinfo: bytes, number: bytes) -> str:
             _, _, rest = line.partition(b" - ")
             return rest.split(b" ", 1)[0].decode("ascii", "replace")
     return ""
+
+
+def statfs_number(fd: int) -> int:
+    """By which `statfs` tells the kind; 0 if that can't be asked."""
+    import ctypes
+
+    found = (ctypes.c_long * 64)()  # The number comes first, in a field of the size of a word.
+    try:
+        failed = ctypes.CDLL(None).fstatfs(fd, found)
+    except (OSError, AttributeError):
+        return 0
+    return 0 if failed else found[0] & 0xFFFFFFFF
 
 
 def is_shared(kind: str) -> bool:

@@ -12,7 +12,6 @@ import sys
 PACKAGE = "gpu_task_scheduler"
 _MODULES = ("__init__", "config_manager", "gpu_task", "gpu_task_scheduler", "instance", "lanes")
 _COMMANDS = ("simple_gpu_scheduler", "simple_hypersearch")
-_MEND = "reinstall Stoker: pip install --force-reinstall --no-deps"
 
 
 def what_is_missing() -> list[str]:
@@ -28,7 +27,7 @@ def what_is_missing() -> list[str]:
 def _of_package(folder: str) -> list[str]:
     missing = [name for name in _MODULES if not os.path.isfile(os.path.join(folder, f"{name}.py"))]
     if missing:
-        return [f"{os.path.join(folder, missing[0])}.py is missing; {_MEND}"]
+        return [f"{os.path.join(folder, missing[0])}.py is missing; {_mend()}"]
     for path in sys.path:
         other = os.path.join(os.path.abspath(path), PACKAGE)
         if os.path.realpath(other) == os.path.realpath(folder):
@@ -45,7 +44,13 @@ def _of_commands(folder: str) -> list[str]:
         try:
             with open(path, "rb") as file:
                 if b"stoker.compat" not in file.read(10_000):
-                    found.append(f"{path} is another tool's; uninstall it, then {_MEND}")
+                    found.append(f"{path} is another tool's; uninstall it, then {_mend()}")
         except OSError:
-            found.append(f"{path} is missing; {_MEND}")
+            found.append(f"{path} is missing; {_mend()}")
     return found
+
+
+def _mend() -> str:
+    from stoker.installing import reinstall_command
+
+    return f"reinstall Stoker: {reinstall_command()}"

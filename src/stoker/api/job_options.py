@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         """The table as keywords of Python, for editors and type checkers; None: not said."""
 
         gpus: float | str | None
-        mem: int | str | None
+        mem: str | None
         mem_margin: str | None
         kind: str | None
         exclusive: bool | None
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
         env: Mapping[str, object] | None
         out: Path | None
         err: Path | None
+        append: bool | None
+        overwrite: bool | None
         nice: int | str | None
         gpu_arg: bool | None
         visible: Literal["index", "uuid", "all"] | None
@@ -217,12 +219,6 @@ def _file(text: str) -> str:
     return text
 
 
-def _command(text: str) -> str:
-    if not plain(text).strip() or "\0" in text:
-        raise UsageError("the command is empty, or has a NUL in it", "write it as for a shell")
-    return text
-
-
 def _gpus_fields(value: tuple[int | None, float | None]) -> Fields:
     count, share = value
     return {"gpus": count} if share is None else {"share": share}
@@ -261,7 +257,7 @@ def _seconds_text(value: Any) -> Any:
         return value
     if value != value or value in (float("inf"), float("-inf")):
         raise UsageError(f"{value} is not a duration", 'write e.g. "2h" or 7200')
-    return f"{value:.3f}"
+    return f"{value:.3f}s"
 
 
 class Taken:
@@ -376,7 +372,7 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "time-limit", "stop the job when it has run this long", "2h",
-        quantities.positive_duration_ms, group=LIMITS, take=_seconds_text, cleared=True,
+        quantities.run_time_ms, group=LIMITS, take=_seconds_text, cleared=True,
         fields=(Field("time_limit_ms", "int", least=1, most=10**12),),
     ),
     JobOption(
@@ -409,14 +405,25 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         fields=(Field("env", "pairs", {}),),
     ),
     JobOption(
-        "out", "write the output to this file instead of the job's log", "FILE", _file,
+        "out", "write the output to this file instead of the job's log; it must be new or empty, "
+        "unless --append or --overwrite is given", "FILE", _file,
         group=RUNNING, files="file", cleared=True, not_in=("batch", "feed"),
         fields=(Field("out", "text"),),
     ),
     JobOption(
-        "err", "write the errors to this file, apart from the output", "FILE", _file,
+        "err", "write the errors to this file, apart from the output; it must be new or empty too",
+        "FILE", _file,
         group=RUNNING, files="file", cleared=True, not_in=("batch", "feed"),
         fields=(Field("err", "text"),),
+    ),
+    JobOption(
+        "append", "add the output to what the files of --out and --err have in them already",
+        group=RUNNING, not_in=("feed",), executors=True, fields=(Field("append", "flag", False),),
+    ),
+    JobOption(
+        "overwrite", "empty the files of --out and --err when the job first starts",
+        group=RUNNING, not_in=("feed",), executors=True,
+        fields=(Field("overwrite", "flag", False),),
     ),
     JobOption(
         "nice", "add N to its niceness: with 19 it takes only CPU time that is left over", "N",
@@ -440,14 +447,12 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         fields=(Field("keep_children", "flag", False),),
     ),
     JobOption(
-        "notify", "send a message when it has ended, to the addresses of the setting notify; jobs "
-        "of a group or sweep send one together", group=RUNNING,
-        fields=(Field("notify", "flag", False),),
+        "notify", "send a message at its end (one per group or sweep): see the setting notify",
+        group=RUNNING, fields=(Field("notify", "flag", False),),
     ),
     JobOption(
         "hook", "run this shell command when the job has ended, with the job as JSON on its stdin",
-        "CMD", _command, group=RUNNING, cleared=True,
-        fields=(Field("hook", "text", least=1, most=100_000),),
+        "CMD", group=RUNNING, cleared=True, fields=(Field("hook", "text", least=1, most=100_000),),
     ),
     JobOption(
         "hold", "queue the job held: it waits for `stoker release`", group=WHEN,
@@ -464,15 +469,13 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "slurm", "more options for sbatch, quoted as one word; implies --on-cluster", '"OPTIONS"',
-        _slurm_words, group=CLUSTER, take=_words_of, dashes=True,
+        _slurm_words, group=CLUSTER, take=_words_of, dashes=True, cleared=True,
         fields=(Field("slurm", "texts", [], most=200),),
     ),
 )  # fmt: skip
 
 BY_KEY = {option.key: option for option in JOB_OPTIONS}
 NEGATIVES = {f"no_{option.key}": option for option in JOB_OPTIONS if option.negative}
-
-
 # Fields that only what starts a job looks at: they are kept and shown by name, as they were said.
 EXECUTORS_FIELDS = tuple(f for option in JOB_OPTIONS if option.executors for f in option.fields)
 

@@ -14,7 +14,6 @@ from msgspec import Meta, Struct
 from stoker.api.field_types import type_of
 from stoker.api.job_options import JOB_OPTIONS
 
-API_VERSION = 1
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
 Millis = Annotated[int, Meta(ge=0, le=10**15)]
@@ -35,6 +34,7 @@ class Select(Struct, forbid_unknown_fields=True, kw_only=True):
     names: Names = []  # exact names or shell patterns such as "run-*"
     group: str | None = None
     all: bool = False  # all for which the request makes sense
+    states: Annotated[list[str], Meta(max_length=20)] = []  # of these, only those in such a state
 
 
 class OfJobs(Request, kw_only=True):
@@ -259,9 +259,9 @@ class Follow(Request, tag="follow"):
 
     First `{"ok": true}`, then lines `{"ok": true, "event": "started", "id", "attempt", "gpus",
     "log"}` and `{"ok": true, "event": "ended", "id", "attempt", "state", "exit_code", "signal",
-    "reason", "final"}`; with `final` false the job is queued again for another attempt. `log` is
-    where the output is of a job that runs here and has no file of its own for it (--out). Further
-    requests on the connection are answered in between.
+    "reason", "final", "ran_ms"}`; with `final` false the job is queued again for another attempt.
+    `log` is where the output is of a job that runs here and has no file of its own for it (--out).
+    Further requests on the connection are answered in between.
     """
 
     group: str
@@ -272,7 +272,13 @@ class Cancel(OfJobs, tag="cancel"):
 
 
 class Retry(OfJobs, tag="retry"):
-    """Queue finished jobs again. Answer: `ids`."""
+    """Queue finished jobs again. Answer: `ids`, `counts`, `left_out`.
+
+    One that is named by its id is queued again however it ended. Of ranges, names, groups and all,
+    those are that did not succeed and were not cancelled, unless `select.states` says otherwise.
+    `counts`: how many had ended in which state. `left_out`: ids of the others, by why they are not
+    queued again: their state, or in words.
+    """
 
 
 class ClusterCheck(Request, tag="cluster_check"):
@@ -292,7 +298,11 @@ class Remove(OfJobs, tag="remove"):
 
 
 class Edit(OfJobs, tag="edit"):
-    """Change a waiting or held job; only the fields in `changes` (those of JobRequest) change."""
+    """Change waiting or held jobs; only the fields in `changes` (those of JobRequest) change.
+
+    Answer: `ids`, and `left_out`: ids of jobs that could not be changed, by their state or by why.
+    It is refused if no job could be changed.
+    """
 
     changes: dict[str, Any]
 

@@ -19,11 +19,24 @@ if TYPE_CHECKING:
 # The longest path that fits into the kernel's sockaddr_un, its closing zero apart.
 MAX_SOCKET_PATH_BYTES = 107
 
+# How client and daemon talk; another number where one would misunderstand the other.
+PROTOCOL = 1
+
 
 class Home:
     """The directory of one Stoker instance, and the names in it."""
 
-    __slots__ = ("attempts", "claim", "database", "kept_in", "lock", "log", "root", "socket")
+    __slots__ = (
+        "attempts",
+        "claim",
+        "database",
+        "kept_in",
+        "lock",
+        "log",
+        "root",
+        "socket",
+        "version",
+    )
 
     def __init__(self, root: str, kept_in: str = "") -> None:
         self.root = root
@@ -34,6 +47,7 @@ class Home:
         self.log = os.path.join(root, "daemon.log")
         self.lock = os.path.join(root, "daemon.lock")
         self.socket = os.path.join(root, "stoker.sock")
+        self.version = os.path.join(root, "daemon.version")  # of the daemon that runs; see `skew`
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Home:

@@ -99,9 +99,9 @@ class Access:
     # ------------------------------------------------------------------ making and taking away
 
     def new_key(self, *, read_only: bool = False) -> str:
-        """A secret that lets one browser in, once, within the next minutes."""
+        """The secret of a one-time login link, valid for a few minutes."""
         secret = _secret()
-        self._add("key", "one-time address", secret, read_only, KEY_LASTS_MS)
+        self._add("key", "one-time link", secret, read_only, KEY_LASTS_MS)
         return secret
 
     def way_in(self, key: str, address: str) -> str:
@@ -191,7 +191,7 @@ class Access:
         return Entered(cookie, page, found.read_only)
 
     def remove_expired_ways_in(self) -> None:
-        """Remove the files with one-time addresses that are not good any more."""
+        """Remove the files with one-time linkes that are not good any more."""
         self._remove_ways_in_but_of(self.grants())
 
     def leave(self, grant: Grant) -> None:

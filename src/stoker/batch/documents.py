@@ -68,9 +68,11 @@ def yaml_list(text: str, source: str) -> list[Entry]:
     try:
         import yaml
     except ImportError:
+        from stoker.installing import install_command
+
         raise UsageError(
             "reading YAML needs the package PyYAML",
-            "install it (pip install PyYAML), or write JSON lines",
+            f"run: {install_command('PyYAML')}, or write JSON lines",
         ) from None
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)

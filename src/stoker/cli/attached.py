@@ -10,8 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
 
-from stoker.cli.processtree import kill_tree, signal_tree, start_time
+from stoker.cli.processtree import anything_catches, kill_tree, signal_tree, start_time
 from stoker.submission.surroundings import find_program
 from stoker.text.terminal import say
 from stoker.wholefile import write_whole
@@ -27,6 +28,7 @@ _FORWARDED = frozenset(
 )
 _RETRY_WRITE_S = 1.0
 _LOOK_FOR_STOP_S = 0.2
+_INSISTS_WITHIN_S = 2.0
 
 
 # What the machine has not enough of now, and may have later: the daemon lets the job wait for it.
@@ -41,6 +43,20 @@ class CouldNotStart(Exception):
     def __init__(self, why: str, error: int = 0) -> None:
         super().__init__(why)
         self.errno = error if error in _PASSES else 0
+
+
+class Presses:
+    """Ctrl-C, pressed again and again: one that comes late begins anew."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last_s = 0.0
+
+    def one_more(self, now_s: float) -> int:
+        """How many in a row there are by now, each within two seconds of the one before."""
+        self._count = self._count + 1 if now_s - self._last_s <= _INSISTS_WITHIN_S else 1
+        self._last_s = now_s
+        return self._count
 
 
 class NotGranted(Exception):
@@ -71,7 +87,7 @@ class AttachedProcess:
         self._apart = namespace not in (None, own_namespace())
         self._told_to_send = 0
         self._append = append  # to the files, as later attempts do; the first one empties them
-        self._interrupts = 0
+        self._presses = Presses()
         self._terminal = _terminal_settings()
         # Signals that were ignored when we were started (nohup, a background job of a script) are
         # ignored by the job too, and are nothing to forward.
@@ -272,11 +288,16 @@ class AttachedProcess:
             if not from_terminal:
                 signal_tree(self.pid, info.si_signo)
             return
-        self._interrupts += 1
-        if self._interrupts == 1:
+        presses = self._presses.one_more(time.monotonic())
+        # A program with a handler (every Python, so every IPython) decides itself what it means.
+        handled = presses > 1 and anything_catches(self.pid, signal.SIGINT)
+        if presses == 1 or handled:
             if not from_terminal:
                 signal_tree(self.pid, signal.SIGINT)
-        elif self._interrupts == 2:
+            if presses == 3:
+                job_id = self._env.get("STOKER_JOB_ID", "ID")
+                say(f"stoker: the job handles Ctrl-C itself; `stoker cancel {job_id}` ends it")
+        elif presses == 2:
             say("stoker: terminating the job; Ctrl-C once more kills it")
             signal_tree(self.pid, signal.SIGTERM)
         else:

@@ -132,7 +132,7 @@ class Attachment:
                 event.get("cwd") or self._request["cwd"],
                 event["dir"],
                 (job.get("out"), job.get("err")),
-                append=event["attempt"] > 1,
+                append=event["attempt"] > 1 or not job.get("overwrite"),
                 namespace=event.get("namespace"),
             )
         except NotGranted:

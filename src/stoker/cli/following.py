@@ -29,7 +29,7 @@ class Following:
         self._titles: dict[int, str] = {}
         self._jobs: dict[int, Job] = {}
         self._gpus: dict[int, list[str]] = {}
-        self._started_at: dict[int, float] = {}
+        self._running: set[int] = set()
         self._began_at = time.monotonic()
         self._terminal = has_terminal(sys.stderr)
         self._drawn_at = 0.0
@@ -86,7 +86,8 @@ class Following:
         for job_id in missing:
             job = found.get(job_id, {"id": job_id, "state": "lost", "reason": "it was removed"})
             if job["state"] in FINAL_STATES:
-                self._ended(job)
+                began, ended = job.get("started_at_ms"), job.get("ended_at_ms")
+                self._ended(job | {"ran_ms": ended - began if began and ended else None})
 
     def _take(self, event: Job) -> None:
         job_id = event.get("id")
@@ -94,34 +95,34 @@ class Following:
             return
         if event["event"] == "started":
             self._gpus[job_id] = event["gpus"]
-            self._started_at[job_id] = time.monotonic()
+            self._running.add(job_id)
             self._draw()
         elif event.get("final"):
             self._ended(event)
         else:
-            self._started_at.pop(job_id, None)
+            self._running.discard(job_id)
 
     def _ended(self, job: Job) -> None:
         job_id = job["id"]
         self._jobs[job_id] = {
-            key: job.get(key) for key in ("id", "state", "exit_code", "signal", "reason")
+            key: job.get(key) for key in ("id", "state", "exit_code", "signal", "reason", "ran_ms")
         }
-        began = self._started_at.pop(job_id, None)
+        self._running.discard(job_id)
         if self._terminal:
             if job["state"] != "succeeded":
                 self._wipe()
-                say(self._line(job, began))
+                say(self._line(job))
             self._draw()
         else:
-            say(f"[{len(self._jobs)}/{len(self._titles)}] {self._line(job, began)}")
+            say(f"[{len(self._jobs)}/{len(self._titles)}] {self._line(job)}")
 
-    def _line(self, job: Job, began: float | None) -> str:
+    def _line(self, job: Job) -> str:
         words = f"job {job['id']}, {self._titles[job['id']]}: {job['state']}"
         why = outcome(job)
         if why and job["state"] != "succeeded":
             words += f" ({why})"
-        if began is not None:
-            words += f" after {duration_text(int((time.monotonic() - began) * 1000))}"
+        if job.get("ran_ms") is not None:
+            words += f" after {duration_text(job['ran_ms'])}"
         gpus = self._gpus.get(job["id"])
         return words + (f" on GPU {','.join(gpus)}" if gpus else "")
 
@@ -136,7 +137,7 @@ class Following:
 
     def _progress(self, now: float) -> str:
         total, done = len(self._titles), len(self._jobs)
-        running = len(self._started_at)
+        running = len(self._running)
         failed = sum(job["state"] != "succeeded" for job in self._jobs.values())
         words = f"{done}/{total} done, {failed} failed, {running} running"
         words += f", {total - done - running} waiting"
@@ -181,6 +182,6 @@ class Following:
         if not self._terminal:
             return  # Each has had its line, and a file is read from its beginning.
         for job in bad[:_MOST_FAILURES]:
-            say(f"  {self._line(job, None)}; see `stoker logs {job['id']}`")
+            say(f"  {self._line(job)}; see `stoker logs {job['id']}`")
         if len(bad) > _MOST_FAILURES:
             say(f"  and {len(bad) - _MOST_FAILURES} more: `stoker ls --group {group}`")

@@ -16,7 +16,7 @@ import signal
 import time
 
 from stoker.api.client import Client
-from stoker.errors import StokerError, Unreachable
+from stoker.errors import Failed, StokerError, Unreachable
 from stoker.text.terminal import say
 
 _STOPPERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -28,7 +28,7 @@ _AGAIN_AT_MOST_S = 60.0
 
 
 def run_daemon() -> int:
-    """Start the daemon or find it, and stay until it has ended."""
+    """Start the daemon, and stay until it has ended; refused if there is one already."""
     from stoker.api.launch import start_daemon
 
     wake_out, wake_in = os.pipe()
@@ -39,6 +39,12 @@ def run_daemon() -> int:
     for number in (*_STOPPERS, *([signal.SIGCHLD] if is_first else [])):
         signal.signal(number, lambda number, frame: None)
     watch = Watch(wake_out, is_first)
+    other = None if is_first else _daemon_pid()
+    if other is not None:
+        # To stand for a daemon that was started by another is to stop that one when told to stop.
+        raise Failed(
+            f"a daemon runs already: process {other}", "`stoker daemon stop` stops it; jobs go on"
+        )
     start_daemon()
     while True:
         pid = _daemon_pid()
@@ -62,7 +68,7 @@ def run_daemon() -> int:
 
 def _daemon_pid() -> int | None:
     try:
-        with Client(autostart=False) as client:
+        with Client(autostart=False, any_version=True) as client:
             return int(client.call("hello")["pid"])
     except Unreachable:
         return None
@@ -163,7 +169,7 @@ def _reap() -> bool:
 
 def _ask_to_stop() -> None:
     try:
-        with Client(autostart=False) as client:
+        with Client(autostart=False, any_version=True) as client:
             client.call("shutdown", mode="leave")
     except Unreachable:
         pass

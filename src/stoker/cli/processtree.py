@@ -47,6 +47,20 @@ def tree(root: int) -> list[tuple[int, int]]:
     return found
 
 
+def anything_catches(root: int, number: int) -> bool:
+    """True if a process or one of its descendants has a handler for that signal."""
+    return any(_catches(pid, number) for pid, _ in tree(root))
+
+
+def _catches(pid: int, number: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            masks = [line.split()[1] for line in file if line.startswith(b"SigCgt:")]
+    except OSError:
+        return False
+    return bool(masks) and bool(int(masks[0], 16) >> (number - 1) & 1)
+
+
 def signal_tree(root: int, number: int) -> None:
     """Send a signal to a process and its descendants."""
     for pid, started in tree(root):

@@ -23,7 +23,7 @@ def commands() -> str:
 
 def _section(verb: Verb) -> str:
     level = "###" if " " in verb.name else "##"
-    lines = [f"{level} stoker {verb.name}", "", "```", usage(verb), "```", ""]
+    lines = [f"{level} stoker {verb.name}", "", "```text", usage(verb), "```", ""]
     lines.append(verb.summary[:1].upper() + verb.summary[1:] + ".")
     if verb.default:
         lines.append(f"`stoker {verb.name}` alone is `stoker {verb.name} {verb.default}`.")
@@ -39,7 +39,7 @@ def _section(verb: Verb) -> str:
         lines += [_prose(note), ""]
     width = max(len(command) for command, _ in verb.examples)
     examples = [f"{command:<{width}}  # {meaning}" for command, meaning in verb.examples]
-    return "\n".join([*lines, "```", *examples, "```", ""])
+    return "\n".join([*lines, "```bash", *examples, "```", ""])
 
 
 def _cell(text: str) -> str:

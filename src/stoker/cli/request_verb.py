@@ -5,8 +5,9 @@ from __future__ import annotations
 from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Option, Verb, tell
-from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
+from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, STATE, required
 from stoker.text.ids import id_list
+from stoker.text.jobs import STATES
 
 
 def request_verb(
@@ -24,18 +25,30 @@ def request_verb(
     def run(args: Args) -> None:
         select = required(args, name)
         with Client() as client:
-            ids = client.call(op, select=select)["ids"]
-        tell(args, {"ids": ids}, f"{done} {id_list(ids)}" if ids else "nothing to do")
+            answer = client.call(op, select=select)
+        ids = answer["ids"]
+        words = f"{done} {id_list(ids)}" if ids else "nothing to do"
+        counts, left_out = answer.get("counts"), answer.get("left_out")
+        if counts:
+            words += f" ({', '.join(f'{count} {state}' for state, count in counts.items())})"
+        if left_out:
+            words += f"; left out: {', '.join(_counted(*one) for one in left_out.items())}"
+        told = {"ids": ids, "counts": counts, "left_out": left_out}
+        tell(args, {key: one for key, one in told.items() if one is not None}, words)
 
     return Verb(
         name,
         summary,
         run=run,
         positionals=(IDS,),
-        options=(NAME, GROUP, Option("all", all_help), JSON),
+        options=(NAME, GROUP, STATE, Option("all", all_help), JSON),
         examples=examples,
         notes=(*notes, IDS_NOTE),
     )
+
+
+def _counted(why: str, ids: list[int]) -> str:
+    return f"{len(ids)} {why}" if why in STATES else why
 
 
 def pausing_verb(

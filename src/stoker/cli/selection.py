@@ -5,6 +5,7 @@ from __future__ import annotations
 from stoker import quantities
 from stoker.cli.options import Args, Json, Option, Positional
 from stoker.errors import UsageError
+from stoker.text.jobs import STATES
 
 IDS = Positional(
     "ID", "job ids: 7, a range 3-9, or last (the newest job)", quantities.job_ids,
@@ -15,6 +16,25 @@ NAME = Option(
     quantities.label, repeat=True,
 )  # fmt: skip
 GROUP = Option("group", "the jobs of this group", "GROUP", quantities.label)
+
+
+def _states(text: str) -> list[str]:
+    states = [word.strip().lower() for word in text.split(",")]
+    for state in states:
+        if state not in STATES:
+            from stoker.text.suggest import nearest
+
+            guess = nearest(state, list(STATES))
+            raise UsageError(
+                f"there is no state {quantities.quoted(state)}",
+                f"did you mean {guess}?" if guess else f"states are {', '.join(STATES)}",
+            )
+    return states
+
+
+STATE = Option(
+    "state", "only jobs in these states", "STATE,...", _states, repeat=True, choices=STATES
+)
 IDS_NOTE = "IDs can be ranges (3-9), lists (3,5) and last, the newest job."
 
 
@@ -31,13 +51,23 @@ def selected(args: Args) -> Json:
     return select
 
 
+def states_said(args: Args) -> list[str]:
+    """The states that the jobs must be in; none if any will do."""
+    return [state for states in args.get("state") or () for state in states]
+
+
 def required(args: Args, verb: str) -> Json:
-    """The same for a verb that must be told which jobs: to name none is a mistake."""
-    select = selected(args)
-    if args.get("all"):
-        if select:
-            raise UsageError("--all means all jobs", "leave it out, or name no jobs")
+    """The same for a verb that must be told which jobs: to name none is a mistake.
+
+    `--state` alone means all jobs in these states.
+    """
+    select, states = selected(args), states_said(args)
+    if args.get("all") and select:
+        raise UsageError("--all means all jobs", "leave it out, or name no jobs")
+    if args.get("all") or (states and not select):
         select["all"] = True
+    if states:
+        select["states"] = states
     if not select:
         raise UsageError("no job was named", f"e.g. stoker {verb} 7, or stoker {verb} last")
     return select

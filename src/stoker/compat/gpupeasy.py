@@ -6,12 +6,16 @@ from collections.abc import Iterable
 
 from stoker.api.client import Client
 from stoker.cli.main import main as stoker
-from stoker.errors import StokerError
+from stoker.compat.refusals import refused
+from stoker.errors import StokerError, UsageError
+from stoker.quantities import declared_gpus
 from stoker.text.terminal import say
 
 
 def start_server(gpus: str | Iterable[object] = "0-3") -> int:
-    """Start the daemon, on these GPUs unless it knows of others already.
+    """Start the daemon, on these GPUs unless others were declared already.
+
+    Where a driver shows GPUs, those of them that are named here are used.
 
     A list is taken as its devices were there: "0" is a GPU, "0,1" or ["0", "1"] a pair, "" a place
     for jobs without a GPU. All GPUs are declared; a job that wants a pair, or none, says so itself.
@@ -23,12 +27,25 @@ def start_server(gpus: str | Iterable[object] = "0-3") -> int:
     try:
         with Client() as client:
             known = client.call("gpus")["gpus"]
-            if gpus and not known:
-                client.call("config_set", name="gpus", value=gpus)
+            if gpus and not any(gpu["declared"] for gpu in known):
+                shown = [gpu["id"] for gpu in known if gpu["uuid"]]
+                client.call("config_set", name="gpus", value=_shown(gpus, shown) if shown else gpus)
     except StokerError as error:
-        say(f"stoker: {error.message}" + (f"; {error.hint}" if error.hint else ""))
-        return error.exit_code
+        return refused("stoker", error)
     return stoker(["daemon", "status"])
+
+
+def _shown(gpus: str, shown: list[str]) -> str:
+    """Those of the GPUs that the driver shows."""
+    named = [gpu for gpu, _ in declared_gpus(gpus)]
+    used = [gpu for gpu in named if gpu in shown]
+    if not used:
+        raise UsageError(
+            f"the driver shows no GPU {', '.join(named)}", f"there are {', '.join(shown)}"
+        )
+    if len(used) < len(named):
+        say(f"stoker: the driver shows {len(used)} of the {len(named)} GPUs, which are used")
+    return ",".join(used)
 
 
 def _declared(entries: Iterable[object]) -> tuple[str, str]:

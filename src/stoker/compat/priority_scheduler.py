@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import NoReturn
-
 from stoker.cli.main import main as stoker
+from stoker.compat.refusals import Parser, refused
 from stoker.errors import UsageError
-from stoker.text.terminal import say
 
 _NO = ("", "0", "false", "no", "off")
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, "see -h")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="scheduler.py",
         description="Runs the tasks of a CSV with the columns Directory, Executable, Filename, "
         "Epochs and Priority, in batches.",
@@ -47,8 +37,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         args = _parser().parse_args(argv)
     except UsageError as error:
-        say(f"scheduler: {error.message}; {error.hint}")
-        return error.exit_code
+        return refused("scheduler", error)
     words = ["batch"]
     for option in ("csv", "num", "header"):
         value = getattr(args, option)
@@ -61,6 +50,6 @@ def main(argv: list[str] | None = None) -> int:
         if args.thread_percentage is not None:
             words += ["--thread_percentage", args.thread_percentage]
     elif args.thread_percentage is not None:
-        say("scheduler: without MPS there is no --thread_percentage; leave out --mps, or it")
-        return UsageError.exit_code
+        clash = UsageError("without MPS there is no --thread_percentage", "leave out --mps, or it")
+        return refused("scheduler", clash)
     return stoker(words)

@@ -11,13 +11,14 @@ import os
 import shlex
 import sys
 import time
-from typing import Any, NoReturn
+from typing import Any
 
 from stoker.api.client import Client
 from stoker.cli.jobspec import submission
 from stoker.cli.main import main as stoker
 from stoker.cli.options import parse
 from stoker.cli.verbs.run import VERB as RUN
+from stoker.compat.refusals import Parser, refused
 from stoker.compat.scheduler_task import PORT, Kept, Task
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import MAX_GPUS, declared_gpus_text, quoted
@@ -28,15 +29,8 @@ USUAL_GPUS = 4
 INTERRUPTED = 130
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, "see -h")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="scheduler.py",
         description="Runs a task as soon as enough GPUs are free, in this terminal.",
         epilog='e.g. scheduler.py -t "test1.py -foo 1 -v --bar 0" --gpu_count 2',
@@ -83,8 +77,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return _scheduler(_parser().parse_args(argv))
     except StokerError as error:
-        say(f"scheduler: {error.message}" + (f"; {error.hint}" if error.hint else ""))
-        return error.exit_code
+        return refused("scheduler", error)
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -183,6 +176,7 @@ def _run(text: str, args: argparse.Namespace) -> int:
     new = not os.path.isdir(folder)
     _make(folder)
     job["out"], job["err"] = out_kept.path, err_kept.path
+    job["overwrite"] = True  # As that tool did.
     task = Task(request, out_kept, err_kept)
     try:
         code = task.run()

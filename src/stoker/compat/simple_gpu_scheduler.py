@@ -20,10 +20,11 @@ from stoker.cli.feeding.signals import Signals
 from stoker.cli.feeding.source import Source
 from stoker.compat.console import Console, ErrorFiles, keeps_errors_apart
 from stoker.compat.lent_gpus import Lent
+from stoker.compat.refusals import Parser, refused
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import gpu_ids
 from stoker.submission.surroundings import surroundings
-from stoker.text.terminal import has_terminal, say
+from stoker.text.terminal import has_terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,17 +47,12 @@ Ctrl-C: take no more commands and let the running ones finish; a second Ctrl-C s
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, f"see `{PROGRAM} --help`")
-
-
 def main(argv: list[str] | None = None) -> int:
     """Run the commands on stdin; the exit code is 0 however they end, as the older tool's is."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    parser = _Parser(
+    parser = Parser(
         PROGRAM,
         description="Run commands on individual GPUs.",
         epilog=_EPILOG,
@@ -68,9 +64,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return _run(needs_of(parser.parse_args(argv).gpus))
     except StokerError as error:
-        hint = f"; {error.hint}" if error.hint else ""
-        say(f"{PROGRAM}: {error.message}{hint}")
-        return error.exit_code
+        return refused(PROGRAM, error)
     except KeyboardInterrupt:
         return INTERRUPTED  # before it listened itself
 
@@ -83,10 +77,15 @@ def needs_of(words: list[str]) -> list[dict[str, Any]]:
     """
     from collections import Counter
 
-    sets = [gpu_ids(word) for word in words]
-    apart = len(sets) > 1 and any(len(one) > 1 for one in sets)
+    if len(words) == 1:
+        sets = [[gpu] for part in words[0].split(",") for gpu in gpu_ids(part)]
+    else:
+        sets = [gpu_ids(word) for word in words]
+    apart = any(len(one) > 1 for one in sets)
     times = Counter(gpu for one in sets for gpu in one)
-    if len(set(times.values())) > 1 or (apart and max(times.values()) > 1):
+    if apart and max(times.values()) > 1:
+        raise UsageError(f"GPU {_most_named(times)} is in several sets", "name each GPU in one set")
+    if len(set(times.values())) > 1:
         raise UsageError(
             f"GPU {_most_named(times)} is named more often than others",
             "name each GPU once, or all of them equally often to share them",

@@ -14,22 +14,17 @@ import os
 import random
 import sys
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
 
+from stoker.compat.refusals import Parser, refused
+from stoker.errors import UsageError
+
+PROGRAM = "simple_hypersearch"
 _MOST_SHUFFLED = 20_000_000
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line; the usage is for those who ask for it."""
-
-    def error(self, message: str) -> NoReturn:
-        """Refuse the arguments."""
-        self.exit(2, f"{self.prog}: {message}\n")
-
-
-def _parser() -> _Parser:
-    parser = _Parser(
-        prog="simple_hypersearch",
+def _parser() -> Parser:
+    parser = Parser(
+        prog=PROGRAM,
         description="Print a command for every combination of parameter values.",
         epilog=(
             "example:\n"
@@ -85,28 +80,37 @@ def commands(
         yield pattern.format_map(chosen)
 
 
-def _refusal(error: Exception) -> str:
+def _refusal(error: Exception) -> UsageError:
     if isinstance(error, KeyError):
         name = error.args[0]
-        return f"{{{name}}} in the command pattern has no values; add e.g. -p {name} 1 2"
-    return f"the command pattern can't be understood: {error}; write {{NAME}}, or {{{{ for a brace"
+        return UsageError(
+            f"{{{name}}} in the command pattern has no values", f"add e.g. -p {name} 1 2"
+        )
+    return UsageError(
+        f"the command pattern can't be understood: {error}", "write {NAME}, or {{ for a brace"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script."""
-    parser = _parser()
-    args = parser.parse_args(argv)
+    try:
+        return _print(_parser().parse_args(argv))
+    except UsageError as error:
+        return refused(PROGRAM, error)
+
+
+def _print(args: argparse.Namespace) -> int:
     parameters = {name: values for name, *values in args.parameter}
     if not parameters:
-        parser.error("no parameter was given; add e.g. -p lr 0.1 0.01")
+        raise UsageError("no parameter was given", "add e.g. -p lr 0.1 0.01")
     for name, values in parameters.items():
         if not values:
-            parser.error(f"-p {name} has no values; add e.g. -p {name} 0.1 0.01")
+            raise UsageError(f"-p {name} has no values", f"add e.g. -p {name} 0.1 0.01")
     if args.n_samples is not None and args.n_samples < 0:
-        parser.error(f"--n-samples {args.n_samples} is negative; write e.g. --n-samples 5")
+        raise UsageError(f"--n-samples {args.n_samples} is negative", "write e.g. --n-samples 5")
     shuffled = args.sampling_mode == "shuffled_grid"
     if shuffled and math.prod(map(len, parameters.values())) > _MOST_SHUFFLED:
-        parser.error("there are too many combinations to shuffle; use --sampling-mode grid")
+        raise UsageError("there are too many combinations to shuffle", "use --sampling-mode grid")
     made = commands(
         args.command_pattern, parameters, shuffled=shuffled, seed=args.seed, most=args.n_samples
     )
@@ -121,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (KeyError, IndexError, ValueError, AttributeError, TypeError) as error:
-        parser.error(_refusal(error))
+        raise _refusal(error) from None
     return 0
 
 

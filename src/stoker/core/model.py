@@ -238,6 +238,13 @@ class Launch(NamedTuple):
         del shown["env"], shown["extra_env"]
         return f"Launch({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
+    def appends(self, attempt: int) -> bool:
+        """Whether an attempt leaves what its output files have in them; all but one kind do.
+
+        A file that has appeared since the submission is not lost either.
+        """
+        return attempt > 1 or not self.options.get("overwrite")
+
     def with_own(self, own: PerJob, kind: str) -> Launch:
         """The launch of one of many jobs that share this one."""
         has_command = bool(own.argv) or own.shell is not None

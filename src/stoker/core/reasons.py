@@ -73,6 +73,7 @@ class NeedsGpus:
     free: int
     allowed: int  # how many exist that it may use at all
     others: int = 0  # how many of these are used by other programs
+    share_milli: int | None = None  # of one GPU, if it does not want all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +211,10 @@ def words(reason: Reason, now_ms: int) -> str:
             return f"waits for {noun} {names} to {'succeed' if must else 'end'}"
         case NeedsTerminal():
             return "its terminal (`stoker run`) is not connected; called off if it stays away"
-        case NeedsGpus(wanted=wanted, free=free, allowed=allowed, others=others):
+        case NeedsGpus(wanted=wanted, free=free, allowed=allowed, others=others, share_milli=share):
             used = f" ({others} used by other programs)" if others else ""
-            return f"needs {plural(wanted, 'GPU')}, {free} of {allowed} free{used}"
+            what = plural(wanted, "GPU") if share is None else f"{share / 1000:g} of a GPU"
+            return f"needs {what}, {free} of {allowed} free{used}"
         case NeedsMemory():
             return _memory_words(reason)
         case NeedsUse(wanted_percent=wanted, least_percent=least, most_percent=most, gpu=gpu):

@@ -140,7 +140,7 @@ def _gpu_shortage(state: State, job: Job, allowed: list[Gpu], free: int) -> why.
     shareable = [g for g in allowed if not any(r.whole for r in g.held_by.values())]
     others = sum(1 for gpu in allowed if gpu.others)
     if need.whole or need.learns or need.gpus > 1 or not shareable:
-        return why.NeedsGpus(need.gpus, free, len(allowed), others)
+        return why.NeedsGpus(need.gpus, free, len(allowed), others, need.share_milli)
     if need.mem_mib is not None:
         room_mib, roomiest = max(
             ((room_for_mib(need, gpu), gpu) for gpu in shareable), key=lambda found: found[0]
@@ -159,4 +159,4 @@ def _gpu_shortage(state: State, job: Job, allowed: list[Gpu], free: int) -> why.
         left = WHOLE_SHARE_MILLI - roomiest.share_used_milli
         if left < need.share_milli:
             return why.NeedsShare(need.share_milli, left, roomiest.shown_as)
-    return why.NeedsGpus(need.gpus, free, len(allowed), others)
+    return why.NeedsGpus(need.gpus, free, len(allowed), others, need.share_milli)

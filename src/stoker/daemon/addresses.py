@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import sys
 import time
 
 from stoker.errors import Failed, UsageError
+from stoker.installing import install_command
 from stoker.quantities import quoted
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://\S+")
@@ -30,7 +30,7 @@ def checked(text: str) -> str:
     if text.strip() and importlib.util.find_spec("apprise") is None:
         raise Failed(
             "messages are sent by Apprise, which is not installed",
-            f"run: {sys.executable} -m pip install 'stoker-gpu[notify]'",
+            f"run: {install_command('apprise')}",
         )
     return " ".join(addresses(text))
 

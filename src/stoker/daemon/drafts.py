@@ -29,6 +29,7 @@ class Drafts:
     held: bool
     each: Sequence[JobOwn]
     kinds: Sequence[str]
+    has_files: bool = False  # whether some have output files that their user named
 
     def events(self, state: State, first_id: int, others: RequiredJobs) -> list[ev.Event]:
         """The facts that they were submitted, and numbered from `first_id` on."""

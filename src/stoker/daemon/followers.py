@@ -75,14 +75,16 @@ class Followers:
 
 
 def _ended_line(ended: Ended) -> dict[str, Any]:
-    how = ended.outcome.exit
+    how, attempt = ended.outcome.exit, ended.attempt
+    began_ms = None if attempt is None else attempt.started_at_ms or attempt.placed_at_ms
     return {
         "event": "ended",
         "id": ended.job.id,
-        "attempt": ended.attempt.number if ended.attempt is not None else 0,
+        "attempt": attempt.number if attempt is not None else 0,
         "state": ended.outcome.state.value,
         "exit_code": how.code if how is not None else None,
         "signal": how.signal if how is not None else None,
         "reason": outcome_words(ended.outcome),
         "final": ended.job_is_final,
+        "ran_ms": None if began_ms is None else max(0, ended.at_ms - began_ms),
     }

@@ -6,6 +6,7 @@ moment do not queue them twice.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -22,6 +23,7 @@ class Chosen:
 
     drafts: list[Drafts]
     left_out: dict[str, int] | None = None  # see messages.Submit; None without such a rule
+    tried: Container[str] = ()  # the points that have had a job
 
 
 def chosen(
@@ -47,7 +49,7 @@ def chosen(
         some.only([place for place, point in enumerate(own_points) if rule.takes(point)])
         for some, own_points in zip(drafts, points, strict=True)
     ]
-    return Chosen([some for some in kept if some.each], rule.left_out)
+    return Chosen([some for some in kept if some.each], rule.left_out, latest)
 
 
 @dataclass(slots=True)

@@ -24,6 +24,7 @@ from uuid import uuid4
 from stoker import __version__
 from stoker.api import holder
 from stoker.api.paths import Home, make_private, socket_address
+from stoker.api.skew import announce
 from stoker.core.model import Job
 from stoker.daemon import own_log, settings
 from stoker.daemon.browsing import Browsing
@@ -193,6 +194,7 @@ class Daemon:
         loop = self._loop = asyncio.get_running_loop()
         # Only where no GPU is known yet is there a reason to wait for a driver.
         self.inventory.start(wait_s=0.0 if self.turn_loop.state.gpus else _WAIT_FOR_DRIVER_S)
+        announce(self.home)
         listener = listen(self.home.socket)
         self._watch.socket_made()
         self._door = Door(
@@ -222,6 +224,7 @@ class Daemon:
             self._keep_reserve,
             self._end_if_done,
         ]
+        self.tenure.keep(loop, self.turn_loop)
         self.turn_loop.turn()
         # What was loaded stays: the collector need not look at a long queue again and again, nor
         # at all while that was loaded (see `main`).
@@ -230,7 +233,6 @@ class Daemon:
         gc.enable()
         log.info("ready: version %s, pid %d, %d jobs", __version__, os.getpid(), len(state.jobs))
         ready()
-        self.tenure.keep(loop, self.turn_loop)
         self.page.come_back()
         await self._ended.wait()
         self._door.close()

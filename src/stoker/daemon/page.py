@@ -1,7 +1,7 @@
 """The page's process, as the daemon's child: started when it is wanted, and ended with the daemon.
 
 It is a process of its own so that whatever the network does is never done in the loop that starts
-jobs. A page that ends although it was not told to is started again, later and later.
+jobs. A page that ends unasked is started again, with increasing delay.
 """
 
 from __future__ import annotations

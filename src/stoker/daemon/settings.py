@@ -108,18 +108,20 @@ SETTINGS = (
     Setting("grace", "30s", "how long a job that is told to stop may take before it is killed",
             _read_by(duration_ms)),
     Setting("mem", "whole",
-            "GPU memory of jobs that do not say: whole GPUs, or auto, as their kind was seen to "
-            "use", _one_of("whole", "auto")),
+            "GPU memory of jobs without --mem: whole (the whole GPU), or auto (as measured for "
+            "their kind)", _one_of("whole", "auto")),
     Setting("mem-margin", "10%",
-            "what is reserved over the most that was seen: a percentage (at least 512M), or a size",
+            "what is reserved beyond the largest measured peak: a percentage (at least 512M), or a "
+            "size",
             _read_by(memory_margin)),
-    Setting("settle", "30s", "GPU memory that has not grown for so long is taken to be all of it",
+    Setting("settle", "30s",
+            "a job counts as measured when its GPU memory has not grown for this long",
             _read_by(positive_duration_ms)),
     Setting("foreign", "avoid",
             "programs on GPUs that are not Stoker's: avoid (use only what they leave), wait (put "
             "nothing beside them), ignore", _one_of("avoid", "wait", "ignore")),
     Setting("mps", "off",
-            "on: jobs on one GPU share it through NVIDIA MPS unless they say --no-mps",
+            "on: jobs on one GPU share it through NVIDIA MPS, except with --no-mps",
             _one_of("on", "off")),
     Setting("visible", "index",
             "how jobs without --visible find their GPUs in CUDA_VISIBLE_DEVICES: index (uuid where "
@@ -135,7 +137,7 @@ SETTINGS = (
     Setting("driver", "auto",
             "auto: use the GPUs that a driver shows; off: only declared ones (after a restart)",
             _one_of("auto", "off")),
-    Setting("executor", "local", "what runs jobs that name nothing else: local or slurm",
+    Setting("executor", "local", "where jobs without --executor run: local or slurm",
             _one_of("local", "slurm")),
     Setting("slurm.dir", "",
             "a directory that the cluster's nodes see too (default: the state directory)",
@@ -159,6 +161,11 @@ def value_of(name: str, values: Mapping[str, str]) -> str:
     return values.get(name, BY_NAME[name].default)
 
 
+def _kept_ms(name: str, values: Mapping[str, str]) -> int:
+    """A time that was set: bare numbers are refused, but an older home may have one, of seconds."""
+    return duration_ms(value_of(name, values), bare="s")
+
+
 def cpus_of(values: Mapping[str, str]) -> int | None:
     """The CPU slots that were set; None for as many as there are."""
     text = value_of("cpus", values)
@@ -168,9 +175,9 @@ def cpus_of(values: Mapping[str, str]) -> int | None:
 def defaults_of(values: Mapping[str, str]) -> Defaults:
     """What jobs have that say nothing else."""
     return Defaults(
-        duration_ms(value_of("grace", values)),
+        _kept_ms("grace", values),
         value_of("mem", values) == "auto",
-        memory_margin(value_of("mem-margin", values)),
+        memory_margin(value_of("mem-margin", values), bare="m"),
         value_of("mps", values) == "on",
         value_of("visible", values),
         bool(value_of("notify", values)),
@@ -179,12 +186,12 @@ def defaults_of(values: Mapping[str, str]) -> Defaults:
 
 def habits_of(values: Mapping[str, str]) -> Habits:
     """How to learn from readings."""
-    return Habits(duration_ms(value_of("settle", values)))
+    return Habits(_kept_ms("settle", values))
 
 
 def poll_s_of(values: Mapping[str, str]) -> float:
     """How often to read GPUs."""
-    return duration_ms(value_of("poll", values)) / 1000
+    return _kept_ms("poll", values) / 1000
 
 
 def cluster_rules_of(values: Mapping[str, str]) -> ClusterRules:

@@ -29,7 +29,7 @@ _NOT_BEGUN = (*QUEUED, JobState.SUBMITTED)
 # What is shown as it is on record.
 _OF_JOB = (
     "id", "name", "state", "exit_code", "signal", "group", "priority", "user", "attempt", "pid",
-    "not_before_ms", "submitted_at_ms", "ended_at_ms", "point",
+    "not_before_ms", "submitted_at_ms", "queued_at_ms", "ended_at_ms", "point",
 )  # fmt: skip
 _OF_ATTEMPT = ("exit_code", "signal", "pid", "peak_mib", "placed_at_ms", "ended_at_ms")
 

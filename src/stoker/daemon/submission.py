@@ -22,6 +22,7 @@ from stoker.core.waiting import can_never_start
 from stoker.daemon.cluster import ClusterRules, check_cluster_job
 from stoker.daemon.drafts import Drafts
 from stoker.daemon.known_points import Chosen, chosen
+from stoker.daemon.outfiles import check_outputs
 from stoker.daemon.requirements import RequiredJobs, required
 from stoker.engine import Decided, Proposal
 from stoker.errors import UsageError
@@ -99,12 +100,13 @@ def submission(
         first_id = next_id = state.next_job_id
         ids = range(first_id, first_id + sum(len(some.each) for some in drafts))
         others = RequiredJobs(state, views, ids)
+        told = [*warnings, *check_outputs(drafts, first_id, wanted.tried, views)]
         for some in drafts:
             events += some.events(state, next_id, others)
             next_id += len(some.each)
         if request.token is not None:
             events.append(ev.SubmissionTaken(state.now_ms, request.token, tuple(ids)))
-        return Decided(events, _answer(list(ids), wanted, warnings))
+        return Decided(events, _answer(list(ids), wanted, told))
 
     return proposal
 
@@ -141,6 +143,7 @@ class _Drafting:
     _directories: set[str] = field(default_factory=set)
     _kinds: Kinds = field(default_factory=Kinds)
     _mps_is_there: bool = False
+    _has_files: bool = False  # of the jobs that are being looked at
 
     def __post_init__(self) -> None:
         rules.check_environment(self.env)
@@ -181,6 +184,7 @@ class _Drafting:
             options=self._options_of(job, terms),
         )
         group = self._label(job.group)
+        self._has_files = job.out is not None or job.err is not None
         kinds = self._kinds_of(job, each)
         # What the words of a command say of its need is the same for those of one kind, and mostly
         # for all: only where memory counts do kinds differ in that.
@@ -195,13 +199,14 @@ class _Drafting:
             some = slice(start, start + count)
             drafts.append(
                 Drafts(need, its_terms, launch, job.priority, group, job.not_before_ms, job.hold,
-                       each[some], kinds[some])
+                       each[some], kinds[some], self._has_files)
             )  # fmt: skip
             start += count
         return drafts
 
     def _options_of(self, job: JobRequest, terms: Terms) -> dict[str, Any]:
         options = executors_options(job)
+        rules.says_what_of_files(options)
         if terms.executor:
             if job.visible is not None:
                 raise UsageError("the cluster says which GPUs a job sees", "leave out --visible")
@@ -229,6 +234,7 @@ class _Drafting:
                     usual = kind_of(job.argv, job.shell) if given is None else given
                 kinds.append(usual)
             if own.out is not None or own.err is not None:
+                self._has_files = True
                 rules.check_output(own.out, "--out")
                 rules.check_output(own.err, "--err")
         _check_names([own.name for own in each if own.name is not None])
@@ -251,6 +257,8 @@ class _Drafting:
             if (share := rules.share_of_many(job)) is not None:
                 job = msgspec.structs.replace(job, share=share)
             known = self._needs[key] = need_of(job, kind, self.defaults, elsewhere)
+            if job.margin is not None:
+                check_margin(known)
         return known
 
     def _terms_of(self, job: JobRequest) -> Terms:
@@ -322,6 +330,14 @@ def need_of(job: JobRequest, kind: str, defaults: Defaults, elsewhere: bool = Fa
         margin=defaults.margin if job.margin is None else job.margin,
         **{name: getattr(job, name) for name in _PLAIN_NEED},
     )
+
+
+def check_margin(need: Need) -> None:
+    """Refuse a margin of memory where none is reserved by what was measured."""
+    if need.kind is None:
+        raise UsageError(
+            "--mem-margin is about measured memory", "add --mem auto, or leave out --mem-margin"
+        )
 
 
 def need_fields(need: Need) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from stoker.api.claim import RENEWED_EVERY_S, Holding, read_claim, whose
+from stoker.api.localstate import keep_from_tidying
 from stoker.api.paths import Home
 from stoker.daemon.loop import TurnLoop
 from stoker.errors import Failed
@@ -49,6 +50,7 @@ class Tenure:
 
     def begin(self, elsewhere: Elsewhere, active: Sequence[Key], store: SqliteStore) -> None:
         """Put down that the state is here now, and what was given up for that."""
+        self._renew()  # A long queue may have taken longer to load than a claim may be silent.
         if elsewhere.found and elsewhere.on_another_machine:
             if not self._holding.claim.over_another:
                 self._refuse("jobs of another machine run with this state", elsewhere.last)
@@ -57,6 +59,7 @@ class Tenure:
         if news is not None:
             store.set_setting(KEPT_AS, news)
         self._holding.has_given_up_others()
+        keep_from_tidying(self._home)
 
     def _refuse(self, what: str, where: Place | None) -> None:
         if where is not None:

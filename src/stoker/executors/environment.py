@@ -125,9 +125,9 @@ def encoded(env: Mapping[str, str]) -> EncodedEnv:
     return [f"{name}={value}".encode(ENCODING, ERRORS) for name, value in env.items()]
 
 
-def command_line(launch: Launch, gpus: Sequence[str], *, gpu_arg: bool = True) -> list[str]:
+def command_line(launch: Launch, gpus: Sequence[str]) -> list[str]:
     """The words to run: the user's own, or the login shell with the user's string."""
-    gpu_arg = gpu_arg and launch.gpu_arg
+    gpu_arg = launch.gpu_arg and bool(gpus)
     # The daemon can't do it for the job: who has become nicer can't go back.
     nicely = ["nice", "-n", str(launch.options["nice"])] if launch.options.get("nice") else []
     if launch.shell is None:

@@ -229,6 +229,8 @@ class LocalExecutor:
             self._reaping.mains_ended(ended)
         if self._reaping.again_at_ms:
             self._reaping.look_again()
+        if self._stopping.rest_ms:
+            self._stopping.ask_the_rest()
         self._attaching.look(now_ms)
         self._attempts.cgroups.see_to(self._attempts.running, now_ms)
         self._ledger.pay()
@@ -253,6 +255,7 @@ class LocalExecutor:
         moments_ms = (
             now_ms + _STARTED_MAY_WAIT_MS if begun else None,
             min(self._reaping.again_at_ms.values(), default=None),
+            min(self._stopping.rest_ms.values(), default=None),
             self._mps.servers.next_wakeup_ms(),
             self._attaching.grants.next_wakeup_ms(),
             self._attaching.unseen.next_wakeup_ms(),

@@ -9,7 +9,7 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -177,6 +177,20 @@ def members(marker: bytes, roots: Iterable[int], session: int | None) -> list[Pr
             mine.add(stat.id.pid)
     found = with_descendants(dict.fromkeys(mine), stats).keys() - not_ours()
     return [stats[pid].id for pid in sorted(found) if stats[pid].state not in "ZX"]
+
+
+def topmost(processes: Sequence[ProcessId]) -> list[ProcessId]:
+    """Those of them that descend from none of the others."""
+    stats = all_stats()
+    pids = {process.pid for process in processes}
+    return [one for one in processes if pids.isdisjoint(_ancestors(one.pid, stats))]
+
+
+def _ancestors(pid: int, stats: Mapping[int, Stat]) -> set[int]:
+    found: set[int] = set()
+    while pid in stats and (pid := stats[pid].parent) not in found:
+        found.add(pid)
+    return found
 
 
 def group_exists(pid: int) -> bool:

@@ -45,6 +45,7 @@ class Running:
     asked: frozenset[ProcessId] = frozenset()  # those that got their SIGTERM
     leftovers_kill_ms: int | None = None
     signalled: bool = False  # its processes were asked to end because it was told to stop
+    rest_asked_ms: int | None = None  # when those that left its session are asked, too
     mps: Client | None = None
     start: Start | None = None  # what it was started by, if we did
     loading: Loading | None = None  # until it is known that it runs its program

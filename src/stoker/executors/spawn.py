@@ -89,8 +89,8 @@ class Spawner:
     ) -> Made:
         """The new process, which leads its own session.
 
-        Its output goes to the log, or to the files that the user named: these are written anew by
-        the first attempt, and gone on with by the next.
+        Its output goes to the log, or to the files that the user named: what is in these stays,
+        unless the job says otherwise, and the attempt is its first.
         """
         if self._reserve < 0:
             self._keep_reserve()
@@ -278,7 +278,7 @@ class _Place:
         self._opened: list[int] = []
 
     def __enter__(self) -> Streams:
-        launch, again = self._launch, self._attempt > 1
+        launch, attempt = self._launch, self._attempt
         try:
             out = -1 if launch.out is not None else _open_log(self._log, self._opened)
             self._within.__enter__()
@@ -287,8 +287,10 @@ class _Place:
             raise
         try:
             if launch.out is not None:
-                out = _open(launch.out, again, self._opened)
-            err = out if launch.err is None else _open(launch.err, again, self._opened)
+                out = _open(launch.out, launch.appends(attempt), self._opened)
+            err = out
+            if launch.err is not None:
+                err = _open(launch.err, launch.appends(attempt), self._opened)
         except BaseException:
             self.__exit__()
             raise

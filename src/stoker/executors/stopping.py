@@ -1,4 +1,9 @@
-"""The processes of an attempt: which there are, and how they are warned, asked and made to end."""
+"""The processes of an attempt: which there are, and how they are warned, asked and made to end.
+
+An attempt that is told to stop meets what Ctrl-C or `kill` would be in a terminal: those in the
+session of its main process are asked to end. A helper that took a session of its own
+(`torch_shm_manager`) cleans up when the main process ends, and is given a moment for it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import signal
 from collections.abc import Iterable
 
 from stoker.executors.environment import KEEP_CHILDREN, MARKER
+from stoker.executors.ledger import Key
 from stoker.executors.processes import (
     ProcessId,
     catches,
@@ -14,10 +20,12 @@ from stoker.executors.processes import (
     members,
     send,
     stat_of,
+    topmost,
 )  # fmt: skip
 from stoker.executors.running import Attempts, Running
 
 _KEPT = f"{KEEP_CHILDREN}=1".encode()
+_MOMENT_MS = 1000
 
 
 class Stopping:
@@ -25,6 +33,7 @@ class Stopping:
 
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
+        self.rest_ms: dict[Key, int] = {}  # when to ask the rest of those whose main goes on
 
     def stop(self, running: Running, force: bool) -> None:
         """Ask all of its processes to end; with `force`, end them."""
@@ -36,23 +45,43 @@ class Stopping:
                 send(process, signal.SIGKILL)
         elif not running.signalled:
             running.signalled = True
-            _ask_to_end(running, self._members(running))
+            found = self._members(running)
+            near = _in_session(running, found)
+            _ask_to_end(running, near)
+            if len(near) < len(found):
+                # A main process that goes on and does not pass it on would leave them unwarned.
+                self.rest_ms[running.key] = self._attempts.now_ms + running.grace_ms // 2
+
+    def ask_the_rest(self) -> None:
+        """Half of the grace time is over, and the main process is not: ask those it waits for."""
+        now_ms = self._attempts.now_ms
+        for key in [key for key, moment_ms in self.rest_ms.items() if moment_ms <= now_ms]:
+            running = self._attempts.running.get(key)
+            if running is not None and not running.main_gone and self._may_signal(running, False):
+                _ask_to_end(running, self._members(running))
+            del self.rest_ms[key]
 
     def warn(self, running: Running, number: int) -> None:
-        """Send a signal to those of its processes that are prepared for it."""
+        """Send a signal to the topmost of its processes that are prepared for it."""
         # A shell or a data loader without a handler would die of it; those that are prepared
-        # for it may be anywhere in the tree.
+        # for it may be anywhere in the tree. What they have forked has inherited the handler, and
+        # would save the same checkpoint at the same time.
         prepared = [p for p in self._members(running) if catches(p, number)]
-        for process in prepared or [running.process]:
+        for process in topmost(prepared) or [running.process]:
             send(process, number)
 
     def clear_up(self, running: Running, left: Iterable[ProcessId]) -> None:
         """Let these end, which its main process left behind: at once, or after the grace time."""
+        now_ms = self._attempts.now_ms
+        if running.asked_to_stop:
+            if running.rest_asked_ms is None:
+                running.rest_asked_ms = now_ms + min(_MOMENT_MS, running.grace_ms // 2)
+            if now_ms < running.rest_asked_ms:
+                return
         if self._may_signal(running, force=False):
             _ask_to_end(running, left)
         if running.asked_to_stop:
             return
-        now_ms = self._attempts.now_ms
         if running.leftovers_kill_ms is None:
             running.leftovers_kill_ms = now_ms + running.grace_ms
         elif now_ms >= running.leftovers_kill_ms and self._may_signal(running, force=True):
@@ -97,6 +126,14 @@ class Stopping:
             in_cgroup = self._attempts.cgroups.members(running.key)
             found += [one for one in in_cgroup if one not in found]
         return found
+
+
+def _in_session(running: Running, processes: list[ProcessId]) -> list[ProcessId]:
+    """Those in the session of its main process; all of them if that is not known."""
+    stats = [(process, stat_of(process.pid)) for process in processes]
+    sessions = {stat.session for process, stat in stats if stat and process == running.process}
+    sessions |= {running.session} - {0}
+    return [p for p, stat in stats if not sessions or (stat and stat.session in sessions)]
 
 
 def _ask_to_end(running: Running, processes: Iterable[ProcessId]) -> None:

@@ -20,6 +20,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -150,6 +151,7 @@ class _WarmServer:
             if word == b"no":
                 why = rest.decode(errors="replace")
                 log.info("calls with warm=[%s] start cold: %s", self.kind.modules, why)
+                self._tell_submitter(why)
                 continue
             link = self.asked.pop(int(word))
             try:
@@ -161,6 +163,15 @@ class _WarmServer:
                 continue
             self.copies.append(IdleCopy(stat.id, link))
             self.useful = True
+
+    def _tell_submitter(self, why: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            fd = os.open(os.path.join(self.kind.calls, command_lines.COLD), flags, 0o600)
+        except OSError:
+            return  # It has gone, or the disk is full; the log says it too.
+        with open(fd, "w", encoding="utf-8", errors="replace") as file, suppress(OSError):
+            file.write(f"{self.kind.modules}\t{' '.join(why.split())}\n")
 
 
 class WarmServers:

@@ -75,8 +75,10 @@ class NvmlDriver:
         try:
             self._nvml = importlib.import_module("pynvml")
         except ImportError:
+            from stoker.installing import install_command
+
             raise DriverUnavailable(
-                "nvidia-ml-py is not installed: pip install 'stoker-gpu[nvidia]'"
+                f"nvidia-ml-py is not installed; run: {install_command('nvidia-ml-py')}"
             ) from None
         try:
             self._nvml.nvmlInit()

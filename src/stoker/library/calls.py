@@ -3,7 +3,8 @@
 Each submitting process has a directory of its own, mode 0700, and holds the lock in it as long as
 it lives. In it are, for each call, `N.call` (the submitter's path and the pickled call),
 `N.call.prepared` (the same between two steps of a worker) and `N.call.ATTEMPT.result`. `jobs` says
-which call is that of which job, `groups` in which groups they were queued.
+which call is that of which job, `groups` in which groups they were queued; the daemon writes `cold`
+if calls can't be warm.
 
 Law: what is queued belongs to the daemon. A call's files are deleted by its submitter once its job
 is final and its result was read, or if the daemon refused it; so a `.call` that is there when the
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from stoker.api.paths import make_private
+from stoker.command_lines import COLD
 from stoker.errors import Failed
 from stoker.locks import is_locked
 
@@ -106,6 +108,14 @@ class Calls:
             self.forget(path)
             raise _cant_be_written(error) from None
         return path
+
+    def why_cold(self, modules: str) -> str | None:
+        """Why calls that were to have these modules from the start do not; None if they may."""
+        for line in _lines(self.directory, COLD):
+            named, _, why = line.partition("\t")
+            if named == modules:
+                return why
+        return None
 
     def forget(self, path: str, attempts: int = 0) -> None:
         """Delete the files of a call of which so many attempts were made."""

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import atexit
 import os
+import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stoker import command_lines
 from stoker.api.client import Client
-from stoker.api.paths import Home, make_private
+from stoker.api.localstate import prepare
+from stoker.api.paths import Home
 from stoker.core.model import FINAL, JobState
 from stoker.errors import Failed, NotFound, StokerError, UsageError
-from stoker.library.calls import Calls, clear_after_others, read_result
+from stoker.library.calls import Calls, Result, clear_after_others, read_result
 from stoker.library.failures import JobFailed, tail_of
 from stoker.library.follower import Follower
 from stoker.library.futures import JobFuture
-from stoker.submission.keywords import Fields
+from stoker.submission.keywords import Fields, in_keywords
 from stoker.submission.surroundings import surroundings
 
 _MOST_AT_ONCE = 2000
@@ -39,10 +41,11 @@ class Draft:
 
     call: bytes
     fields: Fields
-    title: str  # what is called, for listings; jobs with the same title are of one kind
+    full_name: str  # what is called, with its module; jobs with the same one are of one kind
     log_path: str | None = None  # where it will print, if not to the job's own log
     on_started: Callable[[JobFuture[Any]], None] | None = None
     warm: str | None = None  # the modules that its process has from the start; None: not warm
+    result: str | None = None  # of a point: the file of its value, whichever job has made it
 
 
 @dataclass(slots=True)
@@ -50,9 +53,10 @@ class _Live:
     """A job that has not ended, as far as we know."""
 
     future: JobFuture[Any]
-    calls: Calls
+    calls: Calls | None  # None: it is the job of another program, and so are its files
     file: str
     group: str
+    result: str | None = None  # see Draft
     claimed: bool = False  # a thread is resolving it
 
 
@@ -61,8 +65,9 @@ class Channel:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        make_private(home.root)
-        root = os.path.join(home.root, "calls")
+        prepare(home)
+        # Where machines share a home, it is there, so that the nodes of a cluster find the calls.
+        root = os.path.realpath(os.path.join(home.root, "calls"))
         self.calls = Calls(root)
         self._client = Client(home)
         self._requests = threading.RLock()  # one order at a time on the connection
@@ -96,16 +101,24 @@ class Channel:
             client.call(op, **fields)
 
     def submit(self, drafts: Sequence[Draft], calls: Calls | None = None) -> list[JobFuture[Any]]:
-        """Queue calls, all or none; their futures."""
+        """Queue calls, all or none; their futures.
+
+        A point that has a job already, queued or running, gets no other one: its future is that of
+        this job, whichever program has queued it.
+        """
         calls = calls or self.calls
         common = surroundings()
+        if any(draft.result is not None for draft in drafts):
+            common["rerun"] = "all"  # But for points whose job has not ended.
         futures: list[JobFuture[Any]] = []
         try:
             for first in range(0, len(drafts), _MOST_AT_ONCE):
                 futures += self._submit(drafts[first : first + _MOST_AT_ONCE], calls, common)
         except BaseException:
-            if futures:
-                self.cancel([f.job_id for f in futures if f.job_id is not None])
+            with self._changed:
+                own = {job_id for job_id, live in self._live.items() if live.calls is calls}
+            if queued := own.intersection(future.job_id or 0 for future in futures):
+                self.cancel(sorted(queued))
             raise
         return futures
 
@@ -120,7 +133,7 @@ class Channel:
             calls.note_groups(groups)
             since = min(self._follower.follow(group) for group in dict.fromkeys(groups))
             jobs = [
-                {"argv": worker_words(file, one.title, one.warm), **one.fields, "group": group}
+                {"argv": worker_words(file, one.full_name, one.warm), **one.fields, "group": group}
                 for one, file, group in zip(drafts, files, groups, strict=True)
             ]
             with self._changed:
@@ -128,7 +141,9 @@ class Channel:
             try:
                 ordered = True
                 ids = self.request("submit", jobs=jobs, token=token, **common)["ids"]
-                futures = self._register(ids, drafts, calls, files, groups)
+                queued = self._queued(ids, jobs)
+                new = [(drafts[place], files[place], groups[place]) for place in queued]
+                futures = dict(zip(queued, self._register(ids, new, calls), strict=True))
             finally:
                 with self._changed:
                     self._submitting -= 1
@@ -142,9 +157,22 @@ class Channel:
                 for file in files:
                     calls.forget(file)
             raise
-        calls.note_jobs(files, ids)
+        calls.note_jobs([files[place] for place in queued], ids)
         self._follower.still_heard(since)
-        return futures
+        if others := [place for place in range(len(drafts)) if place not in futures]:
+            for place in others:
+                calls.forget(files[place])
+            adopted = self._adopt([drafts[place] for place in others], calls, common)
+            futures |= zip(others, adopted, strict=True)
+        return [futures[place] for place in range(len(drafts))]
+
+    def _queued(self, ids: list[int], jobs: list[Fields]) -> Sequence[int]:
+        """The places of the jobs that were queued as these."""
+        if len(ids) == len(jobs):
+            return range(len(jobs))
+        known = set(ids)
+        points = {job["point"] for job in self._jobs(ids) if job["id"] in known}
+        return [place for place, job in enumerate(jobs) if job["point"] in points]
 
     def _call_off(self, **submission: Any) -> None:
         """Ctrl-C came before the answer: the daemon knows by its token what it has queued."""
@@ -153,26 +181,55 @@ class Channel:
             client.call("cancel", select={"ids": [str(job_id) for job_id in ids]})
 
     def _register(
-        self,
-        ids: list[int],
-        drafts: Sequence[Draft],
-        calls: Calls,
-        files: list[str],
-        groups: list[str],
+        self, ids: list[int], new: list[tuple[Draft, str, str]], calls: Calls
     ) -> list[JobFuture[Any]]:
         futures = []
         early: list[dict[str, Any]] = []
         with self._changed:
-            for job_id, draft, file, group in zip(ids, drafts, files, groups, strict=True):
-                future: JobFuture[Any] = JobFuture(self, draft.log_path)
-                future.job_id = job_id
-                future.on_started = draft.on_started
-                self._live[job_id] = _Live(future, calls, file, group)
-                futures.append(future)
+            for job_id, one in zip(ids, new, strict=True):
+                futures.append(self._begin(job_id, *one, calls))
                 early += self._early.pop(job_id, [])
         for event in early:
             self.hear(event)
         return futures
+
+    def _begin(
+        self, job_id: int, draft: Draft, file: str, group: str, calls: Calls | None
+    ) -> JobFuture[Any]:
+        future: JobFuture[Any] = JobFuture(self, draft.log_path)
+        future.job_id = job_id
+        future.on_started = draft.on_started
+        self._live[job_id] = _Live(future, calls, file, group, draft.result)
+        return future
+
+    def _adopt(self, drafts: list[Draft], calls: Calls, common: Fields) -> list[JobFuture[Any]]:
+        """The futures of points that have a job of before, which had not ended."""
+        points = [draft.fields["point"] for draft in drafts]
+        known = self.request("points", points=points)["points"]
+        jobs = {job["id"]: job for job in self._jobs([one["id"] for one in known.values()])}
+        alone = {name: value for name, value in common.items() if name != "rerun"}
+        found = []
+        for draft, point in zip(drafts, points, strict=True):
+            job = jobs.get(known[point]["id"]) if point in known else None
+            if job is None:  # It has ended, and was removed.
+                found += self._submit([draft], calls, common)
+            elif job["state"] in (JobState.STOPPING, JobState.CANCELLED):
+                # It will give no value. Another one begins when its last process has gone.
+                after = [*draft.fields.get("after_any", ()), str(job["id"])]
+                later = replace(draft, fields={**draft.fields, "after_any": after})
+                found += self._submit([later], calls, alone)
+            else:
+                found.append(self._adopted(draft, job))
+        self._follower.still_heard(-1)  # They may have started, or ended, before we listened.
+        return found
+
+    def _adopted(self, draft: Draft, job: Fields) -> JobFuture[Any]:
+        call, group = command_lines.call_of(job["argv"]), job["group"] or ""
+        self._follower.follow(group)
+        with self._changed:
+            if live := self._live.get(job["id"]):
+                return live.future
+            return self._begin(job["id"], draft, call[2] if call else "", group, None)
 
     def cancel(self, job_ids: list[int]) -> list[int]:
         """Cancel jobs; those that had not ended yet."""
@@ -291,13 +348,14 @@ class Channel:
         result = failure = None
         try:
             if not live.future.cancelled():
-                result = read_result(live.file, end["attempt"])
+                result = _result(live, end)
         except OSError:
             raise  # It is there, and can't be read just now: nothing is deleted.
         except Exception as error:
             failure = error
         # First, so that all is gone when a program has its last result and leaves.
-        live.calls.forget(live.file, end["attempt"])
+        if live.calls is not None:
+            live.calls.forget(live.file, end["attempt"])
         if end["state"] == JobState.CANCELLED or live.future.cancelled():
             live.future.resolve_cancelled()
         elif result is not None:
@@ -320,6 +378,14 @@ class Channel:
         return JobFailed(end["id"], *how, tail_of(log_path))
 
 
+def _result(live: _Live, end: dict[str, Any]) -> Result | None:
+    """What a job's call gave, as far as can be told by its files."""
+    if live.calls is not None or live.result is None or end["state"] != JobState.SUCCEEDED:
+        return read_result(live.file, end["attempt"])
+    with open(live.result, "rb") as file:  # The other program has read and deleted the first.
+        return Result(True, pickle.load(file))
+
+
 def _runs(job_ids: list[int]) -> Iterator[str]:
     """Ids as ranges, as few as can be without too many others among them."""
     first = last = None
@@ -336,22 +402,23 @@ def _words(jobs: Iterable[dict[str, Any]]) -> Iterator[str]:
     return (word for job in jobs for word in job["argv"])
 
 
-def worker_words(file: str, title: str, warm: str | None = None) -> list[str]:
+def worker_words(file: str, full_name: str, warm: str | None = None) -> list[str]:
     """The command line of a worker; an executor that knows nothing of `--warm` just runs it."""
     if not sys.executable:
         raise Failed("the path of this Python is not known", "start it by its full path")
-    return command_lines.call(_WORKER, file, title, warm)
+    return command_lines.call(_WORKER, file, full_name, warm)
 
 
 @contextmanager
 def whole_answers(client: Client) -> Iterator[None]:
     """Leave the connection if the caller (Ctrl-C in a notebook) leaves before the answer is there.
 
-    It would else be taken for the answer to the next order.
+    It would else be taken for the answer to the next order. Errors name options as Python does.
     """
     try:
         yield
-    except StokerError:
+    except StokerError as error:
+        in_keywords(error)
         raise
     except BaseException:
         client.close()

@@ -25,11 +25,19 @@ from stoker.submission.surroundings import absolute_paths, surroundings
 from stoker.text.jobs import FINAL_STATES, exit_code
 
 if TYPE_CHECKING:
-    from typing import Unpack
+    from typing import TypedDict, Unpack
 
     from stoker.api.job_options import JobOptions, LineOptions, PointOptions
     from stoker.api.tokens import Access, Grant
     from stoker.library.many import QueuedBatch, QueuedSweep
+
+    class Which(TypedDict, total=False):
+        """Jobs by name or group, and of those that are meant only those in these states."""
+
+        name: str | None
+        group: str | None
+        state: str | Iterable[str] | None
+
 
 Job = dict[str, Any]
 
@@ -38,7 +46,8 @@ class Client:
     """A Stoker: the one that the environment names, or that of another state directory.
 
     Where methods take jobs, these are ids (7), ranges ("3-9"), "last", futures, or lists of them;
-    or all jobs of a `name` (patterns such as "run-*" too) or a `group`.
+    or all jobs of a `name` (patterns such as "run-*" too) or a `group`; and of these
+    only those in a `state` ("failed", or several).
     """
 
     def __init__(self, home: str | os.PathLike[str] | None = None, *, autostart: bool = True):
@@ -242,25 +251,25 @@ class Client:
 
     # --- requests about jobs ---
 
-    def cancel(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
+    def cancel(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
         """Stop jobs, or take them from the queue; the ids of those that had not ended."""
-        return self._request("cancel", jobs, name, group)
+        return self._request("cancel", jobs, which)
 
-    def retry(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
-        """Queue finished jobs again."""
-        return self._request("retry", jobs, name, group)
+    def retry(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
+        """Queue finished jobs again: those named by id, and what of a group did not succeed."""
+        return self._request("retry", jobs, which)
 
-    def hold(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
+    def hold(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
         """Put waiting jobs aside."""
-        return self._request("hold", jobs, name, group)
+        return self._request("hold", jobs, which)
 
-    def release(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
+    def release(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
         """Put held jobs back into the queue."""
-        return self._request("release", jobs, name, group)
+        return self._request("release", jobs, which)
 
-    def rm(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[int]:
+    def rm(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
         """Forget finished jobs, and their logs."""
-        return self._request("remove", jobs, name, group)
+        return self._request("remove", jobs, which)
 
     def edit(
         self, job: Any, command: str | Sequence[str] | None = None, **options: Unpack[JobOptions]
@@ -275,10 +284,11 @@ class Client:
             raise UsageError("nothing to change was named", "e.g. edit(7, priority=-1)")
         return self._listed("edit", "ids", select=select, changes=changes)
 
-    def _request(
-        self, op: str, jobs: tuple[Any, ...], name: str | None, group: str | None
-    ) -> list[int]:
-        return self._listed(op, "ids", select=_select(jobs, name, group))
+    def _request(self, op: str, jobs: tuple[Any, ...], which: Which) -> list[int]:
+        select = _select(jobs, which.get("name"), which.get("group"))
+        if state := which.get("state"):
+            select["states"] = state.split(",") if isinstance(state, str) else list(state)
+        return self._listed(op, "ids", select=select)
 
     # --- requests about the queue, GPUs and settings ---
 
@@ -424,6 +434,11 @@ def _request(job: Mapping[str, Any]) -> Fields:
 def _command(command: str | Sequence[str]) -> Fields:
     if isinstance(command, str):
         return {"shell": command}
+    if isinstance(command, bytes) or not isinstance(command, Iterable):
+        what = "a command is text, or a list of words"
+        raise UsageError(
+            f"{what}, not {type(command).__name__}", 'write e.g. add("python train.py")'
+        )
     return {"argv": [word if type(word) is str else _word(word) for word in command]}
 
 

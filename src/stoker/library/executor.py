@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import itertools
+import os
+import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor as StandardExecutor
 from concurrent.futures import wait as wait_for
@@ -58,8 +62,9 @@ def _check_call(fn: Callable[..., Any], args: Sequence[Any], keywords: dict[str,
 
 def draft(call: Call | Chunk, fields: Fields, warm: str | None = None) -> Draft:
     """A call as it is queued."""
-    title = title_of(call.target)
-    return Draft(pickled_call(call, call.target), {"name": title, **fields}, title, warm=warm)
+    target = call.target
+    fields = {"name": title_of(target), **fields}
+    return Draft(pickled_call(call, target), fields, full_name_of(target), warm=warm)
 
 
 def _modules_text(warm: bool | Iterable[str]) -> str | None:
@@ -76,12 +81,56 @@ def _modules_text(warm: bool | Iterable[str]) -> str | None:
     )
 
 
+def _why_never_warm(modules: str, fields: Fields) -> str | None:
+    """Why no call could be warm, as far as is known before the first."""
+    for name in filter(None, modules.split(",")):
+        top = name.partition(".")[0]
+        if top not in sys.modules and importlib.util.find_spec(top) is None:
+            return f"there is no module {top}"
+    if fields.get("executor") == "slurm" or fields.get("slurm"):
+        return "they run on the cluster"
+    if fields.get("keep_children"):
+        return "they have keep_children"
+    return "they see all GPUs" if fields.get("visible") == "all" else None
+
+
 def title_of(fn: Any) -> str:
     """The name of what is called, for listings."""
-    while isinstance(fn, partial):
-        fn = fn.func
+    fn = _function_in(fn)
     name = getattr(fn, "__qualname__", None) or type(fn).__qualname__
     return label_of(str(name).replace("<locals>.", "").replace("<lambda>", "lambda")) or "call"
+
+
+def full_name_of(fn: Any) -> str:
+    """What is called, with its module or script: calls of the same one are of one kind."""
+    inner = _function_in(fn)
+    module = getattr(inner, "__module__", None) or type(inner).__module__
+    name = f"{_place_of(str(module))}{title_of(inner)}"
+    # The kind of a command is read from its words, and a word with = in it has a value.
+    return "".join(c for c in name if c.isprintable()).replace("=", "_")
+
+
+def _place_of(module: str) -> str:
+    """Where the functions of a module are found: its name, or the path of a script."""
+    if module != "__main__":
+        return f"{module}."
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:  # It was started by `python -m`.
+        return f"{spec.name.removesuffix('.__main__')}."
+    path = getattr(main, "__file__", None) or os.environ.get("JPY_SESSION_NAME")
+    return "__main__." if path is None else f"{os.path.abspath(path)}:"
+
+
+def _function_in(fn: Any) -> Any:
+    """The function itself, without what was put around it."""
+    while True:
+        if isinstance(fn, partial):
+            fn = fn.func
+        elif callable(inner := getattr(fn, "__wrapped__", None)):
+            fn = inner
+        else:
+            return fn
 
 
 def label_of(text: str) -> str:
@@ -110,7 +159,10 @@ class Executor(StandardExecutor):
         if "gpus" in options:
             raise UsageError("an Executor has gpus_per_job instead of gpus", "write gpus_per_job=2")
         self._warm = _modules_text(warm)
+        self._said_cold = False
         self._fields = call_fields({**options, "gpus": gpus_per_job})
+        if self._warm is not None:
+            self._warn_if_cold(_why_never_warm(self._warm, self._fields), 3)
         self._channel: Channel = channel()
         number = next(_executor_numbers)
         # A group that nothing else uses is gone with the last of its jobs, and so is its limit.
@@ -133,6 +185,7 @@ class Executor(StandardExecutor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> JobFuture[T]:
         """Queue a call; all keywords are the function's."""
+        self._look_whether_warm(4)
         [future] = self._submit([self._draft(Call(fn, args, kwargs))])
         return future
 
@@ -144,6 +197,7 @@ class Executor(StandardExecutor):
         chunksize: int = 1,
     ) -> Iterator[T]:
         """The results for all arguments, in order; `chunksize` calls share a job."""
+        self._look_whether_warm(4)
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -154,6 +208,16 @@ class Executor(StandardExecutor):
         chunks = _chunks(iterables, chunksize)
         drafts = [self._draft(Chunk(fn, chunk)) for chunk in chunks]
         return itertools.chain.from_iterable(_results(self._submit(drafts), deadline))
+
+    def _look_whether_warm(self, stacklevel: int) -> None:
+        if self._warm is not None:
+            self._warn_if_cold(self._channel.calls.why_cold(self._warm), stacklevel)
+
+    def _warn_if_cold(self, why: str | None, stacklevel: int) -> None:
+        if why is not None and not self._said_cold:
+            self._said_cold = True
+            text = f"calls with warm=[{self._warm}] start as usual, and not warm: {why}"
+            warnings.warn(text, RuntimeWarning, stacklevel=stacklevel)
 
     def _draft(self, call: Call | Chunk) -> Draft:
         return draft(call, self._fields, self._warm)
@@ -176,6 +240,7 @@ class Executor(StandardExecutor):
         if wait:
             wait_for(list(self._futures))
             self._channel.wait_until_ended(self._job_ids)
+            self._look_whether_warm(5)
             if self._limits_its_own_group:
                 self._limits_its_own_group = False
                 self._channel.tidy_up("limit_group", group=self.group, max_running=None)

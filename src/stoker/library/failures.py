@@ -51,9 +51,10 @@ class JobFailed(Failed):
         self.log_tail = log_tail
 
     def __str__(self) -> str:
+        said = super().__str__()
         if not self.log_tail:
-            return self.message
-        return f"{self.message}\n--- the last lines of its log ---\n{self.log_tail}"
+            return said
+        return f"{said}\n--- the last lines of its log ---\n{self.log_tail}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         reason = self.message.partition(": ")[2]

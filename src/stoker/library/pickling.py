@@ -29,8 +29,10 @@ def _cloudpickle() -> Any:
     try:
         import cloudpickle  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
+        from stoker.installing import install_command
+
         raise Failed(
-            "the Python library needs cloudpickle", "run: pip install 'stoker-gpu[library]'"
+            "the Python library needs cloudpickle", f"run: {install_command('cloudpickle')}"
         ) from None
     return cloudpickle
 
@@ -48,7 +50,19 @@ def pickled(value: Any, target: Any) -> bytes:
 def pickled_call(call: Callable[[], Any], target: Any) -> bytes:
     """The same for a worker: only there can it be read."""
     cloudpickle = _cloudpickle()
-    return _dumped(call, target, cloudpickle, _call_pickler(cloudpickle))
+    pickler = _call_pickler(cloudpickle)
+    try:
+        return _dumped(call, target, cloudpickle, pickler)
+    except Exception as error:
+        from stoker.library.unpicklable import refusal
+
+        def can_be_pickled(part: Any) -> bool:
+            try:
+                return bool(_dumped(part, target, cloudpickle, pickler))
+            except Exception:
+                return False
+
+        raise refusal(call, error, can_be_pickled) from error
 
 
 def _dumped(value: Any, target: Any, cloudpickle: Any, pickler: Any) -> bytes:

@@ -1,10 +1,12 @@
 """Running a task on all points of a grid, each in a folder of its own.
 
-A point that has succeeded has its result in its folder, and is not run again unless asked for.
+A point that has succeeded has its result in its folder, and is not run again unless asked for. One
+that is queued or running is waited for, whichever program has queued it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 from collections.abc import Iterable, Mapping
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.errors import UsageError
 from stoker.library.channel import Draft, channel
-from stoker.library.executor import title_of
+from stoker.library.executor import full_name_of, title_of
 from stoker.library.futures import JobFuture
 from stoker.library.grids import folder_name
 from stoker.library.pickling import pickled_call
@@ -38,7 +40,8 @@ def run_grid(
 
     `task` is a subclass of Task, a function that takes the parameters as keywords, or the name of
     either ("my_task:MyTask"), which is then imported by the jobs alone. Points that have succeeded
-    before are not run again, unless `rerun` is true: their futures are done from the start.
+    before are not run again, unless `rerun` is true: their futures are done from the start. Points
+    that are queued or running get no second job: their futures are those of the jobs they have.
     `options` are those of `stoker add`.
     """
     check_task(task)
@@ -57,17 +60,27 @@ def run_grid(
         if not rerun and os.path.exists(os.path.join(path, RESULT)):
             known[path] = _done(path)
             continue
-        call = pickled_call(TaskCall(task, params, path), task)
-        fields = {**base, **job_fields({"params": params})}
-        drafts[path] = Draft(call, fields, title(task))
+        call = pickled_call(TaskCall(task, params, path, rerun), task)
+        fields = {**base, **job_fields({"params": params}), "point": _point_name(path)}
+        drafts[path] = Draft(call, fields, full_name(task), result=os.path.join(path, RESULT))
     futures = channel().submit(list(drafts.values())) if drafts else []
     known |= dict(zip(drafts, futures, strict=True))
     return [known[path] for path in order]
 
 
+def _point_name(folder: str) -> str:
+    """What two programs call the point of one folder; the daemon has one job for it at a time."""
+    return "grid:" + hashlib.sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:32]
+
+
 def title(task: Any) -> str:
     """What the jobs of a task are called."""
     return task.partition(":")[2] if isinstance(task, str) else title_of(task)
+
+
+def full_name(task: Any) -> str:
+    """The kind of its jobs: what the task is called, with its module."""
+    return task.replace(":", ".") if isinstance(task, str) else full_name_of(task)
 
 
 def check_task(task: Any) -> None:

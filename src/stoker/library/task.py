@@ -2,17 +2,22 @@
 
 The worker makes the point's folder, so that what never started leaves none. Nothing is imported
 here that only a submitter needs.
+
+Law: one process at a time works in a folder, and only the one that does deletes a result there.
 """
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import json
 import os
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from stoker.errors import Failed
 from stoker.library.pickling import pickled
 from stoker.wholefile import write_whole
 
@@ -45,16 +50,22 @@ class Task:
 class TaskCall:
     """What a worker does for a point; see calling.py for `prepare` and `target`."""
 
-    def __init__(self, task: Any, params: dict[str, Any], folder: str) -> None:
+    _rerun = True  # what a call means that was queued by a version without this
+
+    def __init__(self, task: Any, params: dict[str, Any], folder: str, rerun: bool = False) -> None:
         self.target = task
         self._params = params
         self._folder = folder
+        self._rerun = rerun
         self._task: Task | None = None
 
     def prepare(self) -> Mapping[str, str]:
         """Make the folder and the task; the environment that it needs."""
         folder = Path(self._folder)
         folder.mkdir(parents=True, exist_ok=True)
+        _have_alone(self._folder)
+        if self._is_done():
+            return {}
         (folder / RESULT).unlink(missing_ok=True)  # A result of before is not this one's.
         shown = json.dumps(self._params, default=str, indent=2)
         (folder / PARAMS).write_text(shown + "\n", encoding="utf-8")
@@ -66,13 +77,43 @@ class TaskCall:
 
     def __call__(self) -> Any:
         """Run the task, and put its result down in its folder."""
+        _have_alone(self._folder)
+        path = os.path.join(self._folder, RESULT)
+        if self._is_done():
+            with open(path, "rb") as file:
+                return pickle.load(file)
         if self._task is not None:
             value = self._task.run()
         else:
             value = imported(self.target)(**self._params)
-        path = os.path.join(self._folder, RESULT)
         write_whole(path, pickled(value, type(value)), 0o666)
         return value
+
+    def _is_done(self) -> bool:
+        """True if another job has come to a result since this one was queued."""
+        return not self._rerun and os.path.exists(os.path.join(self._folder, RESULT))
+
+
+_had: dict[str, int] = {}  # the folders that this process has alone, by the descriptor of each
+
+
+def _have_alone(folder: str) -> None:
+    """Keep others out of a folder until this process ends; refuse if one of them is in it.
+
+    The daemon has one job for a point at a time. But an earlier one can be retried by hand, and
+    another daemon may have been asked for the same folder.
+    """
+    if folder in _had:
+        return
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise Failed(f"another job is running this point in {folder}", "wait for its end") from None
+    except OSError:
+        pass  # There are file systems on which a directory can't be locked.
+    _had[folder] = fd
 
 
 def imported(task: Any) -> Any:

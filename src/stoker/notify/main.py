@@ -127,7 +127,7 @@ def _send(url: str, title: str, text: str) -> str | None:
         service = apprise.Apprise(asset=apprise.AppriseAsset(app_id="Stoker", app_desc="Stoker"))
         if not service.add(url):
             return "Apprise does not understand this address"
-        with apprise.LogCapture(level=logging.WARNING) as said:
+        with apprise.LogCapture(level=logging.WARNING) as said:  # type: ignore[no-untyped-call]
             if service.notify(title=title, body=text, body_format=apprise.NotifyFormat.TEXT):
                 return None
             complaint = (said.getvalue().strip().splitlines() or ["it was refused"])[0]

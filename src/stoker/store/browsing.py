@@ -18,12 +18,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stoker.core.model import ACTIVE, FINAL
+from stoker.core.model import ACTIVE, FINAL, QUEUED
 from stoker.errors import Unavailable
 from stoker.store import sweep_table
 from stoker.store.database import open_to_read
 from stoker.store.named_sql import queries
-from stoker.store.views import dicts, numbered
+from stoker.store.views import dicts, numbered, without_past
 
 LONGEST_S = 5.0
 _COMMAND_CHARS = 300
@@ -189,6 +189,8 @@ class Browser:
             point["gpus"] = _list(point["gpus"])
             if point["state"] in ("waiting", "held", "submitted"):
                 point["started_at_ms"] = None
+            if point["state"] in QUEUED:
+                point["gpus"] = []
         varied = [
             key for key, many, values in parameters if values > 1 or many < total or total == 1
         ]
@@ -250,6 +252,7 @@ class Browser:
 
     def _rows(self, job_ids: Sequence[int]) -> Iterator[dict[str, Any]]:
         for row in dicts(self._run("browse_rows", job_ids=json.dumps(list(job_ids)))):
+            without_past(row)
             row["gpus"] = _list(row["gpus"])
             row["need"] = _need(row["need"])
             row["command"] = _command(row.pop("launch"))

@@ -74,7 +74,7 @@ class Outbox:
         """The oldest that may be sent now."""
         values = {"now_ms": now_ms, "quiet": quiet, "most": most}
         rows = self._connection.execute(self._sql["due_notices"], values).fetchall()
-        return [Notice(*row[:4], json.loads(row[4]), row[5]) for row in rows]
+        return [Notice(i, w, s, at, json.loads(body), tries) for i, w, s, at, body, tries in rows]
 
     def next_ms(self, quiet: bool) -> tuple[int | None, int | None]:
         """When there is one that may be sent, and the id of the oldest."""

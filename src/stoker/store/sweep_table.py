@@ -34,7 +34,10 @@ def table(rows: Iterable[Sequence[Any]], *, in_full: bool) -> dict[str, Any]:
     names = varied(params)
     found = list(zip(*points, strict=True))[2:] if points else [()] * len(_ALL)
     columns = dict(zip(_ALL if in_full else _BRIEF, map(list, found), strict=False))
-    columns["gpus"] = _lists(columns["gpus"])
+    columns["gpus"] = [
+        [] if state in ("waiting", "held") else gpus
+        for state, gpus in zip(columns["state"], _lists(columns["gpus"]), strict=True)
+    ]
     columns["started_at_ms"] = [
         None if state in ("waiting", "held", "submitted") else began
         for state, began in zip(columns["state"], columns["started_at_ms"], strict=True)

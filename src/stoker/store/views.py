@@ -13,10 +13,14 @@ from typing import Any
 
 import msgspec
 
-from stoker.core.model import Cause, Exit, JobState, Outcome, Terms
+from stoker.core.model import QUEUED, Cause, Exit, JobState, Outcome, Terms
 from stoker.store.database import point_hashes
 from stoker.store.named_sql import queries
 from stoker.store.rows import need_from
+
+_OF_ATTEMPT = (
+    "gpus", "placed_at_ms", "started_at_ms", "pid", "place", "mem_mib", "peak_mib",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,11 @@ class Views:
         """The ids from first to last that exist."""
         return self._ids("ids_between", first=first, last=last)
 
+    def unfinished_writer(self, path: str) -> int | None:
+        """The latest of the newest unfinished jobs that write to this file."""
+        found = self._ids("unfinished_writer", path=path, most=10_000)
+        return found[0] if found else None
+
     def states_between(self, first: int, last: int) -> dict[int, str]:
         """The states of the jobs from first to last that exist."""
         return dict(self._run("states_between", first=first, last=last).fetchall())
@@ -145,7 +154,22 @@ def outcome_of(row: dict[str, Any]) -> Outcome | None:
     return Outcome(JobState(row["state"]), Cause(row["cause"]), how, row["detail"] or "")
 
 
+def without_past(row: dict[str, Any]) -> None:
+    """Leave out the attempt of a job that was queued again since, and tell since when it waits."""
+    state, ended_at_ms = row["state"], row["ended_at_ms"]
+    over_at_ms = row.pop("attempt_ended_at_ms")
+    moments_ms = [row["submitted_at_ms"], row.pop("queued_again_at_ms"), over_at_ms]
+    if row["attempt"] > 1:  # At the cluster it waits with an attempt that is active.
+        moments_ms.append(row["placed_at_ms"])
+    waits = state in QUEUED or state == JobState.SUBMITTED
+    row["queued_at_ms"] = max(at_ms or 0 for at_ms in moments_ms) if waits else None
+    # It may also have been called off while it waited to be tried again.
+    if state in QUEUED or (over_at_ms and ended_at_ms and over_at_ms < ended_at_ms):
+        row.update((name, None) for name in _OF_ATTEMPT if name in row)
+
+
 def _decoded(row: dict[str, Any]) -> dict[str, Any]:
+    without_past(row)
     row["need"] = need_from(row["need"])
     row["terms"] = Terms(**json.loads(row["terms"]))
     for name in ("launch", "requires", "gpus", "params"):

@@ -94,6 +94,8 @@ class Writer:
             anew = dict.fromkeys([*(edit.job_id for edit in change.edited), *change.retried])
             said = [self._said_row(state.jobs[i]) for i in anew if i in state.jobs]
             batches.append(("say_job_anew", said))
+            again = [{"job_id": job_id, "at_ms": state.now_ms} for job_id in change.retried]
+            batches.append(("queue_again", again))
         batches += standing_rows(state, change)
         for query, rows in batches:
             if rows:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from stoker.api.job_options import BY_KEY, JobOption, Taken, fields_of
-from stoker.errors import UsageError
+from stoker.errors import StokerError, UsageError
 from stoker.quantities import plain, quoted
 from stoker.submission.surroundings import absolute_paths
 from stoker.text.suggest import nearest
 
 Fields = dict[str, Any]
+Said = TypeVar("Said", bound=StokerError)
 
 
 def job_fields(options: Mapping[str, Any], here: str | None = None) -> Fields:
     """The fields of a job for these options; one that is None counts as not given."""
-    fields = fields_of(values_of(options))
+    try:
+        fields = fields_of(values_of(options))
+    except UsageError as error:
+        raise in_keywords(error) from None
     if options.get("params") is not None:
         fields["params"] = {str(k): _plain(v) for k, v in dict(options["params"]).items()}
     if "cwd" in fields or "out" in fields or "err" in fields:
@@ -49,6 +53,34 @@ def unknown_option(name: str, known: Iterable[str], see: str) -> UsageError:
     return UsageError(
         f"a job has no option {quoted(name)}", f"did you mean {guess}?" if guess else see
     )
+
+
+def in_keywords(error: Said) -> Said:
+    """The same error for a user of Python or HTTP: `mem="8G"` where it says `--mem 8G`.
+
+    What is in backticks is a command to be typed, and stays as it is.
+    """
+    error.message, error.hint = _in_keywords(error.message), _in_keywords(error.hint)
+    return error
+
+
+def _in_keywords(text: str) -> str:
+    if "--" not in text:
+        return text
+    import re  # Few errors get here.
+
+    def keyword(found: re.Match[str]) -> str:
+        key, value = found[1].replace("-", "_"), found[2]
+        if key not in BY_KEY:
+            return found[0]
+        if value is None:
+            return key
+        return f"{key}={value}" if value.replace(".", "", 1).isdigit() else f'{key}="{value}"'
+
+    option = r"--([a-z]+(?:-[a-z]+)*)(?: (auto|whole|local|slurm|\d\w*(?:[.,]\d\w*)*%?))?"
+    parts = text.split("`")
+    parts[::2] = [re.sub(option, keyword, part) for part in parts[::2]]
+    return "`".join(parts)
 
 
 def call_fields(options: Mapping[str, Any]) -> Fields:
@@ -89,12 +121,16 @@ def value_of(option: JobOption, said: Any) -> Any:
     Text is read as the command line reads it. A list is one of its parts, a table one of names and
     values; numbers, paths, timedeltas, datetimes and futures are taken for what they are.
     """
-    if option.take is not None:
-        said = option.take(said)
-        if isinstance(said, Taken):
-            return said.value
-    if option.repeat:
-        return [option.read(plain(text)) for text in _several(said)]
+    try:
+        if option.take is not None:
+            said = option.take(said)
+            if isinstance(said, Taken):
+                return said.value
+        if option.repeat:
+            return [option.read(plain(text)) for text in _several(said)]
+    except TypeError:  # It is not one of the things that this option may be.
+        example = f"write e.g. {option.metavar}"
+        raise UsageError(f"{quoted(str(said))} is not understood", example) from None
     if option.is_flag:
         return _flag(said)
     return option.read(plain(_text(option, said)))

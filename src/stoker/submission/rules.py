@@ -128,6 +128,21 @@ def check_directory(path: str) -> None:
         )
 
 
+def says_what_of_files(said: Mapping[str, Any]) -> bool:
+    """Whether a job says what becomes of what its output files have in them already."""
+    if said.get("append") and said.get("overwrite"):
+        raise UsageError("--append and --overwrite exclude each other", "give one of them")
+    return bool(said.get("append") or said.get("overwrite"))
+
+
+def refuse_existing(path: str, option: str) -> None:
+    """Refuse an output file that has something in it."""
+    if os.path.isfile(path) and os.path.getsize(path):
+        raise UsageError(
+            f"{option}: {path} exists", "add --append or --overwrite, or name another file"
+        )
+
+
 def check_output(path: str | None, option: str) -> None:
     """Refuse an output file that could not be made."""
     if path is None:

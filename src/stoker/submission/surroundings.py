@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from stoker.errors import UsageError
 from stoker.quantities import quoted
@@ -52,8 +53,16 @@ def current_directory() -> str:
 
 
 def submitted_environment(left_out: Callable[[str], None] | None = None) -> dict[str, str]:
-    """The environment of now, without the variables that JSON can't carry."""
+    """The environment of now, without Stoker's own, and the variables that JSON can't carry."""
     environment = dict(os.environ)
+    # A name is all that is compared here, since this is on the path of every `stoker add`.
+    if sys.prefix != sys.base_prefix and _own_programs() in environment.get("PATH", ""):
+        from stoker.api.paths import Home
+        from stoker.submission.own_environment import path_for_jobs
+
+        commands = os.path.join(Home.from_environment().root, "bin")
+        active = environment.get("VIRTUAL_ENV")
+        environment["PATH"] = path_for_jobs(environment["PATH"], active, commands)
     try:
         "".join(environment).encode()
         "".join(environment.values()).encode()
@@ -68,6 +77,10 @@ def submitted_environment(left_out: Callable[[str], None] | None = None) -> dict
             if left_out is not None:
                 left_out(key)
     return environment
+
+
+def _own_programs() -> str:
+    return f"/{os.path.basename(sys.prefix)}/bin"
 
 
 def user_name() -> str:
@@ -110,16 +123,23 @@ def absolute_paths(fields: dict[str, Any], here: str) -> str:
     return cwd
 
 
-def usable_paths(fields: dict[str, Any], here: str) -> str:
-    """The same; refused at once where the job could not use them."""
+def usable_paths(fields: dict[str, Any], here: str, may_lack: tuple[str, ...] = ()) -> str:
+    """The same; refused at once where the job could not use them.
+
+    `may_lack`: the files whose directories are made, should they be missing.
+    """
     cwd = absolute_paths(fields, here)
     rules.check_directory(cwd)
     if not os.access(cwd, os.X_OK):
         raise UsageError(f"the directory {cwd} can't be entered", "name another with --cwd")
     for key in ("out", "err"):
-        if key in fields:
+        if key in fields and not (key in may_lack and _has_no_folder(fields[key])):
             _require_writable(key, fields[key])
     return cwd
+
+
+def _has_no_folder(path: str) -> bool:
+    return not os.path.lexists(os.path.dirname(path))
 
 
 def _require_writable(key: str, path: str) -> None:

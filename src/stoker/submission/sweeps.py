@@ -179,7 +179,10 @@ def _job_builder(
             paths = {key: text.filled(point, short) for key, text in files.items()}
             if cwd is not None:
                 paths["cwd"] = cwd
-            usable_paths(paths, here)
+            # Directories of templated files are made as they are queued: see part_of.
+            usable_paths(
+                paths, here, may_lack=tuple(key for key in files if not files[key].is_fixed)
+            )
             job |= {key: paths[key] for key in files}
         return job
 
@@ -244,6 +247,12 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
 
 def part_of(plan: Plan, jobs: list[dict[str, Any]], rerun: str | None) -> dict[str, Any]:
     """A request that is known by its token should it be cut off and given again."""
+    files = [key for key in ("out", "err") if key in jobs[0]]
+    for folder in {os.path.dirname(job[key]) for key in files for job in jobs}:
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{folder} can't be made: {error.strerror}", "name others") from None
     how = {"rerun": rerun or "missing", "token": new_token()}
     return {**plan.request, "jobs": [plan.shared], "each": jobs, **how}
 

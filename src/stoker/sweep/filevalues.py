@@ -51,7 +51,8 @@ def axes_from(parameters: Mapping[Any, Any], prefix: str = "") -> Iterator[Axis]
         if "parameters" in fields:
             if len(fields) > 1 or not isinstance(fields["parameters"], Mapping):
                 raise UsageError(
-                    f"{name}: parameters can't have other keys beside it", "see docs/sweeps.md"
+                    f"{name}: parameters can't have other keys beside it",
+                    "move them into it, or give them a name of their own",
                 )
             yield from axes_from(fields["parameters"], f"{name}.")
         else:

@@ -23,8 +23,11 @@ def loaded(text: str) -> object:
     try:
         import yaml
     except ImportError:
+        from stoker.installing import install_command
+
         raise UsageError(
-            "reading YAML needs the package PyYAML", "pip install 'stoker-gpu[yaml]', or write TOML"
+            "reading YAML needs the package PyYAML",
+            f"run: {install_command('PyYAML')}, or write TOML",
         ) from None
 
     class Loader(yaml.SafeLoader):

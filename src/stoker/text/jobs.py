@@ -100,10 +100,10 @@ def gpus_text(job: Job) -> str:
 
 
 def time_text(job: Job, now: int) -> str:
-    """How long a job has run, or ran; how long it has waited, if it never started."""
+    """How long a job has run, or ran; how long it has waited, since it was last queued."""
     started, ended = job.get("started_at_ms"), job.get("ended_at_ms")
     if job["state"] in ("waiting", "held", "submitted"):
-        started, ended = job.get("submitted_at_ms"), None
+        started, ended = job.get("queued_at_ms") or job.get("submitted_at_ms"), None
     if started is None:
         return ""
     return quantities.duration_text((now if ended is None else ended) - started)
@@ -162,12 +162,13 @@ def need_text(need: dict[str, Any]) -> str:
 
 
 def exit_code(jobs: list[Job]) -> int:
-    """The job's own for one; for several, 1 if any did not succeed."""
-    if len(jobs) != 1:
+    """The job's own for one that ran to its end; else 0 if all succeeded, and 1 if not.
+
+    What a cancelled process ended with tells of the cancelling, and nothing of the job.
+    """
+    if len(jobs) != 1 or jobs[0]["state"] != "failed":
         return int(any(job["state"] != "succeeded" for job in jobs))
     job = jobs[0]
-    if job["state"] == "succeeded":
-        return 0
     if job.get("signal"):
         return 128 + int(job["signal"])
     return job.get("exit_code") or 1

@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from stoker.api.tokens import BROWSER_LASTS_MS, Access, Grant
 from stoker.errors import Failed, NotFound, StokerError, Unavailable, Unreachable, UsageError
+from stoker.submission.keywords import in_keywords
 from stoker.web import bodies, logs, metrics, openapi
 from stoker.web.endpoints import ENDPOINTS, Asked, Endpoint, Services
 from stoker.web.guard import COOKIE, Guard, Visitor
@@ -221,7 +222,8 @@ def _careful(respond: Respond) -> Respond:
             return await respond(request)
         except StokerError as error:
             status = _STATUS.get(type(error), 409)
-            return _error(error.code, error.message, error.hint, status)
+            said = in_keywords(error)
+            return _error(said.code, said.message, said.hint, status)
         except Exception:
             log.exception("a request failed")
             message = "something went wrong inside the page"

@@ -16,7 +16,8 @@ GpuWords = Annotated[
 ]
 Attempt = Annotated[int, Meta(ge=1, le=10**9)]
 Place = Annotated[int, Meta(ge=0, le=2**60)]
-Typed = Annotated[str, Meta(max_length=100_000)]  # as it would be on the command line
+# By the names of the table of job options, as in Python; submission.keywords reads them.
+Options = dict[str, Any]
 
 
 class Fields(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -101,7 +102,7 @@ class SubmitRequest(Fields):
     """Jobs to be queued, all or none."""
 
     jobs: Annotated[list[JobRequest], Meta(min_length=1, max_length=100_000)]
-    options: dict[str, Typed] = {}  # of all of them: {"mem": "8G", "time_limit": "2h"}
+    options: Options = {}  # of all of them: {"mem": "8G", "time_limit": "2h", "priority": 3}
     cwd: Annotated[str, Meta(max_length=4096)] | None = None  # else the user's home
     environment_of: JobId | None = None  # a job whose environment is taken; else the page's own
     token: Annotated[str, Meta(max_length=100)] | None = None  # the same when it is repeated
@@ -114,6 +115,7 @@ class Chosen(Fields):
     names: Annotated[list[Text], Meta(max_length=1000)] = []
     group: Text | None = None
     all: bool = False
+    states: Annotated[list[Text], Meta(max_length=20)] = []  # of these, only those in such a state
 
 
 class EditRequest(Chosen, kw_only=True):
@@ -123,7 +125,7 @@ class EditRequest(Chosen, kw_only=True):
     """
 
     changes: dict[str, Any] = {}
-    options: dict[str, Typed | None] = {}
+    options: Options = {}
 
 
 class GpuRequest(Fields):
@@ -155,10 +157,10 @@ class SweepRequest(Fields):
     rerun: Literal["failed", "all"] | None = None
     max_running: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     job: JobRequest | None = None  # needs and terms of every point, or ...
-    options: dict[str, Typed] = {}  # ... the same as they would be typed: {"mem": "8G"}
+    options: Options = {}  # ... the same as they would be typed: {"mem": "8G"}
 
 
 class EnterRequest(Fields):
-    """The secret of a one-time address, or a token."""
+    """The secret of a one-time link, or a token."""
 
     secret: Annotated[str, Meta(min_length=1, max_length=1000)]

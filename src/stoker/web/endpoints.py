@@ -285,7 +285,7 @@ def _passed_on(op: str) -> Handler:
         request = asked.fields
         fields = msgspec.structs.asdict(request)
         if isinstance(request, bodies.Chosen):
-            select = {name: fields[name] for name in ("names", "group", "all")}
+            select = {name: fields[name] for name in ("names", "group", "all", "states")}
             fields = {"select": {**select, "ids": [str(job_id) for job_id in request.ids]}}
         if isinstance(request, bodies.EditRequest):
             fields["changes"] = submitting.changes(request)
@@ -334,14 +334,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("POST", "/api/jobs", _submit, bodies.SubmitRequest, "queue jobs, all or none", _IDS),
     Endpoint("POST", "/api/jobs/cancel", _passed_on("cancel"), bodies.Chosen, "stop jobs", _IDS),
     Endpoint("POST", "/api/jobs/retry", _passed_on("retry"), bodies.Chosen,
-             "queue finished jobs again", _IDS),
+             "queue finished jobs again",
+             {**_IDS, "counts": "Counts", "left_out": "Object"}),
     Endpoint("POST", "/api/jobs/hold", _passed_on("hold"), bodies.Chosen, "hold jobs back", _IDS),
     Endpoint("POST", "/api/jobs/release", _passed_on("release"), bodies.Chosen,
              "let held jobs go", _IDS),
     Endpoint("POST", "/api/jobs/remove", _passed_on("remove"), bodies.Chosen,
              "forget finished jobs and their logs", _IDS),
     Endpoint("POST", "/api/jobs/edit", _passed_on("edit"), bodies.EditRequest,
-             "change jobs that wait", _IDS),
+             "change jobs that wait", {**_IDS, "left_out": "Object"}),
     Endpoint("GET", "/api/jobs/{id}", _job, bodies.Nothing,
              "all that is known of a job, its attempts, and why it stands where it does",
              {"job": "Object", "why": "Object"}),

@@ -250,9 +250,8 @@ def _cookie(headers: _Headers) -> str | None:
 def _unknown() -> Refused:
     return Refused(
         401,
-        "this browser or token is not let in here (any more)",
-        "`stoker web` prints an address that lets this browser in; scripts use "
-        "`stoker token create`",
+        "this browser or token has no access (any more)",
+        "`stoker web` prints a one-time login link; scripts use `stoker token create`",
     )
 
 

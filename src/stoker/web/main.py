@@ -192,19 +192,24 @@ async def _watch_rights(server: uvicorn.Server, access: Access) -> None:
             try:
                 access.remove_expired_ways_in()
             except (StokerError, OSError) as error:
-                log.warning("files with one-time addresses can't be removed: %s", error)
+                log.warning("files with one-time links can't be removed: %s", error)
         await asyncio.sleep(_RIGHTS_EVERY_S)
 
 
 def _require_libraries() -> None:
+    from stoker.installing import install_command, too_old
+
+    names = ("starlette", "uvicorn")
     try:
         import starlette
         import uvicorn  # noqa: F401
     except ImportError:
         raise Failed(
-            "the page needs Starlette and uvicorn", "run: pip install 'stoker-gpu[web]'"
+            "the page needs Starlette and uvicorn", f"run: {install_command(*names)}"
         ) from None
     del starlette
+    if old := too_old(*names):
+        raise Failed(f"the page can't be served: {old}", f"run: {install_command(*names)}")
 
 
 def main() -> int:

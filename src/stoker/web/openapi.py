@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from stoker import __version__
+from stoker.api.job_options import options_in
 from stoker.web.endpoints import ENDPOINTS, Endpoint
 
 _NUMBER = {"type": "integer"}
@@ -43,7 +44,7 @@ _COMPONENTS: dict[str, Any] = {
     "JobRow": _schema(
         "id state command",
         Number="id priority attempt submitted_at_ms",
-        MaybeNumber="started_at_ms ended_at_ms exit_code signal position",
+        MaybeNumber="queued_at_ms started_at_ms ended_at_ms exit_code signal position",
         Text="state user command",
         MaybeText="name group reason reason_kind point",
         Texts="gpus",
@@ -85,6 +86,12 @@ def document() -> dict[str, Any]:
     schemas, components = msgspec.json.schema_components(
         kinds, ref_template="#/components/schemas/{name}"
     )
+    for name, front_end in (
+        ("SubmitRequest", ""),
+        ("SweepRequest", "sweep"),
+        ("EditRequest", "edit"),
+    ):
+        components[name]["properties"]["options"] = _options(front_end)
     of_kind = dict(zip(kinds, schemas, strict=True))
     paths: dict[str, Any] = {}
     for endpoint in ENDPOINTS:
@@ -112,6 +119,23 @@ def document() -> dict[str, Any]:
             "schemas": {**components, **_COMPONENTS},
         },
     }
+
+
+def _options(front_end: str) -> dict[str, Any]:
+    """The options of a job, by the table from which they are read."""
+    found: dict[str, Any] = {}
+    for option in options_in(front_end):
+        if option.is_flag:
+            kinds = ["boolean", "string"]
+        elif option.repeat:
+            kinds = ["object", "array", "string"]
+        else:
+            kinds = ["string", "number", "array"]
+        # What is null counts as not said; in an edit it takes the option away.
+        found[option.key] = {"type": [*kinds, "null"], "description": option.means}
+        if option.metavar:
+            found[option.key]["examples"] = [option.metavar]
+    return {"type": "object", "default": {}, "properties": found, "additionalProperties": False}
 
 
 def _operation(endpoint: Endpoint, ref: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:

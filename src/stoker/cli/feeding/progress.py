@@ -116,8 +116,8 @@ class Live(Plain):
 def outcome(line: Line, event: dict[str, Any]) -> str:
     """How a line's job ended, in one line."""
     words = f"job {line.job_id} {event['state']}"
-    if line.started_at is not None:
-        words += f" after {duration_text(int((time.monotonic() - line.started_at) * 1000))}"
+    if event.get("ran_ms") is not None:
+        words += f" after {duration_text(event['ran_ms'])}"
     if event["state"] != "succeeded":
         reason = event.get("reason")
         words += f", line {line.number}" + (f": {reason}" if reason else "")

@@ -91,7 +91,7 @@ def _queue_and_follow(
         try:
             ids = queue(client, jobs, source, common)[short:]
             client.close()
-            say(f"stoker: {len(ids)} jobs queued in the group {group}")
+            say(f"stoker: {_jobs(len(ids))} queued in the group {group}")
             ended = following.to_the_end(ids, [job.title for job in jobs[short:]])
         except KeyboardInterrupt:
             say(
@@ -108,12 +108,16 @@ def _queue_and_follow(
     return int(any(job["state"] != "succeeded" for job in ended))
 
 
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count} jobs"
+
+
 def _print_ids(args: Args, ids: list[int], group: str) -> int:
     if args["json"]:
         print_json({"group": group, "ids": ids})
     else:
         out("".join(f"{job_id}\n" for job_id in ids))
-        say(f"stoker: {len(ids)} jobs queued in the group {group}")
+        say(f"stoker: {_jobs(len(ids))} queued in the group {group}")
     return 0
 
 

@@ -12,9 +12,12 @@ VERB = request_verb(
         ("stoker cancel 7", "stop job 7 with all of its processes"),
         ("stoker cancel 3-9 last", "several jobs"),
         ("stoker cancel --group sweep", "a whole group"),
+        ("stoker cancel --group sweep --state waiting", "only its jobs that have not started"),
     ),
     notes=(
-        "A running job gets SIGTERM and, after its grace time (--grace), SIGKILL. It keeps its "
-        "GPUs until its last process has ended.",
+        "A running job gets SIGTERM: the processes in the session of its main process. Other "
+        "processes that outlive the main process get it a moment later. After the grace time "
+        "(--grace), all that are left get SIGKILL. The job keeps its GPUs until its last process "
+        "has ended.",
     ),
 )

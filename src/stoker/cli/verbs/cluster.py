@@ -25,7 +25,10 @@ def check(args: Args) -> None:
         out(table(columns, checks))
     missing = [one["name"] for one in checks if one["ok"] is False]
     if missing:
-        raise Failed(f"something is missing: {', '.join(missing)}", "see docs/cluster.md")
+        raise Failed(
+            f"something is missing: {', '.join(missing)}",
+            "mend what is marked above, then run `stoker cluster check` again",
+        )
     say("jobs can run there: stoker add --on-cluster -- ...")
 
 

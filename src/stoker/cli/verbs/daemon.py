@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 from stoker.api.client import Client
 from stoker.api.holder import NotAnswering
+from stoker.cli.daemon_life import hello_of_daemon, jobs_continue, stop_daemon
 from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.errors import Unreachable, UsageError
 from stoker.quantities import duration_text
 from stoker.text.terminal import escaped, out, say
-
-_DRAIN_POLL_MS = 1000
-
-
-def _hello() -> Json | None:
-    """What the daemon says of itself; None if there is none. It is never started for this."""
-    try:
-        with Client(autostart=False) as client:
-            return client.call("hello")
-    except NotAnswering:
-        raise
-    except Unreachable:
-        return None
 
 
 def _start() -> Json:
@@ -35,7 +21,7 @@ def _start() -> Json:
 
 def start(args: Args) -> None:
     """Start the daemon unless it runs."""
-    running = _hello()
+    running = hello_of_daemon()
     _tell(args, running or _start(), "runs already" if running else "started")
 
 
@@ -51,74 +37,30 @@ def stop(args: Args) -> None:
     if args["kill"] and args["drain"]:
         raise UsageError("--kill and --drain exclude each other", "give one of them")
     mode = "kill" if args["kill"] else "drain" if args["drain"] else "leave"
-    running = _hello()
+    running = hello_of_daemon()
     if running is None:
         say("the daemon is not running")
     else:
-        left = _stop(running["pid"], mode)
-        say("the daemon has stopped" + (f"; {_jobs(left)} without it" if left else ""))
-
-
-def _jobs(count: int) -> str:
-    return "1 job continues" if count == 1 else f"{count} jobs continue"
-
-
-def _stop(pid: int, mode: str) -> int:
-    """Tell the daemon to stop and wait until it is gone; how many jobs it left running."""
-    import select
-
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return 0
-    try:
-        poll = select.poll()
-        poll.register(process, select.POLLIN)
-        with Client(autostart=False) as client:
-            left = _running(client) if mode == "leave" else 0
-            client.call("shutdown", mode=mode)
-            told = -1
-            while not poll.poll(_DRAIN_POLL_MS):
-                told = _tell_drain(client, told) if mode == "drain" else told
-        return left
-    except KeyboardInterrupt:
-        if mode == "drain":
-            say("stoker: the daemon keeps draining; it stops after its last job")
-        raise
-    finally:
-        os.close(process)
-
-
-def _running(client: Client) -> int:
-    counts = client.call("status", limit=1)["counts"]
-    return sum(int(counts.get(state, 0)) for state in ("submitted", "running", "stopping"))
-
-
-def _tell_drain(client: Client, told: int) -> int:
-    try:
-        running = _running(client)
-    except Unreachable:
-        return told  # It is going.
-    if running != told:
-        say(f"draining: {running} " + ("job still runs" if running == 1 else "jobs still run"))
-    return running
+        left = stop_daemon(running["pid"], mode)
+        say("the daemon has stopped" + (f"; {jobs_continue(left)} without it" if left else ""))
 
 
 def restart(args: Args) -> None:
     """Stop the daemon, leaving its jobs running, and start it anew."""
-    running = _hello()
+    running = hello_of_daemon()
     if running is not None:
-        _stop(running["pid"], "leave")
+        stop_daemon(running["pid"], "leave")
     _tell(args, _start(), "started")
 
 
 def status(args: Args) -> int:
     """Tell whether the daemon runs; it is not started for that."""
-    from stoker.api.claim import OnAnotherMachine, standing
+    from stoker.api.claim import OnAnotherMachine
     from stoker.api.installed import what_is_missing
+    from stoker.api.standing import findings, standing
 
     try:
-        hello = _hello()
+        hello = hello_of_daemon()
     except OnAnotherMachine:
         hello = None
     except NotAnswering as trouble:
@@ -128,10 +70,12 @@ def status(args: Args) -> int:
         return trouble.exit_code
     if args["json"]:
         _print_status(hello)
-    elif hello is None:
-        out("not running\n" + _host_text(standing(Client().home)))
+        return Unreachable.exit_code if hello is None else 0
+    place = standing(Client().home)
+    if hello is None:
+        out("not running\n" + _host_text(place))
     else:
-        age, place = duration_text(int(hello["uptime_s"] * 1000)), standing(Client().home)
+        age = duration_text(int(hello["uptime_s"] * 1000))
         lines = [
             f"running for {age}, process {hello['pid']}, version {hello['version']}",
             f"socket  {hello['socket']}",
@@ -143,6 +87,10 @@ def status(args: Args) -> int:
         out("".join(escaped(line) + "\n" for line in lines) + _host_text(place))
         for line in what_is_missing():
             say(f"stoker: {line}")
+    if place["is_shared"] or not place["is_here"]:
+        for finding in findings(Client().home):
+            if not finding.is_right:
+                say(f"stoker: {finding.text}; {finding.hint}")
     return Unreachable.exit_code if hello is None else 0
 
 
@@ -155,7 +103,7 @@ def _host_text(place: Json) -> str:
 
 
 def _print_status(hello: Json | None, trouble: NotAnswering | None = None) -> None:
-    from stoker.api.claim import standing
+    from stoker.api.standing import standing
     from stoker.text.jobs import iso_times
 
     home = Client().home

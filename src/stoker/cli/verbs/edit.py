@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from stoker import quantities
 from stoker.api.client import Client
 from stoker.api.job_options import options_in
 from stoker.cli.jobspec import option_of, values_said
-from stoker.cli.options import JSON, Args, Option, Positional, Verb, tell
+from stoker.cli.options import JSON, Args, Option, Verb, tell
+from stoker.cli.selection import IDS, IDS_NOTE, STATE, required
 from stoker.errors import NotFound, UsageError
 from stoker.submission import rules
 from stoker.submission.changes import changed_fields
@@ -34,6 +34,8 @@ def _or_none(convert: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _editable(option: JobOption) -> Iterator[Option]:
     found = option_of(option)
+    before, _, after = found.help.partition(" (default: ")  # It stays as it is, if it is not named.
+    found.help = before + after.partition(")")[2]
     if option.cleared:
         found.help += "; none takes it away"
         found.convert = _or_none(option.read)
@@ -48,7 +50,8 @@ def _editable(option: JobOption) -> Iterator[Option]:
 
 def edit(args: Args) -> None:
     """Change a waiting or held job."""
-    select = {"ids": args["id"]}
+    # --name and --group are what they are to be called from now on, and not which jobs.
+    select = required({key: args[key] for key in ("id", "state")}, "edit")
     changes = _changes(args)
     if not changes:
         raise UsageError("nothing to change was named", "e.g. stoker edit 7 --priority -1")
@@ -62,8 +65,11 @@ def edit(args: Args) -> None:
             usable_paths(paths, jobs[0]["cwd"])
             changes |= paths
         answer = client.call("edit", select=select, changes=changes)
-    ids = answer.get("ids", [])
-    tell(args, {"ids": ids}, f"changed: {id_list(ids)}" if ids else "changed")
+    ids, left_out = answer["ids"], answer.get("left_out", {})
+    words = f"changed: {id_list(ids)}" if ids else "nothing to do"
+    if left_out:
+        words += f"; not: {', '.join(f'{id_list(of)} ({why})' for why, of in left_out.items())}"
+    tell(args, {"ids": ids, "left_out": left_out}, words)
 
 
 def _changes(args: Args) -> dict[str, Any]:
@@ -79,17 +85,20 @@ def _changes(args: Args) -> dict[str, Any]:
 
 VERB = Verb(
     "edit",
-    "change a job that has not started: its command, needs, priority, limits",
+    "change jobs that have not started: their command, needs, priority, limits",
     run=edit,
-    positionals=(Positional("ID", "the job: 7, or last", quantities.job_ids),),
-    options=(*(one for option in options_in("edit") for one in _editable(option)), JSON),
+    positionals=(IDS,),
+    options=(*(one for option in options_in("edit") for one in _editable(option)), STATE, JSON),
     command="optional",
     examples=(
         ("stoker edit 7 --priority -1", "job 7 goes before the others"),
+        ("stoker edit 3-9 --time-limit 2h", "those of jobs 3 to 9 that have not started"),
         ("stoker edit 7 --gpus 1 --mem none -- python train.py --small", "another command"),
     ),
     notes=(
         "Only what you name changes. The options mean the same as in `stoker add`. The job "
         "keeps the environment it was submitted with; --env sets variables in it.",
+        "Of several jobs, those that can be changed are; the others are named.",
+        IDS_NOTE,
     ),
 )

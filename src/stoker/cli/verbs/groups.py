@@ -86,6 +86,6 @@ VERB = Verb(
     ),
     notes=(
         "Set a job's group with --group; every sweep and feed has a group of its own. `stoker "
-        "pause --group` and `stoker cancel --group` act on all jobs of a group.",
+        "pause --group NAME` and `stoker cancel --group NAME` act on all jobs of a group.",
     ),
 )

@@ -29,16 +29,9 @@ def logs(args: Args) -> None:
             _Follower(client, job, args).follow()
             return
         path = _log_of(job, args["err"])
-        if path is None:
-            raise Failed(
-                f"{title(job)} is {job['state']} and has no log yet",
-                f"`stoker logs -f {job['id']}` waits for it",
-            )
-        log = _opened(path)
-        if log is None and job.get("attached"):
-            raise Failed(f"the output of {title(job)} went to its terminal", "look there")
+        log = None if path is None else _opened(path)
         if log is None:
-            raise Failed(f"the log {path} is not there", "it may have been removed by hand")
+            raise _no_log(job, path)
     printer = Printer(raw=args["raw"], live=False)
     skipped = _skip(log, args)
     for piece in log.new_pieces():
@@ -78,6 +71,20 @@ def _log_of(job: Job, err: bool) -> str | None:
             f"`stoker logs {job['id']}` shows it; --err FILE of `stoker add` keeps them apart",
         )
     return path
+
+
+def _no_log(job: Job, path: str | None) -> Failed:
+    """Why there is no log to show."""
+    local = job.get("executor", "local") == "local"
+    if path is not None and job.get("attached"):
+        return Failed(f"the output of {title(job)} went to its terminal", "look there")
+    if path is not None and (job.get("pid") is not None or not local):
+        return Failed(f"the log {path} is not there", "it may have been removed by hand")
+    if job["state"] not in FINAL_STATES:
+        words = f"{title(job)} is {job['state']} and has no log yet"
+        return Failed(words, f"`stoker logs -f {job['id']}` waits for it")
+    why = outcome(job) or job["state"]
+    return Failed(f"{title(job)} has no log, because it never started: {why}")
 
 
 def _opened(path: str) -> LogFile | None:

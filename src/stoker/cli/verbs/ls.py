@@ -5,34 +5,19 @@ from __future__ import annotations
 from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
-from stoker.cli.selection import GROUP, IDS, NAME, selected
-from stoker.errors import UsageError
-from stoker.text.jobs import STATES, iso_times, job_table
+from stoker.cli.selection import GROUP, IDS, NAME, STATE, selected, states_said
+from stoker.text.jobs import iso_times, job_table
 from stoker.text.terminal import out, say
 
 SHOWN = 100
 _limit = quantities.number_within(1, 1_000_000)
 
 
-def _states(text: str) -> list[str]:
-    states = [word.strip().lower() for word in text.split(",")]
-    for state in states:
-        if state not in STATES:
-            from stoker.text.suggest import nearest
-
-            guess = nearest(state, list(STATES))
-            raise UsageError(
-                f"there is no state {quantities.quoted(state)}",
-                f"did you mean {guess}?" if guess else f"states are {', '.join(STATES)}",
-            )
-    return states
-
-
 def ls(args: Args) -> None:
     """List jobs."""
     request: Json = {"select": selected(args), "all": args["all"]}
     if args["state"]:
-        request["states"] = [state for states in args["state"] for state in states]
+        request["states"] = states_said(args)
     if args["user"] is not None:
         request["user"] = args["user"]
     narrowed = request["select"] or args["state"] or args["user"] is not None or args["all"]
@@ -63,9 +48,7 @@ VERB = Verb(
     run=ls,
     positionals=(IDS,),
     options=(
-        Option(
-            "state", "only jobs in these states", "STATE,...", _states, repeat=True, choices=STATES
-        ),
+        STATE,
         GROUP,
         NAME,
         Option("user", "only this user's jobs", "USER"),

@@ -7,9 +7,15 @@ VERB = request_verb(
     "queue finished jobs again, as new attempts",
     op="retry",
     done="queued again:",
-    all_help="all jobs that failed or were lost, skipped or cancelled",
+    all_help="all jobs that failed or were lost or skipped",
     examples=(
         ("stoker retry 7", "run job 7 again, with the same id"),
-        ("stoker retry --group sweep", "all finished jobs of a group"),
+        ("stoker retry --group sweep", "the jobs of a group that did not succeed"),
+        ("stoker retry --group sweep --state cancelled", "those that you cancelled"),
+    ),
+    notes=(
+        "A job that you name by its id is queued again however it ended. A range, --name, --group "
+        "and --all mean the jobs that did not succeed and that you did not cancel (failed, lost, "
+        "skipped), unless --state says otherwise.",
     ),
 )

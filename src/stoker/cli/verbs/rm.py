@@ -11,6 +11,7 @@ VERB = request_verb(
     examples=(
         ("stoker rm 3-9", "jobs 3 to 9, which must be finished"),
         ("stoker rm --all", "every finished job"),
+        ("stoker rm --state failed,lost", "all jobs that failed or were lost"),
     ),
     notes=("Files named with --out and --err are yours and are kept.",),
 )

@@ -32,8 +32,10 @@ VERB = Verb(
     ),
     notes=(
         COMMAND_NOTE,
-        "While the job waits, Ctrl-C cancels it. While it runs, the first Ctrl-C interrupts it, "
-        "the second terminates it, and the third kills it with all of its processes.",
+        "While the job waits, Ctrl-C cancels it. While it runs, Ctrl-C interrupts it. If it has no "
+        "handler for that and goes on, a second Ctrl-C within two seconds terminates it, and a "
+        "third kills it with all of its processes. A program that handles Ctrl-C itself, such as "
+        "Python or IPython, is only interrupted; `stoker cancel` ends it.",
         "If the terminal does not answer within 15 s when the job's turn comes (after Ctrl-Z, "
         "for example), the job is cancelled and its GPUs go to the next job.",
         "Exit code: the job's own, 128 + n if signal n ended it, 127 if it could not start.",

@@ -23,11 +23,15 @@ def top(args: Args) -> int:
         return 0
     from importlib.util import find_spec
 
+    from stoker.installing import install_command, too_old
+
     if find_spec("textual") is None:
         raise Failed(
             "the live view needs Textual, which is not installed",
-            "install stoker-gpu[top], or use `stoker top --once`",
+            f"run: {install_command('textual')}, or use `stoker top --once`",
         )
+    if old := too_old("textual"):
+        raise Failed(f"the live view can't be shown: {old}", f"run: {install_command('textual')}")
     from stoker.top.live import run
 
     return run()
@@ -54,7 +58,7 @@ VERB = Verb(
         ("watch -n 10 stoker top --once", "on a terminal that can't show the live view"),
     ),
     notes=(
-        "The live view needs Textual: install stoker-gpu[top]. --once works without it.",
+        "The live view needs the package Textual. --once works without it.",
         "With --once, the output is as large as the terminal or, into a pipe, 80 columns by 24 "
         "lines; set COLUMNS and LINES to change that. NO_COLOR is respected.",
     ),

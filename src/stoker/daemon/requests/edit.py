@@ -11,7 +11,7 @@ from stoker.api import messages as msg
 from stoker.api.job_options import options_in
 from stoker.api.messages import JobRequest
 from stoker.core import events as ev
-from stoker.core.model import ACTIVE, QUEUED, Launch, Need, Terms
+from stoker.core.model import QUEUED, Launch, Need, Terms
 from stoker.core.state import State
 from stoker.daemon import settings
 from stoker.daemon import submission as sub
@@ -19,18 +19,19 @@ from stoker.daemon.cluster import check_cluster_job
 from stoker.daemon.requests.reply import AfterTurn, Daemon
 from stoker.daemon.requests.selecting import selected, state_of
 from stoker.engine import Decided
-from stoker.errors import Failed, UsageError
+from stoker.errors import Failed, StokerError, UsageError
 from stoker.executors.mps_control import find_control
 from stoker.executors.slurm.executor import NAME as CLUSTER
 from stoker.learn.kind import kind_of
 from stoker.quantities import label
+from stoker.store.views import Views
 from stoker.submission import rules
 
 _EDITABLE = {"argv", "shell", *(f.name for one in options_in("edit") for f in one.fields)}
 
 
 def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
-    """Only what is in the changes changes, in all the jobs or in none."""
+    """Only what is in the changes changes, in all of the jobs that have not started."""
     changes, views = request.changes, daemon.views
     fixed = sorted(changes.keys() - _EDITABLE)
     if fixed:
@@ -57,30 +58,53 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
 
     def proposal(state: State) -> Decided:
         ids = selected(request.select, views, state, [s.value for s in QUEUED])
-        events: list[ev.Event] = []
+        events: list[ev.JobEdited] = []
+        left_out: dict[str, list[int]] = {}
+        refusal: StokerError | None = None
         for job_id in ids:
-            job = state.jobs.get(job_id)
-            if job is None or job.state in ACTIVE:
-                raise Failed(
-                    f"job {job_id} is {state_of(job_id, state, views)}",
-                    "only a job that waits or is held can be edited",
-                )
-            terms = _edited_terms(job.terms, asked, changes)
-            launch = _edited_launch(daemon.store.launch(job_id), asked, changes)
-            need = _edited_need(job.need, launch.kind, asked, changes, bool(terms.executor))
-            terms = _edited_mps(terms, need, asked, changes)
-            if terms.executor:
-                check_cluster_job(need, list(launch.cluster_options))
-            else:
-                sub.refuse_if_impossible(state, need, set(state.gpus))
-            said: dict[str, Any] = {
-                name: getattr(asked if name in changes else job, name)
-                for name in ("priority", "group", "not_before_ms")
-            }
-            events.append(ev.JobEdited(state.now_ms, job_id, need, terms, launch=launch, **said))
-        return Decided(events, ids)
+            try:
+                events.append(edited(state, job_id))
+            except (Failed, UsageError) as error:
+                refusal = refusal or error
+                why = _state_of_started(state, job_id, views) or error.message
+                left_out.setdefault(why, []).append(job_id)
+        if refusal is not None and not events:
+            raise refusal
+        changed = [event.job_id for event in events]
+        return Decided(events, {"ids": changed, "left_out": left_out})
 
-    return AfterTurn(proposal, "ids")
+    def edited(state: State, job_id: int) -> ev.JobEdited:
+        started = _state_of_started(state, job_id, views)
+        if started:
+            raise Failed(
+                f"job {job_id} is {started}", "only a job that waits or is held can be edited"
+            )
+        job = state.jobs[job_id]
+        terms = _edited_terms(job.terms, asked, changes)
+        launch = _edited_launch(daemon.store.launch(job_id), asked, changes)
+        if not rules.says_what_of_files(launch.options):
+            for name in changes.keys() & {"out", "err"}:
+                if changes[name] is not None:
+                    rules.refuse_existing(changes[name], f"--{name}")
+        need = _edited_need(job.need, launch.kind, asked, changes, bool(terms.executor))
+        terms = _edited_mps(terms, need, asked, changes)
+        if terms.executor:
+            check_cluster_job(need, list(launch.cluster_options))
+        else:
+            sub.refuse_if_impossible(state, need, set(state.gpus))
+        said: dict[str, Any] = {
+            name: getattr(asked if name in changes else job, name)
+            for name in ("priority", "group", "not_before_ms")
+        }
+        return ev.JobEdited(state.now_ms, job_id, need, terms, launch=launch, **said)
+
+    return AfterTurn(proposal)
+
+
+def _state_of_started(state: State, job_id: int, views: Views) -> str:
+    """The state of a job that is no longer queued; else empty."""
+    job = state.jobs.get(job_id)
+    return "" if job is not None and job.state in QUEUED else state_of(job_id, state, views)
 
 
 def _edited_need(
@@ -105,7 +129,10 @@ def _edited_need(
         new["share"] = rules.share_of_many(rules.Said(new))
     # It says all that it needs, so nothing is left to what is usual.
     request, defaults = msgspec.convert(new, JobRequest), sub.Defaults(grace_ms=0)
-    return sub.need_of(request, kind, defaults, elsewhere)
+    edited = sub.need_of(request, kind, defaults, elsewhere)
+    if "margin" in changes:
+        sub.check_margin(edited)
+    return edited
 
 
 def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> Terms:
@@ -157,5 +184,8 @@ def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -
     if "slurm" in changes:
         launch = launch._replace(cluster_options=tuple(asked.slurm))
     kept = {name: value for name, value in launch.options.items() if name not in changes}
+    for one, other in (("append", "overwrite"), ("overwrite", "append")):
+        if getattr(asked, one):
+            kept.pop(other, None)
     options, env = kept | sub.executors_options(asked), {**launch.extra_env, **asked.env}
     return launch._replace(options=options, extra_env=env)

@@ -53,8 +53,9 @@ def _selected(daemon: Daemon, select: msg.Select) -> list[int]:
 def _listed_ids(daemon: Daemon, request: msg.List) -> tuple[list[int], int]:
     """The ids to list, and how many there are without a limit."""
     select, views = request.select, daemon.views
-    wanted = Filter(request.states, select.group, select.names, request.user)
-    filters = request.states or request.user is not None or select.group or select.names
+    states = request.states or select.states
+    wanted = Filter(states, select.group, select.names, request.user)
+    filters = states or request.user is not None or select.group or select.names
     if select.ids:
         chosen = set(_selected(daemon, msg.Select(ids=select.ids)))
         if filters:

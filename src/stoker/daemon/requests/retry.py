@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import Any
 
 from stoker.api import messages as msg
@@ -11,13 +12,21 @@ from stoker.core import events as ev
 from stoker.core.model import JobState, Requirement
 from stoker.core.state import State
 from stoker.daemon.requests.reply import AfterTurn, Daemon
-from stoker.daemon.requests.selecting import ENDED, selected, state_of
+from stoker.daemon.requests.selecting import (
+    ENDED,
+    named_by_id,
+    selected,
+    state_of,
+    states_of,
+)
 from stoker.daemon.requirements import RequiredJobs
 from stoker.daemon.submission import refuse_if_impossible
 from stoker.engine import Decided
-from stoker.errors import Failed
+from stoker.errors import Failed, UsageError
+from stoker.locks import is_locked
 
-_RETRIABLE = [state for state in ENDED if state != JobState.SUCCEEDED]
+# What a range, a name, a group or --all means: it was wanted, and it was not had.
+_UNWANTED = {JobState.SUCCEEDED.value, JobState.CANCELLED.value}
 
 
 def retry(daemon: Daemon, request: msg.Retry) -> AfterTurn:
@@ -25,49 +34,71 @@ def retry(daemon: Daemon, request: msg.Retry) -> AfterTurn:
     select, views = request.select, daemon.views
 
     def proposal(state: State) -> Decided:
-        ids = selected(select, views, state, _RETRIABLE)
-        chosen = [job_id for job_id in ids if job_id not in state.jobs]
-        if not chosen and not select.all:
+        # Those of --all that succeeded are not even counted: there may be a million of them.
+        usual = [one for one in ENDED if one != JobState.SUCCEEDED]
+        ids = selected(select, views, state, select.states or usual)
+        ended = [job_id for job_id in ids if job_id not in state.jobs]
+        if not ended and not select.all:
             raise Failed(
                 f"job {ids[0]} is {state_of(ids[0], state, views)}, and has not ended",
                 "`stoker cancel` stops it; then it can be retried",
             )
-        events: list[ev.Event] = []
-        rows = _callable_again(views.rows(chosen), or_refuse=not select.all)
-        chosen = [row["id"] for row in rows]
-        others = RequiredJobs(state, views, set(chosen))
-        for row in rows:
-            if row["terms"].attached:
-                raise Failed(
-                    f"job {row['id']} ran in a terminal", "start it there again: `stoker run`"
-                )
-            if not row["terms"].executor:
-                refuse_if_impossible(state, row["need"], set(state.gpus))
-            requires = _requirements_again(others, row)
-            asked = {name: row[name] for name in ("need", "terms", "priority", "group", "attempt")}
-            events.append(ev.JobRetried(state.now_ms, row["id"], requires=requires, **asked))
-        return Decided(events, chosen)
+        named, states = named_by_id(select, views, state), states_of(ids, state, views)
+        unwanted = set() if select.states else _UNWANTED
+        left_out: dict[str, list[int]] = {}
+        chosen = []
+        for job_id in ids:
+            stands = states.get(job_id) or state_of(job_id, state, views)
+            if job_id in state.jobs or (stands in unwanted and job_id not in named):
+                left_out.setdefault(stands, []).append(job_id)
+            else:
+                chosen.append(job_id)
+        coming, events = set(chosen), []
+        others = RequiredJobs(state, views, coming)
+        for row in views.rows(chosen):
+            try:
+                events.append(_again(state, row, others))
+            except (Failed, UsageError) as error:
+                if row["id"] in named:
+                    raise
+                coming.discard(row["id"])
+                left_out.setdefault(error.message, []).append(row["id"])
+        counts = Counter(states[job_id] for job_id in sorted(coming))
+        answer = {"ids": sorted(coming), "counts": dict(counts), "left_out": left_out}
+        return Decided(events, answer)
 
-    return AfterTurn(proposal, "ids")
-
-
-def _callable_again(rows: list[dict[str, Any]], *, or_refuse: bool) -> list[dict[str, Any]]:
-    """Without calls from Python whose submitter has deleted their files (see library/calls.py)."""
-    found = []
-    for row in rows:
-        if not _files_are_gone(row["launch"]["argv"]):
-            found.append(row)
-        elif or_refuse:
-            raise Failed(
-                f"job {row['id']} is a call from Python, whose files were deleted after its end",
-                "make the call again in Python",
-            )
-    return found
+    return AfterTurn(proposal)
 
 
-def _files_are_gone(argv: list[str]) -> bool:
+def _again(state: State, row: dict[str, Any], others: RequiredJobs) -> ev.Event:
+    """The event by which a job is queued again; refused if it could only fail."""
+    why_not = _why_not_callable(row["launch"]["argv"])
+    if why_not is not None:
+        raise Failed(
+            f"job {row['id']} is a call from Python, whose {why_not}",
+            "make the call again in Python",
+        )
+    if row["terms"].attached:
+        raise Failed(f"job {row['id']} ran in a terminal", "start it there again: `stoker run`")
+    if not row["terms"].executor:
+        refuse_if_impossible(state, row["need"], set(state.gpus))
+    requires = _requirements_again(others, row)
+    asked = {name: row[name] for name in ("need", "terms", "priority", "group", "attempt")}
+    return ev.JobRetried(state.now_ms, row["id"], requires=requires, **asked)
+
+
+def _why_not_callable(argv: list[str]) -> str | None:
     call = call_of(argv)
-    return call is not None and not os.path.exists(call[2])
+    if call is None:
+        return None
+    if not os.path.exists(call[2]):
+        return "files were deleted after its end"
+    # Its files are there no longer than it takes the program to read what came of the call.
+    try:
+        reads = is_locked(os.path.join(os.path.dirname(call[2]), "lock"))
+    except OSError:
+        reads = False
+    return "program is still running, and has its result or error" if reads else None
 
 
 def _requirements_again(others: RequiredJobs, row: dict[str, Any]) -> tuple[Requirement, ...]:

@@ -18,7 +18,7 @@ def remove(daemon: Daemon, request: msg.Remove) -> AfterTurn:
     def proposal(state: State) -> Decided:
         ids = selected(select, daemon.views, state, ENDED)
         alive = [job_id for job_id in ids if job_id in state.jobs]
-        explicit = not (select.all or select.group or select.names)
+        explicit = not (select.all or select.group or select.names or select.states)
         if alive and explicit:
             raise Failed(
                 f"job {alive[0]} is {state.jobs[alive[0]].state}, and has not ended",

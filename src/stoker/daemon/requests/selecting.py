@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stoker.api.messages import Select
 from stoker.core.model import FINAL, JobState
 from stoker.core.state import State
-from stoker.errors import NotFound, UsageError
+from stoker.errors import Failed, NotFound, UsageError
 from stoker.quantities import job_ids, quoted
 from stoker.store.views import Filter, Views
 
@@ -30,8 +30,24 @@ def state_of(job_id: int, state: State, views: Views) -> str:
     return job.state.value if job is not None else str(views.rows([job_id])[0]["state"])
 
 
+def states_of(ids: Sequence[int], state: State, views: Views) -> dict[int, str]:
+    """The states of many jobs at once, by the record and what has ended in this very turn."""
+    found = views.states_between(ids[0], ids[-1]) if ids else {}
+    for ended in state.change.ended:
+        if ended.job_is_final:
+            found[ended.job.id] = ended.outcome.state.value
+    return found
+
+
+def named_by_id(select: Select, views: Views, state: State) -> set[int]:
+    """The jobs that were named each by its own id, and not by a range, a name or a group."""
+    words = [word for text in select.ids for word in job_ids(text) if "-" not in word]
+    return {job_id for word in words for job_id in _ids(word, views, state)}
+
+
 def selected(select: Select, views: Views, state: State, all_states: Sequence[str]) -> list[int]:
     """The ids of the jobs that are meant, in order; `all` means those in `all_states`."""
+    check_states(select.states)
     found: dict[int, None] = {}
     for text in select.ids:
         for word in job_ids(text):
@@ -48,7 +64,14 @@ def selected(select: Select, views: Views, state: State, all_states: Sequence[st
         found.update(dict.fromkeys(views.matching(Filter(states=all_states))))
     elif not select.ids and not names and group is None:
         raise UsageError("no job was named", "give ids, --name, --group or --all")
-    return sorted(found)
+    ids = sorted(found)
+    if not select.states:
+        return ids
+    states = states_of(ids, state, views)
+    narrowed = [job_id for job_id in ids if states.get(job_id) in select.states]
+    if not narrowed and not select.all:
+        raise Failed(f"none of these jobs is {' or '.join(select.states)}", "see `stoker ls --all`")
+    return narrowed
 
 
 def _ids(word: str, views: Views, state: State) -> list[int]:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 from stoker import __version__
 from stoker.api import messages as msg
+from stoker.api.paths import PROTOCOL
 from stoker.core.state import State
 from stoker.daemon import settings, show
 from stoker.daemon.requests.cancel import stop_event
@@ -36,7 +37,7 @@ def hello(daemon: Daemon, request: msg.Hello) -> Fields:
     return {
         "pid": os.getpid(),
         "version": __version__,
-        "api": msg.API_VERSION,
+        "api": PROTOCOL,
         "socket": daemon.home.socket,
         "home": daemon.home.root,
         "started_at_ms": daemon.started_at_ms,

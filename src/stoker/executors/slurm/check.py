@@ -41,7 +41,9 @@ def checks(env: Mapping[str, str], config: ClusterConfig, directory: str) -> Ite
     """All that is to be known, in the order in which it is needed."""
     missing = [name for name in _COMMANDS if shutil.which(name, path=env.get("PATH")) is None]
     if missing:
-        yield Check("commands", False, f"not found on the daemon's PATH: {', '.join(missing)}")
+        text = f"not found on the daemon's PATH: {', '.join(missing)}"
+        mend = "run `stoker daemon restart` in a shell that finds them"
+        yield Check("commands", False, f"{text}; {mend}")
         return
     yield Check("commands", True, f"{', '.join(_COMMANDS)} are there")
     ran = _run(env, "scontrol", "show", "config")

@@ -94,7 +94,7 @@ class Files:
             "STOKER_ATTEMPT": str(order.attempt),
             MARKER: marker(instance, order.job_id, order.attempt),
         }
-        words = command_line(launch, (), gpu_arg=False)
+        words = command_line(launch, ())
         required = [
             self.directory((other.job_id, other.attempt))
             for other in order.after
@@ -104,7 +104,7 @@ class Files:
             launch.cwd,
             launch.out or "",
             launch.err or "",
-            "1" if order.attempt > 1 else "0",
+            "1" if launch.appends(order.attempt) else "0",
             "1" if launch.gpu_arg else "0",
             "1" if launch.shell is not None else "0",
             str(-(-order.terms.grace_ms // 1000)),

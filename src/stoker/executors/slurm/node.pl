@@ -26,7 +26,8 @@ for my $required (@{ $order{requires} }) {
 }
 
 my $gpus = $ENV{CUDA_VISIBLE_DEVICES} // '';
-exit $GIVES_WAY unless claim(join(' ', $node, $$, $id, $ENV{SLURM_RESTART_COUNT} // 0, $gpus || '-'));
+exit $GIVES_WAY unless claim(join(' ', $node, $$, $id, $ENV{SLURM_RESTART_COUNT} // 0,
+    $gpus eq '' ? '-' : $gpus));
 
 pipe(my $from_child, my $to_parent) or die "stoker: $!\n";
 my $child = 0;
@@ -66,7 +67,7 @@ sub run_command {
     } keys %ENV;
     %ENV = (%{ $order{env} }, CUDA_VISIBLE_DEVICES => '', %slurm, STOKER_GPUS => $gpus);
     my @words = @{ $order{words} };
-    if ($order{gpu_arg}) {
+    if ($order{gpu_arg} && $gpus ne '') {
         my @more = ('--gpu', split /,/, $gpus);
         if ($order{shell}) { $words[-1] = join ' ', $words[-1], @more }
         else               { push @words, @more }
@@ -102,27 +103,32 @@ sub told_to_stop {
 }
 
 # The signal before the time limit comes to us alone. A shell or a data loader without a handler
-# would die of it; those that are prepared for it may be anywhere in the tree.
+# would die of it; those that are prepared for it may be anywhere in the tree. What they have forked
+# has inherited the handler, and is spared: one checkpoint is enough.
 sub warned {
     my ($name) = @_;
     my %number = (HUP => 1, INT => 2, QUIT => 3, USR1 => 10, USR2 => 12, ALRM => 14, TERM => 15,
                   CONT => 18, TSTP => 20, URG => 23, XCPU => 24, WINCH => 28);
     my $bit = 1 << (($number{$name} // 10) - 1);
-    my @prepared = grep {
+    my %prepared = map { $_ => 1 } grep {
         my ($caught) = (read_all("/proc/$_/status") // '') =~ /^SigCgt:\s*[0-9a-f]*([0-9a-f]{8})$/m;
         hex($caught // 0) & $bit;
     } members();
-    kill $name, @prepared ? @prepared : $child;
+    my @topmost = grep {
+        my $at = parent_of($_);
+        $at = parent_of($at) while $at && !$prepared{$at};
+        !$at;
+    } keys %prepared;
+    kill $name, @topmost ? @topmost : $child;
 }
+
+sub parent_of { return (read_all("/proc/$_[0]/stat") // '') =~ /^.*\) \S (\d+)/s ? $1 : 0 }
 
 # All processes of the attempt: descendants of the command, and all that bear its mark.
 sub members {
     my %parent;
     opendir my $proc, '/proc' or return $child;
-    for my $pid (grep { /^\d+$/ } readdir $proc) {
-        my $stat = read_all("/proc/$pid/stat") // next;
-        $parent{$pid} = $1 if $stat =~ /^.*\) \S (\d+)/s;
-    }
+    $parent{$_} = parent_of($_) for grep { /^\d+$/ } readdir $proc;
     my $mark = "STOKER_ATTEMPT_ID=$order{env}{STOKER_ATTEMPT_ID}";
     return grep {
         my $at = $_;

@@ -171,6 +171,10 @@ SET state = :state, priority = :priority, need = :need, terms = :terms, "group" 
     ended_at_ms = NULL, cause = NULL, exit_code = NULL, signal = NULL, detail = NULL
 WHERE id = :job_id;
 
+-- name: queue_again
+-- When its user queued a final job again: since then it waits.
+UPDATE jobs SET queued_again_at_ms = :at_ms WHERE id = :job_id;
+
 -- name: edit_job
 -- Replaces the name, command and kind of a job, after an edit.
 UPDATE jobs SET name = :name, launch = :launch, kind = :kind WHERE id = :job_id;
@@ -344,7 +348,7 @@ DELETE FROM submissions WHERE at_ms < :before_ms;
 SELECT j.id, j.state, j.priority, n.body AS need, t.body AS terms, j."group", j.name, j.user,
        j.submitted_at_ms, j.not_before_ms, j.backoff_until_ms, j.attempt, j.failures, j.requires,
        j.launch, j.ended_at_ms, j.cause, j.exit_code, j.signal, j.detail, j.kind,
-       j.params, j.point,
+       j.params, j.point, j.queued_again_at_ms, a.ended_at_ms AS attempt_ended_at_ms,
        a.gpus, a.placed_at_ms, a.started_at_ms, a.pid, a.place, a.mem_mib, a.peak_mib
 FROM jobs AS j
 JOIN needs AS n ON n.id = j.need
@@ -369,6 +373,16 @@ ORDER BY ended_at_ms DESC LIMIT :most;
 -- name: ids_of_first_unfinished
 -- The oldest jobs that are not final.
 SELECT id FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL ORDER BY id LIMIT :most;
+
+-- name: unfinished_writer
+-- The latest of the newest jobs that are not final whose output goes to a file. To look for the
+-- quoted path in the text is quick; only what has it is read as JSON.
+SELECT id FROM (
+    SELECT id, launch FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL
+    ORDER BY id DESC LIMIT :most
+)
+WHERE instr(launch, json_quote(:path)) AND :path IN (launch ->> '$.out', launch ->> '$.err')
+ORDER BY id DESC LIMIT 1;
 
 -- name: matching_ids
 -- The ids that a filter lets through; {where} is put together from fixed words only.
@@ -428,7 +442,8 @@ SELECT count(*) FROM jobs AS j {index} WHERE {where};
 -- What a list shows of each of its jobs.
 SELECT j.id, j.name, j.state, j."group", j.priority, j.user, j.launch, n.body AS need,
        j.attempt, j.point, j.submitted_at_ms, j.ended_at_ms, j.cause, j.exit_code, j.signal,
-       j.detail, a.gpus, a.placed_at_ms, a.started_at_ms
+       j.detail, j.queued_again_at_ms, a.ended_at_ms AS attempt_ended_at_ms,
+       a.gpus, a.placed_at_ms, a.started_at_ms
 FROM jobs AS j
 JOIN needs AS n ON n.id = j.need
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt

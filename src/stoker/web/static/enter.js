@@ -1,4 +1,4 @@
-// The way in: trades the secret of a one-time address (or a token) for a cookie and a secret that
+// The way in: trades the secret of a one-time link (or a token) for a cookie and a secret that
 // stays with this page's origin. The secret is in the part of the address that is never sent.
 
 const say = document.getElementById("say");

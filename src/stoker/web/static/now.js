@@ -322,7 +322,7 @@ function changeRow(row, job, starts, setGroup) {
   setText(cells.when, when(job, starts, at));
   cells.when.title = job.started_at_ms
     ? `started ${moment(job.started_at_ms, at)}${job.ended_at_ms ? `, ended ${moment(job.ended_at_ms, at)}` : ""}`
-    : `queued ${moment(job.submitted_at_ms, at)}`;
+    : `queued ${moment(job.queued_at_ms ?? job.submitted_at_ms, at)}`;
   setText(cells.prio, job.priority);
   setText(cells.user, job.user);
 }

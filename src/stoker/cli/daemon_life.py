@@ -1,0 +1,70 @@
+"""Asking whether there is a daemon, and ending it; for the verbs that do so."""
+
+from __future__ import annotations
+
+import os
+
+from stoker.api.client import Client
+from stoker.api.holder import NotAnswering
+from stoker.cli.options import Json
+from stoker.errors import Unreachable
+from stoker.text.terminal import say
+
+_DRAIN_POLL_MS = 1000
+
+
+def hello_of_daemon() -> Json | None:
+    """What the daemon says of itself; None if there is none. It is never started for this."""
+    try:
+        with Client(autostart=False, any_version=True) as client:
+            return client.call("hello")
+    except NotAnswering:
+        raise
+    except Unreachable:
+        return None
+
+
+def jobs_continue(count: int) -> str:
+    """In words: so many jobs were left running."""
+    return "1 job continues" if count == 1 else f"{count} jobs continue"
+
+
+def stop_daemon(pid: int, mode: str) -> int:
+    """Tell the daemon to stop and wait until it is gone; how many jobs it left running."""
+    import select
+
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return 0
+    try:
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        with Client(autostart=False, any_version=True) as client:
+            left = _running(client) if mode == "leave" else 0
+            client.call("shutdown", mode=mode)
+            told = -1
+            while not poll.poll(_DRAIN_POLL_MS):
+                told = _tell_drain(client, told) if mode == "drain" else told
+        return left
+    except KeyboardInterrupt:
+        if mode == "drain":
+            say("stoker: the daemon keeps draining; it stops after its last job")
+        raise
+    finally:
+        os.close(process)
+
+
+def _running(client: Client) -> int:
+    counts = client.call("status", limit=1)["counts"]
+    return sum(int(counts.get(state, 0)) for state in ("submitted", "running", "stopping"))
+
+
+def _tell_drain(client: Client, told: int) -> int:
+    try:
+        running = _running(client)
+    except Unreachable:
+        return told  # It is going.
+    if running != told:
+        say(f"draining: {running} " + ("job still runs" if running == 1 else "jobs still run"))
+    return running

@@ -1,0 +1,59 @@
+"""The files that jobs write to: what is in them is not lost, and jobs that share one are named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterator, Sequence
+
+from stoker.daemon.drafts import Drafts
+from stoker.store.views import Views
+from stoker.submission import rules
+
+_MOST_LOOKED_UP = 100
+_MOST_WARNINGS = 3
+
+
+def check_outputs(
+    drafts: Sequence[Drafts], first_id: int, tried: Container[str | None], views: Views
+) -> list[str]:
+    """Refuse files that have content, unless their jobs say what to do with it; what to warn of.
+
+    The next job of a point that was tried before goes on with the file of the one before it, as
+    another attempt of one job does.
+    """
+    first_writers: dict[str, int] = {}
+    warnings: list[str] = []
+    for job_id, some, place in _with_files(drafts, first_id):
+        own, launch = some.each[place], some.launch
+        point = launch.point if own.point is None else own.point
+        is_told = rules.says_what_of_files(launch.options) or (point is not None and point in tried)
+        out = launch.out if own.out is None else own.out
+        err = launch.err if own.err is None else own.err
+        for option, path in (("--out", out), ("--err", err)):
+            if path is None or not _keeps_content(path):
+                continue
+            if not is_told:
+                rules.refuse_existing(path, option)
+            other = first_writers.setdefault(path, job_id)
+            if other != job_id:
+                warnings.append(f"jobs {other} and {job_id} both write to {path}")
+    if len(first_writers) <= _MOST_LOOKED_UP:
+        for path in first_writers:
+            writer = views.unfinished_writer(path)
+            if writer is not None:
+                warnings.append(f"job {writer} has not ended, and writes to {path} as well")
+    more = len(warnings) - _MOST_WARNINGS
+    return [*warnings[:_MOST_WARNINGS], *([f"and {more} more such files"] if more > 0 else [])]
+
+
+def _with_files(drafts: Sequence[Drafts], first_id: int) -> Iterator[tuple[int, Drafts, int]]:
+    for some in drafts:
+        if some.has_files:
+            for place in range(len(some.each)):
+                yield first_id + place, some, place
+        first_id += len(some.each)
+
+
+def _keeps_content(path: str) -> bool:
+    """Not so a terminal, a pipe or /dev/null."""
+    return os.path.isfile(path) or not os.path.exists(path)

@@ -1,0 +1,71 @@
+"""`stoker doctor` and `stoker uninstall` with a real daemon: the first command and the last."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stoker.cli.verbs.uninstall import remove_command
+from stoker_home import StokerHome, all_gone
+
+
+def test_the_doctor_looks_at_a_real_machine(home: StokerHome) -> None:
+    ran = home.cli("doctor", "--json")
+    found = {one["name"]: one for one in json.loads(ran.out)["checks"]}
+    assert found["daemon"]["ok"] and found["permissions"]["ok"] and found["versions"]["ok"]
+    assert home.home.root in found["disk"]["text"]
+    assert ran.code == (0 if all(one["ok"] for one in found.values()) else 1)
+    Path(home.home.root).chmod(0o755)
+    ran = home.cli("doctor")
+    assert ran.code == 1
+    assert f"-> run: chmod 700 {home.home.root}" in ran.out
+
+
+def test_uninstall_stops_the_daemon_and_deletes_nothing(stoker: StokerHome) -> None:
+    job = stoker.submit("sleep", "1000", gpus=0)
+    pid = stoker.until_pid(job)
+    ran = stoker.cli("uninstall")
+    assert ran.code == 0 and "1 job continues without it" in ran.err
+    assert f"jobs, logs and settings: {stoker.home.root}\n" in ran.out
+    assert "stoker uninstall --delete-data" in ran.err and "pip uninstall stoker-gpu" in ran.err
+    assert not stoker.daemons() and not all_gone([pid])
+    assert Path(stoker.home.database).exists()
+    stoker.start()
+    assert stoker.job(job)["state"] == "running"
+
+
+def test_data_are_deleted_only_when_told_to_and_never_under_running_jobs(
+    stoker: StokerHome,
+) -> None:
+    pid = stoker.until_pid(stoker.submit("sleep", "1000", gpus=0))
+    refused = stoker.cli("uninstall", "--delete-data")
+    assert refused.code == 1 and "--kill" in refused.err
+    assert stoker.is_reachable() and not all_gone([pid])
+    ran = stoker.cli("uninstall", "--delete-data", "--kill", "--json")
+    answer = json.loads(ran.out)
+    assert answer["deleted"] == [stoker.home.root]
+    assert [one["what"] for one in answer["left"]] == ["program"]
+    assert all_gone([pid]) and not Path(stoker.home.root).exists()
+
+
+def test_a_directory_that_is_not_stokers_is_not_deleted(home: StokerHome) -> None:
+    mine = Path(home.home.root) / "thesis.tex"
+    mine.parent.mkdir(mode=0o700)
+    mine.write_text("years")
+    ran = home.cli("uninstall", "--delete-data")
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert mine.exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [("uv-receipt.toml", "uv tool uninstall"), ("pipx_metadata.json", "pipx uninstall"),
+     ("pyvenv.cfg", "-m pip uninstall")],
+)  # fmt: skip
+def test_the_program_is_removed_by_what_installed_it(
+    file: str, command: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).touch()
+    assert f"{command} stoker-gpu" in remove_command(str(tmp_path))

@@ -1,0 +1,111 @@
+"""Files named with --out and --err: what is in them is never lost silently."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stoker.errors import UsageError
+from stoker.library.client import Client
+from stoker_home import StokerHome
+
+EXISTS = "add --append or --overwrite, or name another file"
+
+
+@pytest.fixture
+def precious(reused: StokerHome) -> Path:
+    path = reused.work / "precious.txt"
+    path.write_text("old\n")
+    return path
+
+
+def test_an_output_file_that_has_content_is_refused_in_one_line(
+    reused: StokerHome, precious: Path
+) -> None:
+    for option in ("--out", "--err"):
+        ran = reused.cli("add", option, precious.name, "--", "echo", "new")
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err == f"stoker: {option}: {precious} exists; {EXISTS}\n"
+    (reused.work / "j.csv").write_text(f"command,out\necho new,{precious.name}\n")
+    ran = reused.cli("batch", "j.csv")
+    assert (ran.code, ran.out) == (2, "") and f"{precious} exists; {EXISTS}" in ran.err
+    ran = reused.cli("run", "--out", precious.name, "--", "echo", "new")
+    assert ran.code == 2 and EXISTS in ran.err
+    with Client(reused.home.root) as client, pytest.raises(UsageError, match="exists"):
+        client.add("echo new", out=precious)
+    job = reused.add("--hold", "--", "echo", "new")
+    ran = reused.cli("edit", str(job), "--out", precious.name)
+    assert ran.code == 2 and EXISTS in ran.err
+    assert precious.read_text() == "old\n" and list(reused.jobs()) == [job]
+
+
+def test_append_and_overwrite_say_what_becomes_of_it(reused: StokerHome, precious: Path) -> None:
+    reused.until_final(reused.add("--append", "--out", precious.name, "--", "echo", "new"))
+    assert precious.read_text() == "old\nnew\n"
+    reused.stoker("run", "--append", "--out", precious.name, "--", "echo", "here")
+    assert precious.read_text() == "old\nnew\nhere\n"
+    job = reused.add("--overwrite", "--out", precious.name, "--", "echo", "newer")
+    reused.until_final(job)
+    assert precious.read_text() == "newer\n"
+    reused.stoker("retry", str(job))
+    reused.until_final(job)
+    assert precious.read_text() == "newer\nnewer\n", "a retry goes on with its own file"
+    both = reused.cli("add", "--append", "--overwrite", "--out", "x", "--", "true")
+    assert both.code == 2 and "exclude each other" in both.err
+    job = reused.add("--hold", "--append", "--out", precious.name, "--", "echo", "last")
+    reused.stoker("edit", str(job), "--overwrite")
+    reused.stoker("release", str(job))
+    reused.until_final(job)
+    assert precious.read_text() == "last\n"
+
+
+def test_a_file_that_appears_between_submission_and_start_is_not_lost(reused: StokerHome) -> None:
+    path = reused.work / "late.txt"
+    job = reused.add("--hold", "--out", path.name, "--", "echo", "new")
+    path.write_text("appeared\n")
+    reused.stoker("release", str(job))
+    reused.until_final(job)
+    assert path.read_text() == "appeared\nnew\n"
+
+
+def test_empty_files_and_devices_may_be_written_to(reused: StokerHome) -> None:
+    (reused.work / "empty").touch()
+    job = reused.add("--out", "empty", "--err", "/dev/null", "--", "echo", "new")
+    ran = reused.cli("add", "--hold", "--out", "/dev/null", "--", "true")
+    assert (ran.code, ran.err) == (0, "")
+    reused.until_final(job)
+    assert (reused.work / "empty").read_text() == "new\n"
+
+
+def test_two_waiting_jobs_with_one_file_are_told_of_each_other(reused: StokerHome) -> None:
+    first = reused.add("--hold", "--out", "shared.txt", "--", "true")
+    ran = reused.cli("add", "--hold", "--err", "shared.txt", "--", "true")
+    assert ran.code == 0
+    path = reused.work / "shared.txt"
+    assert f"job {first} has not ended, and writes to {path} as well" in ran.err
+    (reused.work / "j.csv").write_text("command,out\ntrue,o\ntrue,p\ntrue,o\n")
+    ran = reused.cli("batch", "--no-wait", "--hold", "j.csv")
+    ids = [int(line) for line in ran.out.split()]
+    assert f"jobs {ids[0]} and {ids[2]} both write to {reused.work / 'o'}" in ran.err
+
+
+def test_a_templated_file_of_a_sweep_gets_its_directory(reused: StokerHome) -> None:
+    sweep = ("sweep", "--name", "s", "--out", "logs/{a}/{point}.txt", "a=1,2", "--")
+    dry = reused.cli("sweep", "--dry-run", *sweep[1:], "echo", "{a}")
+    assert dry.code == 0 and not (reused.work / "logs").exists()
+    reused.stoker(*sweep, "sh", "-c", "echo {a}; [ {a} = 1 ] || [ -e fixed ]")
+    reused.until_final(*reused.jobs())
+    assert [p.read_text() for p in sorted(reused.work.glob("logs/*/*.txt"))] == ["1\n", "2\n"]
+    (reused.work / "fixed").touch()
+    reused.stoker(*sweep, "sh", "-c", "echo {a}; [ {a} = 1 ] || [ -e fixed ]")
+    reused.until_final(*reused.jobs())
+    # The point that failed is run again, and goes on with its file; the other one is done.
+    assert [p.read_text() for p in sorted(reused.work.glob("logs/*/*.txt"))] == ["1\n", "2\n2\n"]
+
+
+def test_a_new_sweep_does_not_touch_files_of_others(reused: StokerHome, precious: Path) -> None:
+    (reused.work / "run-1.txt").write_text("old\n")
+    ran = reused.cli("sweep", "--out", "run-{a}.txt", "a=1,2", "--", "echo", "{a}")
+    assert ran.code == 2 and EXISTS in ran.err
+    assert reused.jobs() == {} and (reused.work / "run-1.txt").read_text() == "old\n"
