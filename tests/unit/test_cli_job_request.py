@@ -91,7 +91,8 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "--retries", "3", "--at", "2099-12-01T08:00Z", "--cwd", work,
         "--env", "A=1", "--env", "B=x=y", "--mps", "--thread_percentage", "30%",
         "--out", "out.txt", "--err", "/tmp/err.txt", "--gpu-arg", "--hold", "--nice", "5",
-        "--visible", "uuid", "--keep-children", "--append", "--env-all",
+        "--visible", "uuid", "--keep-children", "--append", "--env-all", "--notify",
+        "--hook", "mail me",
         "--on-cluster", "--slurm", "--qos=high -p 'a b'", "--", "true", "x",
     )  # fmt: skip
     assert fields == {
@@ -105,7 +106,7 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "env": {"A": "1", "B": "x=y"}, "out": f"{work}/out.txt", "err": "/tmp/err.txt",
         "gpu_arg": True, "hold": True, "mps": True, "thread_percentage": 30, "argv": ["true", "x"],
         "nice": 5, "visible": "uuid", "keep_children": True, "append": True, "executor": "slurm",
-        "env_all": True,
+        "env_all": True, "notify": True, "hook": "mail me",
         "slurm": ["--qos=high", "-p", "a b"],
     }  # fmt: skip
     # Code is not frozen for the cluster: see tests/e2e/test_freeze.py.

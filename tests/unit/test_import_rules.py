@@ -65,10 +65,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "submission": {
         "api", "batch", "errors", "output_files", "quantities", "sweep", "text", "wholefile",
     },
+    "notify": {"command_lines", "quantities", "wholefile"},
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
-        "output_files", "quantities", "submission.rules", "submission.snapshots", "__version__",
-        *ADAPTERS,
+        "installing", "notify.journal", "output_files", "quantities", "submission.rules",
+        "submission.snapshots", "__version__", *ADAPTERS,
     },
     "web": {
         "api", "errors", "holes", "installing", "quantities", "submission", "sweep", "__version__",
@@ -115,6 +116,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "cloudpickle": {"library.pickling", "library.calling"},
     "pynvml": {"inventory.nvml"},
     "amdsmi": {"inventory.amd"},
+    "apprise": {"notify.main"},
     "rich": {"top"},
     "textual": {"top"},
     "starlette": {"web"},

@@ -58,6 +58,8 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "keep_children": ({}, True),
     "env_all": ({}, True),
     "freeze": ({"cwd": "frozen/trees/x"}, "/tmp"),  # below the test's own directory
+    "notify": ({}, True),
+    "hook": ({}, "cat"),
     "hold": ({}, True),
     "executor": ({}, "slurm"),
     "slurm": ({"executor": "slurm"}, ["--qos=low"]),

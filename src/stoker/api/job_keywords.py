@@ -50,6 +50,8 @@ class PointOptions(TypedDict, total=False):
     gpu_arg: bool | None
     visible: Literal["index", "uuid", "all"] | None
     keep_children: bool | None
+    notify: bool | None
+    hook: str | None
     hold: bool | None
     on_cluster: bool | None
     executor: Literal["local", "slurm"] | None

@@ -409,6 +409,14 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         fields=(Field("keep_children", "flag", False),),
     ),
     JobOption(
+        "notify", "send a message at its end (one per group or sweep): see the setting notify",
+        group=RUNNING, fields=(Field("notify", "flag", False),),
+    ),
+    JobOption(
+        "hook", "run this shell command when the job has ended, with the job as JSON on its stdin",
+        "CMD", group=RUNNING, cleared=True, fields=(Field("hook", "text", least=1, most=100_000),),
+    ),
+    JobOption(
         "hold", "queue the job held: it waits for `stoker release`", group=WHEN,
         not_in=("edit", "feed"), fields=(Field("hold", "flag", False),),
     ),
@@ -430,8 +438,6 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
 
 BY_KEY = {option.key: option for option in JOB_OPTIONS}
 NEGATIVES = {f"no_{option.key}": option for option in JOB_OPTIONS if option.negative}
-
-
 # Fields that only what starts a job looks at: they are kept and shown by name, as they were said.
 EXECUTORS_FIELDS = tuple(f for option in JOB_OPTIONS if option.executors for f in option.fields)
 

@@ -36,6 +36,7 @@ from stoker.daemon.frozen_code import FrozenCode
 from stoker.daemon.home_watch import HomeWatch
 from stoker.daemon.log_caps import LogCaps
 from stoker.daemon.loop import TurnLoop
+from stoker.daemon.notices import Notices
 from stoker.daemon.page import KEPT_AS, Page
 from stoker.daemon.requests.config import take_settings
 from stoker.daemon.requests.dispatch import Dispatcher
@@ -157,6 +158,7 @@ class Daemon:
         self.frozen_code = FrozenCode(home.root, self.browsing)
         remember = partial(self.store.set_setting, KEPT_AS)
         self.page = Page(values.get(KEPT_AS), remember, home.root)
+        self.notices = Notices(self)
         self.started_at_ms = self.clock.now_ms()
         self.started_monotonic = time.monotonic()
         self.dispatcher = Dispatcher(self)
@@ -227,6 +229,7 @@ class Daemon:
             self.followers.tell,
             self.telemetry.look,
             self.watchers.note,
+            self.notices.look,
             self._delete_removed,
             lambda: self.frozen_code.jobs_removed(self.turn_loop.engine.committed),
             self._keep_reserve,
@@ -338,6 +341,7 @@ class Daemon:
         self.executor.close()
         self.slurm.close()
         self.page.close()
+        self.notices.close()
         self.browsing.close()
         self.store.close()
         self._watch.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from stoker.api.job_options import VISIBLE as WAYS_TO_SEE
 from stoker.core.learning import Habits
+from stoker.daemon import addresses
 from stoker.daemon.cluster import ClusterRules
 from stoker.daemon.disk_room import LeastRoom, least_room
 from stoker.daemon.retention import Retention, kept_for_ms
@@ -36,6 +37,7 @@ class Setting:
     default: str
     help: str
     canonical: Callable[[str], str]
+    shown: Callable[[str], str] = str  # without what is secret in it
 
 
 def _cpus(text: str) -> str:
@@ -129,6 +131,11 @@ SETTINGS = (
             _one_of(*WAYS_TO_SEE)),
     Setting("freeze-limit", "200M", "how much code --freeze may copy at most",
             _read_by(memory_mib)),
+    Setting("notify", "",
+            "where messages of --notify go: Apprise URLs, separated by spaces",
+            addresses.checked, addresses.masked),
+    Setting("notify.quiet", "", "hours in which messages wait, e.g. 22:00-08:00",
+            addresses.quiet_hours),
     Setting("poll", "1s", "how often GPUs on which something runs are read",
             _read_by(positive_duration_ms)),
     Setting("disk-warn", "5%,20G",
@@ -192,6 +199,7 @@ def defaults_of(values: Mapping[str, str]) -> Defaults:
         memory_margin(value_of("mem-margin", values), bare="m"),
         value_of("mps", values) == "on",
         value_of("visible", values),
+        bool(value_of("notify", values)),
     )
 
 

@@ -45,6 +45,8 @@ def job_page(job: Job, colour: bool) -> str:
         ("grace", _duration(job.get("grace_ms"))),
         ("signal", escaped(str(job.get("signal_spec") or ""))),
         ("retries", str(job["retries"]) if job.get("retries") else ""),
+        ("notify", "yes" if job.get("notify") else ""),
+        ("hook", escaped(job.get("hook") or "")),
         ("MPS", _mps(job)),
         *((name, escaped(str(said))) for name, said in (job.get("options") or {}).items()),
         ("left out", escaped(_left_out(job))),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Positional, Verb, print_json, tell
 from stoker.text.terminal import Column, escaped, out, table
@@ -62,8 +64,12 @@ def get(args: Args) -> None:
 
 def set_(args: Args) -> None:
     """Change a setting or, if no value is named, put it back to its default."""
+    words = args.get("value")
+    if words == ["-"]:  # What is secret is in no argument then, which others can see.
+        words = sys.stdin.read().split()
+    value = None if words is None else " ".join(words)
     with Client() as client:
-        answer = client.call("config_set", name=args["name"], value=args.get("value"))
+        answer = client.call("config_set", name=args["name"], value=value)
     name, understood = args["name"], answer["value"]
     tell(args, {"name": name, "value": understood}, f"{name} is {_shown(understood)}")
 
@@ -89,9 +95,11 @@ VERB = Verb(
         Verb(
             "config set", "change a setting; it takes effect at once",
             run=set_, options=(JSON,),
-            positionals=(_NAME, Positional("VALUE", "its new value", dashes=True)),
+            positionals=(_NAME, Positional("VALUE", "its new value; - reads it from stdin",
+                                           many=True, dashes=True)),
             examples=(("stoker config set gpus 0,1,2,3", "declare four GPUs"),
-                      ("stoker config set gpus 0-3:24G", "and how much memory each has")),
+                      ("stoker config set gpus 0-3:24G", "and how much memory each has"),
+                      ("stoker config set notify ntfys://ntfy.sh/my-topic", "where messages go")),
         ),
         Verb(
             "config unset", "reset a setting to its default",

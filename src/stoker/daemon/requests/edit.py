@@ -13,6 +13,7 @@ from stoker.api.messages import JobRequest
 from stoker.core import events as ev
 from stoker.core.model import QUEUED, Launch, Need, Terms
 from stoker.core.state import State
+from stoker.daemon import settings
 from stoker.daemon import submission as sub
 from stoker.daemon.cluster import check_cluster_job
 from stoker.daemon.requests.reply import AfterTurn, Daemon
@@ -46,6 +47,9 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
     rules.check_environment(asked.env)
     rules.check_output(asked.out, "--out")
     rules.check_output(asked.err, "--err")
+    sub.refuse_unless_told(asked, bool(settings.value_of("notify", daemon.store.settings())))
+    if asked.hook is not None:
+        rules.check_command((), asked.hook)
     if asked.cwd is not None:
         rules.check_directory(asked.cwd)
     for text in (asked.name, asked.group):

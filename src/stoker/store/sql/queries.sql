@@ -284,6 +284,57 @@ SELECT * FROM attempts WHERE job_id = :job_id ORDER BY number;
 -- Notes the jobs of a submission, so that a client that repeats it gets the same answer.
 INSERT INTO submissions (token, at_ms, job_ids) VALUES (:token, :at_ms, :job_ids);
 
+-- name: add_notice
+-- Something that a user is to be told, or a hook that is to be run.
+INSERT INTO notices (what, subject, at_ms, body) VALUES (:what, :subject, :at_ms, :body);
+
+-- name: due_notices
+-- The oldest notices that may be sent now; in quiet hours, only hooks.
+SELECT id, what, subject, at_ms, body, tries FROM notices
+WHERE again_at_ms <= :now_ms AND (what = 'hook' OR NOT :quiet)
+ORDER BY id LIMIT :most;
+
+-- name: next_notice_ms
+-- When the next notice may be sent, and the oldest that there is.
+SELECT min(again_at_ms), min(id) FROM notices WHERE what = 'hook' OR NOT :quiet;
+
+-- name: notice_done
+-- It was sent, or run, or is given up.
+DELETE FROM notices WHERE id = :id;
+
+-- name: notice_failed
+-- It could not be sent, and is tried again then.
+UPDATE notices SET tries = tries + 1, again_at_ms = :again_at_ms WHERE id = :id;
+
+-- name: drop_messages
+-- Forgets all messages, since there is no address for them any more; hooks stay.
+DELETE FROM notices WHERE what <> 'hook';
+
+-- name: open_group
+-- A job of a group has ended, and its user wants to know when all of them have.
+INSERT OR IGNORE INTO open_groups (name) VALUES (:name);
+
+-- name: first_failure
+-- The first job of a group that fails; no row is changed by the others.
+UPDATE open_groups SET first_failed = :job_id WHERE name = :name AND first_failed IS NULL;
+
+-- name: open_groups
+-- The groups whose end is waited for.
+SELECT name, first_failed FROM open_groups ORDER BY name;
+
+-- name: close_group
+-- Its end is told, or there is nobody to tell.
+DELETE FROM open_groups WHERE name = :name;
+
+-- name: group_is_unfinished
+-- Whether a group has a job that is not final.
+SELECT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_unfinished
+               WHERE ended_at_ms IS NULL AND "group" = :name);
+
+-- name: ended_group
+-- How many jobs of a group are in each state, and how many of these are points of a sweep.
+SELECT state, count(*), count(point) FROM jobs WHERE "group" = :name GROUP BY state;
+
 -- name: submission
 -- The jobs of a submission that was taken before.
 SELECT job_ids FROM submissions WHERE token = :token;

@@ -8,6 +8,7 @@ import { jobView } from "./job.js";
 import { sweepsView, sweepView } from "./sweep.js";
 import { submitView } from "./submit.js";
 import { get } from "./api.js";
+import { setTitle, startAlerts } from "./alerts.js";
 
 export const me = { user: "", directory: "", read_only: false, version: "" };
 
@@ -41,7 +42,7 @@ function show() {
     else link.removeAttribute("aria-current");
   }
   view = make(...words, new URLSearchParams(query || ""));
-  document.title = view.title ? `${view.title} · Stoker` : "Stoker";
+  setTitle(view.title);
   main.append(view.element);
   view.open?.();
   scrollTo(0, 0);
@@ -157,6 +158,7 @@ async function begin() {
     }
   }
   document.body.classList.toggle("read-only", me.read_only);
+  startAlerts();
   start();
   show();
 }
