@@ -109,8 +109,8 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "env_all": True, "notify": True, "hook": "mail me",
         "slurm": ["--qos=high", "-p", "a b"],
     }  # fmt: skip
-    # Code is not frozen for the cluster: see tests/e2e/test_freeze.py.
-    unused = {"overwrite", "shell", "share", "mem", "params", "point", "freeze"}
+    # For the cluster no code is frozen, and no log is cut: tests/e2e/test_freeze.py, test_disk.py.
+    unused = {"overwrite", "shell", "share", "mem", "params", "point", "freeze", "max_log_mib"}
     assert set(fields) == {field.name for field in msgspec.structs.fields(JobRequest)} - unused
 
 

@@ -443,7 +443,11 @@ def test_config_lists_reads_sets_and_unsets(desk: Desk) -> None:
     desk.stoker({"config_set": {"value": None}}, "config", "unset", "gpus")
     assert desk.asked() == {"op": "config_set", "name": "gpus", "value": None}
     ran = desk.stoker({"config_get": {"settings": [setting]}}, "config", "--json")
-    assert json.loads(ran.out) == {"schema": 1, "settings": [setting]}
+    assert json.loads(ran.out) == {
+        "schema": 1,
+        "settings": [setting],
+        "project": {"file": None, "options": {}},
+    }
 
 
 # --- wait ---

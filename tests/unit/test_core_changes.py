@@ -150,6 +150,7 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((*STARTED, ev.GpuRemoved(NOW, "0")), ev.GpuAdded(NOW, "0", 1024)),
     ((GPU,), ev.GpuDrained(NOW, "0")),
     ((GPU, ev.GpuDrained(NOW, "0")), ev.GpuResumed(NOW, "0")),
+    ((), ev.DiskLooked(NOW, None)),
     ((GPU,), ev.GpusMeasured(NOW, {"0": GpuReading(NOW, 100, {}, 1, 100)})),
     (
         (),
@@ -198,7 +199,11 @@ def is_fleeting(event: ev.Event) -> bool:
     """Readings are taken again soon, and clients come back: they are in no record."""
     growing = isinstance(event, ev.MemorySeen) and not event.settled
     of_terminals = isinstance(event, (ev.TerminalCame, ev.TerminalLeft))
-    return growing or of_terminals or isinstance(event, (ev.TimePassed, ev.GpusMeasured))
+    return (
+        growing
+        or of_terminals
+        or isinstance(event, (ev.TimePassed, ev.GpusMeasured, ev.DiskLooked))
+    )
 
 
 def test_nothing_that_happens_goes_unnoticed() -> None:

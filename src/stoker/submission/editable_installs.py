@@ -1,4 +1,4 @@
-"""Packages that a Python environment has as a reference to a directory (`pip install -e`).
+"""Packages that a Python environment has as a reference to a directory: editable installs.
 
 A job that runs a copy of that directory would import them from the original. PYTHONPATH is searched
 first, so the copy of the directory that holds them goes there.

@@ -16,6 +16,7 @@ from stoker.core.state import State
 from stoker.daemon import settings
 from stoker.daemon import submission as sub
 from stoker.daemon.cluster import check_cluster_job
+from stoker.daemon.impossible import refuse_if_impossible
 from stoker.daemon.requests.reply import AfterTurn, Daemon
 from stoker.daemon.requests.selecting import selected, state_of
 from stoker.engine import Decided
@@ -92,7 +93,7 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
         if terms.executor:
             check_cluster_job(need, list(launch.cluster_options))
         else:
-            sub.refuse_if_impossible(state, need, set(state.gpus))
+            refuse_if_impossible(state, need, set(state.gpus))
         said: dict[str, Any] = {
             name: getattr(asked if name in changes else job, name)
             for name in ("priority", "group", "not_before_ms")

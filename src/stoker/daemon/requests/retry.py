@@ -11,6 +11,7 @@ from stoker.command_lines import call_of
 from stoker.core import events as ev
 from stoker.core.model import JobState, Requirement
 from stoker.core.state import State
+from stoker.daemon.impossible import refuse_if_impossible
 from stoker.daemon.requests.reply import AfterTurn, Daemon
 from stoker.daemon.requests.selecting import (
     ENDED,
@@ -20,7 +21,6 @@ from stoker.daemon.requests.selecting import (
     states_of,
 )
 from stoker.daemon.requirements import RequiredJobs
-from stoker.daemon.submission import refuse_if_impossible
 from stoker.engine import Decided
 from stoker.errors import Failed, UsageError
 from stoker.locks import is_locked
