@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from stoker.compat.loading import Loading
 
-from stoker.api.client import Client
-from stoker.cli.main import main as stoker
-from stoker.compat.refusals import refused
-from stoker.errors import StokerError, UsageError
-from stoker.quantities import declared_gpus
-from stoker.text.terminal import say
+with Loading():
+    from collections.abc import Iterable
+    from typing import Any
+
+    from stoker.api.client import Client
+    from stoker.cli.main import INTERRUPTED
+    from stoker.cli.main import main as stoker
+    from stoker.compat.refusals import refused
+    from stoker.errors import StokerError, UsageError
+    from stoker.quantities import declared_gpus
+    from stoker.text.terminal import say
 
 
 def start_server(gpus: str | Iterable[object] = "0-3") -> int:
@@ -35,6 +39,8 @@ def start_server(gpus: str | Iterable[object] = "0-3") -> int:
                 client.call("config_set", name="gpus", value=gpus)
     except StokerError as error:
         return refused("stoker", error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return stoker(["daemon", "status"])
 
 
