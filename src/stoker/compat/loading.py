@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-import _signal  # The module without the underscore imports others, which takes a while.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+else:
+    import _signal  # The module without the underscore imports others, which takes a while.
 
 
 class Loading:
