@@ -4,6 +4,7 @@ Each is said once, for the part that starts and for the one that is started:
 
 - `api.launch` starts the keeper (executors), and that starts the daemon.
 - `daemon.page` starts the page (web).
+- `daemon.notices` starts the sender of messages (notify).
 - The library queues calls; the daemon knows them by their words, and starts warm servers for them.
 
 What a worker runs (library/worker.py, calling.py, warm_server.py) loads nothing of Stoker, and so
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 KEEPER, DAEMON, PAGE = "stoker.executors.keeper", "stoker.daemon.main", "stoker.web.main"
+SENDER = "stoker.notify.main"
+# What has this in its environment is the sender, or a hook: no job, but it may outlive its daemon.
+SENDER_MARKER = "STOKER_SENDER"
 WORKER = "/stoker/library/worker.py"
 WARM = "--warm="
 COLD = "cold"  # the file beside calls that says why they are not warm: modules, tab, reason
@@ -38,6 +42,11 @@ def keeper(attempts: str, ledgers: str, report: int) -> list[str]:
 def page(report: int, life: int, settings: str, *, again: bool) -> list[str]:
     """A page that says on `report` where it is, and ends when `life` does."""
     return [*_python(PAGE), str(report), str(life), settings, *(["again"] if again else [])]
+
+
+def sender(directory: str) -> list[str]:
+    """A sender of the batch on its stdin, which has its journal in that directory."""
+    return [*_python(SENDER), directory]
 
 
 def call(worker: str, file: str, full_name: str, warm: str | None) -> list[str]:

@@ -207,11 +207,12 @@ class Engine:
     # ------------------------------------------------------------------ parts of a turn
 
     def _load(self, now_ms: int) -> None:
-        terminals = self.state.terminals
+        terminals, low_disk = self.state.terminals, self.state.low_disk
         self.state = self._store.load(now_ms)
         for job_id in terminals:  # Who is at a terminal is in no store,
             if job_id in self.state.jobs:
                 self.state.apply(ev.TerminalCame(now_ms, job_id))
+        self.state.apply(ev.DiskLooked(now_ms, low_disk))  # nor is how full a disk is,
         self._seen = None  # nor is what was read.
         self._unjudged.clear()
 

@@ -123,6 +123,14 @@ def memory_mib(text: str, bare: str = "") -> int:
     return mib
 
 
+def size_mib(text: str) -> int:
+    """ "2G", "500M": so much of a disk."""
+    try:
+        return memory_mib(text)
+    except UsageError:
+        raise UsageError(f"{quoted(text)} is not a size", "write e.g. 500M or 2G") from None
+
+
 def job_memory(text: str) -> int | str:
     """ "8G" in MiB; or "auto" (as jobs of its kind were seen to use) or "whole" (whole GPUs)."""
     word = text.strip().lower()
@@ -326,9 +334,12 @@ def gpu_need(text: str) -> tuple[int | None, float | None]:
     """ "2" is (2, None): so many GPUs; "0.5" is (None, 0.5): a share of one."""
     decimal = _decimal(text.strip())
     if decimal is None:
+        listed = text.strip("0123456789,- ") == "" and text[:1].isdigit()
         raise UsageError(
-            f"{quoted(text)} is not a number of GPUs", "write e.g. 1, 2, 0, or a share such as 0.5"
-        )
+            f"{quoted(text)} is not a number of GPUs",
+            f"to name them write --on {text.replace(' ', '')}; --gpus is how many" if listed
+            else "write e.g. 1, 2, 0, or a share such as 0.5",
+        )  # fmt: skip
     digits, divisor = decimal
     count, rest = divmod(digits, divisor)
     if rest and count:

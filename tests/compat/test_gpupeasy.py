@@ -73,8 +73,7 @@ def test_the_server_and_the_page_are_started_by_the_commands_of_the_description(
     home: StokerHome,
 ) -> None:
     for name in ("startserver.py", "startgui.py"):
-        block = rf'^```python title="{name}"\n(.*?)^```$'
-        found = re.search(block, PAGE, re.MULTILINE | re.DOTALL)
+        found = re.search(rf'^```python title="{name}"\n(.*?)^```$', PAGE, re.MULTILINE | re.DOTALL)
         assert found is not None
         (home.work / name).write_text(found[1])
     home.env["PATH"] = f"{Path(sys.executable).parent}:{home.env['PATH']}"

@@ -158,7 +158,7 @@ def test_its_own_command_lines_run_as_they_are(lab: Lab, built: Built) -> None:
     path = f"{Path(sys.executable).parent}:{built.bin_dir}:{lab.stoker.env['PATH']}"
     lab.stoker.env |= {"PATH": path, "RECORD": str(lab.record)}
     lab.stoker.stoker("daemon", "start")
-    script = re.search(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    script = re.search(r"^```python[^\n]*\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert script is not None
     (work / "scheduler.py").write_text(script[1])
     (work / "scheduler_files").mkdir()

@@ -36,6 +36,7 @@ class Surroundings:
     codes: frozenset[int] = frozenset({0})
 
 
+SEEN = ("CONDA_DEFAULT_ENV", "LOADEDMODULES", "CUDA_VISIBLE_DEVICES")
 DECLARE = "stoker config set gpus 0-3:24G"
 
 SURROUNDINGS = {
@@ -52,6 +53,20 @@ SURROUNDINGS = {
     "docs/gpus.md": Surroundings(clone=True),
     "docs/quickstart.md": Surroundings(files={"prepare.py": LONG.format(when="60")}),
     "docs/howto.md": Surroundings(),
+    "docs/my-setup.md": Surroundings(
+        files={
+            "train.py": f"import os, sys\nprint(sys.prefix, *(f'{{n}}={{os.environ.get(n)}}' "
+            f"for n in {SEEN}))\n",
+            "../.profile": 'module() { export LOADEDMODULES="$2"; }\n',
+        },
+        before=(
+            DECLARE,
+            "python -m venv --without-pip venv && mkdir project",
+            "ln -s ../venv ../train.py project",
+            'printf "PATH=%q\\n" "$PATH" >> ~/.profile && . ~/.profile',
+            'eval "$(conda shell.bash hook)"',
+        ),
+    ),
     "docs/sweeps.md": Surroundings(before=(DECLARE,)),
     "docs/library.md": Surroundings(before=(DECLARE,)),
     "docs/top.md": Surroundings(before=(DECLARE,)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import select
 from typing import Any
 
@@ -197,3 +198,18 @@ def test_sweeps_and_their_points_are_told_by_the_latest_job_of_each(stoker: Stok
     part = stoker.call("sweep_points", sweep="s", offset=1, limit=1)["points"]
     assert [point["id"] for point in part] == [3]
     assert stoker.call("sweep_points", sweep="none")["total"] == 0
+
+
+def test_a_point_that_waits_to_be_tried_again_shows_no_gpu_of_before(stoker: StokerHome) -> None:
+    point = {"params": {"lr": 1}, "point": "sweep:1", "group": "s"}
+    job = stoker.submit("false", gpus=1, **point)
+    assert stoker.until_final(job)[0]["gpus"]
+    stoker.call("pause")
+    stoker.call("retry", select={"ids": [str(job)]})
+    for state in ("waiting", "held"):
+        [shown] = stoker.call("sweep_points", sweep="s")["points"]
+        table = json.loads(stoker.stoker("sweep", "show", "s", "--json"))["points"]
+        for row in (shown, *table):
+            assert (row["state"], row["gpus"]) == (state, [])
+        if state == "waiting":
+            stoker.call("hold", select={"ids": [str(job)]})

@@ -89,6 +89,22 @@ def test_a_failed_job_is_retried_and_then_forgotten(client: Client) -> None:
         client.show(job_id)
 
 
+def test_jobs_are_narrowed_by_one_state_or_several(client: Client) -> None:
+    client.pause()
+    ids = client.add_many([{"command": "true", "group": "g"} for _ in range(3)])
+    assert client.hold(ids[0], ids[1]) == ids[:2]
+    assert client.cancel(group="g", state="waiting") == ids[2:]
+    assert client.release(f"{ids[0]}-{ids[2]}", state=["held"]) == ids[:2]
+    assert client.hold(ids[0]) == ids[:1]
+    for state in ("failed", ["failed", "lost"]):
+        with pytest.raises(Failed, match="none of these jobs is failed"):
+            client.rm(group="g", state=state)
+    with pytest.raises(UsageError, match="there is no state 'hold'"):
+        client.cancel(group="g", state="hold")
+    assert client.cancel(group="g", state="held,waiting") == ids[:2]
+    assert client.retry(group="g", state=("cancelled", "failed")) == ids
+
+
 def test_a_wait_may_time_out_and_the_client_goes_on(client: Client, library: StokerHome) -> None:
     path = fifo(library.work)
     job_id = client.add(["cat", path])

@@ -297,10 +297,26 @@ def test_a_point_whose_job_is_being_cancelled_is_run_when_that_has_ended(
     [first] = run_grid(stubborn, [point], gpus=0, grace="1h")
     eventually(lambda: os.path.exists(point["ready"]), "the first one is there")
     assert first.cancel()
-    [second] = run_grid(stubborn, [point], gpus=0)
-    assert second.job_id != first.job_id and library.job(second.job_id or 0)["state"] == "waiting"
+    other = library.submit("true", gpus=0, hold=True)
+    [second] = run_grid(stubborn, [point], gpus=0, after_any=other)
+    assert second.job_id != first.job_id
+    waiting = library.job(second.job_id or 0)
+    library.stoker("release", str(other))
     tell(point["go"])
     assert second.result(PATIENCE_S) == "second"
+    assert (waiting["state"], set(waiting["after_any"])) == ("waiting", {first.job_id, other})
+
+
+def test_one_folder_by_two_names_is_one_point_of_one_kind(library: StokerHome) -> None:
+    (library.work / "real").mkdir()
+    (library.work / "link").symlink_to("real")
+    go = fifo(library.work)
+    [first] = run_grid(held_up, [{"go": go}], gpus=0, folder=library.work / "real")
+    [second] = run_grid(held_up, [{"go": go}], gpus=0, folder=library.work / "link")
+    assert first.job_id == second.job_id
+    tell(go)
+    assert first.result(PATIENCE_S) == "told" and times_run(library) == 1
+    assert library.job(first.job_id or 0)["argv"][-1] == f"{__name__}.held_up"
 
 
 def test_a_job_that_finds_the_result_of_another_keeps_it_and_gives_it(tmp_path: Path) -> None:

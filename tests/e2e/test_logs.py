@@ -129,3 +129,11 @@ def test_of_a_job_that_never_started_logs_tells_why(reused: StokerHome) -> None:
     ran = reused.cli("logs", str(job))
     assert ran.code == 1
     assert f"job {job} has no log, because it never started: {why}" in ran.err
+
+
+def test_a_log_that_was_removed_by_hand_is_told_to_be_gone(reused: StokerHome) -> None:
+    job = reused.submit("echo", "a", out=str(reused.work / "out.txt"))
+    reused.until_final(job)
+    (reused.work / "out.txt").unlink()
+    ran = reused.cli("logs", str(job))
+    assert ran.code == 1 and f"the log {reused.work / 'out.txt'} is not there" in ran.err

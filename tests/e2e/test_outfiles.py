@@ -9,6 +9,7 @@ import pytest
 from stoker.errors import UsageError
 from stoker.library.client import Client
 from stoker_home import StokerHome
+from waiting import PATIENCE_S, eventually
 
 EXISTS = "add --append or --overwrite, or name another file"
 
@@ -35,9 +36,25 @@ def test_an_output_file_that_has_content_is_refused_in_one_line(
     with Client(reused.home.root) as client, pytest.raises(UsageError, match="exists"):
         client.add("echo new", out=precious)
     job = reused.add("--hold", "--", "echo", "new")
-    ran = reused.cli("edit", str(job), "--out", precious.name)
-    assert ran.code == 2 and EXISTS in ran.err
+    for option in ("--out", "--err"):
+        ran = reused.cli("edit", str(job), option, precious.name)
+        assert ran.code == 2 and f"{option}: {precious} exists; {EXISTS}" in ran.err
     assert precious.read_text() == "old\n" and list(reused.jobs()) == [job]
+
+
+def test_of_many_jobs_the_files_of_each_are_looked_at(reused: StokerHome, precious: Path) -> None:
+    (reused.work / "j.csv").write_text(f"command,out,err\ntrue,new,{precious.name}\ntrue,,\n")
+    ran = reused.cli("batch", "--no-wait", "--hold", "j.csv")
+    assert ran.code == 2 and f"--err: {precious} exists" in ran.err
+    for option in ("--out", "--err"):
+        ran = reused.cli("sweep", option, "{a}.txt", "a=precious,new", "--", "echo", "{a}")
+        assert ran.code == 2 and f"{option}: {precious} exists" in ran.err
+    jobs = [{"shell": "true", "err": str(precious)}, {"shell": "true"}, {"shell": "false"}]
+    for order in (jobs, jobs[::-1]):
+        for submission in ({"jobs": order}, {"jobs": [{"argv": ["true"]}], "each": order}):
+            with pytest.raises(UsageError, match=r"--err: .* exists"):
+                reused.submit_all(**submission)
+    assert reused.jobs() == {}
 
 
 def test_append_and_overwrite_say_what_becomes_of_it(reused: StokerHome, precious: Path) -> None:
@@ -45,6 +62,13 @@ def test_append_and_overwrite_say_what_becomes_of_it(reused: StokerHome, preciou
     assert precious.read_text() == "old\nnew\n"
     reused.stoker("run", "--append", "--out", precious.name, "--", "echo", "here")
     assert precious.read_text() == "old\nnew\nhere\n"
+    job = reused.add("--hold", "--overwrite", "--out", precious.name, "--", "echo", "too")
+    reused.stoker("edit", str(job), "--append")
+    reused.stoker("release", str(job))
+    reused.until_final(job)
+    assert precious.read_text() == "old\nnew\nhere\ntoo\n"
+    reused.stoker("run", "--overwrite", "--out", precious.name, "--", "echo", "anew")
+    assert precious.read_text() == "anew\n"
     job = reused.add("--overwrite", "--out", precious.name, "--", "echo", "newer")
     reused.until_final(job)
     assert precious.read_text() == "newer\n"
@@ -69,6 +93,22 @@ def test_a_file_that_appears_between_submission_and_start_is_not_lost(reused: St
     assert path.read_text() == "appeared\nnew\n"
 
 
+def test_a_file_that_appears_while_a_job_waits_in_a_terminal_is_not_lost(
+    reused: StokerHome,
+) -> None:
+    path = reused.work / "late.txt"
+    reused.stoker("pause")
+    with reused.popen("run", "--out", path.name, "--", "echo", "new") as running:
+        try:
+            eventually(reused.jobs, "it is queued")
+            path.write_text("appeared\n")
+            reused.stoker("resume")
+            assert running.wait(PATIENCE_S) == 0
+        finally:
+            running.kill()
+    assert path.read_text() == "appeared\nnew\n"
+
+
 def test_empty_files_and_devices_may_be_written_to(reused: StokerHome) -> None:
     (reused.work / "empty").touch()
     job = reused.add("--out", "empty", "--err", "/dev/null", "--", "echo", "new")
@@ -90,6 +130,38 @@ def test_two_waiting_jobs_with_one_file_are_told_of_each_other(reused: StokerHom
     assert f"jobs {ids[0]} and {ids[2]} both write to {reused.work / 'o'}" in ran.err
 
 
+def test_a_waiting_job_that_writes_its_errors_to_a_file_is_told_of_too(reused: StokerHome) -> None:
+    first = reused.add("--hold", "--err", "shared.txt", "--", "true")
+    ran = reused.cli("add", "--hold", "--out", "shared.txt", "--", "true")
+    assert f"job {first} has not ended, and writes to {reused.work / 'shared.txt'}" in ran.err
+    reused.stoker("cancel", "--all")
+    ran = reused.cli("add", "--hold", "--out", "shared.txt", "--", "true")
+    assert (ran.code, ran.err) == (0, ""), "those that have ended write no more"
+
+
+def test_jobs_that_share_files_are_named_by_their_ids_and_many_are_counted(
+    reused: StokerHome,
+) -> None:
+    # Jobs that are not alike, of which the first ones have no files.
+    jobs = [{"shell": "true", "hold": True, "priority": n} for n in range(2)]
+    files = [str(reused.work / f"{n}.txt") for n in range(5)]
+    jobs += [{"shell": "true", "hold": True, "priority": 2, "out": one} for one in files[:1] * 2]
+    order = {"cwd": str(reused.work), "env": reused.env, "user": "tester"}
+    answer = reused.call("submit", jobs=jobs, **order)
+    ids = answer["ids"]
+    assert answer["warnings"] == [f"jobs {ids[2]} and {ids[3]} both write to {files[0]}"]
+    jobs = [{"shell": "true", "hold": True, "out": one} for one in files[1:] * 2]
+    answer = reused.call("submit", jobs=jobs, **order)
+    ids = answer["ids"]
+    *named, rest = answer["warnings"]
+    assert named == [
+        f"jobs {ids[n]} and {ids[n + 4]} both write to {files[n + 1]}" for n in range(3)
+    ]
+    assert rest == "and 1 more such files"
+    three = [{"shell": "true", "hold": True, "out": f"{one}.x"} for one in files[:3] * 2]
+    assert len(reused.call("submit", jobs=three, **order)["warnings"]) == 3
+
+
 def test_a_templated_file_of_a_sweep_gets_its_directory(reused: StokerHome) -> None:
     sweep = ("sweep", "--name", "s", "--out", "logs/{a}/{point}.txt", "a=1,2", "--")
     dry = reused.cli("sweep", "--dry-run", *sweep[1:], "echo", "{a}")
@@ -102,6 +174,12 @@ def test_a_templated_file_of_a_sweep_gets_its_directory(reused: StokerHome) -> N
     reused.until_final(*reused.jobs())
     # The point that failed is run again, and goes on with its file; the other one is done.
     assert [p.read_text() for p in sorted(reused.work.glob("logs/*/*.txt"))] == ["1\n", "2\n2\n"]
+
+
+def test_a_file_that_is_no_template_must_have_its_directory(reused: StokerHome) -> None:
+    ran = reused.cli("sweep", "--out", "logs/all.txt", "a=1", "--", "echo", "{a}")
+    assert ran.code == 2 and "there is no directory" in ran.err
+    assert reused.jobs() == {} and not (reused.work / "logs").exists()
 
 
 def test_a_new_sweep_does_not_touch_files_of_others(reused: StokerHome, precious: Path) -> None:

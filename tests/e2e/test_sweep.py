@@ -419,7 +419,7 @@ def test_every_field_of_json_is_documented(sweeps: Sweeps) -> None:
 
 def test_the_examples_of_help_and_docs_are_good_sweeps(home: StokerHome) -> None:
     page = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text(encoding="utf-8")
-    _, _, file = page.partition("```yaml\n")
+    _, _, file = page.partition('```yaml title="sweep.yaml"\n')
     (home.work / "sweep.yaml").write_text(file.partition("```")[0])
     program = home.root / "bin" / "python"
     program.parent.mkdir()

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from stoker.errors import UsageError
 from stoker_home import StokerHome, is_running, pid_in
 from waiting import eventually
 
@@ -279,6 +280,32 @@ def test_retry_by_state_or_by_the_very_id_takes_what_was_named(reused: StokerHom
     assert (ran.code, ran.err.partition(";")[0]) == (1, "stoker: none of these jobs is lost")
 
 
+def test_retry_of_a_group_leaves_alone_what_has_not_ended(reused: StokerHome) -> None:
+    good, bad, cancelled = several_ends(reused)
+    running = reused.submit("sleep", "600", group="g")
+    reused.until_state(running, "running")
+    held = reused.submit("true", group="g", hold=True)
+    answer = read(reused, "retry", "--group", "g")
+    assert (answer["ids"], answer["counts"]) == ([bad], {"failed": 1})
+    assert answer["left_out"] == {
+        "succeeded": [good], "cancelled": [cancelled], "running": [running], "held": [held],
+    }  # fmt: skip
+    reused.until_final(bad)
+    ran = reused.cli("retry", str(running), str(held))
+    assert ran.code == 1 and f"job {running} is running, and has not ended" in ran.err
+    assert (reused.job(running)["state"], reused.job(held)["state"]) == ("running", "held")
+
+
+def test_retry_last_names_one_job_which_is_queued_again_however_it_ended(
+    reused: StokerHome,
+) -> None:
+    job = reused.submit("true")
+    reused.until_final(job)
+    assert read(reused, "retry", "last")["ids"] == [job]
+    reused.until_final(job)
+    assert reused.job(job)["attempt"] == 2
+
+
 def test_retry_of_several_does_what_it_can_and_says_why_not_the_rest(reused: StokerHome) -> None:
     first = reused.submit("sleep", "600", group="g")
     second = reused.submit("true", group="g", after=[str(first)])
@@ -319,6 +346,31 @@ def test_edit_of_several_changes_what_it_can_and_names_the_rest(reused: StokerHo
     assert read(reused, "edit", "--state", "held", "--priority", "7")["ids"] == held
     assert reused.job(held[1])["priority"] == 7
     assert reused.cli("edit", str(running), "--priority", "5").code == 1
+
+
+def test_edit_tells_of_each_job_its_own_reason(reused: StokerHome) -> None:
+    running = reused.submit("sleep", "600")
+    reused.until_state(running, "running")
+    late = {"time_limit_ms": 600_000, "signal": "USR1", "signal_before_ms": 120_000}
+    warned, plain = reused.submit_all(
+        [{"shell": "true", "hold": True, **late}, {"shell": "true", "hold": True}]
+    )
+    answer = read(reused, "edit", f"{running}-{plain}", "--time-limit", "1m")
+    assert answer["ids"] == [plain]
+    [(state, first), (why, second)] = answer["left_out"].items()
+    assert (state, first, second) == ("running", [running], [warned])
+    assert "before the job starts" in why
+
+
+def test_a_state_that_does_not_exist_is_refused_and_nothing_is_done(reused: StokerHome) -> None:
+    job = reused.submit("true", group="g", hold=True)
+    for op in ("cancel", "retry", "hold", "release", "remove"):
+        for select in ({"group": "g"}, {"all": True}, {"ids": [str(job)]}):
+            with pytest.raises(UsageError, match="there is no state 'hold'"):
+                reused.call(op, select=select | {"states": ["held", "hold"]})
+    ran = reused.cli("cancel", "--group", "g", "--state", "waitng")
+    assert ran.code == 2 and "did you mean waiting?" in ran.err
+    assert reused.job(job)["state"] == "held"
 
 
 def test_edit_can_take_options_for_slurm_away_again(reused: StokerHome) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from fakegpu.driver import GPU_IS_LOST, LIB_RM_VERSION_MISMATCH, ONE_SWITCH
 from gpu_box import Box
+from message_sinks import http_sink
 from waiting import eventually
 
 
@@ -259,3 +260,18 @@ def test_the_watch_goes_on_until_it_is_interrupted(box: Box) -> None:
             assert len(json.loads(watch.stdout.readline())["gpus"]) == 2
         os.kill(watch.pid, 2)
         assert watch.wait() == 130
+
+
+def test_a_lost_gpu_is_told_once_whatever_becomes_of_the_daemon(box: Box) -> None:
+    with http_sink() as sink:
+        box.call("config_set", name="notify", value=sink.url)
+        box.driver.fault(0, GPU_IS_LOST)
+        eventually(lambda: sink.arrived, "it is told")
+        box.kill_daemon()
+        box.start()
+        told = box.add("--notify", "--on", "1", "--", "true")
+        eventually(lambda: len(sink.arrived) == 2, "so is a job that ended later")
+        title, text = sink.arrived[0]
+        assert title.startswith("GPU 0 of ") and title.endswith(" is lost")
+        assert "GPU is lost" in text
+        assert sink.titles()[1] == f"job {told} has succeeded"

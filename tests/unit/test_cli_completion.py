@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,7 +12,8 @@ import pytest
 
 from stoker.cli.verbs import VERBS, all_verbs
 from stoker.cli.verbs.completion import bash, fish, zsh
-from unit.cli_run import stoker
+from unit.cli_run import argv, environment, stoker
+from unit.scripted_daemon import Script, ScriptedDaemon, job
 from waiting import PATIENCE_S
 
 _ASK = """\
@@ -67,6 +70,66 @@ def test_bash_completes_the_command_after_the_two_dashes(tmp_path: Path) -> None
     (tmp_path / "train.py").touch()
     assert "bash" in offered("stoker", "add", "--gpus", "1", "--", "bas")
     assert offered("stoker", "add", "--", "python", "tr", cwd=tmp_path) == {"train.py"}
+
+
+def test_bash_completes_a_command_without_the_two_dashes(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    assert "bash" in offered("stoker", "add", "--gpus", "1", "bas")
+    assert offered("stoker", "run", "--name", "x", "python", "tr", cwd=tmp_path) == {"train.py"}
+    assert "--gpus" in offered("stoker", "add", "--name", "x", "--g")
+    assert offered("stoker", "batch", "tr", cwd=tmp_path) == {"train.py"}
+
+
+SCRIPT: Script = {
+    "list": {"jobs": [job(7, name="big"), job(70, "waiting", command="a: b"), job(12)], "total": 3},
+    "groups": {"groups": [{"group": "night", "counts": {"running": 1}}]},
+    "sweeps": {"sweeps": [{"sweep": "lr-search", "counts": {"waiting": 2}}]},
+    "config_get": {"settings": [{"name": "gpus", "help": "the GPUs to use"}]},
+    "gpus": {"gpus": [{"id": "0", "name": "A100"}, {"id": "1", "name": "A100"}]},
+}
+
+
+def stoker_on_path(home: Path) -> Path:
+    """A `stoker` for the scripts to call."""
+    program = home / "bin" / "stoker"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(argv())} "$@"\n')
+    program.chmod(0o700)
+    return program.parent
+
+
+def test_what_the_daemon_knows_is_offered_ids_with_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", f"{stoker_on_path(tmp_path)}:{os.environ['PATH']}")
+    with ScriptedDaemon(tmp_path, SCRIPT):
+        assert offered("stoker", "logs", "7") == {"7  (running: big)", "70  (waiting: a: b)"}
+        assert offered("stoker", "show", "1") == {"12"}, "one is completed without its name"
+        assert offered("stoker", "add", "--after", "l") == {"last"}
+        assert offered("stoker", "ls", "--group", "") == {"night"}
+        assert offered("stoker", "sweep", "show", "") == {"lr-search"}
+        assert offered("stoker", "config", "set", "g") == {"gpus"}
+        assert offered("stoker", "add", "--on", "") == {"0  (A100)", "1  (A100)"}
+        assert offered("stoker", "gpus", "drain", "1") == {"1"}
+    assert offered("stoker", "add", "--after", "") == set(), "without a daemon, nothing"
+    assert not (tmp_path / "stoker.db").exists(), "and none is started"
+
+
+def test_fish_offers_what_the_daemon_knows(tmp_path: Path) -> None:
+    if shutil.which("fish") is None:
+        pytest.skip("fish is not installed")
+    script = tmp_path / "stoker.fish"
+    script.write_text(fish())
+    path = f"{stoker_on_path(tmp_path)}:{os.environ['PATH']}"
+    with ScriptedDaemon(tmp_path, SCRIPT):
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", f"source {script}; complete -C 'stoker logs 7'"],
+            env=environment(tmp_path, PATH=path), capture_output=True, text=True,
+            timeout=PATIENCE_S,
+        )  # fmt: skip
+    assert "7\trunning: big" in done.stdout.splitlines(), done.stderr
 
 
 def test_every_shell_knows_every_verb_and_option() -> None:

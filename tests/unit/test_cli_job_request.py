@@ -58,6 +58,27 @@ def test_one_word_is_for_the_shell_and_several_are_run_as_they_are(
     assert submitted(capsys, home, "--", "true", "a b", "")[1] == {"argv": ["true", "a b", ""]}
 
 
+def test_without_two_dashes_the_command_begins_at_the_first_word_that_is_no_option(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    fields = submitted(capsys, home, "--gpus", "2", "--exclusive", "true", "x.py", "--lr", "0.1")[1]
+    assert fields == {"gpus": 2, "exclusive": True, "argv": ["true", "x.py", "--lr", "0.1"]}
+    assert submitted(capsys, home, "cd x && y")[1] == {"shell": "cd x && y"}
+    assert submitted(capsys, home, "true", "-h")[1] == {"argv": ["true", "-h"]}
+
+
+def test_an_option_that_a_command_may_have_taken_from_stoker_is_told(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    with ScriptedDaemon(home, {"submit": {"ids": [7]}}) as daemon:
+        ran = stoker(capsys, "add", "true", "x.py", "--gpus", "2", "--mem=8G", "--lr", "1")
+    assert (ran.code, ran.out) == (0, "7\n")
+    assert "--gpus, --mem after 'true' are options of the command, not of Stoker" in ran.err
+    [request] = daemon.sent("submit")
+    assert request["jobs"] == [{"argv": ["true", "x.py", "--gpus", "2", "--mem=8G", "--lr", "1"]}]
+    assert submitted(capsys, home, "--", "true", "--gpus", "2")[1]["argv"][1] == "--gpus"
+
+
 def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     work = os.getcwd()
     _, fields = submitted(
@@ -70,7 +91,8 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "--retries", "3", "--at", "2099-12-01T08:00Z", "--cwd", work,
         "--env", "A=1", "--env", "B=x=y", "--mps", "--thread_percentage", "30%",
         "--out", "out.txt", "--err", "/tmp/err.txt", "--gpu-arg", "--hold", "--nice", "5",
-        "--visible", "uuid", "--keep-children", "--append",
+        "--visible", "uuid", "--keep-children", "--append", "--env-all", "--notify",
+        "--hook", "mail me",
         "--on-cluster", "--slurm", "--qos=high -p 'a b'", "--", "true", "x",
     )  # fmt: skip
     assert fields == {
@@ -84,9 +106,11 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "env": {"A": "1", "B": "x=y"}, "out": f"{work}/out.txt", "err": "/tmp/err.txt",
         "gpu_arg": True, "hold": True, "mps": True, "thread_percentage": 30, "argv": ["true", "x"],
         "nice": 5, "visible": "uuid", "keep_children": True, "append": True, "executor": "slurm",
+        "env_all": True, "notify": True, "hook": "mail me",
         "slurm": ["--qos=high", "-p", "a b"],
     }  # fmt: skip
-    unused = {"overwrite", "shell", "share", "mem", "params", "point"}
+    # Code is not frozen for the cluster: see tests/e2e/test_freeze.py.
+    unused = {"overwrite", "shell", "share", "mem", "params", "point", "freeze"}
     assert set(fields) == {field.name for field in msgspec.structs.fields(JobRequest)} - unused
 
 

@@ -228,6 +228,56 @@ def test_following_goes_on_until_the_job_has_ended_and_all_is_printed(tmp_path: 
     assert (ran.code, ran.out, ran.err) == (0, "one\ntwo\nthree", "")
 
 
+def test_logs_of_several_jobs_say_on_each_line_which_job_it_is_from(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\nloss 1\nno end")
+    (tmp_path / "b").write_bytes(b"\x1b[31mlo\x1b[0mss 2\n")
+    jobs = [
+        job(8, "succeeded", log=str(tmp_path / "b"), attempts=[]),
+        job(7, "succeeded", name="big", log=str(tmp_path / "a"), attempts=[]),
+        job(9, "waiting", log=None, attempts=[]),
+    ]
+    for words in (["7-9"], ["7", "8", "9"], ["--group", "g"]):
+        with ScriptedDaemon(tmp_path, {"show": {"jobs": jobs}}) as daemon:
+            ran = process(tmp_path, "logs", *words)
+        assert ran.out == (
+            "[7 big] one\n[7 big] loss 1\n[7 big] no end\n[8] \x1b[31mlo\x1b[0mss 2\n"
+        )
+        assert ran.err == "stoker: job 9 is waiting and has no log yet\n"
+    assert daemon.sent("show") == [{"select": {"group": "g"}}]
+    with ScriptedDaemon(tmp_path, {"show": {"jobs": jobs}}):
+        found = process(tmp_path, "logs", "7-9", "--grep", "^loss [12]$")
+        assert process(tmp_path, "logs", "7-9", "--raw").code == 2
+    assert found.out == "[7 big] loss 1\n[8] \x1b[31mlo\x1b[0mss 2\n"
+
+
+def test_grep_looks_at_the_whole_log_unless_told_how_much_of_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("loss 0\n" + "x\n" * 500 + "loss 1\ny")
+    assert logs(tmp_path, show(log), "--grep", "loss").out == "loss 0\nloss 1\n"
+    assert logs(tmp_path, show(log), "--grep", "loss", "-n", "5").out == "loss 1\n"
+
+
+def test_a_group_is_followed_merged_until_all_have_ended_and_with_jobs_that_join(
+    tmp_path: Path,
+) -> None:
+    paths = {number: tmp_path / str(number) for number in (7, 8)}
+    paths[7].write_text("a1\n")
+    story = iter([{7: "running"}, {7: "running", 8: "running"}, {7: "succeeded", 8: "failed"}])
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        states = next(story)
+        if 8 in states:
+            paths[8].write_text("b1\n")
+        if states[7] == "succeeded":
+            with paths[7].open("a") as log:
+                log.write("a2\n")
+        return {"jobs": [job(n, said, log=str(paths[n])) for n, said in states.items()]}
+
+    with ScriptedDaemon(tmp_path, {"show": answer}):
+        ran = process(tmp_path, "logs", "-f", "--group", "g")
+    assert ran.out.splitlines() == ["[7] a1", "[8] b1", "[7] a2"]
+
+
 def test_following_waits_for_the_start_and_tells_why_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
     answers = iter([show(None, "waiting", reason="needs 2 GPUs", attempt=0)] * 3)

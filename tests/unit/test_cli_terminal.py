@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.text import terminal
-from stoker.text.jobs import need_text, time_text
-from stoker.text.terminal import Column, clipped, escaped, width_of
+from stoker.text.jobs import need_text, now_ms, time_text
+from stoker.text.terminal import Column, clipped, elided, escaped, width_of
 from unit.cli_run import Terminal
 from unit.scripted_daemon import Script, ScriptedDaemon, job
 
@@ -29,6 +29,16 @@ def test_clipped_text_is_never_too_wide(text: str, width: int) -> None:
     assert width_of(clipped(text, width)) <= width
     if width_of(text) <= width:
         assert clipped(text, width) == text
+
+
+@given(st.lists(st.text().map(escaped), max_size=6), st.integers(0, 40), st.text(max_size=20))
+def test_texts_elided_in_their_middle_are_never_too_wide(
+    texts: list[str], width: int, beginning: str
+) -> None:
+    texts = [escaped(beginning) + text for text in texts]
+    for text, short in zip(texts, elided(texts, width), strict=True):
+        assert width_of(short) <= width
+        assert short == text or width_of(text) > width
 
 
 def test_wide_letters_take_two_columns_and_combining_ones_none() -> None:
@@ -70,7 +80,8 @@ JOBS: list[dict[str, Any]] = [
 ]
 SCRIPT: Script = {
     "list": {"jobs": JOBS, "total": 3},
-    "status": {"gpus": [], "jobs": JOBS, "counts": {"running": 1}, "paused": True},
+    "status": {"gpus": [], "jobs": JOBS, "counts": {"running": 1, "waiting": 1}, "paused": True},
+    "forecast": {"starts": [], "now_ms": 0},
 }
 
 
@@ -88,8 +99,69 @@ def test_ls_fits_the_terminal_and_keeps_reasons_readable(tmp_path: Path, columns
     rows = rows_of(screen.screen)
     assert len(rows) == 4
     assert all(width_of(row) <= columns for row in rows)
-    assert "…" in rows[1]
-    assert ("needs 2 GPUs, 1 of 4 fr" if columns > 80 else "needs 2 GPUs") in rows[3]
+    assert ("…" in rows[1]) == (columns == 200), "without room, a name stands for its command"
+    assert ("needs 2 GPUs, 1 of 4 fr" if columns > 80 else "needs 2 GPUs") in rows[2]
+
+
+def shown(home: Path, script: Script, *words: str, columns: int = 80) -> list[str]:
+    with (
+        ScriptedDaemon(home, script),
+        Terminal(home, *words, COLUMNS=str(columns), NO_COLOR="1") as screen,
+    ):
+        assert screen.wait() == 0
+    return rows_of(screen.screen)
+
+
+def test_what_runs_comes_first_then_the_line_with_place_and_start_then_what_has_ended(
+    tmp_path: Path,
+) -> None:
+    jobs = [
+        job(1, "succeeded"), job(2, "waiting", priority=5), job(3, "held"), job(4, "waiting"),
+        job(5, "running"), job(6, "waiting"),
+    ]  # fmt: skip
+    soon = [{"id": 4, "starts_at_ms": now_ms() + 41 * 60_000}]
+    counts = {"running": 1, "waiting": 3, "held": 1, "succeeded": 900}
+    status = {"gpus": [], "jobs": jobs, "counts": counts, "paused": False}
+    script: Script = {
+        "list": {"jobs": jobs, "total": 6},
+        "status": status,
+        "forecast": {"starts": soon, "now_ms": 0},
+    }
+    for words in (["ls"], []):
+        rows = shown(tmp_path, script, *words)
+        rows = rows[next(n for n, row in enumerate(rows) if row.startswith("ID")) :]
+        assert [row.split()[0] for row in rows] == ["ID", "5", "4", "6", "2", "3", "1"]
+        assert "1, in 40m" in rows[2]
+        place = rows[0].index("PLACE")
+        assert [row[place : place + 9].strip() for row in rows[3:]] == ["2", "3", "", ""]
+    rest = {**status, "counts": {**counts, "waiting": 80}}
+    rows = shown(tmp_path, {**script, "status": rest})
+    assert rows[-1] == "and 77 more; `stoker ls` lists them"
+    assert not any(row.startswith("4") and "1, in" in row for row in rows), "others may be before"
+    assert any(" in 40m" in row for row in rows)
+
+
+def test_of_a_long_queue_no_start_is_asked_for(tmp_path: Path) -> None:
+    script: Script = {"list": {"jobs": [job(1, "waiting")], "total": 5000}}
+    rows = shown(tmp_path, script, "ls")
+    assert "PLACE" not in rows[0]
+
+
+def test_rows_that_begin_alike_show_where_they_differ(tmp_path: Path) -> None:
+    command = (
+        "python train.py --config configs/a/very/long/path.yaml --seed {} --epochs 100 --data /d"
+    )
+    jobs = [job(n, command=command.format(n)) for n in (1, 2)]
+    jobs += [job(n, name=f"experiment-with-resnet50-on-imagenet-seed-{n}") for n in (3, 4)]
+    jobs += [job(5, name="an-experiment-alone-with-a-very-long-name-that-ends-in-a-seed-5")]
+    noted = [
+        {**one, "reason": "it waits for something that takes some room to say"} for one in jobs
+    ]
+    rows = shown(tmp_path, {"list": {"jobs": noted, "total": 5}}, "ls")
+    assert all(width_of(row) <= 80 for row in rows)
+    assert [f"…--seed {n}" in rows[n] for n in (1, 2)] == [True, True]
+    assert ["…3" in rows[3], "…4" in rows[4]] == [True, True]
+    assert "an-experim" in rows[5] and "seed-5 " in rows[5]
 
 
 def test_a_terminal_is_coloured(tmp_path: Path) -> None:

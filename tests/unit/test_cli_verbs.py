@@ -220,6 +220,20 @@ def test_ls_shows_jobs_in_columns_and_leaves_out_those_that_say_nothing(desk: De
     assert ran.err == "and 5 more; --all or a larger --limit shows them\n"
 
 
+def test_show_has_parameters_and_the_time_that_is_left(desk: Desk) -> None:
+    now = time.time_ns() // 1_000_000
+    runs = job(
+        7, started_at_ms=now - 600_000, time_limit_ms=3_610_000, attempts=[],
+        params={"lr": 0.1, "bs": 16},
+    )  # fmt: skip
+    page = desk.stoker({"show": {"jobs": [runs]}}, "show", "7").out
+    assert "  parameters  lr=0.1, bs=16\n" in page
+    assert "  ran         10m 0" in page
+    assert "  time left   50m" in page
+    ended = {**runs, "state": "succeeded", "ended_at_ms": now}
+    assert "time left" not in desk.stoker({"show": {"jobs": [ended]}}, "show", "7").out
+
+
 def test_a_job_that_was_queued_again_has_waited_since_then(desk: Desk) -> None:
     now = time.time_ns() // 1_000_000
     waits = job(7, "waiting", submitted_at_ms=now - 86_400_000, queued_at_ms=now - 5_000, attempt=1)

@@ -227,6 +227,11 @@ IN_WORDS: list[tuple[why.Reason, str]] = [
         why.MachineIsShort("no more processes can be made", 61_000),
         "could not start: no more processes can be made; tries again in 1m 01s",
     ),
+    (
+        why.DiskIsLow("/home/me/stoker", 900, 2048),
+        "nothing starts: the disk of /home/me/stoker has only 900 MiB free, and jobs start with "
+        "2.0 GiB or more (setting disk-stop); `stoker disk` shows what takes room",
+    ),
     (why.WaitsForJobs((4,), True), "waits for job 4 to succeed"),
     (why.WaitsForJobs((4, 5), False), "waits for jobs 4, 5 to end"),
     (why.WaitsForJobs(tuple(range(1, 8)), True), "waits for jobs 1, 2, 3, 4, 5, … to succeed"),

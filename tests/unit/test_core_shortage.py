@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stoker.core import events as ev
 from stoker.core import reasons as why
+from stoker.core.forecast import expected_start_ms
 from stoker.core.model import Cause, JobState
-from stoker.core.shortage import FIRST_PAUSE_MS, LONGEST_PAUSE_MS
+from stoker.core.shortage import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LowDisk
+from stoker.core.takeover import NO_TAKEOVERS, planned
 from unit.core_scene import Scene, cpu_only, whole
 
 FILES = "too many files are open"
@@ -185,3 +189,42 @@ def test_a_clock_that_is_set_does_not_change_how_long_the_pause_is() -> None:
     assert scene.state.next_timer_ms() == scene.now + FIRST_PAUSE_MS
     scene.apply(ev.ClockShifted(scene.now - 7_200_000, -7_200_000))
     assert scene.state.next_timer_ms() == scene.now + FIRST_PAUSE_MS
+
+
+# ---------------------------------------------------------------------- a disk with little room
+
+LOW = LowDisk("/home/me/stoker", 100, 2048)
+
+
+def test_nothing_starts_while_a_disk_is_low_and_all_does_when_it_has_room() -> None:
+    scene = Scene(2)
+    ids = [scene.submit(), scene.submit()]
+    scene.apply(ev.DiskLooked(scene.now, LOW))
+    assert scene.plan() == {}
+    assert scene.why(ids[0]) == why.DiskIsLow("/home/me/stoker", 100, 2048)
+    assert expected_start_ms(scene.state, ids[0], lambda _: 1000) is None
+    scene.apply(ev.DiskLooked(scene.now, None))
+    assert list(scene.plan()) == ids
+
+
+def test_a_disk_that_is_only_tight_stops_nothing() -> None:
+    scene = Scene(1)
+    job = scene.submit()
+    scene.apply(ev.DiskLooked(scene.now, replace(LOW, stops=False)))
+    assert list(scene.plan()) == [job]
+
+
+def test_no_job_takes_over_while_a_disk_is_low() -> None:
+    scene = Scene(1)
+    first, second = scene.submit(), scene.submit()
+    scene.plan()
+    scene.started(first)
+    assert planned(scene.state).standbys == (second,)
+    scene.apply(ev.DiskLooked(scene.now, LOW))
+    assert planned(scene.state) == NO_TAKEOVERS
+
+
+def test_a_low_disk_is_told_with_what_can_be_done() -> None:
+    words = why.words(why.DiskIsLow("/home/me/stoker", 100, 2048), 0)
+    assert "/home/me/stoker" in words and "100 MiB" in words and "2.0 GiB" in words
+    assert "disk-stop" in words and "`stoker disk`" in words

@@ -12,10 +12,12 @@ import pytest
 from stoker.api import messages as msg
 from stoker.core.learning import Habits
 from stoker.core.state import State
+from stoker.daemon.disk_room import LeastRoom
 from stoker.daemon.main import Daemon
 from stoker.daemon.requests.config import take_settings
 from stoker.daemon.requests.dispatch import ANSWERS, STAYS, Dispatcher
 from stoker.daemon.requests.reply import AfterTurn
+from stoker.daemon.retention import Retention
 from stoker.daemon.server import Connection
 from stoker.engine import Answer, Decided, Proposal
 
@@ -58,14 +60,23 @@ def test_what_was_set_reaches_the_parts_that_act_on_it() -> None:
         return SimpleNamespace(**{n: lambda *said, n=n: told.update({n: said}) for n in names})
 
     engine = SimpleNamespace(habits=Habits())
-    values = {"cpus": "3", "foreign": "wait", "poll": "250ms", "settle": "7s"}
+    values = {
+        "cpus": "3", "foreign": "wait", "poll": "250ms", "settle": "7s", "disk-stop": "3G",
+        "keep-logs": "1d",
+    }  # fmt: skip
+    told_rooms: list[Any] = []
+    told_kept: list[Any] = []
     daemon = SimpleNamespace(
         store=SimpleNamespace(settings=lambda: values),
         inventory=part("set_cpus", "set_foreign", "set_interval"),
         turn_loop=SimpleNamespace(engine=engine),
+        disk_watch=SimpleNamespace(take=lambda *said: told_rooms.extend(said)),
+        clearing=SimpleNamespace(take=told_kept.append),
         slurm=part("configure"),
     )
     take_settings(cast(Daemon, daemon))
     assert told.pop("configure")[1] is None
     assert told == {"set_cpus": (3,), "set_foreign": ("wait",), "set_interval": (0.25,)}
     assert engine.habits == Habits(settle_ms=7_000)
+    assert told_rooms == [LeastRoom(5, 20 * 1024), LeastRoom(mib=3 * 1024)]
+    assert told_kept == [Retention(logs_ms=86_400_000)]

@@ -101,6 +101,15 @@ def test_a_batch_tells_how_long_a_job_ran_and_not_how_long_it_was_waited_for(
     assert "job 7, train: failed after 1m 05s on GPU 0" in capsys.readouterr().err
 
 
+def test_a_job_that_will_be_tried_again_waits_and_does_not_run() -> None:
+    following = Following(["g"])
+    following._titles = {7: "train", 8: "test"}
+    for job_id in following._titles:
+        following._take({"event": "started", "id": job_id, "attempt": 1, "gpus": ["0"]})
+    following._take({"event": "ended", "id": 7, **ended("failed", final=False), "ran_ms": 5})
+    assert following._progress(0.0) == "0/2 done, 0 failed, 1 running, 1 waiting"
+
+
 def test_the_summary_shows_what_failed_with_the_end_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"old\n" * 20_000 + b"50%\r100%\n\x1b]0;title\x07the end\nTraceback: no\n")

@@ -27,8 +27,8 @@ FRONT_ENDS = {"cli", "library", "compat", "web", "top"}
 
 # What front ends share: the words of the house, and what is read before anything is asked of it.
 TO_FRONT_ENDS = {
-    "api", "batch", "command_lines", "core.model", "errors", "installing", "locks", "quantities",
-    "submission", "sweep", "text", "wholefile", "__version__",
+    "api", "batch", "command_lines", "core.model", "errors", "holes", "installing", "locks",
+    "output_files", "quantities", "submission", "sweep", "text", "wholefile", "__version__",
 }  # fmt: skip
 
 # How the command line is put together, and the only places where a front end knows another: the
@@ -44,34 +44,44 @@ MAY_IMPORT: dict[str, set[str]] = {
     "command_lines": set(),
     "locks": set(),
     "wholefile": set(),
+    "holes": set(),
     "machine": set(),
+    "output_files": set(),
     "core": set(),
     "ports": {"core"},
     "learn": set(),
     "sightings": {"core", "ports"},
     "engine": {"core", "ports", "errors", "sightings"},
     "store": {"core", "ports", "errors"},
-    "executors": {"command_lines", "core", "ports", "errors", "locks", "machine", "wholefile"},
+    "executors": {
+        "command_lines", "core", "ports", "errors", "locks", "machine", "output_files", "wholefile",
+    },
     "inventory": {"installing", "ports"},
     "sim": {"core", "ports", "engine", "errors", "store", "executors"},
     "api": {"command_lines", "errors", "installing", "quantities", "machine"},
-    "sweep": {"errors", "installing", "quantities"},
+    "sweep": {"errors", "installing", "output_files", "quantities"},
     "batch": {"errors", "installing", "quantities", "sweep.shelltext"},
-    "text": {"quantities"},
-    "submission": {"api", "batch", "errors", "quantities", "sweep", "text"},
+    "text": {"holes", "quantities"},
+    "submission": {
+        "api", "batch", "errors", "output_files", "quantities", "sweep", "text", "wholefile",
+    },
+    "notify": {"command_lines", "quantities", "wholefile"},
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
-        "quantities", "submission.rules", "__version__", *ADAPTERS,
+        "installing", "notify.journal", "output_files", "quantities", "submission.rules",
+        "submission.snapshots", "__version__", *ADAPTERS,
     },
-    "web": {"api", "errors", "installing", "quantities", "submission", "sweep", "__version__"},
+    "web": {
+        "api", "errors", "holes", "installing", "quantities", "submission", "sweep", "__version__",
+    },
     "top": {"api", "errors", "quantities", "text"},
     "library": {
         "api", "batch", "command_lines", "core.model", "errors", "installing", "locks",
         "quantities", "submission", "sweep", "text", "wholefile",
     },
     "cli": {
-        "api", "batch", "errors", "installing", "quantities", "submission", "sweep", "text",
-        "wholefile", "__version__", *COMPOSITION["cli"],
+        "api", "batch", "errors", "installing", "output_files", "quantities", "submission", "sweep",
+        "text", "wholefile", "__version__", *COMPOSITION["cli"],
     },
     "compat": {"api", "errors", "quantities", "submission", "text", *COMPOSITION["compat"]},
     "__init__": {"library"},
@@ -106,6 +116,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "cloudpickle": {"library.pickling", "library.calling"},
     "pynvml": {"inventory.nvml"},
     "amdsmi": {"inventory.amd"},
+    "apprise": {"notify.main"},
     "rich": {"top"},
     "textual": {"top"},
     "starlette": {"web"},

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stoker.api import job_options as options_of_jobs
+from stoker.api import job_keywords
 from stoker.api.job_options import BY_KEY
 from stoker.errors import UsageError
 from stoker.quantities import moment_ms
@@ -94,6 +94,9 @@ def test_paths_become_absolute_and_output_files_are_in_the_jobs_own_directory(
         ({"retries": 1.5}, "retries"),
         ({"cwd": ""}, "cwd"),
         ({"signal": "USR1"}, "signal"),
+        ({"env": 5}, "env: '5' is not understood"),
+        ({"after": 1.5}, "after"),
+        ({"slurm": 7}, "slurm"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_options_name(
@@ -105,8 +108,7 @@ def test_what_makes_no_sense_is_refused_with_the_options_name(
 
 
 def test_every_option_of_the_table_is_a_keyword_that_a_type_checker_knows() -> None:
-    """The keywords are for type checkers only, so they are looked for in the file."""
-    tree = ast.parse(Path(options_of_jobs.__file__).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(job_keywords.__file__).read_text(encoding="utf-8"))
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     keywords = [one for one in classes if one.name in ("PointOptions", "LineOptions", "JobOptions")]
     said = [i.target for one in keywords for i in one.body if isinstance(i, ast.AnnAssign)]

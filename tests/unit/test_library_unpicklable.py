@@ -44,6 +44,20 @@ def with_default() -> Callable[..., Any]:
     return inner
 
 
+def with_later_default() -> Callable[..., Any]:
+    def inner(first: int, second: Any = 1, third: Any = LOCK) -> Any:
+        return first, second, third
+
+    return inner
+
+
+def with_keyword_default() -> Callable[..., Any]:
+    def inner(*, guard: Any = LOCK) -> Any:
+        return guard
+
+    return inner
+
+
 def with_global() -> Callable[..., Any]:
     scope: dict[str, Any] = {"__name__": "__main__", "THE_LOCK": LOCK}
     exec("def inner(): return THE_LOCK", scope)
@@ -61,6 +75,8 @@ def with_global() -> Callable[..., Any]:
         (Call(Holder().run, (), {}), "the object of run.inner['lock']"),
         (Call(with_closure(), (), {}), "the variable guard of inner"),
         (Call(with_default(), (), {}), "the default of guard of inner"),
+        (Call(with_later_default(), (1,), {}), "the default of third of inner"),
+        (Call(with_keyword_default(), (), {}), "the default of guard of inner"),
         (Call(with_global(), (), {}), "the global variable THE_LOCK of inner"),
         (Call(partial(use, other=LOCK), (), {}), "the argument other of"),
         (Chunk(use, [(1,), (LOCK,)]), "argument 1 (value)"),

@@ -117,6 +117,8 @@ def test_durations_are_read_exactly(text: str, ms: int | None) -> None:
     [
         (q.run_time_ms, "2", "2m or 2h?"),
         (q.run_time_ms, "0.5", "0.5m or 0.5h?"),
+        (q.run_time_ms, "60", "60m or 60h?"),
+        (q.run_time_ms, "61", "61s or 61m?"),
         (q.run_time_ms, "3600", "3600s or 3600m?"),
         (q.duration_ms, "30", "30s or 30m?"),
         (q.positive_duration_ms, "1", "1s or 1m?"),

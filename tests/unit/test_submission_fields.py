@@ -52,9 +52,14 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "append": ({}, True),
     "overwrite": ({}, True),
     "nice": ({}, 5),
+    "max_log_mib": ({}, 2048),
     "gpu_arg": ({}, True),
     "visible": ({}, "uuid"),
     "keep_children": ({}, True),
+    "env_all": ({}, True),
+    "freeze": ({"cwd": "frozen/trees/x"}, "/tmp"),  # below the test's own directory
+    "notify": ({}, True),
+    "hook": ({}, "cat"),
     "hold": ({}, True),
     "executor": ({}, "slurm"),
     "slurm": ({"executor": "slurm"}, ["--qos=low"]),
@@ -99,10 +104,14 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
 
 @pytest.mark.parametrize("field", sorted(JOB))
 def test_jobs_of_one_submission_differ_by_any_field_as_if_each_came_alone(
-    queue: Queue, field: str
+    queue: Queue, field: str, tmp_path: Path
 ) -> None:
     base, value = JOB[field]
     usual = {"argv": ["true"], **base}
+    if "cwd" in base:
+        frozen = tmp_path / base["cwd"]
+        frozen.mkdir(parents=True)
+        usual["cwd"] = str(frozen)
     other = {**usual, field: value}
     [alone] = queue.submit([usual])
     [other_alone] = queue.submit([other])

@@ -97,6 +97,21 @@ def test_the_document_has_the_options_of_the_table(shared_page: PageHome) -> Non
     assert of_job["time_limit"]["description"] == BY_KEY["time_limit"].means
 
 
+def test_orders_over_http_are_narrowed_by_state(page: PageHome) -> None:
+    held = page.home.submit("true", group="g", hold=True)
+    running = page.home.submit("sleep", "600", group="g", gpus=0)
+    page.home.until_state(running, "running")
+    chosen = {"group": "g", "states": ["held"]}
+    change = {**chosen, "options": {"priority": 3}}
+    assert page.post("/api/jobs/edit", change) == {"ids": [held], "left_out": {}}
+    assert page.post("/api/jobs/cancel", chosen)["ids"] == [held]
+    assert page.home.job(running)["state"] == "running"
+    retried = page.post("/api/jobs/retry", {"group": "g", "states": ["cancelled"]})
+    assert (retried["ids"], retried["counts"]) == ([held], {"cancelled": 1})
+    reply = page.ask("POST", "/api/jobs/cancel", body={"all": True, "states": ["hold"]})
+    assert reply.status == 400 and "there is no state 'hold'" in reply.message
+
+
 def test_a_call_whose_files_are_gone_is_not_retried_over_http_either(page: PageHome) -> None:
     worker = "/nowhere/stoker/library/worker.py"
     job = {"argv": [sys.executable, worker, "--call", "/nowhere/1.call", "train"], "gpus": 0}
@@ -104,3 +119,19 @@ def test_a_call_whose_files_are_gone_is_not_retried_over_http_either(page: PageH
     page.home.until_final(job_id)
     reply = page.ask("POST", "/api/jobs/retry", body={"ids": [job_id]})
     assert reply.status == 409 and "whose files were deleted" in reply.message
+
+
+def test_code_is_frozen_for_jobs_and_sweeps_over_http(page: PageHome) -> None:
+    code = page.home.work / "code.sh"
+    code.write_text("echo old\n")
+    page.home.call("pause")
+    where = {"cwd": str(page.home.work), "options": {"freeze": "yes", "gpus": "0"}}
+    ids = page.post("/api/jobs", {"jobs": [{"shell": "sh ./code.sh"}], **where})["ids"]
+    sweep = {"space": ["a=1,2"], "command": "sh ./code.sh {a}", **where}
+    ids += page.post("/api/sweep", sweep)["ids"]
+    code.write_text("echo new\n")
+    page.home.call("resume")
+    for job_id in ids:
+        page.home.until_final(job_id)
+        assert page.home.log_of(job_id) == "old\n"
+        assert page.home.job(job_id)["options"]["freeze"] == str(page.home.work)

@@ -1,6 +1,7 @@
 """The options of a job: one table, from which every front end takes what it offers.
 
-The command line has them as `--time-limit 2h`, Python as `time_limit="2h"`, a batch file as a
+The command line has them as `--time-limit 2h`, Python as `time_limit="2h"` (job_keywords.py has
+them for type checkers), a batch file as a
 column or key, `stoker edit` as what can be changed; docs/reference.md and the message on the wire
 (`JobRequest` in api/messages.py) follow the table too. To add an option is to add a row here, and
 to act on its field where it matters.
@@ -18,64 +19,10 @@ from stoker.quantities import plain, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime, timedelta
-    from typing import Any, Literal, TypedDict
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
     Fields = dict[str, Any]  # of the message: see api/messages.py
-    Path = str | os.PathLike[str]
-    Duration = float | str | timedelta  # a number is one of seconds
-    Jobs = Any  # ids, futures, or several of them
-
-    class PointOptions(TypedDict, total=False):
-        """The table as keywords of Python, for editors and type checkers; None: not said."""
-
-        gpus: float | str | None
-        mem: str | None
-        mem_margin: str | None
-        kind: str | None
-        exclusive: bool | None
-        on: int | str | Iterable[int | str] | None
-        prefer: int | str | Iterable[int | str] | None
-        mps: bool | None
-        thread_percentage: int | str | None
-        cpus: int | str | None
-        max_per_gpu: int | str | None
-        priority: int | str | None
-        after: Jobs
-        after_any: Jobs
-        time_limit: Duration | None
-        grace: Duration | None
-        signal: str | None
-        retries: int | str | None
-        at: str | datetime | None
-        cwd: Path | None
-        env: Mapping[str, object] | None
-        out: Path | None
-        err: Path | None
-        append: bool | None
-        overwrite: bool | None
-        nice: int | str | None
-        gpu_arg: bool | None
-        visible: Literal["index", "uuid", "all"] | None
-        keep_children: bool | None
-        hold: bool | None
-        on_cluster: bool | None
-        executor: Literal["local", "slurm"] | None
-        slurm: str | Sequence[str] | None
-
-    class LineOptions(PointOptions, total=False):
-        """The same where names are not taken for something else."""
-
-        name: str | None
-        params: Mapping[str, object] | None  # to be shown, of the point that it is
-
-    class JobOptions(LineOptions, total=False):
-        """The whole table."""
-
-        group: str | None
-
 
 # The groups of options in `--help`, in order.
 NEEDS, SHARING, WHEN, NAMES, LIMITS, RUNNING, CLUSTER = (
@@ -389,6 +336,11 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         _whole(0, _COUNT), group=LIMITS, fields=(Field("retries", "int", 0, least=0, most=_COUNT),),
     ),
     JobOption(
+        "max-log", "keep at most this much of its log: the beginning and the end; the job goes on",
+        "2G", quantities.size_mib, group=LIMITS, cleared=True, executors=True,
+        fields=(Field("max_log_mib", "int", least=1, most=10**9),),
+    ),
+    JobOption(
         "at", "not before this time: 22:00, +2h, 2026-12-01T08:00", "TIME", _moment, group=WHEN,
         take=_moment_of, cleared=True,
         fields=(Field("not_before_ms", "int", least=0, most=10**15),),
@@ -398,13 +350,25 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         files="dir", fields=(Field("cwd", "text"),),
     ),
     JobOption(
+        "freeze", "run the code as it is now: the job runs in a copy of its directory (of its git "
+        "repository), without what git ignores, which it uses where it is", group=RUNNING,
+        executors=True, not_in=("edit",), to_fields=lambda said: {"freeze": "."} if said else {},
+        fields=(Field("freeze", "text"),),
+    ),
+    JobOption(
         "env", "set an environment variable; may be repeated", "K=V", quantities.env_pair,
         group=RUNNING, to_fields=lambda pairs: {"env": dict(pairs)} if pairs else {}, repeat=True,
         fields=(Field("env", "pairs", {}),),
     ),
     JobOption(
-        "out", "write the output to this file instead of the job's log; it must be new or empty, "
-        "unless --append or --overwrite is given", "FILE", _file,
+        "env-all", "pass on all environment variables, also those of a Slurm, MPI or torchrun job "
+        "or a notebook that it is queued from", group=RUNNING, executors=True,
+        fields=(Field("env_all", "flag", False),),
+    ),
+    JobOption(
+        "out", "write the output to this file instead of the job's log; it may contain {id}, "
+        "{name} and {attempt}, and must be new or empty, unless --append or --overwrite is given",
+        "FILE", _file,
         group=RUNNING, files="file", cleared=True, not_in=("batch", "feed"),
         fields=(Field("out", "text"),),
     ),
@@ -445,6 +409,14 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         fields=(Field("keep_children", "flag", False),),
     ),
     JobOption(
+        "notify", "send a message at its end (one per group or sweep): see the setting notify",
+        group=RUNNING, fields=(Field("notify", "flag", False),),
+    ),
+    JobOption(
+        "hook", "run this shell command when the job has ended, with the job as JSON on its stdin",
+        "CMD", group=RUNNING, cleared=True, fields=(Field("hook", "text", least=1, most=100_000),),
+    ),
+    JobOption(
         "hold", "queue the job held: it waits for `stoker release`", group=WHEN,
         not_in=("edit", "feed"), fields=(Field("hold", "flag", False),),
     ),
@@ -466,8 +438,6 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
 
 BY_KEY = {option.key: option for option in JOB_OPTIONS}
 NEGATIVES = {f"no_{option.key}": option for option in JOB_OPTIONS if option.negative}
-
-
 # Fields that only what starts a job looks at: they are kept and shown by name, as they were said.
 EXECUTORS_FIELDS = tuple(f for option in JOB_OPTIONS if option.executors for f in option.fields)
 

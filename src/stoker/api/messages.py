@@ -165,11 +165,11 @@ class Watch(Request, tag="watch"):
     """Hear that things have changed, from now on, on this connection.
 
     Lines `{"ok": true, "event": "changed", "version", "changed", "many", "at_ms", "counts",
-    "gpus", "paused", "paused_groups", "short", "cpus"}`, the first at once and further ones at
-    most every `every_ms`. `changed` has the ids of the jobs that have changed since the line
-    before; with `many` there are more than it names. `gpus` is left out when they are as they
-    were. A client that does not read misses lines, never changes. Further requests are answered
-    in between.
+    "gpus", "paused", "paused_groups", "short", "disk", "cpus"}`, the first at once and further
+    ones at most every `every_ms`. `changed` has the ids of the jobs that have changed since the
+    line before; with `many` there are more than it names. `gpus` is left out when they are as
+    they were. A client that does not read misses lines, never changes. Further requests are
+    answered in between.
     """
 
     every_ms: Annotated[int, Meta(ge=50, le=60_000)] = 250
@@ -296,6 +296,8 @@ class Release(OfJobs, tag="release"):
 class Remove(OfJobs, tag="remove"):
     """Forget finished jobs and their logs. Answer: `ids`."""
 
+    older_ms: Millis | None = None  # of these, only those that ended longer ago than this
+
 
 class Edit(OfJobs, tag="edit"):
     """Change waiting or held jobs; only the fields in `changes` (those of JobRequest) change.
@@ -403,6 +405,13 @@ class Status(Request, tag="status"):
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 20
 
 
+class Disk(Request, tag="disk"):
+    """What takes how much of the disk. Answer: `parts`, `logs`, `largest`, `disks`, `total_bytes`.
+
+    See daemon/disk_use.py.
+    """
+
+
 class PageSettings(Struct, forbid_unknown_fields=True, kw_only=True):
     """Where the page is served, and who may reach it."""
 
@@ -482,6 +491,6 @@ AnyRequest = (
     | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
     | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles
     | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | ClusterCheck | ConfigGet
-    | ConfigSet | Status | PageStart | PageStop | PageStatus | Hello | Shutdown | Attach
+    | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus | Hello | Shutdown | Attach
     | AttachStarted
 )  # fmt: skip

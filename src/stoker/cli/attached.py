@@ -231,7 +231,12 @@ class AttachedProcess:
 
     def _redirect(self, path: str, fd: int) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if self._append else os.O_TRUNC)
-        os.dup2(os.open(path, flags, 0o666), fd)
+        try:
+            opened = os.open(path, flags, 0o666)
+        except FileNotFoundError:  # A directory that is called as the job is.
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            opened = os.open(path, flags, 0o666)
+        os.dup2(opened, fd)
 
     def wait(self) -> int:
         """Pass signals on until the process ends; its exit code, 128 + n for signal n."""

@@ -9,6 +9,7 @@ from stoker.api.client import Client, ConnectionLost, NoAnswerYet
 from stoker.cli.attached import AttachedProcess, CouldNotStart, NotGranted
 from stoker.cli.reconnect import Reconnection
 from stoker.errors import StokerError, Unavailable
+from stoker.output_files import filled
 from stoker.submission.surroundings import submit
 from stoker.text.jobs import exit_code
 from stoker.text.terminal import say
@@ -123,16 +124,21 @@ class Attachment:
 
     def _begin(self, event: dict[str, Any]) -> None:
         """It is our turn: run the command here."""
-        job = self._request["jobs"][0]
-        self._attempt = event["attempt"]
+        job, attempt = self._request["jobs"][0], event["attempt"]
+        self._attempt = attempt
+        assert self._job_id is not None
+        out, err = (
+            None if path is None else filled(path, self._job_id, job.get("name"), attempt)
+            for path in (job.get("out"), job.get("err"))
+        )
         try:
             process = AttachedProcess(
                 event["argv"],
                 event["env"],
                 event.get("cwd") or self._request["cwd"],
                 event["dir"],
-                (job.get("out"), job.get("err")),
-                append=event["attempt"] > 1 or not job.get("overwrite"),
+                (out, err),
+                append=attempt > 1 or not job.get("overwrite"),
                 namespace=event.get("namespace"),
             )
         except NotGranted:

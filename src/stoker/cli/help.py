@@ -53,7 +53,7 @@ def usage(verb: Verb) -> str:
     words.append("[OPTIONS]")
     words += [_placeholder(positional) for positional in verb.positionals]
     if verb.command:
-        words.append("-- COMMAND..." if verb.command == "required" else "[-- COMMAND...]")
+        words.append("[--] COMMAND..." if verb.command == "required" else "[-- COMMAND...]")
     return " ".join(words)
 
 

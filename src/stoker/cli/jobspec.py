@@ -8,11 +8,13 @@ from stoker.errors import UsageError
 from stoker.submission import rules
 from stoker.submission.surroundings import (
     command_fields,
+    current_directory,
     is_for_cluster,
     new_token,
     require_program,
     surroundings,
     usable_paths,
+    with_project,
 )
 from stoker.text.terminal import say
 
@@ -22,10 +24,15 @@ if TYPE_CHECKING:
 
     from stoker.api.job_options import JobOption
 
-COMMAND_NOTE = (
-    "Everything after -- is the command. Several words are run without a shell; a single quoted "
-    "word (e.g. 'cd data && make') is run by your login shell. The job gets the current "
-    "environment and directory."
+_HOW_IT_RUNS = (
+    " Several words are run without a shell; a single quoted word (e.g. 'cd data && make') is run "
+    "by your login shell. The job gets the current environment and directory."
+)
+COMMAND_NOTE = "Everything after -- is the command." + _HOW_IT_RUNS
+# Of a verb that has no other words: its command can be told from its options.
+BARE_COMMAND_NOTE = (
+    "Everything after -- is the command; without --, everything from the first word that is not "
+    "an option of Stoker." + _HOW_IT_RUNS
 )
 
 
@@ -70,9 +77,12 @@ def values_said(args: Args) -> dict[str, Any]:
     return values
 
 
-def fields_said(args: Args) -> dict[str, Any]:
-    """The fields of a job for the options and the command that were given, and no others."""
-    fields = fields_of(values_said(args))
+def _fields_said(args: Args, verb: str) -> dict[str, Any]:
+    """The fields of a job for the options and the command that were given, and its project's."""
+    values = values_said(args)
+    if verb:
+        values = with_project(values, current_directory(), verb, args["command"] or ())
+    fields = fields_of(values)
     if args["command"]:
         fields |= command_fields(args["command"])
     # What a cluster is told are types of GPUs, and not which ones.
@@ -81,9 +91,12 @@ def fields_said(args: Args) -> dict[str, Any]:
     return fields
 
 
-def submission(args: Args) -> dict[str, Any]:
-    """What `submit` is sent for one job: the job, and the environment and directory of now."""
-    fields = fields_said(args)
+def submission(args: Args, verb: str = "") -> dict[str, Any]:
+    """What `submit` is sent for one job: the job, and the environment and directory of now.
+
+    With the verb, the defaults of the project count that it has.
+    """
+    fields = _fields_said(args, verb)
     rules.check_limits(rules.Said(fields))
     request = surroundings(_not_taken_along)
     cwd = request["cwd"] = usable_paths(fields, request["cwd"])

@@ -39,9 +39,9 @@ def dispatch(words: list[str]) -> int:
         return _run(load("status"), words)
     if word not in VERBS:
         from stoker.quantities import quoted
-        from stoker.text.suggest import nearest
+        from stoker.text.suggest import meant
 
-        guess = nearest(word, list(VERBS))
+        guess = meant(word, [*VERBS, "--version"])
         raise UsageError(
             f"there is no verb {quoted(word)}",
             f"did you mean `stoker {guess}`?" if guess else "see `stoker --help`",

@@ -171,12 +171,36 @@ def parse(verb: Verb, words: list[str]) -> Args | None:
             _take_long(verb, by_flag, word, queue, args)
         elif word.startswith("-") and len(word) > 1 and not word.startswith("--"):
             _take_short(verb, by_flag, word, queue, args)
+        elif verb.command and not verb.positionals:
+            args["command"] = _bare_command(by_flag, [word, *queue[::-1]])
+            break
         else:
             loose.append(word)
     _take_positionals(verb, loose, args)
     if verb.command == "required" and not args["command"]:
-        raise UsageError("no command was given", f"put it after --, e.g. {verb.examples[0][0]}")
+        raise UsageError("no command was given", f"e.g. {verb.examples[0][0]}")
     return args
+
+
+def _bare_command(by_flag: dict[str, Option], words: list[str]) -> list[str]:
+    """The command of a line without `--` in front of it: everything from its first word on."""
+    if "--" in words:
+        # It may be a slip (`add big -- python x`) or a command's own `--`: the user has to say.
+        raise UsageError(
+            f"{quoted(words[0])} is not an option, and -- comes after it",
+            "put -- in front of the whole command, and options before it",
+        )
+    theirs = [flag for word in words if (flag := word.partition("=")[0]) in by_flag]
+    if theirs:
+        from stoker.text.terminal import say
+
+        # A program may well have an option --name of its own; only the user knows.
+        say(
+            f"stoker: {', '.join(dict.fromkeys(theirs))} after {quoted(words[0])} "
+            f"{'are options' if len(set(theirs)) > 1 else 'is an option'} of the command, not of "
+            "Stoker (put -- in front of the command, and this is not said)"
+        )
+    return words
 
 
 def _is_loose(verb: Verb, by_flag: dict[str, Option], word: str, place: int) -> bool:
@@ -254,11 +278,6 @@ def _converted(convert: Callable[[str], Any], text: str, what: str) -> Any:
 
 
 def _take_positionals(verb: Verb, words: list[str], args: Args) -> None:
-    if words and not verb.positionals and verb.command:
-        raise UsageError(
-            f"{quoted(words[0])} is not an option",
-            f"put the command after --, e.g. {verb.examples[0][0]}",
-        )
     rest = words
     for positional in verb.positionals:
         taken, rest = (rest, []) if positional.many else (rest[:1], rest[1:])
@@ -277,7 +296,7 @@ def _see(verb: Verb) -> str:
 
 
 def _unknown(message: str, word: str, known: dict[str, Any], verb: Verb) -> UsageError:
-    from stoker.text.suggest import nearest
+    from stoker.text.suggest import meant
 
-    guess = nearest(word, list(known))
+    guess = meant(word, list(known))
     return UsageError(message, f"did you mean {guess}?" if guess else _see(verb))

@@ -7,10 +7,25 @@ from stoker.cli.options import Args, Json, Option, Positional
 from stoker.errors import UsageError
 from stoker.text.jobs import STATES
 
+
+def job_ids(text: str) -> list[str]:
+    """Ids of jobs; a state or a name in their place gets told how to write that."""
+    try:
+        return quantities.job_ids(text)
+    except UsageError as error:
+        from stoker.text.suggest import synonym
+
+        state = text.lower() if text.lower() in STATES else synonym(text, list(STATES))
+        if state:
+            error.hint = f"`stoker ls --state {state}` lists the jobs in that state"
+        elif text.strip("0123456789-, "):
+            error.hint += ", or --name for jobs with a name"
+        raise
+
+
 IDS = Positional(
-    "ID", "job ids: 7, a range 3-9, or last (the newest job)", quantities.job_ids,
-    many=True, optional=True,
-)  # fmt: skip
+    "ID", "job ids: 7, a range 3-9, or last (the newest job)", job_ids, many=True, optional=True
+)
 NAME = Option(
     "name", "jobs with this name, or a pattern such as 'run-*'; may be repeated", "NAME",
     quantities.label, repeat=True,
@@ -22,9 +37,9 @@ def _states(text: str) -> list[str]:
     states = [word.strip().lower() for word in text.split(",")]
     for state in states:
         if state not in STATES:
-            from stoker.text.suggest import nearest
+            from stoker.text.suggest import meant
 
-            guess = nearest(state, list(STATES))
+            guess = meant(state, list(STATES))
             raise UsageError(
                 f"there is no state {quantities.quoted(state)}",
                 f"did you mean {guess}?" if guess else f"states are {', '.join(STATES)}",
@@ -56,15 +71,15 @@ def states_said(args: Args) -> list[str]:
     return [state for states in args.get("state") or () for state in states]
 
 
-def required(args: Args, verb: str) -> Json:
+def required(args: Args, verb: str, *, all_of_them: bool = False) -> Json:
     """The same for a verb that must be told which jobs: to name none is a mistake.
 
-    `--state` alone means all jobs in these states.
+    `--state` alone means all jobs in these states; `all_of_them`: so does what else was said.
     """
     select, states = selected(args), states_said(args)
     if args.get("all") and select:
         raise UsageError("--all means all jobs", "leave it out, or name no jobs")
-    if args.get("all") or (states and not select):
+    if args.get("all") or ((states or all_of_them) and not select):
         select["all"] = True
     if states:
         select["states"] = states

@@ -36,6 +36,7 @@ class _Begin(_OfAttempt):
     vendor: str = ""  # of the GPUs, if a driver shows them
     mps: Mps | None = None
     uuids_only: bool = False  # their numbers can't be relied on now
+    group: str | None = None
 
 
 @quick_to_make
@@ -65,6 +66,7 @@ class HandOver(_OfAttempt):
     priority: int
     not_before_ms: int | None
     after: tuple[Awaited, ...]
+    group: str | None = None
 
 
 @quick_to_make
@@ -127,6 +129,7 @@ def commands_for(state: State) -> list[Command]:
                     gpus[0].vendor if gpus else "",
                     _mps(state, job),
                     numbered and _numbers_shift(state),
+                    job.group,
                 )
             )
     for job_id in state.to_warn:
@@ -156,4 +159,5 @@ def _hand_over(state: State, job: Job, attempt: int) -> HandOver:
         job.priority,
         job.not_before_ms,
         tuple(after),
+        job.group,
     )

@@ -23,6 +23,7 @@ from stoker.core.model import (
     Terms,
 )
 from stoker.core.per_job import PerJob
+from stoker.core.shortage import LowDisk
 
 
 class JobSubmitted(NamedTuple):
@@ -373,6 +374,13 @@ class ClusterLimited(Timed):
 
 
 @quick_to_make
+class DiskLooked(Timed):
+    """How much is free on our disks was read: `low` is the one on which that is too little."""
+
+    low: LowDisk | None
+
+
+@quick_to_make
 class ClockShifted(Timed):
     """The wall clock was set: `at_ms` is the new time, `by_ms` what it jumped.
 
@@ -398,5 +406,5 @@ Event = (
     | TerminalCame | TerminalLeft | StopRequested | WarningDue | QueuePaused | QueueResumed
     | GroupLimited | GpuAdded | GpuRemoved | GpuDrained | GpuResumed | GpusMeasured | MemorySeen
     | ReservationChanged | ProfileLearned | ProfilesForgotten | CpusCounted | ClusterLimited
-    | ClockShifted | TimePassed
+    | DiskLooked | ClockShifted | TimePassed
 )  # fmt: skip

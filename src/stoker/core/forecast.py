@@ -23,9 +23,15 @@ Expect = Callable[[int], int | None]
 """How long a job is expected to run, in ms, by its id; None if nothing is known."""
 
 
+def _can_tell(state: State) -> bool:
+    """Nothing is known of when a user resumes the queue, or makes room on a disk."""
+    stopped = state.paused or (state.low_disk is not None and state.low_disk.stops)
+    return len(state.jobs) <= MOST_JOBS and not stopped
+
+
 def expected_start_ms(state: State, job_id: int, expect: Expect) -> int | None:
     """When a waiting job is expected to start; None if that can't be told."""
-    if len(state.jobs) > MOST_JOBS or state.paused:
+    if not _can_tell(state):
         return None
     future = _Future(state, expect)
     for start in future.starts():
@@ -48,7 +54,7 @@ class ExpectedStart:
 
 def expected_starts(state: State, expect: Expect, most: int) -> list[ExpectedStart]:
     """What is expected to start next, soonest first; none if that can't be told."""
-    if len(state.jobs) > MOST_JOBS or state.paused:
+    if not _can_tell(state):
         return []
     return list(islice(_Future(state, expect).starts(), most))
 

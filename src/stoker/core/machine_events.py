@@ -108,6 +108,10 @@ def _cluster_limited(state: State, e: ev.ClusterLimited) -> None:
     state.change.settings = True
 
 
+def _disk_looked(state: State, e: ev.DiskLooked) -> None:
+    state.low_disk = e.low  # It is in no record: the next daemon looks for itself.
+
+
 def _clock_shifted(state: State, e: ev.ClockShifted) -> None:
     state.now_ms = e.at_ms
     for job_id in state.active:
@@ -156,6 +160,7 @@ HANDLERS: dict[type[Any], Callable[[State, Any], None]] = {
     ev.ProfilesForgotten: _profiles_forgotten,
     ev.CpusCounted: _cpus_counted,
     ev.ClusterLimited: _cluster_limited,
+    ev.DiskLooked: _disk_looked,
     ev.ClockShifted: _clock_shifted,
     ev.TimePassed: _time_passed,
 }

@@ -132,6 +132,8 @@ class Terms:
     executor: str = ""  # what runs it: this machine, or the cluster of that name
     mps: bool = False  # shares its GPU with others through NVIDIA's MPS
     thread_percentage: int | None = None  # of the GPU's threads, under MPS
+    notify: bool = False  # its user is told of its end
+    hook: str | None = None  # a command of its user's that is run at its end
 
     @property
     def longest_ms(self) -> int | None:

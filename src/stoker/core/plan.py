@@ -147,7 +147,9 @@ class Scan:
 
     def _machine_is_short(self) -> bool:
         """True while no process is to be made here; of those that are tried, after each."""
-        short = self.state.short
+        low, short = self.state.low_disk, self.state.short
+        if low is not None and low.stops:
+            return True
         return short is not None and short.holds(self.state.now_ms)
 
     def _hand_over(self, start: _Start) -> None:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from stoker.core.model import Cause, JobState, Outcome
+from stoker.core.shortage import LowDisk
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,15 @@ class MachineIsShort:
 
     what: str
     until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiskIsLow:
+    """Less is free on a disk of Stoker's than is to stay free."""
+
+    path: str
+    free_mib: int
+    least_mib: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +176,8 @@ class IsNext:
 
 Reason = (
     IsHeld | QueueIsPaused | DaemonIsEnding | GroupIsFull | WaitsForTime | MachineIsShort
-    | WaitsForJobs | NeedsTerminal | NeedsGpus | NeedsMemory | NeedsUse | WaitsForScout | NeedsShare
-    | NeedsCpus | HeldBack | CanNeverStart | ClusterIsFull | AtCluster | IsNext
+    | DiskIsLow | WaitsForJobs | NeedsTerminal | NeedsGpus | NeedsMemory | NeedsUse | WaitsForScout
+    | NeedsShare | NeedsCpus | HeldBack | CanNeverStart | ClusterIsFull | AtCluster | IsNext
 )  # fmt: skip
 
 
@@ -205,6 +215,8 @@ def words(reason: Reason, now_ms: int) -> str:
         case MachineIsShort(what=what, until_ms=until):
             when = _duration(until - now_ms) if until > now_ms else ""
             return f"could not start: {what}; tries again " + (f"in {when}" if when else "now")
+        case DiskIsLow():
+            return f"nothing starts: {low_disk_words(reason)}"
         case WaitsForJobs(job_ids=ids, must_succeed=must):
             names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
             noun = "job" if len(ids) == 1 else "jobs"
@@ -246,6 +258,22 @@ def words(reason: Reason, now_ms: int) -> str:
             return _at_cluster(reason, now_ms)
         case IsNext():
             return "starts next"
+
+
+def low_disk_words(low: DiskIsLow | LowDisk) -> str:
+    """How little room a disk has, and what can be done about it."""
+    return (
+        f"the disk of {low.path} has only {gib(low.free_mib)} free, and jobs start with "
+        f"{gib(low.least_mib)} or more (setting disk-stop); `stoker disk` shows what takes room"
+    )
+
+
+def tight_disk_words(low: LowDisk) -> str:
+    """The same while jobs still start."""
+    return (
+        f"the disk of {low.path} has only {gib(low.free_mib)} free (setting disk-warn: "
+        f"{gib(low.least_mib)}); `stoker disk` shows what takes room"
+    )
 
 
 def _memory_words(reason: NeedsMemory) -> str:

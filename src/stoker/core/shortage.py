@@ -10,8 +10,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# Nothing is tried while a disk is low, either: a log that grows must not take the room that the
+# record needs. Unlike the others this is measured, not met: it ends when there is room again.
+
 FIRST_PAUSE_MS = 500
 LONGEST_PAUSE_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class LowDisk:
+    """A disk of ours with less free than is to stay free."""
+
+    path: str
+    free_mib: int
+    least_mib: int
+    stops: bool = True  # nothing starts; else it is only told
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from stoker.core.model import FINAL, WAITING, Gpu, Group, Job, Need, Profile, Ta
 from stoker.core.moves import MOST_REMEMBERED
 from stoker.core.needs import learned_need
 from stoker.core.ready import Cohort, ReadyQueue
-from stoker.core.shortage import Shortage
+from stoker.core.shortage import LowDisk, Shortage
 from stoker.core.timers import Timers
 
 # Of one place: an attempt and those that take over from it, one after the other, before a turn.
@@ -49,6 +49,7 @@ class State:
         self.takeovers = Takeovers()
         self.short: Shortage | None = None  # what the machine has not enough of to start anything
         self.short_alone: dict[int, Shortage] = {}  # what only these jobs' own files lack
+        self.low_disk: LowDisk | None = None  # if it `stops`, nothing starts
         self.jobs = Jobs()
         self.gpus: dict[str, Gpu] = {}
         self.groups: dict[str, Group] = {}

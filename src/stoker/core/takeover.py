@@ -55,7 +55,7 @@ def allowed(state: State) -> AllowTakeovers | None:
 
 def planned(state: State) -> Takeovers:
     """Which attempts may be followed, and who is next, as the state is now."""
-    if state.paused or not state.active:
+    if state.paused or not state.active or (state.low_disk and state.low_disk.stops):
         return NO_TAKEOVERS
     scan = Scan(state)
     with ClassWalk(state.ready, 2) as lines:

@@ -54,6 +54,9 @@ def reason_for(state: State, job: Job) -> why.Reason:
     if blocked is not None:
         return blocked
     reason = _room_reason(scan, job)
+    low = state.low_disk
+    if low is not None and low.stops and isinstance(reason, why.IsNext):
+        return why.DiskIsLow(low.path, low.free_mib, low.least_mib)
     if isinstance(reason, why.IsNext) and state.short is not None:
         return why.MachineIsShort(state.short.what, state.short.until_ms)
     return reason

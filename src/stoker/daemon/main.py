@@ -29,14 +29,19 @@ from stoker.core.model import Job
 from stoker.daemon import own_log, settings
 from stoker.daemon.browsing import Browsing
 from stoker.daemon.clock import SystemClock
+from stoker.daemon.disk_room import DiskWatch
 from stoker.daemon.door import Door, most_to_stay
 from stoker.daemon.followers import Followers
+from stoker.daemon.frozen_code import FrozenCode
 from stoker.daemon.home_watch import HomeWatch
+from stoker.daemon.log_caps import LogCaps
 from stoker.daemon.loop import TurnLoop
+from stoker.daemon.notices import Notices
 from stoker.daemon.page import KEPT_AS, Page
 from stoker.daemon.requests.config import take_settings
 from stoker.daemon.requests.dispatch import Dispatcher
 from stoker.daemon.requests.gpus import shown_gpus
+from stoker.daemon.retention import Clearing
 from stoker.daemon.server import Connection
 from stoker.daemon.telemetry import Telemetry
 from stoker.daemon.tenure import Tenure
@@ -56,6 +61,7 @@ from stoker.executors.processes import this_process
 from stoker.executors.router import Router
 from stoker.executors.slurm.executor import NAME as CLUSTER
 from stoker.executors.slurm.executor import SlurmExecutor
+from stoker.executors.spawn import named_files
 from stoker.inventory.auto import AutoInventory
 from stoker.learn.output import last_bytes, says_out_of_memory
 from stoker.ports import StoreFailed
@@ -139,15 +145,20 @@ class Daemon:
         self.tenure.begin(elsewhere, active, self.store)
         past.tidy(active)
         self.turn_loop = TurnLoop(engine, self.clock.now_ms)
+        self.disk_watch = DiskWatch(self.turn_loop, {home.root, home.attempts})
         self.views = Views(self.store.connection)
         self.terminals = Terminals(self.turn_loop, self.views, self.executor)
         self.followers = Followers(self.turn_loop, home.attempts)
+        self.log_caps = LogCaps(self.turn_loop, self.store.launch, home.attempts)
+        self.clearing = Clearing(self.turn_loop, self.views, self.store, home)
         self.telemetry = Telemetry(self.turn_loop, self.inventory, Histories(self.store.connection))
         self.telemetry.load()
         self.watchers = Watchers(self.turn_loop, self.store, lambda: shown_gpus(self))
         self.browsing = Browsing(Browser(Path(home.database)))
+        self.frozen_code = FrozenCode(home.root, self.browsing)
         remember = partial(self.store.set_setting, KEPT_AS)
         self.page = Page(values.get(KEPT_AS), remember, home.root)
+        self.notices = Notices(self)
         self.started_at_ms = self.clock.now_ms()
         self.started_monotonic = time.monotonic()
         self.dispatcher = Dispatcher(self)
@@ -184,6 +195,7 @@ class Daemon:
     def _says_out_of_memory(self, job: Job) -> bool:
         launch = self.store.launch(job.id)
         log_path = log_found(self.home.attempts, job.id, job.attempt)
+        launch = named_files(launch, job.id, job.attempt)
         paths = [launch.out or log_path, launch.err]
         return any(says_out_of_memory(last_bytes(path)) for path in paths if path)
 
@@ -202,7 +214,7 @@ class Daemon:
         )
         if self._watch.fileno() >= 0:
             loop.add_reader(self._watch.fileno(), self._something_was_deleted)
-        self.turn_loop.before_turn.append(self._look_at_lock)
+        self.turn_loop.before_turn += [self._look_at_lock, self.disk_watch.before_turn]
         loop.add_reader(self.executor.fileno(), self._hear)
         loop.add_reader(self.slurm.fileno(), self.turn_loop.wake)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -217,11 +229,17 @@ class Daemon:
             self.followers.tell,
             self.telemetry.look,
             self.watchers.note,
+            self.notices.look,
             self._delete_removed,
+            lambda: self.frozen_code.jobs_removed(self.turn_loop.engine.committed),
             self._keep_reserve,
+            self.disk_watch.after_turn,
+            self.log_caps.after_turn,
             self._end_if_done,
         ]
         self.tenure.keep(loop, self.turn_loop)
+        self.clearing.begin()
+        self.log_caps.begin()
         self.turn_loop.turn()
         # What was loaded stays: the collector need not look at a long queue again and again, nor
         # at all while that was loaded (see `main`).
@@ -323,6 +341,7 @@ class Daemon:
         self.executor.close()
         self.slurm.close()
         self.page.close()
+        self.notices.close()
         self.browsing.close()
         self.store.close()
         self._watch.close()

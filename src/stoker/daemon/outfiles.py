@@ -6,6 +6,7 @@ import os
 from collections.abc import Container, Iterator, Sequence
 
 from stoker.daemon.drafts import Drafts
+from stoker.output_files import filled
 from stoker.store.views import Views
 from stoker.submission import rules
 
@@ -30,7 +31,10 @@ def check_outputs(
         out = launch.out if own.out is None else own.out
         err = launch.err if own.err is None else own.err
         for option, path in (("--out", out), ("--err", err)):
-            if path is None or not _keeps_content(path):
+            if path is None:
+                continue
+            path = filled(path, job_id, launch.name if own.name is None else own.name, 1)
+            if not _keeps_content(path):
                 continue
             if not is_told:
                 rules.refuse_existing(path, option)

@@ -10,7 +10,10 @@ from pathlib import Path
 
 from stoker.api.job_options import VISIBLE as WAYS_TO_SEE
 from stoker.core.learning import Habits
+from stoker.daemon import addresses
 from stoker.daemon.cluster import ClusterRules
+from stoker.daemon.disk_room import LeastRoom, least_room
+from stoker.daemon.retention import Retention, kept_for_ms
 from stoker.daemon.submission import Defaults
 from stoker.errors import UsageError
 from stoker.executors.slurm.executor import NAME as CLUSTER
@@ -34,6 +37,7 @@ class Setting:
     default: str
     help: str
     canonical: Callable[[str], str]
+    shown: Callable[[str], str] = str  # without what is secret in it
 
 
 def _cpus(text: str) -> str:
@@ -125,8 +129,30 @@ SETTINGS = (
             "how jobs without --visible find their GPUs in CUDA_VISIBLE_DEVICES: index (uuid where "
             "numbers are unreliable), uuid, or all (it is not set, and they see all GPUs)",
             _one_of(*WAYS_TO_SEE)),
+    Setting("freeze-limit", "200M", "how much code --freeze may copy at most",
+            _read_by(memory_mib)),
+    Setting("notify", "",
+            "where messages of --notify go: Apprise URLs, separated by spaces",
+            addresses.checked, addresses.masked),
+    Setting("notify.quiet", "", "hours in which messages wait, e.g. 22:00-08:00",
+            addresses.quiet_hours),
     Setting("poll", "1s", "how often GPUs on which something runs are read",
             _read_by(positive_duration_ms)),
+    Setting("disk-warn", "5%,20G",
+            "warn when a disk of Stoker's has less free than this: a percentage, a size, both "
+            "(whichever is less), or off", _read_by(least_room)),
+    Setting("disk-stop", "1%,2G",
+            "start no jobs while a disk of Stoker's has less free than this; written in the same "
+            "way", _read_by(least_room)),
+    Setting("keep-jobs", "off",
+            "remove jobs, with their logs, that ended longer ago than this, e.g. 90d; off: keep "
+            "all", _read_by(kept_for_ms)),
+    Setting("keep-logs", "off",
+            "delete the logs of jobs that ended longer ago than this; the jobs stay on record",
+            _read_by(kept_for_ms)),
+    Setting("keep-results", "off",
+            "delete results of Python calls that are older than this, if the program that called "
+            "has ended", _read_by(kept_for_ms)),
     Setting("driver", "auto",
             "auto: use the GPUs that a driver shows; off: only declared ones (after a restart)",
             _one_of("auto", "off")),
@@ -173,6 +199,7 @@ def defaults_of(values: Mapping[str, str]) -> Defaults:
         memory_margin(value_of("mem-margin", values), bare="m"),
         value_of("mps", values) == "on",
         value_of("visible", values),
+        bool(value_of("notify", values)),
     )
 
 
@@ -184,6 +211,18 @@ def habits_of(values: Mapping[str, str]) -> Habits:
 def poll_s_of(values: Mapping[str, str]) -> float:
     """How often to read GPUs."""
     return _kept_ms("poll", values) / 1000
+
+
+def least_rooms_of(values: Mapping[str, str]) -> tuple[LeastRoom, LeastRoom]:
+    """How much is to be free on a disk: else it is told, and else nothing starts."""
+    warn, stop = (least_room(value_of(name, values)) for name in ("disk-warn", "disk-stop"))
+    return warn, stop
+
+
+def retention_of(values: Mapping[str, str]) -> Retention:
+    """For how long what is over is kept."""
+    names = ("keep-jobs", "keep-logs", "keep-results")
+    return Retention(*(kept_for_ms(value_of(name, values)) for name in names))
 
 
 def cluster_rules_of(values: Mapping[str, str]) -> ClusterRules:

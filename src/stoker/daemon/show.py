@@ -14,7 +14,9 @@ from stoker.core.reasons import (
     Reason,
     as_data,
     gib,
+    low_disk_words,
     outcome_words,
+    tight_disk_words,
     unheard_words,
     words,
 )
@@ -23,6 +25,7 @@ from stoker.core.waiting import reason_for
 from stoker.daemon.cluster import StandingOf, at_cluster, attempt_of
 from stoker.daemon.submission import PLAIN_TERMS, need_fields
 from stoker.executors.attempt_dir import attempt_dir_text, log_found
+from stoker.output_files import filled
 from stoker.store.views import Views, outcome_of
 
 _NOT_BEGUN = (*QUEUED, JobState.SUBMITTED)
@@ -99,7 +102,8 @@ class JobViews:
         terms: Terms = row["terms"]
         job = state.jobs.get(row["id"])
         requires = row["requires"] or []
-        log, err_log = self._logs(launch, row["id"], row["attempt"], bool(terms.executor))
+        key, elsewhere = (row["id"], row["attempt"]), bool(terms.executor)
+        log, err_log = self._logs(launch, row["name"], *key, elsewhere)
         return {
             **{name: row[name] for name in _OF_JOB},
             "reason": self._reason(row, job, reasons),
@@ -147,7 +151,8 @@ class JobViews:
     ) -> dict[str, Any]:
         outcome = outcome_of(row)
         number = row["number"]
-        log, err_log = self._logs(launch, job["id"], number, job["executor"] != "local")
+        key, elsewhere = (job["id"], number), job["executor"] != "local"
+        log, err_log = self._logs(launch, job["name"], *key, elsewhere)
         return {
             "attempt": number,
             "state": row["state"] or job["state"],
@@ -163,10 +168,16 @@ class JobViews:
         }
 
     def _logs(
-        self, launch: dict[str, Any], job_id: int, attempt: int, elsewhere: bool
+        self,
+        launch: dict[str, Any],
+        name: str | None,
+        job_id: int,
+        attempt: int,
+        elsewhere: bool,
     ) -> tuple[str | None, str | None]:
-        log = log_of(launch, self._root, job_id, attempt, elsewhere)
-        return log, None if log is None else launch.get("err")
+        log = log_of(launch, name, self._root, job_id, attempt, elsewhere)
+        err = launch.get("err")
+        return log, None if log is None or not err else filled(err, job_id, name, attempt)
 
 
 class Reasons:
@@ -238,13 +249,18 @@ def _cluster(place: str | None) -> dict[str, str | None] | None:
 
 
 def log_of(
-    launch: dict[str, Any], root: str, job_id: int, attempt: int, elsewhere: bool = False
+    launch: dict[str, Any],
+    name: str | None,
+    root: str,
+    job_id: int,
+    attempt: int,
+    elsewhere: bool = False,
 ) -> str | None:
     """Where an attempt's output is; None if there was no attempt yet."""
     if attempt == 0:
         return None
     if launch.get("out"):
-        return str(launch["out"])
+        return filled(launch["out"], job_id, name, attempt)
     if elsewhere:  # The node makes it, in the attempt's own directory.
         return f"{attempt_dir_text(root, job_id, attempt)}/log"
     return log_found(root, job_id, attempt)
@@ -286,12 +302,20 @@ def name_gpus(rows: list[dict[str, Any]], state: State) -> None:
 
 
 def queue(state: State, finished: dict[str, int]) -> dict[str, Any]:
-    """The queue as a whole; `short`: what the machine has not enough of to start jobs."""
+    """The queue as a whole; `short`: what the machine has not enough of to start jobs.
+
+    `disk`: that a disk has little room left, while jobs still start.
+    """
+    low = state.low_disk
+    short = None if state.short is None else state.short.what
+    if low is not None and low.stops:
+        short = low_disk_words(low)
     return {
         "counts": counts(state, finished),
         "paused": state.paused,
         "paused_groups": [group.name for group in state.groups.values() if group.paused],
-        "short": None if state.short is None else state.short.what,
+        "short": short,
+        "disk": None if low is None or low.stops else tight_disk_words(low),
         "cpus": {"total": state.cpus, "used": state.cpus_used},
     }
 

@@ -13,6 +13,7 @@ import msgspec
 
 from stoker.api.job_options import EXECUTORS_FIELDS
 from stoker.api.messages import JobOwn, JobRequest, Submit
+from stoker.command_lines import SENDER_MARKER
 from stoker.core import events as ev
 from stoker.core.model import DEFAULT_MARGIN, Launch, Need, Requirement, Terms
 from stoker.core.reasons import CanNeverStart, gib, plural
@@ -25,7 +26,7 @@ from stoker.daemon.outfiles import check_outputs
 from stoker.daemon.requirements import RequiredJobs, required
 from stoker.engine import Decided, Proposal
 from stoker.errors import UsageError
-from stoker.executors.environment import KEEP_CHILDREN, MPS_MARKER
+from stoker.executors.environment import KEEP_CHILDREN, MPS_MARKER, OF_JOB, SUBMIT_DIR
 from stoker.executors.mps_control import PROGRAM, find_control
 from stoker.learn.kind import Kinds
 from stoker.quantities import MAX_LABEL_CHARS, label, signal_name
@@ -35,7 +36,7 @@ from stoker.submission import rules
 # Variables that say which attempt a process belongs to are never handed on to another job.
 _OF_AN_ATTEMPT = frozenset((
     "STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID", MPS_MARKER,
-    KEEP_CHILDREN,
+    KEEP_CHILDREN, SENDER_MARKER, SUBMIT_DIR, *OF_JOB,
 ))  # fmt: skip
 # Nor are those that an attempt under MPS was given.
 _OF_A_CLIENT = _OF_AN_ATTEMPT | {
@@ -124,6 +125,7 @@ class Defaults:
     margin: tuple[int, int] = DEFAULT_MARGIN
     mps: bool = False
     visible: str = "index"
+    has_address: bool = True  # for messages
 
 
 @dataclass(slots=True)
@@ -154,9 +156,14 @@ class _Drafting:
         if cwd not in self._directories:
             rules.check_directory(cwd)
             self._directories.add(cwd)
+        if job.freeze is not None:
+            rules.check_frozen(cwd)
         rules.check_output(job.out, "--out")
         rules.check_output(job.err, "--err")
         terms = self._terms_of(job)
+        refuse_unless_told(job, self.defaults.has_address)
+        if job.hook is not None:
+            rules.check_command((), job.hook)
         requires: tuple[Requirement, ...] = ()
         if job.after or job.after_any:
             requires = (*required(job.after, True), *required(job.after_any, False))
@@ -202,12 +209,18 @@ class _Drafting:
     def _options_of(self, job: JobRequest, terms: Terms) -> dict[str, Any]:
         options = executors_options(job)
         rules.says_what_of_files(options)
+        no_log_here = bool(terms.executor) or terms.attached
+        rules.check_log_bound(options, job.out, elsewhere=no_log_here)
         if terms.executor:
             if job.visible is not None:
                 raise UsageError("the cluster says which GPUs a job sees", "leave out --visible")
             if job.keep_children:
                 raise UsageError(
                     "the cluster ends what a job leaves behind", "leave out --keep-children"
+                )
+            if job.freeze is not None:
+                raise UsageError(
+                    "the cluster's nodes may not see the frozen code", "leave out --freeze"
                 )
         elif self.defaults.visible != "index" and not job.gpu_arg:
             options.setdefault("visible", self.defaults.visible)
@@ -369,6 +382,14 @@ def terms_of(job: JobRequest, grace_ms: int, attached: bool, executor: str) -> T
         executor=executor,
         **{name: getattr(job, name) for name in PLAIN_TERMS},
     )
+
+
+def refuse_unless_told(job: JobRequest, has_address: bool) -> None:
+    """Refuse a job that wants to send a message to nowhere."""
+    if job.notify and not has_address:
+        raise UsageError(
+            "--notify has no address to send to", "set one first: stoker config set notify URL"
+        )
 
 
 # ---------------------------------------------------------------------- MPS

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 from stoker.core.change import Change
+from stoker.core.shortage import LowDisk
 from stoker.daemon import show
 from stoker.daemon.loop import TurnLoop
 from stoker.daemon.server import Connection
@@ -32,6 +33,7 @@ class _Watcher:
     many: bool = False
     stale: bool = True
     gpus: list[dict[str, Any]] | None = None  # as it was told them last
+    low_disk: LowDisk | None = None  # as it was told
     timer: asyncio.TimerHandle | None = None
     told_at_s: float = float("-inf")
 
@@ -82,9 +84,11 @@ class Watchers:
             watcher.timer = loop.call_later(delay_s, self._tell, watcher)
 
     def _look_again(self) -> None:
-        """Measurements of GPUs are compared now and then, as long as a client watches."""
+        """What was measured is compared now and then, as long as a client watches."""
+        low_disk = self.turn_loop.state.low_disk
         for watcher in self._watchers:
-            if watcher.gpus is not None and watcher.gpus != self.gpus():
+            of_gpus = watcher.gpus is not None and watcher.gpus != self.gpus()
+            if of_gpus or watcher.low_disk != low_disk:
                 watcher.stale = True
                 self._tell_soon(watcher)
         loop = asyncio.get_running_loop()
@@ -108,6 +112,7 @@ class Watchers:
             "at_ms": self.turn_loop.now_ms(),
             **show.queue(self.turn_loop.state, self.store.finished),
         }
+        watcher.low_disk = self.turn_loop.state.low_disk
         gpus = self.gpus()
         if gpus != watcher.gpus:
             line["gpus"] = watcher.gpus = gpus

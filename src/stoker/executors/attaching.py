@@ -17,7 +17,7 @@ from stoker.executors.namespaces import located
 from stoker.executors.processes import members
 from stoker.executors.reaping import Reaping
 from stoker.executors.running import Attempts
-from stoker.executors.shortage import could_not, shortage
+from stoker.executors.shortage import CouldNotStart, could_not, shortage
 from stoker.executors.starting import Starting
 from stoker.executors.unseen import UnseenAttempts
 
@@ -55,7 +55,14 @@ class Attaching:
         """Let its client start an attempt, unless it has."""
         attempts, key = self._attempts, (command.job_id, command.attempt)
         directory = attempts.directory(key)
-        env = environment(launch, command, attempts.instance)
+        told: dict[str, str] = {}
+        if len(command.gpus) > 1:
+            try:
+                launch, told = attempts.ports.told(key, launch)
+            except CouldNotStart as error:
+                attempts.could_not(key, error)
+                return
+        env = environment(launch, command, attempts.instance) | told
         client = None
         if command.mps is not None:
             client = self._starting.client(command, env)

@@ -14,8 +14,13 @@ if TYPE_CHECKING:  # The keeper wants the markers alone, and is there as long as
 
 MARKER = "STOKER_ATTEMPT_ID"
 MASKS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")  # the second is AMD's
+FOR_CONTAINERS = "NVIDIA_VISIBLE_DEVICES"  # by which NVIDIA's container toolkit goes
+_ALL_MASKS = frozenset((*MASKS, FOR_CONTAINERS))
+# What an attempt is told of its job, if there is anything to tell.
+OF_JOB = ("STOKER_NAME", "STOKER_GROUP", "STOKER_SWEEP", "STOKER_PARAMS")
 # A process that has this is not ended because the one that started it has ended.
 KEEP_CHILDREN = "STOKER_KEEP_CHILDREN"
+SUBMIT_DIR = "STOKER_SUBMIT_DIR"  # where a job was queued that runs in a frozen tree
 EncodedEnv = list[bytes]  # as in b"HOME=/home/ada"
 _PLACES_KEPT = 256
 ENCODING, ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
@@ -32,10 +37,18 @@ def marker(instance: str, job_id: int, attempt: int) -> str:
 def environment(launch: Launch, start: Start | StartAttached, instance: str) -> dict[str, str]:
     """The environment of an attempt: the user's own at submission, and the GPUs it was given."""
     added = additions(launch, start, instance)
-    own = launch.env
+    own = inherited(launch.env, bool(launch.options.get("env_all")))
     if MASKS[0] not in added:
-        own = {name: value for name, value in own.items() if name not in MASKS}
+        own = {name: value for name, value in own.items() if name not in _ALL_MASKS}
     return {**own, **added}
+
+
+def inherited(env: Mapping[str, str], all_of_it: bool) -> Mapping[str, str]:
+    """The user's own environment at submission, without what describes another run."""
+    from stoker.executors.inherited import of_another_run  # Not for the keeper: see above.
+
+    foreign = () if all_of_it else of_another_run(env)
+    return {n: value for n, value in env.items() if n not in foreign} if foreign else env
 
 
 def additions(launch: Launch, start: Start | StartAttached, instance: str) -> dict[str, str]:
@@ -50,7 +63,8 @@ def additions(launch: Launch, start: Start | StartAttached, instance: str) -> di
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "STOKER_GPUS": ",".join(start.labels or start.gpus),
         **({KEEP_CHILDREN: "1"} if launch.options.get("keep_children") else {}),
-        **_own(start, instance),
+        **({SUBMIT_DIR: str(launch.options["freeze"])} if "freeze" in launch.options else {}),
+        **own(launch, start, instance),
     }
 
 
@@ -76,16 +90,38 @@ def _masks(launch: Launch, start: Start | StartAttached) -> dict[str, str]:
     if start.vendor == "amd":
         return dict.fromkeys(MASKS, ids)
     by_uuid = visible == "uuid" or start.uuids_only or start.mps is not None
-    return {MASKS[0]: ids if by_uuid or not start.labels else ",".join(start.labels)}
-
-
-def _own(start: Start | StartAttached, instance: str) -> dict[str, str]:
-    """What no other attempt has."""
     return {
+        MASKS[0]: ids if by_uuid or not start.labels else ",".join(start.labels),
+        FOR_CONTAINERS: ids or "void",
+    }
+
+
+def own(launch: Launch, start: Start | StartAttached, instance: str) -> dict[str, str]:
+    """What no other attempt has."""
+    told = {
         "STOKER_JOB_ID": str(start.job_id),
         "STOKER_ATTEMPT": str(start.attempt),
         MARKER: marker(instance, start.job_id, start.attempt),
     }
+    if launch.name is not None or start.group or launch.params:
+        told |= of_job(launch, start.group)
+    return told
+
+
+def of_job(launch: Launch, group: str | None) -> dict[str, str]:
+    """What a job is told of itself: see OF_JOB. The group of a point is its sweep."""
+    told = {}
+    if launch.name is not None:
+        told["STOKER_NAME"] = launch.name
+    if group:
+        told["STOKER_GROUP"] = group
+        if launch.point is not None:
+            told["STOKER_SWEEP"] = group
+    if launch.params:
+        import json
+
+        told["STOKER_PARAMS"] = json.dumps(launch.params)
+    return told
 
 
 class Encoder:
@@ -106,7 +142,7 @@ class Encoder:
             self._submitted = launch.env
             self._placed.clear()
         # Those that start one after the other differ by their number and little else.
-        own = _own(start, self._instance)
+        its_own = own(launch, start, self._instance)
         options = (launch.gpu_arg, *launch.options.items())
         place = (launch.cwd, options, start.gpus, start.labels, start.vendor, start.uuids_only)
         base = self._placed.get(place)
@@ -114,10 +150,10 @@ class Encoder:
             if len(self._placed) >= _PLACES_KEPT:
                 self._placed.clear()
             shared = environment(launch, start, self._instance)
-            for name in own:
+            for name in its_own:
                 del shared[name]
             base = self._placed[place] = encoded(shared)
-        return base + encoded(own)
+        return base + encoded(its_own)
 
 
 def encoded(env: Mapping[str, str]) -> EncodedEnv:

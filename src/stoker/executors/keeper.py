@@ -16,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+from stoker.command_lines import SENDER_MARKER
 from stoker.executors.attempt_dir import attempt_dir_text, exit_of_status, write_exit
 from stoker.executors.cgroups import leave
 from stoker.executors.environment import MARKER, MPS_MARKER
@@ -232,12 +233,13 @@ def _let_children_leave() -> None:
 def _is_of_another(pid: int, key: Key) -> bool:
     """True if the process has the marker of another attempt: a daemon of a job's own making.
 
-    Or if it is MPS's, which is no attempt.
+    Or if it is MPS's, or sends messages, which is no attempt.
     """
     variables = environ_of(pid)
     name, mine = f"{MARKER}=".encode(), f":{key[0]}.{key[1]}".encode()
     markers = [one for one in variables if one.startswith(name)]
-    if not markers and any(one.startswith(f"{MPS_MARKER}=".encode()) for one in variables):
+    others = (f"{MPS_MARKER}=".encode(), f"{SENDER_MARKER}=".encode())
+    if not markers and any(one.startswith(others) for one in variables):
         return True
     return any(not one.endswith(mine) for one in markers)
 

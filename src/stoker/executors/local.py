@@ -78,6 +78,7 @@ class LocalExecutor:
 
     def close(self) -> None:
         """Watch nothing any more; the processes go on."""
+        self._attempts.ports.close()
         self._mps.close(self._attempts.clients())
         self._reaping.close()
         self._warm_servers.close()
@@ -113,6 +114,8 @@ class LocalExecutor:
                     attempts.tell(ev.AttemptStarted(at_ms, *key, process.pid))
                 own_session, client = not terms.attached, self._mps.adopted(job)
                 self._reaping.watch(key, process, False, own_session, terms.grace_ms, client)
+                if len(attempt.gpus) > 1:
+                    attempts.ports.adopt(key, process.pid)
             case Gone(exit=None, why=why):
                 attempts.vanished(key, why)
             case Gone(exit=Exit() as how, at_ms=ended_at_ms):
@@ -240,6 +243,8 @@ class LocalExecutor:
         """See ports.Executor."""
         for key in self._pending_facts.acknowledge(facts):
             self._attempts.taken_over_by.pop(key, None)
+            if self._attempts.ports:
+                self._attempts.ports.release(key)
             self._ledger.forget(key)
 
     def next_wakeup_ms(self) -> int | None:

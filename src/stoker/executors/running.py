@@ -12,6 +12,7 @@ from stoker.executors.attempt_dir import attempt_dir_text
 from stoker.executors.cgroups import cgroups
 from stoker.executors.environment import marker
 from stoker.executors.ledger import Key, LedgerWriter
+from stoker.executors.master_ports import MasterPorts
 from stoker.executors.mps_clients import Client, MpsClients
 from stoker.executors.pending_facts import PendingFacts
 from stoker.executors.processes import ProcessId
@@ -63,6 +64,7 @@ class Attempts:
         self.cgroups = cgroups(instance)
         self.running: dict[Key, Running] = {}
         self.taken_over_by: dict[Key, Key] = {}  # those whose places were taken
+        self.ports = MasterPorts()
         self.pending = PendingFacts()
         self.tell = self.pending.tell
         self.short: CouldNotStart | None = None  # what starts of this turn have failed for

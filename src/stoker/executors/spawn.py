@@ -18,6 +18,7 @@ import signal
 from functools import partial
 from typing import NamedTuple
 
+from stoker import output_files
 from stoker.core.model import Launch
 from stoker.executors import file_limit
 from stoker.executors.attempt_dir import make_folder
@@ -303,6 +304,36 @@ class _Place:
     def _close(self) -> None:
         for fd in self._opened:
             os.close(fd)
+
+
+def with_files(launch: Launch, job_id: int, attempt: int) -> Launch:
+    """The launch with the output files of this attempt, whose directories are made if need be."""
+    named = named_files(launch, job_id, attempt)
+    if named.out is not None and named.out != launch.out:
+        _make_directory(os.path.dirname(named.out), launch.umask)
+    if named.err is not None and named.err != launch.err:
+        _make_directory(os.path.dirname(named.err), launch.umask)
+    return named
+
+
+def named_files(launch: Launch, job_id: int, attempt: int) -> Launch:
+    """The launch with the output files of this attempt."""
+    out, err = (
+        path and output_files.filled(path, job_id, launch.name, attempt)
+        for path in (launch.out, launch.err)
+    )
+    return launch._replace(out=out, err=err)
+
+
+def _make_directory(path: str, umask: int | None) -> None:
+    ours = None if umask is None else os.umask(umask)
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise could_not(error, path, own=True) from None
+    finally:
+        if ours is not None:
+            os.umask(ours)
 
 
 def _file(path: str) -> _File | None:

@@ -20,7 +20,7 @@ from stoker.executors.processes import ticks_since_boot
 from stoker.executors.reaping import Reaping
 from stoker.executors.running import Attempts, Loading
 from stoker.executors.shortage import CouldNotStart, could_not
-from stoker.executors.spawn import Spawner
+from stoker.executors.spawn import Spawner, with_files
 from stoker.executors.warm_servers import StartSpec, WarmServers
 
 
@@ -48,6 +48,13 @@ class Starting:
             client = self.client(command, variables)
             if client is None:
                 return
+        if len(command.gpus) > 1:
+            try:
+                launch, told = self._attempts.ports.told(key, launch)
+            except CouldNotStart as error:
+                self._attempts.could_not(key, error)
+                return
+            variables |= told
         failure = self.make(command, launch, variables, client)
         if failure is not None:
             self._attempts.could_not(key, failure)
@@ -76,6 +83,8 @@ class Starting:
         """
         key = (command.job_id, command.attempt)
         try:
+            if launch.out is not None or launch.err is not None:
+                launch = with_files(launch, *key)
             words = command_line(launch, command.labels or command.gpus)
             log = log_text(self._attempts.root, *key)
             intend = intend or partial(self._ledger.intend, key)

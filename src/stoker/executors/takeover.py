@@ -101,7 +101,8 @@ class Takeovers:
         except Exception:
             return  # Whatever is wrong with the record: that one has ended must be told.
         gpus, labels, vendor, by_uuid = start.gpus, start.labels, start.vendor, start.uuids_only
-        command = cmd.Start(*key, gpus, standby.grace_ms, labels, vendor, uuids_only=by_uuid)
+        grace_ms, group = standby.grace_ms, start.group  # Both are of the same group.
+        command = cmd.Start(*key, gpus, grace_ms, labels, vendor, uuids_only=by_uuid, group=group)
         intend = partial(self._attempts.ledger.intend, key, ended.key)
         if self._starting.make(command, launch, {}, intend=intend) is None:
             self._attempts.taken_over_by[ended.key] = key

@@ -34,6 +34,8 @@ from stoker.executors.environment import (
     MARKER,
     additions,
     encoded,
+    inherited,
+    own,
     visible_gpus,
 )
 from stoker.executors.ledger import LedgerWriter
@@ -105,6 +107,7 @@ class _Kind:
     cwd: str
     vendor: str
     env: Mapping[str, str]
+    all_of_env: bool
     extra_env: Mapping[str, str]
     umask: int | None  # which its copies have from it
 
@@ -267,8 +270,12 @@ class WarmServers:
             self._forget(eldest)
         argv = command_lines.warm_server(kind.python, kind.worker, kind.modules, _IDLE_S)
         nowhere = replace(spec.start, gpus=(), labels=())
-        env = {**spec.launch.env, **additions(spec.launch, nowhere, self._instance)}
-        del env["STOKER_JOB_ID"], env["STOKER_ATTEMPT"]
+        env = {
+            **inherited(kind.env, kind.all_of_env),
+            **additions(spec.launch, nowhere, self._instance),
+        }
+        for name in own(spec.launch, nowhere, self._instance):
+            del env[name]
         env[MARKER] = f"{self._instance}:warm_server.".ljust(len(self._instance) + _ROOM, ".")
         try:
             ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -351,6 +358,7 @@ def _kind(spec: StartSpec) -> _Kind | None:
         launch.cwd,
         spec.start.vendor,
         launch.env,
+        bool(launch.options.get("env_all")),
         launch.extra_env,
         launch.umask,
     )

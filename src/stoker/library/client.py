@@ -19,15 +19,16 @@ from stoker.api.paths import Home
 from stoker.api.reconnect import Reconnection
 from stoker.errors import Unavailable, UsageError
 from stoker.library.channel import whole_answers
+from stoker.quantities import duration_ms
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import Fields, job_fields, values_of
-from stoker.submission.surroundings import absolute_paths, surroundings
+from stoker.submission.surroundings import absolute_paths, freeze, project_file, surroundings
 from stoker.text.jobs import FINAL_STATES, exit_code
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
 
-    from stoker.api.job_options import JobOptions, LineOptions, PointOptions
+    from stoker.api.job_keywords import JobOptions, LineOptions, PointOptions
     from stoker.api.tokens import Access, Grant
     from stoker.library.many import QueuedBatch, QueuedSweep
 
@@ -86,11 +87,17 @@ class Client:
 
     def add_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[int]:
         """Queue many, all or none: each a dictionary with `command` and options."""
-        requests = [_request(job) for job in jobs]
+        jobs = list(jobs)
+        # A job in another directory may be of another project.
+        has_project = project_file(os.getcwd()) is not None
+        requests = [_request(job, has_project or "cwd" in job) for job in jobs]
         if not requests:
             return []
         token = os.urandom(16).hex()
-        order = {**in_few_words(requests), "token": token, **surroundings()}
+        common = surroundings()
+        with self._lock, whole_answers(self._connection):
+            freeze(self._connection, requests, common)
+        order = {**in_few_words(requests), "token": token, **common}
         return self._listed("submit", "ids", **order)
 
     def run(self, command: str | Sequence[str], **options: Unpack[JobOptions]) -> int:
@@ -267,9 +274,14 @@ class Client:
         """Put held jobs back into the queue."""
         return self._request("release", jobs, which)
 
-    def rm(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
-        """Forget finished jobs, and their logs."""
-        return self._request("remove", jobs, which)
+    def rm(self, *jobs: Any, older: str | None = None, **which: Unpack[Which]) -> list[int]:
+        """Forget finished jobs and their logs; with `older`, those that ended so long ago ("30d").
+
+        `older` alone means all jobs.
+        """
+        if older is None:
+            return self._request("remove", jobs, which)
+        return self._request("remove", jobs, which, older_ms=duration_ms(older))
 
     def edit(
         self, job: Any, command: str | Sequence[str] | None = None, **options: Unpack[JobOptions]
@@ -279,16 +291,18 @@ class Client:
         found = self._listed("show", "jobs", select=select)
         words = None if command is None else _command(command)
         changes = changed_fields(values_of(options), command=words)
-        absolute_paths(changes, found[0]["cwd"])
+        absolute_paths(changes, found[0]["options"].get("freeze") or found[0]["cwd"])
         if not changes:
             raise UsageError("nothing to change was named", "e.g. edit(7, priority=-1)")
         return self._listed("edit", "ids", select=select, changes=changes)
 
-    def _request(self, op: str, jobs: tuple[Any, ...], which: Which) -> list[int]:
+    def _request(self, op: str, jobs: tuple[Any, ...], which: Which, **narrowed: int) -> list[int]:
         select = _select(jobs, which.get("name"), which.get("group"))
+        if narrowed and not any(select.values()):
+            select["all"] = True
         if state := which.get("state"):
             select["states"] = state.split(",") if isinstance(state, str) else list(state)
-        return self._listed(op, "ids", select=select)
+        return self._listed(op, "ids", select=select, **narrowed)
 
     # --- requests about the queue, GPUs and settings ---
 
@@ -307,6 +321,10 @@ class Client:
     def limit_group(self, group: str, max_running: int | None) -> None:
         """Run at most this many of a group's jobs at a time; None lifts the limit."""
         self.call("limit_group", group=group, max_running=max_running)
+
+    def disk(self) -> dict[str, Any]:
+        """What takes how much of the disk: `parts`, `logs` by group and state, `largest` logs."""
+        return self.call("disk")
 
     def gpus(self) -> list[dict[str, Any]]:
         """The GPUs, what is reserved on them, and which jobs have them."""
@@ -421,13 +439,15 @@ def _ended(connection: Connection, ids: list[str], deadline: float | None) -> li
 # --- forms ----------------------------------------------------------------------------------------
 
 
-def _request(job: Mapping[str, Any]) -> Fields:
+def _request(job: Mapping[str, Any], has_project: bool) -> Fields:
     command = job.get("command")
     if command is None:
         raise UsageError("no command was given", 'write e.g. {"command": "python train.py"}')
     fields = _command(command)
-    if len(job) > 1:
-        fields |= job_fields({name: value for name, value in job.items() if name != "command"})
+    options = {name: value for name, value in job.items() if name != "command"}
+    if options or has_project:
+        words = (command,) if isinstance(command, str) else tuple(command)
+        fields |= job_fields(options, front_end="library" if has_project else "", words=words)
     return fields
 
 

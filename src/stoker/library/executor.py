@@ -27,7 +27,7 @@ from stoker.submission.keywords import Fields, call_fields, is_option
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from stoker.api.job_options import JobOptions
+    from stoker.api.job_keywords import JobOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -81,7 +81,7 @@ def _plan(spec: SweepSpec) -> sweeps.Plan:
     where = [spec.where] if isinstance(spec.where, str) else list(spec.where)
     options = dict(spec.options)
     files = {key: os.fspath(options.pop(key)) for key in ("out", "err") if options.get(key)}
-    job = job_fields(options)
+    job = job_fields(options, front_end="sweep", words=_words(spec.command))
     request = surroundings() | {"jobs": [job]}
     request["cwd"] = job.get("cwd", request["cwd"])
     return sweeps.plan(

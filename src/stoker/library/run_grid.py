@@ -25,7 +25,7 @@ from stoker.submission.keywords import call_fields, job_fields
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from stoker.api.job_options import JobOptions
+    from stoker.api.job_keywords import JobOptions
 
 
 def run_grid(

@@ -118,6 +118,12 @@ class Browser:
 
     # ------------------------------------------------------------------ questions
 
+    def standings(self) -> dict[int, tuple[str, str | None]]:
+        """The state and group of every job."""
+        with self._one_moment():
+            rows = self._connection.execute(self._sql["standings"])
+            return {job_id: (state, group) for job_id, state, group in rows}
+
     def window(self, wanted: Wanted, now_ms: int, known: Known | None = None) -> Window:
         """A part of the list, with the place of each that waits.
 
@@ -144,6 +150,11 @@ class Browser:
         for row in rows:
             row["gpus"] = _list(row["gpus"])
         return rows
+
+    def snapshots(self) -> set[str]:
+        """The names of the frozen trees that jobs run in."""
+        with self._one_moment():
+            return {name for (name,) in self._run("snapshots")}
 
     def names(self, job_ids: Sequence[int]) -> dict[int, str | None]:
         """The names of some jobs."""
@@ -198,7 +209,9 @@ class Browser:
 
     def sweep_table(self, name: str, *, in_full: bool) -> dict[str, Any]:
         """All points of a sweep, column by column; see api.messages.SweepTable."""
-        more = ", j.attempt, j.submitted_at_ms, j.launch, j.cause, j.detail" if in_full else ""
+        more = (
+            ", j.attempt, j.submitted_at_ms, j.name, j.launch, j.cause, j.detail" if in_full else ""
+        )
         with self._one_moment():
             query = self._sql["sweep_jobs"].format(more=more)
             rows = self._connection.execute(query, {"sweep": name})

@@ -17,6 +17,7 @@ from stoker.store.launches import Launches
 from stoker.store.loading import load
 from stoker.store.named_sql import queries
 from stoker.store.numbered import Numbered
+from stoker.store.outbox import Outbox
 from stoker.store.reserve import PART_BYTES, Reserve, lengthen, room_is_short
 from stoker.store.writing import Writer
 
@@ -33,7 +34,8 @@ class SqliteStore:
         self._sql = queries()
         self._numbered = Numbered(self.connection)
         self._launches = Launches(self.connection)
-        self._writer = Writer(self._numbered, self._launches)
+        self.outbox = Outbox(self.connection)
+        self._writer = Writer(self._numbered, self._launches, self.outbox)
         self._settings: dict[str, str] | None = None  # until they change
         self.finished: dict[str, int] = {}  # how many final jobs, by state
 

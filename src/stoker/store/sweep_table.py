@@ -15,7 +15,7 @@ import msgspec
 
 _ALL = (
     "id", "state", "exit_code", "signal", "ended_at_ms", "gpus", "started_at_ms", "attempt",
-    "submitted_at_ms", "launch", "cause", "detail",
+    "submitted_at_ms", "name", "launch", "cause", "detail",
 )  # fmt: skip
 _BRIEF = _ALL[:7]
 

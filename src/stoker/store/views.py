@@ -88,6 +88,18 @@ class Views:
         """The ids of the jobs that ended last."""
         return self._ids("ids_of_last_ended", most=count)
 
+    def ended_before(self, before_ms: int, most: int = -1) -> list[int]:
+        """The ids of the jobs that ended before a moment, the first to end first."""
+        return self._ids("ids_ended_before", before_ms=before_ms, most=most)
+
+    def ended_between(
+        self, after: tuple[int, int], before_ms: int, most: int
+    ) -> list[tuple[int, int, int]]:
+        """The next that ended after another and before a moment: when, their ids and attempts."""
+        after_ms, after_id = after
+        asked = {"after_ms": after_ms, "after_id": after_id, "before_ms": before_ms, "most": most}
+        return self._run("ended_between", **asked).fetchall()
+
     def first_unfinished(self, count: int) -> list[int]:
         """The ids of the oldest jobs that are not final."""
         return self._ids("ids_of_first_unfinished", most=count)

@@ -16,6 +16,7 @@ from stoker.store.launches import Launches, launch_body
 from stoker.store.named_sql import queries
 from stoker.store.new_jobs import NewJobs
 from stoker.store.numbered import Numbered
+from stoker.store.outbox import Outbox
 from stoker.store.rows import Batches, ended_rows, gpu_row, standing_rows
 
 # Rows are made with `_value_`, which is `value` without the call that this is in an Enum.
@@ -24,8 +25,9 @@ from stoker.store.rows import Batches, ended_rows, gpu_row, standing_rows
 class Writer:
     """Writes changes, and lets go of what is remembered of rows that they replace."""
 
-    def __init__(self, numbered: Numbered, launches: Launches) -> None:
+    def __init__(self, numbered: Numbered, launches: Launches, outbox: Outbox) -> None:
         self._numbered = numbered
+        self._outbox = outbox
         self._launches = launches
         self._new_jobs = NewJobs(numbered)
         self._sql = queries()
@@ -47,6 +49,8 @@ class Writer:
                 body = launch_body(edit.launch)
                 cursor.execute(sql["edit_job"], {**said, "launch": body, "job_id": edit.job_id})
         self._write_jobs(cursor, state, change)
+        if change.ended:
+            self._outbox.note(cursor, change)
         if change.edited or change.removed:
             self._launches.forget_ahead()
         if change.removed:

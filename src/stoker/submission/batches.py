@@ -15,7 +15,12 @@ from stoker.errors import UsageError
 from stoker.quantities import job_ids, plain, quoted
 from stoker.submission import rules
 from stoker.submission.keywords import unknown_option, value_of
-from stoker.submission.surroundings import is_for_cluster, require_program, usable_paths
+from stoker.submission.surroundings import (
+    is_for_cluster,
+    require_program,
+    usable_paths,
+    with_project,
+)
 
 COLUMNS = frozenset({*BY_KEY, *NEGATIVES})
 _REQUIREMENTS = ("after", "after_any")
@@ -144,7 +149,8 @@ class Translator:
                     values[option.key] = not value if key in NEGATIVES else value
             except UsageError as error:
                 raise UsageError(f"{option.name}: {error.message}", error.hint) from None
-        fields = fields_of({key: value for key, value in values.items() if value is not None})
+        values = {key: value for key, value in values.items() if value is not None}
+        fields = fields_of(with_project(values, self.here, "batch"))
         for key in ("cwd", "out", "err"):
             if key in fields:
                 fields[key] = os.path.expanduser(fields[key])

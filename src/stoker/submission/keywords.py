@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from stoker.api.job_options import BY_KEY, JobOption, Taken, fields_of
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import plain, quoted
-from stoker.submission.surroundings import absolute_paths
-from stoker.text.suggest import nearest
+from stoker.submission.surroundings import absolute_paths, with_project
+from stoker.text.suggest import meant
 
 Fields = dict[str, Any]
 Said = TypeVar("Said", bound=StokerError)
 
 
-def job_fields(options: Mapping[str, Any], here: str | None = None) -> Fields:
-    """The fields of a job for these options; one that is None counts as not given."""
+def job_fields(
+    options: Mapping[str, Any],
+    here: str | None = None,
+    front_end: str = "",
+    words: Sequence[str] = (),
+) -> Fields:
+    """The fields of a job for these options; one that is None counts as not given.
+
+    For a front end that is named, the defaults of the project count, too.
+    """
     try:
-        fields = fields_of(values_of(options))
+        values = values_of(options)
+        if front_end:
+            values = with_project(values, here or os.getcwd(), front_end, words)
+        fields = fields_of(values)
     except UsageError as error:
         raise in_keywords(error) from None
     if options.get("params") is not None:
@@ -49,7 +60,8 @@ def values_of(options: Mapping[str, Any]) -> Fields:
 
 def unknown_option(name: str, known: Iterable[str], see: str) -> UsageError:
     """That there is no such option, and which was meant; else where to look."""
-    guess = nearest(name, list(known))
+    options = {f"--{key.replace('_', '-')}": key for key in known}
+    guess = options.get(meant(name, list(options)), "")
     return UsageError(
         f"a job has no option {quoted(name)}", f"did you mean {guess}?" if guess else see
     )
@@ -85,11 +97,16 @@ def _in_keywords(text: str) -> str:
 
 def call_fields(options: Mapping[str, Any]) -> Fields:
     """The same for a job that is a call and not a command."""
-    fields = job_fields(options)
+    fields = job_fields(options, front_end="call")
     if fields.get("gpu_arg"):
         raise UsageError(
             "a call has no command line for gpu_arg to append to",
             "the call finds its GPUs in CUDA_VISIBLE_DEVICES and STOKER_GPUS",
+        )
+    if "freeze" in fields:
+        raise UsageError(
+            "a call imports its modules from where this program has them, so freeze has no effect",
+            "queue a command with freeze, e.g. Client().add",
         )
     return fields
 

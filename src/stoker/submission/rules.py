@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from stoker.errors import UsageError
+from stoker.output_files import known_directory
 from stoker.quantities import quoted
 
 TYPE_CHECKING = False
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 # The kernel's limits for one word and (with room left for the environment) for all of them.
 MOST_WORD_BYTES = 128 * 1024 - 1
 MOST_COMMAND_BYTES = 1024 * 1024
+TREES = "frozen/trees"  # below Stoker's home: see submission/snapshots.py
 
 
 class Said:
@@ -128,11 +130,27 @@ def check_directory(path: str) -> None:
         )
 
 
+def check_frozen(path: str) -> None:
+    """Refuse to call code frozen that may change: a front end freezes it, the daemon does not."""
+    if f"/{TREES}/" not in path:
+        raise UsageError(f"the code in {quoted(path)} was not frozen", "leave out freeze")
+
+
 def says_what_of_files(said: Mapping[str, Any]) -> bool:
     """Whether a job says what becomes of what its output files have in them already."""
     if said.get("append") and said.get("overwrite"):
         raise UsageError("--append and --overwrite exclude each other", "give one of them")
     return bool(said.get("append") or said.get("overwrite"))
+
+
+def check_log_bound(said: Mapping[str, Any], out: str | None, *, elsewhere: bool) -> None:
+    """Refuse a bound for a log that is not Stoker's to cut."""
+    if said.get("max_log_mib") is None:
+        return
+    if out is not None:
+        raise UsageError("--max-log bounds the job's log, and with --out it has none", "give one")
+    if elsewhere:
+        raise UsageError("--max-log is for logs on this machine that Stoker keeps", "leave it out")
 
 
 def refuse_existing(path: str, option: str) -> None:
@@ -151,7 +169,6 @@ def check_output(path: str | None, option: str) -> None:
         raise UsageError(f"{option} {quoted(path)} is not an absolute path", "name the whole path")
     if os.path.isdir(path):
         raise UsageError(f"{option} {quoted(path)} is a directory", "name a file")
-    if not os.path.isdir(os.path.dirname(path)):
-        raise UsageError(
-            f"{option}: there is no directory {quoted(os.path.dirname(path))}", "create it first"
-        )
+    directory = known_directory(path)
+    if not os.path.isdir(directory):
+        raise UsageError(f"{option}: there is no directory {quoted(directory)}", "create it first")

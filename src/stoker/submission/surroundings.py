@@ -6,12 +6,13 @@ import os
 import sys
 
 from stoker.errors import UsageError
+from stoker.output_files import known_directory
 from stoker.quantities import quoted
 from stoker.submission import rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from stoker.api.client import Client
@@ -109,6 +110,50 @@ def own_umask() -> int | None:
     return int(found[0], 8) if found else None
 
 
+# --- the project ----------------------------------------------------------------------------------
+
+PROJECT_FILE = "stoker.toml"
+
+
+def project_file(start: str) -> str | None:
+    """The nearest stoker.toml from a directory upwards: up to the home, on one file system."""
+    home = os.path.expanduser("~")
+    directory = start
+    while True:
+        path = os.path.join(directory, PROJECT_FILE)
+        if os.path.isfile(path) and _is_trusted(path, directory):
+            return path
+        parent = os.path.dirname(directory)
+        if directory in (home, parent) or _device(parent) != _device(directory):
+            return None
+        directory = parent
+
+
+def _is_trusted(path: str, directory: str) -> bool:
+    """Not so what another user has put where everybody may, such as /tmp."""
+    owner, mode = os.stat(path).st_uid, os.stat(directory).st_mode
+    return owner in (0, os.getuid()) or not mode & 0o002
+
+
+def _device(path: str) -> int | None:
+    try:
+        return os.stat(path).st_dev
+    except OSError:
+        return None
+
+
+def with_project(
+    said: dict[str, Any], here: str, front_end: str, words: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The values of a job's options, with the defaults of the project that it is in beneath."""
+    path = project_file(os.path.normpath(os.path.join(here, said.get("cwd") or "")))
+    if path is None:
+        return said
+    from stoker.submission.project import with_defaults  # Few have such a file.
+
+    return with_defaults(said, path, front_end, words)
+
+
 # --- paths ----------------------------------------------------------------------------------------
 
 
@@ -139,12 +184,12 @@ def usable_paths(fields: dict[str, Any], here: str, may_lack: tuple[str, ...] = 
 
 
 def _has_no_folder(path: str) -> bool:
-    return not os.path.lexists(os.path.dirname(path))
+    return not os.path.lexists(known_directory(path))
 
 
 def _require_writable(key: str, path: str) -> None:
     rules.check_output(path, f"--{key}")
-    directory = os.path.dirname(path)
+    directory = known_directory(path)
     if not os.access(path if os.path.exists(path) else directory, os.W_OK):
         raise UsageError(f"--{key}: {path} can't be written", "name another file")
 
@@ -203,6 +248,12 @@ def require_program(word: str, cwd: str, path: str | None) -> None:
             f"the command {quoted(word)} was not found",
             f"for the file here write ./{word}",
         )
+    name, equals, _ = word.partition("=")
+    if equals and name.isidentifier():
+        raise UsageError(
+            f"the command {quoted(word)} was not found",
+            f"to set a variable write --env {word} in front of the command",
+        )
     raise UsageError(
         f"the command {quoted(word)} was not found",
         "check its spelling and PATH; shell syntax goes in quotes, as one word",
@@ -212,8 +263,17 @@ def require_program(word: str, cwd: str, path: str | None) -> None:
 def submit(client: Client, request: dict[str, Any], **more: Any) -> int:
     """Send a submission of one job, and give the job's id."""
     resolve_requirements(client, request["jobs"][0])
+    freeze(client, request["jobs"], request)
     job_id: int = client.call("submit", **request, **more)["ids"][0]
     return job_id
+
+
+def freeze(client: Client, jobs: list[dict[str, Any]], request: dict[str, Any]) -> None:
+    """Have jobs with --freeze run the code as it is now; one that has none costs nothing."""
+    if any("freeze" in job for job in jobs):
+        from stoker.submission.freezing import freeze_for
+
+        freeze_for(client, jobs, request)
 
 
 def resolve_requirements(client: Client, job: dict[str, Any]) -> None:

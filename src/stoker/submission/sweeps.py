@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, overload
 from stoker.api.client import Client, line_of
 from stoker.api.pipeline import Pipeline
 from stoker.errors import UsageError
+from stoker.output_files import known_directory
 from stoker.quantities import MAX_LABEL_CHARS
 from stoker.submission.surroundings import (
     command_fields,
+    freeze,
     is_for_cluster,
     new_token,
     require_program,
@@ -234,6 +236,7 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
         # Before the first job is queued, so that there are never more.
         client.call("limit_group", group=plan.name, max_running=max_running)
     resolve_requirements(client, plan.shared)
+    freeze(client, [plan.shared], plan.request)
     queued = Queued()
     ahead = Pipeline(client)
     for number, part in enumerate(parts(plan.jobs)):
@@ -248,7 +251,7 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
 def part_of(plan: Plan, jobs: list[dict[str, Any]], rerun: str | None) -> dict[str, Any]:
     """A request that is known by its token should it be cut off and given again."""
     files = [key for key in ("out", "err") if key in jobs[0]]
-    for folder in {os.path.dirname(job[key]) for key in files for job in jobs}:
+    for folder in {known_directory(job[key]) for key in files for job in jobs}:
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError as error:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from stoker import output_files
 from stoker.errors import UsageError
 from stoker.quantities import quoted
 from stoker.sweep import shelltext
@@ -28,6 +29,7 @@ _HOLE = re.compile(
     r"|(?<!\$)\{(?P<name>[+~]{0,2}[^\W\d][\w.\-/@]*)(?::(?P<form>[^{}]*))?\}"
 )
 _FORM = re.compile(r"[<>^]?[+ ]?0?\d{0,2}(?:\.\d{1,2})?[defgxsEG%]?")
+PORT = "port"  # is left for the executor, which knows a free one when the job starts
 POINT = "point"  # {point} is the point's own short name, unless a parameter is called so
 
 
@@ -47,8 +49,11 @@ class _Args:
 _Part: TypeAlias = str | _Hole | _Args
 
 
-def holes_of(text: str, names: Sequence[str]) -> list[_Part]:
-    """A text with its holes; a name in braces that is no parameter is taken for a slip."""
+def holes_of(text: str, names: Sequence[str], later: Sequence[str]) -> list[_Part]:
+    """A text with its holes; a name in braces that is no parameter is taken for a slip.
+
+    Not so one that is filled in `later`: it is left as it is, unless a parameter is called so.
+    """
     parts: list[_Part] = []
     place = 0
     for found in _HOLE.finditer(text):
@@ -60,10 +65,23 @@ def holes_of(text: str, names: Sequence[str]) -> list[_Part]:
             parts.append(single if _HOLE.fullmatch(single) else found[0])
         elif found["macro"] is not None:
             parts.append(_Args(found["macro"][2:-1]))
+        elif found["name"] in later and found["name"] not in names and found["form"] is None:
+            parts.append(found[0])
         else:
             parts.append(_hole(found["name"], found["form"], names))
     parts.append(text[place:])
-    return [part for part in parts if part != ""]
+    return _joined(parts)
+
+
+def _joined(parts: list[_Part]) -> list[_Part]:
+    """The same without empty texts, and with texts side by side as one."""
+    joined: list[_Part] = []
+    for part in parts:
+        if isinstance(part, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += part
+        elif part != "":
+            joined.append(part)
+    return joined
 
 
 def _hole(name: str, form: str | None, names: Sequence[str]) -> _Hole:
@@ -99,8 +117,9 @@ class Text:
     """A text to be filled in as it is, such as the name of an output file."""
 
     def __init__(self, text: str, names: Sequence[str]) -> None:
-        self._parts = holes_of(text, names)
-        self.is_fixed = not any(isinstance(part, _Hole) for part in self._parts)
+        self._parts = holes_of(text, names, output_files.FIELDS)
+        has_holes = any(isinstance(part, _Hole) for part in self._parts)
+        self.is_fixed = not has_holes and not output_files.has_fields(text)
 
     def filled(self, point: Point, point_name: str) -> str:
         """The text of one point."""
@@ -125,7 +144,7 @@ class Template:
         self.words = tuple(words)
         self.style = style
         self._names = tuple(names)
-        self._parts = [holes_of(word, names) for word in words]
+        self._parts = [holes_of(word, names, (PORT,)) for word in words]
         self.appended = self._appended()
         if len(words) > 1:
             for parts in self._parts:

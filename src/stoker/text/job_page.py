@@ -30,6 +30,7 @@ def job_page(job: Job, colour: bool) -> str:
     facts = [
         ("state", state + rest),
         ("command", escaped(job["command"])),
+        ("parameters", escaped(_parameters(job.get("params") or {}))),
         ("directory", escaped(job["cwd"])),
         ("needs", escaped(need_text(job.get("need") or {}))),
         ("GPUs", escaped(gpus_text(job)) if job.get("gpus") else ""),
@@ -44,12 +45,16 @@ def job_page(job: Job, colour: bool) -> str:
         ("grace", _duration(job.get("grace_ms"))),
         ("signal", escaped(str(job.get("signal_spec") or ""))),
         ("retries", str(job["retries"]) if job.get("retries") else ""),
+        ("notify", "yes" if job.get("notify") else ""),
+        ("hook", escaped(job.get("hook") or "")),
         ("MPS", _mps(job)),
         *((name, escaped(str(said))) for name, said in (job.get("options") or {}).items()),
+        ("left out", escaped(_left_out(job))),
         ("submitted", _moment(job.get("submitted_at_ms"), now)),
         ("started", _moment(job.get("started_at_ms"), now)),
         ("ended", _moment(job.get("ended_at_ms"), now)),
         ("waited" if job["state"] in _NOT_BEGUN else "ran", time_text(job, now)),
+        ("time left", _time_left(job, now)),
         ("exit code", "" if job.get("exit_code") is None else str(job["exit_code"])),
         ("log", escaped(job.get("log") or "")),
         ("error log", escaped(job.get("err_log") or "")),
@@ -90,6 +95,24 @@ def _cluster(job: Job) -> str:
     if job.get("slurm"):
         parts.append(" ".join(job["slurm"]))
     return ", ".join(parts)
+
+
+def _left_out(job: Job) -> str:
+    """The variables of another run that it does not inherit."""
+    names = job.get("env_left_out") or []
+    return f"{', '.join(names)} (pass them on with --env-all)" if names else ""
+
+
+def _parameters(params: dict[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in params.items())
+
+
+def _time_left(job: Job, now: int) -> str:
+    """Until the time limit, of a job that runs."""
+    started, limit_ms = job.get("started_at_ms"), job.get("time_limit_ms")
+    if job["state"] != "running" or started is None or limit_ms is None:
+        return ""
+    return duration_text(started + limit_ms - now)
 
 
 def _mps(job: Job) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 
 from stoker import quantities
-from stoker.text.terminal import Column, table
+from stoker.text.terminal import Column, has_terminal, table, terminal_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 Job = dict[str, "Any"]
+
+_WIDE = 160  # columns, in which names and commands are shown side by side
 
 STATES = (
     "held", "waiting", "submitted", "running", "stopping",
@@ -64,9 +66,32 @@ def state_colour(view: Job) -> str:
     return STATE_COLOURS.get(view["state"], "")
 
 
-def job_table(jobs: list[Job]) -> str:
-    """Jobs in columns; those that say nothing for any job are left out."""
+def rank(job: Job) -> tuple[int, int]:
+    """By which waiting jobs stand in line."""
+    return (job.get("priority") or 0, job["id"])
+
+
+def has_line(jobs: list[Job]) -> bool:
+    """Whether there are waiting jobs whose place in the line a reader would want to know."""
+    return has_terminal() and any(job["state"] == "waiting" for job in jobs)
+
+
+def _standing(job: Job) -> tuple[int, ...]:
+    """What runs, then the line, then what is held, then what has ended, as it came."""
+    if job["state"] == "waiting":
+        return (1, *rank(job))
+    return (3,) if job["state"] in FINAL_STATES else (2,) if job["state"] == "held" else (0,)
+
+
+def job_table(jobs: list[Job], places: dict[int, str] | None = None) -> str:
+    """Jobs in columns; those that say nothing for any job are left out.
+
+    `places`: what is known of the place of waiting jobs in the line.
+    """
     now = now_ms()
+    jobs = sorted(jobs, key=_standing)
+    # Where there is no room for both, a name stands for its command: it was given to be read.
+    narrow = (terminal_width() or _WIDE) < _WIDE
 
     def faint(job: Job) -> str:
         return "dim" if job["state"] in ("cancelled", "skipped") else ""
@@ -77,13 +102,17 @@ def job_table(jobs: list[Job]) -> str:
     columns = (
         Column("ID", "id", faint, right=True),
         Column("STATE", "state", state_colour),
-        Column("NAME", "name", lambda job: faint(job) or "bold", least=8),
-        Column("GROUP", "group", faint, least=8),
+        Column("JOB" if narrow else "NAME",
+               lambda job: job.get("name") or (job["command"] if narrow else ""),
+               lambda job: faint(job) or ("bold" if job.get("name") else ""), least=16,
+               middle=True),
+        Column("GROUP", "group", faint, least=8, middle=True),
         Column("GPUS", gpus_text, faint, least=6),
         Column("TIME", lambda job: time_text(job, now), faint, right=True),
-        Column("COMMAND", "command", faint, least=16),
+        Column("PLACE", lambda job: (places or {}).get(job["id"])),
+        Column("COMMAND", "" if narrow else "command", faint, least=16, middle=True),
         Column("NOTE", note, of_note, least=24),
-    )
+    )  # fmt: skip
     return table(columns, jobs)
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import sys
 
+from stoker.holes import behind, hole_in, readable_to
 from stoker.text.loglines import Collapser, start_of_last_lines, tamed
 from stoker.text.terminal import clipped, escaped, has_terminal, terminal_width, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
 _READ_BYTES = 1_048_576
@@ -46,8 +48,16 @@ class LogFile:
         if status.st_size < self._position:  # The file was emptied: it begins anew.
             self._position = 0
         end = status.st_size
+        hole = hole_in(self._fd, end)
         while self._position < end:
-            piece = os.pread(self._fd, min(_READ_BYTES, end - self._position), self._position)
+            start = behind(self._position, hole)
+            if hole is not None and start > self._position > hole[0]:
+                # What was still to be read is gone, and so is the line that says so.
+                left_out = (start - self._position) / 1_048_576
+                yield f"\n[stoker: {left_out:.1f} MiB left out here: --max-log]\n".encode()
+            self._position = start
+            length = readable_to(start, end, hole) - start
+            piece = os.pread(self._fd, min(_READ_BYTES, length), start)
             if not piece:
                 return
             self._position += len(piece)
@@ -66,7 +76,12 @@ class LogFile:
 class Printer:
     """Prints a log: untouched (`raw`), collapsed (to a pipe or file), or tame (on a terminal)."""
 
-    def __init__(self, *, raw: bool, live: bool) -> None:
+    def __init__(
+        self, *, raw: bool, live: bool, prefix: str = "", only: re.Pattern[bytes] | None = None
+    ) -> None:
+        """`prefix`: in front of every line; `only`: the lines in which this is found."""
+        self._prefix = prefix.encode(errors="replace")
+        self._only = only
         self._raw = raw
         self._terminal = has_terminal()
         self._colours = wants_colour()
@@ -79,7 +94,7 @@ class Printer:
         if self._raw:
             self._put(piece)
             return
-        done = self._collapser.feed(piece)
+        done = self._chosen(self._collapser.feed(piece))
         if done:
             self._erase_partial()
             self._put(tamed(done, colours=self._colours) if self._terminal else done)
@@ -98,12 +113,24 @@ class Printer:
         """Print the line that never ended, and leave the terminal as it was found."""
         self._erase_partial()
         rest, self._collapser = self._collapser.partial, Collapser()
+        if rest and (self._prefix or self._only is not None):
+            rest = self._chosen(rest + b"\n")
         if rest:
             self._put(tamed(rest, colours=self._colours) + b"\n" if self._terminal else rest)
         if self._colours and not self._raw:
             self._put(b"\x1b[0m")
         if sys.stdout is not None:
             sys.stdout.flush()
+
+    def _chosen(self, done: bytes) -> bytes:
+        """Of whole lines, those that are wanted, each with its prefix."""
+        only, prefix = self._only, self._prefix
+        if not done or (only is None and not prefix):
+            return done
+        lines = done.removesuffix(b"\n").split(b"\n")
+        if only is not None:  # Colours are not part of the text that is looked for.
+            lines = [line for line in lines if only.search(tamed(line, colours=False))]
+        return b"".join(prefix + line + b"\n" for line in lines)
 
     def _erase_partial(self) -> None:
         if self._shown_partial:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import re
 
+from stoker.holes import hole_in
+
 BLOCK_BYTES = 65_536
 # A line longer than this is passed on in pieces instead of being kept.
 MAX_LINE_BYTES = 1_048_576
@@ -75,8 +77,14 @@ def start_of_last_lines(fd: int, size: int, lines: int) -> int:
     if os.pread(fd, 1, size - 1) == b"\n":
         wanted += 1  # The newline at the very end begins no further line.
     oldest_newline = size
+    hole = hole_in(fd, size)
     while position > 0:
         start = max(position - BLOCK_BYTES, 0)
+        if hole is not None and hole[0] < position <= hole[1]:
+            position = oldest_newline = hole[0]
+            continue
+        if hole is not None and start < hole[1] < position:
+            start = hole[1]
         block = os.pread(fd, position - start, start)
         found = block.count(b"\n")
         if found >= wanted:

@@ -1,6 +1,60 @@
-"""What a mistyped word was meant to be."""
+"""What a word that Stoker does not have was meant to be: another tool's word, or a slip."""
 
 from __future__ import annotations
+
+# The words of other tools (Slurm, PBS, pueue, task-spooler, Docker) for verbs, members of verbs,
+# options and states. A word may have several: the first whose own first word is known is meant.
+_SYNONYMS = {
+    # verbs
+    "remove": "rm", "delete": "rm", "del": "rm", "clean": "rm", "clear": "rm", "purge": "rm",
+    "rm": "remove", "stop": "cancel", "kill": "cancel", "abort": "cancel", "terminate": "cancel",
+    "scancel": "cancel", "qdel": "cancel", "submit": "add", "sbatch": "add", "qsub": "add",
+    "enqueue": "add", "new": "add", "start": "release", "srun": "run", "exec": "run",
+    "salloc": "shell|run", "interactive": "shell|run", "bash": "shell|run", "queue": "ls|--group",
+    "jobs": "ls", "list": "ls", "squeue": "ls", "qstat": "ls", "ps": "ls", "history": "ls --all",
+    "sacct": "ls --all", "ls": "list", "tail": "logs -f|--lines", "follow": "logs -f",
+    "log": "logs", "output": "logs|--out", "cat": "logs", "attach": "logs -f", "info": "show",
+    "describe": "show", "inspect": "show", "details": "show", "scontrol": "show",
+    "explain": "why", "restart": "retry", "rerun": "retry", "requeue": "retry|--retries",
+    "stash": "hold", "unhold": "release", "unpause": "resume", "continue": "resume",
+    "update": "edit", "modify": "edit", "change": "edit", "sinfo": "gpus", "nvidia-smi": "gpus",
+    "devices": "gpus|--on", "nodes": "gpus", "array": "sweep", "grid": "sweep", "import": "batch",
+    "monitor": "top", "watch": "top", "htop": "top", "dashboard": "web", "ui": "web",
+    "page": "web", "gui": "web", "settings": "config", "set": "config set", "server": "daemon",
+    "shutdown": "daemon stop", "version": "--version",
+    # options
+    "gpu": "--gpus", "num-gpus": "--gpus", "ngpus": "--gpus", "gres": "--gpus",
+    "gpus-per-node": "--gpus", "device": "--on", "gpu-ids": "--on", "nodelist": "--on",
+    "memory": "--mem", "vram": "--mem", "gpu-mem": "--mem", "gpu-memory": "--mem",
+    "cores": "--cpus", "cpus-per-task": "--cpus", "threads": "--cpus", "time": "--time-limit",
+    "walltime": "--time-limit", "timeout": "--time-limit", "dependency": "--after",
+    "depends-on": "--after", "depend": "--after", "label": "--name|--group", "job-name": "--name",
+    "title": "--name", "tag": "--group", "partition": "--group", "chdir": "--cwd",
+    "workdir": "--cwd", "working-directory": "--cwd", "dir": "--cwd", "export": "--env",
+    "error": "--err|failed", "delay": "--at", "begin": "--at", "after-time": "--at",
+    "stashed": "--hold|held", "max-retries": "--retries", "jobs-per-gpu": "--max-per-gpu",
+    # states
+    "pending": "waiting", "queued": "waiting", "pd": "waiting", "active": "running",
+    "started": "running", "r": "running", "paused": "held", "done": "succeeded",
+    "completed": "succeeded", "complete": "succeeded", "finished": "succeeded", "cd": "succeeded",
+    "success": "succeeded", "ok": "succeeded", "errored": "failed", "crashed": "failed",
+    "oom": "failed", "killed": "cancelled", "canceled": "cancelled", "stopped": "cancelled",
+    "aborted": "cancelled",
+}  # fmt: skip
+
+
+def meant(word: str, known: list[str]) -> str:
+    """What was probably meant, of what is known: by another tool's word, else by its letters."""
+    return synonym(word, known) or nearest(word, known)
+
+
+def synonym(word: str, known: list[str]) -> str:
+    """Stoker's word for another tool's, if it is among the known ones; else ""."""
+    typed = word.lower().lstrip("-").replace("_", "-")
+    for guess in _SYNONYMS.get(typed, "").split("|"):
+        if guess and guess.split(" ", 1)[0] in known:
+            return guess
+    return ""
 
 
 def nearest(word: str, known: list[str]) -> str:

@@ -72,6 +72,43 @@ def clipped(text: str, width: int, mark: str = "") -> str:
     return kept + (mark or cut_mark())
 
 
+def elided(texts: list[str], width: int) -> list[str]:
+    """Texts cut to a width in their middle; of texts that begin alike, where they differ is shown.
+
+    Rows of a sweep begin alike and often end alike: what tells them apart is in between.
+    """
+    alike: dict[str, list[str]] = {}
+    for text in texts:
+        if width_of(text) > width:
+            alike.setdefault(text[:8], []).append(text)
+    shared = {}
+    for beginning, some in alike.items():
+        # What the first and the last of them share, by the alphabet, all of them share.
+        pairs = enumerate(zip(min(some), max(some), strict=False))
+        same = next((i for i, (a, b) in pairs if a != b), 0)
+        # Back to the beginning of the word, and of the option that it belongs to.
+        words = some[0][:same].rpartition(" ")[0]
+        option = words.rpartition(" ")[2]
+        same = min(same, len(words) + 1) if words else same
+        shared[beginning] = same - len(option) - 1 if option.startswith("-") else same
+    return [
+        text if width_of(text) <= width else _elided(text, width, shared[text[:8]])
+        for text in texts
+    ]
+
+
+def _elided(text: str, width: int, shared: int) -> str:
+    """One text cut so that it keeps its beginning and what follows the shared part."""
+    if not text.isascii() or width < 8:
+        return clipped(text, width)
+    mark = cut_mark()
+    tail = text[shared:] if shared else text[-(width // 2) :]
+    head = max(width - 1 - len(tail), width // 4)
+    if head >= shared > 0:
+        return clipped(text, width)
+    return clipped(text[:head] + mark + tail, width)
+
+
 def cut_mark() -> str:
     """What stands where text was cut, as far as the output can show it."""
     return "…" if speaks_unicode() else "~"
@@ -128,12 +165,14 @@ class Column:
         *,
         right: bool = False,
         least: int = 0,
+        middle: bool = False,
     ) -> None:
         self.title = title
         self.of = of  # a key of the item, or a function of it; None is shown as nothing
         self.colour = colour
         self.right = right
         self.least = least  # how narrow it may become; 0: it is never cut
+        self.middle = middle  # it is cut in the middle, so that rows can be told apart
 
 
 def table(columns: Sequence[Column], items: Sequence[Any], *, indent: str = "") -> str:
@@ -183,6 +222,8 @@ def table_of_columns(
 
 def _laid_out(texts: list[str], column: Column, width: int, plain: bool) -> list[str]:
     """Texts cut or filled to a width; `plain` ones have letters of one column each."""
+    if column.middle:
+        texts = elided(texts, width)
     if plain:
         cut = [text if len(text) <= width else clipped(text, width) for text in texts]
         return [text.rjust(width) for text in cut] if column.right else [

@@ -116,7 +116,8 @@ def details(client: Client, job_id: int) -> list[Line]:
             now = now_ms()
             words += f"; estimated start {local_moment_text(why['starts_at_ms'], now)}"
         if why.get("jobs_ahead"):
-            words += f"; {why['jobs_ahead']:,} jobs before it"
+            ahead = why["jobs_ahead"]
+            words += f"; {ahead:,} job{'' if ahead == 1 else 's'} before it"
         lines += [[piece(words, "bold")], []]
     # The page is made of printable text: its only control characters are the ends of its lines.
     lines += [[piece(text)] for text in job_page(job, colour=False).rstrip("\n").split("\n")]

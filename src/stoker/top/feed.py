@@ -32,7 +32,7 @@ _MOST_RETRY_S = 10.0
 _LAST_WORDS_S = 5.0
 
 _STOPPED = "the daemon was stopped; `stoker daemon start` brings it back"
-_OVERVIEW = ("counts", "paused", "paused_groups", "short", "cpus")
+_OVERVIEW = ("counts", "paused", "paused_groups", "short", "disk", "cpus")
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ def summary(overview: dict[str, Any], columns: int, glyphs: Glyphs) -> Line:
         line.append(piece(f"  group {group} paused", "magenta"))
     if overview.get("short"):
         line.append(piece(f"  can't start jobs: {overview['short']}", "red"))
+    elif overview.get("disk"):
+        line.append(piece(f"  {overview['disk']}", "yellow"))
     return fitted(line, columns)
 
 

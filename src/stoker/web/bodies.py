@@ -118,6 +118,12 @@ class Chosen(Fields):
     states: Annotated[list[Text], Meta(max_length=20)] = []  # of these, only those in such a state
 
 
+class RemoveRequest(Chosen):
+    """Which finished jobs are meant, and of these only those that ended longer ago than this."""
+
+    older_ms: Annotated[int, Meta(ge=0, le=10**15)] | None = None
+
+
 class EditRequest(Chosen, kw_only=True):
     """New values for jobs that wait, as fields of a job or as options: only what is named changes.
 

@@ -280,6 +280,10 @@ async def _submit(services: Services, asked: Asked) -> Answer:
     return {"ids": ids}
 
 
+async def _disk(services: Services, asked: Asked) -> Answer:
+    return await services.shared("disk", lambda: services.link.call("disk"))
+
+
 def _passed_on(op: str) -> Handler:
     async def give(services: Services, asked: Asked) -> Answer:
         request = asked.fields
@@ -287,6 +291,8 @@ def _passed_on(op: str) -> Handler:
         if isinstance(request, bodies.Chosen):
             select = {name: fields[name] for name in ("names", "group", "all", "states")}
             fields = {"select": {**select, "ids": [str(job_id) for job_id in request.ids]}}
+        if isinstance(request, bodies.RemoveRequest) and request.older_ms is not None:
+            fields["older_ms"] = request.older_ms
         if isinstance(request, bodies.EditRequest):
             fields["changes"] = submitting.changes(request)
         answer = await services.link.call(op, **fields)
@@ -328,7 +334,12 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              {"options": "Objects", "groups": "Texts"}, "page"),
     Endpoint("GET", "/api/status", _status, bodies.Nothing, "GPUs, counts by state, the daemon",
              {"gpus": "Gpus", "counts": "Counts", "paused": "Flag", "paused_groups": "Texts",
-              "short": "MaybeText", "cpus": "Object", "daemon": "Object"}, "queue"),
+              "short": "MaybeText", "disk": "MaybeText", "cpus": "Object", "daemon": "Object"},
+             "queue"),
+    Endpoint("GET", "/api/disk", _disk, bodies.Nothing,
+             "what takes how much of the disk",
+             {"parts": "Objects", "logs": "Objects", "largest": "Objects", "disks": "Objects",
+              "total_bytes": "Number"}, "page"),
     Endpoint("GET", "/api/jobs", _jobs, bodies.JobsQuestion, "a window of the list of jobs",
              {"jobs": "Jobs", "total": "Number", "version": "Number"}),
     Endpoint("POST", "/api/jobs", _submit, bodies.SubmitRequest, "queue jobs, all or none", _IDS),
@@ -339,7 +350,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("POST", "/api/jobs/hold", _passed_on("hold"), bodies.Chosen, "hold jobs back", _IDS),
     Endpoint("POST", "/api/jobs/release", _passed_on("release"), bodies.Chosen,
              "let held jobs go", _IDS),
-    Endpoint("POST", "/api/jobs/remove", _passed_on("remove"), bodies.Chosen,
+    Endpoint("POST", "/api/jobs/remove", _passed_on("remove"), bodies.RemoveRequest,
              "forget finished jobs and their logs", _IDS),
     Endpoint("POST", "/api/jobs/edit", _passed_on("edit"), bodies.EditRequest,
              "change jobs that wait", {**_IDS, "left_out": "Object"}),

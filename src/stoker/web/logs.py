@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from stoker.errors import Failed, NotFound
+from stoker.holes import behind, hole_in, readable_to
 from stoker.quantities import quoted
 
 BLOCK_BYTES = 65_536
@@ -58,8 +59,13 @@ def before(path: str, end: int | None, most_bytes: int) -> dict[str, Any]:
     with opened(path) as fd:
         size = os.fstat(fd).st_size
         end = size if end is None or end > size else end
+        hole = hole_in(fd, size)
+        if hole is not None and hole[0] < end <= hole[1]:
+            end = hole[0]
         start = max(0, end - most_bytes)
-        if start > 0:
+        if hole is not None and start <= hole[1] < end:
+            start = hole[1]
+        elif start > 0:
             start = _line_start(fd, start, end)
         return _lines(fd, start, end, size, most_bytes + BLOCK_BYTES)
 
@@ -68,9 +74,13 @@ def around(path: str, at: int, most_bytes: int) -> dict[str, Any]:
     """Lines on both sides of a place, wherever in a line it is."""
     with opened(path) as fd:
         size = os.fstat(fd).st_size
-        start = max(0, min(at, size) - most_bytes // 2)
-        if start > 0:
-            start = _line_start(fd, start, min(at, size))
+        hole = hole_in(fd, size)
+        at = behind(min(at, size), hole)
+        start = max(0, at - most_bytes // 2)
+        if hole is not None and hole[0] <= start <= hole[1]:
+            start = hole[1]
+        elif start > 0:
+            start = _line_start(fd, start, at)
         return _lines(fd, start, size, size, most_bytes)
 
 
@@ -81,9 +91,11 @@ def search(path: str, text: str, start: int) -> dict[str, Any]:
     matches: list[Line] = []
     with opened(path) as fd:
         size = os.fstat(fd).st_size
-        position = start
+        position, hole = start, hole_in(fd, size)
         while position < size:
-            block = os.pread(fd, _SEARCH_BLOCK_BYTES, position)
+            position = behind(position, hole)
+            length = readable_to(position, size, hole) - position
+            block = os.pread(fd, min(_SEARCH_BLOCK_BYTES, length), position)
             if not block:
                 break
             cut = block.rfind(b"\n") + 1
@@ -124,9 +136,12 @@ def _lines(fd: int, start: int, end: int, size: int, most_bytes: int) -> dict[st
     lines: list[Line] = []
     position = start
     partial = False
+    hole = hole_in(fd, size)
     shown = 0  # A line that is long, and shown short, does not count for more than a block.
     while position < end and shown < most_bytes:
-        block = os.pread(fd, min(BLOCK_BYTES, end - position), position)
+        position = behind(position, hole)
+        length = readable_to(position, end, hole) - position
+        block = os.pread(fd, min(BLOCK_BYTES, length), position)
         if not block:
             break
         *whole, rest = block.split(b"\n")

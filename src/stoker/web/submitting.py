@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ from stoker.api.messages import JobRequest
 from stoker.errors import UsageError
 from stoker.quantities import quoted, sweep_label
 from stoker.submission.changes import changed_fields
+from stoker.submission.freezing import LIMIT, freeze_jobs
 from stoker.submission.keywords import job_fields, values_of
 from stoker.submission.surroundings import absolute_paths, new_token, surroundings
 from stoker.submission.sweeps import Plan, Queued, SweepSpec, part_of, parts, plan
@@ -55,9 +57,19 @@ async def submit(link: Link, request: SubmitRequest) -> list[int]:
     message: dict[str, Any] = {"jobs": jobs, **inherited(cwd)}
     if request.environment_of is not None:
         message |= {"env": {}, "env_of": request.environment_of}
+    await _freeze(link, jobs, message)
     token = request.token or new_token()
     ids: list[int] = (await link.call("submit", **message, token=token))["ids"]
     return ids
+
+
+async def _freeze(link: Link, jobs: list[dict[str, Any]], message: dict[str, Any]) -> None:
+    """Have jobs with `freeze` run the code as it is now; other requests do not wait for it."""
+    if not any(job.get("freeze") for job in jobs):
+        return
+    limit = (await link.call("config_get", name=LIMIT))["settings"][0]["value"]
+    home = (await link.call("hello"))["home"]
+    await asyncio.to_thread(freeze_jobs, home, limit, jobs, message)
 
 
 def _resolved(job: JobRequest, cwd: str) -> dict[str, Any]:
@@ -138,6 +150,7 @@ async def queue_sweep(link: Link, request: SweepRequest, plan: Plan) -> Queued:
     queued = Queued()
     if request.max_running is not None:
         await link.call("limit_group", group=plan.name, max_running=request.max_running)
+    await _freeze(link, [plan.shared], plan.request)
     for part in parts(plan.jobs):
         queued.took(await link.call("submit", **part_of(plan, part, request.rerun)))
     return queued

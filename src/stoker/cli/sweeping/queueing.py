@@ -56,7 +56,7 @@ def _planned(args: Args) -> Plan:
 def _request(args: Args) -> dict[str, Any]:
     """The submission that all points share; what differs from point to point is left out."""
     left_out = dict.fromkeys(("command", "name", "group", "out", "err"))
-    request = submission({**args, **left_out})
+    request = submission({**args, **left_out}, "sweep")
     del request["token"]
     return request
 

@@ -14,8 +14,8 @@ SECTIONS = (
     ("Jobs", ("add", "run", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait")),
     ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
     ("The queue and the machine", (
-        "status", "top", "pause", "resume", "groups", "gpus", "profiles", "cluster", "config",
-        "daemon",
+        "status", "top", "pause", "resume", "groups", "gpus", "profiles", "cluster", "disk",
+        "config", "daemon",
     )),
     ("The page", ("web", "token")),
     ("Help", ("help", "completion", "doctor", "uninstall")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
-from stoker.cli.jobspec import COMMAND_NOTE, job_options, submission
+from stoker.cli.jobspec import BARE_COMMAND_NOTE, job_options, submission
 from stoker.cli.options import JSON, Args, Verb, print_json
 from stoker.submission.surroundings import submit
 from stoker.text.terminal import out
@@ -11,7 +11,7 @@ from stoker.text.terminal import out
 
 def add(args: Args) -> None:
     """Queue one job."""
-    request = submission(args)
+    request = submission(args, "add")
     with Client() as client:
         job_id = submit(client, request)
     if args["json"]:
@@ -35,5 +35,5 @@ VERB = Verb(
         ),
         ("stoker add --time-limit 2h --signal USR1@2m --retries 3 -- ./train.sh", "with a limit"),
     ),
-    notes=(COMMAND_NOTE, "Only the id is printed on stdout: id=$(stoker add ...)."),
+    notes=(BARE_COMMAND_NOTE, "Only the id is printed on stdout: id=$(stoker add ...)."),
 )

@@ -12,11 +12,38 @@ _SHELLS = ("bash", "zsh", "fish")
 
 
 def completion(args: Args) -> None:
-    """Print the script for a shell."""
+    """Print the script for a shell, or what it asks for while a user types."""
     shell = args["shell"]
+    if args["offer"] is not None:
+        from stoker.cli.offered import offered
+
+        out("".join(f"{word}\t{about}\n" for word, about in offered(args["offer"])))
+        return
+    if shell is None:
+        raise UsageError("stoker completion needs SHELL", f"e.g. {VERB.examples[0][0]}")
     if shell not in _SHELLS:
         raise UsageError(f"there is no completion for {quoted(shell)}", "bash, zsh or fish")
     out({"bash": bash, "zsh": zsh, "fish": fish}[shell]())
+
+
+_KINDS = ("jobs", "groups", "sweeps", "settings", "gpus")
+# By the placeholder of an option or a positional: what the daemon knows that may stand there.
+_OFFERS = {"ID": "jobs", "ID,...": "jobs", "GROUP": "groups", "GPU": "gpus", "0,1": "gpus",
+           "3,2": "gpus"}  # fmt: skip
+
+
+def _kind(text: str) -> str:
+    if text not in _KINDS:
+        raise UsageError(f"{quoted(text)} can't be offered", f"one of {', '.join(_KINDS)}")
+    return text
+
+
+def _offer(verb: Verb) -> str:
+    """The kind of words that the daemon knows for a verb's first positional, or ""."""
+    metavar = verb.positionals[0].metavar if verb.positionals else ""
+    own = {"sweep show": "sweeps", "config get": "settings", "config set": "settings",
+           "config unset": "settings"}  # fmt: skip
+    return own.get(verb.name) or _OFFERS.get(metavar, "")
 
 
 def _top() -> list[Verb]:
@@ -37,6 +64,15 @@ def _words(verb: Verb) -> list[str]:
 
 _BASH = """\
 # bash completion for stoker; use it with: source <(stoker completion bash)
+# What the daemon knows. Several jobs are shown with their names; one is completed without.
+_stoker_offer() {
+    local word about found=()
+    while IFS=$'\\t' read -r word about; do
+        [[ $word == "$cur"* ]] && found+=("$word${about:+  ($about)}")
+    done < <(stoker completion --offer "$1" 2>/dev/null)
+    ((${#found[@]} == 1)) && found=("${found[0]%%%%  (*}")
+    ((${#found[@]} == 0)) || COMPREPLY=("${found[@]}")
+}
 _stoker() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i
     COMPREPLY=()
@@ -59,6 +95,17 @@ _stoker() {
     case "$prev" in
 %(values)s
     esac
+    case "$verb" in %(commands)s)
+        # Without two dashes, a command begins at the first word that is no option or its value.
+        for ((i = 2; i < COMP_CWORD; i++)); do
+            case "${COMP_WORDS[i]}" in
+                %(valued)s) ((i++)) ;;
+                -*) ;;
+                *) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            esac
+        done
+        [[ $cur == -* || -z $cur ]] || { COMPREPLY=($(compgen -c -- "$cur")); return; } ;;
+    esac
     case "$verb" in
 %(verbs)s
     esac
@@ -77,12 +124,19 @@ def bash() -> str:
         flags = [flag for option in verb.options for flag in option.flags]
         words = " ".join([*_words(verb), "--help", *flags])
         reply = f'COMPREPLY=($(compgen -W "{words}" -- "$cur"))'
+        live = _offer(verb)
+        if live:
+            reply += f"; [[ $cur == -* ]] || _stoker_offer {live}"
+        elif verb.positionals and verb.positionals[0].metavar == "FILE":
+            reply += '; [[ $cur == -* ]] || COMPREPLY=($(compgen -f -- "$cur"))'
         verbs.append(f'        "{verb.name}") {reply} ;;')
     for flag, option in _valued().items():
         if option.choices:
             reply = f'COMPREPLY=($(compgen -W "{" ".join(option.choices)}" -- "$cur")); return'
         elif option.files:
             reply = f'COMPREPLY=($(compgen -{option.files[0]} -- "$cur")); return'
+        elif option.metavar in _OFFERS:
+            reply = f"_stoker_offer {_OFFERS[option.metavar]}; return"
         else:
             reply = "return"
         values.append(f"        {flag}) {reply} ;;")
@@ -92,7 +146,17 @@ def bash() -> str:
         "families": "\n".join(families),
         "values": "\n".join(values),
         "verbs": "\n".join(verbs),
-    }
+        "commands": "|".join(verb.name for verb in _with_commands()),
+        "valued": "|".join(sorted({
+            flag for verb in _with_commands() for option in verb.options if option.takes_value
+            for flag in option.flags
+        })),
+    }  # fmt: skip
+
+
+def _with_commands() -> list[Verb]:
+    """The verbs whose words are a command, with two dashes or without."""
+    return [verb for verb in all_verbs() if verb.command and not verb.positionals]
 
 
 def _valued() -> dict[str, Option]:
@@ -113,6 +177,14 @@ _ZSH = """\
 #compdef stoker
 # zsh completion for stoker; put it into a file _stoker in a directory of $fpath,
 # or use it with: source <(stoker completion zsh)
+_stoker_offer() {
+    local -a found
+    found=("${(@f)$(stoker completion --offer $1 2>/dev/null)}")
+    [[ -n $found[1] ]] || return
+    found=("${(@)found//:/\\\\:}")
+    found=("${(@)found/$'\\t'/:}")
+    _describe -t $1 $1 found
+}
 _stoker() {
     local curcontext="$curcontext" state line verb
     local -a verbs
@@ -158,6 +230,10 @@ def zsh() -> str:
         words = _words(verb)
         if words:
             specs.append(f"'*:{'verb' if verb.verbs else 'word'}:({' '.join(words)})'")
+        elif _offer(verb):
+            specs.append(f"'*:{_offer(verb)}:_stoker_offer {_offer(verb)}'")
+        elif verb.positionals and verb.positionals[0].metavar == "FILE":
+            specs.append("'*:file:_files'")
         elif verb.command:
             specs.append("'*::command:_normal'")
         lines = " \\\n                ".join(specs)
@@ -180,6 +256,8 @@ def _zsh_specs(option: Option) -> list[str]:
         spec = ("*" if option.repeat else "") + f"{flag}[{help_text}]"
         if option.takes_value:
             action = f"({' '.join(option.choices)})" if option.choices else ""
+            if option.metavar in _OFFERS:
+                action = f"_stoker_offer {_OFFERS[option.metavar]}"
             action = {"file": "_files", "dir": "_files -/"}.get(option.files, action)
             spec += f":{option.metavar.replace(':', '')}:{action}"
         specs.append(_zsh_quoted(spec))
@@ -200,7 +278,9 @@ def fish() -> str:
         "    set -l words (commandline -opc)",
         "    contains -- -- $words; and return 1",
         "    test (count $words) -gt (count $argv); or return 1",
-        '    test "$words[2..(math (count $argv) + 1)]" = "$argv"',
+        # A range takes no command substitution inside quotes.
+        "    set -l last (math (count $argv) + 1)",
+        '    test "$words[2..$last]" = "$argv"',
         "end",
         "complete -c stoker -f",
         f"complete -c stoker -n '{_FISH_FIRST}' -l version -d 'show the version'",
@@ -224,10 +304,18 @@ def fish() -> str:
                 parts.append(f"-a {_fish_quoted(' '.join(option.choices))}")
             elif option.files:
                 parts.append("-F")
+            elif option.metavar in _OFFERS:
+                parts.append(f"-a '(stoker completion --offer {_OFFERS[option.metavar]})'")
             parts.append(f"-d {_fish_quoted(option.help)}")
             lines.append(" ".join(parts))
         if not verb.verbs and _words(verb):
             lines.append(f"complete -c stoker -n {own} -a {_fish_quoted(' '.join(_words(verb)))}")
+        if _offer(verb):
+            lines.append(
+                f"complete -c stoker -n {own} -a '(stoker completion --offer {_offer(verb)})'"
+            )
+        elif verb.command or (verb.positionals and verb.positionals[0].metavar == "FILE"):
+            lines.append(f"complete -c stoker -n {own} -F")
     return "\n".join(lines) + "\n"
 
 
@@ -239,9 +327,17 @@ VERB = Verb(
     "completion",
     "print a script that completes verbs and options in your shell",
     run=completion,
-    positionals=(Positional("SHELL", "bash, zsh or fish", choices=_SHELLS),),
+    positionals=(Positional("SHELL", "bash, zsh or fish", choices=_SHELLS, optional=True),),
+    options=(
+        Option("offer", "print what the script offers while you type: jobs, groups, sweeps, "
+               "settings or gpus, one per line with its meaning", "KIND", _kind, choices=_KINDS),
+    ),
     examples=(
         ("source <(stoker completion bash)", "for this shell; put it into ~/.bashrc to keep it"),
         ("stoker completion fish > ~/.config/fish/completions/stoker.fish", "for fish"),
     ),
-)
+    notes=(
+        "It completes verbs, options and files, and what the daemon knows: ids of jobs with their "
+        "names, groups, sweeps, settings and GPUs. No daemon is started for it.",
+    ),
+)  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Positional, Verb, print_json, tell
 from stoker.text.terminal import Column, escaped, out, table
@@ -10,11 +12,12 @@ _NAME = Positional("NAME", "the setting's name, as `stoker config` lists it")
 
 
 def list_settings(args: Args) -> None:
-    """List all settings."""
+    """List all settings, and the defaults of the project that this directory is in."""
     with Client() as client:
         settings = client.call("config_get")["settings"]
+    project, options = _project()
     if args["json"]:
-        print_json({"settings": settings})
+        print_json({"settings": settings, "project": {"file": project, "options": options}})
         return
     columns = (
         Column("NAME", "name", "bold"),
@@ -24,9 +27,28 @@ def list_settings(args: Args) -> None:
             lambda setting: "" if setting["value"] == setting["default"] else "green",
             least=12,
         ),
+        Column("FROM", lambda one: "default" if one["value"] == one["default"] else "config set"),
         Column("MEANING", "help", "dim", least=20),
     )
     out(table(columns, settings) if settings else "")
+    if options:
+        rows = [
+            {"option": name, "value": value, "from": project} for name, value in options.items()
+        ]
+        of_jobs = (Column("OPTION", "option", "bold"), Column("VALUE", "value", "green", least=12),
+                   Column("FROM", "from", "dim", least=20))  # fmt: skip
+        out("\nJobs that are queued from here have by default:\n" + table(of_jobs, rows))
+
+
+def _project() -> tuple[str | None, dict[str, str]]:
+    from stoker.submission.surroundings import current_directory, project_file
+
+    path = project_file(current_directory())
+    if path is None:
+        return None, {}
+    from stoker.submission.project import as_written
+
+    return path, as_written(path)
 
 
 def get(args: Args) -> None:
@@ -42,8 +64,12 @@ def get(args: Args) -> None:
 
 def set_(args: Args) -> None:
     """Change a setting or, if no value is named, put it back to its default."""
+    words = args.get("value")
+    if words == ["-"]:  # What is secret is in no argument then, which others can see.
+        words = sys.stdin.read().split()
+    value = None if words is None else " ".join(words)
     with Client() as client:
-        answer = client.call("config_set", name=args["name"], value=args.get("value"))
+        answer = client.call("config_set", name=args["name"], value=value)
     name, understood = args["name"], answer["value"]
     tell(args, {"name": name, "value": understood}, f"{name} is {_shown(understood)}")
 
@@ -69,9 +95,11 @@ VERB = Verb(
         Verb(
             "config set", "change a setting; it takes effect at once",
             run=set_, options=(JSON,),
-            positionals=(_NAME, Positional("VALUE", "its new value", dashes=True)),
+            positionals=(_NAME, Positional("VALUE", "its new value; - reads it from stdin",
+                                           many=True, dashes=True)),
             examples=(("stoker config set gpus 0,1,2,3", "declare four GPUs"),
-                      ("stoker config set gpus 0-3:24G", "and how much memory each has")),
+                      ("stoker config set gpus 0-3:24G", "and how much memory each has"),
+                      ("stoker config set notify ntfys://ntfy.sh/my-topic", "where messages go")),
         ),
         Verb(
             "config unset", "reset a setting to its default",

@@ -62,7 +62,7 @@ def edit(args: Args) -> None:
             if len(jobs) != 1:
                 raise NotFound("that is not one job", "name one job by its id")
             paths = {key: changes[key] for key in ("cwd", "out", "err") if changes.get(key)}
-            usable_paths(paths, jobs[0]["cwd"])
+            usable_paths(paths, jobs[0].get("options", {}).get("freeze") or jobs[0]["cwd"])
             changes |= paths
         answer = client.call("edit", select=select, changes=changes)
     ids, left_out = answer["ids"], answer.get("left_out", {})

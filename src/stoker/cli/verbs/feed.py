@@ -29,7 +29,7 @@ def feed(args: Args) -> int:
     from stoker.cli.feeding.signals import Signals
     from stoker.cli.feeding.source import Source
     from stoker.cli.jobspec import submission
-    from stoker.submission.surroundings import resolve_requirements
+    from stoker.submission.surroundings import freeze, resolve_requirements
     from stoker.text.terminal import say
 
     # Lines stay until their jobs are over, and hardly any of it is garbage to be looked for.
@@ -38,11 +38,12 @@ def feed(args: Args) -> int:
     if args["resume"] and args["group"] is None and source.path is None:
         raise UsageError("--resume can't recognise a pipe", "name the feed's group with --group")
     group = args["group"] = args["group"] or group_for(source.path)
-    request = submission(args)
+    request = submission(args, "feed")
     expected = source.check()
     with Signals() as signals, api.Client() as client:
         client.connect()
         resolve_requirements(client, request["jobs"][0])
+        freeze(client, request["jobs"], request)  # All lines run the code of this moment.
         lock = Lock(client.home, group, alone=args["resume"])
         try:
             run = last_run(client, group) if args["resume"] else None

@@ -11,10 +11,10 @@ from stoker.quantities import plain, quoted
 
 def find_verb(words: list[str]) -> Verb:
     """The verb that some words name, such as ["gpus", "drain"]."""
-    from stoker.text.suggest import nearest
+    from stoker.text.suggest import meant
 
     if words[0] not in VERBS:
-        guess = nearest(words[0], list(VERBS))
+        guess = meant(words[0], list(VERBS))
         raise UsageError(
             f"there is no verb {quoted(words[0])}",
             f"did you mean `stoker help {guess}`?" if guess else "see `stoker help`",

@@ -2,65 +2,107 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from stoker import quantities
 from stoker.api.client import Client
-from stoker.cli.options import Args, Json, Option, Positional, Verb
+from stoker.cli.options import Args, Json, Option, Verb
+from stoker.cli.selection import GROUP, IDS
 from stoker.errors import Failed, NotFound, Unavailable, Unreachable, UsageError
 from stoker.text.jobs import FINAL_STATES, Job, outcome, title
 from stoker.text.logfile import LogFile, Printer
-from stoker.text.terminal import say
+from stoker.text.terminal import escaped, say
 
 DEFAULT_LINES = 200
 _lines = quantities.number_within(0, 10**12)
 _POLL_S = 0.1
 _POLLS_A_QUESTION = 3
+_MOST_FOLLOWED = 200
 
 
 def logs(args: Args) -> None:
-    """Show or follow a log."""
+    """Show or follow logs."""
     if args["all"] and args["lines"] is not None:
         raise UsageError("--all and --lines exclude each other", "give one of them")
+    if args["raw"] and args["grep"] is not None:
+        raise UsageError("--raw and --grep exclude each other", "give one of them")
     select = _select(args)
     with Client() as client:
-        job = _one_job(client, select)
+        jobs = _chosen(client, select)
+        many = len(jobs) > 1 or "group" in select
+        if many and args["raw"]:
+            raise UsageError("--raw is for the log of one job", "name one job by its id")
         if args["follow"]:
-            _Follower(client, job, args).follow()
+            if not many:
+                select = {"ids": [str(jobs[0]["id"])]}
+            _follow(client, select, jobs, args, many)
             return
-        path = _log_of(job, args["err"])
-        log = None if path is None else _opened(path)
-        if log is None:
-            raise _no_log(job, path)
-    printer = Printer(raw=args["raw"], live=False)
+    for job in jobs:
+        try:
+            _print(job, args, many)
+        except Failed as error:
+            if not many:
+                raise
+            say(f"stoker: {error.message}")
+
+
+def _print(job: Job, args: Args, many: bool) -> None:
+    path = _log_of(job, args["err"])
+    log = None if path is None else _opened(path)
+    if log is None:
+        raise _no_log(job, path)
+    printer = _printer(job, args, many, live=False)
     skipped = _skip(log, args)
     for piece in log.new_pieces():
         printer.write(piece)
     printer.finish()
-    if skipped and args["lines"] is None:
+    log.close()
+    if skipped and args["lines"] is None and not many:
         say(f"stoker: these are the last {DEFAULT_LINES} lines; --all shows the log from its start")
 
 
+def _printer(job: Job, args: Args, many: bool, *, live: bool) -> Printer:
+    prefix = ""
+    if many:
+        name = f" {escaped(job['name'])}" if job.get("name") else ""
+        prefix = f"[{job['id']}{name}] "
+    # Lines of several jobs can't be brought up to date in one place of a terminal.
+    live = live and not many and args["grep"] is None
+    return Printer(raw=args["raw"], live=live, prefix=prefix, only=args["grep"])
+
+
 def _select(args: Args) -> Json:
-    if args["id"] is not None and args["name"] is not None:
-        raise UsageError("an id and --name exclude each other", "give one of them")
-    if args["id"] is not None:
-        return {"ids": args["id"]}
+    ids = [one for several in args["id"] for one in several]
+    said = [what for what in (ids, args["name"], args["group"]) if what]
+    if len(said) > 1:
+        raise UsageError("ids, --name and --group exclude each other", "give one of them")
+    if ids:
+        return {"ids": ids}
     if args["name"] is not None:
         return {"names": [args["name"]]}
+    if args["group"] is not None:
+        return {"group": args["group"]}
     raise UsageError("no job was named", "e.g. stoker logs 7, or stoker logs last")
 
 
-def _one_job(client: Client, select: Json) -> Job:
+def _chosen(client: Client, select: Json) -> list[Job]:
+    """The jobs by id; of those with a name, the newest."""
     jobs: list[Job] = client.call("show", select=select)["jobs"]
     if not jobs:
         raise NotFound("there is no such job", "`stoker ls --all` lists all jobs")
-    if len(jobs) > 1:
-        if "ids" in select:
-            raise UsageError("that is more than one job", "name one job by its id")
-        jobs.sort(key=lambda job: int(job["id"]))
+    jobs.sort(key=lambda job: int(job["id"]))
+    if len(jobs) > 1 and "names" in select:
         say(f"stoker: {len(jobs)} jobs have that name; this is the newest, {jobs[-1]['id']}")
-    return jobs[-1]
+        return jobs[-1:]
+    return jobs
+
+
+def _pattern(text: str) -> re.Pattern[bytes]:
+    try:
+        return re.compile(text.encode())
+    except (re.error, UnicodeEncodeError) as error:
+        raise UsageError(f"{quantities.quoted(text)} is no pattern: {error}", "mend it") from None
 
 
 def _log_of(job: Job, err: bool) -> str | None:
@@ -79,7 +121,9 @@ def _no_log(job: Job, path: str | None) -> Failed:
     if path is not None and job.get("attached"):
         return Failed(f"the output of {title(job)} went to its terminal", "look there")
     if path is not None and (job.get("pid") is not None or not local):
-        return Failed(f"the log {path} is not there", "it may have been removed by hand")
+        return Failed(
+            f"the log {path} is not there", "it was removed by hand, or by the setting keep-logs"
+        )
     if job["state"] not in FINAL_STATES:
         words = f"{title(job)} is {job['state']} and has no log yet"
         return Failed(words, f"`stoker logs -f {job['id']}` waits for it")
@@ -99,55 +143,74 @@ def _opened(path: str) -> LogFile | None:
 
 
 def _skip(log: LogFile, args: Args) -> int:
-    if args["all"]:
+    if args["all"] or (args["grep"] is not None and args["lines"] is None):
         return 0
     return log.skip_to_last(DEFAULT_LINES if args["lines"] is None else args["lines"])
+
+
+def _follow(client: Client, select: Json, jobs: list[Job], args: Args, many: bool) -> None:
+    """Follow the logs of jobs until all are final and printed; jobs may join a group meanwhile."""
+    # Following must not bring a daemon back that was stopped on purpose.
+    client.autostart = False
+    followers: dict[int, _Follower] = {}
+    told_daemon = False
+    polls = 0
+    while True:
+        for job in jobs:
+            if job["id"] not in followers:
+                followers[job["id"]] = _Follower(job, args, many)
+            followers[job["id"]].job = job
+        if sum(not follower.is_over for follower in followers.values()) > _MOST_FOLLOWED:
+            raise UsageError(
+                f"more than {_MOST_FOLLOWED} logs can't be followed at once", "name fewer jobs"
+            )
+        for follower in followers.values():
+            follower.step()
+        if all(follower.is_over for follower in followers.values()):
+            return
+        time.sleep(_POLL_S)
+        polls += 1
+        if polls % _POLLS_A_QUESTION == 0:
+            try:
+                jobs = _chosen(client, select)
+                told_daemon = False
+            except (Unreachable, Unavailable):
+                if not told_daemon:
+                    told_daemon = True
+                    say("stoker: the daemon is not there; the log is followed without it")
 
 
 class _Follower:
     """Follows one job's log, attempt after attempt, until the job is final and all is printed."""
 
-    def __init__(self, client: Client, job: Job, args: Args) -> None:
-        self._client = client
-        # Following must not bring a daemon back that was stopped on purpose.
-        self._client.autostart = False
-        self._job = job
+    def __init__(self, job: Job, args: Args, many: bool) -> None:
+        self.job = job
+        self.is_over = False
         self._args = args
-        self._printer = Printer(raw=args["raw"], live=True)
+        self._printer = _printer(job, args, many, live=True)
         self._log: LogFile | None = None
         self._attempt = 0
         self._told_reason = False
-        self._told_daemon = False
 
-    def follow(self) -> None:
-        polls = 0
-        while True:
-            # The state is asked for before the file is read: once the job is known to be final,
-            # what is read afterwards is all that there is.
-            final = self._job["state"] in FINAL_STATES
-            self._print_new()
-            if final:
-                self._printer.finish()
-                if self._log is None:
-                    self._tell_state(" and has no log")
-                return
-            time.sleep(_POLL_S)
-            polls += 1
-            if polls % _POLLS_A_QUESTION == 0:
-                self._ask()
-
-    def _ask(self) -> None:
-        try:
-            self._job = _one_job(self._client, {"ids": [str(self._job["id"])]})
-            self._told_daemon = False
-        except (Unreachable, Unavailable):
-            if not self._told_daemon:
-                self._told_daemon = True
-                say("stoker: the daemon is not there; the log is followed without it")
+    def step(self) -> None:
+        """Print what is new."""
+        if self.is_over:
+            return
+        # The state is asked for before the file is read: once the job is known to be final,
+        # what is read afterwards is all that there is.
+        final = self.job["state"] in FINAL_STATES
+        self._print_new()
+        if final:
+            self.is_over = True
+            self._printer.finish()
+            if self._log is None:
+                self._tell_state(" and has no log")
+            else:
+                self._log.close()
 
     def _print_new(self) -> None:
-        path = _log_of(self._job, self._args["err"])
-        attempt = self._job.get("attempt") or 0
+        path = _log_of(self.job, self._args["err"])
+        attempt = self.job.get("attempt") or 0
         if self._log is not None and (
             path != self._log.path or (attempt > self._attempt and self._log.was_replaced())
         ):
@@ -168,7 +231,7 @@ class _Follower:
             _skip(log, self._args)
         else:
             self._printer.finish()
-            say(f"stoker: attempt {attempt} of {title(self._job)}")
+            say(f"stoker: attempt {attempt} of {title(self.job)}")
         self._attempt = attempt
 
     def _drain(self, log: LogFile) -> None:
@@ -177,21 +240,21 @@ class _Follower:
         self._printer.flush()
 
     def _tell_reason(self) -> None:
-        if not self._told_reason and self._job["state"] in ("waiting", "held", "submitted"):
+        if not self._told_reason and self.job["state"] in ("waiting", "held", "submitted"):
             self._told_reason = True
             self._tell_state("")
 
     def _tell_state(self, more: str) -> None:
-        words = outcome(self._job)
+        words = outcome(self.job)
         reason = f": {words}" if words else ""
-        say(f"stoker: {title(self._job)} is {self._job['state']}{more}{reason}")
+        say(f"stoker: {title(self.job)} is {self.job['state']}{more}{reason}")
 
 
 VERB = Verb(
     "logs",
-    "show or follow the output of a job",
+    "show or follow the output of jobs",
     run=logs,
-    positionals=(Positional("ID", "the job: 7, or last", quantities.job_ids, optional=True),),
+    positionals=(IDS,),
     options=(
         Option("follow", "follow the output until the job has ended", short="f"),
         Option("err", "stderr, if it is kept in a file of its own"),
@@ -199,15 +262,21 @@ VERB = Verb(
         Option("all", "the whole log", short="a"),
         Option("raw", "print every byte as the job wrote it"),
         Option("name", "the newest job with this name, instead of an ID", "NAME", quantities.label),
+        GROUP,
+        Option("grep", "only lines in which this pattern is found, of the whole log unless --lines "
+               "is given", "PATTERN", _pattern),
     ),
     examples=(
         ("stoker logs -f 7", "follow job 7 until it ends; Ctrl-C leaves it alone"),
         ("stoker logs --all last > log.txt", "the whole log of the newest job"),
         ("stoker logs -n 20 --err 7", "the last 20 lines of its stderr"),
+        ("stoker logs -f --group sweep", "what all jobs of a group print, as it comes"),
+        ("stoker logs 3-9 --grep 'val_loss'", "the lines with val_loss of jobs 3 to 9"),
     ),
     notes=(
+        "Of several jobs, each line begins with the job it is from: [7 big].",
         "Progress bars that rewrite their line are shown in their last state. On a terminal, "
         "colours are kept and other control sequences are dropped. Into a pipe or file, "
         "everything else is written unchanged; with --raw, progress bars too.",
     ),
-)
+)  # fmt: skip

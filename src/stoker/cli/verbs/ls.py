@@ -6,7 +6,7 @@ from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, NAME, STATE, selected, states_said
-from stoker.text.jobs import iso_times, job_table
+from stoker.text.jobs import FINAL_STATES, has_line, iso_times, job_table
 from stoker.text.terminal import out, say
 
 SHOWN = 100
@@ -28,16 +28,23 @@ def ls(args: Args) -> None:
         request["limit"] = SHOWN
     with Client() as client:
         answer = client.call("list", **request)
-    jobs = answer["jobs"]
+        jobs = answer["jobs"]
+        total = answer.get("total", len(jobs))
+        places = None
+        if not args["json"] and not narrowed and has_line(jobs):
+            from stoker.cli.in_line import places as places_of
+
+            ended = sum(job["state"] in FINAL_STATES for job in jobs)
+            places = places_of(client, jobs, total - ended)
     if args["json"]:
         shown = [iso_times(job) for job in jobs]
-        print_json({"jobs": shown, "total": answer.get("total", len(jobs))})
+        print_json({"jobs": shown, "total": total})
         return
     if not jobs:
         say("no jobs" if not request["select"] and not args["state"] else "no such jobs")
         return
-    out(job_table(jobs))
-    left_out = answer.get("total", len(jobs)) - len(jobs)
+    out(job_table(jobs, places))
+    left_out = total - len(jobs)
     if left_out > 0:
         say(f"and {left_out} more; --all or a larger --limit shows them")
 
@@ -66,7 +73,9 @@ VERB = Verb(
     notes=(
         "--name together with --group means the jobs with that name in that group; --state and "
         "--user narrow the list further.",
-        "GPUS are the ids of the job's GPUs, or x2 for a job that waits for two. TIME is how "
-        "long the job has run or, if it has not started, has waited.",
+        "Running jobs come first, then waiting jobs in the order of the line, held ones, and "
+        "those that have ended. GPUS are the ids of the job's GPUs, or x2 for a job that waits "
+        "for two. TIME is how long the job has run or, if it has not started, has waited. PLACE "
+        "(on a terminal) is its place in the line and, if it is known, when it should start.",
     ),
 )

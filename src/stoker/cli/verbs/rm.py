@@ -1,5 +1,7 @@
 """`stoker rm`: forget finished jobs and their logs."""
 
+from stoker import quantities
+from stoker.cli.options import Option
 from stoker.cli.request_verb import request_verb
 
 VERB = request_verb(
@@ -12,6 +14,13 @@ VERB = request_verb(
         ("stoker rm 3-9", "jobs 3 to 9, which must be finished"),
         ("stoker rm --all", "every finished job"),
         ("stoker rm --state failed,lost", "all jobs that failed or were lost"),
+        ("stoker rm --older 30d --state succeeded", "those that succeeded 30 days ago or earlier"),
     ),
-    notes=("Files named with --out and --err are yours and are kept.",),
+    notes=(
+        "Files named with --out and --err are yours and are kept.",
+        "The setting keep-jobs removes old jobs by itself.",
+    ),
+    older=Option(
+        "older", "only jobs that ended longer ago than this", "30d", quantities.duration_ms
+    ),
 )

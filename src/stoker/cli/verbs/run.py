@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.cli.attachment import Attachment
-from stoker.cli.jobspec import COMMAND_NOTE, job_options, submission
+from stoker.cli.jobspec import BARE_COMMAND_NOTE, job_options, submission
 from stoker.cli.options import Args, Verb
 from stoker.errors import UsageError
 from stoker.submission.surroundings import is_for_cluster
@@ -11,7 +11,7 @@ from stoker.submission.surroundings import is_for_cluster
 
 def run(args: Args) -> int:
     """Queue a job and run it in this terminal once it is its turn."""
-    request = submission(args)
+    request = submission(args, "run")
     if is_for_cluster(request["jobs"][0]):
         raise UsageError(
             "a job in this terminal can't run on the cluster",
@@ -31,7 +31,7 @@ VERB = Verb(
         ("stoker run --mem 8G -- ipython", "an interactive program, with 8 GiB of a GPU"),
     ),
     notes=(
-        COMMAND_NOTE,
+        BARE_COMMAND_NOTE,
         "While the job waits, Ctrl-C cancels it. While it runs, Ctrl-C interrupts it. If it has no "
         "handler for that and goes on, a second Ctrl-C within two seconds terminates it, and a "
         "third kills it with all of its processes. A program that handles Ctrl-C itself, such as "

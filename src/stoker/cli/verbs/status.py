@@ -6,8 +6,8 @@ from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.quantities import number_within
 from stoker.text.gpus import gpu_table, no_gpus
-from stoker.text.jobs import STATES, iso_times, job_table
-from stoker.text.terminal import escaped, out, painted, wants_colour
+from stoker.text.jobs import FINAL_STATES, STATES, has_line, iso_times, job_table
+from stoker.text.terminal import escaped, out, painted, say, wants_colour
 
 
 def status(args: Args) -> None:
@@ -15,6 +15,13 @@ def status(args: Args) -> None:
     request = {} if args["limit"] is None else {"limit": args["limit"]}
     with Client() as client:
         answer = client.call("status", **request)
+        counts = answer["counts"]
+        unfinished = sum(counts.get(state, 0) for state in STATES[:5])
+        places = None
+        if not args["json"] and has_line(answer["jobs"]):
+            from stoker.cli.in_line import places as places_of
+
+            places = places_of(client, answer["jobs"], unfinished)
     if args["json"]:
         shown = {key: value for key, value in answer.items() if key != "ok"}
         shown["jobs"] = [iso_times(job) for job in answer["jobs"]]
@@ -29,8 +36,11 @@ def status(args: Args) -> None:
         parts.append(no_gpus(answer.get("gpus_why")) + "\n")
     parts.append(_summary(answer, colour))
     if answer["jobs"]:
-        parts.append(job_table(answer["jobs"]))
+        parts.append(job_table(answer["jobs"], places))
     out("\n".join(parts))
+    more = unfinished - sum(job["state"] not in FINAL_STATES for job in answer["jobs"])
+    if more > 0:
+        say(f"and {more} more; `stoker ls` lists them")
 
 
 def _summary(answer: Json, colour: bool) -> str:
@@ -48,6 +58,8 @@ def _summary(answer: Json, colour: bool) -> str:
     ]
     if answer.get("short"):
         trouble.append(f"jobs can't be started: {answer['short']}; Stoker keeps trying")
+    if answer.get("disk"):
+        trouble.append(answer["disk"])
     lines = [painted(line, "bold", colour)]
     lines += [painted(escaped(words), "red", colour) for words in trouble]
     return "\n".join(lines) + "\n"

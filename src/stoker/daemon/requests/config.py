@@ -23,7 +23,8 @@ def get(daemon: Daemon, request: msg.ConfigGet) -> Fields:
     ]
     help_text = "the GPUs to use: those that a driver shows, or as declared: 0:24G,1:24G"
     rows = [(settings.GPUS, declared_gpus_text(declared), "", help_text)]
-    rows += [(s.name, values.get(s.name, s.default), s.default, s.help) for s in settings.SETTINGS]
+    values = {s.name: s.shown(values.get(s.name, s.default)) for s in settings.SETTINGS}
+    rows += [(s.name, values[s.name], s.default, s.help) for s in settings.SETTINGS]
     found = [dict(zip(("name", "value", "default", "help"), row, strict=True)) for row in rows]
     chosen = [item for item in found if request.name in (None, item["name"])]
     if not chosen:
@@ -43,7 +44,7 @@ def set_one(daemon: Daemon, request: msg.ConfigSet) -> AfterTurn:
     value = None if request.value is None else setting.canonical(request.value)
     daemon.store.set_setting(setting.name, value)
     take_settings(daemon)
-    answer = setting.default if value is None else value
+    answer = setting.default if value is None else setting.shown(value)
     most = int(answer) if setting.name == "slurm.jobs" else None
 
     def proposal(state: State) -> Decided:
@@ -59,8 +60,11 @@ def take_settings(daemon: Daemon) -> None:
     daemon.inventory.set_foreign(settings.value_of("foreign", values))
     daemon.inventory.set_interval(settings.poll_s_of(values))
     daemon.turn_loop.engine.habits = settings.habits_of(values)
+    daemon.disk_watch.take(*settings.least_rooms_of(values))
+    daemon.clearing.take(settings.retention_of(values))
     rules = settings.cluster_rules_of(values)
     daemon.slurm.configure(rules.config, rules.shared)
+    daemon.notices.wake()
 
 
 def _no_setting(name: str) -> NotFound:

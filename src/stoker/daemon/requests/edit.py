@@ -13,6 +13,7 @@ from stoker.api.messages import JobRequest
 from stoker.core import events as ev
 from stoker.core.model import QUEUED, Launch, Need, Terms
 from stoker.core.state import State
+from stoker.daemon import settings
 from stoker.daemon import submission as sub
 from stoker.daemon.cluster import check_cluster_job
 from stoker.daemon.requests.reply import AfterTurn, Daemon
@@ -46,6 +47,9 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
     rules.check_environment(asked.env)
     rules.check_output(asked.out, "--out")
     rules.check_output(asked.err, "--err")
+    sub.refuse_unless_told(asked, bool(settings.value_of("notify", daemon.store.settings())))
+    if asked.hook is not None:
+        rules.check_command((), asked.hook)
     if asked.cwd is not None:
         rules.check_directory(asked.cwd)
     for text in (asked.name, asked.group):
@@ -82,6 +86,7 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
             for name in changes.keys() & {"out", "err"}:
                 if changes[name] is not None:
                     rules.refuse_existing(changes[name], f"--{name}")
+        rules.check_log_bound(launch.options, launch.out, elsewhere=bool(terms.executor))
         need = _edited_need(job.need, launch.kind, asked, changes, bool(terms.executor))
         terms = _edited_mps(terms, need, asked, changes)
         if terms.executor:
@@ -174,6 +179,11 @@ def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -
         launch = launch._replace(argv=argv, shell=asked.shell, kind=kind)
     if asked.kind is not None:
         launch = launch._replace(kind=label(asked.kind))
+    if "cwd" in changes and "freeze" in launch.options:
+        raise UsageError(
+            "a job with frozen code stays in its directory",
+            "cancel it, and queue it again in the other one",
+        )
     for name in ("name", "cwd", "out", "err", "gpu_arg"):
         if name in changes:
             launch = launch._replace(**{name: getattr(asked, name)})

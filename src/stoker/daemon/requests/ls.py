@@ -7,6 +7,7 @@ from stoker.daemon.requests.reply import Daemon, Fields
 from stoker.daemon.requests.selecting import ALL_STATES, check_states, selected
 from stoker.daemon.show import JobViews
 from stoker.errors import NotFound
+from stoker.executors.inherited import left_out
 from stoker.store.views import Filter
 
 _FINISHED_SHOWN = 1000
@@ -21,7 +22,11 @@ def job_views(daemon: Daemon) -> JobViews:
 def show(daemon: Daemon, request: msg.Show) -> Fields:
     """Jobs with all their attempts."""
     ids = _selected(daemon, request.select)
-    return {"jobs": job_views(daemon).with_attempts(daemon.turn_loop.state, ids)}
+    jobs = job_views(daemon).with_attempts(daemon.turn_loop.state, ids)
+    for job in jobs:
+        is_here = job["executor"] == "local"
+        job["env_left_out"] = left_out(daemon.store.launch(job["id"])) if is_here else []
+    return {"jobs": jobs}
 
 
 def why(daemon: Daemon, request: msg.Why) -> Fields:

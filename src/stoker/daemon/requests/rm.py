@@ -25,6 +25,9 @@ def remove(daemon: Daemon, request: msg.Remove) -> AfterTurn:
                 f"`stoker cancel {alive[0]}` stops it first",
             )
         gone = [job_id for job_id in ids if job_id not in state.jobs]
+        if request.older_ms is not None:
+            old = set(daemon.views.ended_before(state.now_ms - request.older_ms))
+            gone = [job_id for job_id in gone if job_id in old]
         return Decided([ev.JobsRemoved(state.now_ms, tuple(gone))], gone)
 
     return AfterTurn(proposal, "ids")

@@ -58,8 +58,10 @@ def _with_launches(columns: Columns, attempts_root: str) -> None:
     launches = [msgspec.json.decode(body) for body in columns.pop("launch")]
     columns["command"] = [display_command(launch) for launch in launches]
     columns["log"] = [
-        log_of(launch, attempts_root, job_id, attempt)
-        for launch, job_id, attempt in zip(launches, columns["id"], columns["attempt"], strict=True)
+        log_of(launch, name, attempts_root, job_id, attempt)
+        for launch, name, job_id, attempt in zip(
+            launches, columns.pop("name"), columns["id"], columns["attempt"], strict=True
+        )
     ]
 
 

@@ -24,7 +24,8 @@ from pathlib import Path
 from stoker.core.commands import HandOver
 from stoker.core.model import Launch
 from stoker.executors.attempt_dir import attempt_dir_text, make_attempt_dir
-from stoker.executors.environment import MARKER, command_line, marker
+from stoker.executors.environment import MARKER, command_line, marker, of_job
+from stoker.executors.spawn import named_files
 from stoker.wholefile import write_whole
 
 _WITHDRAWN = "withdrawn"
@@ -84,12 +85,17 @@ class Files:
         return directory
 
     def _order(self, order: HandOver, launch: Launch, instance: str) -> bytes:
+        said, launch = launch, named_files(launch, order.job_id, order.attempt)
+        for path in {launch.out, launch.err} - {said.out, said.err, None}:
+            with suppress(OSError):  # The node says what is wrong with it.
+                os.makedirs(os.path.dirname(str(path)), exist_ok=True)
         # Which GPUs they are is known only on the node.
         env = {
             **launch.env,
             **launch.extra_env,
             "PWD": launch.cwd,
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            **of_job(launch, order.group),
             "STOKER_JOB_ID": str(order.job_id),
             "STOKER_ATTEMPT": str(order.attempt),
             MARKER: marker(instance, order.job_id, order.attempt),

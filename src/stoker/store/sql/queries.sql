@@ -284,6 +284,57 @@ SELECT * FROM attempts WHERE job_id = :job_id ORDER BY number;
 -- Notes the jobs of a submission, so that a client that repeats it gets the same answer.
 INSERT INTO submissions (token, at_ms, job_ids) VALUES (:token, :at_ms, :job_ids);
 
+-- name: add_notice
+-- Something that a user is to be told, or a hook that is to be run.
+INSERT INTO notices (what, subject, at_ms, body) VALUES (:what, :subject, :at_ms, :body);
+
+-- name: due_notices
+-- The oldest notices that may be sent now; in quiet hours, only hooks.
+SELECT id, what, subject, at_ms, body, tries FROM notices
+WHERE again_at_ms <= :now_ms AND (what = 'hook' OR NOT :quiet)
+ORDER BY id LIMIT :most;
+
+-- name: next_notice_ms
+-- When the next notice may be sent, and the oldest that there is.
+SELECT min(again_at_ms), min(id) FROM notices WHERE what = 'hook' OR NOT :quiet;
+
+-- name: notice_done
+-- It was sent, or run, or is given up.
+DELETE FROM notices WHERE id = :id;
+
+-- name: notice_failed
+-- It could not be sent, and is tried again then.
+UPDATE notices SET tries = tries + 1, again_at_ms = :again_at_ms WHERE id = :id;
+
+-- name: drop_messages
+-- Forgets all messages, since there is no address for them any more; hooks stay.
+DELETE FROM notices WHERE what <> 'hook';
+
+-- name: open_group
+-- A job of a group has ended, and its user wants to know when all of them have.
+INSERT OR IGNORE INTO open_groups (name) VALUES (:name);
+
+-- name: first_failure
+-- The first job of a group that fails; no row is changed by the others.
+UPDATE open_groups SET first_failed = :job_id WHERE name = :name AND first_failed IS NULL;
+
+-- name: open_groups
+-- The groups whose end is waited for.
+SELECT name, first_failed FROM open_groups ORDER BY name;
+
+-- name: close_group
+-- Its end is told, or there is nobody to tell.
+DELETE FROM open_groups WHERE name = :name;
+
+-- name: group_is_unfinished
+-- Whether a group has a job that is not final.
+SELECT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_unfinished
+               WHERE ended_at_ms IS NULL AND "group" = :name);
+
+-- name: ended_group
+-- How many jobs of a group are in each state, and how many of these are points of a sweep.
+SELECT state, count(*), count(point) FROM jobs WHERE "group" = :name GROUP BY state;
+
 -- name: submission
 -- The jobs of a submission that was taken before.
 SELECT job_ids FROM submissions WHERE token = :token;
@@ -318,6 +369,23 @@ ORDER BY j.id;
 -- none is sorted.
 SELECT id FROM jobs INDEXED BY jobs_ended WHERE ended_at_ms IS NOT NULL
 ORDER BY ended_at_ms DESC LIMIT :most;
+
+-- name: ids_ended_before
+-- The jobs that ended before a moment, the first to end first.
+SELECT id FROM jobs INDEXED BY jobs_ended WHERE ended_at_ms < :before_ms
+ORDER BY ended_at_ms LIMIT :most;
+
+-- name: ended_between
+-- The next jobs that have ended after another (by time and id) and before a moment, with the number of
+-- their attempts.
+SELECT ended_at_ms, id, attempt FROM jobs INDEXED BY jobs_ended
+WHERE ended_at_ms >= :after_ms AND ended_at_ms < :before_ms
+      AND (ended_at_ms, id) > (:after_ms, :after_id)
+ORDER BY ended_at_ms, id LIMIT :most;
+
+-- name: standings
+-- Where every job stands, and its group: whose the logs are that take room.
+SELECT id, state, "group" FROM jobs;
 
 -- name: ids_of_first_unfinished
 -- The oldest jobs that are not final.
@@ -480,3 +548,8 @@ SELECT "group", state, count(*), max(id)
 FROM jobs INDEXED BY jobs_grouped
 WHERE "group" IS NOT NULL
 GROUP BY "group", state;
+
+-- name: snapshots
+-- The frozen trees that jobs run in: the 32 letters behind /frozen/trees/ in their directories.
+SELECT DISTINCT substr(launch, instr(launch, '/frozen/trees/') + 14, 32) FROM jobs
+WHERE instr(launch, '/frozen/trees/') > 0;

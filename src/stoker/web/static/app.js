@@ -8,6 +8,7 @@ import { jobView } from "./job.js";
 import { sweepsView, sweepView } from "./sweep.js";
 import { submitView } from "./submit.js";
 import { get } from "./api.js";
+import { setTitle, startAlerts } from "./alerts.js";
 
 export const me = { user: "", directory: "", read_only: false, version: "" };
 
@@ -41,7 +42,7 @@ function show() {
     else link.removeAttribute("aria-current");
   }
   view = make(...words, new URLSearchParams(query || ""));
-  document.title = view.title ? `${view.title} · Stoker` : "Stoker";
+  setTitle(view.title);
   main.append(view.element);
   view.open?.();
   scrollTo(0, 0);
@@ -62,9 +63,10 @@ function showLink() {
     refused: "This browser is not let in any more. Run `stoker web` and open the address that it prints.",
   }[now.link];
   const short = now.short ? `Jobs can't be started: ${now.short}. It is tried again by itself.` : "";
-  setHidden(notice, !words && !now.paused && !short);
+  const trouble = short || now.disk || "";
+  setHidden(notice, !words && !now.paused && !trouble);
   notice.classList.toggle("bad", Boolean(words));
-  setText(notice, words || (now.paused ? "The queue is paused: nothing new starts." : short));
+  setText(notice, words || (now.paused ? "The queue is paused: nothing new starts." : trouble));
 }
 
 listen((change) => {
@@ -156,6 +158,7 @@ async function begin() {
     }
   }
   document.body.classList.toggle("read-only", me.read_only);
+  startAlerts();
   start();
   show();
 }

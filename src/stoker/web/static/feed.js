@@ -16,6 +16,7 @@ export const now = {
   paused: false,
   paused_groups: [],
   short: null, // what the machine has not enough of to start jobs
+  disk: null, // that a disk has little room left, while jobs still start
   offset_ms: 0, // of the server's clock
 };
 

@@ -1,0 +1,163 @@
+"""What is over is deleted when it is old: jobs, logs, results of calls. By default nothing is.
+
+A pass does a bounded amount of work, and the next comes after a pause, so that no request waits
+for a hundred thousand old logs. While nothing is to be deleted, it looks once in a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from stoker.api.paths import Home
+from stoker.core import events as ev
+from stoker.core.state import State
+from stoker.daemon.loop import TurnLoop
+from stoker.engine import Decided
+from stoker.errors import UsageError
+from stoker.executors.attempt_dir import delete_files
+from stoker.locks import is_locked
+from stoker.ports import StoreFailed
+from stoker.quantities import positive_duration_ms, quoted
+from stoker.store.sqlite import SqliteStore
+from stoker.store.views import Views
+
+log = logging.getLogger("stoker.daemon")
+
+MOST_IN_A_PASS = 100
+_BETWEEN_PASSES_S = 0.5
+_LOOK_AGAIN_S = 600.0
+_CLEARED = "logs_cleared"  # up to which job, by its end and id, logs were deleted
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """For how long what is over is kept, in ms; None: for ever."""
+
+    jobs_ms: int | None = None
+    logs_ms: int | None = None
+    results_ms: int | None = None
+
+
+def kept_for_ms(text: str) -> int | None:
+    """ "30d", or "off": for ever."""
+    if text.strip().lower() == "off":
+        return None
+    try:
+        return positive_duration_ms(text)
+    except UsageError:
+        raise UsageError(f"{quoted(text)} is not understood", "write e.g. 30d or off") from None
+
+
+class Clearing:
+    """Deletes what is older than was set."""
+
+    def __init__(self, turn_loop: TurnLoop, views: Views, store: SqliteStore, home: Home) -> None:
+        self._turn_loop = turn_loop
+        self._views = views
+        self._store = store
+        self._home = home
+        self._retention = Retention()
+        self._cleared = _pair(store.settings().get(_CLEARED, ""))
+        self._timer: asyncio.TimerHandle | None = None
+        self._begun = False
+
+    def take(self, retention: Retention) -> None:
+        """What was set counts from now on."""
+        self._retention = retention
+        if self._begun:
+            self._set_timer(0.0)
+
+    def begin(self) -> None:
+        """The loop runs."""
+        self._begun = True
+        self._set_timer(_BETWEEN_PASSES_S)
+
+    def _set_timer(self, wait_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._retention != Retention():
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._pass)
+
+    def _pass(self) -> None:
+        self._timer = None
+        more = False
+        try:
+            more = self.clear()
+        except StoreFailed as failure:
+            log.warning("what is old can't be cleared now: %s", failure)
+        self._set_timer(_BETWEEN_PASSES_S if more else _LOOK_AGAIN_S)
+
+    def clear(self) -> bool:
+        """One pass; whether there is more to do."""
+        kept, now_ms = self._retention, self._turn_loop.now_ms()
+        deleted = [0]
+        if kept.jobs_ms is not None:
+            deleted.append(self._remove_jobs(now_ms - kept.jobs_ms))
+        if kept.logs_ms is not None:
+            deleted.append(self._delete_logs(now_ms - kept.logs_ms))
+        if kept.results_ms is not None:
+            deleted.append(self._delete_results(time.time() - kept.results_ms / 1000))
+        return max(deleted) >= MOST_IN_A_PASS
+
+    def _remove_jobs(self, before_ms: int) -> int:
+        ids = self._views.ended_before(before_ms, MOST_IN_A_PASS)
+
+        def proposal(state: State) -> Decided:
+            # One or the other may have been queued again by now.
+            gone = tuple(job_id for job_id in ids if job_id not in state.jobs)
+            return Decided([ev.JobsRemoved(state.now_ms, gone)])
+
+        if ids:
+            log.info("%d jobs are removed that ended long ago (keep-jobs)", len(ids))
+            self._turn_loop.ask(proposal, lambda answer: None)
+        return len(ids)
+
+    def _delete_logs(self, before_ms: int) -> int:
+        found = self._views.ended_between(self._cleared, before_ms, MOST_IN_A_PASS)
+        for _, job_id, attempts in found:
+            for number in range(1, attempts + 1):
+                delete_files(self._home.attempts, job_id, number)
+        if found:
+            self._cleared = found[-1][:2]
+            self._store.set_setting(_CLEARED, "{} {}".format(*self._cleared))
+        return len(found)
+
+    def _delete_results(self, before_s: float) -> int:
+        count = 0
+        for path in self._results():
+            with suppress(OSError):
+                if os.stat(path).st_mtime < before_s:
+                    os.unlink(path)
+                    count += 1
+            if count == MOST_IN_A_PASS:
+                break
+        return count
+
+    def _results(self) -> Iterator[str]:
+        """The results that no program waits for any more: see library/calls.py."""
+        root = os.path.join(self._home.root, "calls")
+        for name in _names(root):
+            directory = os.path.join(root, name)
+            with suppress(OSError):
+                lock = os.path.join(directory, "lock")
+                if os.path.exists(lock) and not is_locked(lock):
+                    files = _names(directory)
+                    yield from (os.path.join(directory, f) for f in files if f.endswith(".result"))
+
+
+def _names(directory: str) -> list[str]:
+    with suppress(OSError):
+        return os.listdir(directory)
+    return []
+
+
+def _pair(text: str) -> tuple[int, int]:
+    first, _, second = text.partition(" ")
+    return (int(first), int(second)) if first.isdecimal() and second.isdecimal() else (0, 0)

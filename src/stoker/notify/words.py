@@ -1,0 +1,93 @@
+"""What a message says: of a job, of the first failure of a group, of a whole group, of a GPU."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from stoker.quantities import duration_text
+
+Fields = dict[str, Any]
+_LOOKED_AT_BYTES = 16 * 1024
+_MOST_CHARS = 300
+_NO_TEXT = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+_COMPLAINS = re.compile(r"error|exception|fatal|killed|abort|fault", re.IGNORECASE)
+_ORDER = ("succeeded", "failed", "lost", "skipped", "cancelled")
+
+
+def message(notice: Fields, host: str) -> tuple[str, str]:
+    """The title and the text of a notice, as the daemon has handed it over."""
+    what, subject, body, job = (notice[name] for name in ("what", "subject", "body", "job"))
+    if what == "gpu":
+        return f"GPU {subject} of {host} is lost", f"{body['reason']}; jobs there have failed."
+    if what == "group":
+        return _of_group(subject, body, job, host)
+    title = f"{_called(subject, job)} {_has(body['state'])}"
+    lines = [f"on {host}: {body['reason']}" if body["reason"] else f"on {host}"]
+    if what == "failure":
+        title += f", the first of {body['group']}"
+    lines += _about(job, notice["at_ms"])
+    if body["state"] in ("failed", "lost"):
+        lines += _complaint(job)
+    return title, "\n".join(lines)
+
+
+def _of_group(name: str, body: Fields, failed: Fields | None, host: str) -> tuple[str, str]:
+    counts: dict[str, int] = body["counts"]
+    total = sum(counts.values())
+    said = [f"{counts[state]} {state}" for state in _ORDER if counts.get(state)]
+    kind = "sweep" if body["sweep"] else "group"
+    lines = [f"on {host}: {total} job{'s' if total != 1 else ''}, {', '.join(said)}"]
+    # Once jobs have metrics, the best value goes here, with its point.
+    if failed is not None:
+        lines.append(f"first failure: {_called(str(failed['id']), failed)}: {failed['reason']}")
+        lines += _complaint(failed)
+    return f"{kind} {name} has ended: {', '.join(said)}", "\n".join(lines)
+
+
+def _called(job_id: str, job: Fields | None) -> str:
+    name = job and job.get("name")
+    return f"job {job_id} ({name})" if name else f"job {job_id}"
+
+
+def _has(state: str) -> str:
+    return f"has {state}" if state in ("succeeded", "failed") else f"was {state}"
+
+
+def _about(job: Fields | None, ended_at_ms: int) -> list[str]:
+    if job is None:
+        return []  # It was removed meanwhile.
+    lines = [_short(job["command"])]
+    if job.get("started_at_ms") is not None:
+        where = f" on GPU {', '.join(job['gpus'])}" if job.get("gpus") else ""
+        lines.append(f"ran {duration_text(ended_at_ms - job['started_at_ms'])}{where}")
+    return lines
+
+
+def _complaint(job: Fields | None) -> list[str]:
+    """The failing line, from its errors or else from its output."""
+    for path in (job.get("err_log"), job.get("log")) if job is not None else ():
+        line = failing_line(path) if path else ""
+        if line:
+            return [line]
+    return []
+
+
+def failing_line(path: str) -> str:
+    """The last line of a log that complains or, if none does, the last that says anything."""
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - _LOOKED_AT_BYTES))
+            text = file.read(_LOOKED_AT_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+    lines = [_NO_TEXT.sub("", line).strip() for line in re.split(r"[\r\n]+", text)]
+    lines = [line for line in lines if line]
+    complaints = [line for line in lines if _COMPLAINS.search(line)]
+    return _short((complaints or lines or [""])[-1])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"

@@ -1,0 +1,31 @@
+"""What the names of output files may have in braces: {id}, {name} and {attempt} of the job.
+
+They are filled in when an attempt starts, since only then its number is known.
+"""
+
+from __future__ import annotations
+
+import os
+
+FIELDS = ("id", "name", "attempt")
+
+
+def filled(path: str, job_id: int, name: str | None, attempt: int) -> str:
+    """The file that an attempt writes to; a job without a name is called job-12."""
+    if not has_fields(path):
+        return path
+    path = path.replace("{id}", str(job_id)).replace("{attempt}", str(attempt))
+    # Last, since a name may have braces in it. It is one part of a path, whatever is in it.
+    name = f"job-{job_id}" if name is None else name.replace("/", "_")
+    return path.replace("{name}", "_" if name in (".", "..") else name)
+
+
+def has_fields(path: str) -> bool:
+    """Whether there is anything to be filled in."""
+    return "{" in path and any(f"{{{field}}}" in path for field in FIELDS)
+
+
+def known_directory(path: str) -> str:
+    """The directory that is known before the job is: those below it are made for the attempt."""
+    places = [path.find(f"{{{field}}}") for field in FIELDS] if "{" in path else []
+    return os.path.dirname(path[: min((place for place in places if place >= 0), default=None)])

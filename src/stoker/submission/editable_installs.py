@@ -1,0 +1,95 @@
+"""Packages that a Python environment has as a reference to a directory (`pip install -e`).
+
+A job that runs a copy of that directory would import them from the original. PYTHONPATH is searched
+first, so the copy of the directory that holds them goes there.
+"""
+
+from __future__ import annotations
+
+import ast
+import glob
+import os
+import re
+
+from stoker.submission.surroundings import find_program
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+# As setuptools writes it: `MAPPING: dict[str, str] = {'pkg': '/home/ada/project/src/pkg'}`.
+_MAPPING = re.compile(r"^MAPPING\b[^=\n]*=\s*(\{.*\})\s*$", re.MULTILINE)
+
+
+class EditableInstalls:
+    """Those below a root: where to search for modules, and names of what is not found so."""
+
+    __slots__ = ("directories", "unhandled")
+
+    def __init__(self) -> None:
+        self.directories: list[str] = []
+        self.unhandled: list[str] = []
+
+
+def editable_installs(env: Mapping[str, str], program: str, root: str) -> EditableInstalls:
+    """What the Python of a job with this environment would import from below `root`."""
+    found = EditableInstalls()
+    for packages in dict.fromkeys(_package_directories(env, program)):
+        for path in sorted(glob.glob(os.path.join(glob.escape(packages), "*.pth"))):
+            for line in _text(path).splitlines():
+                directory = os.path.realpath(line.strip()) if os.path.isabs(line.strip()) else ""
+                if _is_below(directory, root) and os.path.isdir(directory):
+                    found.directories.append(directory)
+        for path in sorted(glob.glob(os.path.join(glob.escape(packages), "*editable*.py"))):
+            _look_into(_text(path), os.path.basename(path), root, found)
+    found.directories = list(dict.fromkeys(found.directories))
+    found.unhandled = list(dict.fromkeys(found.unhandled))
+    return found
+
+
+def _look_into(text: str, name: str, root: str, found: EditableInstalls) -> None:
+    """A finder of a build tool: setuptools' says which package is where."""
+    mapping = _MAPPING.search(text)
+    if mapping is None:
+        if root + "/" in text:
+            found.unhandled.append(name)
+        return
+    try:
+        packages = dict(ast.literal_eval(mapping[1]))
+    except (ValueError, SyntaxError):
+        packages = {}
+    for package, place in packages.items():
+        directory = os.path.realpath(str(place).removesuffix(".py"))
+        if not _is_below(directory, root):
+            continue
+        inside = "/" + str(package).replace(".", "/")
+        if directory.endswith(inside):
+            found.directories.append(directory.removesuffix(inside))
+        else:
+            found.unhandled.append(str(package))
+
+
+def _package_directories(env: Mapping[str, str], program: str) -> Iterator[str]:
+    """Where the packages of the Pythons are that a job may mean."""
+    prefixes = [env.get("VIRTUAL_ENV", ""), env.get("CONDA_PREFIX", "")]
+    for name in (program, "python", "python3"):
+        if os.path.basename(name).startswith("python"):
+            path = find_program(name, "/", env.get("PATH"))
+            prefixes.append(os.path.dirname(os.path.dirname(path)) if path else "")
+    prefixes.append(os.path.join(env["HOME"], ".local") if env.get("HOME") else "")
+    for prefix in filter(None, prefixes):
+        for kind in ("site", "dist"):
+            pattern = os.path.join(glob.escape(prefix), "lib", "python3*", f"{kind}-packages")
+            yield from sorted(glob.glob(pattern))
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root + "/")
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -1,0 +1,116 @@
+"""Jobs with --freeze: they are queued in a tree that has the code as it is now."""
+
+from __future__ import annotations
+
+import os
+
+from stoker.quantities import memory_mib
+from stoker.submission.code_files import repository_of
+from stoker.submission.editable_installs import editable_installs
+from stoker.submission.snapshots import Frozen, Snapshots
+from stoker.text.terminal import say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoker.api.client import Client
+
+LIMIT = "freeze-limit"  # the setting
+
+
+def freeze_for(client: Client, jobs: list[dict[str, Any]], request: dict[str, Any]) -> None:
+    """Freeze the code of jobs that are about to be queued, and say what a user should know."""
+    limit = client.call("config_get", name=LIMIT)["settings"][0]["value"]
+    for note in freeze_jobs(client.home.root, limit, jobs, request):
+        say(f"stoker: {note}")
+
+
+def freeze_jobs(
+    home: str, limit: str, jobs: list[dict[str, Any]], request: dict[str, Any]
+) -> list[str]:
+    """Change the jobs of a request that say `freeze`, all in one moment; what to tell of it.
+
+    `freeze` is then the directory that the job was queued in, and `cwd` the one it will run in.
+    """
+    freezing = _Freezing(Snapshots(home), memory_mib(limit) * 2**20)
+    for job in jobs:
+        if job.get("freeze"):
+            freezing.change(job, request)
+    return list(freezing.notes)
+
+
+class _Freezing:
+    """What the jobs of one request share is frozen, and looked at, once."""
+
+    def __init__(self, snapshots: Snapshots, most_bytes: int) -> None:
+        self.notes: dict[str, None] = {}
+        self._snapshots = snapshots
+        self._most_bytes = most_bytes
+        self._frozen: dict[str, Frozen] = {}  # by root
+        self._python_paths: dict[tuple[str, ...], str] = {}
+
+    def change(self, job: dict[str, Any], request: dict[str, Any]) -> None:
+        cwd = os.path.realpath(job.get("cwd") or request["cwd"])
+        if self._snapshots.holds(cwd):
+            job["freeze"] = request["env"].get("STOKER_SUBMIT_DIR", cwd)
+            return
+        root = repository_of(cwd) or cwd
+        frozen = self._frozen.get(root)
+        if frozen is None:
+            frozen = self._frozen[root] = self._snapshots.freeze(root, self._most_bytes)
+            if frozen.is_new:
+                self.notes[
+                    f"froze {frozen.count:,} files of {root}; files that jobs write into their "
+                    f"directory are in {frozen.tree}, those in paths that git ignores in {root}"
+                ] = None
+        job["freeze"] = cwd
+        job["cwd"] = _in_tree(cwd, frozen)
+        os.makedirs(job["cwd"], exist_ok=True)  # It may have no code.
+        env = {**request["env"], **job.get("env", {})}
+        path = self._python_path(env, job, frozen)
+        if path != env.get("PYTHONPATH", ""):
+            job["env"] = {**job.get("env", {}), "PYTHONPATH": path}
+        self._name_absolute(job, frozen)
+
+    def _python_path(self, env: dict[str, str], job: dict[str, Any], frozen: Frozen) -> str:
+        """PYTHONPATH with frozen directories: those it names, and those of editable installs."""
+        said = env.get("PYTHONPATH", "")
+        names = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "HOME")
+        program = (job.get("argv") or [""])[0]
+        key = (frozen.root, said, program, *(env.get(name, "") for name in names))
+        known = self._python_paths.get(key)
+        if known is None:
+            found = editable_installs(env, program, frozen.root)
+            for name in found.unhandled:
+                self.notes[
+                    f"the editable install {name} is used as it is when the job runs; "
+                    f"it can't be frozen"
+                ] = None
+            parts = [_in_tree(one, frozen) for one in found.directories]
+            parts += [_in_tree(one, frozen) for one in said.split(":") if one]
+            known = self._python_paths[key] = ":".join(dict.fromkeys(parts))
+            if not found.directories and known == ":".join(filter(None, said.split(":"))):
+                known = self._python_paths[key] = said
+        return known
+
+    def _name_absolute(self, job: dict[str, Any], frozen: Frozen) -> None:
+        """Warn of code that a command names by the path at which it may change."""
+        for word in job.get("argv") or (job.get("shell") or "").split():
+            frozen_file = _in_tree(word, frozen)
+            if frozen_file == word or os.path.realpath(frozen_file) == os.path.realpath(word):
+                continue  # It is none of the code.
+            if os.path.isfile(frozen_file):
+                inside = os.path.relpath(word, job["freeze"])
+                self.notes[
+                    f"the command names {word}, which is not frozen; write {inside} instead"
+                ] = None
+
+
+def _in_tree(path: str, frozen: Frozen) -> str:
+    """Where a path of the root is in the tree; another path as it is."""
+    if path == frozen.root:
+        return frozen.tree
+    if path.startswith(frozen.root + "/"):
+        return frozen.tree + path[len(frozen.root) :]
+    return path

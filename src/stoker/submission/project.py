@@ -1,0 +1,173 @@
+"""The file stoker.toml: default options for the jobs of a project.
+
+It counts for jobs whose working directory is the file's, or below. What is said of a job comes
+before it: a default that does not go with that is left out for this job.
+
+Law: this is imported only where there is such a file.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+import tomllib
+from collections.abc import Sequence
+from typing import Any
+
+from stoker.api.job_options import BY_KEY, JOB_OPTIONS, fields_of, options_in
+from stoker.errors import UsageError
+from stoker.output_files import has_fields
+from stoker.quantities import MAX_LABEL_CHARS, label
+from stoker.submission import rules
+from stoker.submission.keywords import unknown_option, value_of
+
+Values = dict[str, Any]
+
+# What names one job, and not those of a project.
+_OF_ONE_JOB = ("after", "after_any")
+_NAME_FIELDS = ("{project}", "{script}", "{date}")
+# The last file that was read: its path and how it was, and what is in it.
+_last: tuple[tuple[object, ...], Values] = ((), {})
+
+
+def with_defaults(said: Values, path: str, front_end: str, words: Sequence[str]) -> Values:
+    """The values of a job's options: what was said of it, on top of what the file says.
+
+    `words` are those of its command, for its name.
+    """
+    merged = dict(said)
+    there = {option.key for option in options_in(front_end)}
+    defaults = read(path)
+    for key in defaults:
+        if key not in there:
+            continue
+        value = defaults[key]
+        if key == "env":
+            merged[key] = [*value, *said.get(key, ())]
+        elif key not in said and _is_for(front_end, key, value):
+            if key == "name":
+                value = _name(value, path, words)
+            if _fits({**merged, key: value}):
+                merged[key] = value
+    return merged
+
+
+def read(path: str) -> Values:
+    """The values of the options in a file, in the order of the table."""
+    global _last
+    try:
+        with open(path, "rb") as file:
+            found = os.fstat(file.fileno())
+            state = (path, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+            if _last[0] == state:
+                return _last[1]
+            said = tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}", "correct it, or remove the file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", "make it readable, or remove it") from None
+    values = _understood(said, path)
+    _last = (state, values)
+    return values
+
+
+def _understood(said: Values, path: str) -> Values:
+    values: Values = {}
+    for written, value in said.items():
+        key = written.replace("-", "_")
+        try:
+            if key in _OF_ONE_JOB:
+                raise UsageError("it is about one job", "leave it out of the file")
+            if key not in BY_KEY:
+                raise unknown_option(written, BY_KEY, "see `stoker add --help`")
+            values[key] = value_of(BY_KEY[key], value)
+            if key == "name":
+                label(_name(values[key], path, ()))
+        except UsageError as error:
+            where = path if key not in BY_KEY else f"{path}: {written}"
+            raise UsageError(f"{where}: {error.message}", error.hint) from None
+    if "cwd" in values:
+        here = os.path.dirname(path)
+        values["cwd"] = os.path.normpath(os.path.join(here, os.path.expanduser(values["cwd"])))
+    ordered = {option.key: values[option.key] for option in JOB_OPTIONS if option.key in values}
+    try:
+        _check(ordered)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error.message}", error.hint) from None
+    return ordered
+
+
+def as_written(path: str) -> dict[str, str]:
+    """The options of a file by their names, as it has them, once they are understood."""
+    read(path)
+    with open(path, "rb") as file:
+        said = tomllib.load(file)
+    return {key.replace("_", "-"): _text(value) for key, value in said.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{key}={one}" for key, one in value.items())
+    if isinstance(value, list):
+        return ",".join(str(one) for one in value)
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _check(values: Values) -> None:
+    """Refuse options that exclude each other."""
+    fields = rules.Said(fields_of(values))
+    rules.check_need(fields, elsewhere=not all(name.isdigit() for name in fields.on or ()))
+    rules.check_limits(fields)
+    rules.share_of_many(fields)
+    rules.says_what_of_files(values)
+    if values.get("mps") and (fields.gpus not in (None, 1)):
+        raise UsageError("mps is for jobs on one GPU", "leave out mps, or gpus")
+    if values.get("thread_percentage") is not None and not values.get("mps"):
+        raise UsageError("thread-percentage is about MPS", "add mps, or leave it out")
+
+
+def _fits(values: Values) -> bool:
+    try:
+        _check(values)
+    except UsageError:
+        return False
+    return True
+
+
+def _is_for(front_end: str, key: str, value: Any) -> bool:
+    """Not so one file for all points of a sweep, or words to append to a call.
+
+    Nor a group for a batch, which has its own, or one name for all lines of a feed.
+    """
+    if (front_end, key) in (("batch", "group"), ("feed", "name")):
+        return False
+    if front_end == "sweep" and key in ("out", "err"):
+        return has_fields(value)
+    return not (front_end == "call" and key == "gpu_arg")
+
+
+def _name(template: str, path: str, words: Sequence[str]) -> str:
+    """The name of a job: {project} is the directory of the file, {script} what the job runs."""
+    if "{" not in template:
+        return template
+    project = os.path.basename(os.path.dirname(path)) or "project"
+    values = (project, _script(words), time.strftime("%Y-%m-%d"))
+    for field, value in zip(_NAME_FIELDS, values, strict=True):
+        template = template.replace(field, value)
+    return template[:MAX_LABEL_CHARS]
+
+
+def _script(words: Sequence[str]) -> str:
+    """`train` for `python -u runs/train.py --lr 1`: the first word with an ending, or the first."""
+    if len(words) == 1:
+        try:
+            words = shlex.split(words[0])
+        except ValueError:
+            words = words[0].split()
+    for word in words:
+        stem, ending = os.path.splitext(os.path.basename(word))
+        if ending in (".py", ".sh", ".ipynb", ".R", ".jl") and stem.isprintable():
+            return stem
+    first = os.path.basename(words[0]) if words else ""
+    return first if first.strip() and first.isprintable() else "job"

@@ -1,0 +1,71 @@
+"""The ports of jobs on several GPUs: each is one attempt's, whatever becomes of the daemon."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+
+import pytest
+
+from contract.executor_benches import LocalBench, active_job, start
+from stoker.core import events as ev
+from stoker.core.model import Launch
+from stoker.executors.master_ports import MasterPorts
+from waiting import eventually
+
+GPUS = ("0", "1")
+
+
+def port_given(local: LocalBench, attempt: int) -> str:
+    """What the running attempt says of its port; all attempts look at the same one first."""
+    log = local.attempts / "0000" / f"1.{attempt}.log"
+    eventually(lambda: log.exists() and log.read_text().endswith("\n"))
+    return log.read_text().strip()
+
+
+@pytest.fixture
+def waiting(local: LocalBench) -> LocalBench:
+    """An executor whose job tells its port, does not use it, and goes on."""
+    local.runs(1, "sh", "-c", "echo $MASTER_PORT; exec sleep 600")
+    return local
+
+
+def test_a_port_is_one_attempts_while_that_runs(waiting: LocalBench) -> None:
+    waiting.order(start(1, 1, GPUS), start(1, 2, GPUS))
+    assert port_given(waiting, 1) != port_given(waiting, 2)
+
+
+def test_the_next_daemon_does_not_give_a_port_again_that_a_running_job_has(
+    waiting: LocalBench,
+) -> None:
+    waiting.order(start(1, 1, GPUS))
+    waiting.until(ev.AttemptStarted, 1)
+    first = port_given(waiting, 1)
+    job = active_job(1, started=True)
+    assert job.active is not None
+    waiting.started_again(replace(job, active=replace(job.active, gpus=GPUS)))
+    waiting.order(start(1, 2, GPUS))
+    assert port_given(waiting, 2) != first
+
+
+def told(ports: MasterPorts, attempt: int) -> int:
+    return int(ports.told((1, attempt), Launch(argv=("x",)))[1]["MASTER_PORT"])
+
+
+def test_a_port_is_free_again_when_its_attempt_is_over() -> None:
+    ports = MasterPorts()
+    first = told(ports, 1)
+    assert told(ports, 1) == first, "asked twice, an attempt has one port"
+    ports.release((1, 1))
+    assert told(ports, 2) == first
+    ports.close()
+
+
+def test_a_port_of_another_daemon_or_of_any_program_is_passed_over() -> None:
+    ports, of_another_user = MasterPorts(), MasterPorts()
+    first = told(of_another_user, 1)
+    assert told(ports, 1) != first
+    of_another_user.close()
+    with socket.create_server(("127.0.0.1", first)):
+        assert told(ports, 2) != first
+    ports.close()

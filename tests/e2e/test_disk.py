@@ -1,0 +1,158 @@
+"""What takes room, and how what is old is deleted: by hand, or by itself."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+import stoker as library
+from stoker_home import StokerHome
+from waiting import eventually
+
+DAY_MS = 86_400_000
+MIB = 1024 * 1024
+
+
+def ended_days_ago(stoker: StokerHome, *job_ids: int, days: int) -> None:
+    """As if these jobs had ended so long ago."""
+    stoker.stoker("daemon", "stop")
+    at_ms = time.time_ns() // 1_000_000 - days * DAY_MS
+    with closing(sqlite3.connect(stoker.home.database)) as database, database:
+        for job_id in job_ids:
+            database.execute("UPDATE jobs SET ended_at_ms = ? WHERE id = ?", (at_ms, job_id))
+    stoker.start()
+
+
+def three_jobs(stoker: StokerHome) -> tuple[int, int, int]:
+    """Two that succeeded and failed long ago, and one that has just succeeded."""
+    ok, bad = stoker.submit("echo", "ok"), stoker.submit("false")
+    stoker.until_final(ok, bad)
+    ended_days_ago(stoker, ok, bad, days=40)
+    new = stoker.submit("echo", "new")
+    stoker.until_final(new)
+    return ok, bad, new
+
+
+def test_rm_older_takes_only_what_ended_longer_ago(stoker: StokerHome) -> None:
+    ok, bad, new = three_jobs(stoker)
+    assert "nothing to do" in stoker.cli("rm", "--older", "41d").err
+    assert f"removed: job {ok}" in stoker.cli("rm", "--older", "30d", "--state", "succeeded").err
+    assert set(stoker.jobs()) == {bad, new}
+    refused = stoker.cli("rm", "--older", "30")
+    assert refused.code == 2 and refused.err.count("\n") == 1
+    stoker.stoker("rm", "--older", "30d")
+    assert set(stoker.jobs()) == {new}
+
+
+def test_python_removes_what_is_older(stoker: StokerHome) -> None:
+    ok, bad, new = three_jobs(stoker)
+    with library.Client(stoker.home.root) as client:
+        assert client.rm(new, older="30d") == []
+        assert client.rm(older="30d", state="failed") == [bad]
+        assert client.rm(older="30d") == [ok]
+    assert set(stoker.jobs()) == {new}
+
+
+def test_keep_logs_deletes_old_logs_and_leaves_the_jobs_on_record(stoker: StokerHome) -> None:
+    ok, bad, new = three_jobs(stoker)
+    logs = {job_id: Path(stoker.job(job_id)["log"]) for job_id in (ok, bad, new)}
+    assert all(log.exists() for log in logs.values())
+    stoker.stoker("config", "set", "keep-logs", "30d")
+    eventually(lambda: not logs[ok].exists() and not logs[bad].exists(), "they are deleted")
+    assert logs[new].exists()
+    assert set(stoker.jobs()) == {ok, bad, new}
+    assert "keep-logs" in stoker.cli("logs", str(ok)).err
+
+
+def test_keep_jobs_removes_more_old_jobs_than_one_pass_does(stoker: StokerHome) -> None:
+    stoker.call("pause")
+    old = stoker.submit_all([{"argv": ["true"]}], each=[{}] * 250)
+    stoker.call("cancel", select={"all": True})
+    ended_days_ago(stoker, *old, days=100)
+    new = stoker.submit("true")
+    stoker.call("cancel", select={"ids": [str(new)]})
+    stoker.stoker("config", "set", "keep-jobs", "90d")
+    eventually(lambda: set(stoker.jobs()) == {new}, "the old ones are removed")
+
+
+def test_keep_results_spares_those_of_a_program_that_lives(stoker: StokerHome) -> None:
+    old_s = time.time() - 8 * 86_400
+    calls = Path(stoker.home.root, "calls")
+    for name in ("dead", "alive"):
+        (calls / name).mkdir(parents=True)
+        (calls / name / "lock").touch()
+        for file, at_s in (("1.call.1.result", old_s), ("2.call.1.result", time.time())):
+            (calls / name / file).write_text("x")
+            os.utime(calls / name / file, (at_s, at_s))
+    fd = os.open(calls / "alive" / "lock", os.O_RDWR)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        stoker.stoker("config", "set", "keep-results", "7d")
+        eventually(lambda: not (calls / "dead" / "1.call.1.result").exists(), "it is deleted")
+        left = {str(path.relative_to(calls)) for path in calls.glob("*/*.result")}
+        assert left == {"dead/2.call.1.result", "alive/1.call.1.result", "alive/2.call.1.result"}
+    finally:
+        os.close(fd)
+
+
+def test_what_is_no_time_is_refused(stoker: StokerHome) -> None:
+    for name in ("keep-jobs", "keep-logs", "keep-results"):
+        refused = stoker.cli("config", "set", name, "soon")
+        assert refused.code == 2 and refused.err.count("\n") == 1
+
+
+def test_disk_shows_what_takes_room_the_largest_first(stoker: StokerHome) -> None:
+    small = stoker.submit("echo", "hello", group="small")
+    large = stoker.submit("head", "-c", "3M", "/dev/zero", group="large")
+    stoker.until_final(small, large)
+    told = json.loads(stoker.stoker("disk", "--json"))
+    parts = {part["part"]: part["bytes"] for part in told["parts"]}
+    assert parts["logs"] >= 3 * 1024 * 1024 and parts["database"] > 0
+    assert list(parts.values()) == sorted(parts.values(), reverse=True)
+    assert told["logs"][0] | {"bytes": 0} == {
+        "group": "large", "state": "succeeded", "jobs": 1, "bytes": 0,
+    }  # fmt: skip
+    assert told["largest"][0]["id"] == large
+    assert told["total_bytes"] == sum(parts.values())
+    assert 0 <= told["disks"][0]["free_bytes"] <= told["disks"][0]["total_bytes"]
+    shown = stoker.stoker("disk")
+    assert "database" in shown and "large" in shown and f"job {large}" in shown
+    assert "free on the disk of" in shown
+    with library.Client(stoker.home.root) as client:
+        assert client.disk()["largest"][0]["id"] == large
+
+
+def test_a_job_with_max_log_keeps_head_and_tail_and_goes_on(stoker: StokerHome) -> None:
+    end = stoker.work / "end"
+    script = (
+        f"echo first; head -c 20M /dev/urandom | base64; until [ -e {end} ]; do sleep 0.02; done"
+    )
+    job = stoker.add("--max-log", "2M", "--", "sh", "-c", f"{script}; echo last")
+    path = Path(stoker.until_state(job, "running")["log"])
+    eventually(lambda: path.stat().st_size > 27 * MIB, "it has written all")
+    eventually(lambda: path.stat().st_blocks * 512 <= 2 * MIB, "its middle was left out")
+    assert stoker.job(job)["state"] == "running"
+    end.touch()
+    assert stoker.until_final(job)[0]["state"] == "succeeded"
+    shown = stoker.stoker("logs", "--all", str(job))
+    assert shown.startswith("first\n") and shown.endswith("last\n") and "\0" not in shown
+    assert shown.count("left out here: --max-log 2M]") == 1
+    assert len(shown) <= 2 * MIB
+    assert stoker.job(job)["options"]["max_log_mib"] == 2
+
+
+def test_a_bound_for_a_log_that_is_not_there_is_refused(stoker: StokerHome) -> None:
+    for words, what in (
+        (("--max-log", "2M", "--out", "out.txt"), "--out"),
+        (("--max-log", "2M", "--on-cluster"), ""),
+        (("--max-log", "much"), "is not a size"),
+    ):
+        refused = stoker.cli("add", *words, "--", "true")
+        assert refused.code == 2 and refused.err.count("\n") == 1 and what in refused.err
+    refused = stoker.cli("run", "--max-log", "2M", "--", "true")
+    assert refused.code == 2 and "--max-log is for logs" in refused.err

@@ -1,0 +1,171 @@
+"""The file stoker.toml of a project: which jobs it counts for, and what comes before it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker_home import StokerHome
+
+FILE = """
+mem = "2G"
+time-limit = "3h"
+name = "{project}-{script}"
+retries = 2
+
+[env]
+WANDB_MODE = "offline"
+SEED = "1"
+"""
+
+
+@pytest.fixture
+def project(reused: StokerHome) -> Path:
+    """A project with a file, in the directory that commands are given in."""
+    reused.call("config_set", name="gpus", value="0:8G,1:8G")
+    reused.call("pause")
+    (reused.work / "stoker.toml").write_text(FILE)
+    return reused.work
+
+
+def said_of(stoker: StokerHome, job_id: int) -> dict[str, Any]:
+    """What a job has of the options that the file has."""
+    job = stoker.job(job_id)
+    own = {key: job[key] for key in ("name", "time_limit_ms", "retries")}
+    return {**own, "mem_mib": job["need"]["mem_mib"]}
+
+
+def expected(project: Path, **other: Any) -> dict[str, Any]:
+    named = {"name": f"{project.name}-train", "time_limit_ms": 10_800_000, "retries": 2}
+    return {**named, "mem_mib": 2048, **other}
+
+
+def test_a_job_has_the_defaults_of_its_project_and_what_is_said_comes_before_them(
+    reused: StokerHome, project: Path
+) -> None:
+    (project / "train.py").touch()
+    words = ("--", sys.executable, "train.py")
+    assert said_of(reused, reused.add(*words)) == expected(project)
+    own = reused.add("--mem", "1G", "--name", "mine", "--time-limit", "60s", *words)
+    assert said_of(reused, own) == expected(
+        project, mem_mib=1024, name="mine", time_limit_ms=60_000
+    )
+
+
+def test_the_file_is_found_from_directories_below_and_from_that_of_the_job(
+    reused: StokerHome, project: Path, tmp_path: Path
+) -> None:
+    below = project / "a" / "b"
+    below.mkdir(parents=True)
+    job = reused.add("--cwd", str(below), "--", "true", "x")
+    assert said_of(reused, job)["mem_mib"] == 2048
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    job = reused.add("--cwd", str(elsewhere), "--", "true", "x")
+    assert said_of(reused, job)["mem_mib"] is None
+    (below / "stoker.toml").write_text('mem = "3G"\n')
+    job = reused.add("--cwd", str(below), "--", "true", "x")
+    assert said_of(reused, job) == {
+        "mem_mib": 3072, "name": None, "retries": 0, "time_limit_ms": None,
+    }  # fmt: skip
+
+
+def test_variables_of_the_file_are_set_beneath_those_of_the_command(
+    reused: StokerHome, project: Path
+) -> None:
+    job = reused.add("--env", "SEED=2", "--", "sh", "-c", "echo $WANDB_MODE $SEED")
+    reused.call("resume")
+    reused.until_final(job)
+    assert reused.log_of(job) == "offline 2\n"
+
+
+def test_a_default_that_does_not_go_with_what_is_said_is_left_out(
+    reused: StokerHome, project: Path
+) -> None:
+    job = reused.add("--gpus", "0", "--", "true", "x")
+    assert said_of(reused, job)["mem_mib"] is None
+    (project / "stoker.toml").write_text('time-limit = "1h"\nsignal = "USR1@10m"\n')
+    short = reused.job(reused.add("--time-limit", "5m", "--", "true", "x"))
+    assert short["signal_spec"] is None and short["time_limit_ms"] == 300_000
+    assert reused.job(reused.add("--", "true", "x"))["signal_spec"] == "USR1@600s"
+
+
+def test_sweeps_batches_feeds_and_python_have_them_too(reused: StokerHome, project: Path) -> None:
+    reused.stoker("sweep", "lr=1", "--", "echo", "{lr}")
+    (project / "jobs.csv").write_text("command,mem\ntrue x,\ntrue y,1G\n")
+    reused.stoker("batch", "--no-wait", "jobs.csv")
+    program = (
+        "import stoker\n"
+        "client = stoker.Client()\n"
+        "client.add(['true', 'x']); client.add(['true', 'x'], mem='1G')\n"
+        "client.sweep(['echo', '{lr}'], {'lr': [2]})\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=project, env=reused.env, check=True)
+    found = [said_of(reused, reused.nth(number)) for number in range(1, 7)]
+    assert [one["mem_mib"] for one in found] == [2048, 2048, 1024, 2048, 1024, 2048]
+    assert [one["retries"] for one in found] == [2] * 6
+    assert found[0]["name"] == "lr=1", "points are called by their values"
+    assert found[3]["name"] == f"{project.name}-true"
+
+
+def test_a_feed_has_them(reused: StokerHome, project: Path) -> None:
+    reused.call("resume")
+    (project / "lines").write_text("true\n")
+    reused.stoker("feed", "lines")
+    assert said_of(reused, reused.first_id)["mem_mib"] == 2048
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tme-limit = '2h'", "a job has no option 'tme-limit'; did you mean time_limit?"),
+        ("mem = 'much'", "mem: "),
+        ("mem = ", "Invalid value"),
+        ("after = '3'", "after: it is about one job"),
+        ("gpus = 0\nmem = '2G'", "--mem makes no sense for a job without GPUs"),
+    ],
+)
+def test_errors_name_the_file_and_the_key(
+    reused: StokerHome, project: Path, text: str, message: str
+) -> None:
+    (project / "stoker.toml").write_text(text)
+    ran = reused.cli("add", "--", "true", "x")
+    assert ran.code == 2 and f"{project}/stoker.toml: {message}" in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_config_shows_what_comes_from_where(reused: StokerHome, project: Path) -> None:
+    shown = reused.stoker("config")
+    lines = {line.split()[0]: line for line in shown.splitlines() if line.strip()}
+    assert "config set" in lines["gpus"] and "default" in lines["grace"]
+    assert "3h" in lines["time-limit"] and "stoker.toml" in lines["time-limit"]
+    told = json.loads(reused.stoker("config", "list", "--json"))
+    assert told["project"]["file"] == str(project / "stoker.toml")
+    assert told["project"]["options"]["env"] == "WANDB_MODE=offline SEED=1"
+
+
+def test_the_search_ends_at_the_home_directory_and_leaves_out_strangers_files(
+    reused: StokerHome, project: Path
+) -> None:
+    home = project / "home"
+    inner = home / "code"
+    inner.mkdir(parents=True)
+
+    def mem_of_next() -> Any:
+        words = ("add", "--cwd", str(inner), "--", "true", "x")
+        ran = reused.cli(*words, env={"HOME": str(home)})
+        return reused.job(int(ran.out))["need"]["mem_mib"]
+
+    assert mem_of_next() is None, "what is above the home directory does not count"
+    (home / "stoker.toml").write_text('mem = "1G"\n')
+    assert mem_of_next() == 1024
+    if os.getuid() == 0:
+        home.chmod(0o1777)
+        os.chown(home / "stoker.toml", 12345, 12345)
+        assert mem_of_next() is None, "another user has put it where everybody may"

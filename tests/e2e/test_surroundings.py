@@ -1,0 +1,196 @@
+"""What a job finds around it: nothing of another run, all about itself, a port, its own files."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from stoker_home import StokerHome
+from waiting import eventually
+
+# As three trainings with `mp.spawn` do it: the first process listens where all of them meet.
+MEETS = (
+    "import os, socket, sys, time\n"
+    "meeting = socket.create_server((os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT'])))\n"
+    "print(os.environ['MASTER_PORT'], flush=True)\n"
+    "while not os.path.exists(sys.argv[1]): time.sleep(0.01)\n"
+)
+FOREIGN = {
+    "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7", "PMI_RANK": "0", "PMIX_RANK": "0",
+    "OMPI_COMM_WORLD_RANK": "1", "RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1",
+    "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "x", "JPY_PARENT_PID": "1",
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+}  # fmt: skip
+KEPT = {"SLURM_CONF": "/etc/slurm.conf", "RANKING": "1", "MY_RANK": "3"}
+
+
+def environment_of(stoker: StokerHome, *words: str, env: dict[str, str]) -> dict[str, str]:
+    """What a job has that was added with these words in that environment."""
+    added = stoker.cli("add", "--gpus", "0", *words, "--", "env", "-0", env=env)
+    job = int(added.out)
+    assert stoker.until_final(job)[0]["state"] == "succeeded"
+    return dict(one.split("=", 1) for one in stoker.log_of(job).split("\0") if one)
+
+
+def test_variables_of_another_run_are_left_out_and_show_says_which(reused: StokerHome) -> None:
+    seen = environment_of(reused, env={**FOREIGN, **KEPT})
+    assert not seen.keys() & FOREIGN.keys()
+    assert {name: seen[name] for name in KEPT} == KEPT
+    shown = reused.stoker("show", "last")
+    line = next(line for line in shown.splitlines() if "left out" in line)
+    assert set(re.findall(r"[A-Z_]{4,}", line)) == FOREIGN.keys() and "--env-all" in line
+
+
+def test_env_all_passes_everything_and_env_always_counts(reused: StokerHome) -> None:
+    seen = environment_of(reused, "--env-all", env=FOREIGN)
+    assert {name: seen[name] for name in FOREIGN} == FOREIGN
+    assert "left out" not in reused.stoker("show", "last")
+    seen = environment_of(reused, "--env", "RANK=0", env=FOREIGN)
+    assert seen["RANK"] == "0" and "WORLD_SIZE" not in seen
+
+
+def test_a_plot_backend_that_the_user_chose_is_kept(reused: StokerHome) -> None:
+    assert environment_of(reused, env={"MPLBACKEND": "agg"})["MPLBACKEND"] == "agg"
+
+
+def test_a_job_in_a_terminal_has_the_same_surroundings(reused: StokerHome) -> None:
+    words = ("run", "--gpus", "2", "--name", "here", "--group", "g", "--", "env")
+    seen = reused.cli(*words, env=FOREIGN).out.splitlines()
+    assert "RANK=1" not in seen and "SLURM_NTASKS=2" not in seen
+    assert "STOKER_NAME=here" in seen and "STOKER_GROUP=g" in seen
+    assert any(re.fullmatch(r"MASTER_PORT=2\d{4}", line) for line in seen)
+
+
+def test_a_job_is_told_its_name_group_sweep_and_parameters(reused: StokerHome) -> None:
+    reused.stoker("sweep", "--name", "tune", "lr=0.1", "model=b", "--", "sh", "-c",
+                  "env | grep ^STOKER_; : {lr} {model}")  # fmt: skip
+    point = reused.first_id
+    reused.until_final(point)
+    seen = dict(line.split("=", 1) for line in reused.log_of(point).splitlines())
+    assert seen["STOKER_SWEEP"] == seen["STOKER_GROUP"] == "tune"
+    assert seen["STOKER_NAME"] == "lr=0.1,model=b"
+    assert json.loads(seen["STOKER_PARAMS"]) == {"lr": 0.1, "model": "b"}
+    # What a job queues is told of itself alone.
+    words = " ".join(reused.command("add", "--gpus", "0", "--", "env"))
+    outer = reused.add("--name", "outer", "--group", "g", "--", "sh", "-c", words)
+    reused.until_final(outer)
+    inner = int(reused.log_of(outer))
+    reused.until_final(inner)
+    told = [line for line in reused.log_of(inner).splitlines() if line.startswith("STOKER_")]
+    assert not [one for one in told if one.startswith(("STOKER_NAME", "STOKER_GROUP"))]
+
+
+def test_containers_are_told_which_gpus_they_get(reused: StokerHome) -> None:
+    words = ("--", "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES")
+    for options, expected in (("--gpus", "2"), "0,1"), (("--gpus", "0"), "void"):
+        job = reused.add(*options, *words)
+        reused.until_final(job)
+        assert reused.log_of(job) == f"{expected}\n"
+
+
+# --- ports ---
+
+
+def meeting(stoker: StokerHome, end: Path, *options: str) -> int:
+    return stoker.add("--gpus", "2", "--mem", "1G", *options,
+                      "--", sys.executable, "-c", MEETS, str(end))  # fmt: skip
+
+
+def test_three_trainings_at_once_each_have_a_port(stoker: StokerHome, tmp_path: Path) -> None:
+    stoker.start("0:8G,1:8G")
+    jobs = [meeting(stoker, tmp_path / "end") for _ in range(3)]
+    ports = eventually(lambda: [p for p in map(stoker.log_of, jobs) if p.endswith("\n")][2:])
+    assert ports
+    (tmp_path / "end").touch()
+    assert [job["state"] for job in stoker.until_final(*jobs)] == ["succeeded"] * 3
+    assert len({stoker.log_of(job) for job in jobs}) == 3
+
+
+def test_a_command_names_the_port_that_its_environment_has(reused: StokerHome) -> None:
+    job = reused.add("--gpus", "2", "--", "sh", "-c", "echo $MASTER_PORT {port}")
+    reused.until_final(job)
+    port, in_command = reused.log_of(job).split()
+    assert port == in_command and port.isdigit()
+
+
+def test_a_port_that_the_user_sets_is_the_port(reused: StokerHome) -> None:
+    job = reused.add("--gpus", "2", "--env", "MASTER_PORT=4711", "--", "sh", "-c",
+                     "echo $MASTER_PORT {port} $MASTER_ADDR")  # fmt: skip
+    reused.until_final(job)
+    assert reused.log_of(job) == "4711 4711 127.0.0.1\n"
+
+
+def test_a_job_on_one_gpu_has_no_port_and_its_braces_are_its_own(reused: StokerHome) -> None:
+    job = reused.add("--", "sh", "-c", "echo {port}$MASTER_PORT")
+    reused.until_final(job)
+    assert reused.log_of(job) == "{port}\n"
+
+
+def test_a_sweep_leaves_the_port_to_be_filled_in(reused: StokerHome) -> None:
+    reused.stoker("sweep", "--gpus", "2", "lr=1", "--", "sh", "-c", "echo {lr} {port} $MASTER_PORT")
+    reused.until_final(reused.first_id)
+    lr, port, told = reused.log_of(reused.first_id).split()
+    assert lr == "1" and port == told and port.isdigit()
+
+
+# --- output files ---
+
+
+@pytest.mark.parametrize("verb", ["add", "run"])
+def test_output_files_are_called_after_their_job(reused: StokerHome, verb: str) -> None:
+    words = ("--gpus", "0", "--name", "a/b", "--out", "runs/{id}/{name}-{attempt}.txt",
+             "--err", "{id}.err", "--", "sh", "-c", "echo said; echo wrong >&2")  # fmt: skip
+    (reused.work / "runs").mkdir(exist_ok=True)
+    reused.stoker(verb, *words)
+    job = reused.first_id
+    reused.until_final(job)
+    out = reused.work / "runs" / str(job) / "a_b-1.txt"
+    assert out.read_text() == "said\n"
+    assert (reused.work / f"{job}.err").read_text() == "wrong\n"
+    assert reused.job(job)["log"] == str(out)
+    assert reused.stoker("logs", str(job)) == "said\n"
+    assert reused.stoker("logs", "--err", str(job)) == "wrong\n"
+
+
+def test_each_attempt_has_the_file_of_its_number(reused: StokerHome) -> None:
+    job = reused.add("--gpus", "0", "--retries", "1", "--out", "try-{attempt}", "--", "sh", "-c",
+                     "echo $STOKER_ATTEMPT; exit 1")  # fmt: skip
+    reused.until_final(job)
+    assert [(reused.work / f"try-{n}").read_text() for n in (1, 2)] == ["1\n", "2\n"]
+    logs = [attempt["log"] for attempt in reused.job(job)["attempts"]]
+    assert logs == [str(reused.work / f"try-{n}") for n in (1, 2)]
+
+
+def test_points_of_a_sweep_may_be_told_apart_by_their_id(reused: StokerHome) -> None:
+    reused.stoker("sweep", "--gpus", "0", "--out", "{lr}-{id}.out", "lr=1,2", "--", "echo", "{lr}")
+    jobs = [reused.nth(number) for number in (1, 2)]
+    reused.until_final(*jobs)
+    assert (reused.work / f"1-{jobs[0]}.out").read_text() == "1\n"
+    assert (reused.work / f"2-{jobs[1]}.out").read_text() == "2\n"
+
+
+def test_the_directory_before_the_first_brace_has_to_be_there(reused: StokerHome) -> None:
+    refused = reused.cli("add", "--out", "no/{id}/x", "--", "true", "x")
+    assert refused.code == 2 and "there is no directory" in refused.err
+
+
+def test_a_sweep_makes_the_directories_of_its_files(reused: StokerHome) -> None:
+    reused.stoker("sweep", "--gpus", "0", "--out", "new/{id}/{lr}", "lr=1,2", "--", "echo", "{lr}")
+    jobs = [reused.nth(number) for number in (1, 2)]
+    reused.until_final(*jobs)
+    made = sorted(str(path.relative_to(reused.work)) for path in (reused.work / "new").iterdir())
+    assert made == sorted(f"new/{job}" for job in jobs)
+
+
+def test_a_file_that_is_there_is_found_by_the_name_that_it_will_have(reused: StokerHome) -> None:
+    (reused.work / "old-x.txt").write_text("kept\n")
+    words = ("add", "--gpus", "0", "--name", "x", "--out", "old-{name}.txt")
+    refused = reused.cli(*words, "--", "true", "x")
+    assert refused.code == 2 and "old-x.txt exists" in refused.err
+    reused.stoker(*words, "--append", "--", "echo", "more")
+    reused.until_final(reused.first_id)
+    assert (reused.work / "old-x.txt").read_text() == "kept\nmore\n"
