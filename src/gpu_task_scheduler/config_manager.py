@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 _DEFAULTS: dict[str, Any] = {
@@ -115,10 +115,11 @@ def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
         settings[folder] = os.path.abspath(settings[folder])
     settings.update(given)
     if "gpu" not in settings:
-        raise ValueError("could not find gpu in scheduler_config")
-    if isinstance(settings["gpu"], str) or not len(settings["gpu"]):
+        raise ValueError('could not find gpu in scheduler_config, e.g. "gpu": ["0"]')
+    gpus = settings["gpu"]
+    if isinstance(gpus, str) or not isinstance(gpus, Collection) or not len(gpus):
         raise ValueError('please specify a list of at least one gpu, e.g. "gpu": ["0"]')
-    settings["gpu"] = [_gpu_entry(entry) for entry in settings["gpu"]]
+    settings["gpu"] = [_gpu_entry(entry) for entry in gpus]
     return settings
 
 
@@ -127,5 +128,5 @@ def _gpu_entry(entry: Any) -> str:
     parts: Iterable[Any] = entry if isinstance(entry, list | tuple) else [entry]
     ids = list(parts)
     if not ids or not all(isinstance(one, str | int) for one in ids):
-        raise ValueError("gpu can only be a string or a list of strings")
+        raise ValueError('a gpu can only be a string or a list of strings, e.g. "gpu": ["0"]')
     return ",".join(str(one) for one in ids)

@@ -31,6 +31,7 @@ from stoker.library.futures import JobFuture
 from stoker.library.pickling import pickled_call
 from stoker.library.run_grid import check_task, full_name, title
 from stoker.submission.keywords import job_fields
+from stoker.text.terminal import say
 
 log = logging.getLogger("gpu_task_scheduler")
 
@@ -55,7 +56,11 @@ class GPUTaskScheduler:
 
     def __init__(self, config: Mapping[str, Any], gpu_task_class: Any) -> None:
         check_task(gpu_task_class)
-        self._config_manager = ConfigManager(config)
+        try:
+            self._config_manager = ConfigManager(config)
+        except ValueError as error:
+            say(f"gpu_task_scheduler: {error}")
+            raise SystemExit(1) from None
         self._config = self._config_manager.get_all_scheduler_config()
         self._gpu_task_class = gpu_task_class
 

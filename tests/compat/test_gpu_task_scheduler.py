@@ -327,6 +327,14 @@ def test_a_gpu_that_does_not_exist_is_refused_before_anything_runs(home: StokerH
     assert home.jobs() == {} and not (home.work / "results").exists()
 
 
+@pytest.mark.parametrize("gpu", ["[]", "[[]]", "'0'", "None", "2"])
+def test_a_configuration_without_gpus_is_refused_in_a_line(home: StokerHome, gpu: str) -> None:
+    write_project(home.work, config=f"config = {{'scheduler_config': {{'gpu': {gpu}}}}}")
+    ran = run_python(home, "main.py")
+    assert ran.code == 1 and ran.err.count("\n") == 1
+    assert ran.err.startswith("gpu_task_scheduler: ") and 'e.g. "gpu": ["0"]' in ran.err
+
+
 @pytest.mark.parametrize("name", ["my_gpu_task", "my_gpu_task:", ":MyGPUTask"])
 def test_a_name_that_names_no_class_is_refused(name: str) -> None:
     from gpu_task_scheduler.gpu_task_scheduler import GPUTaskScheduler

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fakegpu.build import Built
 from gpu_box import Box
 from stoker_home import Ran, StokerHome, lines_of
 from waiting import PATIENCE_S, eventually
@@ -173,11 +174,7 @@ def test_jobs_have_priorities_and_without_them_it_is_a_queue(home: StokerHome) -
 def test_the_server_takes_a_list_of_devices(
     home: StokerHome, devices: list[object], declared: list[str], words: str
 ) -> None:
-    (home.work / "startserver.py").write_text(
-        "import sys\nfrom stoker.compat.gpupeasy import start_server\n"
-        f"sys.exit(start_server(gpus={devices!r}))\n"
-    )
-    done = typed(home, f"{sys.executable} startserver.py")
+    done = serve(home, devices)
     assert done.code == 0, done
     assert [gpu["id"] for gpu in home.call("gpus")["gpus"]] == declared
     assert words in done.err and bool(words) == bool(done.err)
@@ -195,14 +192,48 @@ def test_the_server_takes_a_list_of_devices(
 def test_of_a_drivers_gpus_those_that_are_named_are_used(
     cold_box: Box, gpus: object, used: list[str], said: str
 ) -> None:
-    (cold_box.work / "startserver.py").write_text(
-        "import sys\nfrom stoker.compat.gpupeasy import start_server\n"
-        f"sys.exit(start_server(gpus={gpus!r}))\n"
-    )
-    done = typed(cold_box, f"{sys.executable} startserver.py")
+    done = serve(cold_box, gpus)
     assert done.code == (2 if "no GPU" in said else 0), done
     assert said in done.err
     assert list(cold_box.gpus()) == used
+
+
+def serve(home: StokerHome, gpus: object) -> Ran:
+    """Start the server by a script, on these GPUs."""
+    (home.work / "startserver.py").write_text(
+        "import sys\nfrom stoker.compat.gpupeasy import start_server\n"
+        f"sys.exit(start_server(gpus={gpus!r}))\n"
+    )
+    return typed(home, f"{sys.executable} startserver.py")
+
+
+def test_a_later_start_uses_gpus_of_the_driver_that_an_earlier_one_left_out(
+    tmp_path: Path, built: Built
+) -> None:
+    box = Box(tmp_path, built, 8)
+    try:
+        assert serve(box, ["0", "1"]).code == 0
+        assert list(box.gpus()) == ["0", "1"]
+        done = serve(box, "0-3")
+        assert (done.code, done.err) == (0, ""), done
+        assert list(box.gpus()) == ["0", "1", "2", "3"]
+        refused = serve(box, "9")
+        assert refused.code == 2 and "it shows" not in refused.err
+        assert "the driver shows no GPU 9; there are 0, 1, 2, 3, 4, 5, 6, 7" in refused.err
+        assert list(box.gpus()) == ["0", "1", "2", "3"], "those of before"
+        assert not box.call("status")["paused"]
+        box.call("pause")
+        assert serve(box, ["7"]).code == 0
+        assert list(box.gpus()) == ["7"] and box.call("status")["paused"]
+    finally:
+        box.clean_up()
+
+
+@pytest.mark.parametrize("gpus", [None, 4])
+def test_what_is_no_list_of_gpus_is_refused_in_a_line(home: StokerHome, gpus: object) -> None:
+    done = serve(home, gpus)
+    assert done.code == 2 and done.err.count("\n") == 1
+    assert f"gpus={gpus} is no list of GPUs; write e.g." in done.err
 
 
 def test_a_relative_output_file_is_in_the_directory_of_the_job(stoker: StokerHome) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from stoker.compat import (
+    priority_scheduler,
+    scheduler,
+    simple_gpu_scheduler,
+    simple_hypersearch,
+)
 from stoker_home import StokerHome
 from waiting import PATIENCE_S
 
@@ -23,7 +31,17 @@ COMMANDS = {
     "simple_hypersearch": (
         [str(BIN / "simple_hypersearch"), "x {a}", "-p", "a", "1"], b"argparse",
     ),
+    "scheduler": (["-m", "stoker.compat.scheduler", "-s"], b"argparse"),
+    "feed module": (["-m", "stoker.compat.simple_gpu_scheduler", "--gpus", "0"], b"argparse"),
+    "search module": (["-m", "stoker.compat.simple_hypersearch", "x"], b"argparse"),
+    "scheduler.py": (["-c", "from stoker.compat.scheduler import main; main()"], b"argparse"),
+    "ps.py": (["-c", "from stoker.compat.priority_scheduler import main; main()"], b"argparse"),
+    "startserver.py": (
+        ["-c", "from stoker.compat.gpupeasy import start_server; start_server()"],
+        b"stoker/api/client.py",
+    ),
 }  # fmt: skip
+OLDER_TOOLS = (scheduler, priority_scheduler, simple_gpu_scheduler, simple_hypersearch)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -50,6 +68,34 @@ def test_a_command_that_is_interrupted_while_it_loads_ends_quietly(
     _, rest = process.communicate(timeout=PATIENCE_S)
     assert b"Traceback" not in told + rest and b"KeyboardInterrupt" not in told + rest
     assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT, 0)
+
+
+@pytest.mark.parametrize("tool", OLDER_TOOLS)
+def test_an_older_tool_that_is_interrupted_before_it_knows_its_options_ends_quietly(
+    tool: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(argparse.ArgumentParser, "__init__", interrupted)
+    assert tool.main([]) == 128 + signal.SIGINT
+    assert capsys.readouterr() == ("", "")
+
+
+def test_ctrl_c_is_the_programs_own_again_once_our_module_is_loaded(home: StokerHome) -> None:
+    told = subprocess.check_output(
+        [
+            sys.executable, "-c",
+            "import signal, stoker.compat.scheduler\n"
+            "print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n"
+            "signal.signal(signal.SIGINT, print)\n"
+            "import stoker.compat.priority_scheduler\n"
+            "print(signal.getsignal(signal.SIGINT) is print)",
+        ],
+        env=home.env,
+        text=True,
+    )  # fmt: skip
+    assert told.split() == ["True", "True"]
 
 
 def test_a_gpu_that_does_not_exist_is_named_once(stoker: StokerHome) -> None:

@@ -135,6 +135,7 @@ def test_a_gpu_that_no_driver_shows_is_refused_and_without_a_driver_it_runs_as_t
         return
     assert (ours.code, ours.out) == (2, "")  # The original runs it on a GPU that there is not.
     assert ours.err.startswith("simple_gpu_scheduler: there is no GPU 64; there are 0")
+    assert "gpus add" not in ours.err
 
 
 # ---------------------------------------------------------------------- 000: its description

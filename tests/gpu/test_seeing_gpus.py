@@ -53,7 +53,16 @@ def test_a_gpu_may_be_named_by_its_number_or_its_uuid(box: Box) -> None:
     by_uuid = box.submit("true", on=[box.driver.uuid(1)])
     assert [job["gpus"] for job in box.until_final(by_number, by_uuid)] == [["1"], ["1"]]
     refused = box.cli("add", "--on", "7", "--", "true")
-    assert refused.code == 2 and "there is no GPU 7" in refused.err
+    assert refused.code == 2 and "there is no GPU 7; there are 0, 1\n" in refused.err
+
+
+def test_more_gpus_are_only_to_be_added_where_the_driver_shows_more(box: Box) -> None:
+    refused = box.cli("add", "--gpus", "9", "--", "true")
+    assert refused.code == 2 and refused.err.endswith("only 2; ask for fewer\n")
+    box.stoker("gpus", "remove", "1")
+    refused = box.cli("add", "--gpus", "2", "--", "true")
+    assert refused.code == 2
+    assert "ask for fewer, or use more of the driver's with `stoker gpus add`" in refused.err
 
 
 def test_several_gpus_are_those_with_the_shortest_links(cold_box: Box) -> None:

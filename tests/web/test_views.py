@@ -177,6 +177,34 @@ def test_many_lines_take_the_names_and_output_files_that_gpupeasys_page_took(tab
     expect(tab.locator("form")).to_contain_text("is not NAME;;OUT;;COMMAND")
 
 
+@pytest.mark.parametrize("text", ["a;;o.txt;;echo 1", "a;;o.txt;;echo 1\nb;;;;echo 2;;;"])
+def test_a_named_job_without_its_end_is_no_command(tabs: Tabs, text: str) -> None:
+    tab = tabs.enter("#/submit/lines")
+    tab.get_by_label("Commands, one a line").fill(text)
+    expect(tab.locator("form")).to_contain_text("has no ;;; at its end. End each job with ;;;")
+    tab.get_by_role("button", name="Queue the lines").click()
+    expect(tab.locator("form .error")).to_contain_text("has no ;;; at its end")
+    assert tabs.page.home.jobs() == {}
+
+
+def test_many_lines_leave_commands_as_they_are_and_skip_comments(tabs: Tabs) -> None:
+    home = tabs.page.home
+    tab = tabs.enter("#/submit/lines")
+    box = tab.get_by_label("Commands, one a line")
+    kept = 'echo "a;;b"; case x in x) echo 1;; y) echo 2;; esac\n# of the command\necho 3'
+    box.fill(
+        f"# the first\n\n  # of two\none;;;;{kept};;;\n# off;;;;echo no;;;\ntwo;;;;echo 2;;;\n# end"
+    )
+    expect(tab.locator("form")).to_contain_text("2 jobs")
+    tab.get_by_role("button", name="Queue the lines").click()
+    expect(tab.locator(".done")).to_have_text("2 jobs queued: 1 to 2.")
+    first, second = home.until_final(1, 2)
+    assert (first["name"], first["command"]) == ("one", kept)
+    assert (second["name"], second["command"]) == ("two", "echo 2")
+    box.fill("case x in x) echo 1;; y) echo 2;; esac\necho 'a;;b;;c'")
+    expect(tab.locator("form")).to_contain_text("2 jobs")
+
+
 def test_a_job_is_held_released_edited_retried_and_cloned(tabs: Tabs) -> None:
     tabs.expects_refusals = True
     home = tabs.page.home

@@ -2,37 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from stoker.compat.loading import Loading
 
-from stoker.api.client import Client
-from stoker.cli.main import main as stoker
-from stoker.compat.refusals import refused
-from stoker.errors import StokerError, UsageError
-from stoker.quantities import declared_gpus
-from stoker.text.terminal import say
+with Loading():
+    from collections.abc import Iterable
+    from typing import Any
+
+    from stoker.api.client import Client
+    from stoker.cli.main import INTERRUPTED
+    from stoker.cli.main import main as stoker
+    from stoker.compat.refusals import refused
+    from stoker.errors import StokerError, UsageError
+    from stoker.quantities import declared_gpus
+    from stoker.text.terminal import say
 
 
 def start_server(gpus: str | Iterable[object] = "0-3") -> int:
-    """Start the daemon, on these GPUs unless others were declared already.
+    """Start the daemon, on these GPUs unless others were declared already; its exit code.
 
     Where a driver shows GPUs, those of them that are named here are used.
 
     A list is taken as its devices were there: "0" is a GPU, "0,1" or ["0", "1"] a pair, "" a place
     for jobs without a GPU. All GPUs are declared; a job that wants a pair, or none, says so itself.
     """
-    if not isinstance(gpus, str):
-        gpus, said = _declared(gpus)
-        if said:
-            say(f"stoker: {said}")
     try:
+        if not isinstance(gpus, str):
+            gpus, said = _declared(gpus)
+            if said:
+                say(f"stoker: {said}")
         with Client() as client:
-            known = client.call("gpus")["gpus"]
-            if gpus and not any(gpu["declared"] for gpu in known):
-                shown = [gpu["id"] for gpu in known if gpu["uuid"]]
-                client.call("config_set", name="gpus", value=_shown(gpus, shown) if shown else gpus)
+            status = client.call("status")
+            if any(gpu["uuid"] for gpu in status["gpus"]):
+                if gpus:
+                    _choose(client, gpus, status)
+            elif gpus and not any(gpu["declared"] for gpu in status["gpus"]):
+                client.call("config_set", name="gpus", value=gpus)
     except StokerError as error:
         return refused("stoker", error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return stoker(["daemon", "status"])
+
+
+def _choose(client: Client, gpus: str, status: dict[str, Any]) -> None:
+    """Use these of all GPUs that the driver shows, also those that are not used so far."""
+    used = ",".join(gpu["id"] for gpu in status["gpus"] if gpu["state"] != "removing")
+    # Only GPUs in use are listed, so all of them are for a moment; nothing must start on them.
+    if not status["paused"]:
+        client.call("pause")
+    try:
+        client.call("config_set", name="gpus", value="auto")
+        try:
+            shown = [gpu["id"] for gpu in client.call("gpus")["gpus"]]
+            used = _shown(gpus, shown)
+        finally:
+            client.call("config_set", name="gpus", value=used)
+    finally:
+        if not status["paused"]:
+            client.call("resume")
 
 
 def _shown(gpus: str, shown: list[str]) -> str:
@@ -48,8 +75,11 @@ def _shown(gpus: str, shown: list[str]) -> str:
     return ",".join(used)
 
 
-def _declared(entries: Iterable[object]) -> tuple[str, str]:
+def _declared(entries: object) -> tuple[str, str]:
     """The GPUs of a list of devices, and what its user should know."""
+    if not isinstance(entries, Iterable):
+        what = f"gpus={entries!r} is no list of GPUs"
+        raise UsageError(what, 'write e.g. gpus="0-3" or gpus=["0"]')
     devices = [
         ",".join(map(str, one)) if isinstance(one, list | tuple) else str(one).strip()
         for one in entries

@@ -28,10 +28,9 @@ class Lent:
         self._new = [name for name in dict.fromkeys(named) if name not in known]
         if self._new and any(gpu["declared"] or gpu["uuid"] for gpu in gpus):
             there = ", ".join(gpu["id"] for gpu in gpus)
-            raise UsageError(
-                f"there is no GPU {', '.join(self._new)}",
-                f"there are {there}; `stoker gpus add` declares more",
-            )
+            has_driver = any(gpu["uuid"] for gpu in gpus)
+            more = "" if has_driver else "; `stoker gpus add` declares more"
+            raise UsageError(f"there is no GPU {', '.join(self._new)}", f"there are {there}{more}")
 
     def give_back(self) -> None:
         """Forget those that were not known before, unless another job names them by now."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from stoker.cli.main import main as stoker
-from stoker.compat.refusals import Parser, refused
-from stoker.errors import UsageError
+from stoker.compat.loading import Loading
+
+with Loading():
+    from stoker.cli.main import INTERRUPTED
+    from stoker.cli.main import main as stoker
+    from stoker.compat.refusals import Parser, refused
+    from stoker.errors import UsageError
 
 _NO = ("", "0", "false", "no", "off")
 
@@ -38,6 +42,8 @@ def main(argv: list[str] | None = None) -> int:
         args = _parser().parse_args(argv)
     except UsageError as error:
         return refused("scheduler", error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     words = ["batch"]
     for option in ("csv", "num", "header"):
         value = getattr(args, option)

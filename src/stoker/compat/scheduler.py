@@ -6,24 +6,27 @@ task prints in a folder named after the date.
 
 from __future__ import annotations
 
-import argparse
-import os
-import shlex
-import sys
-import time
-from typing import Any
+from stoker.compat.loading import Loading
 
-from stoker.api.client import Client
-from stoker.cli.jobspec import submission
-from stoker.cli.main import main as stoker
-from stoker.cli.options import parse
-from stoker.cli.verbs.run import VERB as RUN
-from stoker.compat.refusals import Parser, refused
-from stoker.compat.scheduler_task import PORT, Kept, Task
-from stoker.errors import StokerError, UsageError
-from stoker.quantities import MAX_GPUS, declared_gpus_text, quoted
-from stoker.submission.surroundings import current_directory, find_program
-from stoker.text.terminal import out, say
+with Loading():
+    import argparse
+    import os
+    import shlex
+    import sys
+    import time
+    from typing import Any
+
+    from stoker.api.client import Client
+    from stoker.cli.jobspec import submission
+    from stoker.cli.main import main as stoker
+    from stoker.cli.options import parse
+    from stoker.cli.verbs.run import VERB as RUN
+    from stoker.compat.refusals import Parser, refused
+    from stoker.compat.scheduler_task import PORT, Kept, Task
+    from stoker.errors import StokerError, UsageError
+    from stoker.quantities import MAX_GPUS, declared_gpus_text, quoted
+    from stoker.submission.surroundings import current_directory, find_program
+    from stoker.text.terminal import out, say
 
 USUAL_GPUS = 4
 INTERRUPTED = 130

@@ -7,24 +7,27 @@ another face.
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
+from stoker.compat.loading import Loading
 
-from stoker.api.client import Client
-from stoker.cli.feeding.channel import Channel
-from stoker.cli.feeding.feed import Feed
-from stoker.cli.feeding.identity import Points, new_run
-from stoker.cli.feeding.progress import let_go_of_a_lost_terminal
-from stoker.cli.feeding.signals import Signals
-from stoker.cli.feeding.source import Source
-from stoker.compat.console import Console, ErrorFiles, keeps_errors_apart
-from stoker.compat.lent_gpus import Lent
-from stoker.compat.refusals import Parser, refused
-from stoker.errors import StokerError, UsageError
-from stoker.quantities import gpu_ids
-from stoker.submission.surroundings import surroundings
-from stoker.text.terminal import has_terminal
+with Loading():
+    import argparse
+    import os
+    import sys
+
+    from stoker.api.client import Client
+    from stoker.cli.feeding.channel import Channel
+    from stoker.cli.feeding.feed import Feed
+    from stoker.cli.feeding.identity import Points, new_run
+    from stoker.cli.feeding.progress import let_go_of_a_lost_terminal
+    from stoker.cli.feeding.signals import Signals
+    from stoker.cli.feeding.source import Source
+    from stoker.compat.console import Console, ErrorFiles, keeps_errors_apart
+    from stoker.compat.lent_gpus import Lent
+    from stoker.compat.refusals import Parser, refused
+    from stoker.errors import StokerError, UsageError
+    from stoker.quantities import gpu_ids
+    from stoker.submission.surroundings import surroundings
+    from stoker.text.terminal import has_terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +50,7 @@ Ctrl-C: take no more commands and let the running ones finish; a second Ctrl-C s
 """
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the commands on stdin; the exit code is 0 however they end, as the older tool's is."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None and hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+def _parser() -> Parser:
     parser = Parser(
         PROGRAM,
         description="Run commands on individual GPUs.",
@@ -61,8 +60,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--gpus", nargs="+", required=True, metavar="ID", help="the GPUs to use: 0 1 2, or 0,1,2"
     )
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the commands on stdin; the exit code is 0 however they end, as the older tool's is."""
     try:
-        return _run(needs_of(parser.parse_args(argv).gpus))
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None and hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+        return _run(needs_of(_parser().parse_args(argv).gpus))
     except StokerError as error:
         return refused(PROGRAM, error)
     except KeyboardInterrupt:

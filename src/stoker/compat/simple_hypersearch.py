@@ -7,18 +7,22 @@ seed is given; what made that one end with a traceback is a line on stderr here,
 
 from __future__ import annotations
 
-import argparse
-import itertools
-import math
-import os
-import random
-import sys
-from collections.abc import Iterator, Sequence
+from stoker.compat.loading import Loading
 
-from stoker.compat.refusals import Parser, refused
-from stoker.errors import UsageError
+with Loading():
+    import argparse
+    import itertools
+    import math
+    import os
+    import random
+    import sys
+    from collections.abc import Iterator, Sequence
+
+    from stoker.compat.refusals import Parser, refused
+    from stoker.errors import UsageError
 
 PROGRAM = "simple_hypersearch"
+INTERRUPTED = 130
 _MOST_SHUFFLED = 20_000_000
 
 
@@ -97,6 +101,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _print(_parser().parse_args(argv))
     except UsageError as error:
         return refused(PROGRAM, error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _print(args: argparse.Namespace) -> int:
@@ -118,8 +124,6 @@ def _print(args: argparse.Namespace) -> int:
         for command in made:
             sys.stdout.write(command + "\n")
             sys.stdout.flush()
-    except KeyboardInterrupt:
-        return 130
     except BrokenPipeError:
         # The reader has had enough; the interpreter must not complain of that at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

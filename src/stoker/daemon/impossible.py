@@ -25,10 +25,8 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
     unknown = [name for name in named if name not in known and state.gpu_named(name) is None]
     if unknown:
         there = ", ".join(gpu.shown_as for gpu in state.gpus.values())
-        raise UsageError(
-            f"there is no GPU {', '.join(unknown)}",
-            f"there are {there}; `stoker gpus add` declares more",
-        )
+        more = "" if _has_driver(state) else "; `stoker gpus add` declares more"
+        raise UsageError(f"there is no GPU {', '.join(unknown)}", f"there are {there}{more}")
     if any(state.gpu_named(name) is None for name in need.on):
         if need.mem_mib is not None:
             raise _memory_unknown()
@@ -50,10 +48,19 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
             f"{impossible.could_fit} have that much (the largest has {gib(max(memories))})",
             "ask for less",
         )
+    hint = "ask for fewer"
+    if not _has_driver(state):
+        hint += ", or declare more with `stoker gpus add`"
+    elif any(gpu.removing for gpu in state.gpus.values()):
+        hint += ", or use more of the driver's with `stoker gpus add`"
     raise UsageError(
-        f"the job needs {plural(need.gpus, 'GPU')}, but there {_only(impossible.could_fit)}",
-        "ask for fewer, or declare more with `stoker gpus add`",
+        f"the job needs {plural(need.gpus, 'GPU')}, but there {_only(impossible.could_fit)}", hint
     )
+
+
+def _has_driver(state: State) -> bool:
+    """Whether a driver shows the GPUs: then no others can be declared."""
+    return any(gpu.vendor for gpu in state.gpus.values())
 
 
 def _only(count: int) -> str:

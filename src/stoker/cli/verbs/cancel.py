@@ -12,7 +12,10 @@ VERB = request_verb(
         ("stoker cancel 7", "stop job 7 with all of its processes"),
         ("stoker cancel 3-9 last", "several jobs"),
         ("stoker cancel --group sweep", "a whole group"),
-        ("stoker cancel --group sweep --state waiting", "only its jobs that have not started"),
+        (
+            "stoker cancel --group sweep --state waiting",
+            "only those of its jobs that wait to start",
+        ),
     ),
     notes=(
         "A running job gets SIGTERM: the processes in the session of its main process. Other "

@@ -136,18 +136,29 @@ async function jobForm(query, me) {
 const PREVIEWED = 50;
 const END = /(?<!;);;;(?!;)|;;;[ \t]*$/m; // Four in a row are an output file that is not named.
 
+const PARTS = /^(.*?);;(.*?);;(.*)$/s;
+const COMMENTS = /^(\s*#.*(\n|$))+/;
+// No shell takes such a line: outside of quotes and of `case`, which has a bracket first, `;;` is an error.
+const UNENDED = /^[^;'"()]*;;[^;'"()]*;;/m;
+
 // One command per line; or, as in GPUPeasy's page, NAME;;OUT;;COMMAND;;; per job, over any number of lines.
 function jobsIn(text) {
   if (!text.includes(";;;")) {
     return text.split("\n").map((line) => line.trim()).filter((line) => line && !line.startsWith("#"))
-      .map((shell) => ({ shell }));
+      .map((line) => ({ shell: ended(line, line) }));
   }
-  return text.split(END).map((one) => one.trim()).filter(Boolean).map((one) => {
-    const [name, out, ...rest] = one.split(";;").map((part) => part.trim());
-    const shell = rest.join(" ;; ");
+  return text.split(END).map((one) => one.replace(COMMENTS, "").trim()).filter(Boolean).map((one) => {
+    const [name, out, shell] = (PARTS.exec(one) ?? []).slice(1).map((part) => part.trim());
     if (!shell) throw new Wrong(`“${one}” is not NAME;;OUT;;COMMAND`, "End each job with ;;;");
+    ended(shell.split("\n").slice(1).join("\n"), one);
     return { shell, ...(name && { name }), ...(out && { out }) };
   });
+}
+
+// The commands, unless there is the beginning of a job in them that should come after a `;;;`.
+function ended(commands, job) {
+  if (UNENDED.test(commands)) throw new Wrong(`“${job}” has no ;;; at its end`, "End each job with ;;;");
+  return commands;
 }
 
 function preview(jobs) {
