@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,47 @@ def test_two_waiting_jobs_with_one_file_are_told_of_each_other(reused: StokerHom
     ran = reused.cli("batch", "--no-wait", "--hold", "j.csv")
     ids = [int(line) for line in ran.out.split()]
     assert f"jobs {ids[0]} and {ids[2]} both write to {reused.work / 'o'}" in ran.err
+
+
+def test_a_pipe_is_refused_in_every_front_end_and_blocks_no_one(reused: StokerHome) -> None:
+    pipe = reused.work / "pipe"
+    os.mkfifo(pipe)
+    held = reused.add("--hold", "--", "true")
+    for option in ("--out", "--err"):
+        for words in (("add",), ("run",), ("edit", str(held))):
+            command = () if words[0] == "edit" else ("--", "true")
+            ran = reused.cli(*words, option, "pipe", *command)
+            assert ran.code == 2 and ran.err.count("\n") == 1, ran.err
+            assert f"{option}: {pipe} is neither a file nor a terminal; name a file" in ran.err
+    (reused.work / "j.csv").write_text("command,out\ntrue,pipe\n")
+    ran = reused.cli("batch", "j.csv")
+    assert ran.code == 2 and "is neither a file nor a terminal" in ran.err
+    with Client(reused.home.root) as client, pytest.raises(UsageError, match="neither a file nor"):
+        client.add("true", out=pipe)
+    assert list(reused.jobs()) == [held]
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_file_that_became_a_pipe_fails_its_own_job_only(
+    reused: StokerHome, is_read: bool
+) -> None:
+    pipe = reused.work / "late"
+    job = reused.add("--hold", "--out", "late", "--", "echo", "new")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK) if is_read else None
+    try:
+        reused.stoker("release", str(job))
+        other = reused.add("--", "true")
+        states = [found["state"] for found in reused.until_final(job, other)]
+    finally:
+        if reader is not None:
+            os.close(reader)
+    assert states == ["failed", "succeeded"]
+    assert str(pipe) in reused.stoker("show", str(job))
+    ran = reused.cli("logs", str(job))
+    assert ran.code == 1 and f"can't read the log {pipe}: it is a pipe" in ran.err
+    with Client(reused.home.root) as client:
+        assert client.logs(job) == ""
 
 
 def test_a_templated_file_of_a_sweep_gets_its_directory(reused: StokerHome) -> None:

@@ -23,6 +23,7 @@ from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import Fields, job_fields, values_of
 from stoker.submission.surroundings import absolute_paths, surroundings
 from stoker.text.jobs import FINAL_STATES, exit_code
+from stoker.text.logfile import whole_log
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
@@ -227,12 +228,7 @@ class Client:
     def logs(self, job: Any, *, err: bool = False) -> str:
         """What a job has printed; `err` for its errors, where they are kept apart."""
         found = self.show(job)[0]
-        path = found["err_log"] if err else found["log"]
-        try:
-            with open(path or "", encoding="utf-8", errors="replace") as file:
-                return file.read()
-        except FileNotFoundError:
-            return ""
+        return whole_log(found["err_log"] if err else found["log"])
 
     def wait(
         self,
