@@ -109,6 +109,29 @@ def test_a_pipe_is_refused_in_every_front_end_and_blocks_no_one(reused: StokerHo
     assert list(reused.jobs()) == [held]
 
 
+def test_paths_of_several_jobs_are_edited_at_once_each_from_its_own_directory(
+    reused: StokerHome,
+) -> None:
+    for name in ("a", "b", "a/sub"):
+        (reused.work / name).mkdir()
+    jobs = [reused.add("--hold", "--cwd", name, "--", "true") for name in ("a", "b")]
+    ended = reused.add("--", "true")
+    reused.until_final(ended)
+    both = f"{jobs[0]},{jobs[1]}"
+    ran = reused.cli("edit", f"{both},{ended}", "--err", "e.txt")
+    assert ran.code == 0 and f"; not: job {ended} (succeeded)" in ran.out + ran.err
+    # One of them has no such directory.
+    ran = reused.cli("edit", both, "--cwd", "sub")
+    assert ran.code == 0, ran.err
+    assert f"changed: job {jobs[0]}; not: job {jobs[1]} (there is no directory" in ran.out + ran.err
+    assert reused.job(jobs[0])["cwd"] == str(reused.work / "a" / "sub")
+    ran = reused.cli("edit", both, "--cwd", str(reused.work))
+    assert ran.code == 0 and {reused.job(job)["cwd"] for job in jobs} == {str(reused.work)}
+    reused.stoker("release", both)
+    reused.until_final(*jobs)
+    assert (reused.work / "a" / "e.txt").exists() and (reused.work / "b" / "e.txt").exists()
+
+
 @pytest.mark.parametrize("is_read", [False, True])
 def test_a_file_that_became_a_pipe_fails_its_own_job_only(
     reused: StokerHome, is_read: bool
