@@ -20,7 +20,7 @@ from stoker.api.reconnect import Reconnection
 from stoker.errors import Unavailable, UsageError
 from stoker.library.channel import whole_answers
 from stoker.submission.changes import changed_fields
-from stoker.submission.keywords import Fields, job_fields, values_of
+from stoker.submission.keywords import Fields, check_keywords, job_fields, values_of
 from stoker.submission.surroundings import absolute_paths, surroundings
 from stoker.text.jobs import FINAL_STATES, exit_code
 from stoker.text.logfile import whole_log
@@ -130,6 +130,7 @@ class Client:
         """
         from stoker.library import many
 
+        check_keywords(options, self.sweep)
         spec = many.SweepSpec(
             command, params or {}, file, samples, seed, shuffle, where, repeat, style, rerun,
             max_running, name, options,
@@ -160,6 +161,7 @@ class Client:
         """
         from stoker.library import many
 
+        check_keywords(options, self.feed)
         group = group or f"feed-{os.urandom(4).hex()}"
         ids: list[int] = []
         try:
@@ -191,6 +193,7 @@ class Client:
         from stoker.batch.reading import Reading
         from stoker.library import many
 
+        check_keywords(options, self.batch)
         reading = Reading(False, None if header == 0 else (header,), template, num)
         with self._lock, whole_answers(self._connection):
             return many.batch(self._connection, source, reading, profile_epochs, options)
