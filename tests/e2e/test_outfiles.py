@@ -91,6 +91,21 @@ def test_two_waiting_jobs_with_one_file_are_told_of_each_other(reused: StokerHom
     assert f"jobs {ids[0]} and {ids[2]} both write to {reused.work / 'o'}" in ran.err
 
 
+def test_a_shared_file_is_told_of_by_edit_and_through_a_link(reused: StokerHome) -> None:
+    first = reused.add("--hold", "--out", "one.txt", "--", "true")
+    second, third = (reused.add("--hold", "--", "true") for _ in range(2))
+    path = reused.work / "one.txt"
+    ran = reused.cli("edit", str(second), "--out", "one.txt")
+    assert ran.code == 0
+    assert f"job {first} has not ended, and writes to {path} as well" in ran.err
+    ran = reused.cli("edit", str(second), str(third), "--err", "two.txt")
+    both = f"jobs {second} and {third} both write to {reused.work / 'two.txt'}"
+    assert ran.code == 0 and both in ran.err
+    (reused.work / "link.txt").symlink_to(path)
+    ran = reused.cli("add", "--hold", "--out", "link.txt", "--", "true")
+    assert f"job {second} has not ended, and writes to {reused.work / 'link.txt'} as" in ran.err
+
+
 def test_a_pipe_is_refused_in_every_front_end_and_blocks_no_one(reused: StokerHome) -> None:
     pipe = reused.work / "pipe"
     os.mkfifo(pipe)

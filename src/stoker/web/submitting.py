@@ -47,8 +47,8 @@ def inherited(cwd: str) -> dict[str, Any]:
     return request
 
 
-async def submit(link: Link, request: SubmitRequest) -> list[int]:
-    """Queue jobs, all or none."""
+async def submit(link: Link, request: SubmitRequest) -> dict[str, Any]:
+    """Queue jobs, all or none; their ids, and what to warn of."""
     cwd = _directory(request.cwd)
     shared = job_fields(request.options, cwd)
     jobs = [shared | _resolved(job, cwd) for job in request.jobs]
@@ -56,8 +56,8 @@ async def submit(link: Link, request: SubmitRequest) -> list[int]:
     if request.environment_of is not None:
         message |= {"env": {}, "env_of": request.environment_of}
     token = request.token or new_token()
-    ids: list[int] = (await link.call("submit", **message, token=token))["ids"]
-    return ids
+    answer = await link.call("submit", **message, token=token)
+    return {"ids": answer["ids"], "warnings": answer.get("warnings", [])}
 
 
 def _resolved(job: JobRequest, cwd: str) -> dict[str, Any]:
