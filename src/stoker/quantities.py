@@ -147,7 +147,12 @@ def memory_margin(text: str, bare: str = "") -> tuple[int, int]:
     text = text.strip()
     if text.endswith("%"):
         return whole_number(text[:-1].strip(), 0, 1000, "percentage"), 512
-    return 0, 0 if text == "0" else memory_mib(text, bare)
+    try:
+        return 0, 0 if text == "0" else memory_mib(text, bare)
+    except UsageError as error:
+        if text.isdecimal() and int(text) <= 100:  # The default is a percentage too.
+            error.hint = f"{text}%, {error.hint}"
+        raise
 
 
 def memory_text(mib: int) -> str:

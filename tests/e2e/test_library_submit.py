@@ -18,7 +18,7 @@ import pytest
 
 from library_home import fifo, gpus_seen, library, run_script, tell, until_told
 from own_loop import run_apart
-from stoker import JobFailed, JobFuture, submit
+from stoker import Client, Executor, JobFailed, JobFuture, run_grid, submit
 from stoker.errors import StokerError, UsageError
 from stoker.library.channel import channel
 from stoker.library.failures import RemoteTraceback
@@ -85,6 +85,21 @@ def test_a_wrong_argument_is_refused_at_once_and_nothing_is_queued(library: Stok
     of_others = call_files()  # those of the tests before, which are cleared away in their time
     with pytest.raises(TypeError, match="unexpected keyword argument 'gpu'"):
         submit(gpus_seen, gpu=1)
+    with pytest.raises(TypeError, match="did you mean gpus"):
+        submit(gpus_seen, gpu=1)
+    with pytest.raises(TypeError, match=r"argument 'nmae'; did you mean name\?"):
+        submit(gpus_seen, nmae="x")
+    with pytest.raises(UsageError) as refused:
+        Executor(gpus_per_jbo=1)  # type: ignore[call-arg]
+    assert refused.value.hint == "did you mean gpus_per_job?"
+    with pytest.raises(UsageError) as refused, Client(library.home.root) as client:
+        client.sweep("true", {"a": [1]}, smaples=3)  # type: ignore[call-arg]
+    assert refused.value.hint == "did you mean samples?"
+    with pytest.raises(UsageError) as refused:
+        run_grid(len, [], foldr="x")  # type: ignore[call-arg]
+    assert refused.value.hint == "did you mean folder?"
+    with pytest.raises(TypeError, match="argument"):
+        run_grid(gpus_seen, [{"y": 1}])
     with pytest.raises(UsageError, match="gpus"):
         submit(gpus_seen, gpus=1.5)
     with pytest.raises(UsageError, match="needs 9 GPUs"):

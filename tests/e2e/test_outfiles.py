@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,85 @@ def test_jobs_that_share_files_are_named_by_their_ids_and_many_are_counted(
     assert rest == "and 1 more such files"
     three = [{"shell": "true", "hold": True, "out": f"{one}.x"} for one in files[:3] * 2]
     assert len(reused.call("submit", jobs=three, **order)["warnings"]) == 3
+
+
+def test_a_shared_file_is_told_of_by_edit_and_through_a_link(reused: StokerHome) -> None:
+    first = reused.add("--hold", "--out", "one.txt", "--", "true")
+    second, third = (reused.add("--hold", "--", "true") for _ in range(2))
+    path = reused.work / "one.txt"
+    ran = reused.cli("edit", str(second), "--out", "one.txt")
+    assert ran.code == 0
+    assert f"job {first} has not ended, and writes to {path} as well" in ran.err
+    ran = reused.cli("edit", str(second), str(third), "--err", "two.txt")
+    both = f"jobs {second} and {third} both write to {reused.work / 'two.txt'}"
+    assert ran.code == 0 and both in ran.err
+    (reused.work / "link.txt").symlink_to(path)
+    ran = reused.cli("add", "--hold", "--out", "link.txt", "--", "true")
+    assert f"job {second} has not ended, and writes to {reused.work / 'link.txt'} as" in ran.err
+
+
+def test_a_pipe_is_refused_in_every_front_end_and_blocks_no_one(reused: StokerHome) -> None:
+    pipe = reused.work / "pipe"
+    os.mkfifo(pipe)
+    held = reused.add("--hold", "--", "true")
+    for option in ("--out", "--err"):
+        for words in (("add",), ("run",), ("edit", str(held))):
+            command = () if words[0] == "edit" else ("--", "true")
+            ran = reused.cli(*words, option, "pipe", *command)
+            assert ran.code == 2 and ran.err.count("\n") == 1, ran.err
+            assert f"{option}: {pipe} is neither a file nor a terminal; name a file" in ran.err
+    (reused.work / "j.csv").write_text("command,out\ntrue,pipe\n")
+    ran = reused.cli("batch", "j.csv")
+    assert ran.code == 2 and "is neither a file nor a terminal" in ran.err
+    with Client(reused.home.root) as client, pytest.raises(UsageError, match="neither a file nor"):
+        client.add("true", out=pipe)
+    assert list(reused.jobs()) == [held]
+
+
+def test_paths_of_several_jobs_are_edited_at_once_each_from_its_own_directory(
+    reused: StokerHome,
+) -> None:
+    for name in ("a", "b", "a/sub"):
+        (reused.work / name).mkdir()
+    jobs = [reused.add("--hold", "--cwd", name, "--", "true") for name in ("a", "b")]
+    ended = reused.add("--", "true")
+    reused.until_final(ended)
+    both = f"{jobs[0]},{jobs[1]}"
+    ran = reused.cli("edit", f"{both},{ended}", "--err", "e.txt")
+    assert ran.code == 0 and f"; not: job {ended} (succeeded)" in ran.out + ran.err
+    # One of them has no such directory.
+    ran = reused.cli("edit", both, "--cwd", "sub")
+    assert ran.code == 0, ran.err
+    assert f"changed: job {jobs[0]}; not: job {jobs[1]} (there is no directory" in ran.out + ran.err
+    assert reused.job(jobs[0])["cwd"] == str(reused.work / "a" / "sub")
+    ran = reused.cli("edit", both, "--cwd", str(reused.work))
+    assert ran.code == 0 and {reused.job(job)["cwd"] for job in jobs} == {str(reused.work)}
+    reused.stoker("release", both)
+    reused.until_final(*jobs)
+    assert (reused.work / "a" / "e.txt").exists() and (reused.work / "b" / "e.txt").exists()
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_file_that_became_a_pipe_fails_its_own_job_only(
+    reused: StokerHome, is_read: bool
+) -> None:
+    pipe = reused.work / "late"
+    job = reused.add("--hold", "--out", "late", "--", "echo", "new")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK) if is_read else None
+    try:
+        reused.stoker("release", str(job))
+        other = reused.add("--", "true")
+        states = [found["state"] for found in reused.until_final(job, other)]
+    finally:
+        if reader is not None:
+            os.close(reader)
+    assert states == ["failed", "succeeded"]
+    assert str(pipe) in reused.stoker("show", str(job))
+    ran = reused.cli("logs", str(job))
+    assert ran.code == 1 and f"can't read the log {pipe}: it is a pipe" in ran.err
+    with Client(reused.home.root) as client:
+        assert client.logs(job) == ""
 
 
 def test_a_templated_file_of_a_sweep_gets_its_directory(reused: StokerHome) -> None:

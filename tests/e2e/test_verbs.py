@@ -317,6 +317,24 @@ def test_retry_of_several_does_what_it_can_and_says_why_not_the_rest(reused: Sto
     assert f"job {second} needs job {first}, which ended as cancelled" in ran.err
 
 
+def test_retry_of_named_jobs_does_what_it_can_and_counts_the_rest(reused: StokerHome) -> None:
+    for _ in range(2):
+        assert reused.cli("run", "--", "false").code == 1
+    here = list(reused.jobs())
+    bad = reused.submit("false")
+    reused.until_final(bad)
+    ran = reused.cli("retry", str(here[0]), str(bad))
+    assert ran.code == 0, ran.err
+    assert ran.err == (
+        f"queued again: job {bad} (1 failed); left out: job {here[0]} ran in a terminal\n"
+    )
+    reused.until_final(bad)
+    ran = reused.cli("retry", "--all")
+    assert ran.err.endswith("left out: each of 2 jobs ran in a terminal\n"), ran.err
+    ran = reused.cli("retry", *map(str, here))
+    assert ran.code == 1 and ran.err.startswith(f"stoker: job {here[0]} ran in a terminal; ")
+
+
 def test_cancel_hold_release_and_rm_can_be_narrowed_by_state(reused: StokerHome) -> None:
     running = reused.submit("sleep", "600", group="g")
     reused.until_state(running, "running")

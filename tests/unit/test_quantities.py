@@ -71,7 +71,8 @@ def test_memory_without_a_unit_is_refused_with_two_likely_readings(
     for read in (q.memory_mib, q.job_memory, q.memory_margin):
         with pytest.raises(UsageError, match="has no unit") as refused:
             read(text)
-        assert refused.value.hint == readings
+        is_percentage = read is q.memory_margin and text == "10"
+        assert refused.value.hint == ("10%, " if is_percentage else "") + readings
     with pytest.raises(UsageError, match="has no unit"):
         q.declared_gpus(f"0:{text.strip()}")
     assert q.memory_mib("512", bare="m") == 512

@@ -9,6 +9,10 @@ from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, STATE, required
 from stoker.text.ids import id_list
 from stoker.text.jobs import STATES
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 def request_verb(
     name: str,
@@ -35,7 +39,7 @@ def request_verb(
         if counts:
             words += f" ({', '.join(f'{count} {state}' for state, count in counts.items())})"
         if left_out:
-            words += f"; left out: {', '.join(_counted(*one) for one in left_out.items())}"
+            words += f"; left out: {', '.join(_counted(left_out))}"
         told = {"ids": ids, "counts": counts, "left_out": left_out}
         tell(args, {key: one for key, one in told.items() if one is not None}, words)
 
@@ -50,8 +54,16 @@ def request_verb(
     )
 
 
-def _counted(why: str, ids: list[int]) -> str:
-    return f"{len(ids)} {why}" if why in STATES else why
+def _counted(left_out: dict[str, list[int]]) -> Iterator[str]:
+    """Why jobs were left out; what is so of several jobs is said once."""
+    alike: dict[str, list[str]] = {}
+    for why, ids in left_out.items():
+        if why in STATES:
+            yield f"{len(ids)} {why}"
+        else:
+            alike.setdefault(why.removeprefix(f"job {ids[0]} "), []).append(why)
+    for what, whys in alike.items():
+        yield whys[0] if len(whys) == 1 else f"each of {len(whys)} jobs {what}"
 
 
 def pausing_verb(

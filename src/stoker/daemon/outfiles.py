@@ -22,7 +22,8 @@ def check_outputs(
     The next job of a point that was tried before goes on with the file of the one before it, as
     another attempt of one job does.
     """
-    first_writers: dict[str, int] = {}
+    first_writers: dict[str, int] = {}  # by where links lead
+    named: dict[str, None] = {}
     warnings: list[str] = []
     for job_id, some, place in _with_files(drafts, first_id):
         own, launch = some.each[place], some.launch
@@ -38,16 +39,35 @@ def check_outputs(
                 continue
             if not is_told:
                 rules.refuse_existing(path, option)
-            other = first_writers.setdefault(path, job_id)
+            other = first_writers.setdefault(os.path.realpath(path), job_id)
             if other != job_id:
                 warnings.append(f"jobs {other} and {job_id} both write to {path}")
-    if len(first_writers) <= _MOST_LOOKED_UP:
-        for path in first_writers:
-            writer = views.unfinished_writer(path)
-            if writer is not None:
-                warnings.append(f"job {writer} has not ended, and writes to {path} as well")
+            named[path] = None
+    if len(named) <= _MOST_LOOKED_UP:
+        for path in named:
+            warnings += _other_writer(path, (), views)
     more = len(warnings) - _MOST_WARNINGS
     return [*warnings[:_MOST_WARNINGS], *([f"and {more} more such files"] if more > 0 else [])]
+
+
+def shared_by_edited(paths: Sequence[str | None], ids: Sequence[int], views: Views) -> list[str]:
+    """What to warn of once these jobs write to these files."""
+    warnings: list[str] = []
+    for path in dict.fromkeys(paths):
+        if path is not None and ids and _keeps_content(path):
+            if len(ids) > 1:
+                warnings.append(f"jobs {ids[0]} and {ids[-1]} both write to {path}")
+            warnings += _other_writer(path, ids, views)
+    return warnings
+
+
+def _other_writer(path: str, ids: Container[int], views: Views) -> Iterator[str]:
+    """That a job which is none of these writes to the file, by this path or where it leads."""
+    for name in dict.fromkeys((path, os.path.realpath(path))):
+        writer = views.unfinished_writer(name)
+        if writer is not None and writer not in ids:
+            yield f"job {writer} has not ended, and writes to {path} as well"
+            return
 
 
 def _with_files(drafts: Sequence[Drafts], first_id: int) -> Iterator[tuple[int, Drafts, int]]:

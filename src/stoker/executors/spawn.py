@@ -15,6 +15,7 @@ import errno
 import os
 import shutil
 import signal
+import stat
 from functools import partial
 from typing import NamedTuple
 
@@ -360,10 +361,17 @@ def _open_log(path: str, opened: list[int]) -> int:
 
 
 def _open(path: str, append: bool, opened: list[int]) -> int:
-    """A file that the user named."""
+    """A file that the user named. It may be a pipe by now, which would block the daemon."""
+    flags = _OUTPUT | os.O_NONBLOCK
     try:
-        fd = os.open(path, _OUTPUT if append else _OUTPUT | os.O_TRUNC, 0o666)
+        fd = os.open(path, flags if append else flags | os.O_TRUNC, 0o666)
     except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise CouldNotStart(f"{path} is a pipe or socket") from None
         raise could_not(error, path, own=True) from None
     opened.append(fd)
+    mode = os.fstat(fd).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode)):
+        raise CouldNotStart(f"{path} is neither a file nor a terminal")
+    os.set_blocking(fd, True)
     return fd

@@ -21,9 +21,10 @@ from stoker.errors import Unavailable, UsageError
 from stoker.library.channel import whole_answers
 from stoker.quantities import duration_ms
 from stoker.submission.changes import changed_fields
-from stoker.submission.keywords import Fields, job_fields, values_of
+from stoker.submission.keywords import Fields, check_keywords, job_fields, values_of
 from stoker.submission.surroundings import absolute_paths, freeze, project_file, surroundings
 from stoker.text.jobs import FINAL_STATES, exit_code
+from stoker.text.logfile import whole_log
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
@@ -136,6 +137,7 @@ class Client:
         """
         from stoker.library import many
 
+        check_keywords(options, self.sweep)
         spec = many.SweepSpec(
             command, params or {}, file, samples, seed, shuffle, where, repeat, style, rerun,
             max_running, name, options,
@@ -166,6 +168,7 @@ class Client:
         """
         from stoker.library import many
 
+        check_keywords(options, self.feed)
         group = group or f"feed-{os.urandom(4).hex()}"
         ids: list[int] = []
         try:
@@ -197,6 +200,7 @@ class Client:
         from stoker.batch.reading import Reading
         from stoker.library import many
 
+        check_keywords(options, self.batch)
         reading = Reading(False, None if header == 0 else (header,), template, num)
         with self._lock, whole_answers(self._connection):
             return many.batch(self._connection, source, reading, profile_epochs, options)
@@ -234,12 +238,7 @@ class Client:
     def logs(self, job: Any, *, err: bool = False) -> str:
         """What a job has printed; `err` for its errors, where they are kept apart."""
         found = self.show(job)[0]
-        path = found["err_log"] if err else found["log"]
-        try:
-            with open(path or "", encoding="utf-8", errors="replace") as file:
-                return file.read()
-        except FileNotFoundError:
-            return ""
+        return whole_log(found["err_log"] if err else found["log"])
 
     def wait(
         self,

@@ -9,20 +9,28 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor as StandardExecutor
 from concurrent.futures import wait as wait_for
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from stoker.api.job_options import BY_KEY
 from stoker.errors import UsageError
 from stoker.library.calling import Call, Chunk
 from stoker.library.channel import Channel, Draft, channel
 from stoker.library.futures import JobFuture
 from stoker.library.pickling import pickled_call
 from stoker.quantities import MAX_LABEL_CHARS
-from stoker.submission.keywords import Fields, call_fields, is_option
+from stoker.submission.keywords import (
+    Fields,
+    call_fields,
+    check_keywords,
+    is_option,
+    own_keywords,
+)
+from stoker.text.suggest import nearest
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -44,20 +52,36 @@ def submit(fn: Callable[..., T], /, *args: Any, **options_and_keywords: Any) -> 
     """
     options = {k: v for k, v in options_and_keywords.items() if is_option(k)}
     keywords = {k: v for k, v in options_and_keywords.items() if k not in options}
-    _check_call(fn, args, keywords)
+    check_call(fn, args, keywords, BY_KEY)
     [future] = channel().submit([draft(Call(fn, args, keywords), call_fields(options))])
     return future
 
 
-def _check_call(fn: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> None:
-    """Refuse now what would fail hours later for a wrong argument."""
+def check_call(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    options: Iterable[str] = (),
+) -> None:
+    """Refuse now what would fail hours later for a wrong argument.
+
+    `options`: the keywords that may have been meant beside those of the function.
+    """
     if not callable(fn):
         raise TypeError(f"{fn!r} can't be called")
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):
         return  # Some functions written in C don't say.
-    signature.bind(*args, **keywords)
+    try:
+        signature.bind(*args, **keywords)
+    except TypeError as error:
+        known = own_keywords(fn)
+        strange = [name for name in keywords if name not in known]
+        guess = nearest(strange[0], [*known, *options]) if strange else ""
+        if not guess or "unexpected keyword" not in str(error):
+            raise
+        raise TypeError(f"{error}; did you mean {guess}?") from None
 
 
 def draft(call: Call | Chunk, fields: Fields, warm: str | None = None) -> Draft:
@@ -156,6 +180,7 @@ class Executor(StandardExecutor):
         warm: bool | Iterable[str] = False,
         **options: Unpack[JobOptions],
     ) -> None:
+        check_keywords(options, Executor)
         if "gpus" in options:
             raise UsageError("an Executor has gpus_per_job instead of gpus", "write gpus_per_job=2")
         self._warm = _modules_text(warm)

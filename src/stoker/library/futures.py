@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from stoker.library.calls import Result
 from stoker.library.failures import RemoteTraceback
+from stoker.text.logfile import whole_log
 
 T = TypeVar("T")
 
@@ -69,12 +70,7 @@ class JobFuture(Future[T]):
 
     def log(self) -> str:
         """What the call has printed so far."""
-        path = self._log_path or self.job().get("log")
-        try:
-            with open(path or "", encoding="utf-8", errors="replace") as file:
-                return file.read()
-        except FileNotFoundError:
-            return ""
+        return whole_log(self._log_path or self.job().get("log"))
 
     def __repr__(self) -> str:
         state = (

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.errors import UsageError
 from stoker.library.channel import Draft, channel
-from stoker.library.executor import full_name_of, title_of
+from stoker.library.executor import check_call, full_name_of, title_of
 from stoker.library.futures import JobFuture
 from stoker.library.grids import folder_name
 from stoker.library.pickling import pickled_call
 from stoker.library.task import RESULT, TaskCall
-from stoker.submission.keywords import call_fields, job_fields
+from stoker.submission.keywords import call_fields, check_keywords, job_fields
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -45,6 +45,7 @@ def run_grid(
     `options` are those of `stoker add`.
     """
     check_task(task)
+    check_keywords(options, run_grid)
     root = os.path.abspath(folder)
     common = getattr(task, "options", {}) if isinstance(task, type) else {}
     base = {"name": title(task), **call_fields({**common, **options})}
@@ -60,6 +61,8 @@ def run_grid(
         if not rerun and os.path.exists(os.path.join(path, RESULT)):
             known[path] = _done(path)
             continue
+        if not isinstance(task, str | type):
+            check_call(task, (), params)
         call = pickled_call(TaskCall(task, params, path, rerun), task)
         fields = {**base, **job_fields({"params": params}), "point": _point_name(path)}
         drafts[path] = Draft(call, fields, full_name(task), result=os.path.join(path, RESULT))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from stoker.api.job_options import BY_KEY, JobOption, Taken, fields_of
@@ -65,6 +65,23 @@ def unknown_option(name: str, known: Iterable[str], see: str) -> UsageError:
     return UsageError(
         f"a job has no option {quoted(name)}", f"did you mean {guess}?" if guess else see
     )
+
+
+def check_keywords(options: Mapping[str, Any], function: Callable[..., Any]) -> None:
+    """Refuse what is a keyword neither of a job nor of this function; name the nearest of both."""
+    for name in options:
+        if not is_option(name):
+            known = [*own_keywords(function), *BY_KEY]
+            raise unknown_option(name, known, f"the options are {', '.join(BY_KEY)}")
+
+
+def own_keywords(function: Callable[..., Any]) -> list[str]:
+    """The names by which a function takes its arguments."""
+    from inspect import Parameter, signature  # Few errors get here.
+
+    named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    found = [one.name for one in signature(function).parameters.values() if one.kind in named]
+    return [name for name in found if name != "self"]
 
 
 def in_keywords(error: Said) -> Said:

@@ -6,6 +6,7 @@ The rules are the daemon's, for every job; front ends may ask them beforehand.
 from __future__ import annotations
 
 import os
+import stat
 
 from stoker.errors import UsageError
 from stoker.output_files import known_directory
@@ -161,6 +162,15 @@ def refuse_existing(path: str, option: str) -> None:
         )
 
 
+def _is_for_output(path: str) -> bool:
+    """Not so a pipe, which may block, or end with its reader."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:  # It is yet to be made.
+        return True
+    return stat.S_ISREG(mode) or stat.S_ISCHR(mode)
+
+
 def check_output(path: str | None, option: str) -> None:
     """Refuse an output file that could not be made."""
     if path is None:
@@ -169,6 +179,8 @@ def check_output(path: str | None, option: str) -> None:
         raise UsageError(f"{option} {quoted(path)} is not an absolute path", "name the whole path")
     if os.path.isdir(path):
         raise UsageError(f"{option} {quoted(path)} is a directory", "name a file")
+    if not _is_for_output(path):
+        raise UsageError(f"{option}: {path} is neither a file nor a terminal", "name a file")
     directory = known_directory(path)
     if not os.path.isdir(directory):
         raise UsageError(f"{option}: there is no directory {quoted(directory)}", "create it first")

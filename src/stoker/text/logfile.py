@@ -5,7 +5,9 @@ The client reads the files itself: a log of gigabytes never passes through the d
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 
 from stoker.holes import behind, hole_in, readable_to
@@ -25,7 +27,11 @@ class LogFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # A pipe, which may have come in place of the file, would let us wait for a writer.
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        if stat.S_ISFIFO(os.fstat(self._fd).st_mode):
+            os.close(self._fd)
+            raise OSError(errno.EINVAL, "it is a pipe", path)
         self._position = 0
 
     def close(self) -> None:
@@ -71,6 +77,17 @@ class LogFile:
             return False
         mine = os.fstat(self._fd)
         return (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino)
+
+
+def whole_log(path: str | None) -> str:
+    """All of a log; nothing where there is none, or a pipe has come in its place."""
+    try:
+        if path is None or stat.S_ISFIFO(os.stat(path).st_mode):
+            return ""
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
 
 
 class Printer:

@@ -275,9 +275,9 @@ async def _log_ticket(services: Services, asked: Asked) -> Answer:
 
 
 async def _submit(services: Services, asked: Asked) -> Answer:
-    ids = await submitting.submit(services.link, asked.fields)
+    answer = await submitting.submit(services.link, asked.fields)
     services.changed()
-    return {"ids": ids}
+    return answer
 
 
 async def _disk(services: Services, asked: Asked) -> Answer:
@@ -342,7 +342,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
               "total_bytes": "Number"}, "page"),
     Endpoint("GET", "/api/jobs", _jobs, bodies.JobsQuestion, "a window of the list of jobs",
              {"jobs": "Jobs", "total": "Number", "version": "Number"}),
-    Endpoint("POST", "/api/jobs", _submit, bodies.SubmitRequest, "queue jobs, all or none", _IDS),
+    Endpoint("POST", "/api/jobs", _submit, bodies.SubmitRequest, "queue jobs, all or none",
+             {**_IDS, "warnings": "Texts"}),
     Endpoint("POST", "/api/jobs/cancel", _passed_on("cancel"), bodies.Chosen, "stop jobs", _IDS),
     Endpoint("POST", "/api/jobs/retry", _passed_on("retry"), bodies.Chosen,
              "queue finished jobs again",
@@ -353,7 +354,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("POST", "/api/jobs/remove", _passed_on("remove"), bodies.RemoveRequest,
              "forget finished jobs and their logs", _IDS),
     Endpoint("POST", "/api/jobs/edit", _passed_on("edit"), bodies.EditRequest,
-             "change jobs that wait", {**_IDS, "left_out": "Object"}),
+             "change jobs that wait", {**_IDS, "left_out": "Object", "warnings": "Texts"}),
     Endpoint("GET", "/api/jobs/{id}", _job, bodies.Nothing,
              "all that is known of a job, its attempts, and why it stands where it does",
              {"job": "Object", "why": "Object"}),

@@ -49,8 +49,8 @@ def inherited(cwd: str) -> dict[str, Any]:
     return request
 
 
-async def submit(link: Link, request: SubmitRequest) -> list[int]:
-    """Queue jobs, all or none."""
+async def submit(link: Link, request: SubmitRequest) -> dict[str, Any]:
+    """Queue jobs, all or none; their ids, and what to warn of."""
     cwd = _directory(request.cwd)
     shared = job_fields(request.options, cwd)
     jobs = [shared | _resolved(job, cwd) for job in request.jobs]
@@ -59,8 +59,8 @@ async def submit(link: Link, request: SubmitRequest) -> list[int]:
         message |= {"env": {}, "env_of": request.environment_of}
     await _freeze(link, jobs, message)
     token = request.token or new_token()
-    ids: list[int] = (await link.call("submit", **message, token=token))["ids"]
-    return ids
+    answer = await link.call("submit", **message, token=token)
+    return {"ids": answer["ids"], "warnings": answer.get("warnings", [])}
 
 
 async def _freeze(link: Link, jobs: list[dict[str, Any]], message: dict[str, Any]) -> None:

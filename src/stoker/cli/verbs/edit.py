@@ -7,7 +7,7 @@ from stoker.api.job_options import options_in
 from stoker.cli.jobspec import option_of, values_said
 from stoker.cli.options import JSON, Args, Option, Verb, tell
 from stoker.cli.selection import IDS, IDS_NOTE, STATE, required
-from stoker.errors import NotFound, UsageError
+from stoker.errors import Failed, StokerError, UsageError
 from stoker.submission import rules
 from stoker.submission.changes import changed_fields
 from stoker.submission.surroundings import command_fields, usable_paths
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stoker.api.job_options import JobOption
+
+
+_PATHS = ("cwd", "out", "err")
+_QUEUED = ("waiting", "held")
 
 
 class _Cleared:
@@ -56,20 +60,49 @@ def edit(args: Args) -> None:
     if not changes:
         raise UsageError("nothing to change was named", "e.g. stoker edit 7 --priority -1")
     with Client() as client:
-        if any(key in changes for key in ("cwd", "out", "err")):
-            # Relative paths are relative to the job's own directory, as they are in `add`.
-            jobs = client.call("show", select=select)["jobs"]
-            if len(jobs) != 1:
-                raise NotFound("that is not one job", "name one job by its id")
-            paths = {key: changes[key] for key in ("cwd", "out", "err") if changes.get(key)}
-            usable_paths(paths, jobs[0].get("options", {}).get("freeze") or jobs[0]["cwd"])
-            changes |= paths
-        answer = client.call("edit", select=select, changes=changes)
-    ids, left_out = answer["ids"], answer.get("left_out", {})
+        if any(changes.get(key) for key in _PATHS):
+            ids, left_out = _edited_by_directory(client, select, changes)
+        else:
+            answer = client.call("edit", select=select, changes=changes)
+            ids, left_out = answer["ids"], answer.get("left_out", {})
     words = f"changed: {id_list(ids)}" if ids else "nothing to do"
     if left_out:
         words += f"; not: {', '.join(f'{id_list(of)} ({why})' for why, of in left_out.items())}"
     tell(args, {"ids": ids, "left_out": left_out}, words)
+
+
+def _edited_by_directory(
+    client: Client, select: dict[str, Any], changes: dict[str, Any]
+) -> tuple[list[int], dict[str, list[int]]]:
+    """Relative paths are relative to a job's own directory, as in `add`: see to each in turn."""
+    by_directory: dict[str, list[int]] = {}
+    done: list[int] = []
+    left_out: dict[str, list[int]] = {}
+    jobs = client.call("show", select=select)["jobs"]
+    queued = [job for job in jobs if job["state"] in _QUEUED]
+    for job in queued or jobs:  # Where none is, the daemon says why that won't do.
+        directory = job.get("options", {}).get("freeze") or job["cwd"]
+        by_directory.setdefault(directory, []).append(job["id"])
+    for job in jobs if queued else ():
+        if job["state"] not in _QUEUED:
+            left_out.setdefault(job["state"], []).append(job["id"])
+    refusal: StokerError | None = None
+    for directory, ids in by_directory.items():
+        paths = {key: changes[key] for key in _PATHS if changes.get(key)}
+        try:
+            usable_paths(paths, directory)
+            its_select = {**select, "ids": [str(job_id) for job_id in ids]}
+            answer = client.call("edit", select=its_select, changes=changes | paths)
+        except (Failed, UsageError) as error:
+            refusal = refusal or error
+            left_out.setdefault(error.message, []).extend(ids)
+            continue
+        done += answer["ids"]
+        for why, of in answer.get("left_out", {}).items():
+            left_out.setdefault(why, []).extend(of)
+    if refusal is not None and not done:
+        raise refusal
+    return sorted(done), left_out
 
 
 def _changes(args: Args) -> dict[str, Any]:

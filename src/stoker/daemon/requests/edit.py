@@ -17,6 +17,7 @@ from stoker.daemon import settings
 from stoker.daemon import submission as sub
 from stoker.daemon.cluster import check_cluster_job
 from stoker.daemon.impossible import refuse_if_impossible
+from stoker.daemon.outfiles import shared_by_edited
 from stoker.daemon.requests.reply import AfterTurn, Daemon
 from stoker.daemon.requests.selecting import selected, state_of
 from stoker.engine import Decided
@@ -72,7 +73,8 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
         if refusal is not None and not events:
             raise refusal
         changed = [event.job_id for event in events]
-        return Decided(events, {"ids": changed, "left_out": left_out})
+        told = shared_by_edited((asked.out, asked.err), changed, views)
+        return Decided(events, {"ids": changed, "left_out": left_out, "warnings": told})
 
     def edited(state: State, job_id: int) -> ev.JobEdited:
         started = _state_of_started(state, job_id, views)

@@ -54,15 +54,18 @@ def retry(daemon: Daemon, request: msg.Retry) -> AfterTurn:
             else:
                 chosen.append(job_id)
         coming, events = set(chosen), []
+        refusal: Failed | UsageError | None = None
         others = RequiredJobs(state, views, coming)
         for row in views.rows(chosen):
             try:
                 events.append(_again(state, row, others))
             except (Failed, UsageError) as error:
                 if row["id"] in named:
-                    raise
+                    refusal = refusal or error
                 coming.discard(row["id"])
                 left_out.setdefault(error.message, []).append(row["id"])
+        if refusal is not None and not events:
+            raise refusal
         counts = Counter(states[job_id] for job_id in sorted(coming))
         answer = {"ids": sorted(coming), "counts": dict(counts), "left_out": left_out}
         return Decided(events, answer)

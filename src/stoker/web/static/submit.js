@@ -78,10 +78,12 @@ function formOf(parts, button, give) {
   return form;
 }
 
-function queued(ids) {
-  if (ids.length === 1) return ["Queued as ", h("a", { href: `#/job/${ids[0]}` }, `job ${ids[0]}`), "."];
-  return [`${count(ids.length, "job")} queued: `, h("a", { href: `#/job/${ids[0]}` }, String(ids[0])), " to ",
-    h("a", { href: `#/job/${ids[ids.length - 1]}` }, String(ids[ids.length - 1])), "."];
+function queued({ ids, warnings = [] }) {
+  const [first, last] = [ids[0], ids[ids.length - 1]];
+  const link = (id, words) => h("a", { href: `#/job/${id}` }, words);
+  const told = warnings.map((text) => ` Note: ${text}.`);
+  if (ids.length === 1) return ["Queued as ", link(first, `job ${first}`), ".", ...told];
+  return [`${count(ids.length, "job")} queued: `, link(first, String(first)), " to ", link(last, String(last)), ".", ...told];
 }
 
 // ---- one job
@@ -109,8 +111,7 @@ async function jobForm(query, me) {
     const job = same ? { argv: original.argv } : { shell: command };
     const order = { jobs: [job], options: options.read(), cwd: cwd.value.trim() || null };
     if (original) order.environment_of = original.id;
-    const { ids } = await post("/api/jobs", order);
-    return queued(ids);
+    return queued(await post("/api/jobs", order));
   });
 
   async function open() {
@@ -196,8 +197,7 @@ async function linesForm(query, me) {
   ], button, async () => {
     const found = jobsIn(lines.value);
     if (!found.length) throw new Wrong("There is no command", "Write one a line");
-    const { ids } = await post("/api/jobs", { jobs: found, options: options.read(), cwd: cwd.value.trim() || null });
-    return queued(ids);
+    return queued(await post("/api/jobs", { jobs: found, options: options.read(), cwd: cwd.value.trim() || null }));
   });
   return { element, open: () => lines.focus() };
 }
