@@ -83,7 +83,8 @@ function queued({ ids, warnings = [] }) {
   const link = (id, words) => h("a", { href: `#/job/${id}` }, words);
   const told = warnings.map((text) => ` Note: ${text}.`);
   if (ids.length === 1) return ["Queued as ", link(first, `job ${first}`), ".", ...told];
-  return [`${count(ids.length, "job")} queued: `, link(first, String(first)), " to ", link(last, String(last)), ".", ...told];
+  const range = [link(first, String(first)), " to ", link(last, String(last))];
+  return [`${count(ids.length, "job")} queued: `, ...range, ".", ...told];
 }
 
 // ---- one job
