@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from contract.executor_benches import LocalBench, active_job, start
 from stoker.core import events as ev
 from stoker.core.model import Launch
 from stoker.executors.master_ports import MasterPorts
+from stoker.executors.shortage import CouldNotStart
 from waiting import eventually
 
 GPUS = ("0", "1")
@@ -68,4 +70,25 @@ def test_a_port_of_another_daemon_or_of_any_program_is_passed_over() -> None:
     of_another_user.close()
     with socket.create_server(("127.0.0.1", first)):
         assert told(ports, 2) != first
+    ports.close()
+
+
+@pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET, socket.AF_INET6])
+def test_a_machine_without_descriptors_is_short_of_them_and_not_of_ports(
+    monkeypatch: pytest.MonkeyPatch, family: int
+) -> None:
+    real, ports = socket.socket, MasterPorts()
+
+    def scarce(of: int, kind: int) -> socket.socket:
+        if of == family:
+            raise OSError(errno.EMFILE, "too many open files")
+        return real(of, kind)
+
+    with monkeypatch.context() as patched, pytest.raises(CouldNotStart) as refused:
+        patched.setattr(socket, "socket", scarce)
+        told(ports, 1)
+    assert refused.value.short is not None
+    first = told(ports, 1)
+    ports.close()
+    assert told(ports, 1) == first, "no claim is left behind"
     ports.close()

@@ -77,7 +77,12 @@ class MasterPorts:
             claim = _claimed(port)
             if claim is None:
                 continue
-            if _is_free(port):
+            try:
+                is_free = _is_free(port)
+            except OSError:
+                claim.close()
+                raise
+            if is_free:
                 self._claims[key] = (port, claim)
                 return port
             claim.close()
@@ -108,8 +113,10 @@ def _is_free(port: int) -> bool:
             with socket.socket(family, socket.SOCK_STREAM) as probe:
                 probe.bind((address, port))
         except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                return False
             if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
-                return False  # There is no IPv6 where it is one of these.
+                raise  # The machine is short of something. (With those there is no IPv6.)
     return True
 
 
