@@ -84,9 +84,10 @@ def test_a_machine_without_descriptors_is_short_of_them_and_not_of_ports(
             raise OSError(errno.EMFILE, "too many open files")
         return real(of, kind)
 
-    with monkeypatch.context() as patched, pytest.raises(CouldNotStart) as refused:
+    with monkeypatch.context() as patched:
         patched.setattr(socket, "socket", scarce)
-        told(ports, 1)
+        with pytest.raises(CouldNotStart) as refused:
+            told(ports, 1)
     assert refused.value.short is not None
     first = told(ports, 1)
     ports.close()
