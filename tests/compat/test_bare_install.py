@@ -100,12 +100,12 @@ def test_simple_gpu_scheduler_and_simple_hypersearch_run_there(shell: StokerHome
     for name in ("train_model.py", "train_dnn.py"):
         (shell.work / name).write_text(SEEN)
     (shell.work / "gpu_commands.txt").write_text(
-        "".join(f"python train_model.py --output run_{n}\n" for n in (1, 2, 3))
+        "".join(f"python3 train_model.py --output run_{n}\n" for n in (1, 2, 3))
     )
     ran = typed(shell, "simple_gpu_scheduler --gpus 0 1 2 < gpu_commands.txt")
     assert (ran.code, ran.err) == (0, ""), ran
     assert ran.out == "".join(
-        f"Processing command `python train_model.py --output run_{n}` on gpu {3 - n}\n"
+        f"Processing command `python3 train_model.py --output run_{n}` on gpu {3 - n}\n"
         for n in (1, 2, 3)
     )
     ran = typed(

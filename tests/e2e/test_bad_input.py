@@ -98,7 +98,6 @@ CASES: list[tuple[list[str], int, str]] = [
     (["why", "99"], NOT_FOUND, "no job 99"),
     (["logs", "99"], NOT_FOUND, "no job 99"),
     (["logs", "2"], FAILED, "no log yet"),
-    (["logs", "1", "2"], USAGE, "2"),
     (["wait", "99"], NOT_FOUND, "no job 99"),
     (["wait", "--timeout", "never", "1"], USAGE, "never"),
     (["wait", "--group", "nope"], NOT_FOUND, "no such jobs"),

@@ -60,7 +60,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
     words = ["build", "--quiet", "--python", sys.executable, "--out-dir", str(root), str(source)]
     done = subprocess.run([uv, *words], capture_output=True, text=True, timeout=PATIENCE_S * 8)
     if "fetch" in done.stderr and done.returncode != 0:
-        left_out(f"no package index is reached, and no package is built: {done.stderr[-300:]}")
+        pytest.skip(f"uv reaches no package index, and no package is built: {done.stderr[-300:]}")
     assert done.returncode == 0, done.stderr
     (wheel,), (sdist,) = root.glob("*.whl"), root.glob("*.tar.gz")
     return Packages(wheel, sdist, source)

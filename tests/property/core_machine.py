@@ -682,7 +682,8 @@ class CoreMachine(RuleBasedStateMachine):
                     expected.append(self._hand_over(job))
             elif attempt.started_at_ms is None:
                 kind = cmd.StartAttached if job.terms.attached else cmd.Start
-                expected.append(kind(job.id, attempt.number, attempt.gpus, job.terms.grace_ms))
+                start = (job.id, attempt.number, attempt.gpus, job.terms.grace_ms)
+                expected.append(kind(*start, group=job.group))
             if attempt.warning is Warning.DUE:
                 assert job.terms.signal is not None
                 expected.append(cmd.Warn(job.id, attempt.number, job.terms.signal))
@@ -704,4 +705,5 @@ class CoreMachine(RuleBasedStateMachine):
             job.priority,
             job.not_before_ms,
             after,
+            job.group,
         )

@@ -73,10 +73,11 @@ def test_what_was_set_reaches_the_parts_that_act_on_it() -> None:
         disk_watch=SimpleNamespace(take=lambda *said: told_rooms.extend(said)),
         clearing=SimpleNamespace(take=told_kept.append),
         slurm=part("configure"),
+        notices=SimpleNamespace(wake=lambda: told_kept.append("notices")),
     )
     take_settings(cast(Daemon, daemon))
     assert told.pop("configure")[1] is None
     assert told == {"set_cpus": (3,), "set_foreign": ("wait",), "set_interval": (0.25,)}
     assert engine.habits == Habits(settle_ms=7_000)
     assert told_rooms == [LeastRoom(5, 20 * 1024), LeastRoom(mib=3 * 1024)]
-    assert told_kept == [Retention(logs_ms=86_400_000)]
+    assert told_kept == [Retention(logs_ms=86_400_000), "notices"]

@@ -27,7 +27,7 @@ def test_what_was_typed_means_what_it_means_on_the_command_line(page: PageHome) 
     assert page.home.job(second)["priority"] == 3
     changes = {"gpus": "2", "time_limit": None, "name": "new", "nice": None}
     answer = page.post("/api/jobs/edit", {"ids": [first], "options": changes})
-    assert answer == {"ids": [first], "left_out": {}}
+    assert answer == {"ids": [first], "left_out": {}, "warnings": []}
     job = page.home.job(first)
     assert job["need"]["gpus"] == 2 and job["need"]["share"] is None
     assert (job["time_limit_ms"], job["name"], job["options"]) == (None, "new", {})
@@ -61,7 +61,7 @@ def test_options_are_numbers_flags_and_lists_too_as_in_python(page: PageHome) ->
     assert (job["time_limit_ms"], job["state"]) == (90_000, "held")
     changes = {"priority": 7, "gpus": 2}
     answer = page.post("/api/jobs/edit", {"ids": [job_id], "options": changes})
-    assert answer == {"ids": [job_id], "left_out": {}}
+    assert answer == {"ids": [job_id], "left_out": {}, "warnings": []}
     assert page.home.job(job_id)["priority"] == 7
 
 
@@ -103,7 +103,7 @@ def test_orders_over_http_are_narrowed_by_state(page: PageHome) -> None:
     page.home.until_state(running, "running")
     chosen = {"group": "g", "states": ["held"]}
     change = {**chosen, "options": {"priority": 3}}
-    assert page.post("/api/jobs/edit", change) == {"ids": [held], "left_out": {}}
+    assert page.post("/api/jobs/edit", change) == {"ids": [held], "left_out": {}, "warnings": []}
     assert page.post("/api/jobs/cancel", chosen)["ids"] == [held]
     assert page.home.job(running)["state"] == "running"
     retried = page.post("/api/jobs/retry", {"group": "g", "states": ["cancelled"]})

@@ -272,15 +272,18 @@ def _wrong_end(case: Case, job: dict[str, Any], told: dict[str, Any]) -> Iterato
                 yield Violation("wrong exit", f"it used {was}: {story}")
         elif code is not None:
             yield Violation("exit invented", f"it did not end by itself: {story}")
-        elif not _may_be_stopped(case, job, mains[0]):
+        elif not _may_be_stopped(case, job, told, mains[0]):
             yield Violation("killed without an order", story)
     if told["state"] == "lost" and not _may_be_lost(case, job, mains):
         yield Violation("lost without need", story)
 
 
-def _may_be_stopped(case: Case, job: dict[str, Any], main: Record) -> bool:
+def _may_be_stopped(case: Case, job: dict[str, Any], told: dict[str, Any], main: Record) -> bool:
     # How long it ran by its own clock says little: the daemon may have been stopped in between.
-    if job["time_limit_ms"] and "time limit" in (job["reason"] or ""):
+    # A job may be cancelled while it is being stopped for its time limit.
+    if job["time_limit_ms"] and (
+        "time limit" in (told["reason"] or "") or told["state"] == "cancelled"
+    ):
         return True
     if any(cancel.sent_ns <= main.last_ns + 10**8 for cancel in case.log.cancels
            if cancel.token in (main.token, job.get("group"))):  # fmt: skip

@@ -1,5 +1,6 @@
 // One job: what it is, what became of it, and what it says.
 
+import { setTitle } from "./alerts.js";
 import { get, post } from "./api.js";
 import { clear, errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
 import { now, serverNow } from "./feed.js";
@@ -72,7 +73,7 @@ export function jobView(id) {
   function draw(reason) {
     setHidden(missing, true);
     setHidden(parts, false);
-    document.title = `${id} ${job.name || ""} · Stoker`;
+    setTitle(`${id} ${job.name || ""}`.trim());
     setText(title.children[1], job.name || job.command);
     setData(state, "state", job.state);
     setText(state, job.state);
