@@ -302,14 +302,6 @@ def _may_be_lost(case: Case, job: dict[str, Any], mains: list[Record]) -> bool:
     if not mains:
         # The daemon was killed as it made the process, or just before: its keeper would know.
         return bool(killed)
-    main, near_ns = mains[0], 10**8
-    left_a_child = any(r.role == "l" for r in case.by_attempt.get((main.job_id, main.attempt), ()))
-    around = (main.began_ns - near_ns, main.began_ns + near_ns)
-    if (left_a_child and case.log.overlaps({"kill-daemon"}, *around)
-            and case.log.overlaps({"stop-keeper"}, *around)):  # fmt: skip
-        # The keeper found two processes that may be the one that the daemon had just made, and
-        # rightly chose neither: see `Keeper._made_for`.
-        return True
     parent = mains[0].parent
     # Its daemon may have been dead by the time it looked: then the parent is the keeper, or init.
     keeper = case.log.keepers.get(parent, parent)
