@@ -15,7 +15,7 @@ _MOST_LETTERS = 50
 def offered(kind: str) -> list[tuple[str, str]]:
     """The words of a kind, each with what it is; none if there is no daemon to ask."""
     try:
-        # A press of Tab starts no daemon, and has nobody to tell of trouble.
+        # A press of Tab starts no daemon, and shows no messages.
         with Client(autostart=False) as client:
             found = OFFERS[kind](client)
     except StokerError:

@@ -1,6 +1,6 @@
 """Free ports for jobs on several GPUs, whose processes meet at MASTER_ADDR and MASTER_PORT.
 
-A port is given to one attempt at a time on this machine, whoever its user is. It is claimed by an
+A port is given to one attempt at a time on this machine, of all its users. It is claimed by an
 abstract socket of that name, which the kernel has once for each network (as the ports), and which
 goes with the daemon. The next daemon claims anew what the processes of adopted attempts were told.
 Meanwhile the port is in use by its job, or no process of Stoker gives ports away.
@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from stoker.core.model import Launch
 from stoker.executors.ledger import Key
+from stoker.executors.processes import environ_of
 from stoker.executors.shortage import CouldNotStart, could_not
 
 ADDRESS, PORT = "MASTER_ADDR", "MASTER_PORT"
@@ -121,8 +122,8 @@ def _is_free(port: int) -> bool:
 
 
 def _told_to(pid: int) -> int | None:
-    with suppress(OSError, ValueError), open(f"/proc/{pid}/environ", "rb") as file:
-        for variable in file.read().split(b"\0"):
+    with suppress(OSError, ValueError):
+        for variable in environ_of(pid):
             name, _, value = variable.partition(b"=")
             if name == PORT.encode() and _FIRST <= int(value) < _FIRST + _COUNT:
                 return int(value)

@@ -26,7 +26,7 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start the hook of a job, in the job's directory and with its environment.
 
-    It leads a session of its own, and is nobody's to stop: it goes on when Stoker does not.
+    It leads a session of its own, and nothing stops it: it goes on when Stoker does not.
     """
     cwd = notice["cwd"]
     with tempfile.TemporaryFile() as job:

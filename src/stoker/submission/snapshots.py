@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MANIFEST = ".manifest"
 MOST_FILES = 100_000
 _TRIES = 5
-# A blob that has another time was written to, through a tree, by a user whom modes do not stop.
+# A blob that has another time was written to, through a tree, by root, which modes do not stop.
 _TIME_S = 946_684_800
 # A file that changed this shortly before it was read may change again within the same tick.
 _UNSURE_NS = 2_000_000_000

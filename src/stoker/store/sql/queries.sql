@@ -323,7 +323,7 @@ UPDATE open_groups SET first_failed = :job_id WHERE name = :name AND first_faile
 SELECT name, first_failed FROM open_groups ORDER BY name;
 
 -- name: close_group
--- Its end is told, or there is nobody to tell.
+-- Its end is told, or no message was asked for.
 DELETE FROM open_groups WHERE name = :name;
 
 -- name: group_is_unfinished
