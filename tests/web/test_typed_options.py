@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 from stoker.api.job_options import BY_KEY, JOB_OPTIONS, options_in
@@ -135,3 +136,18 @@ def test_code_is_frozen_for_jobs_and_sweeps_over_http(page: PageHome) -> None:
         page.home.until_final(job_id)
         assert page.home.log_of(job_id) == "old\n"
         assert page.home.job(job_id)["options"]["freeze"] == str(page.home.work)
+
+
+def test_the_commit_of_the_directory_is_recorded_and_shown(page: PageHome) -> None:
+    root = page.home.work / "code"
+    root.mkdir()
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        names = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *names, *words], cwd=root, check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, check=True, capture_output=True)
+    commit = head.stdout.decode().strip()
+    [job_id] = page.post("/api/jobs", {"jobs": [{"shell": "true"}], "cwd": str(root)})["ids"]
+    sweep = {"space": ["a=1,2"], "command": "echo {a}", "cwd": str(root)}
+    ids = page.post("/api/sweep", sweep)["ids"]
+    for one in (job_id, *ids):
+        assert page.get(f"/api/jobs/{one}")["job"]["git"]["commit"] == commit

@@ -18,7 +18,7 @@ from stoker.quantities import quoted, sweep_label
 from stoker.submission.changes import changed_fields
 from stoker.submission.freezing import LIMIT, freeze_jobs
 from stoker.submission.keywords import job_fields, values_of
-from stoker.submission.surroundings import absolute_paths, new_token, surroundings
+from stoker.submission.surroundings import absolute_paths, new_token, note_commits, surroundings
 from stoker.submission.sweeps import Plan, Queued, SweepSpec, part_of, parts, plan
 from stoker.sweep import notation
 from stoker.sweep.points import Choosing, Space
@@ -57,14 +57,18 @@ async def submit(link: Link, request: SubmitRequest) -> dict[str, Any]:
     message: dict[str, Any] = {"jobs": jobs, **inherited(cwd)}
     if request.environment_of is not None:
         message |= {"env": {}, "env_of": request.environment_of}
-    await _freeze(link, jobs, message)
+    await _take_code(link, jobs, message)
     token = request.token or new_token()
     answer = await link.call("submit", **message, token=token)
     return {"ids": answer["ids"], "warnings": answer.get("warnings", [])}
 
 
-async def _freeze(link: Link, jobs: list[dict[str, Any]], message: dict[str, Any]) -> None:
-    """Have jobs with `freeze` run the code as it is now; other requests do not wait for it."""
+async def _take_code(link: Link, jobs: list[dict[str, Any]], message: dict[str, Any]) -> None:
+    """Say which commit the code is of, and have jobs with `freeze` run it as it is now.
+
+    Other requests do not wait for it.
+    """
+    await asyncio.to_thread(note_commits, jobs, message)
     if not any(job.get("freeze") for job in jobs):
         return
     limit = (await link.call("config_get", name=LIMIT))["settings"][0]["value"]
@@ -150,7 +154,7 @@ async def queue_sweep(link: Link, request: SweepRequest, plan: Plan) -> Queued:
     queued = Queued()
     if request.max_running is not None:
         await link.call("limit_group", group=plan.name, max_running=request.max_running)
-    await _freeze(link, [plan.shared], plan.request)
+    await _take_code(link, [plan.shared], plan.request)
     for part in parts(plan.jobs):
         queued.took(await link.call("submit", **part_of(plan, part, request.rerun)))
     return queued
