@@ -13,7 +13,7 @@ from stoker.submission import rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from stoker.api.client import Client
@@ -150,15 +150,22 @@ def _device(path: str) -> int | None:
 
 
 def with_project(
-    said: dict[str, Any], here: str, front_end: str, words: Sequence[str] = ()
+    said: dict[str, Any],
+    here: str,
+    front_end: str,
+    words: Sequence[str] = (),
+    fields: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The values of a job's options, with the defaults of the project that it is in beneath."""
+    """The values of a job's options, with the defaults of the project that it is in beneath.
+
+    `fields` are what else was said of it, as fields of the message.
+    """
     path = project_file(os.path.normpath(os.path.join(here, said.get("cwd") or "")))
     if path is None:
         return said
     from stoker.submission.project import with_defaults  # Few have such a file.
 
-    return with_defaults(said, path, front_end, words)
+    return with_defaults(said, path, front_end, words, fields or {})
 
 
 # --- paths ----------------------------------------------------------------------------------------
@@ -223,7 +230,7 @@ def command_fields(words: list[str]) -> dict[str, Any]:
     return {"argv": words}
 
 
-def is_for_cluster(fields: dict[str, Any]) -> bool:
+def is_for_cluster(fields: Mapping[str, Any]) -> bool:
     """Whether a request says that the job is the cluster's, whose nodes may have other programs."""
     return fields.get("executor") == "slurm" or "slurm" in fields
 
