@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from stoker.api.field_types import type_of
+from stoker.api.field_types import CodeAt, type_of
 from stoker.api.job_options import JOB_OPTIONS
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
@@ -121,6 +121,7 @@ class Submit(Request, tag="submit"):
     user: str = ""
     umask: Annotated[int, Meta(ge=0, le=0o777)] | None = None  # else the daemon's
     env_of: JobId | None = None  # environment and umask of that job are taken instead
+    code: dict[str, CodeAt] = {}  # by the directories of jobs that are in a repository
     token: Annotated[str, Meta(max_length=100)] | None = None  # the same one when it is repeated
     rerun: Rerun | None = None
     each: list[JobOwn] | None = None

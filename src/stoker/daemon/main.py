@@ -29,6 +29,7 @@ from stoker.core.model import Job
 from stoker.daemon import own_log, settings
 from stoker.daemon.browsing import Browsing
 from stoker.daemon.clock import SystemClock
+from stoker.daemon.code_states import CodeStates
 from stoker.daemon.disk_room import DiskWatch
 from stoker.daemon.door import Door, most_to_stay
 from stoker.daemon.followers import Followers
@@ -156,6 +157,7 @@ class Daemon:
         self.watchers = Watchers(self.turn_loop, self.store, lambda: shown_gpus(self))
         self.browsing = Browsing(Browser(Path(home.database)))
         self.frozen_code = FrozenCode(home.root, self.browsing)
+        self.code_states = CodeStates(self.store)
         remember = partial(self.store.set_setting, KEPT_AS)
         self.page = Page(values.get(KEPT_AS), remember, home.root)
         self.notices = Notices(self)
@@ -232,6 +234,7 @@ class Daemon:
             self.notices.look,
             self._delete_removed,
             lambda: self.frozen_code.jobs_removed(self.turn_loop.engine.committed),
+            self.code_states.after_turn,
             self._keep_reserve,
             self.disk_watch.after_turn,
             self.log_caps.after_turn,
@@ -342,6 +345,7 @@ class Daemon:
         self.slurm.close()
         self.page.close()
         self.notices.close()
+        self.code_states.close()
         self.browsing.close()
         self.store.close()
         self._watch.close()
