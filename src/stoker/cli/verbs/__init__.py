@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 # In the order in which help and the reference show them.
 SECTIONS = (
-    ("Jobs", ("add", "run", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait")),
+    ("Jobs", (
+        "add", "run", "shell", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait",
+    )),
     ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
     ("The queue and the machine", (
         "status", "top", "pause", "resume", "groups", "gpus", "profiles", "cluster", "disk",
