@@ -238,7 +238,12 @@ class Show(OfJobs, tag="show"):
 
 
 class Why(OfJobs, tag="why"):
-    """Answer: `jobs`: each `id`, `state`, `reason` (data), `text`, `starts_at_ms` or null."""
+    """Answer: `jobs`: each `id`, `state`, `reason` (data), `text`, `starts_at_ms` or null, ...
+
+    To estimate is to run the queue forward; with more than `most_unfinished` jobs it is left out.
+    """
+
+    most_unfinished: Annotated[int, Meta(ge=0)] | None = None
 
 
 class Points(Request, tag="points"):

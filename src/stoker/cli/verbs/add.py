@@ -6,7 +6,7 @@ from stoker.api.client import Client
 from stoker.cli.jobspec import BARE_COMMAND_NOTE, job_options, submission
 from stoker.cli.options import JSON, Args, Verb, print_json
 from stoker.submission.surroundings import submit
-from stoker.text.terminal import out
+from stoker.text.terminal import has_terminal, out
 
 
 def add(args: Args) -> None:
@@ -14,10 +14,14 @@ def add(args: Args) -> None:
     request = submission(args, "add")
     with Client() as client:
         job_id = submit(client, request)
-    if args["json"]:
-        print_json({"ids": [job_id]})
-    else:
-        out(f"{job_id}\n")
+        if args["json"]:
+            print_json({"ids": [job_id]})
+        else:
+            out(f"{job_id}\n")
+        if has_terminal():
+            from stoker.cli.outlook import tell
+
+            tell(client, [job_id], args)
 
 
 VERB = Verb(
@@ -35,5 +39,9 @@ VERB = Verb(
         ),
         ("stoker add --time-limit 2h --signal USR1@2m --retries 3 -- ./train.sh", "with a limit"),
     ),
-    notes=(BARE_COMMAND_NOTE, "Only the id is printed on stdout: id=$(stoker add ...)."),
+    notes=(
+        BARE_COMMAND_NOTE,
+        "Only the id is printed on stdout: id=$(stoker add ...). On a terminal, stderr has what is "
+        "known of its place in the line, its start and its run time.",
+    ),
 )
