@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stoker.cli import outlook
-from stoker.cli.verbs import add
 from unit.cli_run import stoker
 from unit.scripted_daemon import GONE, Script, ScriptedDaemon
 
@@ -46,9 +46,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (add, outlook):
-        monkeypatch.setattr(module, "has_terminal", lambda *_: True)
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)
+    monkeypatch.setattr(outlook, "has_terminal", lambda *_: True)
 
 
 SUBMITTED: Script = {"submit": {"ids": [12]}}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from stoker.api.field_types import type_of
+from stoker.api.field_types import CodeAt, type_of
 from stoker.api.job_options import JOB_OPTIONS
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
@@ -121,6 +121,7 @@ class Submit(Request, tag="submit"):
     user: str = ""
     umask: Annotated[int, Meta(ge=0, le=0o777)] | None = None  # else the daemon's
     env_of: JobId | None = None  # environment and umask of that job are taken instead
+    code: dict[str, CodeAt] = {}  # by the directories of jobs that are in a repository
     token: Annotated[str, Meta(max_length=100)] | None = None  # the same one when it is repeated
     rerun: Rerun | None = None
     each: list[JobOwn] | None = None
@@ -238,12 +239,9 @@ class Show(OfJobs, tag="show"):
 
 
 class Why(OfJobs, tag="why"):
-    """Answer: `jobs`: each `id`, `state`, `reason` (data), `text`, `starts_at_ms` or null, ...
+    """Answer: `jobs`: each `id`, `state`, `reason` (data), `text`, `starts_at_ms` or null, ..."""
 
-    To estimate is to run the queue forward; with more than `most_unfinished` jobs it is left out.
-    """
-
-    most_unfinished: Annotated[int, Meta(ge=0)] | None = None
+    most_unfinished: Annotated[int, Meta(ge=0)] | None = None  # with more, nothing is estimated
 
 
 class Points(Request, tag="points"):
@@ -430,10 +428,8 @@ class PageSettings(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class PageStart(Request, tag="page_start"):
-    """Serve the page, in a process of its own.
-
-    Answer: `url`, `pid`, `started`, `settings` with the port that the page has, and `taken`: the
-    port that it would have had, if another program has that.
+    """Serve the page, in a process of its own. Answer: `url`, `pid`, `started`, `settings`, and
+    `taken`: the port that it would have had, if another program has that.
 
     Only the settings in `changes` change; a page that runs with others is started anew. They are
     kept until PageStop, and the page comes back with the next daemon.

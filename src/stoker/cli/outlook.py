@@ -24,7 +24,7 @@ def tell(client: Client, ids: list[int], args: dict[str, object]) -> None:
 
     The jobs are queued: whatever goes wrong here is no trouble of theirs.
     """
-    if not ids or args["json"] or not (has_terminal() and has_terminal(sys.stderr)):
+    if not ids or args.get("json") or not (has_terminal() and has_terminal(sys.stderr)):
         return
     try:
         client.send("why", select={"ids": [str(ids[0])]}, most_unfinished=_MOST_UNFINISHED)

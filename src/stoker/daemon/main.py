@@ -28,6 +28,7 @@ from stoker.core.model import Job
 from stoker.daemon import own_log, settings
 from stoker.daemon.browsing import Browsing
 from stoker.daemon.clock import SystemClock
+from stoker.daemon.code_states import CodeStates
 from stoker.daemon.disk_room import DiskWatch
 from stoker.daemon.door import Door, most_to_stay
 from stoker.daemon.followers import Followers
@@ -155,6 +156,7 @@ class Daemon:
         self.watchers = Watchers(self.turn_loop, self.store, lambda: shown_gpus(self))
         self.browsing = Browsing(Browser(Path(home.database)))
         self.frozen_code = FrozenCode(home.root, self.browsing)
+        self.code_states = CodeStates(self.store)
         self.page = Page(values, self.store.set_setting, home.root)
         self.notices = Notices(self)
         self.started_at_ms = self.clock.now_ms()
@@ -230,6 +232,7 @@ class Daemon:
             self.notices.look,
             self._delete_removed,
             lambda: self.frozen_code.jobs_removed(self.turn_loop.engine.committed),
+            self.code_states.after_turn,
             self._keep_reserve,
             self.disk_watch.after_turn,
             self.log_caps.after_turn,
@@ -340,6 +343,7 @@ class Daemon:
         self.slurm.close()
         self.page.close()
         self.notices.close()
+        self.code_states.close()
         self.browsing.close()
         self.store.close()
         self._watch.close()

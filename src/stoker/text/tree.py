@@ -46,7 +46,7 @@ def job_tree(jobs: list[Job]) -> str:
 
 
 def _title(job: Job) -> str:
-    return job.get("name") or job["command"]
+    return str(job.get("name") or job["command"])
 
 
 def _rows(jobs: list[Job]) -> list[_Row]:
