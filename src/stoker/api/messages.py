@@ -417,7 +417,7 @@ class PageSettings(Struct, forbid_unknown_fields=True, kw_only=True):
     """Where the page is served, and who may reach it."""
 
     host: Annotated[str, Meta(min_length=1, max_length=255)] = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65_535)] = 4004
+    port: Annotated[int, Meta(ge=0, le=65_535)] | None = None  # None: one that is free
     names: Annotated[list[Annotated[str, Meta(max_length=255)]], Meta(max_length=50)] = []
     tls_cert: Annotated[str, Meta(max_length=4096)] | None = None
     tls_key: Annotated[str, Meta(max_length=4096)] | None = None
@@ -426,7 +426,10 @@ class PageSettings(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class PageStart(Request, tag="page_start"):
-    """Serve the page, in a process of its own. Answer: `url`, `pid`, `started`, `settings`.
+    """Serve the page, in a process of its own.
+
+    Answer: `url`, `pid`, `started`, `settings` with the port that the page has, and `taken`: the
+    port that it would have had, if another program has that.
 
     Only the settings in `changes` change; a page that runs with others is started anew. They are
     kept until PageStop, and the page comes back with the next daemon.
@@ -440,7 +443,7 @@ class PageStop(Request, tag="page_stop"):
 
 
 class PageStatus(Request, tag="page_status"):
-    """Answer: `running`, and of a page that runs `url`, `pid`, `settings`."""
+    """Answer: `running`; if it runs `url`, `pid`, `settings`, else `trouble`: what prevents it."""
 
 
 class Hello(Request, tag="hello"):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from stoker.api.job_options import JOB_OPTIONS, fields_of, options_in
 from stoker.cli.options import Args, Option
 from stoker.errors import UsageError
-from stoker.submission import rules
 from stoker.submission.surroundings import (
     command_fields,
     current_directory,
@@ -16,7 +14,6 @@ from stoker.submission.surroundings import (
     usable_paths,
     with_project,
 )
-from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +36,8 @@ BARE_COMMAND_NOTE = (
 
 def job_options(verb: str) -> tuple[Option, ...]:
     """The options of a job that this verb has."""
+    from stoker.api.job_options import options_in
+
     found = []
     for option in options_in(verb):
         found.append(option_of(option))
@@ -66,6 +65,10 @@ def option_of(option: JobOption) -> Option:
 def values_said(args: Args) -> dict[str, Any]:
     """The values of the options that were given, and no others."""
     values: dict[str, Any] = {}
+    if args.keys() == {"command"}:
+        return values
+    from stoker.api.job_options import JOB_OPTIONS
+
     for option in JOB_OPTIONS:
         value = args.get(option.key)
         if value is not None and value is not False and value != []:
@@ -80,16 +83,25 @@ def values_said(args: Args) -> dict[str, Any]:
 
 
 def _fields_said(args: Args, verb: str) -> dict[str, Any]:
-    """The fields of a job for the options and the command that were given, and its project's."""
+    """The fields of a job for the options and the command that were given, and its project's.
+
+    Of a job of which only the command was said, neither table nor rules are loaded.
+    """
     values = values_said(args)
     if verb:
         values = with_project(values, current_directory(), verb, args["command"] or ())
-    fields = fields_of(values)
+    fields: dict[str, Any] = {}
+    if values:
+        from stoker.api.job_options import fields_of
+        from stoker.submission import rules
+
+        fields = fields_of(values)
+        # What a cluster is told are types of GPUs, and not which ones.
+        numbered = all(name.isdigit() for name in fields.get("on") or ())
+        rules.check_need(rules.Said(fields), elsewhere=not numbered)
+        rules.check_limits(rules.Said(fields))
     if args["command"]:
         fields |= command_fields(args["command"])
-    # What a cluster is told are types of GPUs, and not which ones.
-    numbered = all(name.isdigit() for name in fields.get("on") or ())
-    rules.check_need(rules.Said(fields), elsewhere=not numbered)
     return fields
 
 
@@ -99,7 +111,6 @@ def submission(args: Args, verb: str = "") -> dict[str, Any]:
     With the verb, the defaults of the project count that it has.
     """
     fields = _fields_said(args, verb)
-    rules.check_limits(rules.Said(fields))
     request = surroundings(_not_taken_along)
     cwd = request["cwd"] = usable_paths(fields, request["cwd"])
     if "argv" in fields and not is_for_cluster(fields):
@@ -109,4 +120,6 @@ def submission(args: Args, verb: str = "") -> dict[str, Any]:
 
 
 def _not_taken_along(variable: str) -> None:
+    from stoker.text.terminal import say
+
     say(f"stoker: the environment variable {variable} is not valid UTF-8; the job won't have it")

@@ -435,7 +435,7 @@ class Gpu:
     drained: bool = False
     removing: bool = False
     label: str = ""  # its number, if it is known by something longer
-    vendor: str = ""  # "nvidia" or "amd": set if a driver showed it
+    vendor: str = ""  # "nvidia", "amd" or "stand-in": set if a driver showed it
     held_by: dict[int, Reservation] = field(default_factory=dict)  # by job id
     reading: GpuReading | None = None
 

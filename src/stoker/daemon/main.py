@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -38,7 +37,7 @@ from stoker.daemon.home_watch import HomeWatch
 from stoker.daemon.log_caps import LogCaps
 from stoker.daemon.loop import TurnLoop
 from stoker.daemon.notices import Notices
-from stoker.daemon.page import KEPT_AS, Page
+from stoker.daemon.page import Page
 from stoker.daemon.requests.config import take_settings
 from stoker.daemon.requests.dispatch import Dispatcher
 from stoker.daemon.requests.gpus import shown_gpus
@@ -158,8 +157,7 @@ class Daemon:
         self.browsing = Browsing(Browser(Path(home.database)))
         self.frozen_code = FrozenCode(home.root, self.browsing)
         self.code_states = CodeStates(self.store)
-        remember = partial(self.store.set_setting, KEPT_AS)
-        self.page = Page(values.get(KEPT_AS), remember, home.root)
+        self.page = Page(values, self.store.set_setting, home.root)
         self.notices = Notices(self)
         self.started_at_ms = self.clock.now_ms()
         self.started_monotonic = time.monotonic()

@@ -6,10 +6,7 @@ import os
 import sys
 import time
 
-from stoker.errors import UsageError
-from stoker.output_files import known_directory
-from stoker.quantities import quoted
-from stoker.submission import rules
+from stoker.errors import UsageError, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -188,22 +185,26 @@ def usable_paths(fields: dict[str, Any], here: str, may_lack: tuple[str, ...] = 
     `may_lack`: the files whose directories are made, should they be missing.
     """
     cwd = absolute_paths(fields, here)
-    rules.check_directory(cwd)
+    if not os.path.isdir(cwd):
+        from stoker.submission.rules import check_directory
+
+        check_directory(cwd)
     if not os.access(cwd, os.X_OK):
         raise UsageError(f"the directory {cwd} can't be entered", "name another with --cwd")
     for key in ("out", "err"):
-        if key in fields and not (key in may_lack and _has_no_folder(fields[key])):
-            _require_writable(key, fields[key])
+        if key in fields:
+            _require_writable(key, fields[key], key in may_lack)
     return cwd
 
 
-def _has_no_folder(path: str) -> bool:
-    return not os.path.lexists(known_directory(path))
+def _require_writable(key: str, path: str, may_lack: bool) -> None:
+    from stoker.output_files import known_directory
+    from stoker.submission.rules import check_output
 
-
-def _require_writable(key: str, path: str) -> None:
-    rules.check_output(path, f"--{key}")
     directory = known_directory(path)
+    if may_lack and not os.path.lexists(directory):
+        return
+    check_output(path, f"--{key}")
     if not os.access(path if os.path.exists(path) else directory, os.W_OK):
         raise UsageError(f"--{key}: {path} can't be written", "name another file")
 
