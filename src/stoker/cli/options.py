@@ -35,9 +35,11 @@ class Option:
         files: str = "",
         dashes: bool = False,
         group: str = "",
+        undone_by_no: bool = False,
     ) -> None:
         self.name = name
         self.key = name.replace("-", "_")
+        self.undone_by_no = undone_by_no  # --no-NAME is understood, where it is not a row itself
         self.group = group  # the heading under which help shows it
         self.help = help
         self.metavar = metavar
@@ -230,6 +232,10 @@ def _take_long(
     # Some of the older tools write their options with underscores.
     option = by_flag.get(flag) or by_flag.get(flag.replace("_", "-"))
     if option is None:
+        undone = by_flag.get(f"--{flag.removeprefix('--no-')}")
+        if undone is not None and undone.undone_by_no and not equals:
+            args[f"no_{undone.key}"] = True
+            return
         raise _unknown(f"unknown option {quoted(flag)}", flag, by_flag, verb)
     if not option.takes_value:
         if equals:
