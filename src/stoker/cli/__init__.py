@@ -1,13 +1,17 @@
 """The command line: one file a verb, each imported only when that verb is used."""
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+else:
+    import _signal  # The module without the underscore imports others, which takes a while.
+
 
 def start() -> None:
     """Load the command line and run it, to the end of the process.
 
     It is here, and not in the script `stoker`, because Python compiles a script at each start.
     """
-    import _signal
-
     # Until the command is loaded and can say what Ctrl-C means, it ends it without a traceback.
     listens = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
     if listens:
