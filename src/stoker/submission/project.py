@@ -25,7 +25,7 @@ from stoker.submission.keywords import unknown_option, value_of
 Values = dict[str, Any]
 
 # What names one job, and not those of a project.
-_OF_ONE_JOB = ("after", "after_any")
+_OF_ONE_JOB = ("after", "after_any", "after_pid")
 _NAME_FIELDS = ("{project}", "{script}", "{date}")
 # The last file that was read: its path and how it was, and what is in it.
 _last: tuple[tuple[object, ...], Values] = ((), {})
