@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -148,3 +149,24 @@ def test_points_of_a_sweep_and_lines_of_a_batch_wait_too(
     end(process)
     for job_id in ids:
         assert reused.until_final(job_id)[0]["state"] == "succeeded"
+
+
+def test_lines_of_a_feed_and_calls_of_the_library_take_it_as_the_command_line_does(
+    reused: StokerHome, train: Callable[[], Process]
+) -> None:
+    process = train()
+    line = f"with stoker.Client() as c: print(c.add(['true', 'x'], after_pid={process.pid}))"
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import stoker\n{line}"],
+        env=reused.env, capture_output=True, text=True, cwd=reused.work,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    feed = reused.popen("feed", "--after-pid", str(process.pid), "-")
+    assert feed.stdin is not None
+    feed.stdin.write(b"true x\n")
+    feed.stdin.close()
+    ids = [reused.nth(number) for number in (1, 2)]
+    eventually(lambda: len(reused.call("list", all=True)["jobs"]) >= 2, "both are queued")
+    assert [reused.job(job_id)["state"] for job_id in ids] == ["waiting", "waiting"]
+    end(process)
+    assert feed.wait() == 0
