@@ -161,7 +161,7 @@ def test_lines_of_a_feed_and_calls_of_the_library_take_it_as_the_command_line_do
         env=reused.env, capture_output=True, text=True, cwd=reused.work,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
-    feed = reused.popen("feed", "--after-pid", str(process.pid), "-")
+    feed = reused.popen("feed", "--after-pid", str(process.pid), "-", stdin=subprocess.PIPE)
     assert feed.stdin is not None
     feed.stdin.write(b"true x\n")
     feed.stdin.close()

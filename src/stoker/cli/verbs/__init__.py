@@ -20,7 +20,7 @@ SECTIONS = (
         "config", "daemon",
     )),
     ("The page", ("web", "token")),
-    ("Help", ("help", "completion", "doctor", "uninstall")),
+    ("Help", ("help", "demo", "completion", "doctor", "uninstall")),
 )  # fmt: skip
 VERBS = tuple(verb for _, verbs in SECTIONS for verb in verbs)
 
