@@ -135,6 +135,20 @@ def _moment(text: str) -> int:
     return quantities.moment_ms(text, time.time_ns() // 1_000_000)
 
 
+def _processes(text: str) -> list[str]:
+    """Processes as they are now, so that a pid that is given again does not count."""
+    from stoker.machine import process_start  # Few jobs wait for a process.
+
+    found = []
+    for part in text.split(","):
+        pid = quantities.whole_number(part.strip(), 1, 2**31, "process id")
+        start = process_start(pid)
+        if start is None:
+            raise UsageError(f"there is no process {pid}", "see `ps -u $USER` for those there are")
+        found.append(f"{pid}@{start}")
+    return found
+
+
 def _executor(text: str) -> str:
     if text not in ("local", "slurm"):
         raise UsageError(f"there is no executor {quoted(text)}", "write local or slurm")
@@ -315,6 +329,11 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         "after-any", "start once all of these jobs have ended, in any state", "ID,...",
         quantities.job_ids, group=WHEN, take=_jobs_of, not_in=("edit",),
         fields=(Field("after_any", "texts", []),),
+    ),
+    JobOption(
+        "after-pid", "start once this process, which Stoker did not start, has ended in any way",
+        "PID,...", _processes, group=WHEN, not_in=("edit",),
+        fields=(Field("after_pid", "texts", []),),
     ),
     JobOption(
         "time-limit", "stop the job when it has run this long", "2h",

@@ -196,11 +196,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """Another job that must have ended first; or all jobs from one to another."""
+    """Another job that must have ended first; or all jobs from one to another, or a process."""
 
-    job_id: int
+    job_id: int  # 0 if it is a process
     must_succeed: bool
     last_id: int | None = None
+    process: str | None = None  # one that is not ours: see AwaitedProcess.kept
 
     @property
     def ids(self) -> range:

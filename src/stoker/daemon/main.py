@@ -26,6 +26,7 @@ from stoker.api.paths import Home, make_private, socket_address
 from stoker.api.skew import announce
 from stoker.core.model import Job
 from stoker.daemon import own_log, settings
+from stoker.daemon.awaited_processes import AwaitedProcesses
 from stoker.daemon.browsing import Browsing
 from stoker.daemon.clock import SystemClock
 from stoker.daemon.code_states import CodeStates
@@ -148,6 +149,7 @@ class Daemon:
         self.disk_watch = DiskWatch(self.turn_loop, {home.root, home.attempts})
         self.views = Views(self.store.connection)
         self.terminals = Terminals(self.turn_loop, self.views, self.executor)
+        self.awaited_processes = AwaitedProcesses(self.turn_loop)
         self.followers = Followers(self.turn_loop, home.attempts)
         self.log_caps = LogCaps(self.turn_loop, self.store.launch, home.attempts)
         self.clearing = Clearing(self.turn_loop, self.views, self.store, home)
@@ -236,6 +238,7 @@ class Daemon:
             self._keep_reserve,
             self.disk_watch.after_turn,
             self.log_caps.after_turn,
+            self.awaited_processes.look,
             self._end_if_done,
         ]
         self.tenure.keep(loop, self.turn_loop)

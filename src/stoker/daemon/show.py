@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterable
 from typing import Any
 
+from stoker.core.awaited import AwaitedProcess
 from stoker.core.forecast import expected_start_ms
 from stoker.core.model import ALONE, QUEUED, Job, JobState, Need, Terms
 from stoker.core.reasons import (
@@ -122,7 +123,8 @@ class JobViews:
             "peak_mib": row["peak_mib"] if job is None else job.active and job.active.peak_mib,
             "need": need_fields(need),
             "after": [_required(fields) for fields in requires if fields[1]],
-            "after_any": [_required(fields) for fields in requires if not fields[1]],
+            "after_any": [_required(f) for f in requires if not f[1] and len(f) < 4],
+            "after_pid": [AwaitedProcess.of(f[3]).shown for f in requires if len(f) == 4],
             **{name: getattr(terms, name) for name in PLAIN_TERMS},
             "grace_ms": terms.grace_ms,
             "signal_spec": _signal_spec(terms),

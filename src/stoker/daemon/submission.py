@@ -18,6 +18,7 @@ from stoker.core import events as ev
 from stoker.core.code import Code
 from stoker.core.model import DEFAULT_MARGIN, Launch, Need, Requirement, Terms
 from stoker.core.state import State
+from stoker.daemon.awaited_processes import awaited
 from stoker.daemon.cluster import ClusterRules, check_cluster_job
 from stoker.daemon.drafts import Drafts
 from stoker.daemon.impossible import refuse_if_impossible
@@ -187,8 +188,12 @@ class _Drafting:
         if job.hook is not None:
             rules.check_command((), job.hook)
         requires: tuple[Requirement, ...] = ()
-        if job.after or job.after_any:
-            requires = (*required(job.after, True), *required(job.after_any, False))
+        if job.after or job.after_any or job.after_pid:
+            requires = (
+                *required(job.after, True),
+                *required(job.after_any, False),
+                *awaited(job.after_pid),
+            )
         launch = Launch(
             tuple(job.argv),
             job.shell,

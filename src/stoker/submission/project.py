@@ -26,10 +26,10 @@ from stoker.submission.surroundings import is_for_cluster
 Values = dict[str, Any]
 
 # What names one job, and not those of a project.
-_OF_ONE_JOB = ("after", "after_any")
+_OF_ONE_JOB = ("after", "after_any", "after_pid")
 _NOT_FOR = frozenset((
     ("batch", "group"), ("feed", "name"), ("call", "gpu_arg"), ("call", "freeze"),
-    ("run", "max_log"),
+    ("run", "max_log"), ("shell", "max_log"),
 ))  # fmt: skip
 _NAME_FIELDS = ("{project}", "{script}", "{date}")
 # The last file that was read: its path and how it was, and what is in it.

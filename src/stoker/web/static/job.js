@@ -127,6 +127,7 @@ export function jobView(id) {
       Object.keys(job.params || {}).length ? fact("Parameters", params(job.params)) : null,
       job.after.length ? fact("After", ...links(job.after), " succeeded") : null,
       job.after_any.length ? fact("After", ...links(job.after_any), " ended") : null,
+      job.after_pid?.length ? fact("After", `process ${job.after_pid.join(", ")}`, " ended") : null,
       job.time_limit_ms ? fact("Time limit", duration(job.time_limit_ms),
         job.signal_spec ? `, signal ${job.signal_spec}` : "") : null,
       job.retries ? fact("Retries", String(job.retries)) : null,

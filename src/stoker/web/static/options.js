@@ -7,7 +7,7 @@ import { h } from "./dom.js";
 // Groups that are open at once; the others open where something was typed.
 const OPEN = new Set(["What it needs", "When it starts", "Names and groups", "Limits and retries"]);
 // What a copy of a job does not take over.
-const NOT_COPIED = new Set(["at", "after", "after_any", "hold", "slurm"]);
+const NOT_COPIED = new Set(["at", "after", "after_any", "after_pid", "hold", "slurm"]);
 // What was typed is there when one comes back.
 const kept = new Map();
 let table = null;
