@@ -67,6 +67,7 @@ class Reader:
             "USER": "ada",
             "LANG": "C.UTF-8",
             "SHELL": "/bin/bash",
+            "EDITOR": "true",  # It is opened, and changes nothing.
             "PYTHONDONTWRITEBYTECODE": "1",
             "MAKEFLAGS": "-n",  # The targets are there; what they do is tested elsewhere.
             "PYTEST_ADDOPTS": "--collect-only -q -p no:cacheprovider",  # The same for tests.
