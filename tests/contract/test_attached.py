@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,13 @@ from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Cause, Exit
 from stoker.executors import acceptances as acceptances_on_disk
-from stoker.executors.acceptances import Accepted, prepared_void, void
+from stoker.executors.acceptances import (
+    Accepted,
+    Failed,
+    prepared_void,
+    read_acceptance,
+    void,
+)
 from stoker.executors.attempt_dir import make_attempt_dir, write_exit
 from stoker.executors.ledger import Key
 from stoker.executors.namespaces import located, own_namespace
@@ -88,6 +96,34 @@ def test_a_terminal_that_is_gone_before_the_start_calls_the_job_off(local: Local
     assert local.until(ev.AttemptNotStarted, 1).cause is Cause.TERMINAL_GONE
     with pytest.raises(FileExistsError):
         accepts(directory, ProcessId(1, 1))
+
+
+def test_a_client_killed_between_its_acceptance_and_the_start_calls_the_job_off(
+    local: LocalBench,
+) -> None:
+    """The process that was to become the job sees it, and writes it down; so it never began."""
+    directory = offered(local, "sleep", "600")
+    dies = (
+        "import os, sys\n"
+        "from stoker.cli.attached import AttachedProcess\n"
+        "AttachedProcess._accept = lambda self, pid: os.kill(os.getpid(), 9)\n"
+        "AttachedProcess(['sleep', '600'], dict(os.environ), '/', sys.argv[1])\n"
+    )
+    client = subprocess.run([sys.executable, "-c", dies, str(directory)], check=False)
+    assert client.returncode == -signal.SIGKILL
+    failed = eventually(lambda: read_acceptance(str(directory)), "the process has seen it")
+    assert isinstance(failed, Failed)
+    local.executor.attached_failed((1, 1), "its terminal was gone", Cause.TERMINAL_GONE)
+    fact = local.until(ev.AttemptNotStarted, 1)
+    assert (fact.cause, fact.why) == (Cause.TERMINAL_GONE, "its terminal was gone")
+
+
+def test_a_command_that_its_client_could_not_start_is_its_own_fault(local: LocalBench) -> None:
+    directory = offered(local, "sleep", "600")
+    (directory / "pid").write_text("failed can't run sleep: Permission denied\n")
+    local.executor.attached_failed((1, 1), "its terminal was gone", Cause.TERMINAL_GONE)
+    fact = local.until(ev.AttemptNotStarted, 1)
+    assert (fact.cause, fact.why) == (Cause.NOT_STARTED, "can't run sleep: Permission denied")
 
 
 def test_what_is_stopped_before_it_is_accepted_can_not_be_accepted_any_more(

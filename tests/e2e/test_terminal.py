@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -253,3 +254,28 @@ def test_what_took_a_session_of_its_own_stays_when_its_job_ends_in_a_terminal(
         pid = pid_in(left)
         assert is_running(pid)
         os.kill(pid, signal.SIGKILL)
+
+
+def test_a_shell_says_which_gpus_it_has_and_its_exit_code_is_ours(reused: StokerHome) -> None:
+    with on_terminal(reused, "shell", "--on", "1,3", "--gpus", "2", SHELL="/bin/sh") as terminal:
+        terminal.until(f"job {reused.first_id} is a shell on GPUs 1, 3; exit ends it".encode())
+        terminal.type(b"echo sees [$CUDA_VISIBLE_DEVICES]\n")
+        terminal.until(b"sees [1,3]")
+        (job,) = reused.call("show", select={"ids": [str(reused.first_id)]})["jobs"]
+        assert (job["state"], job["argv"], job["attached"]) == ("running", ["/bin/sh"], True)
+        terminal.type(b"exit 9\n")
+        assert terminal.wait() == 9
+    assert reused.until_final(reused.first_id)[0]["exit_code"] == 9
+
+
+def test_a_shell_reads_a_script_and_says_its_words_on_stderr(reused: StokerHome) -> None:
+    script = b"echo [$STOKER_GPUS]; exit 4\n"
+    ran = reused.cli("shell", "--gpus", "0", stdin=script, env={"SHELL": "/bin/sh"})
+    assert (ran.code, ran.out) == (4, "[]\n")
+    assert ran.err == f"stoker: job {reused.first_id} is a shell without GPUs; exit ends it\n"
+
+
+def test_a_shell_that_is_not_there_is_replaced_by_that_of_the_account(reused: StokerHome) -> None:
+    listed = pwd.getpwuid(os.getuid()).pw_shell
+    ran = reused.cli("shell", "--gpus", "0", stdin=b"echo $0\n", env={"SHELL": "/no/such/fish"})
+    assert (ran.code, ran.out) == (0, f"{listed}\n")

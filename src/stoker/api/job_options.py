@@ -94,7 +94,8 @@ class JobOption:
         self.take = take  # a Python value to text, or to its value if it is no text
         self.cleared = cleared  # whether `stoker edit` can take it away again, by `none`
         self.negative = negative  # what its opposite --no-... means
-        self.not_in = not_in  # where it can't be said: edit, feed, batch, sweep, call, library
+        # Where it can't be said: edit, feed, batch, sweep, shell, call, library.
+        self.not_in = not_in
         self.repeat = repeat
         self.choices = choices  # for shell completion
         self.files = files  # "file" or "dir": what a shell should offer
@@ -394,7 +395,7 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "gpu-arg", "append `--gpu 0 1` (the ids of the job's GPUs) to the command; it then sees "
-        "all GPUs (default of --visible: all)", group=RUNNING,
+        "all GPUs (default of --visible: all)", group=RUNNING, not_in=("shell",),
         fields=(Field("gpu_arg", "flag", False),),
     ),
     JobOption(

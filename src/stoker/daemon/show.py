@@ -125,6 +125,7 @@ class JobViews:
             "cluster": _cluster(row["place"]),
             "slurm": launch.get("cluster_options") or [],
             "options": launch.get("options") or {},
+            "git": _git(row),
             "mps": terms.mps,
             "thread_percentage": terms.thread_percentage,
             "started_at_ms": _started(row, bool(terms.executor)),
@@ -238,6 +239,14 @@ def _reserved(row: dict[str, Any]) -> int | None:
     """What an attempt has reserved by what was learned; None where its need says it."""
     mem_mib: int | None = row["mem_mib"]
     return None if mem_mib == ALONE else mem_mib
+
+
+def _git(row: dict[str, Any]) -> dict[str, Any] | None:
+    """The commit that a job was queued at, and whether tracked files were changed, if known."""
+    if row["commit_id"] is None:
+        return None
+    dirty = None if row["dirty"] is None else bool(row["dirty"])
+    return {"commit": row["commit_id"], "dirty": dirty, "repository": row["root"]}
 
 
 def _cluster(place: str | None) -> dict[str, str | None] | None:

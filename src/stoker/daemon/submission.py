@@ -15,6 +15,7 @@ from stoker.api.job_options import EXECUTORS_FIELDS
 from stoker.api.messages import JobOwn, JobRequest, Submit
 from stoker.command_lines import SENDER_MARKER
 from stoker.core import events as ev
+from stoker.core.code import Code
 from stoker.core.model import DEFAULT_MARGIN, Launch, Need, Requirement, Terms
 from stoker.core.state import State
 from stoker.daemon.cluster import ClusterRules, check_cluster_job
@@ -64,7 +65,11 @@ _terms_said = attrgetter("grace_ms", "signal", "signal_before_ms", *PLAIN_TERMS)
 
 
 def submission(
-    request: Submit, views: Views, defaults: Defaults, cluster: ClusterRules
+    request: Submit,
+    views: Views,
+    defaults: Defaults,
+    cluster: ClusterRules,
+    code: Mapping[str, Code] | None = None,
 ) -> Proposal:
     """The proposal to queue the jobs; its answer warns of what a cluster can't be told."""
     if not request.jobs or (request.each is not None and not request.each):
@@ -75,7 +80,7 @@ def submission(
         raise UsageError("only one job can run in a terminal", "use `stoker add` for several")
     dropped = _OF_A_CLIENT if MPS_MARKER in request.env else _OF_AN_ATTEMPT
     env = {k: v for k, v in request.env.items() if k not in dropped}
-    drafting = _Drafting(request, env, defaults, cluster)
+    drafting = _Drafting(request, env, defaults, cluster, code or {})
     each = _NOTHING_OF_THEIR_OWN if request.each is None else request.each
     asked = [some for job in request.jobs for some in drafting.drafts(job, each)]
     warnings = list(dict.fromkeys(drafting.warnings))
@@ -135,6 +140,7 @@ class _Drafting:
     env: Mapping[str, str]
     defaults: Defaults
     cluster: ClusterRules
+    code: Mapping[str, Code]  # by directory
     warnings: list[str] = field(default_factory=list)
     _needs: dict[tuple[Any, ...], Need] = field(default_factory=dict)  # by what was said
     _terms: dict[tuple[Any, ...], Terms] = field(default_factory=dict)
@@ -183,6 +189,7 @@ class _Drafting:
             cluster_options=tuple(job.slurm),
             umask=self.request.umask,
             options=self._options_of(job, terms),
+            code=self.code.get(cwd if job.freeze is None else job.freeze),
         )
         group = self._label(job.group)
         self._has_files = job.out is not None or job.err is not None

@@ -8,7 +8,7 @@ name is there: the first to come has decided, however late, stopped or dead the 
 |------------------------------|-----------------------------------------------------------------|
 | PID START NAMESPACE BOOT SID | accepted: the process, as the client's PID namespace has it     |
 | `void`                       | no client may start it any more                                 |
-| `failed` WHY                 | its client accepted it, and could not start it                  |
+| `failed` WHY                 | its client could not start it, or died before it did            |
 | anything else                | accepted, by a machine that went down before it was on the disk |
 """
 
@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from stoker.core.model import Cause
 from stoker.executors.attempt_dir import make_attempt_dir
 from stoker.executors.ledger import Key
 from stoker.executors.processes import ProcessId
@@ -26,6 +27,8 @@ from stoker.machine import boot_id
 from stoker.wholefile import write_whole
 
 _NAME = "pid"
+# Written by a process that was to become the job, and saw its client die first (cli/attached.py).
+_TERMINAL_GONE = "its terminal was gone"
 _MOST_BYTES = 1_000
 
 
@@ -49,6 +52,11 @@ class Failed:
     """A client accepted it and could not start it."""
 
     why: str
+
+    @property
+    def cause(self) -> Cause:
+        """Whose fault that is: the command's, or that of a client which was killed."""
+        return Cause.TERMINAL_GONE if self.why == _TERMINAL_GONE else Cause.NOT_STARTED
 
 
 @dataclass(frozen=True, slots=True)

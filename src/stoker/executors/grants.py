@@ -120,6 +120,6 @@ class Grants:
                 why = "its grant was taken back"
                 self._tell(grant.end or ev.AttemptNotStarted(now_ms, *key, why))
             case Failed(why=why):
-                self._tell(ev.AttemptNotStarted(now_ms, *key, why))
+                self._tell(ev.AttemptNotStarted(now_ms, *key, why, acceptance.cause))
             case Accepted() | Torn():
                 self._begun(key, acceptance, grant.grace_ms)

@@ -27,7 +27,7 @@ from stoker.library.failures import JobFailed, tail_of
 from stoker.library.follower import Follower
 from stoker.library.futures import JobFuture
 from stoker.submission.keywords import Fields, in_keywords
-from stoker.submission.surroundings import surroundings
+from stoker.submission.surroundings import note_commits, surroundings
 
 _MOST_AT_ONCE = 2000
 _NEAR = 16  # between ids that are asked for in one range
@@ -142,6 +142,7 @@ class Channel:
                 self._submitting += 1
             try:
                 ordered = True
+                note_commits(jobs, common)
                 ids = self.request("submit", jobs=jobs, token=token, **common)["ids"]
                 queued = self._queued(ids, jobs)
                 new = [(drafts[place], files[place], groups[place]) for place in queued]

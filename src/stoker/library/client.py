@@ -22,7 +22,12 @@ from stoker.library.channel import whole_answers
 from stoker.quantities import duration_ms
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import Fields, check_keywords, job_fields, values_of
-from stoker.submission.surroundings import absolute_paths, freeze, project_file, surroundings
+from stoker.submission.surroundings import (
+    absolute_paths,
+    project_file,
+    surroundings,
+    take_code,
+)
 from stoker.text.jobs import FINAL_STATES, exit_code
 from stoker.text.logfile import whole_log
 
@@ -97,7 +102,7 @@ class Client:
         token = os.urandom(16).hex()
         common = surroundings()
         with self._lock, whole_answers(self._connection):
-            freeze(self._connection, requests, common)
+            take_code(self._connection, requests, common)
         order = {**in_few_words(requests), "token": token, **common}
         return self._listed("submit", "ids", **order)
 

@@ -32,6 +32,7 @@ def job_page(job: Job, colour: bool) -> str:
         ("command", escaped(job["command"])),
         ("parameters", escaped(_parameters(job.get("params") or {}))),
         ("directory", escaped(job["cwd"])),
+        ("commit", escaped(_commit(job.get("git") or {}))),
         ("needs", escaped(need_text(job.get("need") or {}))),
         ("GPUs", escaped(gpus_text(job)) if job.get("gpus") else ""),
         ("cluster", escaped(_cluster(job))),
@@ -95,6 +96,15 @@ def _cluster(job: Job) -> str:
     if job.get("slurm"):
         parts.append(" ".join(job["slurm"]))
     return ", ".join(parts)
+
+
+def _commit(git: dict[str, object]) -> str:
+    """The commit that was checked out when the job was queued, and whether files differed."""
+    if not git:
+        return ""
+    dirty = git["dirty"]
+    changed = "" if dirty is False else " and changes" if dirty else ", unknown whether changed"
+    return f"{git['commit']}{changed}"
 
 
 def _left_out(job: Job) -> str:

@@ -196,11 +196,11 @@ def port(facts: Facts) -> Finding:
     """Whether the page has its port."""
     if facts.page_url:
         return Finding(f"the page is at {facts.page_url}")
+    if facts.page_trouble:
+        return Finding(f"the page is not served: {facts.page_trouble}", "run: stoker web")
     if facts.port_is_taken:
-        return Finding(
-            f"port {PAGE_PORT} is taken by another program",
-            f"use another: stoker web --port {PAGE_PORT + 1}",
-        )
+        taken = f"port {PAGE_PORT} is taken by another program"
+        return Finding(f"{taken}; `stoker web` takes the next free one")
     return Finding(f"port {PAGE_PORT} is free")
 
 

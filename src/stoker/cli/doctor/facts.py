@@ -49,6 +49,7 @@ class Facts:
     why_none_measured: str = ""
     mps_by_default: bool = False
     page_url: str = ""
+    page_trouble: str = ""
     # GPUs
     vendors: tuple[str, ...] = ()  # whose devices are on the bus
     driver: str = ""
@@ -111,6 +112,7 @@ def _of_daemon(home: Home) -> dict[str, Any]:
         "why_none_measured": gpus.get("why") or "",
         "mps_by_default": settings[0]["value"] == "on",
         "page_url": page.get("url") or "",
+        "page_trouble": page.get("trouble") or "",
     }
 
 

@@ -6,7 +6,6 @@ from stoker.api.client import Client
 from stoker.cli.jobspec import BARE_COMMAND_NOTE, job_options, submission
 from stoker.cli.options import JSON, Args, Verb, print_json
 from stoker.submission.surroundings import submit
-from stoker.text.terminal import out
 
 
 def add(args: Args) -> None:
@@ -14,17 +13,17 @@ def add(args: Args) -> None:
     request = submission(args, "add")
     with Client() as client:
         job_id = submit(client, request)
-    if args["json"]:
+    if args.get("json"):
         print_json({"ids": [job_id]})
     else:
-        out(f"{job_id}\n")
+        print(job_id)
 
 
 VERB = Verb(
     "add",
     "queue a job and print its id",
     run=add,
-    options=(*job_options("add"), JSON),
+    options=lambda: (*job_options("add"), JSON),
     command="required",
     examples=(
         ("stoker add --gpus 2 --name big -- python train.py --lr 0.1", "two GPUs, with a name"),
