@@ -13,7 +13,7 @@ from contract.executor_benches import LocalBench, active_job, start
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Exit
-from stoker_home import is_running, pid_in
+from stoker_home import pid_in
 from waiting import eventually
 
 GRACE_MS = 300  # of every job that `start` gives
@@ -46,7 +46,10 @@ def test_a_helper_is_asked_to_end_before_a_short_grace_time_is_over(
     stopped_at_ms = local.now_ms
     local.order(cmd.Terminate(1, 1, force=False))
     assert asked(local) == {main}
-    eventually(lambda: local.executor.observe(stopped_at_ms) is not None and not is_running(main))
+    gone = f"/proc/{main}"
+    eventually(
+        lambda: local.executor.observe(stopped_at_ms) is not None and not os.path.exists(gone)
+    )
     # The clock stands still until here, so that the helper's moment begins now.
     local.executor.observe(stopped_at_ms)
     assert pid not in asked(local), "it has a moment to clean up by itself"
@@ -144,7 +147,9 @@ def test_the_executor_wakes_to_ask_the_rest_once_the_main_process_has_gone(
     local.executor.acknowledged(local.observe())
     local.order(cmd.Terminate(1, 1, force=False))
     now_ms = local.now_ms
-    eventually(lambda: local.executor.observe(now_ms) is not None and not is_running(main))
+    # A zombie is yet to be reaped: its end is news, for which nothing has to wake the executor.
+    gone = f"/proc/{main}"
+    eventually(lambda: local.executor.observe(now_ms) is not None and not os.path.exists(gone))
     while pid not in asked(local):
         wakeup_ms = local.executor.next_wakeup_ms()
         assert wakeup_ms is not None and now_ms < wakeup_ms < now_ms + 1_000
