@@ -100,7 +100,11 @@ def test_a_short_run_has_the_id_of_the_row_that_it_profiles(machine: StokerHome)
     rows: dict[str, list[str]] = {}  # the ids by the number of epochs, which tells rows apart
     for line in lines_of(machine.root / "record"):
         if line.startswith("start "):
-            [(one, epochs)] = re.findall(r"--id=(\d+) .*--epochs=(\d+)", line)
+            [(one, epochs)] = [
+                (one, epochs)
+                for one in re.findall(r"--id[ =](\d+)", line)
+                for epochs in re.findall(r"--epochs[ =](\d+)", line)
+            ]
             rows.setdefault(epochs, []).append(one)
     assert rows.keys() == {_PROFILE, "3", "4", "5", "6"}
     assert rows[_PROFILE] == rows["3"] + rows["4"], "those of the first row of each kind"
