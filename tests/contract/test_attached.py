@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from contract.executor_benches import LocalBench, active_job
+from contract.test_shortage import no_files
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Cause, Exit
@@ -152,6 +153,42 @@ def test_what_is_stopped_after_it_was_accepted_is_ended_be_it_that_it_has_not_be
         local.order(cmd.Terminate(1, 1, force=True))
     ended = os.waitid(os.P_PID, at_the_gate.pid, os.WEXITED | os.WNOWAIT)
     assert ended is not None and ended.si_status == signal.SIGKILL
+    write_exit(str(directory), Exit(signal=9))
+    os.waitpid(at_the_gate.pid, 0)
+    assert local.until(ev.AttemptExited, 1).exit == Exit(signal=9)
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+@pytest.mark.parametrize("by", ["a cancel", "its client", "a new offer"])
+def test_what_was_accepted_is_not_given_up_because_there_are_no_files_to_look_at_it(
+    local: LocalBench, at_the_gate: ProcessId, by: str, left: int
+) -> None:
+    directory = offered(local, "sleep", "600")
+    accepts(directory, at_the_gate)
+    before = len(os.listdir("/proc/self/fd"))
+
+    def heard() -> None:
+        if by == "a cancel":
+            local.order(cmd.Terminate(1, 1, force=False))
+        elif by == "its client":
+            local.executor.attached_started((1, 1), at_the_gate.pid)
+        else:
+            local.order(cmd.StartAttached(1, 1, ("0",), grace_ms=300))
+
+    with no_files(left):
+        for _ in range(3):
+            heard()
+            facts = local.observe()
+        assert not any(isinstance(fact, ev.AttemptNotStarted) for fact in facts)
+        assert local.executor.next_wakeup_ms() is not None
+    if by == "a new offer":
+        heard()  # Orders come again.
+    assert local.until(ev.AttemptStarted, 1).pid == at_the_gate.pid
+    assert len(local.grants) == 1
+    watched = 1  # a pidfd, and no more
+    assert len(os.listdir("/proc/self/fd")) == before + watched
+    local.order(cmd.Terminate(1, 1, force=True))
+    os.waitid(os.P_PID, at_the_gate.pid, os.WEXITED | os.WNOWAIT)
     write_exit(str(directory), Exit(signal=9))
     os.waitpid(at_the_gate.pid, 0)
     assert local.until(ev.AttemptExited, 1).exit == Exit(signal=9)

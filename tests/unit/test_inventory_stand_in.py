@@ -47,7 +47,7 @@ def test_no_real_driver_is_asked_beside_stand_ins(
 ) -> None:
     asked: list[object] = []
     for real in (NvmlDriver, AmdDriver):
-        monkeypatch.setattr(real, "open", asked.append)
+        monkeypatch.setattr(real, "open", lambda driver: asked.append(driver))
     monkeypatch.setenv(VARIABLE, str(gpus))
     inventory = AutoInventory(lambda: 0, lambda: None)
     try:

@@ -337,7 +337,8 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         _whole(0, _COUNT), group=LIMITS, fields=(Field("retries", "int", 0, least=0, most=_COUNT),),
     ),
     JobOption(
-        "max-log", "keep at most this much of its log: the beginning and the end; the job goes on",
+        "max-log", "keep at most this much of its log, and of the file of --err: the beginning and "
+        "the end; the job goes on (default: the setting max-log)",
         "2G", quantities.size_mib, group=LIMITS, cleared=True, executors=True,
         fields=(Field("max_log_mib", "int", least=1, most=10**9),),
     ),

@@ -239,7 +239,9 @@ class Show(OfJobs, tag="show"):
 
 
 class Why(OfJobs, tag="why"):
-    """Answer: `jobs`: each `id`, `state`, `reason` (data), `text`, `starts_at_ms` or null."""
+    """Answer: `jobs`: each `id`, `state`, `reason` (data), `text`, `starts_at_ms` or null, ..."""
+
+    most_unfinished: Annotated[int, Meta(ge=0)] | None = None  # with more, nothing is estimated
 
 
 class Points(Request, tag="points"):
@@ -426,10 +428,8 @@ class PageSettings(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class PageStart(Request, tag="page_start"):
-    """Serve the page, in a process of its own.
-
-    Answer: `url`, `pid`, `started`, `settings` with the port that the page has, and `taken`: the
-    port that it would have had, if another program has that.
+    """Serve the page, in a process of its own. Answer: `url`, `pid`, `started`, `settings`, and
+    `taken`: the port that it would have had, if another program has that.
 
     Only the settings in `changes` change; a page that runs with others is started anew. They are
     kept until PageStop, and the page comes back with the next daemon.

@@ -159,7 +159,8 @@ def parse(verb: Verb, words: list[str]) -> Args | None:
     by_flag: dict[str, Option] = {}
     args: Args = {}
     first = words[0] if words else "--"
-    # A line that begins with its command has no options, so that nothing need be known of them.
+    # A line that begins with its command has no options, so that nothing need be known of them:
+    # the verb asks for theirs by `args.get`.
     if not verb.command or verb.positionals or (first != "--" and first.startswith("-")):
         by_flag = _by_flag(verb)
         for option in verb.options:

@@ -62,7 +62,9 @@ class JobViews:
             jobs.append(job)
         return jobs
 
-    def why(self, state: State, job_ids: Iterable[int]) -> list[dict[str, Any]]:
+    def why(
+        self, state: State, job_ids: Iterable[int], *, estimate: bool = True
+    ) -> list[dict[str, Any]]:
         """Why each job stands where it does, and when it will start if that can be told."""
         answers = []
         expect = Expect(self._views)
@@ -75,7 +77,11 @@ class JobViews:
                 "text": view["reason"] or _ended_words(view["state"]),
                 "starts_at_ms": None,
                 "jobs_ahead": None,
+                "run_ms": None,
+                "learned_from": 0,
             }
+            if job is not None and estimate:
+                answer["run_ms"], answer["learned_from"] = expect.learned(job.id)
             if job is not None and job.state in _NOT_BEGUN:
                 # Each for itself: jobs alike in all but their order may be held back by others.
                 reason = Reasons(state, self._draining, self._standing).of(job)
@@ -84,7 +90,7 @@ class JobViews:
                 if job.state in QUEUED:  # Of these, how many that could run too come before it.
                     ready = state.ready.has(job)
                     answer["jobs_ahead"] = state.jobs.ahead_of(job) if ready else 0
-                if job.state is JobState.WAITING and not self._draining:
+                if job.state is JobState.WAITING and estimate and not self._draining:
                     answer["starts_at_ms"] = expected_start_ms(state, job.id, expect)
             elif job is not None and job.terms.executor:
                 answer["text"] = self._running_there(job, state.now_ms)
@@ -222,16 +228,20 @@ class Expect:
     def __init__(self, views: Views) -> None:
         self._views = views
         self._kinds: dict[int, str] | None = None
-        self._means: dict[str, int | None] = {}
+        self._means: dict[str, tuple[int | None, int]] = {}
 
     def __call__(self, job_id: int) -> int | None:
         """How long a job should run; None if nothing is known."""
+        return self.learned(job_id)[0]
+
+    def learned(self, job_id: int) -> tuple[int | None, int]:
+        """The same, and the number of runs that tell it."""
         if self._kinds is None:
             self._kinds = self._views.kinds_of_unfinished()
         kind = self._kinds.get(job_id, "")
         if kind not in self._means:
             times = self._views.run_times_ms(kind)
-            self._means[kind] = sum(times) // len(times) if times else None
+            self._means[kind] = (sum(times) // len(times) if times else None, len(times))
         return self._means[kind]
 
 

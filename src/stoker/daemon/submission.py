@@ -84,6 +84,7 @@ def submission(
     each = _NOTHING_OF_THEIR_OWN if request.each is None else request.each
     asked = [some for job in request.jobs for some in drafting.drafts(job, each)]
     warnings = list(dict.fromkeys(drafting.warnings))
+    says_auto = any(job.mem == "auto" for job in request.jobs)
 
     def proposal(state: State) -> Decided:
         if request.token is not None:
@@ -105,6 +106,8 @@ def submission(
         ids = range(first_id, first_id + sum(len(some.each) for some in drafts))
         others = RequiredJobs(state, views, ids)
         told = [*warnings, *check_outputs(drafts, first_id, wanted.tried, views)]
+        if says_auto and any(_takes_whole_gpus(state, need) for need in needs):
+            told.append(_NOTHING_IS_MEASURED)
         for some in drafts:
             events += some.events(state, next_id, others)
             next_id += len(some.each)
@@ -113,6 +116,20 @@ def submission(
         return Decided(events, _answer(list(ids), wanted, told))
 
     return proposal
+
+
+_NOTHING_IS_MEASURED = (
+    "no driver measures GPU memory here, so a job with --mem auto takes a whole GPU; "
+    "--mem 8G reserves a part of one"
+)
+
+
+def _takes_whole_gpus(state: State, need: Need) -> bool:
+    """Whether a job that leaves its memory to what is measured is never measured."""
+    if not need.learns or need.kind in state.profiles:
+        return False
+    gpus = (gpu for gpu in state.gpus.values() if not need.on or gpu.is_one_of(need.on))
+    return not any(gpu.vendor for gpu in gpus)
 
 
 def _answer(ids: list[int], wanted: Chosen, warnings: list[str]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from stoker.core.model import Cause
 from stoker.executors.attempt_dir import make_attempt_dir
 from stoker.executors.ledger import Key
-from stoker.executors.processes import ProcessId
+from stoker.executors.processes import CANT_LOOK, ProcessId
 from stoker.machine import boot_id
 from stoker.wholefile import write_whole
 
@@ -68,13 +68,15 @@ Acceptance = Accepted | Void | Failed | Torn
 
 
 def read_acceptance(directory: str) -> Acceptance | None:
-    """What was decided, if anything was."""
+    """What was decided, if anything was; raises OSError if that can't be told now."""
     try:
         with open(f"{directory}/{_NAME}", "rb") as file:
             text = file.read(_MOST_BYTES).decode("utf-8", errors="replace")
     except FileNotFoundError:
         return None
-    except OSError:
+    except OSError as error:
+        if error.errno in CANT_LOOK:
+            raise
         return Torn()  # It is there; nothing may be concluded from what can't be read.
     return _acceptance_of(text) if text.endswith("\n") else Torn()
 

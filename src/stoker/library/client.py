@@ -12,13 +12,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from stoker.api.client import Client as Connection
 from stoker.api.client import ConnectionLost, NoAnswerYet
 from stoker.api.compact import in_few_words
 from stoker.api.paths import Home
 from stoker.api.reconnect import Reconnection
 from stoker.errors import Unavailable, UsageError
-from stoker.library.channel import whole_answers
+from stoker.library.channel import Connection, whole_answers
 from stoker.quantities import duration_ms
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import Fields, check_keywords, job_fields, values_of

@@ -68,7 +68,11 @@ class Stage:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._leave()
+        try:
+            self._leave()
+        except Interrupted:  # before it took no more signals; there is at most one
+            self._leave()
+            raise
 
     @property
     def work(self) -> str:

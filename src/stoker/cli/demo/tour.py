@@ -86,7 +86,8 @@ def _killed(stage: Stage) -> int:
     os.kill(daemon, signal.SIGKILL)
     stage.until(lambda: not _living([daemon]), lambda: "it is dying")
     many = len(_living(pids))
-    stage.tell(f"The daemon is dead; {many} trainings go on without it.")
+    go_on = "1 training goes on" if many == 1 else f"{many} trainings go on"
+    stage.tell(f"The daemon is dead; {go_on} without it.")
 
     def words() -> str:
         return f"no daemon: {len(_living(pids))} trainings run, {_ended(pids)} have ended"

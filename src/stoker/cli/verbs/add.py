@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from stoker.api.client import Client
 from stoker.cli.jobspec import BARE_COMMAND_NOTE, job_options, submission
 from stoker.cli.options import JSON, Args, Verb, print_json
@@ -13,10 +15,14 @@ def add(args: Args) -> None:
     request = submission(args, "add")
     with Client() as client:
         job_id = submit(client, request)
-    if args.get("json"):
-        print_json({"ids": [job_id]})
-    else:
-        print(job_id)
+        if args.get("json"):
+            print_json({"ids": [job_id]})
+        else:
+            print(job_id)
+        if sys.stdout is not None and sys.stdout.isatty():
+            from stoker.cli.outlook import tell
+
+            tell(client, [job_id], args)
 
 
 VERB = Verb(
@@ -34,5 +40,9 @@ VERB = Verb(
         ),
         ("stoker add --time-limit 2h --signal USR1@2m --retries 3 -- ./train.sh", "with a limit"),
     ),
-    notes=(BARE_COMMAND_NOTE, "Only the id is printed on stdout: id=$(stoker add ...)."),
+    notes=(
+        BARE_COMMAND_NOTE,
+        "Only the id is printed on stdout: id=$(stoker add ...). On a terminal, stderr has what is "
+        "known of its place in the line, its start and its run time.",
+    ),
 )
