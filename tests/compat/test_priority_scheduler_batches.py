@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,6 +92,22 @@ def test_within_a_batch_lower_priorities_go_first_behind_their_short_runs(
 ) -> None:
     run(machine, [9, 7, 1, 3], 4, "--num", "2")
     assert [row for what, row in order(machine) if what == "start"] == [1, 0, 2, 3]
+
+
+@pytest.mark.parametrize("machine", [1], indirect=True)
+def test_a_short_run_has_the_id_of_the_row_that_it_profiles(machine: StokerHome) -> None:
+    run(machine, [1, 1, 1, 1], 2, "--num", "4")
+    rows: dict[str, list[str]] = {}  # the ids by the number of epochs, which tells rows apart
+    for line in lines_of(machine.root / "record"):
+        if line.startswith("start "):
+            [(one, epochs)] = [
+                (one, epochs)
+                for one in re.findall(r"--id[ =](\d+)", line)
+                for epochs in re.findall(r"--epochs[ =](\d+)", line)
+            ]
+            rows.setdefault(epochs, []).append(one)
+    assert rows.keys() == {_PROFILE, "3", "4", "5", "6"}
+    assert rows[_PROFILE] == rows["3"] + rows["4"], "those of the first row of each kind"
 
 
 @pytest.mark.parametrize("machine", [1, 4], indirect=True)

@@ -16,6 +16,9 @@ import pytest
 from library_home import fifo, library, output_of, run_script, tell, until_told
 from stoker import JobFailed, grid, run_grid
 from stoker.errors import Failed, UsageError
+from stoker.library import channel as channel_module
+from stoker.library.calls import Calls
+from stoker.library.channel import channel
 from stoker.library.task import TaskCall
 from stoker_home import StokerHome
 from waiting import PATIENCE_S, eventually
@@ -166,6 +169,10 @@ def test_what_is_no_task_is_refused_and_nothing_is_queued(library: StokerHome) -
     assert run_grid(count, []) == []
 
 
+def held_up_at(go: str, n: int) -> str:
+    return until_told(go)
+
+
 def held_up(go: str, fail: bool = False) -> str:
     with open("count.txt", "a", encoding="utf-8") as file:
         file.write("ran\n")
@@ -305,6 +312,36 @@ def test_a_point_whose_job_is_being_cancelled_is_run_when_that_has_ended(
     tell(point["go"])
     assert second.result(PATIENCE_S) == "second"
     assert (waiting["state"], set(waiting["after_any"])) == ("waiting", {first.job_id, other})
+
+
+@pytest.mark.parametrize("queued_by", ["this program", "another program"])
+def test_a_grid_that_can_not_be_queued_whole_cancels_what_it_queued_and_nothing_else(
+    library: StokerHome, monkeypatch: pytest.MonkeyPatch, queued_by: str
+) -> None:
+    go = fifo(library.work)
+    points = [{"go": go, "n": n} for n in range(3)]
+    folder = library.work / "grid"
+    monkeypatch.setattr(channel_module, "_MOST_AT_ONCE", 1)
+    [first] = run_grid(held_up_at, points[:1], gpus=0, folder=folder)
+    if queued_by == "another program":
+        # As such a job is known: its files are not ours.
+        channel()._live[first.job_id or 0].calls = None
+    write, room = Calls.write, [None] * 2
+
+    def written(calls: Calls, call: bytes) -> str:
+        if not room:
+            raise Failed("the call can't be written: No space left on device", "make room")
+        room.pop()
+        return write(calls, call)
+
+    monkeypatch.setattr(Calls, "write", written)
+    with pytest.raises(Failed, match="No space left"):
+        run_grid(held_up_at, points, gpus=0, folder=folder)
+    [second] = [job_id for job_id in library.jobs() if job_id != first.job_id]
+    assert library.until_final(second)[0]["state"] == "cancelled"
+    assert library.job(first.job_id or 0)["state"] == "running" and not first.cancelled()
+    tell(go)
+    library.until_final(first.job_id or 0)
 
 
 def test_one_folder_by_two_names_is_one_point_of_one_kind(library: StokerHome) -> None:

@@ -178,6 +178,48 @@ def test_a_shared_file_is_told_of_by_edit_and_through_a_link(reused: StokerHome)
     assert f"job {second} has not ended, and writes to {reused.work / 'link.txt'} as" in ran.err
 
 
+@pytest.mark.parametrize("link", ["symlink", "dangling symlink", "hard link", "directory"])
+def test_a_waiting_job_whose_file_is_a_link_to_that_of_another_is_told_of(
+    reused: StokerHome, link: str
+) -> None:
+    path, other = reused.work / "one.txt", reused.work / "link.txt"
+    if link == "directory":
+        path, other = reused.work / "real" / "one.txt", reused.work / "link" / "one.txt"
+        path.parent.mkdir()
+        other.parent.symlink_to(path.parent)
+    elif link == "dangling symlink":
+        other.symlink_to(path)
+    else:
+        path.touch()
+        (other.hardlink_to if link == "hard link" else other.symlink_to)(path)
+    reused.add("--hold", "--", "true")  # A job without files is in nobody's way.
+    first = reused.add("--hold", "--out", str(other), "--", "true")
+    ran = reused.cli("add", "--hold", "--err", str(path), "--", "true")
+    assert ran.code == 0
+    assert f"job {first} has not ended, and writes to {path} as well" in ran.err
+    reused.stoker("cancel", "--all")
+    ran = reused.cli("add", "--hold", "--out", str(path), "--", "true")
+    assert (ran.code, ran.err) == (0, ""), "those that have ended write no more"
+    ran = reused.cli("add", "--hold", "--out", str(path) + "2", "--", "true")
+    assert (ran.code, ran.err) == (0, ""), "another file is another file"
+
+
+def test_a_waiting_job_whose_file_is_called_by_its_id_is_told_of(reused: StokerHome) -> None:
+    first = reused.add("--hold", "--name", "a", "--out", "{name}-{id}.txt", "--", "true")
+    ran = reused.cli("add", "--hold", "--out", f"a-{first}.txt", "--", "true")
+    assert f"job {first} has not ended, and writes to {reused.work}/a-{first}.txt" in ran.err
+
+
+def test_a_job_that_is_edited_twice_is_told_of_the_other_twice(reused: StokerHome) -> None:
+    first = reused.add("--hold", "--out", "one.txt", "--", "true")
+    second = reused.add("--hold", "--", "true")
+    for _ in range(2):  # The second time it is itself the latest that writes there.
+        ran = reused.cli("edit", str(second), "--out", "one.txt")
+        assert f"job {first} has not ended, and writes to {reused.work / 'one.txt'}" in ran.err
+    ran = reused.cli("edit", str(first), "--err", "one.txt")
+    assert f"job {second} has not ended, and writes to {reused.work / 'one.txt'}" in ran.err
+
+
 def test_a_pipe_is_refused_in_every_front_end_and_blocks_no_one(reused: StokerHome) -> None:
     pipe = reused.work / "pipe"
     os.mkfifo(pipe)

@@ -119,7 +119,12 @@ while True:
 """
 
 
-@pytest.mark.parametrize("wrapper", [(), ("bash", "-c", '"$@"; exit $?', "bash")])
+BEHIND_BASH = ("bash", "-c", '"$@"; exit $?', "bash")
+# It has no handler of its own, as bash has while it waits for a command.
+BEHIND_A_SHELL_THAT_IGNORES_IT = ("sh", "-c", 'trap "" INT; "$@"; exit $?', "sh")
+
+
+@pytest.mark.parametrize("wrapper", [(), BEHIND_BASH, BEHIND_A_SHELL_THAT_IGNORES_IT])
 def test_ctrl_c_never_ends_a_program_that_handles_it_and_goes_on(
     reused: StokerHome, wrapper: tuple[str, ...]
 ) -> None:
@@ -132,6 +137,8 @@ def test_ctrl_c_never_ends_a_program_that_handles_it_and_goes_on(
             terminal.until(b"interrupted")
             if number == 2:
                 terminal.until(f"`stoker cancel {reused.first_id}` ends it".encode())
+            else:
+                assert b"stoker cancel" not in terminal.screen
         terminal.type(b"6 * 7\n")
         terminal.until(b"42")
         terminal.type(b"\x04")

@@ -185,6 +185,15 @@ def test_a_job_takes_exactly_its_row(
     assert plain(line).isprintable()
 
 
+@pytest.mark.parametrize("state", ["waiting", "held", "submitted"])
+def test_a_job_that_was_queued_again_has_waited_since_then_and_has_no_gpu(state: str) -> None:
+    day_ms = 86_400_000
+    view = job(7, state, submitted_at_ms=0, queued_at_ms=day_ms - 5_000, attempt=1)
+    text = plain(JobColumns(100, 7).line(view, day_ms, marked=False, glyphs=BLOCKS))
+    assert " 5s" in text and "1d" not in text and "24h" not in text
+    assert " x1 " in text, "how many it needs, and not those that it had"
+
+
 def test_the_columns_stay_where_they_are_whatever_is_shown() -> None:
     table = JobColumns(100, 500)
     lines = [

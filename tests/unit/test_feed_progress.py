@@ -12,6 +12,7 @@ from stoker.cli.feeding.progress import counts, outcome
 from stoker.cli.feeding.summary import failures_text, headline, summary_json, unshown
 from stoker.cli.feeding.tally import MOST_FAILURES_KEPT, Line, Tally
 from stoker.cli.following import Following
+from unit.scripted_daemon import Script, ScriptedDaemon
 
 
 def ended(state: str, reason: str = "", *, final: bool = True) -> dict[str, Any]:
@@ -99,6 +100,23 @@ def test_a_batch_tells_how_long_a_job_ran_and_not_how_long_it_was_waited_for(
     following._take({"event": "started", "id": 7, "attempt": 1, "gpus": ["0"]})
     following._take({"event": "ended", "id": 7, "final": True, **ended("failed"), "ran_ms": 65_000})
     assert "job 7, train: failed after 1m 05s on GPU 0" in capsys.readouterr().err
+
+
+def test_a_batch_tells_how_long_a_job_ran_whose_end_it_did_not_hear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STOKER_HOME", str(tmp_path))
+    ran = {"id": 7, "state": "failed", "exit_code": 3, "reason": "exit code 3"}
+    times = {"started_at_ms": 10_000, "ended_at_ms": 75_000}
+    never = {"id": 8, "state": "cancelled", "started_at_ms": None, "ended_at_ms": 75_000}
+    script: Script = {"follow": {}, "list": {"jobs": [ran | times, never]}}
+    with ScriptedDaemon(tmp_path, script), Following(["g"]) as following:
+        following._titles = {7: "train", 8: "test", 9: "removed"}
+        following._catch_up()
+    assert [job["ran_ms"] for job in following._jobs.values()] == [65_000, None, None]
+    told = capsys.readouterr().err
+    assert "job 7, train: failed (exit code 3) after 1m 05s" in told
+    assert "job 8, test: cancelled\n" in told and "job 9, removed: lost" in told
 
 
 def test_a_job_that_will_be_tried_again_waits_and_does_not_run() -> None:

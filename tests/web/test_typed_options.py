@@ -37,6 +37,22 @@ def test_what_was_typed_means_what_it_means_on_the_command_line(page: PageHome) 
     assert [page.home.job(one)["need"]["mem_mib"] for one in ids] == [2048, 2048]
 
 
+def test_jobs_that_share_an_output_file_are_told_of_in_the_answer(page: PageHome) -> None:
+    options, cwd = {"out": "shared.txt", "hold": "yes"}, str(page.home.work)
+    path = page.home.work / "shared.txt"
+    order = {"jobs": [{"shell": "true"}, {"shell": "true"}], "options": options, "cwd": cwd}
+    answer = page.post("/api/jobs", order)
+    first, second = answer["ids"]
+    assert answer["warnings"] == [f"jobs {first} and {second} both write to {path}"]
+    other = {"jobs": [{"shell": "true"}], "options": {"hold": "yes"}, "cwd": cwd}
+    answer = page.post("/api/jobs", other)
+    [third] = answer["ids"]
+    assert answer["warnings"] == []
+    answer = page.post("/api/jobs/edit", {"ids": [third], "options": {"err": str(path)}})
+    told = f"job {second} has not ended, and writes to {path} as well"
+    assert answer == {"ids": [third], "left_out": {}, "warnings": [told]}
+
+
 def test_what_can_not_be_understood_is_refused_with_the_name_of_its_option(
     shared_page: PageHome,
 ) -> None:

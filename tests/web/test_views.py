@@ -245,6 +245,32 @@ def test_a_job_is_held_released_edited_retried_and_cloned(tabs: Tabs) -> None:
     assert home.job(job + 1)["argv"] == ["sh", "-c", "echo $MARK; exit 2"]
 
 
+def test_forms_and_the_edit_dialog_tell_of_jobs_that_share_an_output_file(tabs: Tabs) -> None:
+    home = tabs.page.home
+    path = home.work / "shared.txt"
+    home.call("pause")
+    [first] = home.submit_all([{"argv": ["true"], "out": str(path)}])
+    told = f"Note: job {first} has not ended, and writes to {path} as well."
+    tab = tabs.enter("#/submit/lines")
+    tab.get_by_label("Commands, one a line").fill(f"a;;{path};;true;;;")
+    tab.get_by_role("button", name="Queue the lines").click()
+    expect(tab.locator(".done")).to_have_text(f"Queued as job {first + 1}. {told}")
+    home.call("cancel", select={"ids": [str(first + 1)]})
+    [second] = home.submit_all([{"argv": ["true"]}])
+    tab = tabs.enter(f"#/job/{second}")
+    tab.get_by_role("button", name="Edit").click()
+    dialog = tab.locator("dialog")
+    dialog.locator("details").evaluate_all("all => all.forEach((one) => (one.open = true))")
+    dialog.locator("[name=out]").fill(str(path))
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("status")).to_have_text(f"Saved. {told}")
+    expect(dialog.get_by_role("button", name="Save")).to_have_count(0)
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_have_count(0)
+    home.call("resume")
+    assert home.until_final(second)[0]["log"] == str(path)
+
+
 def test_the_disk_view_says_what_takes_room_and_warns_when_little_is_free(tabs: Tabs) -> None:
     home = tabs.page.home
     job = home.submit("sh", "-c", "head -c 3M /dev/urandom | base64", group="<b>noisy", gpus=0)

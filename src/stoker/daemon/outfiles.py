@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterator, Sequence
+from functools import cached_property
 
 from stoker.daemon.drafts import Drafts
 from stoker.output_files import filled
@@ -12,6 +13,9 @@ from stoker.submission import rules
 
 _MOST_LOOKED_UP = 100
 _MOST_WARNINGS = 3
+
+File = str | tuple[int, int]
+"""A file by its device and number; one that is not there yet, by where its path leads."""
 
 
 def check_outputs(
@@ -22,7 +26,7 @@ def check_outputs(
     The next job of a point that was tried before goes on with the file of the one before it, as
     another attempt of one job does.
     """
-    first_writers: dict[str, int] = {}  # by where links lead
+    first_writers: dict[File, int] = {}
     named: dict[str, None] = {}
     warnings: list[str] = []
     for job_id, some, place in _with_files(drafts, first_id):
@@ -39,13 +43,14 @@ def check_outputs(
                 continue
             if not is_told:
                 rules.refuse_existing(path, option)
-            other = first_writers.setdefault(os.path.realpath(path), job_id)
+            other = first_writers.setdefault(file_at(path), job_id)
             if other != job_id:
                 warnings.append(f"jobs {other} and {job_id} both write to {path}")
             named[path] = None
-    if len(named) <= _MOST_LOOKED_UP:
+    if named and len(named) <= _MOST_LOOKED_UP:
+        others = _OtherWriters((), views)
         for path in named:
-            warnings += _other_writer(path, (), views)
+            warnings += others.told(path)
     more = len(warnings) - _MOST_WARNINGS
     return [*warnings[:_MOST_WARNINGS], *([f"and {more} more such files"] if more > 0 else [])]
 
@@ -53,21 +58,53 @@ def check_outputs(
 def shared_by_edited(paths: Sequence[str | None], ids: Sequence[int], views: Views) -> list[str]:
     """What to warn of once these jobs write to these files."""
     warnings: list[str] = []
+    others = _OtherWriters(ids, views)
     for path in dict.fromkeys(paths):
         if path is not None and ids and _keeps_content(path):
             if len(ids) > 1:
                 warnings.append(f"jobs {ids[0]} and {ids[-1]} both write to {path}")
-            warnings += _other_writer(path, ids, views)
+            warnings += others.told(path)
     return warnings
 
 
-def _other_writer(path: str, ids: Container[int], views: Views) -> Iterator[str]:
-    """That a job which is none of these writes to the file, by this path or where it leads."""
-    for name in dict.fromkeys((path, os.path.realpath(path))):
-        writer = views.unfinished_writer(name)
-        if writer is not None and writer not in ids:
+class _OtherWriters:
+    """The unfinished jobs that are none of these, and the files that they write to."""
+
+    def __init__(self, ids: Container[int], views: Views) -> None:
+        self._ids = ids
+        self._views = views
+
+    def told(self, path: str) -> Iterator[str]:
+        """That one of them writes to this file, by this path or any other that leads there."""
+        named = (self._views.unfinished_writers(name) for name in {path, os.path.realpath(path)})
+        found = [job_id for some in named for job_id in some if job_id not in self._ids]
+        if writer := max(found, default=0) or self._by_file.get(file_at(path)):
             yield f"job {writer} has not ended, and writes to {path} as well"
-            return
+
+    @cached_property
+    def _by_file(self) -> dict[File, int]:
+        found: dict[File, int] = {}
+        directories: dict[str, str] = {}
+        for job_id, name, *paths in self._views.output_files():
+            for path in paths:
+                if path is not None and job_id not in self._ids:
+                    file = file_at(filled(path, job_id, name, 1), directories)
+                    found.setdefault(file, job_id)
+        return found
+
+
+def file_at(path: str, directories: dict[str, str] | None = None) -> File:
+    """What tells files apart, whatever links lead to them; `directories` saves asking again."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        directory, name = os.path.split(path)
+        if directories is None or os.path.islink(path):
+            return os.path.realpath(path)
+        if directory not in directories:
+            directories[directory] = os.path.realpath(directory)
+        return os.path.join(directories[directory], name)
+    return found.st_dev, found.st_ino
 
 
 def _with_files(drafts: Sequence[Drafts], first_id: int) -> Iterator[tuple[int, Drafts, int]]:

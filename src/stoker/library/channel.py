@@ -112,13 +112,15 @@ class Channel:
         if any(draft.result is not None for draft in drafts):
             common["rerun"] = "all"  # But for points whose job has not ended.
         futures: list[JobFuture[Any]] = []
+        with self._changed:
+            before = set(self._live)  # Points may be adopted from an earlier call of ours, too.
         try:
             for first in range(0, len(drafts), _MOST_AT_ONCE):
                 futures += self._submit(drafts[first : first + _MOST_AT_ONCE], calls, common)
         except BaseException:
             with self._changed:
                 own = {job_id for job_id, live in self._live.items() if live.calls is calls}
-            if queued := own.intersection(future.job_id or 0 for future in futures):
+            if queued := own.intersection(future.job_id or 0 for future in futures) - before:
                 self.cancel(sorted(queued))
             raise
         return futures

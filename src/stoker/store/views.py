@@ -108,10 +108,16 @@ class Views:
         """The ids from first to last that exist."""
         return self._ids("ids_between", first=first, last=last)
 
-    def unfinished_writer(self, path: str) -> int | None:
-        """The latest of the newest unfinished jobs that write to this file."""
-        found = self._ids("unfinished_writer", path=path, most=10_000)
-        return found[0] if found else None
+    def unfinished_writers(self, path: str) -> list[int]:
+        """Those of the newest unfinished jobs that name this file as theirs, the latest first."""
+        return self._ids("unfinished_writers", path=path, most=10_000)
+
+    def output_files(self) -> list[tuple[int, str | None, str | None, str | None]]:
+        """Id, name and named files of the newest unfinished jobs that have any, the latest first.
+
+        There are fewer of them: the disk is to be asked for each.
+        """
+        return self._run("output_files", most=1_000).fetchall()
 
     def states_between(self, first: int, last: int) -> dict[int, str]:
         """The states of the jobs from first to last that exist."""

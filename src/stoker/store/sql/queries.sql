@@ -410,15 +410,24 @@ SELECT id, state, "group" FROM jobs;
 -- The oldest jobs that are not final.
 SELECT id FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL ORDER BY id LIMIT :most;
 
--- name: unfinished_writer
--- The latest of the newest jobs that are not final whose output goes to a file. To look for the
--- quoted path in the text is quick; only what has it is read as JSON.
+-- name: unfinished_writers
+-- Those of the newest jobs that are not final whose output goes to a file, the latest first. To
+-- look for the quoted path in the text is quick; only what has it is read as JSON.
 SELECT id FROM (
     SELECT id, launch FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL
     ORDER BY id DESC LIMIT :most
 )
 WHERE instr(launch, json_quote(:path)) AND :path IN (launch ->> '$.out', launch ->> '$.err')
-ORDER BY id DESC LIMIT 1;
+ORDER BY id DESC;
+
+-- name: output_files
+-- The files that the newest jobs that are not final write to, the latest first.
+SELECT id, name, launch ->> '$.out', launch ->> '$.err' FROM (
+    SELECT id, name, launch FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL
+    ORDER BY id DESC LIMIT :most
+)
+WHERE instr(launch, '"out":"') OR instr(launch, '"err":"')
+ORDER BY id DESC;
 
 -- name: matching_ids
 -- The ids that a filter lets through; {where} is put together from fixed words only.

@@ -217,8 +217,9 @@ export function jobView(id) {
   async function edit() {
     try {
       await editDialog(job, async (options) => {
-        await post("/api/jobs/edit", { ids: [id], options });
+        const { warnings } = await post("/api/jobs/edit", { ids: [id], options });
         await refresh();
+        return warnings;
       });
     } catch (error) {
       trouble.show(error);
@@ -298,9 +299,13 @@ function params(values) {
       h("bdi", { class: "mono" }, valueText(value)))));
 }
 
-// A dialog with what may change while a job waits; only what was changed is sent.
+// A dialog with what may change while a job waits; only what was changed is sent. It stays open to
+// show what `save` gives: what is to be known of the change.
 async function editDialog(job, save) {
   const trouble = errorBox();
+  const done = h("p", { class: "done", role: "status", hidden: true });
+  const back = h("button", { type: "button", onclick: () => dialog.close() }, "Back");
+  const submit = h("button", { type: "submit", class: "main" }, "Save");
   const options = await optionFields("", "edit");
   const changed = options.edits(job);
   const dialog = h("dialog", { "aria-label": "Edit the job" },
@@ -309,8 +314,12 @@ async function editDialog(job, save) {
       trouble.clear();
       try {
         const changes = changed();
-        if (Object.keys(changes).length) await save(changes);
-        dialog.close();
+        const told = Object.keys(changes).length ? await save(changes) : [];
+        if (!told.length) return dialog.close();
+        done.textContent = `Saved.${told.map((text) => ` Note: ${text}.`).join("")}`;
+        done.hidden = false;
+        back.textContent = "Close";
+        submit.remove(); // What is shown is compared with the job as it was.
       } catch (error) {
         trouble.show(error);
       }
@@ -318,9 +327,8 @@ async function editDialog(job, save) {
     h("h2", {}, `Edit job ${job.id}`),
     options.element,
     trouble.element,
-    h("div", { class: "buttons" },
-      h("button", { type: "button", onclick: () => dialog.close() }, "Back"),
-      h("button", { type: "submit", class: "main" }, "Save"))));
+    done,
+    h("div", { class: "buttons" }, back, submit)));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
