@@ -123,6 +123,17 @@ def test_an_attempt_is_not_over_because_there_are_no_files_to_look_at_it(
     assert local.until(ev.AttemptExited, 1).exit.signal == 9
 
 
+def test_who_could_not_be_asked_to_end_for_want_of_files_is_asked_later(local: LocalBench) -> None:
+    local.has(1, RUNS_ON)
+    local.order(start(1))
+    local.until(ev.AttemptStarted, 1)
+    with no_files():
+        local.order(cmd.Terminate(1, 1, force=False))
+        assert local.executor.next_wakeup_ms() is not None
+    local.order(cmd.Terminate(1, 1, force=False))
+    assert local.until(ev.AttemptExited, 1).exit.signal == 15
+
+
 def open_files() -> list[str]:
     """What is open, by what it is: the numbers say nothing, and one is that of this very look."""
     found = []
