@@ -28,7 +28,8 @@ FRONT_ENDS = {"cli", "library", "compat", "web", "top"}
 # What front ends share: the words of the house, and what is read before anything is asked of it.
 TO_FRONT_ENDS = {
     "api", "batch", "command_lines", "core.model", "errors", "holes", "installing", "locks",
-    "output_files", "quantities", "submission", "sweep", "text", "wholefile", "__version__",
+    "metrics", "output_files", "quantities", "submission", "sweep", "text", "wholefile",
+    "__version__",
 }  # fmt: skip
 
 # How the command line is put together, and the only places where a front end knows another: the
@@ -50,6 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "ports": {"core"},
     "learn": set(),
+    "metrics": {"errors"},
     "sightings": {"core", "ports"},
     "engine": {"core", "ports", "errors", "sightings"},
     "store": {"core", "ports", "errors"},

@@ -1,0 +1,158 @@
+"""A metric of an attempt as it is kept: bounded, however many points it has.
+
+Exact are the count, the first, last, lowest and highest value with their steps. The curve is
+thinned: when it has too many buckets, each two neighbours become one, which keeps its lowest and
+its highest point. So a million steps keep their shape, peaks included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+Point = tuple[float, float]  # step and value
+
+MOST_BUCKETS = 256
+_FORM = 1  # of what `to_record` gives
+
+
+class Series:
+    """Points of one metric, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: Point | None = None
+        self.last: Point | None = None
+        self.lowest: Point | None = None  # nan is neither the lowest nor the highest
+        self.highest: Point | None = None
+        self.not_finite = 0
+        self._buckets: list[list[Point]] = []  # of one or two points each, in order
+        self._each = 1  # how many points a whole bucket stands for
+        self._filled = 0  # how many points the last bucket stands for
+
+    def extend(self, points: Iterable[tuple[float | None, float]]) -> None:
+        """Add points; one without a step is one step after the last."""
+        for step, value in points:
+            if step is None:
+                step = 0.0 if self.last is None else self.last[0] + 1
+            self._add((step, value))
+
+    def _add(self, point: Point) -> None:
+        value = point[1]
+        if self.first is None:
+            self.first = point
+        self.count += 1
+        self.last = point
+        if not math.isfinite(value):
+            self.not_finite += 1
+        if value == value:
+            if self.lowest is None or value < self.lowest[1]:
+                self.lowest = point
+            if self.highest is None or value > self.highest[1]:
+                self.highest = point
+        if not self._buckets or self._filled >= self._each:
+            if len(self._buckets) >= MOST_BUCKETS:
+                self._halve()
+            if not self._buckets or self._filled >= self._each:
+                self._buckets.append([point])
+                self._filled = 1
+                return
+        self._buckets[-1] = _extremes([*self._buckets[-1], point])
+        self._filled += 1
+
+    def _halve(self) -> None:
+        buckets = self._buckets
+        self._buckets = [
+            _extremes([point for bucket in buckets[at : at + 2] for point in bucket])
+            for at in range(0, len(buckets), 2)
+        ]
+        self._filled += self._each if len(buckets) % 2 == 0 else 0
+        self._each *= 2
+
+    def best(self, maximize: bool = False) -> Point | None:
+        """The lowest point, or the highest: its step and value."""
+        return self.highest if maximize else self.lowest
+
+    def curve(self) -> list[Point]:
+        """The thinned curve, from the first point to the last."""
+        points = [point for bucket in self._buckets for point in bucket]
+        if self.last is not None and points and points[-1] is not self.last:
+            points.append(self.last)
+        if self.first is not None and points and points[0] is not self.first:
+            points.insert(0, self.first)
+        return points
+
+    def merge(self, later: Series) -> None:
+        """Add what came later, as of the next attempt."""
+        if later.count == 0:
+            return
+        count, lowest, highest = later.count, later.lowest, later.highest
+        was, not_finite = self.count, self.not_finite
+        self.extend(later.curve())
+        self.count, self.not_finite = was + count, not_finite + later.not_finite
+        self.last = later.last
+        for point in (lowest, highest):
+            if point is not None and self.lowest is not None and self.highest is not None:
+                self.lowest = min(self.lowest, point, key=_value)
+                self.highest = max(self.highest, point, key=_value)
+
+    # ------------------------------------------------------------------ for the record
+
+    def to_record(self) -> dict[str, Any]:
+        """What is stored: JSON, with `nan` and `inf` as text."""
+        return {
+            "form": _FORM,
+            "count": self.count,
+            "not_finite": self.not_finite,
+            "first": _said(self.first),
+            "last": _said(self.last),
+            "lowest": _said(self.lowest),
+            "highest": _said(self.highest),
+            "each": self._each,
+            "filled": self._filled,
+            "buckets": [[_said(point) for point in bucket] for bucket in self._buckets],
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Series:
+        """The series that was stored; ValueError if this version can't read it."""
+        if record.get("form") != _FORM:
+            raise ValueError("a series of another version")
+        it = cls()
+        it.count, it.not_finite = record["count"], record["not_finite"]
+        it.first, it.last = _read(record["first"]), _read(record["last"])
+        it.lowest, it.highest = _read(record["lowest"]), _read(record["highest"])
+        it._each, it._filled = record["each"], record["filled"]
+        it._buckets = [[_point(said) for said in bucket] for bucket in record["buckets"]]
+        return it
+
+
+def _extremes(points: list[Point]) -> list[Point]:
+    """The lowest and the highest of some points, in their order; nan only where nothing else is."""
+    numbers = [point for point in points if point[1] == point[1]]
+    if not numbers:
+        return points[:1]
+    low, high = min(numbers, key=_value), max(numbers, key=_value)
+    if low is high:
+        return [low]
+    return [point for point in numbers if point is low or point is high]
+
+
+def _value(point: Point) -> float:
+    return point[1]
+
+
+def _said(point: Point | None) -> list[float | str] | None:
+    if point is None:
+        return None
+    return [number if math.isfinite(number) else repr(number) for number in point]
+
+
+def _read(said: list[float | str] | None) -> Point | None:
+    return None if said is None else _point(said)
+
+
+def _point(said: list[float | str]) -> Point:
+    step, value = map(float, said)
+    return step, value
