@@ -78,12 +78,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "top": {"api", "errors", "quantities", "text"},
     "library": {
-        "api", "batch", "command_lines", "core.model", "errors", "installing", "locks",
+        "api", "batch", "command_lines", "core.model", "errors", "installing", "locks", "metrics",
         "quantities", "submission", "sweep", "text", "wholefile",
     },
     "cli": {
-        "api", "batch", "errors", "installing", "output_files", "quantities", "submission", "sweep",
-        "text", "wholefile", "__version__", *COMPOSITION["cli"],
+        "api", "batch", "errors", "installing", "metrics", "output_files", "quantities",
+        "submission", "sweep", "text", "wholefile", "__version__", *COMPOSITION["cli"],
     },
     "compat": {"api", "errors", "quantities", "submission", "text", *COMPOSITION["compat"]},
     "__init__": {"library"},
