@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker_home import StokerHome
+from waiting import eventually
 
 CLI = f"{sys.executable} -m stoker report"
 
@@ -31,8 +32,8 @@ def test_each_attempt_has_its_own_reports_from_shell_and_python(stoker: StokerHo
         assert (first["step"], first["metrics"]) == (attempt, {"loss": 0.5})
         assert (second["step"], second["metrics"]) == (9, {"acc": 1})
     assert stoker.cli("rm", "1").code == 0
-    left = list(Path(stoker.home.attempts).rglob("*.metrics"))
-    assert left == []
+    attempts = Path(stoker.home.attempts)
+    eventually(lambda: not list(attempts.rglob("*.metrics")), "they are deleted with the job")
 
 
 def test_a_job_that_is_queued_by_a_job_reports_to_its_own_file(stoker: StokerHome) -> None:

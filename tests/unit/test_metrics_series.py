@@ -55,6 +55,7 @@ def test_a_series_that_was_stored_goes_on_as_if_it_had_not_been(
     again = Series.from_record(stored)
     again.extend(points[cut:])
     assert again.to_record() == whole.to_record()
+    assert repr(again.curve()) == repr(whole.curve())
 
 
 @given(VALUES, VALUES)

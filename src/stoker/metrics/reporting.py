@@ -50,7 +50,7 @@ def _lines(metrics: dict[str, object]) -> list[bytes]:
     steps = {name: numbers.pop(name) for name in ("step", "epoch") if name in numbers}
     if not numbers:
         return []
-    about = {"at_ms": int(time.time() * 1000), **steps}
+    about: dict[str, object] = {"at_ms": int(time.time() * 1000), **steps}
     line = json.dumps({**about, "metrics": numbers}).encode() + b"\n"
     if len(line) <= MOST_LINE_BYTES:
         return [line]

@@ -77,11 +77,17 @@ class Series:
     def curve(self) -> list[Point]:
         """The thinned curve, from the first point to the last."""
         points = [point for bucket in self._buckets for point in bucket]
-        if self.last is not None and points and points[-1] is not self.last:
+        if self.first is None or self.last is None:
+            return points
+        if not _are_same(points[-1], self.last):
             points.append(self.last)
-        if self.first is not None and points and points[0] is not self.first:
+        if not _are_same(points[0], self.first):
             points.insert(0, self.first)
         return points
+
+    def said_curve(self) -> list[list[float | str]]:
+        """The curve for JSON, with `nan` and `inf` as text."""
+        return [_said(point) for point in self.curve()]
 
     def merge(self, later: Series) -> None:
         """Add what came later, as of the next attempt."""
@@ -105,10 +111,10 @@ class Series:
             "form": _FORM,
             "count": self.count,
             "not_finite": self.not_finite,
-            "first": _said(self.first),
-            "last": _said(self.last),
-            "lowest": _said(self.lowest),
-            "highest": _said(self.highest),
+            "first": _said_if(self.first),
+            "last": _said_if(self.last),
+            "lowest": _said_if(self.lowest),
+            "highest": _said_if(self.highest),
             "each": self._each,
             "filled": self._filled,
             "buckets": [[_said(point) for point in bucket] for bucket in self._buckets],
@@ -139,14 +145,20 @@ def _extremes(points: list[Point]) -> list[Point]:
     return [point for point in numbers if point is low or point is high]
 
 
+def _are_same(one: Point, other: Point) -> bool:
+    return repr(one) == repr(other)  # nan is not equal to itself
+
+
 def _value(point: Point) -> float:
     return point[1]
 
 
-def _said(point: Point | None) -> list[float | str] | None:
-    if point is None:
-        return None
+def _said(point: Point) -> list[float | str]:
     return [number if math.isfinite(number) else repr(number) for number in point]
+
+
+def _said_if(point: Point | None) -> list[float | str] | None:
+    return None if point is None else _said(point)
 
 
 def _read(said: list[float | str] | None) -> Point | None:

@@ -32,7 +32,6 @@ _QUALIFIERS = (
     rb"(?:train|training|val|valid|validation|test|eval|evaluation|dev|avg|average|mean|running|"
     rb"final|best|total|generator|discriminator|g|d)"
 )
-_CHARACTER = rb"[\w\x80-\xff./@%-]"
 _NAMED = re.compile(
     rb"(?:"
     rb"(?P<quote>[\"'])(?P<quoted>[^\"'\\<>&\x00-\x1f]{1,100})(?P=quote)"
@@ -108,7 +107,7 @@ def plan_of(shape: bytes) -> Plan:
                 continue
             over = slice(*places[at + 1])
         name, name_at, said = _name(before, start)
-        axis = _axis(name)
+        axis = axis_of(name)
         if over is not None and (axis == "step" or (axis is None and not said)):
             axis = "done"
         if axis is not None:
@@ -168,7 +167,8 @@ def _blank(found: re.Match[bytes]) -> bytes:
     return b"|" * len(found[0])
 
 
-def _axis(name: str | None) -> str | None:
+def axis_of(name: str | None) -> str | None:
+    """Whether a number of this name says how far it is: `step`, `epoch`, or None."""
     if name is None:
         return None
     plain = name.lower().removeprefix("train_").removeprefix("training_")

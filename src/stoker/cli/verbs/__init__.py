@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # In the order in which help and the reference show them.
 SECTIONS = (
     ("Jobs", ("add", "run", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait",
-              "report")),
+              "metrics", "report")),
     ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
     ("The queue and the machine", (
         "status", "top", "pause", "resume", "groups", "gpus", "profiles", "cluster", "disk",
