@@ -47,10 +47,12 @@ def _lines(metrics: dict[str, object]) -> list[bytes]:
             continue  # Its own code was run, which may raise anything.
         if 0 < len(name) <= _MOST_NAME and name.isprintable():
             numbers[name] = number
-    steps = {name: numbers.pop(name) for name in ("step", "epoch") if name in numbers}
+    about: dict[str, object] = {"at_ms": int(time.time() * 1000)}
+    for name in ("step", "epoch"):
+        if name in numbers:
+            about[name] = numbers.pop(name)
     if not numbers:
         return []
-    about: dict[str, object] = {"at_ms": int(time.time() * 1000), **steps}
     line = json.dumps({**about, "metrics": numbers}).encode() + b"\n"
     if len(line) <= MOST_LINE_BYTES:
         return [line]

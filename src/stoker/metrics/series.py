@@ -8,12 +8,14 @@ its highest point. So a million steps keep their shape, peaks included.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+from typing import Any, cast
 
 Point = tuple[float, float]  # step and value
 
 MOST_BUCKETS = 256
+_value: Callable[[Point], float] = itemgetter(1)
 _FORM = 1  # of what `to_record` gives
 
 
@@ -33,33 +35,48 @@ class Series:
 
     def extend(self, points: Iterable[tuple[float | None, float]]) -> None:
         """Add points; one without a step is one step after the last."""
-        for step, value in points:
-            if step is None:
-                step = 0.0 if self.last is None else self.last[0] + 1
-            self._add((step, value))
-
-    def _add(self, point: Point) -> None:
-        value = point[1]
-        if self.first is None:
-            self.first = point
-        self.count += 1
-        self.last = point
-        if not math.isfinite(value):
-            self.not_finite += 1
-        if value == value:
-            if self.lowest is None or value < self.lowest[1]:
-                self.lowest = point
-            if self.highest is None or value > self.highest[1]:
-                self.highest = point
-        if not self._buckets or self._filled >= self._each:
-            if len(self._buckets) >= MOST_BUCKETS:
-                self._halve()
+        known = self._with_steps(points)
+        if not known:
+            return
+        self.first = self.first or known[0]
+        self.last = known[-1]
+        self.count += len(known)
+        at = 0
+        while at < len(known):
             if not self._buckets or self._filled >= self._each:
-                self._buckets.append([point])
-                self._filled = 1
-                return
-        self._buckets[-1] = _extremes([*self._buckets[-1], point])
-        self._filled += 1
+                if len(self._buckets) >= MOST_BUCKETS:
+                    self._halve()
+                if not self._buckets or self._filled >= self._each:
+                    self._buckets.append([])
+                    self._filled = 0
+            part = known[at : at + self._each - self._filled]
+            self._take(part)
+            at += len(part)
+            self._filled += len(part)
+
+    def _with_steps(self, points: Iterable[tuple[float | None, float]]) -> list[Point]:
+        given = list(points)
+        if None not in map(itemgetter(0), given):
+            return cast("list[Point]", given)
+        known: list[Point] = []
+        before = -1.0 if self.last is None else self.last[0]
+        for step, value in given:
+            before = before + 1 if step is None else step
+            known.append((before, value))
+        return known
+
+    def _take(self, part: list[Point]) -> None:
+        """Add points to the last bucket."""
+        if not math.isfinite(sum(map(_value, part))):
+            self.not_finite += sum(not math.isfinite(value) for _, value in part)
+        kept = _extremes(part)
+        for point in kept:
+            if point[1] == point[1]:
+                if self.lowest is None or point[1] < self.lowest[1]:
+                    self.lowest = point
+                if self.highest is None or point[1] > self.highest[1]:
+                    self.highest = point
+        self._buckets[-1] = _extremes(self._buckets[-1] + kept)
 
     def _halve(self) -> None:
         buckets = self._buckets
@@ -136,21 +153,18 @@ class Series:
 
 def _extremes(points: list[Point]) -> list[Point]:
     """The lowest and the highest of some points, in their order; nan only where nothing else is."""
-    numbers = [point for point in points if point[1] == point[1]]
-    if not numbers:
-        return points[:1]
-    low, high = min(numbers, key=_value), max(numbers, key=_value)
+    if len(points) == 1:
+        return points
+    if math.isnan(sum(map(_value, points))):  # inf - inf is nan, too
+        points = [point for point in points if point[1] == point[1]] or points[:1]
+    low, high = min(points, key=_value), max(points, key=_value)
     if low is high:
         return [low]
-    return [point for point in numbers if point is low or point is high]
+    return [low, high] if points.index(low) <= points.index(high) else [high, low]
 
 
 def _are_same(one: Point, other: Point) -> bool:
     return repr(one) == repr(other)  # nan is not equal to itself
-
-
-def _value(point: Point) -> float:
-    return point[1]
 
 
 def _said(point: Point) -> list[float | str]:
