@@ -21,8 +21,8 @@ WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 1); echo $$(( n > 4 ? n : 4 ))
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.ready  ## run example jobs on four declared GPUs, shown live
-	@$(BIN)/python demo/demo.py
+demo: $(VENV)/.ready  ## show in under a minute what Stoker does; the same as `stoker demo`
+	@$(BIN)/stoker demo
 
 # Thousands of processes are started: compiled once beforehand, each of them starts in half the time.
 test: lint $(PEERS)/.ready  ## set up what the tests need, check style and types, run all tests
@@ -45,7 +45,7 @@ lint: $(VENV)/.ready-test  ## check style and types
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . \
 		|| { echo "make lint: not formatted as 'ruff format' does it" >&2; exit 1; }
-	@$(BIN)/mypy --no-error-summary src tests bench demo
+	@$(BIN)/mypy --no-error-summary src tests bench scripts/screenshots.py
 
 # Each bug is planted in a copy of the tree, in which its tests are run.
 mutants: $(VENV)/.ready-test  ## plant each of a list of small bugs and say which no test notices; ONLY=ledger does less
@@ -72,7 +72,7 @@ bench: $(VENV)/.ready-test $(PEERS)/.ready $(BENCH_PEERS)/.ready  ## measure Sto
 screenshots: $(VENV)/.ready-test  ## make the pictures in docs/images, from a real run
 	@scripts/system-package gcc gcc libc6-dev
 	@scripts/system-package chromium chromium fonts-dejavu-core
-	@$(BIN)/python demo/screenshots.py
+	@$(BIN)/python scripts/screenshots.py
 
 clean:  ## remove the virtual environment and whatever else was made here
 	rm -rf $(VENV) $(PEERS) $(BENCH_PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

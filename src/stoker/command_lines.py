@@ -39,9 +39,10 @@ def keeper(attempts: str, ledgers: str, report: int) -> list[str]:
     return [*_python(KEEPER), attempts, ledgers, *_python(DAEMON), str(report)]
 
 
-def page(report: int, life: int, settings: str, *, again: bool) -> list[str]:
+def page(report: int, life: int, settings: str, last_port: int | None, *, again: bool) -> list[str]:
     """A page that says on `report` where it is, and ends when `life` does."""
-    return [*_python(PAGE), str(report), str(life), settings, *(["again"] if again else [])]
+    words = [str(report), str(life), settings, str(last_port or "")]
+    return [*_python(PAGE), *words, *(["again"] if again else [])]
 
 
 def sender(directory: str) -> list[str]:

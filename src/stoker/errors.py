@@ -68,6 +68,11 @@ _KINDS = (Failed, AlreadyRunning, UsageError, NotFound, Unreachable, Unavailable
 BY_CODE: dict[str, type[StokerError]] = {cls.code: cls for cls in _KINDS}
 
 
+def quoted(text: str) -> str:
+    """The user's own words inside a message, cut short so that the message stays one line."""
+    return f"'{text}'" if len(text) <= 60 else f"'{text[:57]}...'"
+
+
 def from_wire(error: dict[str, str]) -> StokerError:
     """The error that the daemon reported, as the exception that it was there."""
     cls = BY_CODE.get(error.get("code", ""), Failed)

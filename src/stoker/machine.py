@@ -54,6 +54,17 @@ class Place(NamedTuple):
         return self.host == other.host or (self.machine != "" and not shared)
 
 
+def process_start(pid: int) -> int | None:
+    """When the process with that pid began, in clock ticks since boot; None if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read(4096)
+    except OSError:
+        return None
+    fields = text[text.rindex(b")") + 2 :].split()  # Its name may have spaces in it.
+    return None if fields[0] in b"ZX" else int(fields[19])
+
+
 @cache
 def boot_id() -> str:
     """Names this boot of the machine: pids of another one mean nothing."""

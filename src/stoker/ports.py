@@ -131,7 +131,7 @@ class SeenGpu:
     processes: tuple[SeenProcess, ...] = ()
     fault: str = ""  # why it can't be used, e.g. "GPU is lost"
     lost: bool = False  # what runs there is lost with it
-    vendor: str = ""  # "nvidia" or "amd"
+    vendor: str = ""  # "nvidia", "amd" or "stand-in"
     measured_at_ms: int | None = None
     distances: tuple[tuple[str, int], ...] = ()  # to other GPUs by id: smaller is closer
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 
 from stoker.errors import UsageError
+from stoker.errors import quoted as quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,11 +33,6 @@ _UNIT_NAMES = {
     "min": "m", "mins": "m", "minute": "m", "minutes": "m",
     "sec": "s", "secs": "s", "second": "s", "seconds": "s",
 }  # fmt: skip
-
-
-def quoted(text: str) -> str:
-    """The user's own words inside a message, cut short so that the message stays one line."""
-    return f"'{text}'" if len(text) <= 60 else f"'{text[:57]}...'"
 
 
 def plain(text: str) -> str:

@@ -1,4 +1,7 @@
-"""Files that are there whole or not at all, whatever is killed and however full the disk is."""
+"""Files that are there whole or not at all, whatever is killed and however full the disk is.
+
+And the text of files that may not be there, or not yet whole.
+"""
 
 from __future__ import annotations
 
@@ -32,3 +35,23 @@ def write_whole(path: str, data: bytes, mode: int = 0o600, *, flush: bool = Fals
         except OSError:
             pass
         raise
+
+
+def text_of(path: str) -> str:
+    """All of a file as text; "" if it can't be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def end_of(path: str, most_bytes: int) -> str:
+    """The last part of a file as text, however long it is; "" if it can't be read."""
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - most_bytes))
+            return file.read(most_bytes).decode(errors="replace")
+    except OSError:
+        return ""

@@ -5,17 +5,26 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from contract.executor_benches import LocalBench, active_job
+from contract.test_shortage import no_files
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Cause, Exit
 from stoker.executors import acceptances as acceptances_on_disk
-from stoker.executors.acceptances import Accepted, prepared_void, void
+from stoker.executors.acceptances import (
+    Accepted,
+    Failed,
+    prepared_void,
+    read_acceptance,
+    void,
+)
 from stoker.executors.attempt_dir import make_attempt_dir, write_exit
 from stoker.executors.ledger import Key
 from stoker.executors.namespaces import located, own_namespace
@@ -90,6 +99,34 @@ def test_a_terminal_that_is_gone_before_the_start_calls_the_job_off(local: Local
         accepts(directory, ProcessId(1, 1))
 
 
+def test_a_client_killed_between_its_acceptance_and_the_start_calls_the_job_off(
+    local: LocalBench,
+) -> None:
+    """The process that was to become the job sees it, and writes it down; so it never began."""
+    directory = offered(local, "sleep", "600")
+    dies = (
+        "import os, sys\n"
+        "from stoker.cli.attached import AttachedProcess\n"
+        "AttachedProcess._accept = lambda self, pid: os.kill(os.getpid(), 9)\n"
+        "AttachedProcess(['sleep', '600'], dict(os.environ), '/', sys.argv[1])\n"
+    )
+    client = subprocess.run([sys.executable, "-c", dies, str(directory)], check=False)
+    assert client.returncode == -signal.SIGKILL
+    failed = eventually(lambda: read_acceptance(str(directory)), "the process has seen it")
+    assert isinstance(failed, Failed)
+    local.executor.attached_failed((1, 1), "its terminal was gone", Cause.TERMINAL_GONE)
+    fact = local.until(ev.AttemptNotStarted, 1)
+    assert (fact.cause, fact.why) == (Cause.TERMINAL_GONE, "its terminal was gone")
+
+
+def test_a_command_that_its_client_could_not_start_is_its_own_fault(local: LocalBench) -> None:
+    directory = offered(local, "sleep", "600")
+    (directory / "pid").write_text("failed can't run sleep: Permission denied\n")
+    local.executor.attached_failed((1, 1), "its terminal was gone", Cause.TERMINAL_GONE)
+    fact = local.until(ev.AttemptNotStarted, 1)
+    assert (fact.cause, fact.why) == (Cause.NOT_STARTED, "can't run sleep: Permission denied")
+
+
 def test_what_is_stopped_before_it_is_accepted_can_not_be_accepted_any_more(
     local: LocalBench,
 ) -> None:
@@ -116,6 +153,42 @@ def test_what_is_stopped_after_it_was_accepted_is_ended_be_it_that_it_has_not_be
         local.order(cmd.Terminate(1, 1, force=True))
     ended = os.waitid(os.P_PID, at_the_gate.pid, os.WEXITED | os.WNOWAIT)
     assert ended is not None and ended.si_status == signal.SIGKILL
+    write_exit(str(directory), Exit(signal=9))
+    os.waitpid(at_the_gate.pid, 0)
+    assert local.until(ev.AttemptExited, 1).exit == Exit(signal=9)
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+@pytest.mark.parametrize("by", ["a cancel", "its client", "a new offer"])
+def test_what_was_accepted_is_not_given_up_because_there_are_no_files_to_look_at_it(
+    local: LocalBench, at_the_gate: ProcessId, by: str, left: int
+) -> None:
+    directory = offered(local, "sleep", "600")
+    accepts(directory, at_the_gate)
+    before = len(os.listdir("/proc/self/fd"))
+
+    def heard() -> None:
+        if by == "a cancel":
+            local.order(cmd.Terminate(1, 1, force=False))
+        elif by == "its client":
+            local.executor.attached_started((1, 1), at_the_gate.pid)
+        else:
+            local.order(cmd.StartAttached(1, 1, ("0",), grace_ms=300))
+
+    with no_files(left):
+        for _ in range(3):
+            heard()
+            facts = local.observe()
+        assert not any(isinstance(fact, ev.AttemptNotStarted) for fact in facts)
+        assert local.executor.next_wakeup_ms() is not None
+    if by == "a new offer":
+        heard()  # Orders come again.
+    assert local.until(ev.AttemptStarted, 1).pid == at_the_gate.pid
+    assert len(local.grants) == 1
+    watched = 1  # a pidfd, and no more
+    assert len(os.listdir("/proc/self/fd")) == before + watched
+    local.order(cmd.Terminate(1, 1, force=True))
+    os.waitid(os.P_PID, at_the_gate.pid, os.WEXITED | os.WNOWAIT)
     write_exit(str(directory), Exit(signal=9))
     os.waitpid(at_the_gate.pid, 0)
     assert local.until(ev.AttemptExited, 1).exit == Exit(signal=9)

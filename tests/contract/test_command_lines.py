@@ -45,7 +45,7 @@ def test_the_page_says_why_it_can_not_be_served_by_what_it_was_told(tmp_path: Pa
     ready, report = os.pipe()
     life, held = os.pipe()
     settings = msgspec.json.encode(PageSettings(host="0.0.0.0")).decode()
-    words = command_lines.page(report, life, settings, again=True)
+    words = command_lines.page(report, life, settings, None, again=True)
     env = {**os.environ, "STOKER_HOME": str(tmp_path)}
     subprocess.run(words, env=env, pass_fds=(report, life), timeout=60, capture_output=True)
     os.close(report)

@@ -186,6 +186,56 @@ def test_a_child_of_the_last_intent_is_found_though_its_pid_was_not_noted(tmp_pa
     kept.until_gone()
 
 
+@pytest.mark.parametrize("main_ended", [False, True])
+def test_a_process_that_said_who_it_is_is_told_from_what_it_left_behind(
+    tmp_path: Path, main_ended: bool
+) -> None:
+    """A job that the daemon had just made has a child that leads a session of its own."""
+    pid_file, go = tmp_path / "pid", tmp_path / "go"
+    wait = "true" if main_ended else f"while ! [ -e {go} ]; do sleep 0.02; done"
+    detaches = f"setsid sh -c 'echo $$ > {pid_file}; exec sleep 600' & {wait}; exit 8"
+    kept = Kept(
+        tmp_path,
+        f"""
+intend(2)
+fd, said = ledger.note_for((2, 1))
+job = spawn(2, {detaches!r})
+os.write(fd, b"%s%d\\n" % (said, job))
+while not os.path.exists({str(pid_file)!r}) or not open({str(pid_file)!r}).read():
+    pass
+if {main_ended}:
+    os.waitid(os.P_PID, job, os.WEXITED | os.WNOWAIT)
+(root / "job").write_text(str(job))
+die()
+""",
+    )
+    entries = kept.ledger()
+    assert entries.intent is None and entries.pids[2, 1].pid == int((tmp_path / "job").read_text())
+    go.touch()
+    assert kept.exit(2) == Exit(code=8)
+    kill_and_wait(pid_in(pid_file))
+    kept.until_gone()
+
+
+def test_a_process_that_said_who_it_is_and_never_began_leaves_its_intent_to_be_tried_again(
+    tmp_path: Path,
+) -> None:
+    """It could not become its program, and the daemon was killed when it had let it go."""
+    script = """
+run(1, 'exit 0')
+intend(2)
+fd, said = ledger.note_for((2, 1))
+gone = spawn(2, 'exit 127')
+os.waitpid(gone, 0)
+os.write(fd, b"%s%d\\n" % (said, gone))
+die()
+"""
+    kept = Kept(tmp_path, script)
+    entries = kept.ledger()
+    assert entries.intent is None and (2, 1) not in entries.pids
+    kept.until_gone()
+
+
 def test_a_child_that_has_not_yet_come_to_its_own_session_is_not_overlooked(
     tmp_path: Path,
 ) -> None:

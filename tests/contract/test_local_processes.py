@@ -404,3 +404,14 @@ def test_nobody_elses_process_is_touched(local: LocalBench) -> None:
     local.order(cmd.Terminate(1, 1, force=True))
     local.until(ev.AttemptExited, 1)
     assert not all_gone([other])
+
+
+def test_every_process_has_said_in_the_ledger_who_it_is_before_its_program_begins(
+    quick: LocalBench,
+) -> None:
+    """The first of a program, which is waited for, and those that follow it."""
+    for job_id in (1, 2):
+        quick.runs(job_id, "cat", str(quick.ledger.path))
+        quick.order(start(job_id))
+        assert quick.until(ev.AttemptExited, job_id).exit.code == 0
+        assert f"\nmade {job_id} 1 {quick.made[-1]}\n" in quick.log(job_id)

@@ -18,6 +18,7 @@ from stoker.api.messages import JobOwn
 from stoker.core import events as ev
 from stoker.core.change import Change
 from stoker.core.check import check
+from stoker.core.code import Code
 from stoker.core.model import Attempt, Exit, Launch, Memory, Need, Requirement, Takeovers, Terms
 from stoker.core.state import State
 from stoker.ports import BrokenRecord, Store, StoreFailed
@@ -244,6 +245,7 @@ _LAUNCHES = st.builds(
     cluster_options=st.lists(_TEXT, max_size=3).map(tuple),
     umask=st.none() | st.integers(0, 0o777),
     options=_VALUES,
+    code=st.none() | st.integers(1, 9).map(lambda number: Code(number, f"/{number}", "ab" * 20)),
 )
 
 

@@ -384,7 +384,7 @@ def test_a_call_whose_spare_was_killed_meanwhile_is_started_cold_and_once(warm: 
         ("import sys; sys.exit(1)", "SystemExit: 1"),
         (
             "import _thread, time; _thread.start_new_thread(time.sleep, (600,))",
-            "2 threads run in it",
+            "2 threads run in a process that has loaded them",
         ),
     ],
 )

@@ -156,3 +156,71 @@ def test_a_bound_for_a_log_that_is_not_there_is_refused(stoker: StokerHome) -> N
         assert refused.code == 2 and refused.err.count("\n") == 1 and what in refused.err
     refused = stoker.cli("run", "--max-log", "2M", "--", "true")
     assert refused.code == 2 and "--max-log is for logs" in refused.err
+
+
+LARGE = "echo first; head -c 9M /dev/urandom | base64; echo last"
+
+
+def kept(path: Path) -> int:
+    return path.stat().st_blocks * 512
+
+
+def until_cut(path: Path, most_mib: int) -> None:
+    eventually(lambda: kept(path) <= most_mib * MIB, f"{path} is cut")
+
+
+def test_the_log_of_a_job_that_is_over_at_once_is_cut_too(stoker: StokerHome) -> None:
+    job = stoker.add("--max-log", "2M", "--", "sh", "-c", LARGE)
+    [ended] = stoker.until_final(job)
+    eventually(lambda: kept(Path(ended["log"])) <= 2 * MIB, "its middle was left out")
+    shown = stoker.stoker("logs", "--all", str(job))
+    assert shown.startswith("first\n") and shown.endswith("last\n")
+    assert shown.count("left out here") == 1
+
+
+def test_the_file_of_err_has_the_same_bound_unless_it_was_there_before(stoker: StokerHome) -> None:
+    new, old = stoker.work / "new-{id}.err", stoker.work / "old.err"
+    old.write_text("mine\n")
+    script = f"({LARGE}) >&2"
+    capped = stoker.add("--max-log", "2M", "--err", str(new), "--", "sh", "-c", script)
+    words = ("--max-log", "2M", "--err", str(old), "--append")
+    appended = stoker.add(*words, "--", "sh", "-c", script)
+    log = stoker.add("--max-log", "2M", "--", "sh", "-c", LARGE)
+    stoker.until_final(capped, appended, log)
+    eventually(lambda: kept(stoker.work / f"new-{capped}.err") <= 2 * MIB, "it was cut")
+    eventually(lambda: kept(Path(stoker.job(log)["log"])) <= 2 * MIB, "and what came after it")
+    assert kept(old) > 9 * MIB and old.read_bytes().startswith(b"mine\nfirst\n")
+
+
+def test_the_setting_is_the_bound_of_jobs_without_one(stoker: StokerHome) -> None:
+    refused = stoker.cli("config", "set", "max-log", "much")
+    assert refused.code == 2 and "2G or off" in refused.err
+    stoker.stoker("config", "set", "max-log", "2M")
+    err, out = stoker.work / "x.err", stoker.work / "x.out"
+    short = stoker.add("--err", str(err), "--", "sh", "-c", f"{LARGE}; ({LARGE}) >&2")
+    own = stoker.add("--max-log", "4M", "--", "sh", "-c", LARGE)
+    named = stoker.add("--out", str(out), "--", "sh", "-c", LARGE)
+    for job, most in ((short, 2), (own, 4)):
+        [ended] = stoker.until_final(job)
+        until_cut(Path(ended["log"]), most)
+    assert kept(Path(stoker.job(own)["log"])) > 2 * MIB
+    stoker.until_final(named)
+    stoker.stoker("config", "set", "max-log", "off")
+    whole = stoker.add("--", "sh", "-c", LARGE)
+    bound = stoker.add("--max-log", "2M", "--", "sh", "-c", LARGE)
+    stoker.until_final(whole, bound)
+    eventually(lambda: kept(Path(stoker.job(bound)["log"])) <= 2 * MIB, "a pass has come")
+    assert kept(err) > 9 * MIB and kept(out) > 9 * MIB
+    assert kept(Path(stoker.job(whole)["log"])) > 9 * MIB
+
+
+def test_the_bound_that_is_set_counts_for_jobs_that_run_already(stoker: StokerHome) -> None:
+    end = stoker.work / "end"
+    wait = f"until [ -e {end} ]; do sleep 0.02; done"
+    job = stoker.add("--", "sh", "-c", f"{LARGE}; {wait}")
+    path = Path(stoker.until_state(job, "running")["log"])
+    eventually(lambda: path.stat().st_size > 9 * MIB, "it has written all")
+    stoker.stoker("config", "set", "max-log", "2M")
+    eventually(lambda: kept(path) <= 2 * MIB, "its middle was left out")
+    end.touch()
+    stoker.until_final(job)

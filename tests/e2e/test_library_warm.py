@@ -7,7 +7,8 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,24 +116,90 @@ def test_a_module_that_can_not_be_loaded_leaves_calls_to_themselves(warm: Stoker
         assert list(executor.map(abs, range(8))) == list(range(8))
         with pytest.raises(ModuleNotFoundError):
             executor.submit(needs_it).result(PATIENCE_S)
-    assert "start cold: ModuleNotFoundError" in eventually(warm.log_text)
+    assert "start cold: no_such_module can't be loaded: ModuleNotFoundError" in warm.log_text()
 
 
-def test_that_modules_can_not_be_loaded_beforehand_is_told_to_the_caller(warm: StokerHome) -> None:
+def one_by_submit(executor: Executor) -> None:
+    executor.submit(abs, 1).result(PATIENCE_S)
+
+
+def one_by_map(executor: Executor) -> None:
+    next(executor.map(abs, [1]))  # Not to its end, where it would look once more.
+
+
+@pytest.mark.parametrize("one_more", [one_by_submit, one_by_map])
+def test_that_modules_can_not_be_loaded_beforehand_is_told_to_the_caller(
+    warm: StokerHome, one_more: Callable[[Executor], None]
+) -> None:
     text = "threading.Thread(target=time.sleep, args=(9e6,), daemon=True).start()"
-    (warm.work / "busy.py").write_text(f"import threading, time\n{text}\n")
-    executor = Executor(warm=["busy"])
+    module = f"busy_{one_more.__name__}"
+    (warm.work / f"{module}.py").write_text(f"import threading, time\n{text}\n")
+    executor = Executor(warm=[module])
 
     def warned() -> list[warnings.WarningMessage]:
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
-            executor.submit(abs, 1).result(PATIENCE_S)
+            one_more(executor)
         return found
 
     [said] = eventually(warned, "it is told")
     assert said.category is RuntimeWarning and said.filename == __file__
-    assert "warm=[busy]" in str(said.message) and "threads run in it" in str(said.message)
+    how = "start as usual, and not warm: 2 threads run in a process"
+    assert str(said.message).startswith(f"calls with warm=[{module}] {how}")
     assert not warned()  # Once is enough.
+
+
+def until_cold(root: str, module: str) -> None:
+    """Return once the daemon has said why calls with this module are not warm."""
+
+    def said() -> bool:
+        files = Path(root, "calls").glob("*/cold")
+        return any(f"{module}\t" in file.read_text() for file in files)
+
+    eventually(said, "the daemon says it")
+
+
+def by_map(executor: Executor, *call: str) -> None:
+    assert list(executor.map(until_cold, *([word] for word in call))) == [None]
+
+
+def by_chunks(executor: Executor, *call: str) -> None:
+    calls = ([word, word] for word in call)
+    assert list(executor.map(until_cold, *calls, chunksize=2)) == [None, None]
+
+
+def by_shutdown(executor: Executor, *call: str) -> None:
+    future = executor.submit(until_cold, *call)
+    executor.shutdown()
+    assert future.result() is None
+
+
+def by_the_end_of_with(executor: Executor, *call: str) -> None:
+    with executor:
+        future = executor.submit(until_cold, *call)
+    assert future.result() is None
+
+
+@pytest.mark.parametrize("end", [by_map, by_chunks, by_shutdown, by_the_end_of_with])
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("raise KeyError('no data')\n", "{} can't be loaded: KeyError: 'no data'"),
+        ("import os; os._exit(3)\n", "the process that was to load them has ended early"),
+    ],
+)
+def test_a_program_that_only_waits_for_its_calls_is_told_that_they_were_not_warm(
+    warm: StokerHome, end: Callable[..., None], source: str, why: str
+) -> None:
+    module = f"odd_{end.__name__}_{len(source)}"  # No other test has been told of it.
+    (warm.work / f"{module}.py").write_text(source)
+    executor = Executor(warm=[module])
+    with pytest.warns(RuntimeWarning) as found:
+        end(executor, warm.home.root, module)
+    [said] = found
+    text = f"calls with warm=[{module}] start as usual, and not warm: {why.format(module)}"
+    assert str(said.message) == text
+    assert said.filename == __file__  # and not a line of the library's
 
 
 @pytest.mark.parametrize(

@@ -48,3 +48,20 @@ def test_whoever_asks_for_more_gets_it(full: StokerHome) -> None:
     assert ids(full.stoker("ls", "--limit", "1000")) == in_line
     assert ids(full.stoker("ls", "--state", "waiting")) == everything[ENDED:]
     assert [job["id"] for job in json.loads(full.stoker("ls", "--json"))["jobs"]] == everything
+
+
+def test_a_tree_has_what_failed_above_what_was_skipped_and_json_is_the_same(
+    reused: StokerHome,
+) -> None:
+    failed = reused.add("--group", "g", "--", "false")
+    skipped = reused.add("--group", "g", "--after", str(failed), "--", "true")
+    reused.until_final(skipped)
+    lines = reused.stoker("ls", "--tree", "--group", "g").splitlines()[1:]
+    assert [line.split()[:3] for line in lines] == [
+        [str(failed), "false", "failed"],
+        ["└─", str(skipped), "true"],
+    ]
+    [alone] = reused.stoker("ls", "--tree", "--state", "skipped", str(skipped)).splitlines()[1:]
+    assert f"after {failed}" in alone
+    plain = reused.stoker("ls", "--json", "--group", "g")
+    assert reused.stoker("ls", "--tree", "--json", "--group", "g") == plain

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from stoker.api.job_options import JOB_OPTIONS
+from stoker.library.client import Client as Library
 from stoker_home import StokerHome
 
 FILE = """
@@ -169,3 +171,57 @@ def test_the_search_ends_at_the_home_directory_and_leaves_out_strangers_files(
         home.chmod(0o1777)
         os.chown(home / "stoker.toml", 12345, 12345)
         assert mem_of_next() is None, "another user has put it where everybody may"
+
+
+FLAGS = (
+    "exclusive", "freeze", "env-all", "append", "gpu-arg", "keep-children", "hold", "notify", "mps",
+    "on-cluster", "overwrite",
+)  # fmt: skip
+
+
+def test_every_flag_of_the_table_is_among_those_tried_here() -> None:
+    assert {option.name for option in JOB_OPTIONS if option.is_flag} == set(FLAGS)
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_a_flag_of_the_file_is_switched_off_in_the_command_in_python_and_in_a_cell(
+    reused: StokerHome, project: Path, flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "stoker.toml").write_text("")
+    fields = ("options", "need", "state", "notify", "mps", "executor", "cwd", "command")
+
+    def shown(job_id: int) -> dict[str, Any]:
+        return {name: reused.job(job_id)[name] for name in fields}
+
+    plain = shown(reused.add("--", "true", "x"))
+    (project / "stoker.toml").write_text(f"{flag} = true\n")
+    assert shown(reused.add(f"--no-{flag}", "--", "true", "x")) == plain
+    monkeypatch.chdir(project)
+    with Library(home=reused.home.root) as library:
+        options: dict[str, Any] = {flag.replace("-", "_"): False}
+        assert shown(library.add(["true", "x"], **options)) == plain
+    (project / "jobs.csv").write_text(f"command,{flag}\ntrue x,no\n")
+    reused.stoker("batch", "--no-wait", "jobs.csv")
+    last = max(reused.jobs())
+    assert shown(last)["options"] == plain["options"] and shown(last)["state"] == plain["state"]
+
+
+def test_a_flag_is_either_on_or_off(reused: StokerHome, project: Path) -> None:
+    ran = reused.cli("add", "--freeze", "--no-freeze", "--", "true", "x")
+    assert ran.code == 2 and "--freeze and --no-freeze exclude each other" in ran.err
+
+
+def test_what_a_front_end_can_not_have_is_left_out_there(
+    reused: StokerHome, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "stoker.toml").write_text('freeze = true\nmax-log = "1G"\n')
+    reused.call("resume")
+    ran = reused.cli("run", "--gpus", "0", "--", "true")
+    assert ran.code == 0, ran.err
+    out = reused.add("--out", "x.txt", "--gpus", "0", "--", "true", "x")
+    assert set(reused.job(out)["options"]) == {"freeze"}
+    program = "import stoker\nprint(stoker.submit(len, 'abc', gpus=0).result())\n"
+    made = subprocess.run(
+        [sys.executable, "-c", program], cwd=project, env=reused.env, capture_output=True, text=True
+    )
+    assert made.stdout == "3\n", made.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -50,6 +51,27 @@ def test_input_from_a_pipe_reaches_the_job_and_its_output_is_all_there_is(
 def test_the_environment_names_the_gpus(reused: StokerHome) -> None:
     ran = reused.cli("run", "--on", "3", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
     assert ran.out == "3\n"
+
+
+def test_what_is_known_of_new_jobs_is_said_on_a_terminal(reused: StokerHome) -> None:
+    words = ("--on", "0", "--kind", "alike", "--", "sleep")
+    reused.until_final(reused.add(*words, "0.1"))
+    blocker = reused.add("--on", "0", "--", "sleep", "600")
+    with on_terminal(reused, "add", *words, "0.1") as terminal:
+        assert terminal.wait() == 0
+    said = terminal.screen.decode().splitlines()[-1]
+    assert said.startswith(f"job {blocker + 1}: needs ") and "(learned from 1 run)" in said
+    with on_terminal(reused, "sweep", "s=1,2", *words, "{s}") as terminal:
+        assert terminal.wait() == 0
+    said = terminal.screen.decode().splitlines()[-1]
+    assert said.startswith(f"job {blocker + 2}, the first of 2: 1 job ahead, runs about ")
+    (reused.work / "rows.csv").write_text("command\ntrue\ntrue\n")
+    rows = str(reused.work / "rows.csv")
+    with on_terminal(reused, "batch", rows, "--no-wait", "--on", "0") as terminal:
+        assert terminal.wait() == 0
+    said = terminal.screen.decode().splitlines()[-1]
+    assert said.startswith(f"job {blocker + 4}, the first of 2: 3 jobs ahead")
+    reused.stoker("cancel", "--all")
 
 
 STUBBORN = """
@@ -246,3 +268,28 @@ def test_what_took_a_session_of_its_own_stays_when_its_job_ends_in_a_terminal(
         pid = pid_in(left)
         assert is_running(pid)
         os.kill(pid, signal.SIGKILL)
+
+
+def test_a_shell_says_which_gpus_it_has_and_its_exit_code_is_ours(reused: StokerHome) -> None:
+    with on_terminal(reused, "shell", "--on", "1,3", "--gpus", "2", SHELL="/bin/sh") as terminal:
+        terminal.until(f"job {reused.first_id} is a shell on GPUs 1, 3; exit ends it".encode())
+        terminal.type(b"echo sees [$CUDA_VISIBLE_DEVICES]\n")
+        terminal.until(b"sees [1,3]")
+        (job,) = reused.call("show", select={"ids": [str(reused.first_id)]})["jobs"]
+        assert (job["state"], job["argv"], job["attached"]) == ("running", ["/bin/sh"], True)
+        terminal.type(b"exit 9\n")
+        assert terminal.wait() == 9
+    assert reused.until_final(reused.first_id)[0]["exit_code"] == 9
+
+
+def test_a_shell_reads_a_script_and_says_its_words_on_stderr(reused: StokerHome) -> None:
+    script = b"echo [$STOKER_GPUS]; exit 4\n"
+    ran = reused.cli("shell", "--gpus", "0", stdin=script, env={"SHELL": "/bin/sh"})
+    assert (ran.code, ran.out) == (4, "[]\n")
+    assert ran.err == f"stoker: job {reused.first_id} is a shell without GPUs; exit ends it\n"
+
+
+def test_a_shell_that_is_not_there_is_replaced_by_that_of_the_account(reused: StokerHome) -> None:
+    listed = pwd.getpwuid(os.getuid()).pw_shell
+    ran = reused.cli("shell", "--gpus", "0", stdin=b"echo $0\n", env={"SHELL": "/no/such/fish"})
+    assert (ran.code, ran.out) == (0, f"{listed}\n")

@@ -21,6 +21,7 @@ from property.core_strategies import (
     needs,
     picks,
     priorities,
+    processes,
     some_groups,
     terms,
     wanted,
@@ -67,6 +68,7 @@ class Known:
 
     unmet: dict[int, bool] = field(default_factory=dict)  # required job: must it succeed
     span: Requirement | None = None  # a range of jobs that it requires
+    process: str | None = None  # one that is not ours, and that it requires to end
     doomed: bool = False
     stopped_on: tuple[str, ...] | None = None  # the GPUs that it had when it was told to stop
 
@@ -121,7 +123,7 @@ class CoreMachine(RuleBasedStateMachine):
             else:
                 del other.unmet[job.id]
         mine.unmet.clear()
-        mine.span = None
+        mine.span = mine.process = None
 
     def _span_heard(self, other: Known, ended_id: int, ended_as: JobState) -> None:
         if other.span is None or ended_id not in other.span.ids:
@@ -168,7 +170,8 @@ class CoreMachine(RuleBasedStateMachine):
         unmet = {self.pick(jobs, number).id: must for number, must in asked.after if jobs}
         job_id = self.state.next_job_id
         span = self._span(asked) if jobs else None
-        self.known[job_id] = Known(dict(unmet), span)
+        process = asked.process
+        self.known[job_id] = Known(dict(unmet), span, process)
         self.happens(
             ev.JobSubmitted(
                 self.now,
@@ -181,6 +184,7 @@ class CoreMachine(RuleBasedStateMachine):
                 (
                     *(Requirement(required, must) for required, must in unmet.items()),
                     *(() if span is None else (span,)),
+                    *(() if process is None else (Requirement(0, False, None, process),)),
                 ),
                 asked.held,
             )
@@ -335,6 +339,13 @@ class CoreMachine(RuleBasedStateMachine):
         return most is None or len(running) < most
 
     # ------------------------------------------------------------------ processes
+
+    @rule(process=processes)
+    def one_that_is_not_ours_ends(self, process: str) -> None:
+        for known in self.known.values():
+            if known.process == process:
+                known.process = None
+        self.happens(ev.ProcessEnded(self.now, process))
 
     def _placed(self) -> list[Job]:
         return [self.state.jobs[job_id] for job_id in self.state.to_start]
@@ -571,12 +582,14 @@ class CoreMachine(RuleBasedStateMachine):
             known = self.known[job.id]
             withdrawn = job.terms.executor and job.state is JobState.STOPPING
             assert not known.doomed or withdrawn, f"job {job.id} can never start, is not skipped"
-            single = [r for r in job.requires or () if r.last_id is None]
+            awaited = [r.process for r in job.requires or () if r.process is not None]
+            assert awaited == ([] if known.process is None else [known.process])
+            single = [r for r in job.requires or () if r.last_id is None and r.process is None]
             assert {r.job_id: r.must_succeed for r in single} == known.unmet
             spans = [r for r in job.requires or () if r.last_id is not None]
             assert spans == ([] if known.span is None else [known.span]), f"{job} {known}"
             if job.state in ACTIVE and not job.terms.executor:
-                assert not known.unmet and not known.span
+                assert not known.unmet and not known.span and not known.process
 
     def _as_it_is(self) -> tuple[object, ...]:
         """All that a decision may depend on, and every line and heap to the last entry."""

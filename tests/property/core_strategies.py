@@ -71,8 +71,10 @@ class Wanted:
     after_ms: int | None
     after: tuple[tuple[int, bool], ...]
     span: tuple[int, int, bool] | None  # from which one, how many more, must all succeed
+    process: str | None  # one that is not ours
 
 
+processes = st.sampled_from(("4711 98765 boot python train.py", "12 3 boot sh"))
 wanted = st.builds(
     Wanted,
     needs,
@@ -85,4 +87,5 @@ wanted = st.builds(
         st.just(()), st.just(()), st.lists(st.tuples(picks, st.booleans()), max_size=2).map(tuple)
     ),
     span=st.one_of(st.none(), st.none(), st.tuples(picks, st.integers(0, 4), st.booleans())),
+    process=st.one_of(st.none(), st.none(), st.none(), processes),
 )

@@ -108,6 +108,7 @@ class Scene:
         held: bool = False,
         at_ms: int | None = None,
         after_all: Iterable[tuple[int, int, bool]] = (),
+        after_processes: Iterable[str] = (),
     ) -> int:
         """A new job; its id. `after_all`: from, to, and whether all of them must succeed.
 
@@ -125,6 +126,7 @@ class Scene:
         requires = [Requirement(i, True) for i in after]
         requires += [Requirement(i, False) for i in after_any]
         requires += [Requirement(first, must, last) for first, last, must in after_all]
+        requires += [Requirement(0, False, None, process) for process in after_processes]
         job_id = self.state.next_job_id
         self.apply(
             ev.JobSubmitted(

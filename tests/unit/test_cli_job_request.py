@@ -13,6 +13,7 @@ import pytest
 
 from stoker.api.messages import JobRequest, Submit
 from stoker.errors import UsageError
+from stoker.machine import process_start
 from stoker.quantities import moment_ms
 from stoker.submission.rules import Said, check_limits, check_need, share_of_many
 from unit.cli_run import process, stoker
@@ -87,7 +88,8 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "--cpus", "4", "--max-per-gpu", "3", "--mem-margin", "15%", "--kind", "big nets",
         "--priority", "-5", "--name", "big",
         "--group", "sweep", "--after", "3-5,last",
-        "--after-any", "9", "--time-limit", "2h", "--grace", "0", "--signal", "SIGUSR1@2m",
+        "--after-any", "9", "--after-pid", str(os.getpid()),
+        "--time-limit", "2h", "--grace", "0", "--signal", "SIGUSR1@2m",
         "--retries", "3", "--at", "2099-12-01T08:00Z", "--cwd", work,
         "--env", "A=1", "--env", "B=x=y", "--mps", "--thread_percentage", "30%",
         "--out", "out.txt", "--err", "/tmp/err.txt", "--gpu-arg", "--hold", "--nice", "5",
@@ -100,7 +102,9 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "prefer": ["3", "2"], "cpus": 4, "max_per_gpu": 3, "priority": -5,
         "margin": [15, 512], "kind": "big nets",
         "name": "big", "group": "sweep",
-        "after": ["3", "5", "6"], "after_any": ["9"], "time_limit_ms": 7_200_000, "grace_ms": 0,
+        "after": ["3", "5", "6"], "after_any": ["9"],
+        "after_pid": [f"{os.getpid()}@{process_start(os.getpid())}"],
+        "time_limit_ms": 7_200_000, "grace_ms": 0,
         "signal": "USR1", "signal_before_ms": 120_000, "retries": 3,
         "not_before_ms": moment_ms("2099-12-01T08:00Z", 0), "cwd": work,
         "env": {"A": "1", "B": "x=y"}, "out": f"{work}/out.txt", "err": "/tmp/err.txt",

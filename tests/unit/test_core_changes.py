@@ -84,6 +84,10 @@ AUTO = (
 SETTLED = ev.MemorySeen(NOW, 1, 1, 700, False, True)
 
 # What happens first, and then the event in question.
+PROCESS = "4711 98765 boot python train.py"
+FOR_PROCESS = ev.JobSubmitted(
+    NOW, 1, Need(), Terms(), requires=(Requirement(0, False, None, PROCESS),)
+)
 HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((), submitted(1)),
     ((), submitted(1, held=True)),
@@ -125,6 +129,8 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((), ev.ClusterLimited(NOW, 7)),
     (ATTACHED[:1], ATTACHED[1]),
     (ATTACHED, ev.TerminalLeft(NOW, 1)),
+    ((FOR_PROCESS,), ev.ProcessEnded(NOW, PROCESS)),
+    ((FOR_PROCESS, submitted(2)), ev.JobCancelled(NOW, 1)),
     (ATTACHED, ev.JobCancelled(NOW, 1)),
     (ATTACHED[:1], ev.JobReleased(NOW, 1)),
     (

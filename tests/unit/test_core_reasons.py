@@ -235,6 +235,7 @@ IN_WORDS: list[tuple[why.Reason, str]] = [
     (why.WaitsForJobs((4,), True), "waits for job 4 to succeed"),
     (why.WaitsForJobs((4, 5), False), "waits for jobs 4, 5 to end"),
     (why.WaitsForJobs(tuple(range(1, 8)), True), "waits for jobs 1, 2, 3, 4, 5, … to succeed"),
+    (why.WaitsForProcesses(("7 (sh -c x)",)), "waiting for process 7 (sh -c x) to end"),
     (
         why.NeedsTerminal(),
         "its terminal (`stoker run`) is not connected; called off if it stays away",

@@ -7,7 +7,7 @@ import pytest
 from stoker.core import events as ev
 from stoker.core.check import check
 from stoker.core.model import Cause, JobState, Requirement, Terms
-from stoker.core.reasons import WaitsForJobs, outcome_words
+from stoker.core.reasons import WaitsForJobs, outcome_words, words
 from unit.core_scene import Scene, whole
 
 S = JobState
@@ -300,3 +300,53 @@ def test_a_range_is_still_waited_for_when_its_first_job_was_also_named_and_has_e
     assert scene.job(behind).requires == (Requirement(first, False, last),)
     scene.exited(last)
     assert list(scene.plan()) == [behind]
+
+
+PROCESS, OTHER = "4711 98765 boot python train.py", "12 3 boot sh"
+
+
+def test_a_job_waits_for_a_process_and_says_which() -> None:
+    scene = Scene(1)
+    job = scene.submit(after_processes=[PROCESS, OTHER])
+    assert scene.plan() == {}
+    assert words(scene.why(job), scene.now) == (
+        "waiting for processes 4711 (python train.py), 12 (sh) to end"
+    )
+    scene.apply(ev.ProcessEnded(scene.now, OTHER))
+    assert scene.plan() == {}
+    assert words(scene.why(job), scene.now) == "waiting for process 4711 (python train.py) to end"
+    scene.apply(ev.ProcessEnded(scene.now, PROCESS))
+    assert list(scene.plan()) == [job]
+
+
+def test_a_process_holds_up_only_those_that_wait_for_it_and_jobs_count_too() -> None:
+    scene = Scene(4)
+    first = scene.running()
+    both = scene.submit(after_any=[first], after_processes=[PROCESS])
+    alone = scene.submit(after_processes=[PROCESS])
+    free = scene.submit()
+    assert list(scene.plan()) == [free]
+    assert scene.why(both) == WaitsForJobs((first,), must_succeed=False)
+    scene.apply(ev.ProcessEnded(scene.now, PROCESS))
+    assert list(scene.plan()) == [alone]
+    scene.exited(first, 1)
+    assert list(scene.plan()) == [both]
+    check(scene.state)
+
+
+def test_a_process_that_no_job_waits_for_any_more_is_forgotten() -> None:
+    scene = Scene(1)
+    one, two = (scene.submit(after_processes=[PROCESS]) for _ in range(2))
+    scene.cancel(one)
+    assert list(scene.state.dependencies.processes) == [PROCESS]
+    scene.cancel(two)
+    assert not scene.state.dependencies.processes
+    check(scene.state)
+
+
+def test_a_job_of_the_cluster_stays_here_until_the_process_has_ended() -> None:
+    scene = Scene(1)
+    job = scene.submit(on_cluster=True, after_processes=[PROCESS])
+    assert scene.plan() == {}
+    scene.apply(ev.ProcessEnded(scene.now, PROCESS))
+    assert list(scene.plan()) == [job]

@@ -103,6 +103,27 @@ def test_an_exit_that_was_cut_short_counts_for_nothing(tmp_path: Path) -> None:
         assert entries.exits == {} and entries.pids == {(1, 1): ProcessId(1000, 6)}
 
 
+def test_what_a_process_says_of_itself_counts_for_the_open_intent_alone(tmp_path: Path) -> None:
+    path = tmp_path / "l.ledger"
+    writer = LedgerWriter(path, ProcessId(7, 70))
+
+    def says(key: tuple[int, int], pid: int) -> None:
+        fd, said = writer.note_for(key)
+        os.write(fd, b"%s%d\n" % (said, pid))
+
+    writer.intend((1, 1))
+    assert read_ledger(path).made is None
+    says((1, 1), 100)
+    assert (read_ledger(path).intent, read_ledger(path).made) == ((1, 1), 100)
+    writer.record_soon((1, 1), ProcessId(100, 5))
+    writer.intend((2, 1))
+    says((1, 1), 100)  # It has come to it late.
+    entries = read_ledger(path)
+    assert (entries.intent, entries.made) == ((2, 1), None)
+    assert entries.pids == {(1, 1): ProcessId(100, 5)}
+    writer.close()
+
+
 def test_an_intent_names_the_spare_that_was_to_be_told_until_the_next_one(tmp_path: Path) -> None:
     path = tmp_path / "a.ledger"
     writer = LedgerWriter(path, None)

@@ -188,3 +188,49 @@ def _is_inheritable(fd: int) -> bool:
 def _children() -> list[int]:
     with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
         return [int(word) for word in file.read().split()]
+
+
+def noted(tmp_path: Path, program: bytes, *, wait: bool) -> tuple[int, object, bytes]:
+    """A process that was made with a note: its pid, how that went, and what was written."""
+    path = tmp_path / "book"
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    words, note = [b"sh", b"-c", b"cat book"], (fd, b"made 4 2 ")
+    pid, pidfd, underway = _quickspawn.spawn(program, words, [], (0, 1, 2), None, note, wait)
+    known = _quickspawn.outcome(underway)
+    os.waitpid(pid, 0)
+    os.close(fd)
+    os.close(pidfd)
+    return pid, known, path.read_bytes()
+
+
+@pytest.mark.parametrize("wait", [False, True])
+@pytest.mark.parametrize("program", [b"/bin/sh", b"/no/such/program"])
+def test_a_process_says_who_it_is_whatever_becomes_of_it(
+    tmp_path: Path, program: bytes, wait: bool
+) -> None:
+    pid, _, written = noted(tmp_path, program, wait=wait)
+    assert written == b"made 4 2 %d\n" % pid
+
+
+def test_a_process_says_who_it_is_before_its_program_begins(tmp_path: Path) -> None:
+    path = tmp_path / "book"
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    read_end, write_end = os.pipe()
+    words = [b"cat", os.fsencode(path)]
+    streams = (0, write_end, write_end)
+    pid, pidfd, _ = _quickspawn.spawn(b"/bin/cat", words, [], streams, None, (fd, b"made "))
+    os.waitpid(pid, 0)
+    for opened in (fd, write_end, pidfd):
+        os.close(opened)
+    with open(read_end, "rb") as output:
+        assert output.read() == b"made %d\n" % pid
+
+
+def test_whoever_waits_knows_how_it_went(tmp_path: Path) -> None:
+    assert noted(tmp_path, b"/bin/sh", wait=True)[1] == 0
+    assert noted(tmp_path, b"/no/such/program", wait=True)[1] == errno.ENOENT
+
+
+def test_a_note_for_which_there_is_no_room_is_refused() -> None:
+    with pytest.raises(ValueError, match="too long"):
+        _quickspawn.spawn(b"/bin/true", [b"true"], [], (0, 1, 2), None, (2, b"x" * 76))

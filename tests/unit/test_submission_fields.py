@@ -6,6 +6,7 @@ in a key would give one job what another has asked for.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "priority": ({}, 7),
     "after": ({}, ["1"]),
     "after_any": ({}, ["1"]),
+    "after_pid": ({}, [str(os.getpid())]),
     "time_limit_ms": ({}, 60_000),
     "grace_ms": ({}, 1_234),
     "signal": ({"time_limit_ms": 60_000}, "USR1"),

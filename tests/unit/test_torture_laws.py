@@ -176,6 +176,11 @@ def lost_though_its_keeper_lived(story: Story) -> None:
     story.answers.jobs[0] = told("tok-add-1", 1, "lost")
 
 
+def lost_though_its_keeper_was_seen_to_live(story: Story) -> None:
+    story.kill("keeper", KEEPER + 100)
+    lost_though_its_keeper_lived(story)
+
+
 def could_not_start(story: Story) -> None:
     del story.records[1]
     story.answers.jobs[1] = told(
@@ -267,6 +272,7 @@ def a_damaged_database(story: Story) -> None:
         (success_without_an_end, ["success invented"]),
         (a_signal_of_nobody, ["killed without an order"]),
         (lost_though_its_keeper_lived, ["lost without need"]),
+        (lost_though_its_keeper_was_seen_to_live, ["lost without need"]),
         (could_not_start, ["could not start"]),
         (cancelled_by_nobody, ["cancelled without an order"]),
         (runs_on, ["cancelled runs on"]),
@@ -291,6 +297,13 @@ def test_a_law_finds_what_breaks_it(spoil: Callable[[Story], None], laws: list[s
 
 
 # --- what is right, though it looks odd ---------------------------------------------------------
+
+
+def lost_with_a_daemon_whose_keeper_was_killed_before_it_was_seen(story: Story) -> None:
+    story.kill("keeper", KEEPER)
+    story.kill("daemon", DAEMON)
+    story.log.keepers[DAEMON] = 0
+    story.answers.jobs[0] = told("tok-add-1", 1, "lost")
 
 
 def lost_with_daemon_and_keeper(story: Story) -> None:
@@ -335,6 +348,7 @@ def ended_at_its_gate(story: Story) -> None:
     [
         ended_at_its_gate,
         lost_with_daemon_and_keeper,
+        lost_with_a_daemon_whose_keeper_was_killed_before_it_was_seen,
         a_leaver_stays_after_its_job,
         shares_beside_each_other,
         an_unacknowledged_job_is_missing,

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from stoker.api.tokens import Access
-from stoker.web.guard import COOKIE
+from stoker.web.guard import cookie_name
 from stoker_home import StokerHome
 
 
@@ -39,10 +39,11 @@ class Browser:
 
     cookie: str
     page: str
+    cookie_name: str
 
     @property
     def headers(self) -> dict[str, str]:
-        return {"cookie": f"{COOKIE}={self.cookie}", "x-stoker-page": self.page}
+        return {"cookie": f"{self.cookie_name}={self.cookie}", "x-stoker-page": self.page}
 
 
 class PageHome:
@@ -126,8 +127,9 @@ class PageHome:
             "POST", "/api/enter", {"secret": secret}, token=None, headers=self.from_own_page()
         )
         assert reply.status == 200, reply
-        cookie = reply.cookies[0].split(";")[0].removeprefix(f"{COOKIE}=")
-        return Browser(cookie, reply.json["page"])
+        name = cookie_name(self.access)
+        cookie = reply.cookies[0].split(";")[0].removeprefix(f"{name}=")
+        return Browser(cookie, reply.json["page"], name)
 
     def from_own_page(self) -> dict[str, str]:
         """What a browser says of a request that the page itself makes."""

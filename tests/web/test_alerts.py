@@ -42,8 +42,11 @@ def test_notifications_are_asked_for_on_a_click_and_tell_of_ends_that_were_not_s
     bell = tab.locator("#alerts")
     expect(bell).to_have_attribute("aria-pressed", "false")
     assert tab.evaluate("window.asked") == 0, "it is not asked for at once"
+    assert (bell.text_content() or "").strip() == "", "it is drawn: few fonts have a bell"
+    expect(bell.locator(".struck")).to_be_visible()
     bell.click()
     expect(bell).to_have_attribute("aria-pressed", "true")
+    expect(bell.locator(".struck")).to_be_hidden()
     assert tab.evaluate("window.asked") == 1
     tab.evaluate("document.hasFocus = () => true")
     home.until_final(home.submit("true"))

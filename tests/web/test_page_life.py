@@ -11,6 +11,7 @@ import socket
 import ssl
 import subprocess
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,92 @@ def test_a_port_that_is_taken_is_named_and_the_page_stays_where_it_was(page: Pag
         with pytest.raises(Failed, match=f"something else listens on 127.0.0.1:{taken}"):
             page.home.call("page_start", changes={"port": taken})
     eventually(lambda: is_served(page), "the page is where it was")
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port with which the page begins if none is named, and which another program has."""
+    with socket.socket() as other:
+        # Tests beside this one hold it too.
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        try:
+            other.bind(("127.0.0.1", 4004))
+            other.listen()
+        except OSError:
+            pass  # A page of this machine's user has it: that is as good.
+        yield 4004
+
+
+def test_a_page_takes_the_next_free_port_and_says_which(home: StokerHome, taken: int) -> None:
+    ran = home.cli("web", "--no-open")
+    port = json.loads(home.stoker("web", "status", "--json"))["settings"]["port"]
+    assert ran.code == 0 and port > taken
+    assert ran.out.startswith(f"http://127.0.0.1:{port}/enter#")
+    assert ran.err.startswith(f"port {taken} is taken by another program; the page uses {port}\n")
+    assert "taken" not in home.cli("web", "--no-open").err, "a page that is there is no news"
+    assert home.stoker("web", "status").strip() == f"http://127.0.0.1:{port}"
+    assert f"the page is at http://127.0.0.1:{port}\n" in home.cli("doctor").out
+
+
+def test_a_page_whose_port_was_not_named_comes_back_where_it_was(
+    home: StokerHome, taken: int
+) -> None:
+    home.start()
+    page = PageHome(home, port=None)
+    port, pid = page.port, page.pid()
+    assert port > taken
+    kill_and_wait(pid)
+    eventually(lambda: is_served(page), "the page is back on its port")
+    home.stoker("daemon", "stop")
+    home.start()
+    eventually(lambda: is_served(page), "with the next daemon too")
+    home.stoker("web", "stop")
+    page.start()
+    assert page.port == port, "bookmarks stay good"
+    home.stoker("web", "stop")
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        ran = home.cli("web", "--no-open")
+        assert f"port {port} is taken by another program" in ran.err
+
+
+def test_pages_of_two_homes_run_at_once_and_one_browser_can_use_both(
+    home: StokerHome, taken: int, tmp_path: Path
+) -> None:
+    (tmp_path / "second").mkdir()
+    second = StokerHome(tmp_path / "second")
+    try:
+        home.start()
+        second.start()
+        pages = [PageHome(one, port=None) for one in (home, second)]
+        assert len({taken, *(page.port for page in pages)}) == 3
+        browsers = [page.enter() for page in pages]
+        # A browser sends its cookies to all ports of a host.
+        cookies = "; ".join(browser.headers["cookie"] for browser in browsers)
+        for page, browser in zip(pages, browsers, strict=True):
+            headers = {**browser.headers, "cookie": cookies}
+            assert page.get("/api/me", token=None, headers=headers)
+        assert browsers[0].cookie_name != browsers[1].cookie_name
+    finally:
+        second.clean_up()
+
+
+def test_a_named_port_that_is_taken_is_one_clear_line(home: StokerHome) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        ran = home.cli("web", "--port", str(port), "--no-open")
+    assert (ran.code, ran.out) == (1, "")
+    where = f"127.0.0.1:{port}"
+    assert ran.err == f"stoker: something else listens on {where}; choose another with --port N\n"
+
+
+def test_a_page_behind_a_proxy_keeps_to_its_port(home: StokerHome, taken: int) -> None:
+    ran = home.cli("web", "--behind-proxy", "--name", "gpu.example.org", "--no-open")
+    assert ran.code == 1 and f"something else listens on 127.0.0.1:{taken}" in ran.err
 
 
 def test_settings_that_are_none_are_refused(page: PageHome) -> None:

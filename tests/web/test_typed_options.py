@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 from stoker.api.job_options import BY_KEY, JOB_OPTIONS, options_in
@@ -135,3 +136,53 @@ def test_code_is_frozen_for_jobs_and_sweeps_over_http(page: PageHome) -> None:
         page.home.until_final(job_id)
         assert page.home.log_of(job_id) == "old\n"
         assert page.home.job(job_id)["options"]["freeze"] == str(page.home.work)
+
+
+def test_the_commit_of_the_directory_is_recorded_and_shown(page: PageHome) -> None:
+    root = page.home.work / "code"
+    root.mkdir()
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        names = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *names, *words], cwd=root, check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, check=True, capture_output=True)
+    commit = head.stdout.decode().strip()
+    [job_id] = page.post("/api/jobs", {"jobs": [{"shell": "true"}], "cwd": str(root)})["ids"]
+    sweep = {"space": ["a=1,2"], "command": "echo {a}", "cwd": str(root)}
+    ids = page.post("/api/sweep", sweep)["ids"]
+    for one in (job_id, *ids):
+        assert page.get(f"/api/jobs/{one}")["job"]["git"]["commit"] == commit
+
+
+def test_jobs_and_sweeps_have_the_defaults_of_the_project_of_their_directory(
+    page: PageHome,
+) -> None:
+    root = page.home.work / "of-a-project"
+    (root / "below").mkdir(parents=True)
+    text = 'time-limit = "3h"\nmem = "2G"\nhold = true\nname = "{project}"\n[env]\nA = "1"\n'
+    (root / "stoker.toml").write_text(text)
+    other = page.home.work / "of-none"
+    other.mkdir()
+    jobs = [
+        {"shell": "true"},
+        {"shell": "true", "cwd": str(other), "hold": True},
+        {"shell": "true", "gpus": 0, "time_limit_ms": 60_000, "env": {"B": "2"}},
+    ]
+    order = {"jobs": jobs, "cwd": str(root / "below"), "options": {"retries": 3}}
+    first, second, third = map(page.home.job, page.post("/api/jobs", order)["ids"])
+    assert (first["time_limit_ms"], first["need"]["mem_mib"], first["state"]) == (
+        10_800_000, 2048, "held",
+    )  # fmt: skip
+    assert (first["name"], first["cwd"], first["retries"]) == (
+        "of-a-project", str(root / "below"), 3,
+    )  # fmt: skip
+    assert (second["time_limit_ms"], second["name"], second["cwd"]) == (None, None, str(other))
+    assert (third["time_limit_ms"], third["need"]["mem_mib"]) == (60_000, None)
+    order = {"jobs": [{"shell": "true"}], "cwd": str(root), "options": {"hold": False, "gpus": 0}}
+    [free] = page.post("/api/jobs", order)["ids"]
+    page.home.until_final(free)
+    sweep = {"space": ["a=1,2"], "command": "echo {a}", "cwd": str(root)}
+    ids = page.post("/api/sweep", sweep)["ids"]
+    assert {page.home.job(one)["time_limit_ms"] for one in ids} == {10_800_000}
+    (root / "stoker.toml").write_text("tme-limit = 3\n")
+    reply = page.ask("POST", "/api/jobs", body=order)
+    assert reply.status == 400 and f"{root}/stoker.toml: " in reply.message

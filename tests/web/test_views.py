@@ -245,6 +245,34 @@ def test_a_job_is_held_released_edited_retried_and_cloned(tabs: Tabs) -> None:
     assert home.job(job + 1)["argv"] == ["sh", "-c", "echo $MARK; exit 2"]
 
 
+def test_the_disk_view_says_what_takes_room_and_warns_when_little_is_free(tabs: Tabs) -> None:
+    home = tabs.page.home
+    job = home.submit("sh", "-c", "head -c 3M /dev/urandom | base64", group="<b>noisy", gpus=0)
+    home.until_final(job)
+    tab = tabs.enter()
+    tab.keyboard.press("5")
+    expect(tab.locator(".disk")).to_contain_text("database")
+    expect(tab.locator(".disk .card", has_text="Of jobs")).to_contain_text("<b>noisy")
+    expect(tab.locator(".room").first).to_contain_text("free on the disk of")
+    expect(tab.locator(".room .bad")).to_have_count(0)
+    expect(tab.locator("#notice a")).to_have_count(0)
+    home.call("config_set", name="disk-warn", value="99%")
+    tab.locator("#notice a").click()
+    tab.reload()
+    expect(tab.locator(".room .bad").first).to_contain_text("disk-warn")
+    tab.get_by_role("link", name=f"job {job}").click()
+    expect(tab.locator("h1")).to_contain_text(str(job))
+
+
+def test_the_view_of_a_job_names_the_commit_that_it_was_queued_at(tabs: Tabs) -> None:
+    home = tabs.page.home
+    commit = "ab" * 20
+    code = {str(home.work): [str(home.work), commit, 1]}
+    [job] = home.submit_all([{"argv": ["true"], "gpus": 0}], code=code)
+    tab = tabs.enter(f"#/job/{job}")
+    expect(tab.locator(".facts")).to_contain_text(f"Commit{commit[:12]}, unknown whether changed")
+
+
 def test_the_timeline_has_a_bar_a_job_and_the_plan_ahead(tabs: Tabs) -> None:
     home = tabs.page.home
     home.submit("sleep", "600", name="long", gpus=2, time_limit_ms=600_000)

@@ -249,8 +249,12 @@ class Client:
         for text in answer.get("warnings", ()):
             if text not in self._warned:  # Once is enough for a thousand jobs.
                 self._warned.add(text)
-                os.write(2, f"stoker: {text}\n".encode())
+                self.warn(text)
         return answer
+
+    def warn(self, text: str) -> None:
+        """Tell the user what the daemon said beside its answer."""
+        os.write(2, f"stoker: {text}\n".encode())
 
     def has_line(self) -> bool:
         """Whether a whole line has arrived already, so that poll would wait in vain."""

@@ -1,12 +1,20 @@
-"""The types of the fields in the table of job options, as msgspec checks them."""
+"""The types of fields of messages, as msgspec checks them."""
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from stoker.api.job_options import Field
 
 _Count = Annotated[int, Meta(ge=0, le=1_000_000)]
+
+
+class CodeAt(Struct, forbid_unknown_fields=True, array_like=True, frozen=True):
+    """The git repository of a job's directory, and what was checked out there at a moment."""
+
+    root: Annotated[str, Meta(max_length=4096)]
+    commit: Annotated[str, Meta(pattern="^(?:[0-9a-f]{40}|[0-9a-f]{64})$")]
+    at_ns: Annotated[int, Meta(ge=0, le=2**62)]
 
 
 def type_of(field: Field) -> Any:

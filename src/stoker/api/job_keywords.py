@@ -32,6 +32,7 @@ class PointOptions(TypedDict, total=False):
     priority: int | str | None
     after: Jobs
     after_any: Jobs
+    after_pid: int | str | Iterable[int | str] | None
     time_limit: Duration | None
     grace: Duration | None
     signal: str | None

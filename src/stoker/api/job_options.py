@@ -94,7 +94,8 @@ class JobOption:
         self.take = take  # a Python value to text, or to its value if it is no text
         self.cleared = cleared  # whether `stoker edit` can take it away again, by `none`
         self.negative = negative  # what its opposite --no-... means
-        self.not_in = not_in  # where it can't be said: edit, feed, batch, sweep, call, library
+        # Where it can't be said: edit, feed, batch, sweep, shell, call, library.
+        self.not_in = not_in
         self.repeat = repeat
         self.choices = choices  # for shell completion
         self.files = files  # "file" or "dir": what a shell should offer
@@ -132,6 +133,20 @@ def _whole(least: int, most: int, what: str = "number") -> Callable[[str], int]:
 
 def _moment(text: str) -> int:
     return quantities.moment_ms(text, time.time_ns() // 1_000_000)
+
+
+def _processes(text: str) -> list[str]:
+    """Processes as they are now, so that a pid that is given again does not count."""
+    from stoker.machine import process_start  # Few jobs wait for a process.
+
+    found = []
+    for part in text.split(","):
+        pid = quantities.whole_number(part.strip(), 1, 2**31, "process id")
+        start = process_start(pid)
+        if start is None:
+            raise UsageError(f"there is no process {pid}", "see `ps -u $USER` for those there are")
+        found.append(f"{pid}@{start}")
+    return found
 
 
 def _executor(text: str) -> str:
@@ -316,6 +331,11 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         fields=(Field("after_any", "texts", []),),
     ),
     JobOption(
+        "after-pid", "start once this process, which Stoker did not start, has ended in any way",
+        "PID,...", _processes, group=WHEN, not_in=("edit",),
+        fields=(Field("after_pid", "texts", []),),
+    ),
+    JobOption(
         "time-limit", "stop the job when it has run this long", "2h",
         quantities.run_time_ms, group=LIMITS, take=_seconds_text, cleared=True,
         fields=(Field("time_limit_ms", "int", least=1, most=10**12),),
@@ -336,7 +356,8 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         _whole(0, _COUNT), group=LIMITS, fields=(Field("retries", "int", 0, least=0, most=_COUNT),),
     ),
     JobOption(
-        "max-log", "keep at most this much of its log: the beginning and the end; the job goes on",
+        "max-log", "keep at most this much of its log, and of the file of --err: the beginning and "
+        "the end; the job goes on (default: the setting max-log)",
         "2G", quantities.size_mib, group=LIMITS, cleared=True, executors=True,
         fields=(Field("max_log_mib", "int", least=1, most=10**9),),
     ),
@@ -394,7 +415,7 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "gpu-arg", "append `--gpu 0 1` (the ids of the job's GPUs) to the command; it then sees "
-        "all GPUs (default of --visible: all)", group=RUNNING,
+        "all GPUs (default of --visible: all)", group=RUNNING, not_in=("shell",),
         fields=(Field("gpu_arg", "flag", False),),
     ),
     JobOption(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from stoker.api.field_types import type_of
+from stoker.api.field_types import CodeAt, type_of
 from stoker.api.job_options import JOB_OPTIONS
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
@@ -121,6 +121,7 @@ class Submit(Request, tag="submit"):
     user: str = ""
     umask: Annotated[int, Meta(ge=0, le=0o777)] | None = None  # else the daemon's
     env_of: JobId | None = None  # environment and umask of that job are taken instead
+    code: dict[str, CodeAt] = {}  # by the directories of jobs that are in a repository
     token: Annotated[str, Meta(max_length=100)] | None = None  # the same one when it is repeated
     rerun: Rerun | None = None
     each: list[JobOwn] | None = None
@@ -238,7 +239,9 @@ class Show(OfJobs, tag="show"):
 
 
 class Why(OfJobs, tag="why"):
-    """Answer: `jobs`: each `id`, `state`, `reason` (data), `text`, `starts_at_ms` or null."""
+    """Answer: `jobs`: each `id`, `state`, `reason` (data), `text`, `starts_at_ms` or null, ..."""
+
+    most_unfinished: Annotated[int, Meta(ge=0)] | None = None  # with more, nothing is estimated
 
 
 class Points(Request, tag="points"):
@@ -416,7 +419,7 @@ class PageSettings(Struct, forbid_unknown_fields=True, kw_only=True):
     """Where the page is served, and who may reach it."""
 
     host: Annotated[str, Meta(min_length=1, max_length=255)] = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65_535)] = 4004
+    port: Annotated[int, Meta(ge=0, le=65_535)] | None = None  # None: one that is free
     names: Annotated[list[Annotated[str, Meta(max_length=255)]], Meta(max_length=50)] = []
     tls_cert: Annotated[str, Meta(max_length=4096)] | None = None
     tls_key: Annotated[str, Meta(max_length=4096)] | None = None
@@ -425,7 +428,8 @@ class PageSettings(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class PageStart(Request, tag="page_start"):
-    """Serve the page, in a process of its own. Answer: `url`, `pid`, `started`, `settings`.
+    """Serve the page, in a process of its own. Answer: `url`, `pid`, `started`, `settings`, and
+    `taken`: the port that it would have had, if another program has that.
 
     Only the settings in `changes` change; a page that runs with others is started anew. They are
     kept until PageStop, and the page comes back with the next daemon.
@@ -439,7 +443,7 @@ class PageStop(Request, tag="page_stop"):
 
 
 class PageStatus(Request, tag="page_status"):
-    """Answer: `running`, and of a page that runs `url`, `pid`, `settings`."""
+    """Answer: `running`; if it runs `url`, `pid`, `settings`, else `trouble`: what prevents it."""
 
 
 class Hello(Request, tag="hello"):

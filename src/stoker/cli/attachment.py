@@ -16,6 +16,7 @@ from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any
 
@@ -45,8 +46,14 @@ def _leave_on_signal(number: int, frame: FrameType | None) -> None:
 class Attachment:
     """One job and its terminal, from the submission to the end of its last attempt."""
 
-    def __init__(self, request: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        request: dict[str, Any],
+        on_grant: Callable[[int, dict[str, Any]], None] | None = None,
+    ) -> None:
+        """`on_grant` is told the job's id, and what it was given, before it begins."""
         self._client = Client()
+        self._on_grant = on_grant
         self._request = request
         self._job_id: int | None = None
         self._attempt: int | None = None  # granted, and not begun yet
@@ -127,6 +134,8 @@ class Attachment:
         job, attempt = self._request["jobs"][0], event["attempt"]
         self._attempt = attempt
         assert self._job_id is not None
+        if self._on_grant is not None:
+            self._on_grant(self._job_id, event)
         out, err = (
             None if path is None else filled(path, self._job_id, job.get("name"), attempt)
             for path in (job.get("out"), job.get("err"))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from stoker.api.job_options import JOB_OPTIONS, fields_of, options_in
 from stoker.cli.options import Args, Option
 from stoker.errors import UsageError
-from stoker.submission import rules
 from stoker.submission.surroundings import (
     command_fields,
     current_directory,
@@ -16,7 +14,6 @@ from stoker.submission.surroundings import (
     usable_paths,
     with_project,
 )
-from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +23,8 @@ if TYPE_CHECKING:
 
 _HOW_IT_RUNS = (
     " Several words are run without a shell; a single quoted word (e.g. 'cd data && make') is run "
-    "by your login shell. The job gets the current environment and directory."
+    "by your login shell. The job gets the current environment and directory, and the defaults of "
+    "the project's stoker.toml; --no-freeze and so on undo a flag that is set there."
 )
 COMMAND_NOTE = "Everything after -- is the command." + _HOW_IT_RUNS
 # Of a verb that has no other words: its command can be told from its options.
@@ -38,6 +36,8 @@ BARE_COMMAND_NOTE = (
 
 def job_options(verb: str) -> tuple[Option, ...]:
     """The options of a job that this verb has."""
+    from stoker.api.job_options import options_in
+
     found = []
     for option in options_in(verb):
         found.append(option_of(option))
@@ -58,12 +58,17 @@ def option_of(option: JobOption) -> Option:
         files=option.files,
         dashes=option.dashes,
         group=option.group,
+        undone_by_no=option.is_flag,
     )
 
 
 def values_said(args: Args) -> dict[str, Any]:
     """The values of the options that were given, and no others."""
     values: dict[str, Any] = {}
+    if args.keys() == {"command"}:
+        return values
+    from stoker.api.job_options import JOB_OPTIONS
+
     for option in JOB_OPTIONS:
         value = args.get(option.key)
         if value is not None and value is not False and value != []:
@@ -78,16 +83,25 @@ def values_said(args: Args) -> dict[str, Any]:
 
 
 def _fields_said(args: Args, verb: str) -> dict[str, Any]:
-    """The fields of a job for the options and the command that were given, and its project's."""
+    """The fields of a job for the options and the command that were given, and its project's.
+
+    Of a job of which only the command was said, neither table nor rules are loaded.
+    """
     values = values_said(args)
     if verb:
         values = with_project(values, current_directory(), verb, args["command"] or ())
-    fields = fields_of(values)
+    fields: dict[str, Any] = {}
+    if values:
+        from stoker.api.job_options import fields_of
+        from stoker.submission import rules
+
+        fields = fields_of(values)
+        # What a cluster is told are types of GPUs, and not which ones.
+        numbered = all(name.isdigit() for name in fields.get("on") or ())
+        rules.check_need(rules.Said(fields), elsewhere=not numbered)
+        rules.check_limits(rules.Said(fields))
     if args["command"]:
         fields |= command_fields(args["command"])
-    # What a cluster is told are types of GPUs, and not which ones.
-    numbered = all(name.isdigit() for name in fields.get("on") or ())
-    rules.check_need(rules.Said(fields), elsewhere=not numbered)
     return fields
 
 
@@ -97,7 +111,6 @@ def submission(args: Args, verb: str = "") -> dict[str, Any]:
     With the verb, the defaults of the project count that it has.
     """
     fields = _fields_said(args, verb)
-    rules.check_limits(rules.Said(fields))
     request = surroundings(_not_taken_along)
     cwd = request["cwd"] = usable_paths(fields, request["cwd"])
     if "argv" in fields and not is_for_cluster(fields):
@@ -107,4 +120,6 @@ def submission(args: Args, verb: str = "") -> dict[str, Any]:
 
 
 def _not_taken_along(variable: str) -> None:
+    from stoker.text.terminal import say
+
     say(f"stoker: the environment variable {variable} is not valid UTF-8; the job won't have it")

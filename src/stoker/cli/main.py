@@ -5,11 +5,12 @@ This is the one place where an error becomes a line on stderr and a number.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
 from stoker.cli.verbs import VERBS, load
-from stoker.errors import StokerError, UsageError
+from stoker.errors import StokerError, UsageError, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ def dispatch(words: list[str]) -> int:
     if not word or word.startswith("-"):
         return _run(load("status"), words)
     if word not in VERBS:
-        from stoker.quantities import quoted
         from stoker.text.suggest import meant
 
         guess = meant(word, [*VERBS, "--version"])
@@ -56,6 +56,7 @@ def _run(verb: Verb, words: list[str]) -> int:
     if verb.run is not None:
         args = parse(verb, words)
         if args is not None:
+            _collect_from_here()
             return verb.run(args) or 0
     elif not words:
         what = f"stoker {verb.name} needs one of: {', '.join(verb.members)}"
@@ -66,6 +67,13 @@ def _run(verb: Verb, words: list[str]) -> int:
 
     show_verb(verb)
     return 0
+
+
+def _collect_from_here() -> None:
+    """Look for garbage from now on, and not among what was loaded, which stays (see `entry`)."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -130,6 +138,7 @@ def entry() -> NoReturn:
     Taking the interpreter apart in good order takes longer than many a command; nothing is left
     that would need it once the streams are flushed.
     """
+    gc.disable()  # To load a verb makes much that stays, and no garbage to look for.
     try:
         code = main()
         if sys.stderr is not None:

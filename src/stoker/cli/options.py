@@ -7,8 +7,7 @@ A table parser of our own starts in less than a millisecond; the library ones ta
 
 from __future__ import annotations
 
-from stoker.errors import UsageError
-from stoker.quantities import plain, quoted
+from stoker.errors import UsageError, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ class Option:
         name: str,
         help: str,
         metavar: str = "",
-        convert: Callable[[str], Any] = plain,
+        convert: Callable[[str], Any] = str,
         *,
         short: str = "",
         repeat: bool = False,
@@ -36,9 +35,11 @@ class Option:
         files: str = "",
         dashes: bool = False,
         group: str = "",
+        undone_by_no: bool = False,
     ) -> None:
         self.name = name
         self.key = name.replace("-", "_")
+        self.undone_by_no = undone_by_no  # --no-NAME is understood, where it is not a row itself
         self.group = group  # the heading under which help shows it
         self.help = help
         self.metavar = metavar
@@ -60,7 +61,7 @@ class Positional:
         self,
         metavar: str,
         help: str,
-        convert: Callable[[str], Any] = plain,
+        convert: Callable[[str], Any] = str,
         *,
         many: bool = False,
         optional: bool = False,
@@ -86,7 +87,7 @@ class Verb:
         summary: str,
         *,
         run: Callable[[Args], int | None] | None = None,
-        options: Sequence[Option] = (),
+        options: Sequence[Option] | Callable[[], Sequence[Option]] = (),
         positionals: Sequence[Positional] = (),
         command: str = "",
         examples: Sequence[tuple[str, str]],
@@ -97,7 +98,7 @@ class Verb:
         self.name = name  # all of its words, "gpus drain"
         self.summary = summary
         self.run = run  # gives the exit code; None is 0
-        self.options = options
+        self._options = options  # or what gives them: those of a job are many, and few are named
         self.positionals = positionals
         self.command = command  # "", "required" or "optional": what comes after `--`
         self.examples = examples  # (command line, what it does)
@@ -105,6 +106,13 @@ class Verb:
         self.verbs = verbs
         self.members = {member.name.rpartition(" ")[2]: member for member in verbs}
         self.default = default  # the member of the family that is meant if none is named
+
+    @property
+    def options(self) -> Sequence[Option]:
+        """Its options."""
+        if callable(self._options):
+            self._options = self._options()
+        return self._options
 
 
 JSON = Option("json", "print JSON with a schema version instead of text")
@@ -148,11 +156,15 @@ def choose(verb: Verb, words: list[str]) -> tuple[Verb, list[str]]:
 
 def parse(verb: Verb, words: list[str]) -> Args | None:
     """The values of a verb's options and positionals by key; None if help is asked for."""
-    by_flag = {flag: option for option in verb.options for flag in option.flags}
-    args: Args = {
-        option.key: [] if option.repeat else None if option.takes_value else False
-        for option in verb.options
-    }
+    by_flag: dict[str, Option] = {}
+    args: Args = {}
+    first = words[0] if words else "--"
+    # A line that begins with its command has no options, so that nothing need be known of them:
+    # the verb asks for theirs by `args.get`.
+    if not verb.command or verb.positionals or (first != "--" and first.startswith("-")):
+        by_flag = _by_flag(verb)
+        for option in verb.options:
+            args[option.key] = [] if option.repeat else None if option.takes_value else False
     loose: list[str] = []
     args["command"] = None
     queue = words[::-1]
@@ -172,7 +184,7 @@ def parse(verb: Verb, words: list[str]) -> Args | None:
         elif word.startswith("-") and len(word) > 1 and not word.startswith("--"):
             _take_short(verb, by_flag, word, queue, args)
         elif verb.command and not verb.positionals:
-            args["command"] = _bare_command(by_flag, [word, *queue[::-1]])
+            args["command"] = _bare_command(verb, [word, *queue[::-1]])
             break
         else:
             loose.append(word)
@@ -182,7 +194,11 @@ def parse(verb: Verb, words: list[str]) -> Args | None:
     return args
 
 
-def _bare_command(by_flag: dict[str, Option], words: list[str]) -> list[str]:
+def _by_flag(verb: Verb) -> dict[str, Option]:
+    return {flag: option for option in verb.options for flag in option.flags}
+
+
+def _bare_command(verb: Verb, words: list[str]) -> list[str]:
     """The command of a line without `--` in front of it: everything from its first word on."""
     if "--" in words:
         # It may be a slip (`add big -- python x`) or a command's own `--`: the user has to say.
@@ -190,7 +206,8 @@ def _bare_command(by_flag: dict[str, Option], words: list[str]) -> list[str]:
             f"{quoted(words[0])} is not an option, and -- comes after it",
             "put -- in front of the whole command, and options before it",
         )
-    theirs = [flag for word in words if (flag := word.partition("=")[0]) in by_flag]
+    flags = [word.partition("=")[0] for word in words if word.startswith("-")]
+    theirs = [flag for flag in flags if flag in _by_flag(verb)] if flags else []
     if theirs:
         from stoker.text.terminal import say
 
@@ -216,6 +233,10 @@ def _take_long(
     # Some of the older tools write their options with underscores.
     option = by_flag.get(flag) or by_flag.get(flag.replace("_", "-"))
     if option is None:
+        undone = by_flag.get(f"--{flag.removeprefix('--no-')}")
+        if undone is not None and undone.undone_by_no and not equals:
+            args[f"no_{undone.key}"] = True
+            return
         raise _unknown(f"unknown option {quoted(flag)}", flag, by_flag, verb)
     if not option.takes_value:
         if equals:
@@ -271,6 +292,8 @@ def _is_option(word: str) -> bool:
 
 
 def _converted(convert: Callable[[str], Any], text: str, what: str) -> Any:
+    from stoker.quantities import plain  # A line without values needs none of what is in there.
+
     try:
         return convert(plain(text))
     except UsageError as error:

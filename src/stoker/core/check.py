@@ -14,6 +14,7 @@ def check(state: State) -> None:
     _check_counts(state)
     _check_ready(state)
     _check_barriers(state)
+    _check_processes(state)
 
 
 def _check_jobs(state: State) -> None:
@@ -91,6 +92,16 @@ def _check_ready(state: State) -> None:
         assert attached and job_id not in state.terminals, f"job {job_id} waits for no terminal"
 
 
+def _check_processes(state: State) -> None:
+    awaiting: dict[str, set[int]] = {}
+    for job in state.jobs.values():
+        for requirement in job.requires or ():
+            if requirement.process is not None:
+                awaiting.setdefault(requirement.process, set()).add(job.id)
+    known = {process: set(jobs) for process, jobs in state.dependencies.processes.items()}
+    assert known == awaiting, f"{known} is not {awaiting}"
+
+
 def _check_barriers(state: State) -> None:
     behind: dict[Requirement, set[int]] = {}
     for job in state.jobs.values():
@@ -106,7 +117,7 @@ def _check_barriers(state: State) -> None:
 
 def _cluster_can_await(state: State, job: Job, requirement: Requirement) -> bool:
     """True if both are the cluster's, which has the other one and was not told to stop it."""
-    if requirement.last_id is not None:
+    if requirement.last_id is not None or requirement.process is not None:
         return False
     other = state.jobs.get(requirement.job_id)
     if other is None or not job.terms.executor or other.terms.executor != job.terms.executor:

@@ -1,4 +1,7 @@
-"""Which jobs wait for which others: one by one, or behind a barrier for a whole range."""
+"""Which jobs wait for which others: one by one, or behind a barrier for a whole range.
+
+Some wait for processes that are not ours, too.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,16 @@ class Dependencies:
         self._jobs = jobs
         self._dependents: dict[int, list[int]] = {}
         self.barriers = Barriers(jobs)
+        self.processes: dict[str, dict[int, None]] = {}  # the jobs that wait for each
         # Jobs that can never start, the job that is to blame for each, and how that ended.
         self.doomed: list[tuple[int, int, JobState]] = []
 
     def add(self, job: Job) -> None:
         """Let a job be told when what it requires has ended."""
         for requirement in job.requires or ():
-            if requirement.last_id is None:
+            if requirement.process is not None:
+                self.processes.setdefault(requirement.process, {})[job.id] = None
+            elif requirement.last_id is None:
                 self._dependents.setdefault(requirement.job_id, []).append(job.id)
             else:
                 self.barriers.put_behind(job.id, requirement)
@@ -43,8 +49,8 @@ class Dependencies:
         return any(not self._cluster_can_await(job, r) for r in job.requires or ())
 
     def _cluster_can_await(self, job: Job, requirement: Requirement) -> bool:
-        if requirement.last_id is not None:
-            return False  # Too many to name to a cluster.
+        if requirement.last_id is not None or requirement.process is not None:
+            return False  # Too many to name to a cluster, or unknown there.
         other = self._jobs.get(requirement.job_id)
         if other is None or not job.terms.executor or job.terms.executor != other.terms.executor:
             return False
@@ -65,7 +71,10 @@ class Dependencies:
     def ended(self, job: Job, ended_as: JobState) -> list[Job]:
         """Take in that a job is final; those that require something less now, or are doomed."""
         for requirement in job.requires or ():
-            self.barriers.leave(job.id, requirement)
+            if requirement.process is not None:
+                self._leave_process(job.id, requirement.process)
+            else:
+                self.barriers.leave(job.id, requirement)
         told = []
         if job.id in self._dependents:
             told = list(self.of(job.id))
@@ -84,6 +93,19 @@ class Dependencies:
                 behind.requires = tuple(left) or None
                 told.append(behind)
         return told
+
+    def process_ended(self, process: str) -> list[Job]:
+        """Take in that a process has ended; the jobs that require something less now."""
+        told = [self._jobs[job_id] for job_id in self.processes.pop(process, ())]
+        for job in told:
+            job.requires = tuple(r for r in job.requires or () if r.process != process) or None
+        return told
+
+    def _leave_process(self, job_id: int, process: str) -> None:
+        waiting = self.processes[process]
+        del waiting[job_id]
+        if not waiting:
+            del self.processes[process]
 
     def _requirement_ended(self, job: Job, required_id: int, ended_as: JobState) -> None:
         left: list[Requirement] = []

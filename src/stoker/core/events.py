@@ -250,6 +250,13 @@ class TerminalLeft(OfJob):
 
 
 @quick_to_make
+class ProcessEnded(Timed):
+    """A process that is not ours, and for which jobs wait, is not there any more."""
+
+    process: str  # see AwaitedProcess.kept
+
+
+@quick_to_make
 class StopRequested(OfAttempt):
     """An attempt is to end: by its user, its time limit, or the daemon's own stop."""
 
@@ -403,8 +410,8 @@ Fact = (
 Event = (
     Fact | JobSubmitted | JobsSubmitted | SubmissionTaken | JobHeld | JobReleased | JobEdited
     | JobRetried | JobCancelled | JobSkipped | JobsRemoved | AttemptPlaced | TakeoversPlanned
-    | TerminalCame | TerminalLeft | StopRequested | WarningDue | QueuePaused | QueueResumed
-    | GroupLimited | GpuAdded | GpuRemoved | GpuDrained | GpuResumed | GpusMeasured | MemorySeen
-    | ReservationChanged | ProfileLearned | ProfilesForgotten | CpusCounted | ClusterLimited
-    | DiskLooked | ClockShifted | TimePassed
+    | TerminalCame | TerminalLeft | ProcessEnded | StopRequested | WarningDue | QueuePaused
+    | QueueResumed | GroupLimited | GpuAdded | GpuRemoved | GpuDrained | GpuResumed
+    | GpusMeasured | MemorySeen | ReservationChanged | ProfileLearned | ProfilesForgotten
+    | CpusCounted | ClusterLimited | DiskLooked | ClockShifted | TimePassed
 )  # fmt: skip

@@ -131,6 +131,12 @@ def _terminal_left(state: State, e: ev.TerminalLeft) -> None:
         line_up(state, job)
 
 
+def _process_ended(state: State, e: ev.ProcessEnded) -> None:
+    for job in state.dependencies.process_ended(e.process):
+        state.change.touched[job.id] = None
+        line_up(state, job)
+
+
 HANDLERS: dict[type[Any], Callable[[State, Any], None]] = {
     ev.JobSubmitted: _job_submitted,
     ev.JobsSubmitted: _jobs_submitted,
@@ -144,4 +150,5 @@ HANDLERS: dict[type[Any], Callable[[State, Any], None]] = {
     ev.JobsRemoved: _jobs_removed,
     ev.TerminalCame: _terminal_came,
     ev.TerminalLeft: _terminal_left,
+    ev.ProcessEnded: _process_ended,
 }

@@ -12,6 +12,7 @@ from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from stoker.core.code import Code
 from stoker.core.frozen import quick_to_make
 from stoker.core.laws import ImpossibleValue
 
@@ -195,11 +196,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """Another job that must have ended first; or all jobs from one to another."""
+    """Another job that must have ended first; or all jobs from one to another, or a process."""
 
-    job_id: int
+    job_id: int  # 0 if it is a process
     must_succeed: bool
     last_id: int | None = None
+    process: str | None = None  # one that is not ours: see AwaitedProcess.kept
 
     @property
     def ids(self) -> range:
@@ -232,6 +234,7 @@ class Launch(NamedTuple):
     cluster_options: tuple[str, ...] = ()  # passed on to the cluster as they are
     umask: int | None = None  # the submitter's; None: that of whatever starts it
     options: Mapping[str, object] = {}  # of the executor alone, by field: see api/job_options.py
+    code: Code | None = None  # where it was queued
 
     def __repr__(self) -> str:
         shown = self._asdict()
@@ -266,6 +269,7 @@ class Launch(NamedTuple):
             self.cluster_options,
             self.umask,
             self.options,
+            self.code,
         )
 
 
@@ -432,7 +436,7 @@ class Gpu:
     drained: bool = False
     removing: bool = False
     label: str = ""  # its number, if it is known by something longer
-    vendor: str = ""  # "nvidia" or "amd": set if a driver showed it
+    vendor: str = ""  # "nvidia", "amd" or "stand-in": set if a driver showed it
     held_by: dict[int, Reservation] = field(default_factory=dict)  # by job id
     reading: GpuReading | None = None
 

@@ -71,6 +71,13 @@ class WaitsForJobs:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitsForProcesses:
+    """Processes that are not ours must end first; each with its command."""
+
+    processes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NeedsTerminal:
     """It is to run in a terminal whose client is not there."""
 
@@ -176,8 +183,9 @@ class IsNext:
 
 Reason = (
     IsHeld | QueueIsPaused | DaemonIsEnding | GroupIsFull | WaitsForTime | MachineIsShort
-    | DiskIsLow | WaitsForJobs | NeedsTerminal | NeedsGpus | NeedsMemory | NeedsUse | WaitsForScout
-    | NeedsShare | NeedsCpus | HeldBack | CanNeverStart | ClusterIsFull | AtCluster | IsNext
+    | DiskIsLow | WaitsForJobs | WaitsForProcesses | NeedsTerminal | NeedsGpus | NeedsMemory
+    | NeedsUse | WaitsForScout | NeedsShare | NeedsCpus | HeldBack | CanNeverStart | ClusterIsFull
+    | AtCluster | IsNext
 )  # fmt: skip
 
 
@@ -221,6 +229,9 @@ def words(reason: Reason, now_ms: int) -> str:
             names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
             noun = "job" if len(ids) == 1 else "jobs"
             return f"waits for {noun} {names} to {'succeed' if must else 'end'}"
+        case WaitsForProcesses(processes=shown):
+            noun = "process" if len(shown) == 1 else "processes"
+            return f"waiting for {noun} {', '.join(shown)} to end"
         case NeedsTerminal():
             return "its terminal (`stoker run`) is not connected; called off if it stays away"
         case NeedsGpus(wanted=wanted, free=free, allowed=allowed, others=others, share_milli=share):

@@ -10,6 +10,7 @@ from heapq import merge
 from itertools import islice
 
 from stoker.core import reasons as why
+from stoker.core.awaited import AwaitedProcess
 from stoker.core.fit import could_ever_fit, eligible, has_room, room_for_mib
 from stoker.core.model import WHOLE_SHARE_MILLI, Gpu, Job, JobState, Need, Requirement
 from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan
@@ -31,8 +32,12 @@ def reason_for(state: State, job: Job) -> why.Reason:
     if job.state is JobState.HELD:
         return why.IsHeld()
     if job.requires and not state.ready.has(job):
+        processes = [r.process for r in job.requires if r.process is not None]
+        if len(processes) == len(job.requires):
+            shown = (AwaitedProcess.of(process).shown for process in processes)
+            return why.WaitsForProcesses(tuple(shown))
         must = any(r.must_succeed for r in job.requires)
-        ids = [i for r in job.requires for i in _missing(state, r)]
+        ids = [i for r in job.requires if r.process is None for i in _missing(state, r)]
         return why.WaitsForJobs(tuple(ids), must)
     if job.backoff_until_ms is not None and job.backoff_until_ms > state.now_ms:
         if job.id in state.short_alone:

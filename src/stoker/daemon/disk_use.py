@@ -13,21 +13,25 @@ from heapq import nlargest
 from typing import Any
 
 from stoker.api.paths import Home
-from stoker.daemon.disk_room import room_at
+from stoker.daemon.disk_room import LeastRoom, room_at
 
 _MOST_LARGEST = 10
 _OF_FILES = {"stoker.db": "database", "daemon.log": "daemon.log"}  # by how their names begin
 _REMOVED = "removed"  # as the state of a log whose job is not on record any more
 
+_NO_BOUNDS = (LeastRoom(), LeastRoom())
+
 Standings = Mapping[int, tuple[str, str | None]]
 
 
-def disk_use(home: Home, standings: Standings) -> dict[str, Any]:
+def disk_use(
+    home: Home, standings: Standings, least: tuple[LeastRoom, LeastRoom] = _NO_BOUNDS
+) -> dict[str, Any]:
     """All that is in the home, each list with the largest first.
 
     `parts`: each `part`, `bytes`, `files`. `logs`: each `group`, `state`, `jobs`, `bytes`.
     `largest`: the jobs with the largest logs: each `id`, `bytes`. `disks`: each `path`,
-    `total_bytes`, `free_bytes`.
+    `total_bytes`, `free_bytes`, `low` ("warn" or "stop" if less is free than `least`, else null).
     """
     parts: dict[str, list[int]] = {}
     of_jobs: dict[int, int] = {}
@@ -54,7 +58,7 @@ def disk_use(home: Home, standings: Standings) -> dict[str, Any]:
             {"id": job_id, "bytes": taken}
             for job_id, taken in nlargest(_MOST_LARGEST, of_jobs.items(), key=lambda one: one[1])
         ],
-        "disks": [_disk(path) for path in _one_on_each_disk(home.root, home.attempts)],
+        "disks": [_disk(path, *least) for path in _one_on_each_disk(home.root, home.attempts)],
         "total_bytes": sum(map(sum, parts.values())),
     }
 
@@ -74,9 +78,11 @@ def _one_on_each_disk(*paths: str) -> list[str]:
     return list({os.stat(path).st_dev: path for path in reversed(paths)}.values())
 
 
-def _disk(path: str) -> dict[str, Any]:
+def _disk(path: str, warn: LeastRoom, stop: LeastRoom) -> dict[str, Any]:
     room = room_at(path)
-    return {"path": path, "total_bytes": room.total_bytes, "free_bytes": room.free_bytes}
+    total, free = room.total_bytes, room.free_bytes
+    low = "stop" if free < stop.bytes_of(total) else "warn" if free < warn.bytes_of(total) else None
+    return {"path": path, "total_bytes": total, "free_bytes": free, "low": low}
 
 
 def _add(parts: dict[str, list[int]], part: str, taken: int) -> None:

@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -27,8 +26,10 @@ from stoker.api.paths import Home, make_private, socket_address
 from stoker.api.skew import announce
 from stoker.core.model import Job
 from stoker.daemon import own_log, settings
+from stoker.daemon.awaited_processes import AwaitedProcesses
 from stoker.daemon.browsing import Browsing
 from stoker.daemon.clock import SystemClock
+from stoker.daemon.code_states import CodeStates
 from stoker.daemon.disk_room import DiskWatch
 from stoker.daemon.door import Door, most_to_stay
 from stoker.daemon.followers import Followers
@@ -37,7 +38,7 @@ from stoker.daemon.home_watch import HomeWatch
 from stoker.daemon.log_caps import LogCaps
 from stoker.daemon.loop import TurnLoop
 from stoker.daemon.notices import Notices
-from stoker.daemon.page import KEPT_AS, Page
+from stoker.daemon.page import Page
 from stoker.daemon.requests.config import take_settings
 from stoker.daemon.requests.dispatch import Dispatcher
 from stoker.daemon.requests.gpus import shown_gpus
@@ -148,6 +149,7 @@ class Daemon:
         self.disk_watch = DiskWatch(self.turn_loop, {home.root, home.attempts})
         self.views = Views(self.store.connection)
         self.terminals = Terminals(self.turn_loop, self.views, self.executor)
+        self.awaited_processes = AwaitedProcesses(self.turn_loop)
         self.followers = Followers(self.turn_loop, home.attempts)
         self.log_caps = LogCaps(self.turn_loop, self.store.launch, home.attempts)
         self.clearing = Clearing(self.turn_loop, self.views, self.store, home)
@@ -156,8 +158,8 @@ class Daemon:
         self.watchers = Watchers(self.turn_loop, self.store, lambda: shown_gpus(self))
         self.browsing = Browsing(Browser(Path(home.database)))
         self.frozen_code = FrozenCode(home.root, self.browsing)
-        remember = partial(self.store.set_setting, KEPT_AS)
-        self.page = Page(values.get(KEPT_AS), remember, home.root)
+        self.code_states = CodeStates(self.store)
+        self.page = Page(values, self.store.set_setting, home.root)
         self.notices = Notices(self)
         self.started_at_ms = self.clock.now_ms()
         self.started_monotonic = time.monotonic()
@@ -232,9 +234,11 @@ class Daemon:
             self.notices.look,
             self._delete_removed,
             lambda: self.frozen_code.jobs_removed(self.turn_loop.engine.committed),
+            self.code_states.after_turn,
             self._keep_reserve,
             self.disk_watch.after_turn,
             self.log_caps.after_turn,
+            self.awaited_processes.look,
             self._end_if_done,
         ]
         self.tenure.keep(loop, self.turn_loop)
@@ -342,6 +346,7 @@ class Daemon:
         self.slurm.close()
         self.page.close()
         self.notices.close()
+        self.code_states.close()
         self.browsing.close()
         self.store.close()
         self._watch.close()

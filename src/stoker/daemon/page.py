@@ -10,7 +10,8 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from stoker.errors import Failed, StokerError, UsageError, from_wire
 log = logging.getLogger("stoker.daemon")
 
 KEPT_AS = "page"
+PORT_KEPT_AS = "page port"  # the last that was not named; it outlives the settings, as bookmarks do
 _READY_WITHIN_S = 60.0
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
@@ -37,6 +39,8 @@ class _Child:
     life_fd: int
     settings: PageSettings
     url: str = ""
+    port: int = 0
+    taken: int | None = None
     started_at_s: float = 0.0
     wanted: bool = True
 
@@ -45,14 +49,20 @@ class Page:
     """At most one page at a time."""
 
     def __init__(
-        self, remembered: str | None, remember: Callable[[str | None], None], home: str
+        self,
+        remembered: Mapping[str, str],
+        remember: Callable[[str, str | None], None],
+        home: str,
     ) -> None:
         self._remember = remember
+        port = remembered.get(PORT_KEPT_AS, "")
+        self._last_port = int(port) if port.isdecimal() else None
+        self._trouble = ""
         self._home = home
         self._settings: PageSettings | None = None
-        if remembered:
+        if kept := remembered.get(KEPT_AS):
             try:
-                self._settings = msgspec.json.decode(remembered, type=PageSettings)
+                self._settings = msgspec.json.decode(kept, type=PageSettings)
             except msgspec.DecodeError:
                 log.warning("the settings of the page can't be read, and are forgotten")
         self._child: _Child | None = None
@@ -90,7 +100,7 @@ class Page:
                     self._task(self._start_again())  # It stays as it was.
                 raise
             self._settings = settings
-            self._remember(msgspec.json.encode(settings).decode())
+            self._remember(KEPT_AS, msgspec.json.encode(settings).decode())
             return self._described(child, started=True)
 
     async def stop(self) -> bool:
@@ -98,7 +108,8 @@ class Page:
         async with self._queue:
             was_wanted = self._settings is not None
             self._settings = None
-            self._remember(None)
+            self._remember(KEPT_AS, None)
+            self._trouble = ""
             await self._end()
             return was_wanted
 
@@ -106,7 +117,8 @@ class Page:
         """See api.messages.PageStatus."""
         child = self._child
         if child is None or not child.url:
-            return {"running": False, "wanted": self._settings is not None}
+            wanted = self._settings is not None
+            return {"running": False, "wanted": wanted, "trouble": self._trouble}
         return {"running": True, "wanted": True, **self._described(child)}
 
     def close(self) -> None:
@@ -118,8 +130,9 @@ class Page:
             self._let_go(self._child)
 
     def _described(self, child: _Child, **more: Any) -> dict[str, Any]:
-        settings = msgspec.structs.asdict(child.settings)
-        return {"url": child.url, "pid": child.pid, "settings": settings, **more}
+        settings = {**msgspec.structs.asdict(child.settings), "port": child.port}
+        shown = {"url": child.url, "pid": child.pid, "settings": settings, "taken": child.taken}
+        return {**shown, **more}
 
     # ------------------------------------------------------------------ the process
 
@@ -131,7 +144,13 @@ class Page:
         line = await _line(ready)
         word, _, rest = line.partition("\t")
         if word == "ready" and rest:
-            child.url = rest
+            child.url, port, taken = rest.split("\t")
+            child.port, child.taken = int(port), int(taken) if taken else None
+            if settings.port is None and child.port != self._last_port:
+                self._last_port = child.port
+                with suppress(StokerError):  # It is only a preference.
+                    self._remember(PORT_KEPT_AS, port)
+            self._trouble = ""
             log.info("the page is served at %s by process %d", child.url, child.pid)
             return child
         await self._end()
@@ -150,7 +169,7 @@ class Page:
             for fd in (report, life):
                 os.set_inheritable(fd, True)
             said = msgspec.json.encode(settings).decode()
-            command = command_lines.page(report, life, said, again=again)
+            command = command_lines.page(report, life, said, self._last_port, again=again)
             pid = os.posix_spawn(command[0], command, {**os.environ, "STOKER_HOME": self._home})
             try:
                 pidfd = os.pidfd_open(pid)
@@ -216,6 +235,7 @@ class Page:
             try:
                 await self._spawn(self._settings, again=True)
             except StokerError as error:
+                self._trouble = error.message
                 log.warning("the page is not served: %s", error.message)
                 self._try_later()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from stoker.core.model import FINAL, JobState, Requirement
 from stoker.core.state import State
+from stoker.daemon.awaited_processes import lives
 from stoker.errors import UsageError
 from stoker.quantities import quoted
 from stoker.store.views import Views
@@ -71,6 +72,8 @@ class RequiredJobs:
         return known
 
     def _look_up(self, requirement: Requirement) -> Stand:
+        if requirement.process is not None:
+            return Stand(lives(requirement.process), None, None)
         ids = requirement.ids
         past = [i for i in ids if i not in self._state.jobs and i not in self._coming]
         failed = unknown = None

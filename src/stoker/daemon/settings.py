@@ -13,6 +13,7 @@ from stoker.core.learning import Habits
 from stoker.daemon import addresses
 from stoker.daemon.cluster import ClusterRules
 from stoker.daemon.disk_room import LeastRoom, least_room
+from stoker.daemon.log_caps import log_bound
 from stoker.daemon.retention import Retention, kept_for_ms
 from stoker.daemon.submission import Defaults
 from stoker.errors import UsageError
@@ -144,6 +145,9 @@ SETTINGS = (
     Setting("disk-stop", "1%,2G",
             "start no jobs while a disk of Stoker's has less free than this; written in the same "
             "way", _read_by(least_room)),
+    Setting("max-log", "off",
+            "keep at most this much of the log of jobs without --max-log, e.g. 2G: the beginning "
+            "and the end; off: all of it", _read_by(log_bound)),
     Setting("keep-jobs", "off",
             "remove jobs, with their logs, that ended longer ago than this, e.g. 90d; off: keep "
             "all", _read_by(kept_for_ms)),
@@ -217,6 +221,11 @@ def least_rooms_of(values: Mapping[str, str]) -> tuple[LeastRoom, LeastRoom]:
     """How much is to be free on a disk: else it is told, and else nothing starts."""
     warn, stop = (least_room(value_of(name, values)) for name in ("disk-warn", "disk-stop"))
     return warn, stop
+
+
+def log_bound_of(values: Mapping[str, str]) -> int:
+    """How many MiB are kept of the log of a job that says nothing else; 0: all of it."""
+    return log_bound(value_of("max-log", values))
 
 
 def retention_of(values: Mapping[str, str]) -> Retention:

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterable
 from typing import Any
 
+from stoker.core.awaited import AwaitedProcess
 from stoker.core.forecast import expected_start_ms
 from stoker.core.model import ALONE, QUEUED, Job, JobState, Need, Terms
 from stoker.core.reasons import (
@@ -62,7 +63,9 @@ class JobViews:
             jobs.append(job)
         return jobs
 
-    def why(self, state: State, job_ids: Iterable[int]) -> list[dict[str, Any]]:
+    def why(
+        self, state: State, job_ids: Iterable[int], *, estimate: bool = True
+    ) -> list[dict[str, Any]]:
         """Why each job stands where it does, and when it will start if that can be told."""
         answers = []
         expect = Expect(self._views)
@@ -75,7 +78,11 @@ class JobViews:
                 "text": view["reason"] or _ended_words(view["state"]),
                 "starts_at_ms": None,
                 "jobs_ahead": None,
+                "run_ms": None,
+                "learned_from": 0,
             }
+            if job is not None and estimate:
+                answer["run_ms"], answer["learned_from"] = expect.learned(job.id)
             if job is not None and job.state in _NOT_BEGUN:
                 # Each for itself: jobs alike in all but their order may be held back by others.
                 reason = Reasons(state, self._draining, self._standing).of(job)
@@ -84,7 +91,7 @@ class JobViews:
                 if job.state in QUEUED:  # Of these, how many that could run too come before it.
                     ready = state.ready.has(job)
                     answer["jobs_ahead"] = state.jobs.ahead_of(job) if ready else 0
-                if job.state is JobState.WAITING and not self._draining:
+                if job.state is JobState.WAITING and estimate and not self._draining:
                     answer["starts_at_ms"] = expected_start_ms(state, job.id, expect)
             elif job is not None and job.terms.executor:
                 answer["text"] = self._running_there(job, state.now_ms)
@@ -116,7 +123,8 @@ class JobViews:
             "peak_mib": row["peak_mib"] if job is None else job.active and job.active.peak_mib,
             "need": need_fields(need),
             "after": [_required(fields) for fields in requires if fields[1]],
-            "after_any": [_required(fields) for fields in requires if not fields[1]],
+            "after_any": [_required(f) for f in requires if not f[1] and len(f) < 4],
+            "after_pid": [AwaitedProcess.of(f[3]).shown for f in requires if len(f) == 4],
             **{name: getattr(terms, name) for name in PLAIN_TERMS},
             "grace_ms": terms.grace_ms,
             "signal_spec": _signal_spec(terms),
@@ -125,6 +133,7 @@ class JobViews:
             "cluster": _cluster(row["place"]),
             "slurm": launch.get("cluster_options") or [],
             "options": launch.get("options") or {},
+            "git": _git(row),
             "mps": terms.mps,
             "thread_percentage": terms.thread_percentage,
             "started_at_ms": _started(row, bool(terms.executor)),
@@ -221,16 +230,20 @@ class Expect:
     def __init__(self, views: Views) -> None:
         self._views = views
         self._kinds: dict[int, str] | None = None
-        self._means: dict[str, int | None] = {}
+        self._means: dict[str, tuple[int | None, int]] = {}
 
     def __call__(self, job_id: int) -> int | None:
         """How long a job should run; None if nothing is known."""
+        return self.learned(job_id)[0]
+
+    def learned(self, job_id: int) -> tuple[int | None, int]:
+        """The same, and the number of runs that tell it."""
         if self._kinds is None:
             self._kinds = self._views.kinds_of_unfinished()
         kind = self._kinds.get(job_id, "")
         if kind not in self._means:
             times = self._views.run_times_ms(kind)
-            self._means[kind] = sum(times) // len(times) if times else None
+            self._means[kind] = (sum(times) // len(times) if times else None, len(times))
         return self._means[kind]
 
 
@@ -238,6 +251,14 @@ def _reserved(row: dict[str, Any]) -> int | None:
     """What an attempt has reserved by what was learned; None where its need says it."""
     mem_mib: int | None = row["mem_mib"]
     return None if mem_mib == ALONE else mem_mib
+
+
+def _git(row: dict[str, Any]) -> dict[str, Any] | None:
+    """The commit that a job was queued at, and whether tracked files were changed, if known."""
+    if row["commit_id"] is None:
+        return None
+    dirty = None if row["dirty"] is None else bool(row["dirty"])
+    return {"commit": row["commit_id"], "dirty": dirty, "repository": row["root"]}
 
 
 def _cluster(place: str | None) -> dict[str, str | None] | None:

@@ -15,8 +15,10 @@ from stoker.api.job_options import EXECUTORS_FIELDS
 from stoker.api.messages import JobOwn, JobRequest, Submit
 from stoker.command_lines import SENDER_MARKER
 from stoker.core import events as ev
+from stoker.core.code import Code
 from stoker.core.model import DEFAULT_MARGIN, Launch, Need, Requirement, Terms
 from stoker.core.state import State
+from stoker.daemon.awaited_processes import awaited
 from stoker.daemon.cluster import ClusterRules, check_cluster_job
 from stoker.daemon.drafts import Drafts
 from stoker.daemon.impossible import refuse_if_impossible
@@ -64,7 +66,11 @@ _terms_said = attrgetter("grace_ms", "signal", "signal_before_ms", *PLAIN_TERMS)
 
 
 def submission(
-    request: Submit, views: Views, defaults: Defaults, cluster: ClusterRules
+    request: Submit,
+    views: Views,
+    defaults: Defaults,
+    cluster: ClusterRules,
+    code: Mapping[str, Code] | None = None,
 ) -> Proposal:
     """The proposal to queue the jobs; its answer warns of what a cluster can't be told."""
     if not request.jobs or (request.each is not None and not request.each):
@@ -75,10 +81,11 @@ def submission(
         raise UsageError("only one job can run in a terminal", "use `stoker add` for several")
     dropped = _OF_A_CLIENT if MPS_MARKER in request.env else _OF_AN_ATTEMPT
     env = {k: v for k, v in request.env.items() if k not in dropped}
-    drafting = _Drafting(request, env, defaults, cluster)
+    drafting = _Drafting(request, env, defaults, cluster, code or {})
     each = _NOTHING_OF_THEIR_OWN if request.each is None else request.each
     asked = [some for job in request.jobs for some in drafting.drafts(job, each)]
     warnings = list(dict.fromkeys(drafting.warnings))
+    says_auto = any(job.mem == "auto" for job in request.jobs)
 
     def proposal(state: State) -> Decided:
         if request.token is not None:
@@ -100,6 +107,8 @@ def submission(
         ids = range(first_id, first_id + sum(len(some.each) for some in drafts))
         others = RequiredJobs(state, views, ids)
         told = [*warnings, *check_outputs(drafts, first_id, wanted.tried, views)]
+        if says_auto and any(_takes_whole_gpus(state, need) for need in needs):
+            told.append(_NOTHING_IS_MEASURED)
         for some in drafts:
             events += some.events(state, next_id, others)
             next_id += len(some.each)
@@ -108,6 +117,20 @@ def submission(
         return Decided(events, _answer(list(ids), wanted, told))
 
     return proposal
+
+
+_NOTHING_IS_MEASURED = (
+    "no driver measures GPU memory here, so a job with --mem auto takes a whole GPU; "
+    "--mem 8G reserves a part of one"
+)
+
+
+def _takes_whole_gpus(state: State, need: Need) -> bool:
+    """Whether a job that leaves its memory to what is measured is never measured."""
+    if not need.learns or need.kind in state.profiles:
+        return False
+    gpus = (gpu for gpu in state.gpus.values() if not need.on or gpu.is_one_of(need.on))
+    return not any(gpu.vendor for gpu in gpus)
 
 
 def _answer(ids: list[int], wanted: Chosen, warnings: list[str]) -> dict[str, Any]:
@@ -135,6 +158,7 @@ class _Drafting:
     env: Mapping[str, str]
     defaults: Defaults
     cluster: ClusterRules
+    code: Mapping[str, Code]  # by directory
     warnings: list[str] = field(default_factory=list)
     _needs: dict[tuple[Any, ...], Need] = field(default_factory=dict)  # by what was said
     _terms: dict[tuple[Any, ...], Terms] = field(default_factory=dict)
@@ -164,8 +188,12 @@ class _Drafting:
         if job.hook is not None:
             rules.check_command((), job.hook)
         requires: tuple[Requirement, ...] = ()
-        if job.after or job.after_any:
-            requires = (*required(job.after, True), *required(job.after_any, False))
+        if job.after or job.after_any or job.after_pid:
+            requires = (
+                *required(job.after, True),
+                *required(job.after_any, False),
+                *awaited(job.after_pid),
+            )
         launch = Launch(
             tuple(job.argv),
             job.shell,
@@ -183,6 +211,7 @@ class _Drafting:
             cluster_options=tuple(job.slurm),
             umask=self.request.umask,
             options=self._options_of(job, terms),
+            code=self.code.get(cwd if job.freeze is None else job.freeze),
         )
         group = self._label(job.group)
         self._has_files = job.out is not None or job.err is not None

@@ -1,9 +1,13 @@
-/* Makes a process without waiting until its program is loaded.
+/* Makes a process, without waiting until its program is loaded, and lets it say who it is.
  *
  * posix_spawn lets its caller stand still until the child has called execve. On a busy machine the
  * child waits for a processor first, so that takes longer than everything else that the daemon does
  * for a short job. Here the child shares our memory as it does there (CLONE_VM, so it costs the
- * same however large the daemon is), but has a stack of its own, and we go on at once.
+ * same however large the daemon is), but has a stack of its own, and we go on at once, or, if we are
+ * to know whether there is anything wrong with the program, wait as posix_spawn does.
+ *
+ * The new process itself writes its pid where the daemon keeps its books. Should the daemon die in
+ * that moment, nothing has to be guessed.
  *
  * Law: between clone and execve the child reads its own Order and writes only to that and to its
  * stack. It calls the kernel directly, since the functions of libc would write our errno. Its Order
@@ -25,6 +29,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 static inline long kernel(long number, long a, long b, long c, long d)
@@ -59,6 +64,8 @@ struct kernel_sigaction {
 
 #define MOST_SIGNALS 64
 #define STACK_BYTES 16384
+#define NOTE_BYTES 96
+#define MOST_DIGITS 20
 
 typedef struct {
     volatile pid_t child; /* cleared by the kernel when the child has let go of our memory */
@@ -67,6 +74,9 @@ typedef struct {
     int streams[3];
     int has_files;         /* whether `files` counts */
     struct rlimit64 files; /* how many the program may have open */
+    int note_fd;           /* where the child says who it is; -1: nowhere */
+    size_t note_length;
+    char note[NOTE_BYTES]; /* what it says, to which it adds its pid */
     const char *program;
     char **argv;
     char **envp;
@@ -81,12 +91,30 @@ static void leave(Order *order, long failed)
         kernel(SYS_exit_group, 127, 0, 0, 0);
 }
 
+/* Our own word for who we are, while the one who made us may be dead already. A failed write is no
+   reason not to go on: the caller has its own way to find us then. */
+static void say_who(Order *order)
+{
+    char digits[MOST_DIGITS];
+    size_t count = 0;
+    long pid = kernel(SYS_getpid, 0, 0, 0, 0);
+    for (; pid > 0; pid /= 10)
+        digits[count++] = (char)('0' + pid % 10);
+    while (count > 0)
+        ((volatile char *)order->note)[order->note_length++] = digits[--count];
+    ((volatile char *)order->note)[order->note_length++] = '\n';
+    kernel(SYS_write, order->note_fd, (long)order->note, (long)order->note_length, 0);
+}
+
 /* What the child does. */
 static int become(void *given)
 {
     Order *order = given;
     struct kernel_sigaction by_default;
     uint64_t none = 0;
+    /* Before it leaves our session: what leads its own has said who it is. */
+    if (order->note_fd >= 0)
+        say_who(order);
     long done = kernel(SYS_setsid, 0, 0, 0, 0);
     if (done < 0)
         leave(order, done);
@@ -208,21 +236,32 @@ static Order *new_order(const char *program, PyObject *words, PyObject *variable
 }
 
 PyDoc_STRVAR(spawn_doc,
-             "spawn(program, words, variables, streams[, files]) -> (pid, pidfd, underway)\n\n"
+             "spawn(program, words, variables, streams[, files[, note[, wait]]])\n"
+             "-> (pid, pidfd, underway)\n\n"
              "Make a process in a session of its own, with these three descriptors as its own and\n"
              "all signals as they are by default; `files` is the limit of open files that it gets,\n"
-             "soft and hard. `outcome(underway)` tells whether it runs its program by now.");
+             "soft and hard. `note` is a descriptor and the beginning of a line: the process writes\n"
+             "it there, with its pid and an end, before anything else. `outcome(underway)` tells\n"
+             "whether it runs its program by now; after `wait` it does, or never will.");
 
 static PyObject *spawn(PyObject *module, PyObject *args)
 {
     const char *program;
     PyObject *words, *variables;
-    PyObject *files = Py_None;
-    int in, out, err;
+    PyObject *files = Py_None, *note = Py_None;
+    const char *note_text = "";
+    Py_ssize_t note_length = 0;
+    int in, out, err, note_fd = -1, wait = 0;
     long long soft = 0, hard = 0; /* -1: no limit, which is how the kernel has it too */
-    if (!PyArg_ParseTuple(args, "yO!O!(iii)|O", &program, &PyList_Type, &words, &PyList_Type,
-                          &variables, &in, &out, &err, &files))
+    if (!PyArg_ParseTuple(args, "yO!O!(iii)|OOp", &program, &PyList_Type, &words, &PyList_Type,
+                          &variables, &in, &out, &err, &files, &note, &wait))
         return NULL;
+    if (note != Py_None && !PyArg_ParseTuple(note, "iy#", &note_fd, &note_text, &note_length))
+        return NULL;
+    if (note_length > NOTE_BYTES - MOST_DIGITS - 1) {
+        PyErr_SetString(PyExc_ValueError, "the note is too long");
+        return NULL;
+    }
     if (files != Py_None && !PyArg_ParseTuple(files, "LL", &soft, &hard))
         return NULL;
     Order *order = new_order(program, words, variables);
@@ -234,6 +273,9 @@ static PyObject *spawn(PyObject *module, PyObject *args)
     order->has_files = files != Py_None;
     order->files.rlim_cur = (uint64_t)soft;
     order->files.rlim_max = (uint64_t)hard;
+    order->note_fd = note_fd;
+    order->note_length = (size_t)note_length;
+    memcpy(order->note, note_text, (size_t)note_length);
     PyObject *underway = PyCapsule_New(order, NULL, dismiss_capsule);
     if (underway == NULL) {
         dismiss(order);
@@ -244,7 +286,7 @@ static PyObject *spawn(PyObject *module, PyObject *args)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int flags = CLONE_VM | CLONE_PIDFD | CLONE_CHILD_CLEARTID | SIGCHLD;
+    int flags = CLONE_VM | CLONE_PIDFD | CLONE_CHILD_CLEARTID | SIGCHLD | (wait ? CLONE_VFORK : 0);
     pid_t pid = clone(become, order->stack + STACK_BYTES, flags, order, &order->pidfd, NULL,
                       (void *)&order->child);
     int error = errno;

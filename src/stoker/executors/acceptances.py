@@ -8,7 +8,7 @@ name is there: the first to come has decided, however late, stopped or dead the 
 |------------------------------|-----------------------------------------------------------------|
 | PID START NAMESPACE BOOT SID | accepted: the process, as the client's PID namespace has it     |
 | `void`                       | no client may start it any more                                 |
-| `failed` WHY                 | its client accepted it, and could not start it                  |
+| `failed` WHY                 | its client could not start it, or died before it did            |
 | anything else                | accepted, by a machine that went down before it was on the disk |
 """
 
@@ -19,13 +19,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from stoker.core.model import Cause
 from stoker.executors.attempt_dir import make_attempt_dir
 from stoker.executors.ledger import Key
-from stoker.executors.processes import ProcessId
+from stoker.executors.processes import CANT_LOOK, ProcessId
 from stoker.machine import boot_id
 from stoker.wholefile import write_whole
 
 _NAME = "pid"
+# Written by a process that was to become the job, and saw its client die first (cli/attached.py).
+_TERMINAL_GONE = "its terminal was gone"
 _MOST_BYTES = 1_000
 
 
@@ -50,6 +53,11 @@ class Failed:
 
     why: str
 
+    @property
+    def cause(self) -> Cause:
+        """Whose fault that is: the command's, or that of a client which was killed."""
+        return Cause.TERMINAL_GONE if self.why == _TERMINAL_GONE else Cause.NOT_STARTED
+
 
 @dataclass(frozen=True, slots=True)
 class Torn:
@@ -60,13 +68,15 @@ Acceptance = Accepted | Void | Failed | Torn
 
 
 def read_acceptance(directory: str) -> Acceptance | None:
-    """What was decided, if anything was."""
+    """What was decided, if anything was; raises OSError if that can't be told now."""
     try:
         with open(f"{directory}/{_NAME}", "rb") as file:
             text = file.read(_MOST_BYTES).decode("utf-8", errors="replace")
     except FileNotFoundError:
         return None
-    except OSError:
+    except OSError as error:
+        if error.errno in CANT_LOOK:
+            raise
         return Torn()  # It is there; nothing may be concluded from what can't be read.
     return _acceptance_of(text) if text.endswith("\n") else Torn()
 

@@ -106,17 +106,25 @@ class Attaching:
         self._attempts.tell(end)
 
     def _is_accepted(self, key: Key, acceptance: Accepted | Torn, grace_ms: int) -> None:
-        """The client has made the process of an attempt that was granted to it."""
+        """The client has made the process of an attempt that was granted to it.
+
+        OSError: it can't be watched now, and nothing is said of it.
+        """
         attempts = self._attempts
         process = located(acceptance) if isinstance(acceptance, Accepted) else None
         if process is None:
             found = members(f"{MARKER}={attempts.marker(key)}".encode(), (), None)
             process = found[0] if found else None
         client = attempts.mps.taken(key)
+        try:
+            if process is not None:
+                self._reaping.watch(key, process, False, False, grace_ms, client)
+            else:
+                self.unseen.watch(key, attempts.now_ms)
+        except OSError:
+            if client is not None:
+                attempts.mps.offer(key, client)
+            raise
         # It may have ended before we heard of it; its client put down how.
         pid = process.pid if process else None
         attempts.tell(ev.AttemptStarted(attempts.now_ms, *key, pid))
-        if process is not None:
-            self._reaping.watch(key, process, False, False, grace_ms, client)
-        else:
-            self.unseen.watch(key, attempts.now_ms)

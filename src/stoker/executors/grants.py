@@ -7,6 +7,7 @@ so its GPUs stay held: a client may be stopped, and its messages late or lost, f
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,7 +36,13 @@ class Grant:
 
     grace_ms: int
     end: End | None = None  # set: it is to be void, and then this is told
-    again_ms: int = 0  # when to try that again
+    accepted: bool = False  # by its process, which could not be looked at yet
+    again_ms: int = 0  # when to try the one or the other again
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether something is left to be done here, whatever its client does."""
+        return self.accepted or self.end is not None
 
 
 class Grants:
@@ -71,7 +78,14 @@ class Grants:
 
     def is_accepted(self, key: Key, pid: int, now_ms: int) -> bool:
         """A client says that it has started it; whether that is so."""
-        acceptance = self._acceptances.read(key) if key in self._open else None
+        grant = self._open.get(key)
+        if grant is None:
+            return False
+        try:
+            acceptance = self._acceptances.read(key)
+        except OSError:
+            grant.accepted, grant.again_ms = True, now_ms + _TRY_AGAIN_MS
+            return True  # It is taken at its word until there are files to look.
         if not isinstance(acceptance, Accepted) or acceptance.process.pid != pid:
             return False
         self._decided(key, acceptance, now_ms)
@@ -90,19 +104,20 @@ class Grants:
         So nothing has to be written for it, which a full disk would not take.
         """
         key = (end.job_id, end.attempt)
-        if key in self._open and self._acceptances.read(key) is None:
-            end = self._open.pop(key).end or end
-            self._tell(end)
+        with suppress(OSError):  # Then it is taken back, as soon as that can be done.
+            if key in self._open and self._acceptances.read(key) is None:
+                end = self._open.pop(key).end or end
+                self._tell(end)
 
     def try_again(self, now_ms: int) -> None:
-        """Void those that could not be: the disk was full, say."""
+        """Void those that could not be (the disk was full, say), or watch what was accepted."""
         for key, grant in list(self._open.items()):
-            if grant.end is not None and grant.again_ms <= now_ms:
+            if grant.is_decided and grant.again_ms <= now_ms:
                 self._void(key, grant, now_ms)
 
     def next_wakeup_ms(self) -> int | None:
         """When to try again."""
-        moments = [grant.again_ms for grant in self._open.values() if grant.end is not None]
+        moments = [grant.again_ms for grant in self._open.values() if grant.is_decided]
         return min(moments, default=None)
 
     def _void(self, key: Key, grant: Grant, now_ms: int) -> None:
@@ -114,12 +129,18 @@ class Grants:
         self._decided(key, acceptance, now_ms)
 
     def _decided(self, key: Key, acceptance: Acceptance, now_ms: int) -> None:
-        grant = self._open.pop(key)
+        grant = self._open[key]
         match acceptance:
             case Void():
                 why = "its grant was taken back"
                 self._tell(grant.end or ev.AttemptNotStarted(now_ms, *key, why))
             case Failed(why=why):
-                self._tell(ev.AttemptNotStarted(now_ms, *key, why))
+                self._tell(ev.AttemptNotStarted(now_ms, *key, why, acceptance.cause))
             case Accepted() | Torn():
-                self._begun(key, acceptance, grant.grace_ms)
+                try:
+                    self._begun(key, acceptance, grant.grace_ms)
+                except OSError:
+                    # Too many files are open to look at its process, which is there all the same.
+                    grant.accepted, grant.again_ms = True, now_ms + _TRY_AGAIN_MS
+                    return
+        del self._open[key]

@@ -20,7 +20,7 @@ from stoker.command_lines import SENDER_MARKER
 from stoker.executors.attempt_dir import attempt_dir_text, exit_of_status, write_exit
 from stoker.executors.cgroups import leave
 from stoker.executors.environment import MARKER, MPS_MARKER
-from stoker.executors.ledger import LOCK_SUFFIX, Key, LedgerWriter, read_ledger
+from stoker.executors.ledger import LOCK_SUFFIX, Entries, Key, LedgerWriter, read_ledger
 from stoker.executors.processes import (
     ProcessId,
     Stat,
@@ -158,30 +158,37 @@ class Keeper:
             return
         entries = read_ledger(self._ledger)
         self._known = {process: key for key, process in entries.pids.items()}
-        made: list[Stat] = []
-        if entries.intent is not None:
-            # The daemon died between its intent and its note of the pid. Jobs lead their own
-            # sessions, so an unknown child that does, and that is younger than all the known
-            # ones, is the one that it had just made. It is known before that is written.
+        intent, made = entries.intent, list[Stat]()
+        if intent is not None:
+            # The daemon died between its intent and its note of the pid. The process says who it
+            # is before it leaves our session. It is known before that is written.
             _let_children_leave()
-            made = self._made_for(entries.intent, entries.idle_copy)
+            made = self._made_for(intent, read_ledger(self._ledger))
             if len(made) == 1:
-                self._known[made[0].id] = entries.intent
+                self._known[made[0].id] = intent
         writer = LedgerWriter(self._ledger, None)
-        if entries.intent is not None and len(made) == 1:
-            writer.record(entries.intent, made[0].id)
-        elif entries.intent is not None and not made:
+        if intent is not None and len(made) == 1:
+            writer.record(intent, made[0].id)
+        elif intent is not None and not made:
             writer.withdraw()
         writer.complete()
         writer.close()
 
-    def _made_for(self, intent: Key, idle_copy: ProcessId | None) -> list[Stat]:
+    def _made_for(self, intent: Key, entries: Entries) -> list[Stat]:
         """The children that can be the process of the last intent."""
+        if entries.made is not None:
+            # It may be a zombie, and is there in any case unless it could not become its program:
+            # the daemon lets nothing else go before its exit is on record.
+            stat = stat_of(entries.made)
+            return [stat] if stat is not None and stat.parent == os.getpid() else []
+        idle_copy = entries.idle_copy
         if idle_copy is not None:
             # It leads a session if it was told, which it then has heard by now; it may be a zombie.
             stat = stat_of(idle_copy.pid)
             told = stat is not None and stat.id == idle_copy and stat.session == idle_copy.pid
             return [stat] if stat is not None and told else []
+        # Jobs lead their own sessions, so an unknown child that does, and that is younger than all
+        # the known ones, is the one that it had just made.
         youngest = max((p.start_time for p in self._known), default=0)
         return [
             stat

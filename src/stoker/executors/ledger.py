@@ -1,9 +1,10 @@
 """The ledger of a daemon's children: which pid is which attempt, and how it ended.
 
 Lines are only ever appended. An `intent` stands there before its process is made and a `pid` before
-the next one is, so at most one intent, the last, has no pid when the daemon is killed: the process,
-if there is one, is then the one unknown child. If the process was there already, and was only to be
-told (see `warm_servers`), the intent names it. The keeper, which inherits the children of a dead
+the next one is, so at most one intent, the last, has no pid when the daemon is killed. The process,
+if there is one, has then written `made` itself, before it became its program; where it can't (see
+`spawn`) it is the one unknown child. If the process was there already, and was only to be told (see
+`warm_servers`), the intent names it. The keeper, which inherits the children of a dead
 daemon, writes `settled` when it has sorted that out. An `exit` stands there before its zombie is
 reaped.
 """
@@ -40,6 +41,7 @@ class Entries:
     exits: dict[Key, tuple[Exit, int]] = field(default_factory=dict)  # how, and when
     intent: Key | None = None  # the last one, if no pid followed
     idle_copy: ProcessId | None = None  # which was to become that one's process
+    made: int | None = None  # the pid that this one's process has written itself
     complete: bool = False
     taken_over_by: dict[Key, Key] = field(default_factory=dict)  # by which, whose place was taken
 
@@ -94,6 +96,14 @@ class LedgerWriter:
             self._follows[key] = follows
         elif self._follows:
             self._follows.pop(key, None)  # It was to take a place, and could not.
+
+    def note_for(self, key: Key) -> tuple[int, bytes]:
+        """Where the process for this attempt writes its pid itself, and the beginning of that line.
+
+        It has no room for its start time, and needs none: its parent, daemon or keeper, does not
+        let its pid go to another before its exit is on record.
+        """
+        return self._fd, b"made %d %d " % key
 
     def record(self, key: Key, process: ProcessId) -> None:
         """The process for this attempt has been made."""
@@ -257,11 +267,14 @@ def _take(entries: Entries, words: list[str]) -> None:
             _take(entries, ["intent", job_id, attempt, *more])
             entries.idle_copy = idle_copy
         case ["intent", job_id, attempt]:
-            entries.intent, entries.idle_copy = (int(job_id), int(attempt)), None
+            entries.intent = (int(job_id), int(attempt))
+            entries.idle_copy = entries.made = None
         case ["intent", job_id, attempt, "for", followed_id, followed_attempt]:
             _take(entries, ["intent", job_id, attempt])
             assert entries.intent is not None
             entries.taken_over_by[entries.intent] = (int(followed_id), int(followed_attempt))
+        case ["made", job_id, attempt, pid] if entries.intent == (int(job_id), int(attempt)):
+            entries.made = int(pid)
         case ["pid", job_id, attempt, pid, start_time]:
             key = (int(job_id), int(attempt))
             entries.pids[key] = ProcessId(int(pid), int(start_time))

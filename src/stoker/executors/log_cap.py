@@ -29,7 +29,7 @@ class CantPunch(Exception):
 def cut(path: str, most_mib: int) -> bool:
     """Leave out the middle of a log that takes more than this; whether anything was."""
     most = most_mib * _MIB
-    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         status = os.fstat(fd)
         if status.st_blocks * 512 <= most:

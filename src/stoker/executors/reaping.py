@@ -57,26 +57,36 @@ class Reaping:
         pidfd: int | None = None,
     ) -> Running | None:
         """Hear of its end; None if it has ended between the look and now."""
+        session = process.pid if own_session else self.session_of(key)
         try:
             if pidfd is None:
                 pidfd = os.pidfd_open(process.pid)
-            if not ours and not is_alive(process):
-                os.close(pidfd)
+            if not ours and not self._is_alive(process, pidfd):
                 raise ProcessLookupError
         except ProcessLookupError:
             # Its parent has reaped it.
             how = read_exit(self._attempts.directory(key))
-            session = process.pid if own_session else self.session_of(key)
             if not self.watch_left(key, process, session, how, grace_ms, client):
                 self._attempts.over_unseen(key, how, client)
             return None
         running = Running(key, process, pidfd, ours, own_session, grace_ms, mps=client, start=start)
-        running.session = process.pid if own_session else self.session_of(key)
+        running.session = session
         self._attempts.running[key] = running
         self.by_fd[pidfd] = running
         self.epoll.register(pidfd, select.EPOLLIN)
         self._attempts.cgroups.expect(key, self._attempts.now_ms)
         return running
+
+    @staticmethod
+    def _is_alive(process: ProcessId, pidfd: int) -> bool:
+        """Whether a descriptor is that of the process; else it is closed."""
+        alive = False
+        try:
+            alive = is_alive(process)
+        finally:
+            if not alive:
+                os.close(pidfd)
+        return alive
 
     def watch_left(
         self,
@@ -205,17 +215,20 @@ class Reaping:
         """
         try:
             left = self._stopping.left(running)
+            if not left:
+                self._over(running)
+                return
         except OSError:
             self._later(running, _WRITE_AGAIN_MS)  # Too many files are open to look.
-            return
-        if not left:
-            self._over(running)
             return
         self._stopping.clear_up(running, left)
         self._later(running, _LOOK_AGAIN_MS)
 
     def _over(self, running: Running) -> None:
         attempts = self._attempts
+        if running.exit is None and running.not_started is None:
+            why = "its parent was killed, so its exit code was not seen"
+            attempts.vanished(running.key, why)
         del attempts.running[running.key]
         if self.again_at_ms:
             self.again_at_ms.pop(running.key, None)
@@ -230,9 +243,6 @@ class Reaping:
             if running.exit.ok and not running.asked_to_stop:
                 self.ended_well(running)
             attempts.exited(running.key, running.exit, client, attempts.now_ms)
-        else:
-            why = "its parent was killed, so its exit code was not seen"
-            attempts.vanished(running.key, why)
 
 
 def has_ended(running: Running) -> bool:

@@ -90,10 +90,14 @@ class Attempts:
             self.mps.examine(key, how, client, at_ms)
 
     def vanished(self, key: Key, why: str) -> None:
-        """No process and no exit code are left; a client may have put down that it never began."""
+        """No process and no exit code are left; a client may have put down that it never began.
+
+        OSError: that can't be told now.
+        """
         acceptance = read_acceptance(self.directory(key))
         if isinstance(acceptance, Failed):
-            self.tell(ev.AttemptNotStarted(self.now_ms, *key, acceptance.why))
+            why, cause = acceptance.why, acceptance.cause
+            self.tell(ev.AttemptNotStarted(self.now_ms, *key, why, cause))
         else:
             self.tell(ev.AttemptVanished(self.now_ms, *key, why))
 

@@ -1,9 +1,10 @@
 """Making the process of an attempt: in its own session, its output in its log, nothing inherited.
 
-`posix_spawn` (a vfork) costs the same however large the daemon is, and tells what is wrong with a
-program. But it lets the daemon stand still until the program is loaded, which on a busy machine is
-longer than all else that a start takes. So once it has told that there is nothing wrong with a
-program, `_quickspawn` takes its place: that one is C, and not there where no compiler was.
+A vfork costs the same however large the daemon is, and tells what is wrong with a program. But it
+lets the daemon stand still until the program is loaded, which on a busy machine is longer than all
+else that a start takes. So once it is known that there is nothing wrong with a program, it is not
+waited for. `_quickspawn` does both, and lets the process write into the ledger who it is; it is C,
+and not there where no compiler was. `posix_spawn`, which always waits, takes its place there.
 Neither can be told the directory, so the daemon goes there for that moment; all its own paths are
 absolute. In the same way it has the submitter's umask for that moment, in which it makes no file of
 its own.
@@ -52,6 +53,9 @@ class Made(NamedTuple):
 Streams = tuple[int, int, int]
 """The descriptors of input, output and errors."""
 
+Note = tuple[int, bytes]
+"""Where a new process writes who it is, and the beginning of that line."""
+
 _File = tuple[int, int, int, int]
 """A file as it was: its device, number, size, and when it was last changed."""
 
@@ -87,7 +91,13 @@ class Spawner:
         self._reserve = -1
 
     def spawn(
-        self, words: list[str], env: EncodedEnv, launch: Launch, log: str, attempt: int
+        self,
+        words: list[str],
+        env: EncodedEnv,
+        launch: Launch,
+        log: str,
+        attempt: int,
+        note: Note | None = None,
     ) -> Made:
         """The new process, which leads its own session.
 
@@ -97,7 +107,7 @@ class Spawner:
         if self._reserve < 0:
             self._keep_reserve()
         with self.place(launch, log, attempt) as streams:
-            return self._made(self._program(words[0], launch), words, env, streams)
+            return self._made(self._program(words[0], launch), words, env, streams, note)
 
     def known(self, made: Made, ticks_before: int) -> tuple[ProcessId, int]:
         """A new process by its start time and a pidfd; raises if it had to be ended at once.
@@ -158,16 +168,16 @@ class Spawner:
         finally:
             os.close(null)
 
-    def _made(self, program: str, words: list[str], env: EncodedEnv, streams: Streams) -> Made:
+    def _made(
+        self, program: str, words: list[str], env: EncodedEnv, streams: Streams, note: Note | None
+    ) -> Made:
         try:
             # Looked at before it is run: if it is replaced meanwhile, it is another one next time.
             file = _file(program) if self._quick else None
             if file in self._proven:
-                quick = self._quickly_made(program, words, env, streams)
-                if quick is not None:
-                    return quick
+                return self._start(program, words, env, streams, note, wait=False)
             try:
-                pid = self._posix_spawn(program, words, env, streams)
+                made = self._start(program, words, env, streams, note)
                 if file is not None:
                     self._remember(file)
             except OSError as error:
@@ -175,21 +185,56 @@ class Spawner:
                     raise
                 # A script without a `#!` line: what a shell would do.
                 through_shell = ["/bin/sh", program, *words[1:]]
-                pid = self._posix_spawn("/bin/sh", through_shell, env, streams)
-            return Made(pid)
+                made = self._start("/bin/sh", through_shell, env, streams, note)
+            return made
         except OSError as error:
             self._programs.clear()
             raise could_not(error, words[0], own=True) from None
         except ValueError as error:
             raise CouldNotStart(str(error)) from None
 
+    def _start(
+        self,
+        program: str,
+        words: list[str],
+        env: EncodedEnv,
+        streams: Streams,
+        note: Note | None,
+        *,
+        wait: bool = True,
+    ) -> Made:
+        """A process for a program; if we wait, OSError tells what is wrong with that."""
+        quick = (
+            self._quickly_made(program, words, env, streams, note, wait) if self._quick else None
+        )
+        if quick is None:
+            return Made(self._posix_spawn(program, words, env, streams))
+        if not wait:
+            return quick
+        assert quick.pidfd is not None
+        wrong = outcome(quick.underway)
+        if wrong:
+            os.close(quick.pidfd)
+            os.waitpid(quick.pid, 0)
+            raise OSError(wrong, os.strerror(wrong), program)
+        return Made(quick.pid, quick.pidfd)
+
     def _quickly_made(
-        self, program: str, words: list[str], env: EncodedEnv, streams: Streams
+        self,
+        program: str,
+        words: list[str],
+        env: EncodedEnv,
+        streams: Streams,
+        note: Note | None,
+        wait: bool,
     ) -> Made | None:
+        """None: that can't be done here."""
+        if not self._quick:
+            return None
         encoded = [word.encode(ENCODING, ERRORS) for word in words]
+        path, files = os.fsencode(program), file_limit.for_jobs()
         try:
-            program_path, files = os.fsencode(program), file_limit.for_jobs()
-            return Made(*_quickspawn.spawn(program_path, encoded, env, streams, files))
+            return Made(*_quickspawn.spawn(path, encoded, env, streams, files, note, wait))
         except OSError as error:
             if error.errno not in _UNKNOWN_HERE:
                 raise

@@ -94,7 +94,8 @@ class Starting:
             if made is None:
                 env = self._encoder.encoded(launch, command, variables)
                 intend()
-                made = self._spawner.spawn(words, env, launch, log, command.attempt)
+                note = self._ledger.note_for(key)
+                made = self._spawner.spawn(words, env, launch, log, command.attempt, note)
             process, pidfd = self._spawner.known(made, ticks_before)
         except (CouldNotStart, OSError, ValueError) as error:
             with suppress(OSError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 
 from stoker.core.model import Exit
 from stoker.executors.attempt_dir import read_exit
@@ -42,15 +43,16 @@ class UnseenAttempts:
         """Tell of those that are over."""
         for key in [key for key, moment in self._again_ms.items() if moment <= now_ms]:
             directory = self._path_of(key)
-            # First: what is gone has had its exit written.
-            alive = is_locked(alive_lock(directory))
-            how = read_exit(directory)
-            if alive and how is None:
-                self._again_ms[key] = now_ms + _LOOK_AGAIN_MS
-                continue
-            del self._again_ms[key]
-            self._asked.pop(key, None)
-            self._ended(key, how)
+            self._again_ms[key] = now_ms + _LOOK_AGAIN_MS
+            with suppress(OSError):  # Too many files are open to look.
+                # First: what is gone has had its exit written.
+                alive = is_locked(alive_lock(directory))
+                how = read_exit(directory)
+                if alive and how is None:
+                    continue
+                self._ended(key, how)
+                del self._again_ms[key]
+                self._asked.pop(key, None)
 
     def next_wakeup_ms(self) -> int | None:
         """When to look again."""

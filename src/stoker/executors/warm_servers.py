@@ -122,6 +122,7 @@ class _WarmServer:
     numbers: int = 0
     out: bool = False  # it has ended, or was told to
     useful: bool = False  # it has given copies
+    refused: bool = False  # it has said why it gives none
 
     def ask(self) -> None:
         """Have it make one more copy."""
@@ -152,9 +153,7 @@ class _WarmServer:
                 return  # All have hung up.
             word, _, rest = said.partition(b" ")
             if word == b"no":
-                why = rest.decode(errors="replace")
-                log.info("calls with warm=[%s] start cold: %s", self.kind.modules, why)
-                self._tell_submitter(why)
+                self.refuse(rest.decode(errors="replace"))
                 continue
             link = self.asked.pop(int(word))
             try:
@@ -167,7 +166,10 @@ class _WarmServer:
             self.copies.append(IdleCopy(stat.id, link))
             self.useful = True
 
-    def _tell_submitter(self, why: str) -> None:
+    def refuse(self, why: str) -> None:
+        """Calls start as usual: that is said in the log, and to their submitter."""
+        self.refused = True
+        log.info("calls with warm=[%s] start cold: %s", self.kind.modules, why)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             fd = os.open(os.path.join(self.kind.calls, command_lines.COLD), flags, 0o600)
@@ -317,6 +319,8 @@ class WarmServers:
     def _has_ended(self, server: _WarmServer) -> None:
         """All have hung up, so all copies are known; if there was none, it is not tried again."""
         server.hear()
+        if not (server.out or server.useful or server.refused):
+            server.refuse("the process that was to load them has ended early")
         self._put_out(server)
         while server.copies:
             self._let_go(server.copies.popleft())

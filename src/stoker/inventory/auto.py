@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 
 from stoker.inventory.amd import AmdDriver
 from stoker.inventory.background import BackgroundInventory, Pace
+from stoker.inventory.device_reading import Driver
 from stoker.inventory.nvml import NvmlDriver
+from stoker.inventory.stand_in import VARIABLE, StandInDriver
 from stoker.ports import Sighting
 
 _IDLE_INTERVAL_S = 5.0
@@ -54,9 +56,11 @@ class AutoInventory:
         self._drivers: Sequence[BackgroundInventory] = ()
         if ask_drivers:
             pace = Pace(interval_s=interval_s)
+            stand_ins = os.environ.get(VARIABLE)
+            drivers: list[Driver] = [NvmlDriver(), AmdDriver()]
             self._drivers = [
                 BackgroundInventory(driver, pace=pace, cpus=cpus, now_ms=now_ms, notify=notify)
-                for driver in (NvmlDriver(), AmdDriver())
+                for driver in ([StandInDriver(stand_ins)] if stand_ins else drivers)
             ]
 
     def start(self, wait_s: float) -> None:

@@ -11,6 +11,7 @@ import os
 import pickle
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from stoker.library.failures import JobFailed, tail_of
 from stoker.library.follower import Follower
 from stoker.library.futures import JobFuture
 from stoker.submission.keywords import Fields, in_keywords
-from stoker.submission.surroundings import surroundings
+from stoker.submission.surroundings import note_commits, surroundings
 
 _MOST_AT_ONCE = 2000
 _NEAR = 16  # between ids that are asked for in one range
@@ -69,7 +70,7 @@ class Channel:
         # Where machines share a home, it is there, so that the nodes of a cluster find the calls.
         root = os.path.realpath(os.path.join(home.root, "calls"))
         self.calls = Calls(root)
-        self._client = Client(home)
+        self._client = Connection(home)
         self._requests = threading.RLock()  # one order at a time on the connection
         self._follower = Follower(home, self)
         self._changed = threading.Condition()
@@ -140,6 +141,7 @@ class Channel:
                 self._submitting += 1
             try:
                 ordered = True
+                note_commits(jobs, common)
                 ids = self.request("submit", jobs=jobs, token=token, **common)["ids"]
                 queued = self._queued(ids, jobs)
                 new = [(drafts[place], files[place], groups[place]) for place in queued]
@@ -407,6 +409,17 @@ def worker_words(file: str, full_name: str, warm: str | None = None) -> list[str
     if not sys.executable:
         raise Failed("the path of this Python is not known", "start it by its full path")
     return command_lines.call(_WORKER, file, full_name, warm)
+
+
+class Connection(Client):
+    """One whose warnings are Python's own, as a program or a notebook shows them."""
+
+    def warn(self, text: str) -> None:
+        """Name the line of the caller's that asked for it."""
+        level, frame = 1, sys._getframe()
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("stoker"):
+            level, frame = level + 1, frame.f_back
+        warnings.warn(text, RuntimeWarning, stacklevel=level)
 
 
 @contextmanager

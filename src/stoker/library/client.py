@@ -12,17 +12,21 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from stoker.api.client import Client as Connection
 from stoker.api.client import ConnectionLost, NoAnswerYet
 from stoker.api.compact import in_few_words
 from stoker.api.paths import Home
 from stoker.api.reconnect import Reconnection
 from stoker.errors import Unavailable, UsageError
-from stoker.library.channel import whole_answers
+from stoker.library.channel import Connection, whole_answers
 from stoker.quantities import duration_ms
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import Fields, check_keywords, job_fields, values_of
-from stoker.submission.surroundings import absolute_paths, freeze, project_file, surroundings
+from stoker.submission.surroundings import (
+    absolute_paths,
+    project_file,
+    surroundings,
+    take_code,
+)
 from stoker.text.jobs import FINAL_STATES, exit_code
 from stoker.text.logfile import whole_log
 
@@ -97,7 +101,7 @@ class Client:
         token = os.urandom(16).hex()
         common = surroundings()
         with self._lock, whole_answers(self._connection):
-            freeze(self._connection, requests, common)
+            take_code(self._connection, requests, common)
         order = {**in_few_words(requests), "token": token, **common}
         return self._listed("submit", "ids", **order)
 

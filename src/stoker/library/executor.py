@@ -187,7 +187,7 @@ class Executor(StandardExecutor):
         self._said_cold = False
         self._fields = call_fields({**options, "gpus": gpus_per_job})
         if self._warm is not None:
-            self._warn_if_cold(_why_never_warm(self._warm, self._fields), 3)
+            self._warn_if_cold(_why_never_warm(self._warm, self._fields))
         self._channel: Channel = channel()
         number = next(_executor_numbers)
         # A group that nothing else uses is gone with the last of its jobs, and so is its limit.
@@ -210,7 +210,7 @@ class Executor(StandardExecutor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> JobFuture[T]:
         """Queue a call; all keywords are the function's."""
-        self._look_whether_warm(4)
+        self._look_whether_warm()
         [future] = self._submit([self._draft(Call(fn, args, kwargs))])
         return future
 
@@ -222,27 +222,32 @@ class Executor(StandardExecutor):
         chunksize: int = 1,
     ) -> Iterator[T]:
         """The results for all arguments, in order; `chunksize` calls share a job."""
-        self._look_whether_warm(4)
+        self._look_whether_warm()
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         deadline = None if timeout is None else time.monotonic() + timeout
         if chunksize == 1:
             calls = zip(*iterables, strict=False)
             futures = self._submit([self._draft(Call(fn, args, {})) for args in calls])
-            return _results(futures, deadline)
+            return self._results(futures, deadline)
         chunks = _chunks(iterables, chunksize)
         drafts = [self._draft(Chunk(fn, chunk)) for chunk in chunks]
-        return itertools.chain.from_iterable(_results(self._submit(drafts), deadline))
+        return itertools.chain.from_iterable(self._results(self._submit(drafts), deadline))
 
-    def _look_whether_warm(self, stacklevel: int) -> None:
-        if self._warm is not None:
-            self._warn_if_cold(self._channel.calls.why_cold(self._warm), stacklevel)
+    def _results(self, futures: list[JobFuture[T]], deadline: float | None) -> Iterator[T]:
+        yield from _results(futures, deadline)
+        self._look_whether_warm()
 
-    def _warn_if_cold(self, why: str | None, stacklevel: int) -> None:
-        if why is not None and not self._said_cold:
+    def _look_whether_warm(self) -> None:
+        if self._warm is not None and not self._said_cold:
+            self._warn_if_cold(self._channel.calls.why_cold(self._warm))
+
+    def _warn_if_cold(self, why: str | None) -> None:
+        if why is not None:
             self._said_cold = True
-            text = f"calls with warm=[{self._warm}] start as usual, and not warm: {why}"
-            warnings.warn(text, RuntimeWarning, stacklevel=stacklevel)
+            warm = f"[{self._warm}]" if self._warm else "True"
+            text = f"calls with warm={warm} start as usual, and not warm: {why}"
+            warnings.warn(text, RuntimeWarning, stacklevel=_level_of_caller())
 
     def _draft(self, call: Call | Chunk) -> Draft:
         return draft(call, self._fields, self._warm)
@@ -265,7 +270,7 @@ class Executor(StandardExecutor):
         if wait:
             wait_for(list(self._futures))
             self._channel.wait_until_ended(self._job_ids)
-            self._look_whether_warm(5)
+            self._look_whether_warm()
             if self._limits_its_own_group:
                 self._limits_its_own_group = False
                 self._channel.tidy_up("limit_group", group=self.group, max_running=None)
@@ -292,6 +297,14 @@ class Executor(StandardExecutor):
             self.shutdown(wait=True)
             raise
         return None
+
+
+def _level_of_caller() -> int:
+    """How far from the function that calls this the user's own line is, for a warning."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _chunks(iterables: tuple[Iterable[Any], ...], size: int) -> Iterator[list[tuple[Any, ...]]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from stoker.errors import Failed
+from stoker.wholefile import end_of
 
 _TAIL_BYTES = 16_384
 _TAIL_LINES = 20
@@ -64,13 +64,5 @@ class JobFailed(Failed):
 
 def tail_of(path: str | None) -> str:
     """The last lines of a log, however long it is; nothing if there is none."""
-    if path is None:
-        return ""
-    try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - _TAIL_BYTES))
-            text = file.read(_TAIL_BYTES).decode(errors="replace")
-    except OSError:
-        return ""
+    text = "" if path is None else end_of(path, _TAIL_BYTES)
     return "\n".join(text.splitlines()[-_TAIL_LINES:])

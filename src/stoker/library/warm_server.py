@@ -30,9 +30,11 @@ CONTROL = 3
 MARKER = "STOKER_ATTEMPT_ID"
 _MOST_BYTES = 1 << 18
 _THREADS_END_WITHIN_S = 2.0
+_THREADS_BEGIN_TO_END_WITHIN_S = 0.2
 
 _PR_SET_PDEATHSIG, _PR_GET_TID_ADDRESS = 1, 40
 _SIGCHLD, _SIGKILL = 17, 9
+_PF_EXITING = 0x4
 _CLONE_PARENT, _CLONE_CHILD_CLEARTID, _CLONE_CHILD_SETTID = 0x8000, 0x200000, 0x1000000
 # The numbers of clone, set_robust_list and get_robust_list.
 _CALLS = {"x86_64": (56, 273, 274), "aarch64": (220, 99, 100)}
@@ -78,7 +80,10 @@ def main(calling: "ModuleType") -> int:
 
 
 def _give_up(control: "_socket.socket", error: BaseException) -> int:
-    control.send(f"no {type(error).__name__}: {error}".encode(errors="replace")[:1000])
+    why = str(error)
+    if not isinstance(error, CantWarm):
+        why = f"it can't be made ready: {type(error).__name__}: {error}"
+    control.send(f"no {why}".encode(errors="replace")[:1000])
     return 1
 
 
@@ -93,22 +98,45 @@ def _load(calling: "ModuleType", modules: str) -> None:
     sys.argv[:] = header["argv"]
     for name in modules.split(","):
         if name:
-            __import__(name)
+            try:
+                __import__(name)
+            except BaseException as error:
+                why = f"{type(error).__name__}: {error}"
+                raise CantWarm(f"{name} can't be loaded: {why}") from error
 
 
 def _let_threads_end() -> None:
-    """See that there is but one thread; a library that knows of forks ends its own before one."""
+    """See that there is but one thread; a library that knows of forks ends its own before one.
+
+    One that is not about to end a moment later will stay. That is said at once, so that programs
+    with short calls hear of it too.
+    """
     import time
 
     trial = os.fork()
     if trial == 0:
         os._exit(0)
     os.waitpid(trial, 0)
-    deadline = time.monotonic() + _THREADS_END_WITHIN_S
-    while (count := len(os.listdir("/proc/self/task"))) > 1:
-        if time.monotonic() > deadline:
-            raise CantWarm(f"{count} threads run in it, which copies would not have")
+    began = time.monotonic()
+    while (count := len(threads := os.listdir("/proc/self/task"))) > 1:
+        waited_s = time.monotonic() - began
+        stays = waited_s > _THREADS_BEGIN_TO_END_WITHIN_S and sum(map(_goes_on, threads)) > 1
+        if stays or waited_s > _THREADS_END_WITHIN_S:
+            raise CantWarm(
+                f"{count} threads run in a process that has loaded them, and its copies would have "
+                "one of these only"
+            )
         time.sleep(0.005)
+
+
+def _goes_on(thread: str) -> bool:
+    """True unless it has ended, or is about to."""
+    try:
+        with open(f"/proc/self/task/{thread}/stat", "rb") as file:
+            flags = int(file.read().rpartition(b")")[2].split()[6])
+    except OSError:
+        return False
+    return not flags & _PF_EXITING
 
 
 def _open_files() -> list[str]:

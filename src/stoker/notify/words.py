@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
 from stoker.quantities import duration_text
+from stoker.wholefile import end_of
 
 Fields = dict[str, Any]
 _LOOKED_AT_BYTES = 16 * 1024
@@ -76,13 +76,7 @@ def _complaint(job: Fields | None) -> list[str]:
 
 def failing_line(path: str) -> str:
     """The last line of a log that complains or, if none does, the last that says anything."""
-    try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - _LOOKED_AT_BYTES))
-            text = file.read(_LOOKED_AT_BYTES).decode(errors="replace")
-    except OSError:
-        return ""
+    text = end_of(path, _LOOKED_AT_BYTES)
     lines = [_NO_TEXT.sub("", line).strip() for line in re.split(r"[\r\n]+", text)]
     lines = [line for line in lines if line]
     complaints = [line for line in lines if _COMPLAINS.search(line)]

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from stoker.core.change import Change
+from stoker.core.code import Code
 from stoker.core.model import Launch
 from stoker.core.per_job import PerJob
 from stoker.ports import BrokenRecord
@@ -25,7 +26,8 @@ _lines = msgspec.json.Encoder().encode_lines
 
 def launch_body(launch: Launch) -> str:
     """What has no column of its own, and is not as it usually is."""
-    argv, shell, cwd, _, extra_env, _, _, out, err, gpu_arg, _, _, _, _, slurm, _, options = launch
+    (argv, shell, cwd, _, extra_env, _, _, out, err, gpu_arg, _, _, _, _, slurm, _, options,
+     _) = launch  # fmt: skip
     fields: dict[str, Any] = {"cwd": cwd}
     if argv:
         fields["argv"] = argv
@@ -139,13 +141,21 @@ class Launches:
         self._similar.clear()
 
     def _fields(
-        self, body: str, name: str | None, user: str, kind: str, requires: str, environment: int
+        self,
+        body: str,
+        name: str | None,
+        user: str,
+        kind: str,
+        requires: str,
+        environment: int,
+        *code: Any,
     ) -> dict[str, Any]:
         fields: dict[str, Any] = msgspec.json.decode(body)
         fields["argv"] = tuple(fields.get("argv", ()))
         fields["cluster_options"] = tuple(fields.get("cluster_options", ()))
         fields["env"], fields["umask"] = self._environment(environment)
         fields |= {"name": name, "user": user, "kind": kind}
+        fields["code"] = None if code[0] is None else Code(*code)
         return fields | {"requires": requirements_from(requires)}
 
     def _environment(self, number: int) -> tuple[dict[str, str], int | None]:

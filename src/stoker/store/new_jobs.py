@@ -55,7 +55,8 @@ class NewJobs:
             number_of_terms = numbers.get(id(terms))
             if number_of_terms is None:
                 number_of_terms = numbers[id(terms)] = self._numbered.terms(terms)
-            (_, _, _, env, _, name, user, _, _, _, requires, kind, params, point, _, _, _) = launch
+            (_, _, _, env, _, name, user, _, _, _, requires, kind, params, point, _, _, _,
+             code) = launch  # fmt: skip
             environment = numbers.get(id(env))
             if environment is None:
                 environment = numbers[id(env)] = self._numbered.environment(launch)
@@ -90,6 +91,11 @@ class NewJobs:
             if params:
                 columns.append("params")
                 row.append(_json(params).decode())
+            if code is not None:
+                if id(code) not in numbers:
+                    numbers[id(code)] = self._numbered.code(code)
+                columns.append("code")
+                row.append(code.number)
             if point is not None:
                 columns += ["point", "point_hash"]
                 row += [point, point_hash(point)]
@@ -112,6 +118,8 @@ class NewJobs:
         }
         if many.group is not None:
             shared['"group"'] = many.group
+        if launch.code is not None:
+            shared["code"] = self._numbered.code(launch.code)
         columns: dict[str, Iterable[Any]] = {
             "id": many.ids,
             "priority": many.priorities,

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from stoker.core.code import Code
 from stoker.core.model import Launch, Need, Terms
 from stoker.store.named_sql import queries
 from stoker.store.rows import need_from
@@ -71,6 +72,11 @@ class Numbered:
             known = self._add("add_environment", **fields) if row is None else int(row[0])
             self._environments[digest] = known
         return known
+
+    def code(self, code: Code) -> int:
+        """Keep where code was from, unless jobs of the same submission have done so before."""
+        self._connection.execute(self._sql["add_code"], code._asdict())
+        return code.number
 
     def _add(self, query: str, **values: Any) -> int:
         number = self._connection.execute(self._sql[query], values).lastrowid

@@ -114,14 +114,14 @@ def requirements_body(requires: tuple[Requirement, ...]) -> str | None:
     """Requirements as they are kept."""
     if not requires:
         return None
-    return json.dumps(
-        [
-            (r.job_id, r.must_succeed)
-            if r.last_id is None
-            else (r.job_id, r.must_succeed, r.last_id)
-            for r in requires
-        ]
-    )
+    return json.dumps([_requirement_fields(r) for r in requires])
+
+
+def _requirement_fields(requirement: Requirement) -> tuple[Any, ...]:
+    fields = (requirement.job_id, requirement.must_succeed)
+    if requirement.process is not None:
+        return (*fields, None, requirement.process)
+    return fields if requirement.last_id is None else (*fields, requirement.last_id)
 
 
 def _moved_row(job: Job) -> Row:

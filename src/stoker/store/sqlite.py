@@ -6,7 +6,7 @@ transaction, however much has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from stoker.core.change import Change
@@ -100,6 +100,16 @@ class SqliteStore:
             query = "unset_setting" if value is None else "set_setting"
             cursor.execute(self._sql[query], {"name": name, "value": value})
         self._settings = None
+
+    def last_code(self) -> int:
+        """The highest number of a `Code` that is kept."""
+        return int(self.connection.execute(self._sql["last_code"]).fetchone()[0])
+
+    def set_dirty(self, found: Mapping[int, bool]) -> None:
+        """Keep whether there were changes, by the numbers of each `Code`."""
+        with transaction(self.connection) as cursor:
+            rows = [{"number": number, "dirty": dirty} for number, dirty in found.items()]
+            cursor.executemany(self._sql["set_dirty"], rows)
 
     def removals(self, most: int) -> list[tuple[int, int]]:
         """Removed jobs whose directories are still there, with the number of their attempts."""

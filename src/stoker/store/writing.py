@@ -45,7 +45,9 @@ class Writer:
             cursor.execute(sql["add_submission"], values)
         for edit in change.edited:
             if edit.launch is not None:
-                said = {"name": edit.launch.name, "kind": edit.launch.kind}
+                said: dict[str, Any] = {"name": edit.launch.name, "kind": edit.launch.kind}
+                code = edit.launch.code
+                said["code"] = None if code is None else self._numbered.code(code)
                 body = launch_body(edit.launch)
                 cursor.execute(sql["edit_job"], {**said, "launch": body, "job_id": edit.job_id})
         self._write_jobs(cursor, state, change)
@@ -60,6 +62,7 @@ class Writer:
             cursor.executemany(sql["note_removal"], removed)
             cursor.executemany(sql["remove_job"], removed)
             cursor.execute(sql["drop_unused_environments"])
+            cursor.execute(sql["drop_unused_code"])
             self._numbered.forget_environments()
             self._launches.forget_numbers()
         if change.gpus:

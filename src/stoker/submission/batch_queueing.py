@@ -16,7 +16,7 @@ from stoker.api.paths import Home, make_private
 from stoker.batch.entries import located
 from stoker.errors import Failed, NotFound, StokerError, UsageError
 from stoker.submission.batches import PlannedJob
-from stoker.submission.surroundings import freeze, new_token, resolve_requirements
+from stoker.submission.surroundings import new_token, resolve_requirements, take_code
 from stoker.text.ids import ranges
 
 # A submission with a job that waits for a job which can't exist is refused, but only after all
@@ -29,7 +29,7 @@ def queue(client: Client, jobs: list[PlannedJob], source: str, common: dict[str,
     """Queue the jobs; their ids, in the same order."""
     for job in jobs:
         resolve_requirements(client, job.fields)
-    freeze(client, [job.fields for job in jobs], common)
+    take_code(client, [job.fields for job in jobs], common)
     if any(job.after or job.after_any or job.behind for job in jobs):
         _check(client, jobs, source, common)
         return _queue_in_parts(client, jobs, common)

@@ -12,6 +12,7 @@ import os
 import re
 
 from stoker.submission.surroundings import find_program
+from stoker.wholefile import text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,12 +37,12 @@ def editable_installs(env: Mapping[str, str], program: str, root: str) -> Editab
     found = EditableInstalls()
     for packages in dict.fromkeys(_package_directories(env, program)):
         for path in sorted(glob.glob(os.path.join(glob.escape(packages), "*.pth"))):
-            for line in _text(path).splitlines():
+            for line in text_of(path).splitlines():
                 directory = os.path.realpath(line.strip()) if os.path.isabs(line.strip()) else ""
                 if _is_below(directory, root) and os.path.isdir(directory):
                     found.directories.append(directory)
         for path in sorted(glob.glob(os.path.join(glob.escape(packages), "*editable*.py"))):
-            _look_into(_text(path), os.path.basename(path), root, found)
+            _look_into(text_of(path), os.path.basename(path), root, found)
     found.directories = list(dict.fromkeys(found.directories))
     found.unhandled = list(dict.fromkeys(found.unhandled))
     return found
@@ -85,11 +86,3 @@ def _package_directories(env: Mapping[str, str], program: str) -> Iterator[str]:
 
 def _is_below(path: str, root: str) -> bool:
     return path == root or path.startswith(root + "/")
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""

@@ -64,6 +64,9 @@ class _Freezing:
                     f"froze {frozen.count:,} files of {root}; files that jobs write into their "
                     f"directory are in {frozen.tree}, those in paths that git ignores in {root}"
                 ] = None
+        code = request.get("code", {})
+        if (known := code.get(job.get("cwd") or request["cwd"])) is not None:
+            code[cwd] = known  # It is known by the directory that the job was queued in.
         job["freeze"] = cwd
         job["cwd"] = _in_tree(cwd, frozen)
         os.makedirs(job["cwd"], exist_ok=True)  # It may have no code.

@@ -22,18 +22,23 @@ def job_fields(
     here: str | None = None,
     front_end: str = "",
     words: Sequence[str] = (),
+    more: Mapping[str, Any] | None = None,
 ) -> Fields:
     """The fields of a job for these options; one that is None counts as not given.
 
-    For a front end that is named, the defaults of the project count, too.
+    For a front end that is named, the defaults of the project count, too. `more` are fields that
+    were said as such: they come before all others.
     """
     try:
         values = values_of(options)
         if front_end:
-            values = with_project(values, here or os.getcwd(), front_end, words)
+            values = with_project(values, here or os.getcwd(), front_end, words, more)
         fields = fields_of(values)
     except UsageError as error:
         raise in_keywords(error) from None
+    if more:
+        env = {**fields.get("env", {}), **more.get("env", {})}
+        fields |= {**more, **({"env": env} if env else {})}
     if options.get("params") is not None:
         fields["params"] = {str(k): _plain(v) for k, v in dict(options["params"]).items()}
     if "cwd" in fields or "out" in fields or "err" in fields:

@@ -12,32 +12,40 @@ import os
 import shlex
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stoker.api.job_options import BY_KEY, JOB_OPTIONS, fields_of, options_in
+from stoker.api.job_options import BY_KEY, JOB_OPTIONS, JobOption, fields_of, options_in
 from stoker.errors import UsageError
 from stoker.output_files import has_fields
 from stoker.quantities import MAX_LABEL_CHARS, label
 from stoker.submission import rules
 from stoker.submission.keywords import unknown_option, value_of
+from stoker.submission.surroundings import is_for_cluster
 
 Values = dict[str, Any]
 
 # What names one job, and not those of a project.
-_OF_ONE_JOB = ("after", "after_any")
+_OF_ONE_JOB = ("after", "after_any", "after_pid")
+_NOT_FOR = frozenset((
+    ("batch", "group"), ("feed", "name"), ("call", "gpu_arg"), ("call", "freeze"),
+    ("run", "max_log"), ("shell", "max_log"),
+))  # fmt: skip
 _NAME_FIELDS = ("{project}", "{script}", "{date}")
 # The last file that was read: its path and how it was, and what is in it.
 _last: tuple[tuple[object, ...], Values] = ((), {})
 
 
-def with_defaults(said: Values, path: str, front_end: str, words: Sequence[str]) -> Values:
+def with_defaults(
+    said: Values, path: str, front_end: str, words: Sequence[str], fields: Mapping[str, Any]
+) -> Values:
     """The values of a job's options: what was said of it, on top of what the file says.
 
-    `words` are those of its command, for its name.
+    `words` are those of its command, for its name; `fields` what was said as fields of the message.
     """
     merged = dict(said)
     there = {option.key for option in options_in(front_end)}
+    there -= {o.key for o in JOB_OPTIONS if o.key != "env" and _is_said(o, fields)}
     defaults = read(path)
     for key in defaults:
         if key not in there:
@@ -48,7 +56,7 @@ def with_defaults(said: Values, path: str, front_end: str, words: Sequence[str])
         elif key not in said and _is_for(front_end, key, value):
             if key == "name":
                 value = _name(value, path, words)
-            if _fits({**merged, key: value}):
+            if _fits({**merged, key: value}, fields):
                 merged[key] = value
     return merged
 
@@ -92,7 +100,7 @@ def _understood(said: Values, path: str) -> Values:
         values["cwd"] = os.path.normpath(os.path.join(here, os.path.expanduser(values["cwd"])))
     ordered = {option.key: values[option.key] for option in JOB_OPTIONS if option.key in values}
     try:
-        _check(ordered)
+        _check(fields_of(ordered))
     except UsageError as error:
         raise UsageError(f"{path}: {error.message}", error.hint) from None
     return ordered
@@ -114,22 +122,29 @@ def _text(value: Any) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
-def _check(values: Values) -> None:
-    """Refuse options that exclude each other."""
-    fields = rules.Said(fields_of(values))
+def _is_said(option: JobOption, fields: Mapping[str, Any]) -> bool:
+    return any(field.name in fields for field in option.fields)
+
+
+def _check(said: Mapping[str, Any]) -> None:
+    """Refuse fields that exclude each other."""
+    fields, elsewhere = rules.Said(said), is_for_cluster(said)
     rules.check_need(fields, elsewhere=not all(name.isdigit() for name in fields.on or ()))
     rules.check_limits(fields)
     rules.share_of_many(fields)
-    rules.says_what_of_files(values)
-    if values.get("mps") and (fields.gpus not in (None, 1)):
+    rules.says_what_of_files(said)
+    rules.check_log_bound(said, fields.out, elsewhere=elsewhere)
+    if fields.freeze and elsewhere:
+        raise UsageError("freeze is for jobs on this machine", "leave it out")
+    if fields.mps and (fields.gpus not in (None, 1)):
         raise UsageError("mps is for jobs on one GPU", "leave out mps, or gpus")
-    if values.get("thread_percentage") is not None and not values.get("mps"):
+    if fields.thread_percentage is not None and not fields.mps:
         raise UsageError("thread-percentage is about MPS", "add mps, or leave it out")
 
 
-def _fits(values: Values) -> bool:
+def _fits(values: Values, fields: Mapping[str, Any]) -> bool:
     try:
-        _check(values)
+        _check({**fields_of(values), **fields})
     except UsageError:
         return False
     return True
@@ -138,13 +153,14 @@ def _fits(values: Values) -> bool:
 def _is_for(front_end: str, key: str, value: Any) -> bool:
     """Not so one file for all points of a sweep, or words to append to a call.
 
-    Nor a group for a batch, which has its own, or one name for all lines of a feed.
+    Nor a group for a batch, which has its own, or one name for all lines of a feed; nor code that
+    stays as it is for a call, or a bound for the log that a job in a terminal does not have.
     """
-    if (front_end, key) in (("batch", "group"), ("feed", "name")):
+    if (front_end, key) in _NOT_FOR:
         return False
     if front_end == "sweep" and key in ("out", "err"):
         return has_fields(value)
-    return not (front_end == "call" and key == "gpu_arg")
+    return True
 
 
 def _name(template: str, path: str, words: Sequence[str]) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
-from stoker.errors import UsageError
-from stoker.output_files import known_directory
-from stoker.quantities import quoted
-from stoker.submission import rules
+from stoker.errors import UsageError, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from stoker.api.client import Client
@@ -116,16 +114,22 @@ PROJECT_FILE = "stoker.toml"
 
 
 def project_file(start: str) -> str | None:
-    """The nearest stoker.toml from a directory upwards: up to the home, on one file system."""
-    home = os.path.expanduser("~")
-    directory = start
-    while True:
+    """The nearest stoker.toml from a directory upwards."""
+    for directory in _upwards(start):
         path = os.path.join(directory, PROJECT_FILE)
         if os.path.isfile(path) and _is_trusted(path, directory):
             return path
+    return None
+
+
+def _upwards(directory: str) -> Iterator[str]:
+    """A directory and those above it: up to the home, on one file system."""
+    home = os.path.expanduser("~")
+    while True:
+        yield directory
         parent = os.path.dirname(directory)
         if directory in (home, parent) or _device(parent) != _device(directory):
-            return None
+            return
         directory = parent
 
 
@@ -143,15 +147,22 @@ def _device(path: str) -> int | None:
 
 
 def with_project(
-    said: dict[str, Any], here: str, front_end: str, words: Sequence[str] = ()
+    said: dict[str, Any],
+    here: str,
+    front_end: str,
+    words: Sequence[str] = (),
+    fields: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The values of a job's options, with the defaults of the project that it is in beneath."""
+    """The values of a job's options, with the defaults of the project that it is in beneath.
+
+    `fields` are what else was said of it, as fields of the message.
+    """
     path = project_file(os.path.normpath(os.path.join(here, said.get("cwd") or "")))
     if path is None:
         return said
     from stoker.submission.project import with_defaults  # Few have such a file.
 
-    return with_defaults(said, path, front_end, words)
+    return with_defaults(said, path, front_end, words, fields or {})
 
 
 # --- paths ----------------------------------------------------------------------------------------
@@ -174,22 +185,26 @@ def usable_paths(fields: dict[str, Any], here: str, may_lack: tuple[str, ...] = 
     `may_lack`: the files whose directories are made, should they be missing.
     """
     cwd = absolute_paths(fields, here)
-    rules.check_directory(cwd)
+    if not os.path.isdir(cwd):
+        from stoker.submission.rules import check_directory
+
+        check_directory(cwd)
     if not os.access(cwd, os.X_OK):
         raise UsageError(f"the directory {cwd} can't be entered", "name another with --cwd")
     for key in ("out", "err"):
-        if key in fields and not (key in may_lack and _has_no_folder(fields[key])):
-            _require_writable(key, fields[key])
+        if key in fields:
+            _require_writable(key, fields[key], key in may_lack)
     return cwd
 
 
-def _has_no_folder(path: str) -> bool:
-    return not os.path.lexists(known_directory(path))
+def _require_writable(key: str, path: str, may_lack: bool) -> None:
+    from stoker.output_files import known_directory
+    from stoker.submission.rules import check_output
 
-
-def _require_writable(key: str, path: str) -> None:
-    rules.check_output(path, f"--{key}")
     directory = known_directory(path)
+    if may_lack and not os.path.lexists(directory):
+        return
+    check_output(path, f"--{key}")
     if not os.access(path if os.path.exists(path) else directory, os.W_OK):
         raise UsageError(f"--{key}: {path} can't be written", "name another file")
 
@@ -216,7 +231,7 @@ def command_fields(words: list[str]) -> dict[str, Any]:
     return {"argv": words}
 
 
-def is_for_cluster(fields: dict[str, Any]) -> bool:
+def is_for_cluster(fields: Mapping[str, Any]) -> bool:
     """Whether a request says that the job is the cluster's, whose nodes may have other programs."""
     return fields.get("executor") == "slurm" or "slurm" in fields
 
@@ -263,17 +278,36 @@ def require_program(word: str, cwd: str, path: str | None) -> None:
 def submit(client: Client, request: dict[str, Any], **more: Any) -> int:
     """Send a submission of one job, and give the job's id."""
     resolve_requirements(client, request["jobs"][0])
-    freeze(client, request["jobs"], request)
+    take_code(client, request["jobs"], request)
     job_id: int = client.call("submit", **request, **more)["ids"][0]
     return job_id
 
 
-def freeze(client: Client, jobs: list[dict[str, Any]], request: dict[str, Any]) -> None:
-    """Have jobs with --freeze run the code as it is now; one that has none costs nothing."""
+def take_code(client: Client, jobs: list[dict[str, Any]], request: dict[str, Any]) -> None:
+    """Say of which commit the code of jobs is, and have those with --freeze run it as it is now."""
+    note_commits(jobs, request)
     if any("freeze" in job for job in jobs):
         from stoker.submission.freezing import freeze_for
 
         freeze_for(client, jobs, request)
+
+
+def note_commits(jobs: list[dict[str, Any]], request: dict[str, Any]) -> None:
+    """Say in a request which repository the directories of its jobs are in, and its commit."""
+    found = {}
+    at_ns = time.time_ns()
+    for directory in dict.fromkeys(job.get("cwd") or request["cwd"] for job in jobs):
+        for above in _upwards(os.path.realpath(directory)):
+            if os.path.lexists(f"{above}/.git"):
+                from stoker.submission.repositories import commit_of  # Only where there is one.
+
+                commit = commit_of(above)
+                if commit is not None:
+                    found[directory] = [above, commit, at_ns]
+                break
+    request.pop("code", None)
+    if found:
+        request["code"] = found
 
 
 def resolve_requirements(client: Client, job: dict[str, Any]) -> None:

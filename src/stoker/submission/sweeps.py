@@ -15,11 +15,11 @@ from stoker.output_files import known_directory
 from stoker.quantities import MAX_LABEL_CHARS
 from stoker.submission.surroundings import (
     command_fields,
-    freeze,
     is_for_cluster,
     new_token,
     require_program,
     resolve_requirements,
+    take_code,
     usable_paths,
 )
 from stoker.sweep import identity
@@ -236,7 +236,7 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
         # Before the first job is queued, so that there are never more.
         client.call("limit_group", group=plan.name, max_running=max_running)
     resolve_requirements(client, plan.shared)
-    freeze(client, [plan.shared], plan.request)
+    take_code(client, [plan.shared], plan.request)
     queued = Queued()
     ahead = Pipeline(client)
     for number, part in enumerate(parts(plan.jobs)):

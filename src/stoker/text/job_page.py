@@ -32,6 +32,7 @@ def job_page(job: Job, colour: bool) -> str:
         ("command", escaped(job["command"])),
         ("parameters", escaped(_parameters(job.get("params") or {}))),
         ("directory", escaped(job["cwd"])),
+        ("commit", escaped(_commit(job.get("git") or {}))),
         ("needs", escaped(need_text(job.get("need") or {}))),
         ("GPUs", escaped(gpus_text(job)) if job.get("gpus") else ""),
         ("cluster", escaped(_cluster(job))),
@@ -40,6 +41,7 @@ def job_page(job: Job, colour: bool) -> str:
         ("priority", str(job["priority"]) if job.get("priority") else ""),
         ("after", _ids(job.get("after"))),
         ("after any", _ids(job.get("after_any"))),
+        ("after process", escaped(", ".join(job.get("after_pid") or ()))),
         ("not before", _moment(job.get("not_before_ms"), now)),
         ("time limit", _duration(job.get("time_limit_ms"))),
         ("grace", _duration(job.get("grace_ms"))),
@@ -95,6 +97,15 @@ def _cluster(job: Job) -> str:
     if job.get("slurm"):
         parts.append(" ".join(job["slurm"]))
     return ", ".join(parts)
+
+
+def _commit(git: dict[str, object]) -> str:
+    """The commit that was checked out when the job was queued, and whether files differed."""
+    if not git:
+        return ""
+    dirty = git["dirty"]
+    changed = "" if dirty is False else " and changes" if dirty else ", unknown whether changed"
+    return f"{git['commit']}{changed}"
 
 
 def _left_out(job: Job) -> str:

@@ -22,7 +22,7 @@ from stoker.errors import Failed, NotFound, StokerError, Unavailable, Unreachabl
 from stoker.submission.keywords import in_keywords
 from stoker.web import bodies, logs, metrics, openapi
 from stoker.web.endpoints import ENDPOINTS, Asked, Endpoint, Services
-from stoker.web.guard import COOKIE, Guard, Visitor
+from stoker.web.guard import Guard, Visitor, cookie_name
 from stoker.web.refusals import Refusals
 from stoker.web.submitting import decoded
 
@@ -98,7 +98,7 @@ class _Page:
             return _error("refused", "this address is not good any more", hint, 401)
         answer = _json({"page": entered.page, "read_only": entered.read_only})
         answer.set_cookie(
-            COOKIE,
+            cookie_name(self._access),
             entered.cookie,
             max_age=BROWSER_LASTS_MS // 1000,
             path="/",
@@ -114,7 +114,8 @@ class _Page:
             raise UsageError("only a browser leaves", "`stoker token revoke` ends a token")
         self._access.leave(grant)
         answer = _json({})
-        answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+        name = cookie_name(self._access)
+        answer.delete_cookie(name, path="/", httponly=True, samesite="strict")
         return answer
 
     # ------------------------------------------------------------------ what is not JSON

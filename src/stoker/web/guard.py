@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 
@@ -17,10 +18,9 @@ import msgspec
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from stoker.api.tokens import Access, Grant, is_pages_own
+from stoker.api.tokens import Access, Grant, hashed, is_pages_own
 from stoker.web.refusals import Refusals
 
-COOKIE = "stoker_page"
 PAGE_HEADER = "x-stoker-page"
 MOST_BODY_BYTES = 16 * 1024 * 1024
 MOST_BODIES_BYTES = 4 * MOST_BODY_BYTES  # of all requests that are under way
@@ -84,6 +84,7 @@ class Guard:
         self._bodies_bytes = 0
         self._names = LOOPBACK_NAMES | {name.lower() for name in names}
         self._secure = secure
+        self._cookie = cookie_name(access)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -165,7 +166,7 @@ class Guard:
             if grant is None:
                 raise _unknown()
         else:
-            cookie = _cookie(headers)
+            cookie = _cookie(headers, self._cookie)
             grant = self._access.browser(cookie) if cookie else None
             if grant is None:
                 raise _unknown()
@@ -235,11 +236,16 @@ class _Headers(Headers):
         return found[0] if found else None
 
 
-def _cookie(headers: _Headers) -> str | None:
+def cookie_name(access: Access) -> str:
+    """The cookie of this home's page. Pages on other ports of the host have others beside it."""
+    return f"stoker_page_{hashed(f'{socket.gethostname()} {access.path}')[:8]}"
+
+
+def _cookie(headers: _Headers, name: str) -> str | None:
     found = None
     for text in headers.getlist("cookie"):
         try:
-            morsel = SimpleCookie(text).get(COOKIE)
+            morsel = SimpleCookie(text).get(name)
         except CookieError:
             continue
         if morsel is not None:

@@ -1,4 +1,4 @@
-"""The page's process: `python -m stoker.web.main REPORT_FD LIFE_FD SETTINGS`.
+"""The page's process: `python -m stoker.web.main REPORT_FD LIFE_FD SETTINGS LAST_PORT`.
 
 Started and ended by the daemon. One line on REPORT_FD says where the page is, or why it is not;
 LIFE_FD ends when the daemon does, however that comes about, and the page then ends too.
@@ -37,6 +37,8 @@ _RIGHTS_EVERY_S = 0.25
 _WAYS_IN_EVERY = 40  # of these turns
 # A page that was just ended may have the port for another moment.
 _PORT_WITHIN_S = 10.0
+_FIRST_PORT = 4004
+_PORTS_TRIED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Place:
     url: str
     names: list[str]
     secure: bool
+    port: int
+    taken: int | None = None  # the port that it would have had
 
 
 def is_loopback(host: str) -> bool:
@@ -75,27 +79,25 @@ def checked(settings: PageSettings, access: Access) -> None:
         raise UsageError(
             f"--host {settings.host} can be reached from other machines: that needs "
             + " and ".join(missing),
-            "or leave out --host, and use `ssh -L 4004:localhost:4004` from the other machine",
+            "or leave out --host, and forward the page's port by `ssh -L`",
         )
 
 
-def place_of(settings: PageSettings, *, patient: bool) -> Place:
-    """Take the port."""
+def place_of(settings: PageSettings, last_port: int | None, *, patient: bool) -> Place:
+    """Take the port that was named, else the last one, for bookmarks, else the next free one."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    first, *others = ports = _ports(settings, last_port)
     until = time.monotonic() + (_PORT_WITHIN_S if patient else 0.0)
-    while True:
-        listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((settings.host, settings.port))
-            listener.listen()
-            break
-        except OSError as error:
-            listener.close()
-            if error.errno == errno.EADDRINUSE and time.monotonic() < until:
-                time.sleep(0.05)
-                continue
-            raise _cant_listen(settings, error) from None
+    listener = _listener(family, settings.host, first)
+    while listener is None and time.monotonic() < until:
+        time.sleep(0.05)
+        listener = _listener(family, settings.host, first)
+    taken = None if listener is not None else first
+    for port in others:
+        listener = listener or _listener(family, settings.host, port)
+    if listener is None:
+        what = f"{settings.host}:{first}" if len(ports) == 1 else f"all ports from {_FIRST_PORT} on"
+        raise Failed(f"something else listens on {what}", "choose another with --port N")
     port = listener.getsockname()[1]
     secure = settings.tls_cert is not None or settings.behind_proxy
     host = f"[{settings.host}]" if family == socket.AF_INET6 else settings.host
@@ -106,17 +108,35 @@ def place_of(settings: PageSettings, *, patient: bool) -> Place:
         names += [socket.gethostname(), socket.getfqdn()]
     shown = names[0] if not is_loopback(settings.host) or settings.behind_proxy else host
     if settings.behind_proxy and settings.names:
-        return Place(listener, f"https://{shown}", names, secure)
+        return Place(listener, f"https://{shown}", names, secure, port)
     scheme = "https" if settings.tls_cert is not None else "http"
-    return Place(listener, f"{scheme}://{shown}:{port}", names, secure)
+    return Place(listener, f"{scheme}://{shown}:{port}", names, secure, port, taken)
 
 
-def _cant_listen(settings: PageSettings, error: OSError) -> StokerError:
-    where = f"{settings.host}:{settings.port}"
-    if error.errno == errno.EADDRINUSE:
-        return Failed(f"something else listens on {where}", "choose another with --port N")
-    return Failed(f"can't listen on {quoted(where)}: {error.strerror or error}",
-                  "choose another --host or --port")  # fmt: skip
+def _ports(settings: PageSettings, last_port: int | None) -> list[int]:
+    """Which ports to try. A proxy in front passes requests to one port, and can't look for it."""
+    if settings.port is not None:
+        return [settings.port]
+    if settings.behind_proxy:
+        return [_FIRST_PORT]
+    known = [] if last_port is None else [last_port]
+    return list(dict.fromkeys([*known, *range(_FIRST_PORT, _FIRST_PORT + _PORTS_TRIED)]))
+
+
+def _listener(family: int, host: str, port: int) -> socket.socket | None:
+    """One that listens there; None if something else does."""
+    listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            return None
+        raise Failed(f"can't listen on {quoted(f'{host}:{port}')}: {error.strerror or error}",
+                     "choose another --host or --port") from None  # fmt: skip
+    return listener
 
 
 def server_of(settings: PageSettings, place: Place, home: Home, access: Access) -> uvicorn.Server:
@@ -165,16 +185,21 @@ def server_of(settings: PageSettings, place: Place, home: Home, access: Access) 
 
 
 async def _run(
-    settings: PageSettings, home: Home, report: Any, life_fd: int, patient: bool
+    settings: PageSettings,
+    last_port: int | None,
+    home: Home,
+    report: Any,
+    life_fd: int,
+    patient: bool,
 ) -> None:
     access = Access(home)
     checked(settings, access)
     _require_libraries()
-    place = place_of(settings, patient=patient)
+    place = place_of(settings, last_port, patient=patient)
     server = server_of(settings, place, home, access)
     # Nothing is worth finishing here once the daemon is gone.
     asyncio.get_running_loop().add_reader(life_fd, os._exit, 0)
-    report(f"ready\t{place.url}")
+    report(f"ready\t{place.url}\t{place.port}\t{place.taken or ''}")
     watching = asyncio.create_task(_watch_rights(server, access))
     try:
         await server.serve(sockets=[place.listener])
@@ -216,7 +241,8 @@ def main() -> int:
     """Be the page; see the module."""
     report_fd, life_fd = int(sys.argv[1]), int(sys.argv[2])
     settings = msgspec.json.decode(sys.argv[3], type=PageSettings)
-    patient = sys.argv[4:] == ["again"]
+    last_port = int(sys.argv[4]) if sys.argv[4] else None
+    patient = sys.argv[5:] == ["again"]
     for fd in (report_fd, life_fd):
         os.set_inheritable(fd, False)
     logging.basicConfig(
@@ -233,7 +259,8 @@ def main() -> int:
             os.close(report_fd)
 
     try:
-        asyncio.run(_run(settings, Home.from_environment(), report, life_fd, patient))
+        home = Home.from_environment()
+        asyncio.run(_run(settings, last_port, home, report, life_fd, patient))
     except StokerError as error:
         report(f"{error.code}\t{error.message}\t{error.hint}")
         return error.exit_code

@@ -18,7 +18,13 @@ from stoker.quantities import quoted, sweep_label
 from stoker.submission.changes import changed_fields
 from stoker.submission.freezing import LIMIT, freeze_jobs
 from stoker.submission.keywords import job_fields, values_of
-from stoker.submission.surroundings import absolute_paths, new_token, surroundings
+from stoker.submission.surroundings import (
+    absolute_paths,
+    new_token,
+    note_commits,
+    project_file,
+    surroundings,
+)
 from stoker.submission.sweeps import Plan, Queued, SweepSpec, part_of, parts, plan
 from stoker.sweep import notation
 from stoker.sweep.points import Choosing, Space
@@ -52,19 +58,44 @@ def inherited(cwd: str) -> dict[str, Any]:
 async def submit(link: Link, request: SubmitRequest) -> dict[str, Any]:
     """Queue jobs, all or none; their ids, and what to warn of."""
     cwd = _directory(request.cwd)
-    shared = job_fields(request.options, cwd)
-    jobs = [shared | _resolved(job, cwd) for job in request.jobs]
+    jobs = await asyncio.to_thread(_jobs, request, cwd)
     message: dict[str, Any] = {"jobs": jobs, **inherited(cwd)}
     if request.environment_of is not None:
         message |= {"env": {}, "env_of": request.environment_of}
-    await _freeze(link, jobs, message)
+    await _take_code(link, jobs, message)
     token = request.token or new_token()
     answer = await link.call("submit", **message, token=token)
     return {"ids": answer["ids"], "warnings": answer.get("warnings", [])}
 
 
-async def _freeze(link: Link, jobs: list[dict[str, Any]], message: dict[str, Any]) -> None:
-    """Have jobs with `freeze` run the code as it is now; other requests do not wait for it."""
+def _jobs(request: SubmitRequest, cwd: str) -> list[dict[str, Any]]:
+    """The jobs, each with the defaults of the project that its directory is in."""
+    jobs = [_resolved(job, cwd) for job in request.jobs]
+    values = values_of(request.options)
+    directories = {os.path.join(cwd, values.get("cwd") or ""), *(job.get("cwd") for job in jobs)}
+    if not any(project_file(one) for one in directories if one):
+        shared = job_fields(request.options, cwd)
+        return [shared | job for job in jobs]
+    said = {} if request.cwd is None else {"cwd": cwd}
+    return [_of_project(request.options, job, said, cwd) for job in jobs]
+
+
+def _of_project(
+    options: dict[str, Any], job: dict[str, Any], said: dict[str, Any], cwd: str
+) -> dict[str, Any]:
+    words = job.get("argv") or [job.get("shell") or ""]
+    here = job.get("cwd", cwd)
+    if "cwd" not in options:  # The directory of the request does not give way to the file's.
+        job = said | job
+    return job_fields(options, here, "library", words, job)
+
+
+async def _take_code(link: Link, jobs: list[dict[str, Any]], message: dict[str, Any]) -> None:
+    """Say which commit the code is of, and have jobs with `freeze` run it as it is now.
+
+    Other requests do not wait for it.
+    """
+    await asyncio.to_thread(note_commits, jobs, message)
     if not any(job.get("freeze") for job in jobs):
         return
     limit = (await link.call("config_get", name=LIMIT))["settings"][0]["value"]
@@ -125,8 +156,10 @@ def planned(request: SweepRequest) -> Plan:
     """The points of a sweep; refused in one line if any of it is not good."""
     cwd = _directory(request.cwd)
     words = shlex.split(request.command) if _PLAIN.match(request.command) else [request.command]
-    base = job_fields(request.options, cwd)
-    base |= _resolved(request.job, cwd) if request.job is not None else {}
+    said = _resolved(request.job, cwd) if request.job is not None else {}
+    if request.cwd is not None and "cwd" not in request.options:
+        said.setdefault("cwd", cwd)
+    base = job_fields(request.options, said.get("cwd", cwd), "sweep", words, said)
     for key in ("argv", "shell", "name", "group", "params", "point"):
         if key in base:
             raise UsageError(f"a sweep has no single {key}", f"leave out job.{key}")
@@ -150,7 +183,7 @@ async def queue_sweep(link: Link, request: SweepRequest, plan: Plan) -> Queued:
     queued = Queued()
     if request.max_running is not None:
         await link.call("limit_group", group=plan.name, max_running=request.max_running)
-    await _freeze(link, [plan.shared], plan.request)
+    await _take_code(link, [plan.shared], plan.request)
     for part in parts(plan.jobs):
         queued.took(await link.call("submit", **part_of(plan, part, request.rerun)))
     return queued

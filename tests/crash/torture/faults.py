@@ -62,8 +62,10 @@ class Faults:
     def look(self) -> Seen:
         """The processes, with what is learned of who is whose keeper."""
         seen = look(self._home)
-        for daemon, keeper in seen.parents.items():
-            # Once its keeper is dead, another is its parent.
+        for daemon, parent in seen.parents.items():
+            # Once its keeper is dead, another is its parent; one that was killed before its daemon
+            # was seen is not known any more.
+            keeper = parent if parent in seen.of("keeper") else 0
             self._log.keepers.setdefault(daemon, keeper)
         return seen
 

@@ -305,7 +305,7 @@ def _may_be_lost(case: Case, job: dict[str, Any], mains: list[Record]) -> bool:
     parent = mains[0].parent
     # Its daemon may have been dead by the time it looked: then the parent is the keeper, or init.
     keeper = case.log.keepers.get(parent, parent)
-    return keeper in killed or parent <= 1 or parent in killed
+    return keeper in killed or keeper <= 1 or parent in killed
 
 
 def _wrong_state(case: Case, job: dict[str, Any]) -> Iterator[Violation]:

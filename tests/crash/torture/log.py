@@ -58,7 +58,7 @@ class Log:
     submissions: list[Submission] = field(default_factory=list)
     cancels: list[Cancel] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    keepers: dict[int, int] = field(default_factory=dict)  # by daemon
+    keepers: dict[int, int] = field(default_factory=dict)  # by daemon; 0: it was killed before
     done: Counter[str] = field(default_factory=Counter)
     passed_over: Counter[str] = field(default_factory=Counter)  # there was nothing to do it to
     longest_silence_s: float = 0.0  # of the daemon

@@ -196,11 +196,11 @@ def port(facts: Facts) -> Finding:
     """Whether the page has its port."""
     if facts.page_url:
         return Finding(f"the page is at {facts.page_url}")
+    if facts.page_trouble:
+        return Finding(f"the page is not served: {facts.page_trouble}", "run: stoker web")
     if facts.port_is_taken:
-        return Finding(
-            f"port {PAGE_PORT} is taken by another program",
-            f"use another: stoker web --port {PAGE_PORT + 1}",
-        )
+        taken = f"port {PAGE_PORT} is taken by another program"
+        return Finding(f"{taken}; `stoker web` takes the next free one")
     return Finding(f"port {PAGE_PORT} is free")
 
 
@@ -216,24 +216,15 @@ def open_files(facts: Facts) -> Finding:
 
 def memory(facts: Facts) -> Finding:
     """Whether the control group leaves memory for jobs."""
-    left = _left(facts.memory)
-    if left is None:
-        return Finding("no limit")
-    said = f"{left / _GIB:.1f} GiB of {(facts.memory.most or 0) / _GIB:.1f} GiB are left"
-    if left < _LEAST_MEMORY:
-        return Finding(said, "raise the limit of this container or session (docker run --memory)")
-    return Finding(said)
+    advice = "raise the limit of this container or session (docker run --memory)"
+    return _of_limit(facts.memory, _LEAST_MEMORY, "{:.1f} GiB of {:.1f} GiB are left", advice, _GIB)
 
 
 def processes(facts: Facts) -> Finding:
     """Whether the control group leaves processes for jobs."""
-    left = _left(facts.processes)
-    if left is None:
-        return Finding("no limit")
-    said = f"{left} of {facts.processes.most} processes are left"
-    if left < _LEAST_PROCESSES:
-        return Finding(said, "raise the limit of this container (docker run --pids-limit)")
-    return Finding(said)
+    advice = "raise the limit of this container (docker run --pids-limit)"
+    said = "{:.0f} of {:.0f} processes are left"
+    return _of_limit(facts.processes, _LEAST_PROCESSES, said, advice, 1)
 
 
 def cpus(facts: Facts) -> Finding:
@@ -260,8 +251,11 @@ def shared_memory(facts: Facts) -> Finding:
     return Finding(said)
 
 
-def _left(limit: Limit) -> int | None:
-    return None if limit.most is None else max(0, limit.most - limit.used)
+def _of_limit(limit: Limit, least: int, said: str, advice: str, unit: int) -> Finding:
+    if limit.most is None:
+        return Finding("no limit")
+    left = max(0, limit.most - limit.used)
+    return Finding(said.format(left / unit, limit.most / unit), advice if left < least else "")
 
 
 def _count(number: int, thing: str) -> str:

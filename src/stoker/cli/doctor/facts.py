@@ -22,6 +22,7 @@ from stoker.api.standing import standing
 from stoker.cli.service import unit_path
 from stoker.errors import StokerError
 from stoker.installing import wrong_libraries
+from stoker.wholefile import text_of
 
 PAGE_PORT = 4004
 _MPS = "nvidia-cuda-mps-control"
@@ -49,6 +50,7 @@ class Facts:
     why_none_measured: str = ""
     mps_by_default: bool = False
     page_url: str = ""
+    page_trouble: str = ""
     # GPUs
     vendors: tuple[str, ...] = ()  # whose devices are on the bus
     driver: str = ""
@@ -111,6 +113,7 @@ def _of_daemon(home: Home) -> dict[str, Any]:
         "why_none_measured": gpus.get("why") or "",
         "mps_by_default": settings[0]["value"] == "on",
         "page_url": page.get("url") or "",
+        "page_trouble": page.get("trouble") or "",
     }
 
 
@@ -123,7 +126,7 @@ def _of_gpus() -> dict[str, Any]:
     pipe = os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or "/tmp/nvidia-mps"
     return {
         "vendors": vendors_on_bus("/sys/bus/pci/devices"),
-        "driver": driver_version(_text("/proc/driver/nvidia/version")),
+        "driver": driver_version(text_of("/proc/driver/nvidia/version")),
         "closed_devices": tuple(closed),
         "mps_program": shutil.which(_MPS) or "",
         "others_mps": pipe if os.path.exists(os.path.join(pipe, "control")) else "",
@@ -140,8 +143,8 @@ def vendors_on_bus(devices: str) -> tuple[str, ...]:
     """Whose GPUs are on the PCI bus: displays and accelerators of these two."""
     found = set()
     for folder in glob.glob(os.path.join(devices, "*")):
-        vendor = _text(os.path.join(folder, "vendor")).strip()
-        kind = _text(os.path.join(folder, "class")).strip()
+        vendor = text_of(os.path.join(folder, "vendor")).strip()
+        kind = text_of(os.path.join(folder, "class")).strip()
         if vendor in (_NVIDIA, _AMD) and kind.startswith(("0x03", "0x12")):
             found.add("NVIDIA" if vendor == _NVIDIA else "AMD")
     return tuple(sorted(found))
@@ -228,7 +231,7 @@ def _of_limits() -> dict[str, Any]:
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    memory, processes, cpus = group_limits("/sys/fs/cgroup", _text("/proc/self/cgroup"))
+    memory, processes, cpus = group_limits("/sys/fs/cgroup", text_of("/proc/self/cgroup"))
     shared: int | None = None
     if kind_of("/dev/shm") == "tmpfs":
         room = os.statvfs("/dev/shm")
@@ -267,22 +270,14 @@ def group_limits(root: str, membership: str) -> tuple[Limit, Limit, float | None
         at = os.path.join(root, one)
         memory = _tighter(memory, at, "memory.max", "memory.current")
         processes = _tighter(processes, at, "pids.max", "pids.current")
-        quota, _, period = _text(os.path.join(at, "cpu.max")).strip().partition(" ")
+        quota, _, period = text_of(os.path.join(at, "cpu.max")).strip().partition(" ")
         if quota.isdigit() and period.isdigit():
             cpus = min(cpus or float("inf"), int(quota) / int(period))
     return memory, processes, cpus
 
 
 def _tighter(known: Limit, folder: str, most: str, used: str) -> Limit:
-    said = _text(os.path.join(folder, most)).strip()
+    said = text_of(os.path.join(folder, most)).strip()
     if not said.isdigit() or (known.most is not None and known.most <= int(said)):
         return known
-    return Limit(int(said), int(_text(os.path.join(folder, used)).strip() or 0))
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
+    return Limit(int(said), int(text_of(os.path.join(folder, used)).strip() or 0))

@@ -18,6 +18,7 @@ from stoker.cli.feeding.channel import Request
 from stoker.cli.feeding.tally import Line, Tally
 from stoker.errors import NotFound, StokerError
 from stoker.submission.lines import Refusal
+from stoker.submission.surroundings import note_commits
 from stoker.text.ids import ranges
 
 TYPE_CHECKING = False
@@ -361,6 +362,8 @@ class Feed:
             self._place_of |= {line.point: self._free_places.pop() for line in lines}
             jobs = [self._job | self._place_of[one["point"]] | one for one in each]
             fields = fields | {"jobs": jobs, "each": None}
+        if "freeze" not in self._job:
+            note_commits([self._job], fields)  # It may have changed since the feed began.
         return lines, line_of("submit", fields)
 
     def _leave_place(self, line: Line) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from stoker.api.client import Client
 from stoker.cli.jobspec import submission
 from stoker.cli.options import Args, print_json
+from stoker.cli.outlook import tell
 from stoker.submission.sweeps import Plan, Queued, SweepSpec, plan, queue
 from stoker.sweep import notation
 from stoker.sweep.points import Choosing, Repeat, Space
@@ -27,7 +28,8 @@ def sweep(args: Args) -> None:
         return
     with Client() as client:
         queued = queue(client, plan, args["rerun"], args["max_running"])
-    _tell(plan, queued, args["json"])
+        _tell(plan, queued, args["json"])
+        tell(client, queued.ids, args)
 
 
 # ---------------------------------------------------------------------- what is to be queued

@@ -11,15 +11,17 @@ if TYPE_CHECKING:
 
 # In the order in which help and the reference show them.
 SECTIONS = (
-    ("Jobs", ("add", "run", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait",
-              "metrics", "report")),
+    ("Jobs", (
+        "add", "run", "shell", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait",
+        "metrics", "report",
+    )),
     ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
     ("The queue and the machine", (
         "status", "top", "pause", "resume", "groups", "gpus", "profiles", "cluster", "disk",
         "config", "daemon",
     )),
     ("The page", ("web", "token")),
-    ("Help", ("help", "completion", "doctor", "uninstall")),
+    ("Help", ("help", "demo", "completion", "doctor", "uninstall")),
 )  # fmt: skip
 VERBS = tuple(verb for _, verbs in SECTIONS for verb in verbs)
 

@@ -86,7 +86,7 @@ def _queue_and_follow(
 
     number(client, jobs, short, common["cwd"])
     if args["no_wait"]:
-        return _print_ids(args, queue(client, jobs, source, common)[short:], group)
+        return _print_ids(client, args, queue(client, jobs, source, common)[short:], group)
     with Following(list(dict.fromkeys(job.fields["group"] for job in jobs))) as following:
         try:
             ids = queue(client, jobs, source, common)[short:]
@@ -112,12 +112,15 @@ def _jobs(count: int) -> str:
     return "1 job" if count == 1 else f"{count} jobs"
 
 
-def _print_ids(args: Args, ids: list[int], group: str) -> int:
+def _print_ids(client: Client, args: Args, ids: list[int], group: str) -> int:
     if args["json"]:
         print_json({"group": group, "ids": ids})
     else:
         out("".join(f"{job_id}\n" for job_id in ids))
         say(f"stoker: {_jobs(len(ids))} queued in the group {group}")
+    from stoker.cli.outlook import tell
+
+    tell(client, ids, args)
     return 0
 
 

@@ -35,7 +35,9 @@ def _count(title: str, key: str) -> Column:
 
 def _room(disk: Json) -> str:
     free, total = size_text(disk["free_bytes"]), size_text(disk["total_bytes"])
-    return f"{free} of {total} free on the disk of {disk['path']}\n"
+    low = disk.get("low")
+    words = f"; below the setting disk-{low}" if low else ""
+    return f"{free} of {total} free on the disk of {disk['path']}{words}\n"
 
 
 def size_text(count: int) -> str:

@@ -7,7 +7,7 @@ from stoker.api.job_options import options_in
 from stoker.cli.jobspec import option_of, values_said
 from stoker.cli.options import JSON, Args, Option, Verb, tell
 from stoker.cli.selection import IDS, IDS_NOTE, STATE, required
-from stoker.errors import Failed, StokerError, UsageError
+from stoker.errors import Failed, NotFound, StokerError, UsageError
 from stoker.submission import rules
 from stoker.submission.changes import changed_fields
 from stoker.submission.surroundings import command_fields, usable_paths
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
     from stoker.api.job_options import JobOption
 
+    LeftOut = dict[str, list[int]]  # ids by why they were not changed
+
 
 _PATHS = ("cwd", "out", "err")
 _QUEUED = ("waiting", "held")
+_MOST_BY_HAND = 1000  # jobs in one file: more is not what an editor is for
 
 
 class _Cleared:
@@ -57,27 +60,96 @@ def edit(args: Args) -> None:
     # --name and --group are what they are to be called from now on, and not which jobs.
     select = required({key: args[key] for key in ("id", "state")}, "edit")
     changes = _changes(args)
-    if not changes:
-        raise UsageError("nothing to change was named", "e.g. stoker edit 7 --priority -1")
     with Client() as client:
-        if any(changes.get(key) for key in _PATHS):
-            ids, left_out = _edited_by_directory(client, select, changes)
+        if changes:
+            ids, left_out = _edited(client, select, changes)
+            words = f"changed: {id_list(ids)}" if ids else "nothing to do"
         else:
-            answer = client.call("edit", select=select, changes=changes)
-            ids, left_out = answer["ids"], answer.get("left_out", {})
-    words = f"changed: {id_list(ids)}" if ids else "nothing to do"
+            ids, left_out = _edited_by_hand(client, select)
+            words = f"changed: {id_list(ids)}" if ids else "nothing was changed"
     if left_out:
         words += f"; not: {', '.join(f'{id_list(of)} ({why})' for why, of in left_out.items())}"
     tell(args, {"ids": ids, "left_out": left_out}, words)
 
 
+def _edited(
+    client: Client, select: dict[str, Any], changes: dict[str, Any]
+) -> tuple[list[int], LeftOut]:
+    if any(changes.get(key) for key in _PATHS):
+        return _edited_by_directory(client, select, changes)
+    answer = client.call("edit", select=select, changes=changes)
+    return answer["ids"], answer.get("left_out", {})
+
+
+def _edited_by_hand(client: Client, select: dict[str, Any]) -> tuple[list[int], LeftOut]:
+    """Nothing to change was named: the user writes it into a file."""
+    from stoker.cli import editor
+    from stoker.submission import job_file
+
+    if not editor.is_wanted():
+        raise UsageError(
+            "nothing to change was named",
+            "e.g. stoker edit 7 --priority -1; in a terminal, or with EDITOR set, an editor opens",
+        )
+    shown = client.call("show", select=select)["jobs"]
+    jobs = {job["id"]: job for job in shown if job["state"] in _QUEUED}
+    left_out: LeftOut = {}
+    for job in shown:
+        if job["id"] not in jobs:
+            left_out.setdefault(job["state"], []).append(job["id"])
+    if not jobs and shown:
+        first = shown[0]
+        raise Failed(
+            f"job {first['id']} is {first['state']}",
+            "only a job that waits or is held can be edited",
+        )
+    if len(jobs) > _MOST_BY_HAND:
+        raise UsageError(
+            f"{len(jobs)} jobs are too many for an editor",
+            "name what is to change, e.g. stoker edit 3-9 --priority -1",
+        )
+    tables = {job_id: job_file.table_of(job) for job_id, job in jobs.items()}
+
+    def read(text: str) -> dict[int, dict[str, Any]]:
+        changes = job_file.changes_in(text, tables, jobs)
+        for changed in changes.values():
+            _check(changed)
+        return changes
+
+    with editor.EditedFile("jobs.toml", job_file.file_text(tables)) as file:
+        changes = file.edited(read)
+        try:
+            return _each_edited(client, changes, left_out), left_out
+        except StokerError as error:
+            file.keep(error)
+            raise
+
+
+def _each_edited(
+    client: Client, changes: dict[int, dict[str, Any]], left_out: LeftOut
+) -> list[int]:
+    """The jobs that could be changed, each as was said of it; the others are added to those."""
+    done: list[int] = []
+    refusal: StokerError | None = None
+    for job_id, changed in changes.items():
+        try:
+            done += _edited(client, {"ids": [str(job_id)]}, changed)[0]
+        except (Failed, UsageError, NotFound) as error:  # It has started, say, or is gone.
+            refusal = refusal or error
+            why = error.message.removeprefix(f"job {job_id} is ")
+            left_out.setdefault(why, []).append(job_id)
+    if refusal is not None and not done:
+        raise refusal
+    return done
+
+
 def _edited_by_directory(
     client: Client, select: dict[str, Any], changes: dict[str, Any]
-) -> tuple[list[int], dict[str, list[int]]]:
+) -> tuple[list[int], LeftOut]:
     """Relative paths are relative to a job's own directory, as in `add`: see to each in turn."""
     by_directory: dict[str, list[int]] = {}
     done: list[int] = []
-    left_out: dict[str, list[int]] = {}
+    left_out: LeftOut = {}
     jobs = client.call("show", select=select)["jobs"]
     queued = [job for job in jobs if job["state"] in _QUEUED]
     for job in queued or jobs:  # Where none is, the daemon says why that won't do.
@@ -110,10 +182,14 @@ def _changes(args: Args) -> dict[str, Any]:
     values = values_said({key: value for key, value in args.items() if value is not _NONE})
     command = command_fields(args["command"]) if args["command"] else None
     changes = changed_fields(values, cleared, command)
+    _check(changes)
+    return changes
+
+
+def _check(changes: dict[str, Any]) -> None:
     said = rules.Said(changes)
     rules.check_need(said, elsewhere=not all(name.isdigit() for name in said.on or ()))
     rules.check_limits(said, has_limit=True)
-    return changes
 
 
 VERB = Verb(
@@ -126,11 +202,14 @@ VERB = Verb(
     examples=(
         ("stoker edit 7 --priority -1", "job 7 goes before the others"),
         ("stoker edit 3-9 --time-limit 2h", "those of jobs 3 to 9 that have not started"),
+        ("stoker edit 3-9", "write the changes in your editor, each job's own"),
         ("stoker edit 7 --gpus 1 --mem none -- python train.py --small", "another command"),
     ),
     notes=(
         "Only what you name changes. The options mean the same as in `stoker add`. The job "
         "keeps the environment it was submitted with; --env sets variables in it.",
+        "If you name no change, an editor opens (VISUAL, EDITOR, or the system's) with the options "
+        "of the jobs as TOML. What you change there is applied when you leave it.",
         "Of several jobs, those that can be changed are; the others are named.",
         IDS_NOTE,
     ),

@@ -29,7 +29,7 @@ def feed(args: Args) -> int:
     from stoker.cli.feeding.signals import Signals
     from stoker.cli.feeding.source import Source
     from stoker.cli.jobspec import submission
-    from stoker.submission.surroundings import freeze, resolve_requirements
+    from stoker.submission.surroundings import resolve_requirements, take_code
     from stoker.text.terminal import say
 
     # Lines stay until their jobs are over, and hardly any of it is garbage to be looked for.
@@ -43,7 +43,7 @@ def feed(args: Args) -> int:
     with Signals() as signals, api.Client() as client:
         client.connect()
         resolve_requirements(client, request["jobs"][0])
-        freeze(client, request["jobs"], request)  # All lines run the code of this moment.
+        take_code(client, request["jobs"], request)  # All lines run the code of this moment.
         lock = Lock(client.home, group, alone=args["resume"])
         try:
             run = last_run(client, group) if args["resume"] else None

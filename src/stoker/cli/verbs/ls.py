@@ -31,7 +31,7 @@ def ls(args: Args) -> None:
         jobs = answer["jobs"]
         total = answer.get("total", len(jobs))
         places = None
-        if not args["json"] and not narrowed and has_line(jobs):
+        if not (args["json"] or args["tree"] or narrowed) and has_line(jobs):
             from stoker.cli.in_line import places as places_of
 
             ended = sum(job["state"] in FINAL_STATES for job in jobs)
@@ -43,7 +43,12 @@ def ls(args: Args) -> None:
     if not jobs:
         say("no jobs" if not request["select"] and not args["state"] else "no such jobs")
         return
-    out(job_table(jobs, places))
+    if args["tree"]:
+        from stoker.text.tree import job_tree
+
+        out(job_tree(jobs))
+    else:
+        out(job_table(jobs, places))
     left_out = total - len(jobs)
     if left_out > 0:
         say(f"and {left_out} more; --all or a larger --limit shows them")
@@ -59,6 +64,7 @@ VERB = Verb(
         GROUP,
         NAME,
         Option("user", "only this user's jobs", "USER"),
+        Option("tree", "draw each job below the jobs that it waits for (--after, --after-any)"),
         Option("all", "also show all finished jobs", short="a"),
         Option(
             "limit", f"show at most N jobs (default: {SHOWN}, if no jobs are named)", "N", _limit
@@ -68,6 +74,7 @@ VERB = Verb(
     examples=(
         ("stoker ls", "running jobs, waiting jobs with the reason, the latest finished jobs"),
         ("stoker ls --state failed,lost --all", "all jobs that failed or were lost"),
+        ("stoker ls --tree --group night", "what waits for what in a group"),
         ("stoker ls --name 'run-*' --json | jq '.jobs[].exit_code'", "for scripts"),
     ),
     notes=(
@@ -77,5 +84,8 @@ VERB = Verb(
         "those that have ended. GPUS are the ids of the job's GPUs, or x2 for a job that waits "
         "for two. TIME is how long the job has run or, if it has not started, has waited. PLACE "
         "(on a terminal) is its place in the line and, if it is known, when it should start.",
+        "--tree draws each job once: a skipped job below the one that failed, any other below the "
+        "last of the jobs that it requires. NOTE names the others, also those that the list leaves "
+        "out.",
     ),
 )

@@ -24,7 +24,7 @@ VERB = Verb(
     "run",
     "run a job in this terminal as soon as its turn comes",
     run=run,
-    options=job_options("run"),
+    options=lambda: job_options("run"),
     command="required",
     examples=(
         ("stoker run --gpus 1 -- python train.py", "wait for a GPU; exit with the job's exit code"),

@@ -47,6 +47,9 @@ def web(args: Args) -> None:
         print_json({"url": page["url"], "address": address, "pid": page["pid"]})
         return
     out(f"{address}\n")
+    if page["started"] and page.get("taken"):
+        port = page["settings"]["port"]
+        say(f"port {page['taken']} is taken by another program; the page uses {port}")
     say("this is a one-time login link, valid for ten minutes")
     if os.environ.get("SSH_CONNECTION"):
         port = page["settings"]["port"]
@@ -97,7 +100,7 @@ VERB = Verb(
     run=web,
     options=(
         Option("host", "the address to listen on (default: 127.0.0.1)", "ADDRESS"),
-        Option("port", "the port (default: 4004)", "N",
+        Option("port", "the port (default: the last one, else 4004, else the next free one)", "N",
                quantities.number_within(1, 65_535, "port")),
         Option("name", "another host name under which the page can be reached; may be repeated",
                "NAME", repeat=True),
@@ -129,7 +132,8 @@ VERB = Verb(
     ),
     notes=(
         "The daemon serves the page, in a separate process, until `stoker web stop`. Options "
-        "are kept, and the page comes back when the daemon is restarted. An address that other "
-        "machines can reach is refused without a token and TLS.",
+        "are kept, and the page comes back when the daemon is restarted. If another program has "
+        "the port, the page takes the next free one, unless --port names it. An address that "
+        "other machines can reach is refused without a token and TLS.",
     ),
 )  # fmt: skip

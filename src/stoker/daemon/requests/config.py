@@ -61,6 +61,7 @@ def take_settings(daemon: Daemon) -> None:
     daemon.inventory.set_interval(settings.poll_s_of(values))
     daemon.turn_loop.engine.habits = settings.habits_of(values)
     daemon.disk_watch.take(*settings.least_rooms_of(values))
+    daemon.log_caps.take(settings.log_bound_of(values))
     daemon.clearing.take(settings.retention_of(values))
     rules = settings.cluster_rules_of(values)
     daemon.slurm.configure(rules.config, rules.shared)

@@ -190,6 +190,8 @@ def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -
     for name in ("name", "cwd", "out", "err", "gpu_arg"):
         if name in changes:
             launch = launch._replace(**{name: getattr(asked, name)})
+    if "cwd" in changes:
+        launch = launch._replace(code=None)  # What is checked out there was not looked at.
     if "slurm" in changes:
         launch = launch._replace(cluster_options=tuple(asked.slurm))
     kept = {name: value for name, value in launch.options.items() if name not in changes}

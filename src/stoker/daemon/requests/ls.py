@@ -32,7 +32,9 @@ def show(daemon: Daemon, request: msg.Show) -> Fields:
 def why(daemon: Daemon, request: msg.Why) -> Fields:
     """Why each job stands where it does, and when it will start if that can be told."""
     ids = _selected(daemon, request.select)
-    return {"jobs": job_views(daemon).why(daemon.turn_loop.state, ids)}
+    state, most = daemon.turn_loop.state, request.most_unfinished
+    estimate = most is None or len(state.jobs) <= most
+    return {"jobs": job_views(daemon).why(state, ids, estimate=estimate)}
 
 
 def job_history(daemon: Daemon, request: msg.JobHistory) -> Fields:

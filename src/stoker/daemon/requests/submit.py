@@ -19,4 +19,7 @@ def submit(daemon: Daemon, request: msg.Submit) -> AfterTurn:
         request.env, request.umask = dict(launch.env), launch.umask
     values = daemon.store.settings()
     defaults, cluster = settings.defaults_of(values), settings.cluster_rules_of(values)
-    return AfterTurn(submission(request, daemon.views, defaults, cluster))
+    if any(job.max_log_mib is not None for job in request.jobs):
+        daemon.log_caps.expect_some()
+    code = daemon.code_states.of(request.code) if request.code else {}
+    return AfterTurn(submission(request, daemon.views, defaults, cluster, code))

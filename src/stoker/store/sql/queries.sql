@@ -47,6 +47,22 @@ INSERT INTO environments (digest, body, umask) VALUES (:digest, :body, :umask);
 -- Removes environments, which may hold secrets, that only removed jobs have used.
 DELETE FROM environments WHERE id NOT IN (SELECT environment FROM jobs);
 
+-- name: add_code
+-- Keeps which commit jobs were queued at, once for all jobs of a submission.
+INSERT OR IGNORE INTO code (id, root, commit_id) VALUES (:number, :root, :commit);
+
+-- name: set_dirty
+-- Whether tracked files of a repository were changed when jobs were queued.
+UPDATE code SET dirty = :dirty WHERE id = :number;
+
+-- name: last_code
+-- The highest number of a commit that is kept.
+SELECT coalesce(max(id), 0) FROM code;
+
+-- name: drop_unused_code
+-- Removes commits that only removed jobs have named.
+DELETE FROM code WHERE id NOT IN (SELECT code FROM jobs WHERE code IS NOT NULL);
+
 -- name: first_unfinished_id
 -- The lowest id of a job that is not final.
 SELECT min(id) FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL;
@@ -176,8 +192,8 @@ WHERE id = :job_id;
 UPDATE jobs SET queued_again_at_ms = :at_ms WHERE id = :job_id;
 
 -- name: edit_job
--- Replaces the name, command and kind of a job, after an edit.
-UPDATE jobs SET name = :name, launch = :launch, kind = :kind WHERE id = :job_id;
+-- Replaces the name, command and kind of a job, after an edit, and which commit it was queued at.
+UPDATE jobs SET name = :name, launch = :launch, kind = :kind, code = :code WHERE id = :job_id;
 
 -- name: end_job
 -- How and when a job ended, for good.
@@ -247,8 +263,9 @@ DELETE FROM jobs WHERE id = :job_id AND ended_at_ms IS NOT NULL;
 
 -- name: launches
 -- What is needed to start each job of a range of ids.
-SELECT j.id, j.launch, j.name, j.user, j.kind, j.requires, j.environment, j.params, j.point
-FROM jobs AS j WHERE j.id BETWEEN :first AND :last;
+SELECT j.id, j.launch, j.name, j.user, j.kind, j.requires, j.environment, c.id, c.root, c.commit_id,
+       j.params, j.point
+FROM jobs AS j LEFT JOIN code AS c ON c.id = j.code WHERE j.id BETWEEN :first AND :last;
 
 -- name: environment
 -- An environment by its number, with the umask that belongs to it.
@@ -349,11 +366,13 @@ SELECT j.id, j.state, j.priority, n.body AS need, t.body AS terms, j."group", j.
        j.submitted_at_ms, j.not_before_ms, j.backoff_until_ms, j.attempt, j.failures, j.requires,
        j.launch, j.ended_at_ms, j.cause, j.exit_code, j.signal, j.detail, j.kind,
        j.params, j.point, j.queued_again_at_ms, a.ended_at_ms AS attempt_ended_at_ms,
-       a.gpus, a.placed_at_ms, a.started_at_ms, a.pid, a.place, a.mem_mib, a.peak_mib
+       a.gpus, a.placed_at_ms, a.started_at_ms, a.pid, a.place, a.mem_mib, a.peak_mib,
+       c.root, c.commit_id, c.dirty
 FROM jobs AS j
 JOIN needs AS n ON n.id = j.need
 JOIN terms AS t ON t.id = j.terms
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
+LEFT JOIN code AS c ON c.id = j.code
 WHERE j.id IN (SELECT value FROM json_each(:job_ids))
 ORDER BY j.id;
 

@@ -1,7 +1,7 @@
 // What the page says to those who do not look at it: counts in the title of its tab and, if wanted, a
 // notification of the browser's when jobs have ended. It asks for the right to that on a click only.
 
-import { setHidden, setText } from "./dom.js";
+import { setHidden } from "./dom.js";
 import { listen, now } from "./feed.js";
 
 const ENDS = ["succeeded", "failed", "lost", "skipped", "cancelled"];
@@ -43,7 +43,6 @@ function showBell() {
   bell.title = WORDS[is];
   bell.setAttribute("aria-label", WORDS[is]);
   bell.setAttribute("aria-pressed", String(is === "on"));
-  setText(bell, is === "on" ? "🔔" : "🔕");
 }
 
 async function toggle() {

@@ -6,6 +6,7 @@ import { nowView } from "./now.js";
 import { timelineView } from "./timeline.js";
 import { jobView } from "./job.js";
 import { sweepsView, sweepView } from "./sweep.js";
+import { diskView } from "./disk.js";
 import { submitView } from "./submit.js";
 import { get } from "./api.js";
 import { setTitle, startAlerts } from "./alerts.js";
@@ -18,6 +19,7 @@ const ROUTES = [
   [/^job\/([0-9]+)$/, "now", (id) => jobView(Number(id))],
   [/^sweeps$/, "sweeps", () => sweepsView()],
   [/^sweep\/(.+)$/, "sweeps", (name) => sweepView(name)],
+  [/^disk$/, "disk", () => diskView()],
   [/^submit(?:\/([a-z]+))?$/, "submit", (tab, query) => submitView(tab || "job", query, me)],
 ];
 
@@ -52,6 +54,9 @@ function show() {
 
 const link = document.getElementById("link");
 const notice = document.getElementById("notice");
+const noticeText = h("span", {});
+const noticeLink = h("a", { href: "#/disk" }, " What takes room");
+notice.append(noticeText);
 const LINK_WORDS = { waiting: "connecting", live: "live", lost: "connection lost", refused: "not let in" };
 
 function showLink() {
@@ -66,7 +71,9 @@ function showLink() {
   const trouble = short || now.disk || "";
   setHidden(notice, !words && !now.paused && !trouble);
   notice.classList.toggle("bad", Boolean(words));
-  setText(notice, words || (now.paused ? "The queue is paused: nothing new starts." : trouble));
+  setText(noticeText, words || (now.paused ? "The queue is paused: nothing new starts." : trouble));
+  if (words || now.paused || !now.disk) noticeLink.remove();
+  else if (!noticeLink.isConnected) notice.append(noticeLink);
 }
 
 listen((change) => {
@@ -102,7 +109,7 @@ setTheme(localStorage.getItem("stoker.theme") || "auto");
 // ---- keys
 
 const KEYS = [
-  ["1 2 3 4", "Now, Timeline, Sweeps, Submit"],
+  ["1 2 3 4 5", "Now, Timeline, Sweeps, Submit, Disk"],
   ["/", "filter the list, or search in the log"],
   ["j k ↓ ↑", "go through the list"],
   ["Enter", "open the job"],
@@ -130,7 +137,7 @@ function showKeys() {
 
 document.getElementById("help").addEventListener("click", showKeys);
 
-const PLACES = { 1: "#/", 2: "#/timeline", 3: "#/sweeps", 4: "#/submit", n: "#/submit" };
+const PLACES = { 1: "#/", 2: "#/timeline", 3: "#/sweeps", 4: "#/submit", 5: "#/disk", n: "#/submit" };
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;

@@ -100,6 +100,11 @@ export function jobView(id) {
     return `Slurm, job ${known.id}${known.node ? ` on ${known.node}` : ""}`;
   }
 
+  function commitText(dirty) {
+    if (dirty === false) return "";
+    return dirty ? " and changes" : ", unknown whether changed";
+  }
+
   function fact(name, ...value) {
     return [name, value];
   }
@@ -109,6 +114,7 @@ export function jobView(id) {
     const editable = possible(job).edit;
     const found = [
       fact("Directory", h("code", {}, job.cwd)),
+      job.git ? fact("Commit", h("code", {}, job.git.commit.slice(0, 12)), commitText(job.git.dirty)) : null,
       fact("Needs", needText(job.need)),
       job.reserved_mib ? fact("Reserved", gib(job.reserved_mib)) : null,
       job.peak_mib ? fact("Peak memory", gib(job.peak_mib)) : null,
@@ -121,6 +127,7 @@ export function jobView(id) {
       Object.keys(job.params || {}).length ? fact("Parameters", params(job.params)) : null,
       job.after.length ? fact("After", ...links(job.after), " succeeded") : null,
       job.after_any.length ? fact("After", ...links(job.after_any), " ended") : null,
+      job.after_pid?.length ? fact("After", `process ${job.after_pid.join(", ")}`, " ended") : null,
       job.time_limit_ms ? fact("Time limit", duration(job.time_limit_ms),
         job.signal_spec ? `, signal ${job.signal_spec}` : "") : null,
       job.retries ? fact("Retries", String(job.retries)) : null,

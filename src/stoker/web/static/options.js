@@ -7,7 +7,7 @@ import { h } from "./dom.js";
 // Groups that are open at once; the others open where something was typed.
 const OPEN = new Set(["What it needs", "When it starts", "Names and groups", "Limits and retries"]);
 // What a copy of a job does not take over.
-const NOT_COPIED = new Set(["at", "after", "after_any", "hold", "slurm"]);
+const NOT_COPIED = new Set(["at", "after", "after_any", "after_pid", "hold", "slurm"]);
 // What was typed is there when one comes back.
 const kept = new Map();
 let table = null;
@@ -37,7 +37,9 @@ export async function optionFields(form, where, leftOut = []) {
   table ??= await get("/api/options");
   const fits = (one) => !one.not_in.includes(where) && !leftOut.includes(one.key);
   const inputs = new Map(table.options.filter(fits).map((one) => {
-    const choices = ["", ...one.choices].map((value) => h("option", { value }, value));
+    // A flag may be set by the file of a project, and is then switched off.
+    const said = one.choices[0] === "yes" ? ["yes", "no"] : one.choices;
+    const choices = ["", ...said].map((value) => h("option", { value }, value));
     if (one.choices.length) return [one, remembered(form, one.key, {}, "select", ...choices)];
     return [one, remembered(form, one.key, { placeholder: one.example })];
   }));

@@ -109,13 +109,20 @@ static int code_of_attempt(const char *codes, int attempt) {
 
 static void make_child(const char *kind) {
     int leaves = strncmp(kind, "leave:", 6) == 0;
+    /* Until it has a record of its own, it would write into its parent's. */
+    sigset_t term;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, NULL);
     if (fork() != 0) {
+        sigprocmask(SIG_UNBLOCK, &term, NULL);
         return;
     }
     if (leaves) {
         setsid();
     }
     put_on_record(leaves ? 'l' : 's');
+    sigprocmask(SIG_UNBLOCK, &term, NULL);
     live_for(atol(strchr(kind, ':') + 1));
     end_with(0);
 }

@@ -1,0 +1,165 @@
+"""Queued jobs as a file that a person edits, and what was changed in it.
+
+The file is TOML, one table per job, with the options as stoker.toml has them. Only what differs
+from what was written counts as a change, so an option that is not shown stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stoker.api.job_options import BY_KEY, JobOption, options_in
+from stoker.errors import UsageError
+from stoker.quantities import iso_utc, quoted
+from stoker.submission.changes import changed_fields
+from stoker.submission.keywords import unknown_option, value_of
+from stoker.submission.surroundings import command_fields
+
+Table = dict[str, Any]  # of one job: options by name, as they are written
+Job = Mapping[str, Any]  # as `show` tells it
+
+_COMMAND = "command"
+_OPTIONS = options_in("edit")
+_ALWAYS = ("gpus", "priority")
+_HEADER = (
+    "Change what you like, save, and leave the editor. Options are as in `stoker add --help`.",
+    "To take an option away, delete its line. A job without its table stays as it is.",
+)
+
+
+def table_of(job: Job) -> Table:
+    """What a job's table has: its command, and the options that it has as they can be typed."""
+    table: Table = {_COMMAND: job["command"]}
+    for option in _OPTIONS:
+        value = _written(option, job)
+        if value or (option.name in _ALWAYS and value is not None):
+            table[option.name] = value
+    return table
+
+
+def _written(option: JobOption, job: Job) -> Any:
+    """How one would write what a job has; None for nothing, and for what is not shown of a job."""
+    if option.key == "signal":  # The field `signal` is the one that ended it.
+        return job["signal_spec"]
+    if option.key == "cwd" and "freeze" in job["options"]:
+        return None  # It can't be changed.
+    if option.key == "executor" and job["executor"] == "local":
+        return None
+    for field in reversed(option.fields):
+        places = (job["need"], job["options"], job)
+        value = next((place[field.name] for place in places if field.name in place), None)
+        if value is None:
+            continue
+        if field.name == "margin":
+            percent, mib = value
+            is_learned = job["need"]["mem"] == "auto"
+            return (f"{percent}%" if percent else f"{mib}M") if is_learned else None
+        if field.name == "not_before_ms":
+            return iso_utc(value).replace(".000Z", "Z")
+        if field.name.endswith("_ms"):
+            return f"{value / 1000:g}s"
+        if field.name.endswith("_mib"):
+            return f"{value}M"
+        if isinstance(value, list):
+            return shlex.join(value) if option.key == "slurm" else ",".join(value)
+        return value
+    return None
+
+
+def file_text(tables: Mapping[int, Table]) -> str:
+    """The file that is opened."""
+    import textwrap
+
+    others = ", ".join(option.name for option in _OPTIONS)
+    lines = [*_HEADER, *textwrap.wrap(f"Options that can be added: {others}.", 98)]
+    text = "".join(f"# {line}\n" for line in lines)
+    for job_id, table in tables.items():
+        text += f"\n[{job_id}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in table.items())
+    return text
+
+
+def _toml(value: Any) -> str:
+    # TOML's strings are JSON's, but for one more character that must be escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def changes_in(
+    text: str, tables: Mapping[int, Table], jobs: Mapping[int, Job]
+) -> dict[int, dict[str, Any]]:
+    """The fields that are to change, of each job whose table is not as it was written."""
+    try:
+        said = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"it is not TOML: {error}", "fix that line") from None
+    changes: dict[int, dict[str, Any]] = {}
+    for name, table in said.items():
+        job_id = int(name) if name.isdecimal() else 0
+        if job_id not in tables or not isinstance(table, dict):
+            raise UsageError(
+                f"{quoted(name)} is not one of the jobs that were opened",
+                "put options below the [ID] of their job",
+            )
+        try:
+            changed = _changed(table, tables[job_id], jobs[job_id])
+        except UsageError as error:
+            raise UsageError(f"job {job_id}: {error.message}", error.hint) from None
+        if changed:
+            changes[job_id] = changed
+    return changes
+
+
+def _changed(said: Table, before: Table, job: Job) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    cleared: list[str] = []
+    command = None
+    said = {name.replace("_", "-"): value for name, value in said.items()}
+    for name in (*said, *(name for name in before if name not in said)):
+        value = said.get(name)
+        if value == before.get(name):
+            continue
+        option = BY_KEY.get(name.replace("-", "_"))
+        if name == _COMMAND:
+            command = _command(value, job)
+        elif option is None:
+            raise unknown_option(name, BY_KEY, "see `stoker edit --help`")
+        elif option not in _OPTIONS:
+            raise UsageError(f"{name} can't be changed", "cancel the job and add it anew")
+        elif value in (None, "", "none") and option.cleared:
+            cleared.append(option.key)
+        elif value is None and option.is_flag:
+            values[option.key] = False
+        elif value is None:
+            raise UsageError(f"{name} can't be taken away", "write another value")
+        else:
+            values[option.key] = _value(option, value)
+    return changed_fields(values, cleared, command)
+
+
+def _value(option: JobOption, said: Any) -> Any:
+    try:
+        return value_of(option, said)
+    except UsageError as error:
+        raise UsageError(f"{option.name}: {error.message}", error.hint) from None
+
+
+def _command(said: Any, job: Job) -> dict[str, Any]:
+    """A list is its words. Text is read as it was written: by the shell, or as quoted words."""
+    words: Sequence[str] = [said] if isinstance(said, str) else said or ()
+    if not words or not all(isinstance(word, str) for word in words):
+        raise UsageError("the command is missing", "write it as text, or as a list of words")
+    if not isinstance(said, str):
+        command_fields([*words, ""])  # It refuses what no command can have.
+        return {"argv": list(words)}
+    if job["shell"] is not None:
+        return command_fields([said])
+    try:
+        words = shlex.split(said)
+    except ValueError:
+        raise UsageError(f"{quoted(said)} has a quote that does not end", "close it") from None
+    if not words:
+        raise UsageError("the command is empty", "write a command")
+    return {"argv": words} if len(words) == 1 else command_fields(list(words))
