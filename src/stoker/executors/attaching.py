@@ -62,7 +62,7 @@ class Attaching:
             except CouldNotStart as error:
                 attempts.could_not(key, error)
                 return
-        env = environment(launch, command, attempts.instance) | told
+        env = environment(launch, command, attempts.instance, attempts.root) | told
         client = None
         if command.mps is not None:
             client = self._starting.client(command, env)
