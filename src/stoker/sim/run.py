@@ -285,10 +285,7 @@ class Simulation:
     def _news_of_clients(self, state: State) -> list[ev.Event]:
         """Who has come, who is gone, and what is called off, as the daemon tells its engine."""
         terminals, now_ms = self.world.terminals, self.clock.true_ms
-        # A process that is not ours has ended by the turn after its job was queued.
-        news: list[ev.Event] = [
-            ev.ProcessEnded(state.now_ms, process) for process in state.dependencies.processes
-        ]
+        news: list[ev.Event] = []
         for job in state.jobs.attached():
             here = terminals.is_there(job.id, now_ms)
             if here != (job.id in state.terminals):

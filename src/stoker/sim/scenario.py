@@ -153,8 +153,6 @@ def submit(job_id: int, asked: Wanted, record: MemoryStore, state: State) -> Dec
             as_what = standing[bad[0]]
             assert as_what is not None
             skips = [ev.JobSkipped(now_ms, job_id, bad[0], as_what)]
-    if job_id % 23 == 7:
-        requires.append(Requirement(0, False, None, f"{job_id} 1 boot not of the simulated world"))
     submitted = ev.JobSubmitted(
         now_ms,
         job_id,
