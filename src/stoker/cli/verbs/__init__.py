@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 # In the order in which help and the reference show them.
 SECTIONS = (
     ("Jobs", (
-        "add", "run", "shell", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait",
+        "add", "run", "shell", "adopt", "feed", "sweep", "batch", "ls", "show", "why", "logs",
+        "wait",
     )),
     ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
     ("The queue and the machine", (
