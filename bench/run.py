@@ -38,6 +38,7 @@ from rows.gap import gap
 from rows.idle import idle
 from rows.length import growth, memory, restart
 from rows.library import library
+from rows.metrics import metrics
 from rows.page import page
 from side_by_side import HERE, machine
 
@@ -61,6 +62,7 @@ ROWS: dict[str, Run] = {
     "page": page,
     "packing": packing,
     "on_slurm": on_slurm,
+    "metrics": metrics,
 }
 NUMBERS = {name: number for number, name in enumerate(ROWS, start=1)}
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from stoker.library.failures import JobFailed as JobFailed
     from stoker.library.futures import JobFuture as JobFuture
     from stoker.library.grids import grid as grid
+    from stoker.library.reporting import report as report
     from stoker.library.run_grid import run_grid as run_grid
     from stoker.library.task import Task as Task
 
@@ -24,6 +25,7 @@ _HOMES = {
     "JobFuture": "futures",
     "Task": "task",
     "grid": "grids",
+    "report": "reporting",
     "run_grid": "run_grid",
     "submit": "executor",
 }

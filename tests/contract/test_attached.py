@@ -26,6 +26,7 @@ from stoker.executors.acceptances import (
     void,
 )
 from stoker.executors.attempt_dir import make_attempt_dir, write_exit
+from stoker.executors.environment import MARKER
 from stoker.executors.ledger import Key
 from stoker.executors.namespaces import located, own_namespace
 from stoker.executors.processes import ProcessId, stat_of
@@ -192,6 +193,29 @@ def test_what_was_accepted_is_not_given_up_because_there_are_no_files_to_look_at
     write_exit(str(directory), Exit(signal=9))
     os.waitpid(at_the_gate.pid, 0)
     assert local.until(ev.AttemptExited, 1).exit == Exit(signal=9)
+
+
+def test_what_left_the_session_ends_with_a_cancel_that_could_not_be_obeyed_at_once(
+    local: LocalBench,
+) -> None:
+    """The main process has ended by itself by the time there are files to look."""
+    directory = offered(local, "sleep", "600")
+    marker = {**os.environ, MARKER: local.executor._attempts.marker((1, 1))}
+    main = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    apart = subprocess.Popen(["sleep", "600"], env=marker, start_new_session=True)
+    stat = stat_of(main.pid)
+    assert stat is not None
+    accepts(directory, stat.id)
+    with no_files():
+        local.order(cmd.Terminate(1, 1, force=False))
+        local.observe()
+    write_exit(str(directory), Exit(code=0))
+    main.communicate()
+    local.until(ev.AttemptStarted, 1)
+    assert not any(isinstance(fact, ev.AttemptExited) for fact in local.observe())
+    local.order(cmd.Terminate(1, 1, force=True))
+    assert apart.wait() in (-signal.SIGTERM, -signal.SIGKILL)
+    assert local.until(ev.AttemptExited, 1).exit == Exit(code=0)
 
 
 def test_while_a_grant_can_not_be_taken_back_nothing_is_said_of_its_end(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gc
 import os
 import resource
@@ -86,6 +87,25 @@ def test_a_process_that_is_there_is_watched_whatever_files_are_left(local: Local
         assert local.made.count(local.made[-1]) == 1
 
 
+def test_a_limit_below_what_is_open_already_puts_jobs_back(patient: LocalBench) -> None:
+    """The C library does not hand on a descriptor that is over the limit."""
+    spawner = patient.executor._spawner
+    low, high = spawner._no_input, fcntl.fcntl(spawner._no_input, fcntl.F_DUPFD_CLOEXEC, 900)
+    spawner._no_input = high
+    try:
+        patient.has(1, ENDS_WELL)
+        with no_files(4):
+            patient.order(start(1))
+        back = patient.until(ev.AttemptPutBack, 1)
+        assert "too many files" in back.what
+        patient.executor.acknowledged([back])
+        patient.order(start(1))
+        assert patient.until(ev.AttemptExited, 1).exit.code == 0
+    finally:
+        spawner._no_input = low
+        os.close(high)
+
+
 def test_an_attempt_is_not_over_because_there_are_no_files_to_look_at_it(
     local: LocalBench,
 ) -> None:
@@ -101,6 +121,17 @@ def test_an_attempt_is_not_over_because_there_are_no_files_to_look_at_it(
     assert is_running(pid)
     local.order(cmd.Terminate(1, 1, force=True))
     assert local.until(ev.AttemptExited, 1).exit.signal == 9
+
+
+def test_who_could_not_be_asked_to_end_for_want_of_files_is_asked_later(local: LocalBench) -> None:
+    local.has(1, RUNS_ON)
+    local.order(start(1))
+    local.until(ev.AttemptStarted, 1)
+    with no_files():
+        local.order(cmd.Terminate(1, 1, force=False))
+        assert local.executor.next_wakeup_ms() is not None
+    local.order(cmd.Terminate(1, 1, force=False))
+    assert local.until(ev.AttemptExited, 1).exit.signal == 15
 
 
 def open_files() -> list[str]:

@@ -62,7 +62,7 @@ def test_what_was_set_reaches_the_parts_that_act_on_it() -> None:
     engine = SimpleNamespace(habits=Habits())
     values = {
         "cpus": "3", "foreign": "wait", "poll": "250ms", "settle": "7s", "disk-stop": "3G",
-        "keep-logs": "1d",
+        "keep-logs": "1d", "max-log": "2G",
     }  # fmt: skip
     told_rooms: list[Any] = []
     told_kept: list[Any] = []
@@ -71,6 +71,7 @@ def test_what_was_set_reaches_the_parts_that_act_on_it() -> None:
         inventory=part("set_cpus", "set_foreign", "set_interval"),
         turn_loop=SimpleNamespace(engine=engine),
         disk_watch=SimpleNamespace(take=lambda *said: told_rooms.extend(said)),
+        log_caps=SimpleNamespace(take=told_kept.append),
         clearing=SimpleNamespace(take=told_kept.append),
         slurm=part("configure"),
         notices=SimpleNamespace(wake=lambda: told_kept.append("notices")),
@@ -80,4 +81,4 @@ def test_what_was_set_reaches_the_parts_that_act_on_it() -> None:
     assert told == {"set_cpus": (3,), "set_foreign": ("wait",), "set_interval": (0.25,)}
     assert engine.habits == Habits(settle_ms=7_000)
     assert told_rooms == [LeastRoom(5, 20 * 1024), LeastRoom(mib=3 * 1024)]
-    assert told_kept == [Retention(logs_ms=86_400_000), "notices"]
+    assert told_kept == [2 * 1024, Retention(logs_ms=86_400_000), "notices"]

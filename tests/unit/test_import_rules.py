@@ -28,7 +28,8 @@ FRONT_ENDS = {"cli", "library", "compat", "web", "top"}
 # What front ends share: the words of the house, and what is read before anything is asked of it.
 TO_FRONT_ENDS = {
     "api", "batch", "command_lines", "core.model", "errors", "holes", "installing", "locks",
-    "output_files", "quantities", "submission", "sweep", "text", "wholefile", "__version__",
+    "metrics", "output_files", "quantities", "submission", "sweep", "text", "wholefile",
+    "__version__",
 }  # fmt: skip
 
 # How the command line is put together, and the only places where a front end knows another: the
@@ -50,6 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "ports": {"core"},
     "learn": set(),
+    "metrics": {"errors", "installing"},
     "sightings": {"core", "ports"},
     "engine": {"core", "ports", "errors", "sightings"},
     "store": {"core", "ports", "errors"},
@@ -76,12 +78,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "top": {"api", "errors", "quantities", "text"},
     "library": {
-        "api", "batch", "command_lines", "core.model", "errors", "installing", "locks",
+        "api", "batch", "command_lines", "core.model", "errors", "installing", "locks", "metrics",
         "quantities", "submission", "sweep", "text", "wholefile",
     },
     "cli": {
-        "api", "batch", "errors", "installing", "output_files", "quantities", "submission", "sweep",
-        "text", "wholefile", "__version__", *COMPOSITION["cli"],
+        "api", "batch", "errors", "installing", "metrics", "output_files", "quantities",
+        "submission", "sweep", "text", "wholefile", "__version__", *COMPOSITION["cli"],
     },
     "compat": {"api", "errors", "quantities", "submission", "text", *COMPOSITION["compat"]},
     "__init__": {"library"},
@@ -118,6 +120,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "pynvml": {"inventory.nvml"},
     "amdsmi": {"inventory.amd"},
     "apprise": {"notify.main"},
+    "tensorboard": {"metrics.event_files"},
     "rich": {"top"},
     "textual": {"top"},
     "starlette": {"web"},

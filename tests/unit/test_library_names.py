@@ -18,7 +18,17 @@ def test_importing_stoker_loads_nothing_of_the_library() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["Client", "Executor", "JobFailed", "JobFuture", "Task", "grid", "run_grid", "submit"],
+    [
+        "Client",
+        "Executor",
+        "JobFailed",
+        "JobFuture",
+        "Task",
+        "grid",
+        "report",
+        "run_grid",
+        "submit",
+    ],
 )
 def test_every_documented_name_is_there(name: str) -> None:
     assert name in dir(stoker)

@@ -16,7 +16,9 @@ from stoker.api.localstate import prepare
 from stoker.api.paths import Home
 from stoker.errors import AlreadyRunning, Unavailable, Unreachable, from_wire
 
-_OF_AN_ATTEMPT = ("STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID")
+_OF_AN_ATTEMPT = (
+    "STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID", "STOKER_METRICS",
+)  # fmt: skip
 READY_WITHIN_S = 60.0
 _MOST_DEATHS = 3  # of daemons that are killed while they start, for which another one is started
 

@@ -27,7 +27,7 @@ from stoker.daemon.outfiles import check_outputs
 from stoker.daemon.requirements import RequiredJobs, required
 from stoker.engine import Decided, Proposal
 from stoker.errors import UsageError
-from stoker.executors.environment import KEEP_CHILDREN, MPS_MARKER, OF_JOB, SUBMIT_DIR
+from stoker.executors.environment import KEEP_CHILDREN, METRICS, MPS_MARKER, OF_JOB, SUBMIT_DIR
 from stoker.executors.mps_control import PROGRAM, find_control
 from stoker.learn.kind import Kinds
 from stoker.quantities import MAX_LABEL_CHARS, label, signal_name
@@ -37,7 +37,7 @@ from stoker.submission import rules
 # Variables that say which attempt a process belongs to are never handed on to another job.
 _OF_AN_ATTEMPT = frozenset((
     "STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID", MPS_MARKER,
-    KEEP_CHILDREN, SENDER_MARKER, SUBMIT_DIR, *OF_JOB,
+    KEEP_CHILDREN, SENDER_MARKER, METRICS, SUBMIT_DIR, *OF_JOB,
 ))  # fmt: skip
 # Nor are those that an attempt under MPS was given.
 _OF_A_CLIENT = _OF_AN_ATTEMPT | {

@@ -62,7 +62,7 @@ class Attaching:
             except CouldNotStart as error:
                 attempts.could_not(key, error)
                 return
-        env = environment(launch, command, attempts.instance) | told
+        env = environment(launch, command, attempts.instance, attempts.root) | told
         client = None
         if command.mps is not None:
             client = self._starting.client(command, env)
@@ -105,7 +105,9 @@ class Attaching:
         self._attempts.mps.taken((end.job_id, end.attempt))
         self._attempts.tell(end)
 
-    def _is_accepted(self, key: Key, acceptance: Accepted | Torn, grace_ms: int) -> None:
+    def _is_accepted(
+        self, key: Key, acceptance: Accepted | Torn, grace_ms: int, stops: bool
+    ) -> None:
         """The client has made the process of an attempt that was granted to it.
 
         OSError: it can't be watched now, and nothing is said of it.
@@ -118,7 +120,7 @@ class Attaching:
         client = attempts.mps.taken(key)
         try:
             if process is not None:
-                self._reaping.watch(key, process, False, False, grace_ms, client)
+                self._reaping.watch(key, process, False, False, grace_ms, client, stops=stops)
             else:
                 self.unseen.watch(key, attempts.now_ms)
         except OSError:

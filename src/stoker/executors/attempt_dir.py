@@ -37,6 +37,11 @@ def log_text(root: str, job_id: int, attempt: int) -> str:
     return f"{root}/{job_id // _JOBS_A_FOLDER:04d}/{job_id}.{attempt}.log"
 
 
+def metrics_text(root: str, job_id: int, attempt: int) -> str:
+    """The path of the file to which an attempt reports its metrics, if it does."""
+    return f"{root}/{job_id // _JOBS_A_FOLDER:04d}/{job_id}.{attempt}.metrics"
+
+
 def log_found(root: str, job_id: int, attempt: int) -> str:
     """The path of an attempt's log, which is in its directory if it has one there."""
     inside = f"{attempt_dir_text(root, job_id, attempt)}/log"
@@ -80,8 +85,9 @@ def make_folder(path: str) -> None:
 
 def delete_files(root: str, job_id: int, attempt: int) -> None:
     """Delete all that an attempt has left; what can't be deleted stays."""
-    with suppress(OSError):
-        os.unlink(log_text(root, job_id, attempt))
+    for path in (log_text(root, job_id, attempt), metrics_text(root, job_id, attempt)):
+        with suppress(OSError):
+            os.unlink(path)
     directory = attempt_dir_text(root, job_id, attempt)
     shutil.rmtree(os.path.realpath(directory), ignore_errors=True)
     if os.path.islink(directory):  # Its files were where a cluster's nodes see them too.

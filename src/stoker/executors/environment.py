@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from stoker.executors.attempt_dir import metrics_text
+
 if TYPE_CHECKING:  # The keeper wants the markers alone, and is there as long as the daemon is.
     from stoker.core.commands import Start, StartAttached
     from stoker.core.model import Launch
@@ -20,6 +22,7 @@ _ALL_MASKS = frozenset((*MASKS, FOR_CONTAINERS))
 OF_JOB = ("STOKER_NAME", "STOKER_GROUP", "STOKER_SWEEP", "STOKER_PARAMS")
 # A process that has this is not ended because the one that started it has ended.
 KEEP_CHILDREN = "STOKER_KEEP_CHILDREN"
+METRICS = "STOKER_METRICS"  # the file for what an attempt reports of itself
 SUBMIT_DIR = "STOKER_SUBMIT_DIR"  # where a job was queued that runs in a frozen tree
 EncodedEnv = list[bytes]  # as in b"HOME=/home/ada"
 _PLACES_KEPT = 256
@@ -34,9 +37,11 @@ def marker(instance: str, job_id: int, attempt: int) -> str:
     return f"{instance}:{job_id}.{attempt}"
 
 
-def environment(launch: Launch, start: Start | StartAttached, instance: str) -> dict[str, str]:
+def environment(
+    launch: Launch, start: Start | StartAttached, instance: str, root: str
+) -> dict[str, str]:
     """The environment of an attempt: the user's own at submission, and the GPUs it was given."""
-    added = additions(launch, start, instance)
+    added = additions(launch, start, instance, root)
     own = inherited(launch.env, bool(launch.options.get("env_all")))
     if MASKS[0] not in added:
         own = {name: value for name, value in own.items() if name not in _ALL_MASKS}
@@ -51,7 +56,9 @@ def inherited(env: Mapping[str, str], all_of_it: bool) -> Mapping[str, str]:
     return {n: value for n, value in env.items() if n not in foreign} if foreign else env
 
 
-def additions(launch: Launch, start: Start | StartAttached, instance: str) -> dict[str, str]:
+def additions(
+    launch: Launch, start: Start | StartAttached, instance: str, root: str
+) -> dict[str, str]:
     """What this attempt has in its environment over what its submission had.
 
     A job without GPUs sees none, so that it can't take by accident what it was not given.
@@ -64,7 +71,7 @@ def additions(launch: Launch, start: Start | StartAttached, instance: str) -> di
         "STOKER_GPUS": ",".join(start.labels or start.gpus),
         **({KEEP_CHILDREN: "1"} if launch.options.get("keep_children") else {}),
         **({SUBMIT_DIR: str(launch.options["freeze"])} if "freeze" in launch.options else {}),
-        **own(launch, start, instance),
+        **own(launch, start, instance, root),
     }
 
 
@@ -96,12 +103,13 @@ def _masks(launch: Launch, start: Start | StartAttached) -> dict[str, str]:
     }
 
 
-def own(launch: Launch, start: Start | StartAttached, instance: str) -> dict[str, str]:
-    """What no other attempt has."""
+def own(launch: Launch, start: Start | StartAttached, instance: str, root: str) -> dict[str, str]:
+    """What no other attempt has; `root` is where attempts have their files."""
     told = {
         "STOKER_JOB_ID": str(start.job_id),
         "STOKER_ATTEMPT": str(start.attempt),
         MARKER: marker(instance, start.job_id, start.attempt),
+        METRICS: metrics_text(root, start.job_id, start.attempt),
     }
     if launch.name is not None or start.group or launch.params:
         told |= of_job(launch, start.group)
@@ -127,8 +135,9 @@ def of_job(launch: Launch, group: str | None) -> dict[str, str]:
 class Encoder:
     """Encodes environments for the system; what many attempts have in common once."""
 
-    def __init__(self, instance: str) -> None:
+    def __init__(self, instance: str, root: str) -> None:
         self._instance = instance
+        self._root = root
         self._submitted: Mapping[str, str] = {}
         self._placed: dict[tuple[object, ...], EncodedEnv] = {}  # by where and how they run
 
@@ -137,19 +146,19 @@ class Encoder:
     ) -> EncodedEnv:
         """What `environment` says, and more."""
         if launch.extra_env or more:
-            return encoded({**environment(launch, start, self._instance), **more})
+            return encoded({**environment(launch, start, self._instance, self._root), **more})
         if self._submitted is not launch.env:
             self._submitted = launch.env
             self._placed.clear()
         # Those that start one after the other differ by their number and little else.
-        its_own = own(launch, start, self._instance)
+        its_own = own(launch, start, self._instance, self._root)
         options = (launch.gpu_arg, *launch.options.items())
         place = (launch.cwd, options, start.gpus, start.labels, start.vendor, start.uuids_only)
         base = self._placed.get(place)
         if base is None:
             if len(self._placed) >= _PLACES_KEPT:
                 self._placed.clear()
-            shared = environment(launch, start, self._instance)
+            shared = environment(launch, start, self._instance, self._root)
             for name in its_own:
                 del shared[name]
             base = self._placed[place] = encoded(shared)

@@ -36,6 +36,7 @@ class Grant:
 
     grace_ms: int
     end: End | None = None  # set: it is to be void, and then this is told
+    stops: bool = False  # its job was told to stop, so all of its processes are to end
     accepted: bool = False  # by its process, which could not be looked at yet
     again_ms: int = 0  # when to try the one or the other again
 
@@ -51,10 +52,10 @@ class Grants:
     def __init__(
         self,
         acceptances: Acceptances,
-        begun: Callable[[Key, Accepted | Torn, int], None],
+        begun: Callable[[Key, Accepted | Torn, int, bool], None],
         tell: Callable[[End], None],
     ) -> None:
-        """`begun` is told of those that were accepted, with their grace times."""
+        """`begun` is told of those that were accepted: their grace times, whether they stop."""
         self._acceptances = acceptances
         self._begun = begun
         self._tell = tell
@@ -91,10 +92,11 @@ class Grants:
         self._decided(key, acceptance, now_ms)
         return True
 
-    def end(self, end: End, now_ms: int, grace_ms: int = 0) -> None:
+    def end(self, end: End, now_ms: int, grace_ms: int = 0, *, stops: bool = False) -> None:
         """Take a grant back, be it one of an earlier daemon; if it was accepted, it has begun."""
         key = (end.job_id, end.attempt)
         grant = self._open.setdefault(key, Grant(grace_ms))
+        grant.stops = grant.stops or stops
         grant.end = grant.end or end
         self._void(key, grant, now_ms)
 
@@ -138,7 +140,7 @@ class Grants:
                 self._tell(ev.AttemptNotStarted(now_ms, *key, why, acceptance.cause))
             case Accepted() | Torn():
                 try:
-                    self._begun(key, acceptance, grant.grace_ms)
+                    self._begun(key, acceptance, grant.grace_ms, grant.stops)
                 except OSError:
                     # Too many files are open to look at its process, which is there all the same.
                     grant.accepted, grant.again_ms = True, now_ms + _TRY_AGAIN_MS

@@ -201,7 +201,7 @@ class LocalExecutor:
         now_ms, grants = self._attempts.now_ms, self._attaching.grants
         never = ev.AttemptNotStarted(now_ms, *key, "stopped before it started")
         if key in grants:
-            grants.end(never, now_ms)
+            grants.end(never, now_ms, stops=True)
         running = self._attempts.running.get(key)
         if key in self._foreign:
             self._foreign.let_go(key, now_ms)

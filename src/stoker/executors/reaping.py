@@ -55,8 +55,13 @@ class Reaping:
         client: Client | None = None,
         start: Start | None = None,
         pidfd: int | None = None,
+        *,
+        stops: bool = False,
     ) -> Running | None:
-        """Hear of its end; None if it has ended between the look and now."""
+        """Hear of its end; None if it has ended between the look and now.
+
+        `stops`: all that it has left is to end, wherever that is.
+        """
         session = process.pid if own_session else self.session_of(key)
         try:
             if pidfd is None:
@@ -66,7 +71,7 @@ class Reaping:
         except ProcessLookupError:
             # Its parent has reaped it.
             how = read_exit(self._attempts.directory(key))
-            if not self.watch_left(key, process, session, how, grace_ms, client):
+            if not self.watch_left(key, process, session, how, grace_ms, client, stops):
                 self._attempts.over_unseen(key, how, client)
             return None
         running = Running(key, process, pidfd, ours, own_session, grace_ms, mps=client, start=start)

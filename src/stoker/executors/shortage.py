@@ -15,6 +15,8 @@ from dataclasses import dataclass
 _OF_THE_MACHINE = {
     errno.EAGAIN: "no more processes can be made (ulimit -u, or the limit of a cgroup)",
     errno.EMFILE: "too many files are open in the daemon (ulimit -n)",
+    # So says posix_spawn of a descriptor that is over the limit, which was higher before.
+    errno.EBADF: "too many files are open in the daemon (ulimit -n)",
     errno.ENFILE: "too many files are open on this machine (fs.file-max)",
     errno.ENOMEM: "not enough memory is free",
     errno.ENOBUFS: "not enough memory is free",

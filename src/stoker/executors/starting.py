@@ -32,8 +32,8 @@ class Starting:
         self._ledger = attempts.ledger
         self._reaping = reaping
         self._spawner = spawner
-        self.warm_servers = WarmServers(attempts.instance, spawner)
-        self._encoder = Encoder(attempts.instance)
+        self.warm_servers = WarmServers(attempts.instance, attempts.root, spawner)
+        self._encoder = Encoder(attempts.instance, attempts.root)
 
     def start(self, command: cmd.Start, launch: Launch) -> None:
         """Make the process of an attempt, or tell why that can't be done."""

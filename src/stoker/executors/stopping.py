@@ -44,10 +44,10 @@ class Stopping:
             for process in self._members(running):
                 send(process, signal.SIGKILL)
         elif not running.signalled:
-            running.signalled = True
             found = self._members(running)
             near = _in_session(running, found)
             _ask_to_end(running, near)
+            running.signalled = True  # Not if there were no files to look: the order comes again.
             if len(near) < len(found):
                 # A main process that goes on and does not pass it on would leave them unwarned.
                 self.rest_ms[running.key] = self._attempts.now_ms + running.grace_ms // 2

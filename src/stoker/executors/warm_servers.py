@@ -182,8 +182,9 @@ class _WarmServer:
 class WarmServers:
     """All warm servers of a daemon; `fileno` becomes readable when one of them has ended."""
 
-    def __init__(self, instance: str, spawner: Spawner) -> None:
+    def __init__(self, instance: str, root: str, spawner: Spawner) -> None:
         self._instance = instance
+        self._root = root  # where attempts have their files
         self._spawner = spawner
         self._epoll = select.epoll()
         self._warm_servers: list[_WarmServer] = []  # the one that was used last is last
@@ -216,7 +217,7 @@ class WarmServers:
         launch = spec.launch
         try:
             spec.intend(idle_copy=copy.process)
-            env = {**additions(launch, spec.start, self._instance), **spec.variables}
+            env = {**additions(launch, spec.start, self._instance, self._root), **spec.variables}
             with self._spawner.place(launch, spec.log, spec.start.attempt) as streams:
                 return copy.become(spec.words, launch.cwd, env, streams)
         except CopyGone:
@@ -274,9 +275,9 @@ class WarmServers:
         nowhere = replace(spec.start, gpus=(), labels=())
         env = {
             **inherited(kind.env, kind.all_of_env),
-            **additions(spec.launch, nowhere, self._instance),
+            **additions(spec.launch, nowhere, self._instance, self._root),
         }
-        for name in own(spec.launch, nowhere, self._instance):
+        for name in own(spec.launch, nowhere, self._instance, self._root):
             del env[name]
         env[MARKER] = f"{self._instance}:warm_server.".ljust(len(self._instance) + _ROOM, ".")
         try:

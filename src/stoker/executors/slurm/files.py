@@ -24,7 +24,7 @@ from pathlib import Path
 from stoker.core.commands import HandOver
 from stoker.core.model import Launch
 from stoker.executors.attempt_dir import attempt_dir_text, make_attempt_dir
-from stoker.executors.environment import MARKER, command_line, marker, of_job
+from stoker.executors.environment import MARKER, METRICS, command_line, marker, of_job
 from stoker.executors.spawn import named_files
 from stoker.wholefile import write_whole
 
@@ -98,6 +98,7 @@ class Files:
             **of_job(launch, order.group),
             "STOKER_JOB_ID": str(order.job_id),
             "STOKER_ATTEMPT": str(order.attempt),
+            METRICS: f"{self.directory((order.job_id, order.attempt))}/metrics",
             MARKER: marker(instance, order.job_id, order.attempt),
         }
         words = command_line(launch, ())

@@ -1,0 +1,112 @@
+"""The metrics of an attempt from all places where they may be: its log, its reports, its files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from stoker.metrics.event_files import points_of_events
+from stoker.metrics.extractor import MOST_NAMES, Extractor, Points
+from stoker.metrics.files import points_of_rows, rows_of_csv, rows_of_json_lines
+from stoker.metrics.patterns import MetricPattern, patience
+from stoker.metrics.series import Series
+
+_LONGEST_LINE = 1 << 20
+_MOST_FILES = 1000
+_MOST_DEPTH = 4
+_EVENTS = "tfevents"
+
+
+class Metrics:
+    """Series by the names of their metrics: a bounded number of them."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Series] = {}
+
+    def add(self, found: Iterable[Points]) -> None:
+        """Add points that come after those that are there."""
+        for name, points in found:
+            if name in self.by_name or len(self.by_name) < MOST_NAMES:
+                self.by_name.setdefault(name, Series()).extend(points)
+
+    def replace(self, said: Metrics) -> None:
+        """Let what was said expressly stand for what was only found under the same name."""
+        for name, series in said.by_name.items():
+            if name in self.by_name or len(self.by_name) < MOST_NAMES:
+                self.by_name[name] = series
+
+    def follow(self, later: Metrics) -> None:
+        """Add the series of the next attempt."""
+        for name, series in later.by_name.items():
+            if name in self.by_name or len(self.by_name) < MOST_NAMES:
+                self.by_name.setdefault(name, Series()).merge(series)
+
+
+def of_log(pieces: Iterable[bytes], patterns: Sequence[MetricPattern] = ()) -> Metrics:
+    """The metrics in the pieces of a log; TooSlow if an expression of the user takes too long."""
+    extractor, metrics = Extractor(patterns), Metrics()
+    for piece in pieces:
+        if patterns:
+            with patience():
+                metrics.add(extractor.feed(piece))
+        else:
+            metrics.add(extractor.feed(piece))
+    if patterns:
+        with patience():
+            metrics.add(extractor.end())
+    else:
+        metrics.add(extractor.end())
+    return metrics
+
+
+def of_reports(directory: str) -> Metrics:
+    """What an attempt reported itself; `directory` is that of the attempt."""
+    metrics = Metrics()
+    for path in (f"{directory}/metrics", f"{directory}.metrics"):  # on a cluster; on this machine
+        metrics.add(points_of_rows(rows_of_json_lines(_lines(path))))
+    return metrics
+
+
+def of_files(path: str) -> Metrics:
+    """The metrics of a file, or of all files in a directory that are of a known kind."""
+    metrics = Metrics()
+    for file in sorted(_files(path)):
+        name = os.path.basename(file)
+        if _EVENTS in name:
+            metrics.add(points_of_events(file))
+        elif name.endswith(".csv"):
+            metrics.add(points_of_rows(rows_of_csv(_lines(file))))
+        elif name.endswith((".jsonl", ".json", ".ndjson")):
+            metrics.add(points_of_rows(rows_of_json_lines(_lines(file))))
+    return metrics
+
+
+def _files(path: str) -> Iterator[str]:
+    if os.path.isfile(path):
+        yield path
+        return
+    count, depth = 0, path.rstrip("/").count("/")
+    for folder, folders, names in os.walk(path):
+        if folder.count("/") - depth >= _MOST_DEPTH:
+            folders.clear()
+        for name in names:
+            full = os.path.join(folder, name)
+            if os.path.isfile(full):
+                yield full
+                count += 1
+        if count >= _MOST_FILES:
+            return
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    """The lines of a file, none longer than a bound; none if it can't be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:
+        return
+    with os.fdopen(fd, "rb") as file:
+        try:
+            while line := file.readline(_LONGEST_LINE):
+                yield line
+        except OSError:
+            return

@@ -1,0 +1,184 @@
+"""A metric of an attempt as it is kept: bounded, however many points it has.
+
+Exact are the count, the first, last, lowest and highest value with their steps. The curve is
+thinned: when it has too many buckets, each two neighbours become one, which keeps its lowest and
+its highest point. So a million steps keep their shape, peaks included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+from typing import Any, cast
+
+Point = tuple[float, float]  # step and value
+
+MOST_BUCKETS = 256
+_value: Callable[[Point], float] = itemgetter(1)
+_FORM = 1  # of what `to_record` gives
+
+
+class Series:
+    """Points of one metric, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: Point | None = None
+        self.last: Point | None = None
+        self.lowest: Point | None = None  # nan is neither the lowest nor the highest
+        self.highest: Point | None = None
+        self.not_finite = 0
+        self._buckets: list[list[Point]] = []  # of one or two points each, in order
+        self._each = 1  # how many points a whole bucket stands for
+        self._filled = 0  # how many points the last bucket stands for
+
+    def extend(self, points: Iterable[tuple[float | None, float]]) -> None:
+        """Add points; one without a step is one step after the last."""
+        known = self._with_steps(points)
+        if not known:
+            return
+        self.first = self.first or known[0]
+        self.last = known[-1]
+        self.count += len(known)
+        at = 0
+        while at < len(known):
+            if not self._buckets or self._filled >= self._each:
+                if len(self._buckets) >= MOST_BUCKETS:
+                    self._halve()
+                if not self._buckets or self._filled >= self._each:
+                    self._buckets.append([])
+                    self._filled = 0
+            part = known[at : at + self._each - self._filled]
+            self._take(part)
+            at += len(part)
+            self._filled += len(part)
+
+    def _with_steps(self, points: Iterable[tuple[float | None, float]]) -> list[Point]:
+        given = list(points)
+        if None not in map(itemgetter(0), given):
+            return cast("list[Point]", given)
+        known: list[Point] = []
+        before = -1.0 if self.last is None else self.last[0]
+        for step, value in given:
+            before = before + 1 if step is None else step
+            known.append((before, value))
+        return known
+
+    def _take(self, part: list[Point]) -> None:
+        """Add points to the last bucket."""
+        if not math.isfinite(sum(map(_value, part))):
+            self.not_finite += sum(not math.isfinite(value) for _, value in part)
+        kept = _extremes(part)
+        for point in kept:
+            if point[1] == point[1]:
+                if self.lowest is None or point[1] < self.lowest[1]:
+                    self.lowest = point
+                if self.highest is None or point[1] > self.highest[1]:
+                    self.highest = point
+        self._buckets[-1] = _extremes(self._buckets[-1] + kept)
+
+    def _halve(self) -> None:
+        buckets = self._buckets
+        self._buckets = [
+            _extremes([point for bucket in buckets[at : at + 2] for point in bucket])
+            for at in range(0, len(buckets), 2)
+        ]
+        self._filled += self._each if len(buckets) % 2 == 0 else 0
+        self._each *= 2
+
+    def best(self, maximize: bool = False) -> Point | None:
+        """The lowest point, or the highest: its step and value."""
+        return self.highest if maximize else self.lowest
+
+    def curve(self) -> list[Point]:
+        """The thinned curve, from the first point to the last."""
+        points = [point for bucket in self._buckets for point in bucket]
+        if self.first is None or self.last is None:
+            return points
+        if not _are_same(points[-1], self.last):
+            points.append(self.last)
+        if not _are_same(points[0], self.first):
+            points.insert(0, self.first)
+        return points
+
+    def said_curve(self) -> list[list[float | str]]:
+        """The curve for JSON, with `nan` and `inf` as text."""
+        return [_said(point) for point in self.curve()]
+
+    def merge(self, later: Series) -> None:
+        """Add what came later, as of the next attempt."""
+        if later.count == 0:
+            return
+        count, lowest, highest = later.count, later.lowest, later.highest
+        was, not_finite = self.count, self.not_finite
+        self.extend(later.curve())
+        self.count, self.not_finite = was + count, not_finite + later.not_finite
+        self.last = later.last
+        for point in (lowest, highest):
+            if point is not None and self.lowest is not None and self.highest is not None:
+                self.lowest = min(self.lowest, point, key=_value)
+                self.highest = max(self.highest, point, key=_value)
+
+    # ------------------------------------------------------------------ for the record
+
+    def to_record(self) -> dict[str, Any]:
+        """What is stored: JSON, with `nan` and `inf` as text."""
+        return {
+            "form": _FORM,
+            "count": self.count,
+            "not_finite": self.not_finite,
+            "first": _said_if(self.first),
+            "last": _said_if(self.last),
+            "lowest": _said_if(self.lowest),
+            "highest": _said_if(self.highest),
+            "each": self._each,
+            "filled": self._filled,
+            "buckets": [[_said(point) for point in bucket] for bucket in self._buckets],
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Series:
+        """The series that was stored; ValueError if this version can't read it."""
+        if record.get("form") != _FORM:
+            raise ValueError("a series of another version")
+        it = cls()
+        it.count, it.not_finite = record["count"], record["not_finite"]
+        it.first, it.last = _read(record["first"]), _read(record["last"])
+        it.lowest, it.highest = _read(record["lowest"]), _read(record["highest"])
+        it._each, it._filled = record["each"], record["filled"]
+        it._buckets = [[_point(said) for said in bucket] for bucket in record["buckets"]]
+        return it
+
+
+def _extremes(points: list[Point]) -> list[Point]:
+    """The lowest and the highest of some points, in their order; nan only where nothing else is."""
+    if len(points) == 1:
+        return points
+    if math.isnan(sum(map(_value, points))):  # inf - inf is nan, too
+        points = [point for point in points if point[1] == point[1]] or points[:1]
+    low, high = min(points, key=_value), max(points, key=_value)
+    if low is high:
+        return [low]
+    return [low, high] if points.index(low) <= points.index(high) else [high, low]
+
+
+def _are_same(one: Point, other: Point) -> bool:
+    return repr(one) == repr(other)  # nan is not equal to itself
+
+
+def _said(point: Point) -> list[float | str]:
+    return [number if math.isfinite(number) else repr(number) for number in point]
+
+
+def _said_if(point: Point | None) -> list[float | str] | None:
+    return None if point is None else _said(point)
+
+
+def _read(said: list[float | str] | None) -> Point | None:
+    return None if said is None else _point(said)
+
+
+def _point(said: list[float | str]) -> Point:
+    step, value = map(float, said)
+    return step, value
