@@ -166,7 +166,7 @@ class CrashingExecutor:
             self._world.grant(command)
             self._hear_clients(now_ms)
 
-    def _begun(self, key: Key, acceptance: Accepted | Torn, grace_ms: int) -> None:
+    def _begun(self, key: Key, acceptance: Accepted | Torn, grace_ms: int, stops: bool) -> None:
         self._world.watch(key)
 
     def _hear_clients(self, now_ms: int) -> None:
