@@ -116,6 +116,7 @@ NOT_RUN = (
     Special(r"docker ", 2, "it needs an image; e2e/test_container.py is such a container"),
     Special(r"sudo ", 1, "it changes the machine; test_local_state.py has such a directory"),
     Special(r"stoker run --mem 8G -- ipython", 1, "it needs a person"),
+    Special(r"stoker adopt 4711", 4, "it needs such a process; e2e/test_adopt.py has some"),
 )
 ENDLESS = (
     Special(r"tail -f .*\| stoker feed", 2, "the queue may grow at any time"),

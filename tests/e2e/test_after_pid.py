@@ -126,12 +126,13 @@ def test_a_thread_is_no_process(tmp_path: Path) -> None:
 
 
 def test_a_process_of_another_boot_or_with_another_start_has_ended() -> None:
-    from stoker.core.awaited import AwaitedProcess
-    from stoker.daemon.awaited_processes import awaited, lives
+    from stoker.core.foreign import ForeignProcess
+    from stoker.daemon.awaited_processes import awaited
+    from stoker.executors.foreign import lives
 
     [requirement] = awaited([str(os.getpid())])
     assert requirement.process is not None and lives(requirement.process)
-    me = AwaitedProcess.of(requirement.process)
+    me = ForeignProcess.of(requirement.process)
     assert not lives(me._replace(boot="another").kept)
     assert not lives(me._replace(start_time=me.start_time - 1).kept)
 

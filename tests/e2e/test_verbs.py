@@ -104,6 +104,7 @@ def test_why_tells_the_reason_in_words_and_as_data(reused: StokerHome) -> None:
         "allowed": 4,
         "others": 0,
         "share_milli": None,
+        "adopted": [],
     }
     assert "running" in reused.stoker("why", str(blocker))
 

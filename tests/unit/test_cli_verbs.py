@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from pathlib import Path
@@ -12,6 +13,8 @@ import msgspec
 import pytest
 
 from stoker.api.messages import AnyRequest
+from stoker.machine import process_start
+from stoker.submission.surroundings import user_name
 from unit.cli_run import Ran, stoker
 from unit.scripted_daemon import GONE, Script, ScriptedDaemon, job
 
@@ -97,6 +100,27 @@ def test_orders_speak_json(desk: Desk, verb: str) -> None:
     op = "remove" if verb == "rm" else verb
     ran = desk.stoker({op: {"ids": [7]}}, verb, "7", "--json")
     assert (ran.out, ran.err) == ('{"schema": 1, "ids": [7]}\n', "")
+
+
+def test_to_adopt_names_the_process_by_its_start_and_tells_the_job(desk: Desk) -> None:
+    pid = os.getpid()
+    answer = {"id": 12, "gpus": ["0", "1"], "process": f"{pid} (pytest)"}
+    ran = desk.stoker({"adopt": answer}, "adopt", str(pid), "--on", "0,1", "--mem", "8G")
+    asked = desk.asked()
+    assert asked.pop("user") == user_name()
+    process = f"{pid}@{process_start(pid)}"
+    assert asked == {"op": "adopt", "process": process, "on": ["0", "1"], "mem_mib": 8192}
+    told = f"stoker: job 12 is process {pid} (pytest) on GPUs 0, 1\n"
+    assert (ran.code, ran.out, ran.err) == (0, "12\n", told)
+    ran = desk.stoker({"adopt": answer}, "adopt", str(pid), "--json")
+    assert json.loads(ran.out) == {"schema": 1, **answer}
+    ran = desk.stoker({}, "adopt", f"{pid},{pid}")
+    assert ran.code == 2 and "only one process can be adopted at a time" in ran.err
+
+
+def test_to_let_an_adopted_job_go_is_asked_for(desk: Desk) -> None:
+    desk.stoker({"cancel": {"ids": [7]}}, "cancel", "7", "--let-go")
+    assert desk.asked() == {"op": "cancel", "select": {"ids": ["7"]}, "let_go": True}
 
 
 def test_an_order_that_concerns_no_job_says_so(desk: Desk) -> None:

@@ -23,6 +23,7 @@ WRONG_USES = {
     "sbatch train.sh": "did you mean `stoker add`?",
     "srun python": "did you mean `stoker run`?",
     "salloc": "did you mean `stoker shell`?",
+    "track": "did you mean `stoker adopt`?",
     "bash": "did you mean `stoker shell`?",
     "shell --gpu-arg": "see `stoker shell --help`",
     "shell python x": "'python' is one argument too many",

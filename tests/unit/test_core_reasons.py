@@ -264,6 +264,10 @@ IN_WORDS: list[tuple[why.Reason, str]] = [
     ),
     (why.NeedsGpus(1, 0, 2, 1), "needs 1 GPU, 0 of 2 free (1 used by other programs)"),
     (
+        why.NeedsGpus(1, 0, 3, 1, adopted=(7, 9)),
+        "needs 1 GPU, 0 of 3 free (1 used by other programs; used by adopted jobs 7, 9)",
+    ),
+    (
         why.NeedsMemory(10_035, 6_246, "2", 4),
         "needs 9.8 GiB (learned from 4 runs), most room is 6.1 GiB on GPU 2",
     ),
@@ -304,6 +308,7 @@ def test_a_reason_as_data_has_its_kind_and_its_fields() -> None:
         "allowed": 8,
         "others": 0,
         "share_milli": None,
+        "adopted": (),
     }
 
 

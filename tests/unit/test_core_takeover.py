@@ -195,6 +195,15 @@ def test_jobs_of_a_terminal_neither_give_their_place_nor_take_one() -> None:
     assert planned(lab.state) == Takeovers((2,), (third,))
 
 
+def test_an_adopted_job_does_not_give_its_place() -> None:
+    lab = Lab()
+    lab.add(terms=Terms(adopted="4711 5 boot python train.py"))
+    lab.add()
+    lab.place()
+    third = lab.add()
+    assert planned(lab.state) == Takeovers((2,), (third,))
+
+
 def test_while_the_queue_or_their_group_is_paused_nobody_takes_over() -> None:
     lab = Lab()
     lab.full(group="sweep")

@@ -107,6 +107,7 @@ HARMLESS = {
 THIRD_PARTY: dict[str, set[str]] = {
     "msgspec": {
         "api.messages",
+        "api.job_messages",
         "api.field_types",
         "api.fast_json",
         "daemon",

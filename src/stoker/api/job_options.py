@@ -135,7 +135,7 @@ def _moment(text: str) -> int:
     return quantities.moment_ms(text, time.time_ns() // 1_000_000)
 
 
-def _processes(text: str) -> list[str]:
+def processes(text: str) -> list[str]:
     """Processes as they are now, so that a pid that is given again does not count."""
     from stoker.machine import process_start  # Few jobs wait for a process.
 
@@ -332,7 +332,7 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "after-pid", "start once this process, which Stoker did not start, has ended in any way",
-        "PID,...", _processes, group=WHEN, not_in=("edit",),
+        "PID,...", processes, group=WHEN, not_in=("edit",),
         fields=(Field("after_pid", "texts", []),),
     ),
     JobOption(

@@ -6,13 +6,14 @@ order. Units are in the names; times on the wire are milliseconds since the epoc
 The daemon and the page import this module; the command line builds plain dictionaries.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from stoker.api.field_types import CodeAt, type_of
-from stoker.api.job_options import JOB_OPTIONS
+from stoker.api.field_types import CodeAt
+from stoker.api.job_messages import JobOwn as JobOwn
+from stoker.api.job_messages import JobRequest as JobRequest
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
@@ -20,7 +21,6 @@ Millis = Annotated[int, Meta(ge=0, le=10**15)]
 JobId = Annotated[int, Meta(ge=0, le=10**18)]
 # As much as the store can look for at once.
 Names = Annotated[list[Annotated[str, Meta(max_length=1000)]], Meta(max_length=1000)]
-Priority = Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)]
 
 
 class Request(Struct, tag_field="op", forbid_unknown_fields=True, kw_only=True):
@@ -47,51 +47,6 @@ class OfGpus(Request, kw_only=True):
     """The base of requests about some GPUs."""
 
     gpus: list[str]
-
-
-_NO_OPTIONS: list[tuple[str, Any, Any]] = [
-    ("argv", list[str], []),  # run as they are, or ...
-    ("shell", str | None, None),  # ... one string for the login shell
-    ("params", dict[str, Any], {}),  # of the point of a sweep that the job is
-    ("point", Annotated[str, Meta(max_length=100)] | None, None),  # names that point: see Points
-]
-
-
-if TYPE_CHECKING:
-
-    class JobRequest(Struct, kw_only=True):
-        """One job to be queued; its fields are those of the table of job options."""
-
-        def __getattr__(self, name: str) -> Any: ...
-else:
-    JobRequest = msgspec.defstruct(
-        "JobRequest",
-        [
-            *_NO_OPTIONS,
-            *(
-                (field.name, type_of(field), field.default)
-                for option in JOB_OPTIONS
-                for field in option.fields
-            ),
-        ],
-        kw_only=True,
-        forbid_unknown_fields=True,
-        module=__name__,
-        namespace={"__doc__": "One job to be queued; what is absent has the documented default."},
-    )
-
-
-class JobOwn(Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """What one of many alike jobs has for itself: see Submit. With a command it has no other."""
-
-    argv: tuple[str, ...] = ()
-    shell: str | None = None
-    name: str | None = None
-    priority: Priority | None = None
-    out: str | None = None
-    err: str | None = None
-    params: dict[str, Any] | None = None
-    point: Annotated[str, Meta(max_length=100)] | None = None
 
 
 Rerun = Literal["missing", "failed", "all"]
@@ -126,6 +81,21 @@ class Submit(Request, tag="submit"):
     rerun: Rerun | None = None
     each: list[JobOwn] | None = None
     attached: bool = False  # the client runs the (single) job in its own terminal: see Attach
+
+
+class Adopt(Request, tag="adopt"):
+    """Take a process that Stoker did not start for a job. Answer: `id`, `gpus`, `process`.
+
+    Without `on`, its GPUs are those on which the driver shows it or its descendants.
+    """
+
+    process: Annotated[str, Meta(max_length=50)]  # "4711", or with its start time "4711@98765"
+    on: Names = []
+    mem_mib: Annotated[int, Meta(ge=1, le=10**9)] | None = None  # else the whole of each GPU
+    mem: Literal["auto", "whole"] | None = None
+    name: str | None = None
+    group: str | None = None
+    user: str = ""
 
 
 class List(Request, tag="list"):
@@ -271,7 +241,12 @@ class Follow(Request, tag="follow"):
 
 
 class Cancel(OfJobs, tag="cancel"):
-    """Answer: `ids` that were told to stop."""
+    """Answer: `ids` that were told to stop, and `left_out`, by why: adopted jobs.
+
+    With `let_go`, these adopted jobs end, and their processes go on.
+    """
+
+    let_go: bool = False
 
 
 class Retry(OfJobs, tag="retry"):
@@ -491,7 +466,7 @@ class AttachStarted(Request, tag="attach_started"):
 
 
 AnyRequest = (
-    Submit | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
+    Submit | Adopt | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
     | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
     | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles
     | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | ClusterCheck | ConfigGet

@@ -23,16 +23,21 @@ def request_verb(
     all_help: str,
     examples: tuple[tuple[str, str], ...],
     notes: tuple[str, ...] = (),
-    older: Option | None = None,
+    own: Option | None = None,
 ) -> Verb:
-    """A verb that makes one request about the named jobs; `done` is how its success is told."""
+    """A verb that makes one request about the named jobs; `done` is how its success is told.
+
+    `own`: an option that no other of these verbs has.
+    """
 
     def run(args: Args) -> None:
         older_ms = args.get("older")
         select = required(args, name, all_of_them=older_ms is not None)
         with Client() as client:
-            narrowed = {} if older_ms is None else {"older_ms": older_ms}
-            answer = client.call(op, select=select, **narrowed)
+            said = {} if older_ms is None else {"older_ms": older_ms}
+            if args.get("let_go"):
+                said["let_go"] = True
+            answer = client.call(op, select=select, **said)
         ids = answer["ids"]
         words = f"{done} {id_list(ids)}" if ids else "nothing to do"
         counts, left_out = answer.get("counts"), answer.get("left_out")
@@ -48,7 +53,7 @@ def request_verb(
         summary,
         run=run,
         positionals=(IDS,),
-        options=(NAME, GROUP, STATE, *([older] if older else []), Option("all", all_help), JSON),
+        options=(NAME, GROUP, STATE, *([own] if own else []), Option("all", all_help), JSON),
         examples=examples,
         notes=(*notes, IDS_NOTE),
     )

@@ -50,6 +50,13 @@ class StartAttached(_Begin):
 
 
 @quick_to_make
+class Adopt(_OfAttempt):
+    """Take a process that runs already, and that is not ours, for the attempt's."""
+
+    process: str  # see ForeignProcess.kept
+
+
+@quick_to_make
 class Awaited(_OfAttempt):
     """An attempt at the same cluster that must have ended (or succeeded) first."""
 
@@ -84,7 +91,7 @@ class Warn(_OfAttempt):
     signal: int
 
 
-Command = Start | StartAttached | HandOver | Terminate | Warn
+Command = Start | StartAttached | Adopt | HandOver | Terminate | Warn
 
 
 def _mps(state: State, job: Job) -> Mps | None:
@@ -115,6 +122,8 @@ def commands_for(state: State) -> list[Command]:
         assert attempt is not None
         if attempt.stop is None and job.terms.executor:
             commands.append(_hand_over(state, job, attempt.number))
+        elif attempt.stop is None and job.terms.adopted is not None:
+            commands.append(Adopt(job_id, attempt.number, job.terms.adopted))
         elif attempt.stop is None:
             kind = StartAttached if job.terms.attached else Start
             gpus = [state.gpus[gpu_id] for gpu_id in attempt.gpus]

@@ -253,7 +253,7 @@ class TerminalLeft(OfJob):
 class ProcessEnded(Timed):
     """A process that is not ours, and for which jobs wait, is not there any more."""
 
-    process: str  # see AwaitedProcess.kept
+    process: str  # see ForeignProcess.kept
 
 
 @quick_to_make

@@ -135,6 +135,7 @@ class Terms:
     thread_percentage: int | None = None  # of the GPU's threads, under MPS
     notify: bool = False  # its user is told of its end
     hook: str | None = None  # a command of its user's that is run at its end
+    adopted: str | None = None  # the process that it is and that is not ours: see ForeignProcess
 
     @property
     def longest_ms(self) -> int | None:
@@ -201,7 +202,7 @@ class Requirement:
     job_id: int  # 0 if it is a process
     must_succeed: bool
     last_id: int | None = None
-    process: str | None = None  # one that is not ours: see AwaitedProcess.kept
+    process: str | None = None  # one that is not ours: see ForeignProcess.kept
 
     @property
     def ids(self) -> range:

@@ -91,6 +91,7 @@ class NeedsGpus:
     allowed: int  # how many exist that it may use at all
     others: int = 0  # how many of these are used by other programs
     share_milli: int | None = None  # of one GPU, if it does not want all of it
+    adopted: tuple[int, ...] = ()  # jobs on these that Stoker did not start
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,10 +235,9 @@ def words(reason: Reason, now_ms: int) -> str:
             return f"waiting for {noun} {', '.join(shown)} to end"
         case NeedsTerminal():
             return "its terminal (`stoker run`) is not connected; called off if it stays away"
-        case NeedsGpus(wanted=wanted, free=free, allowed=allowed, others=others, share_milli=share):
-            used = f" ({others} used by other programs)" if others else ""
+        case NeedsGpus(wanted=wanted, free=free, allowed=allowed, share_milli=share):
             what = plural(wanted, "GPU") if share is None else f"{share / 1000:g} of a GPU"
-            return f"needs {what}, {free} of {allowed} free{used}"
+            return f"needs {what}, {free} of {allowed} free{_used_words(reason)}"
         case NeedsMemory():
             return _memory_words(reason)
         case NeedsUse(wanted_percent=wanted, least_percent=least, most_percent=most, gpu=gpu):
@@ -285,6 +285,15 @@ def tight_disk_words(low: LowDisk) -> str:
         f"the disk of {low.path} has only {gib(low.free_mib)} free (setting disk-warn: "
         f"{gib(low.least_mib)}); `stoker disk` shows what takes room"
     )
+
+
+def _used_words(reason: NeedsGpus) -> str:
+    """Who has the GPUs, as far as it is not what Stoker has started."""
+    used = [f"{reason.others} used by other programs"] if reason.others else []
+    if reason.adopted:
+        noun = "job" if len(reason.adopted) == 1 else "jobs"
+        used.append(f"used by adopted {noun} {', '.join(map(str, reason.adopted))}")
+    return f" ({'; '.join(used)})" if used else ""
 
 
 def _memory_words(reason: NeedsMemory) -> str:

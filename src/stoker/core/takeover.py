@@ -106,7 +106,7 @@ def _can_be_followed(state: State, job_id: int, cls: JobClass) -> bool:
 def _is_plain(job: Job) -> bool:
     """True if the daemon makes its process, and nothing else with it."""
     terms = job.terms
-    return not (terms.attached or terms.executor or terms.mps)
+    return not (terms.attached or terms.executor or terms.mps or terms.adopted)
 
 
 def _first_of(state: State, cls: JobClass, count: int, rival: Rank | None) -> tuple[int, ...]:

@@ -10,8 +10,8 @@ from heapq import merge
 from itertools import islice
 
 from stoker.core import reasons as why
-from stoker.core.awaited import AwaitedProcess
 from stoker.core.fit import could_ever_fit, eligible, has_room, room_for_mib
+from stoker.core.foreign import ForeignProcess
 from stoker.core.model import WHOLE_SHARE_MILLI, Gpu, Job, JobState, Need, Requirement
 from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan
 from stoker.core.ready import ReadyQueue
@@ -34,7 +34,7 @@ def reason_for(state: State, job: Job) -> why.Reason:
     if job.requires and not state.ready.has(job):
         processes = [r.process for r in job.requires if r.process is not None]
         if len(processes) == len(job.requires):
-            shown = (AwaitedProcess.of(process).shown for process in processes)
+            shown = (ForeignProcess.of(process).shown for process in processes)
             return why.WaitsForProcesses(tuple(shown))
         must = any(r.must_succeed for r in job.requires)
         ids = [i for r in job.requires if r.process is None for i in _missing(state, r)]
@@ -147,8 +147,10 @@ def _gpu_shortage(state: State, job: Job, allowed: list[Gpu], free: int) -> why.
     need = state.need_of(job)
     shareable = [g for g in allowed if not any(r.whole for r in g.held_by.values())]
     others = sum(1 for gpu in allowed if gpu.others)
+    adopted = sorted({i for gpu in allowed for i in gpu.held_by if state.jobs[i].terms.adopted})
+    too_few = why.NeedsGpus(need.gpus, free, len(allowed), others, need.share_milli, tuple(adopted))
     if need.whole or need.learns or need.gpus > 1 or not shareable:
-        return why.NeedsGpus(need.gpus, free, len(allowed), others, need.share_milli)
+        return too_few
     if need.mem_mib is not None:
         room_mib, roomiest = max(
             ((room_for_mib(need, gpu), gpu) for gpu in shareable), key=lambda found: found[0]
@@ -167,4 +169,4 @@ def _gpu_shortage(state: State, job: Job, allowed: list[Gpu], free: int) -> why.
         left = WHOLE_SHARE_MILLI - roomiest.share_used_milli
         if left < need.share_milli:
             return why.NeedsShare(need.share_milli, left, roomiest.shown_as)
-    return why.NeedsGpus(need.gpus, free, len(allowed), others, need.share_milli)
+    return too_few

@@ -13,12 +13,13 @@ import os
 from collections.abc import Iterable
 
 from stoker.core import events as ev
-from stoker.core.awaited import AwaitedProcess
+from stoker.core.foreign import ForeignProcess
 from stoker.core.model import Requirement
 from stoker.core.state import State
 from stoker.daemon.loop import TurnLoop
 from stoker.engine import Answer, Decided
 from stoker.errors import UsageError
+from stoker.executors.foreign import lives
 from stoker.executors.processes import stat_of
 from stoker.machine import boot_id
 from stoker.quantities import quoted
@@ -30,20 +31,22 @@ _POLLED = -1  # in place of a pidfd
 
 def awaited(texts: Iterable[str]) -> list[Requirement]:
     """The requirements that these processes end; "4711", or with the start time "4711@98765"."""
-    found = [_identified(text).kept for text in texts]
+    instead = "leave out --after-pid, or queue the job where the process runs"
+    found = [identified(text, "--after-pid 4711", instead).kept for text in texts]
     return [Requirement(0, False, None, process) for process in dict.fromkeys(found)]
 
 
-def _identified(text: str) -> AwaitedProcess:
+def identified(text: str, example: str, instead: str) -> ForeignProcess:
+    """The process that a user named, as it is now; `instead` says what to do if it is not there."""
     pid_text, _, start = text.partition("@")
     if not all(part.isdecimal() and len(part) <= 18 for part in (pid_text, start or "0")):
-        raise UsageError(f"{quoted(text)} is not a process id", "write e.g. --after-pid 4711")
+        raise UsageError(f"{quoted(text)} is not a process id", f"write e.g. {example}")
     pid = int(pid_text)
     stat = stat_of(pid) if pid else None
     if stat is None or stat.state in "ZX" or (start and stat.id.start_time != int(start)):
         raise UsageError(
             f"the daemon sees no process {pid}: it has ended, or runs in another PID namespace",
-            "leave out --after-pid, or queue the job where the process runs",
+            instead,
         )
     try:
         os.close(os.pidfd_open(pid))
@@ -52,7 +55,7 @@ def _identified(text: str) -> AwaitedProcess:
             raise UsageError(
                 f"{pid} is a thread and not a process", "name the process that it is of"
             ) from None
-    return AwaitedProcess(pid, stat.id.start_time, boot_id(), _command(pid))
+    return ForeignProcess(pid, stat.id.start_time, boot_id(), _command(pid))
 
 
 def _command(pid: int) -> str:
@@ -67,18 +70,6 @@ def _command(pid: int) -> str:
             shown = "".join(c if c.isprintable() else " " for c in text)
             return shown if len(shown) <= _MOST_SHOWN else f"{shown[: _MOST_SHOWN - 3]}..."
     return ""
-
-
-def lives(kept: str) -> bool:
-    """Whether that very process still runs, or may: to guess would start a job too early."""
-    process = AwaitedProcess.of(kept)
-    if process.boot != boot_id():
-        return False
-    try:
-        stat = stat_of(process.pid)
-    except OSError:
-        return True  # No file can be opened now.
-    return stat is not None and stat.id.start_time == process.start_time and stat.state not in "ZX"
 
 
 class AwaitedProcesses:
@@ -102,7 +93,7 @@ class AwaitedProcesses:
         loop = asyncio.get_running_loop()
         self._watched[kept] = _POLLED
         try:
-            pidfd = os.pidfd_open(AwaitedProcess.of(kept).pid)
+            pidfd = os.pidfd_open(ForeignProcess.of(kept).pid)
         except ProcessLookupError:
             self._over(kept)
             return

@@ -303,7 +303,9 @@ class Daemon:
             return
         # What has ended and can't be put on record while the disk is full waits with the keeper.
         over = self.turn_loop.engine.failing and not self.executor.runs_anything()
-        if over or not self.turn_loop.state.active:
+        # What was adopted goes on without a daemon, and the next one finds it.
+        state = self.turn_loop.state
+        if over or all(state.jobs[job_id].terms.adopted for job_id in state.active):
             self._ended.set()
 
     def _keep_reserve(self) -> None:

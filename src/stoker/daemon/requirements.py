@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from stoker.core.model import FINAL, JobState, Requirement
 from stoker.core.state import State
-from stoker.daemon.awaited_processes import lives
 from stoker.errors import UsageError
+from stoker.executors.foreign import lives
 from stoker.quantities import quoted
 from stoker.store.views import Views
 

@@ -7,8 +7,8 @@ import signal
 from collections.abc import Iterable
 from typing import Any
 
-from stoker.core.awaited import AwaitedProcess
 from stoker.core.forecast import expected_start_ms
+from stoker.core.foreign import ForeignProcess
 from stoker.core.model import ALONE, QUEUED, Job, JobState, Need, Terms
 from stoker.core.reasons import (
     DaemonIsEnding,
@@ -124,11 +124,12 @@ class JobViews:
             "need": need_fields(need),
             "after": [_required(fields) for fields in requires if fields[1]],
             "after_any": [_required(f) for f in requires if not f[1] and len(f) < 4],
-            "after_pid": [AwaitedProcess.of(f[3]).shown for f in requires if len(f) == 4],
+            "after_pid": [ForeignProcess.of(f[3]).shown for f in requires if len(f) == 4],
             **{name: getattr(terms, name) for name in PLAIN_TERMS},
             "grace_ms": terms.grace_ms,
             "signal_spec": _signal_spec(terms),
             "attached": terms.attached,
+            "adopted": _adopted(terms),
             "executor": terms.executor or "local",
             "cluster": _cluster(row["place"]),
             "slurm": launch.get("cluster_options") or [],
@@ -307,6 +308,11 @@ def _started(row: dict[str, Any], elsewhere: bool) -> int | None:
     started: int | None = row["started_at_ms"]
     # Here it starts as soon as it is placed; a cluster takes its time, or never starts it.
     return started if elsewhere or started is not None else row["placed_at_ms"]
+
+
+def _adopted(terms: Terms) -> str | None:
+    """The process that the job is, if Stoker did not start it."""
+    return None if terms.adopted is None else ForeignProcess.of(terms.adopted).shown
 
 
 def _signal_spec(terms: Terms) -> str | None:

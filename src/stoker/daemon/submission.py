@@ -97,7 +97,7 @@ def submission(
         drafts = wanted.drafts
         here = {id(some.need): some.need for some in drafts if not some.terms.executor}
         needs = list(here.values())  # Alike jobs share one.
-        events: list[ev.Event] = list(_declared_by_naming(state, needs))
+        events: list[ev.Event] = list(declared_by_naming(state, needs))
         known = set(state.gpus) | {e.gpu for e in events if isinstance(e, ev.GpuAdded)}
         for need in needs:
             refuse_if_impossible(state, need, known)
@@ -461,7 +461,7 @@ def _refuse_mps_without_nvidia(state: State) -> None:
 # ---------------------------------------------------------------------- against the state
 
 
-def _declared_by_naming(state: State, needs: list[Need]) -> list[ev.GpuAdded]:
+def declared_by_naming(state: State, needs: list[Need]) -> list[ev.GpuAdded]:
     """Where the user has declared no GPU, those that jobs name with --on declare themselves."""
     if any(gpu.declared for gpu in state.gpus.values()):
         return []

@@ -13,9 +13,11 @@ from select import EPOLLIN
 
 from stoker.core import commands as cmd
 from stoker.core import events as ev
+from stoker.core.foreign import ForeignProcess
 from stoker.core.model import Cause, Exit, Job, Launch
 from stoker.executors.adoption import Gone, Living, NeverStarted, Past, Unseen
 from stoker.executors.attaching import Attaching, Grant
+from stoker.executors.foreign import ForeignProcesses
 from stoker.executors.ledger import Key, LedgerWriter
 from stoker.executors.mps_clients import MpsClients
 from stoker.executors.ownership import Ownership
@@ -58,9 +60,10 @@ class LocalExecutor:
             self._attempts, self._starting, self._reaping, past, self._is_known, self.observe
         )
         self._ownership = Ownership(instance)
+        self._foreign = ForeignProcesses(self._attempts.tell)
         self._warm_servers = self._starting.warm_servers
         self._epoll = self._reaping.epoll
-        for part in (self._warm_servers, mps.servers):
+        for part in (self._warm_servers, mps.servers, self._foreign):
             self._epoll.register(part.fileno(), EPOLLIN)
         self._obey_again_ms: int | None = None  # some orders could not be carried out
 
@@ -81,6 +84,7 @@ class LocalExecutor:
         self._attempts.ports.close()
         self._mps.close(self._attempts.clients())
         self._reaping.close()
+        self._foreign.close()
         self._warm_servers.close()
         self._spawner.close()
 
@@ -97,6 +101,9 @@ class LocalExecutor:
         attempts, terms, attempt = self._attempts, job.terms, job.active
         assert attempt is not None
         key = (job.id, attempt.number)
+        if terms.adopted is not None:
+            self._watch_foreign(key, terms.adopted)
+            return
         found = self._past.find(key, attempts.marker(key), terms.attached)
         started = attempt.started_at_ms is not None
         at_ms = attempt.placed_at_ms
@@ -170,6 +177,9 @@ class LocalExecutor:
             case cmd.StartAttached():
                 if not self._is_known(key):
                     self._attaching.offer(command, launch_of(command.job_id))
+            case cmd.Adopt(process=process):
+                if not self._is_known(key):
+                    self._watch_foreign(key, process)
             case cmd.Terminate(force=force):
                 self._terminate(key, force)
             case cmd.Warn(signal=number):
@@ -183,6 +193,7 @@ class LocalExecutor:
             key in self._attempts.running
             or key in self._pending_facts.over_with
             or key in self._attaching.unseen
+            or key in self._foreign
             or self._mps.is_examining(key)
         )
 
@@ -192,13 +203,23 @@ class LocalExecutor:
         if key in grants:
             grants.end(never, now_ms, stops=True)
         running = self._attempts.running.get(key)
-        if key in self._attaching.unseen:
+        if key in self._foreign:
+            self._foreign.let_go(key, now_ms)
+            self._ownership.forget(key[0])
+        elif key in self._attaching.unseen:
             self._attaching.unseen.stop(key, force)
         elif running is not None:
             self._stopping.stop(running, force)
         elif key not in grants and not self._is_known(key):
             # Else its client may still start it, and the order comes again.
             self._attempts.tell(never)
+
+    def _watch_foreign(self, key: Key, process: str) -> None:
+        """An attempt is a process that is not ours, and that has begun long ago."""
+        now_ms = self._attempts.now_ms
+        if self._foreign.watch(key, process, now_ms):
+            pid = ForeignProcess.of(process).pid
+            self._attempts.tell(ev.AttemptStarted(now_ms, *key, pid))
 
     # ------------------------------------------------------------------ word from clients
 
@@ -224,7 +245,7 @@ class LocalExecutor:
                 ended.append(by_fd[fd])
             elif fd == self._warm_servers.fileno():
                 self._warm_servers.heard()
-            else:
+            elif fd != self._foreign.fileno():
                 self._mps.servers.heard()
                 for fact in self._mps.examined():
                     self._attempts.tell(fact)
@@ -235,6 +256,9 @@ class LocalExecutor:
         if self._stopping.rest_ms:
             self._stopping.ask_the_rest()
         self._attaching.look(now_ms)
+        if self._foreign:
+            for job_id in self._foreign.look(now_ms):
+                self._ownership.forget(job_id)
         self._attempts.cgroups.see_to(self._attempts.running, now_ms)
         self._ledger.pay()
         return self._pending_facts.all()
@@ -264,6 +288,7 @@ class LocalExecutor:
             self._mps.servers.next_wakeup_ms(),
             self._attaching.grants.next_wakeup_ms(),
             self._attaching.unseen.next_wakeup_ms(),
+            self._foreign.next_wakeup_ms(),
             self._obey_again_ms,
             self._attempts.cgroups.next_wakeup_ms(self._attempts.running),
         )
@@ -272,4 +297,4 @@ class LocalExecutor:
     def owners(self, pids: Iterable[int]) -> dict[int, int]:
         """See ports.Executor."""
         roots = {one.process.pid: key[0] for key, one in self._attempts.running.items()}
-        return self._ownership.owners(pids, roots)
+        return self._ownership.owners(pids, self._foreign.roots() | roots)

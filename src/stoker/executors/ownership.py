@@ -39,6 +39,11 @@ class Ownership:
                 found[pid] = owner
         return found
 
+    def forget(self, job_id: int) -> None:
+        """What a job had is not ours any more, though it goes on: it was adopted."""
+        for pid in [pid for pid, (_, owner) in self._known.items() if owner == job_id]:
+            del self._known[pid]
+
     def _owner(self, pid: int, roots: Mapping[int, int]) -> int | None:
         stat = stat_of(pid)
         known = self._known.get(pid)

@@ -41,6 +41,7 @@ def job_page(job: Job, colour: bool) -> str:
         ("priority", str(job["priority"]) if job.get("priority") else ""),
         ("after", _ids(job.get("after"))),
         ("after any", _ids(job.get("after_any"))),
+        ("adopted", escaped(f"process {job['adopted']}" if job.get("adopted") else "")),
         ("after process", escaped(", ".join(job.get("after_pid") or ()))),
         ("not before", _moment(job.get("not_before_ms"), now)),
         ("time limit", _duration(job.get("time_limit_ms"))),

@@ -123,5 +123,7 @@ class LogReader(threading.Thread):
             words.append("no log yet" if job["state"] not in FINAL_STATES else "no log")
         elif self._tail.missing:
             where = "the output went to its terminal" if job.get("attached") else "no log there"
+            if job.get("adopted"):
+                where = "Stoker did not start it, and has no output of it"
             words.append(where)
         return ", ".join(words)

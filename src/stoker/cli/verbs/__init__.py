@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 # In the order in which help and the reference show them.
 SECTIONS = (
     ("Jobs", (
-        "add", "run", "shell", "feed", "sweep", "batch", "ls", "show", "why", "logs", "wait",
-        "metrics", "report",
+        "add", "run", "shell", "adopt", "feed", "sweep", "batch", "ls", "show", "why", "logs",
+        "wait", "metrics", "report",
     )),
     ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
     ("The queue and the machine", (

@@ -1,5 +1,6 @@
 """`stoker cancel`: stop jobs, or take them off the queue."""
 
+from stoker.cli.options import Option
 from stoker.cli.request_verb import request_verb
 
 VERB = request_verb(
@@ -22,5 +23,8 @@ VERB = request_verb(
         "processes that outlive the main process get it a moment later. After the grace time "
         "(--grace), all that are left get SIGKILL. The job keeps its GPUs until its last process "
         "has ended.",
+        "What `stoker adopt` has taken for a job is never stopped: end it yourself (`kill PID`), "
+        "or let it go with --let-go.",
     ),
+    own=Option("let-go", "adopted jobs only: free their GPUs and let their processes run"),
 )

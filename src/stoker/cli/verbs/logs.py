@@ -120,6 +120,10 @@ def _no_log(job: Job, path: str | None) -> Failed:
     local = job.get("executor", "local") == "local"
     if path is not None and job.get("attached"):
         return Failed(f"the output of {title(job)} went to its terminal", "look there")
+    if job.get("adopted"):
+        return Failed(
+            f"{title(job)} was adopted, and Stoker has no output of it", "look where it was started"
+        )
     if path is not None and (job.get("pid") is not None or not local):
         return Failed(
             f"the log {path} is not there", "it was removed by hand, or by the setting keep-logs"

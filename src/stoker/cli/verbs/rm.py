@@ -20,7 +20,5 @@ VERB = request_verb(
         "Files named with --out and --err are yours and are kept.",
         "The setting keep-jobs removes old jobs by itself.",
     ),
-    older=Option(
-        "older", "only jobs that ended longer ago than this", "30d", quantities.duration_ms
-    ),
+    own=Option("older", "only jobs that ended longer ago than this", "30d", quantities.duration_ms),
 )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from stoker.api import messages as msg
 from stoker.core import events as ev
+from stoker.core.foreign import ForeignProcess
 from stoker.core.model import Cause, Job
 from stoker.core.state import State
 from stoker.daemon.requests.reply import AfterTurn, Daemon
-from stoker.daemon.requests.selecting import UNFINISHED, selected
+from stoker.daemon.requests.selecting import UNFINISHED, named_by_id, selected
 from stoker.engine import Decided
-from stoker.errors import Failed
+from stoker.errors import Failed, UsageError
 
 
 def cancel(daemon: Daemon, request: msg.Cancel) -> AfterTurn:
@@ -24,9 +27,43 @@ def cancel(daemon: Daemon, request: msg.Cancel) -> AfterTurn:
             if len(ids) == 1 and rows:
                 raise Failed(f"job {ids[0]} has ended already ({rows[0]['state']})", "")
             raise Failed("all of these jobs have ended already", "")
-        return Decided([stop_event(state, job) for job in jobs], [job.id for job in jobs])
+        if request.let_go:
+            _refuse_unless_adopted(jobs, named_by_id(select, views, state))
+            return Decided([stop_event(state, job) for job in jobs], {"ids": _ids_of(jobs)})
+        ours = [job for job in jobs if job.terms.adopted is None]
+        adopted = [job for job in jobs if job.terms.adopted is not None]
+        if adopted and not ours and not select.all:
+            raise _never_killed(adopted[0])
+        left_out = {_never_killed(job).message: [job.id] for job in adopted}
+        answer = {"ids": _ids_of(ours), **({"left_out": left_out} if left_out else {})}
+        return Decided([stop_event(state, job) for job in ours], answer)
 
-    return AfterTurn(proposal, "ids")
+    return AfterTurn(proposal)
+
+
+def _ids_of(jobs: Sequence[Job]) -> list[int]:
+    """Their numbers."""
+    return [job.id for job in jobs]
+
+
+def _never_killed(job: Job) -> Failed:
+    """Why an adopted job is not stopped, and what its user can do."""
+    pid = ForeignProcess.of(job.terms.adopted or "").pid
+    return Failed(
+        f"job {job.id} was adopted: Stoker did not start it, and does not stop it",
+        f"`kill {pid}` ends it; `stoker cancel {job.id} --let-go` frees its GPUs and lets it run",
+    )
+
+
+def _refuse_unless_adopted(jobs: Sequence[Job], named: Collection[int]) -> None:
+    """Let go only what was meant: what is let go is not counted on its GPUs any more."""
+    for job in jobs:
+        if job.id not in named:
+            raise UsageError(
+                "--let-go is for jobs that are named by their ids", "e.g. stoker cancel 7 --let-go"
+            )
+        if job.terms.adopted is None:
+            raise UsageError(f"job {job.id} was not adopted", "leave out --let-go to stop it")
 
 
 def stop_event(state: State, job: Job, cause: Cause = Cause.CANCELLED) -> ev.Event:

@@ -12,6 +12,7 @@ from typing import Any
 
 from stoker.api import messages as msg
 from stoker.daemon.requests import (
+    adopt,
     browse,
     cancel,
     config,
@@ -40,6 +41,7 @@ log = logging.getLogger("stoker.daemon")
 
 ANSWERS: dict[type[msg.Request], Callable[[Daemon, Any], Reply]] = {
     msg.Submit: submit.submit,
+    msg.Adopt: adopt.adopt,
     msg.Cancel: cancel.cancel,
     msg.Retry: retry.retry,
     msg.Hold: hold.hold,

@@ -83,6 +83,11 @@ def _again(state: State, row: dict[str, Any], others: RequiredJobs) -> ev.Event:
         )
     if row["terms"].attached:
         raise Failed(f"job {row['id']} ran in a terminal", "start it there again: `stoker run`")
+    if row["terms"].adopted is not None:
+        raise Failed(
+            f"job {row['id']} was adopted: Stoker did not start it, so it can't start it again",
+            "queue its command: `stoker add`",
+        )
     if not row["terms"].executor:
         refuse_if_impossible(state, row["need"], set(state.gpus))
     requires = _requirements_again(others, row)

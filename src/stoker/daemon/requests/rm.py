@@ -20,10 +20,11 @@ def remove(daemon: Daemon, request: msg.Remove) -> AfterTurn:
         alive = [job_id for job_id in ids if job_id in state.jobs]
         explicit = not (select.all or select.group or select.names or select.states)
         if alive and explicit:
-            raise Failed(
-                f"job {alive[0]} is {state.jobs[alive[0]].state}, and has not ended",
-                f"`stoker cancel {alive[0]}` stops it first",
-            )
+            job = state.jobs[alive[0]]
+            hint = f"`stoker cancel {job.id}` stops it first"
+            if job.terms.adopted is not None:
+                hint = f"`stoker cancel {job.id} --let-go` lets its process go first"
+            raise Failed(f"job {job.id} is {job.state}, and has not ended", hint)
         gone = [job_id for job_id in ids if job_id not in state.jobs]
         if request.older_ms is not None:
             old = set(daemon.views.ended_before(state.now_ms - request.older_ms))

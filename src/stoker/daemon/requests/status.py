@@ -51,7 +51,8 @@ def shutdown(daemon: Daemon, request: msg.Shutdown) -> Fields | AfterTurn:
     about = {"pid": os.getpid(), "running": len(daemon.turn_loop.state.active)}
 
     def stop_all(state: State) -> Decided:
-        return Decided([stop_event(state, state.jobs[i]) for i in state.active], about)
+        ours = [job for job in map(state.jobs.__getitem__, state.active) if not job.terms.adopted]
+        return Decided([stop_event(state, job) for job in ours], about)
 
     daemon.shut_down(request.mode)
     return AfterTurn(stop_all) if request.mode == "kill" else about

@@ -1,4 +1,4 @@
-"""A process that a job waits for and that Stoker did not start, as one word of the record.
+"""A process that Stoker did not start, as one word of the record: a job waits for it, or is it.
 
 With its start time and the boot of the machine, a pid names one process for good.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class AwaitedProcess(NamedTuple):
-    """What is known of such a process since a job was queued that waits for it."""
+class ForeignProcess(NamedTuple):
+    """What is known of such a process since a job was queued that waits for it, or that it is."""
 
     pid: int
     start_time: int  # clock ticks since boot
@@ -17,14 +17,14 @@ class AwaitedProcess(NamedTuple):
     command: str  # to be shown
 
     @classmethod
-    def of(cls, kept: str) -> AwaitedProcess:
+    def of(cls, kept: str) -> ForeignProcess:
         """The process as it was kept: see `kept`."""
         pid, start_time, boot, command = kept.split(" ", 3)
         return cls(int(pid), int(start_time), boot, command)
 
     @property
     def kept(self) -> str:
-        """All of it as one text, by which a requirement names it."""
+        """All of it as one text, by which a requirement or a job's terms name it."""
         return f"{self.pid} {self.start_time} {self.boot} {self.command}"
 
     @property
