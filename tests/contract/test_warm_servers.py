@@ -148,7 +148,8 @@ def test_a_warm_call_sees_what_a_cold_one_sees(warm: Warm, tmp_path: Path) -> No
     marker = f"STOKER_ATTEMPT_ID={warm.local.instance}:5.1"
     assert seen.pop("marker") == [marker] and f"{marker[18:]}" == seen["env"]["STOKER_ATTEMPT_ID"]
     assert seen["session"] == seen.pop("pid") and seen.pop("session")
-    for one in (cold, seen):
+    for one, job_id in ((cold, 6), (seen, 5)):
+        assert f"/{job_id}.1" in one["env"].pop("STOKER_METRICS")
         for name in ("STOKER_JOB_ID", "STOKER_ATTEMPT_ID", "MASTER_PORT"):
             del one["env"][name]
     for name in ("marker", "pid", "session"):

@@ -19,7 +19,9 @@ def adopt(args: Args) -> None:
 
     said = {name: args[name] for name in _SAID if args[name] is not None}
     with Client() as client:
-        answer = client.call("adopt", process=args["pid"], user=user_name(), **fields_of(said))
+        answer = client.call(
+            "adopt", process=_process(args["pid"]), user=user_name(), **fields_of(said)
+        )
     if args["json"]:
         print_json({name: answer[name] for name in ("id", "gpus", "process")})
         return
@@ -61,7 +63,7 @@ VERB = Verb(
     "adopt",
     "count the GPUs of a process that runs already as taken until it ends",
     run=adopt,
-    positionals=(Positional("PID", "the process", _process),),
+    positionals=(Positional("PID", "the process"),),
     options=_options,
     examples=(
         ("stoker adopt 4711", "a training that you started by hand, on the GPUs that it uses"),
