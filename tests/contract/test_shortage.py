@@ -116,7 +116,7 @@ def test_an_attempt_is_not_over_because_there_are_no_files_to_look_at_it(
     assert pid is not None
     with no_files():
         local.order(cmd.Terminate(1, 1, force=False))
-        local.order(cmd.Terminate(1, 1, force=True))
+        local.order(cmd.Terminate(1, 1, force=False))
         assert local.executor.next_wakeup_ms() is not None
         assert not [fact for fact in local.observe() if isinstance(fact, ev.AttemptExited)]
     assert is_running(pid)
