@@ -219,6 +219,7 @@ def test_a_time_limit_holds_in_a_terminal_too(reused: StokerHome) -> None:
     ran = reused.cli("run", "--time-limit", "300ms", "--", "sleep", "600")
     assert ran.code == 143
     assert reused.until_final(reused.first_id)[0]["reason"] == "time limit"
+    assert ran.err == f"stoker: job {reused.first_id} was stopped: time limit\n"
 
 
 def test_retries_run_again_in_the_same_terminal(reused: StokerHome) -> None:
