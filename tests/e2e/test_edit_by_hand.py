@@ -170,11 +170,14 @@ def test_on_a_terminal_a_mistake_can_be_mended(reused: StokerHome) -> None:
     assert reused.job(job_id)["priority"] == 4
 
 
-def test_all_that_can_be_shown_of_a_job_is_read_back_as_it_was(reused: StokerHome) -> None:
+@pytest.mark.parametrize("max_log_mib", [7, 0])
+def test_all_that_can_be_shown_of_a_job_is_read_back_as_it_was(
+    reused: StokerHome, max_log_mib: int
+) -> None:
     [job_id] = held(
         reused, 1, mem="auto", margin=[20, 512], on=["0"], prefer=["0"], cpus=2, priority=3,
-        name='a "b" c', group="g", grace_ms=1_500, retries=2, nice=1,
-        max_log_mib=7, not_before_ms=4_000_000_000_000, keep_children=True, hook="echo 'a\tb'",
+        name='a "b" c', group="g", grace_ms=1_500, retries=2, nice=1, max_log_mib=max_log_mib,
+        not_before_ms=4_000_000_000_000, keep_children=True, hook="echo 'a\tb'",
         signal="USR1", signal_before_ms=5_000, time_limit_ms=90_000, visible="uuid",
     )  # fmt: skip
     job = reused.job(job_id)

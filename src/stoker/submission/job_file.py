@@ -64,7 +64,7 @@ def _written(option: JobOption, job: Job) -> Any:
         if field.name.endswith("_ms"):
             return f"{value / 1000:g}s"
         if field.name.endswith("_mib"):
-            return f"{value}M"
+            return f"{value}M" if value else "off"  # Of its log all is kept.
         if isinstance(value, list):
             return shlex.join(value) if option.key == "slurm" else ",".join(value)
         return value
