@@ -33,6 +33,19 @@ def test_a_job_waits_for_the_jobs_that_it_requires() -> None:
     assert scene.why(scene.submit(after_any=[first])) == why.WaitsForJobs((first,), False)
 
 
+def test_a_job_that_only_has_to_end_is_told_apart_from_those_that_must_succeed() -> None:
+    scene = Scene(1)
+    first, second, third = scene.running(), scene.submit(), scene.submit()
+    mixed = scene.submit(after=[third, first], after_any=[second])
+    reason = scene.why(mixed)
+    assert isinstance(reason, why.WaitsForJobs) and reason.must_succeed
+    assert sorted(reason.job_ids) == [first, second, third] and reason.only_end == (second,)
+    scene.exited(first, 0)
+    assert why.words(scene.why(mixed), scene.now) == (
+        f"waits for job {third} to succeed and job {second} to end"
+    )
+
+
 def test_a_job_waits_for_its_moment() -> None:
     scene = Scene(1)
     moment = scene.now + 90_000
@@ -235,6 +248,10 @@ IN_WORDS: list[tuple[why.Reason, str]] = [
     (why.WaitsForJobs((4,), True), "waits for job 4 to succeed"),
     (why.WaitsForJobs((4, 5), False), "waits for jobs 4, 5 to end"),
     (why.WaitsForJobs(tuple(range(1, 8)), True), "waits for jobs 1, 2, 3, 4, 5, … to succeed"),
+    (
+        why.WaitsForJobs((1, 6, 2), True, (2,)),
+        "waits for jobs 1, 6 to succeed and job 2 to end",
+    ),
     (why.WaitsForProcesses(("7 (sh -c x)",)), "waiting for process 7 (sh -c x) to end"),
     (
         why.NeedsTerminal(),
@@ -259,7 +276,12 @@ IN_WORDS: list[tuple[why.Reason, str]] = [
     ),
     (
         why.CanNeverStart(2, 2, 1),
-        "needs 2 GPUs, and only 2 could ever fit it (1 of them drained); "
+        "needs 2 GPUs, and only 1 could ever fit it (1 more is drained); "
+        "add or resume a GPU, or edit the job",
+    ),
+    (
+        why.CanNeverStart(4, 5, 2),
+        "needs 4 GPUs, and only 3 could ever fit it (2 more are drained); "
         "add or resume a GPU, or edit the job",
     ),
     (why.NeedsGpus(1, 0, 2, 1), "needs 1 GPU, 0 of 2 free (1 used by other programs)"),

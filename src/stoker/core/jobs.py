@@ -15,7 +15,7 @@ from itertools import compress
 from typing import Any, TypeVar, overload
 
 from stoker.core.laws import must_agree
-from stoker.core.model import Job
+from stoker.core.model import Job, JobState, Need
 from stoker.core.ready import Cohort
 
 T = TypeVar("T")
@@ -153,6 +153,11 @@ class Jobs(MutableMapping[int, Job]):
         ids = cohort.ids[: bisect_left(cohort.ids, before_id)]
         return [job_id for job_id in ids if self._cohort_of(job_id) is cohort]
 
+    def needs(self) -> Iterator[Need]:
+        """What they need; jobs of which none was looked at say it once for all of them."""
+        yield from (job.need for job in self._seen.values())
+        yield from (cohort.need for cohort in self._cohorts)
+
     def attached(self) -> list[Job]:
         """Those that run in the terminals of their users."""
         ids = [job_id for job_id, job in self._seen.items() if job.terms.attached]
@@ -162,10 +167,10 @@ class Jobs(MutableMapping[int, Job]):
         return [self[job_id] for job_id in sorted(ids)]
 
     def ahead_of(self, job: Job) -> int:
-        """How many of those that only wait for room come before it."""
+        """How many waiting jobs come before it; its place in the line is one more."""
         rank = job.rank
         ahead = sum(
-            other.in_class is not None and other.rank < rank for other in self._seen.values()
+            other.state is JobState.WAITING and other.rank < rank for other in self._seen.values()
         )
         for cohort in self._cohorts:
             if cohort.priority < job.priority:

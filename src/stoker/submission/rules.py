@@ -146,7 +146,7 @@ def says_what_of_files(said: Mapping[str, Any]) -> bool:
 
 def check_log_bound(said: Mapping[str, Any], out: str | None, *, elsewhere: bool) -> None:
     """Refuse a bound for a log that is not Stoker's to cut."""
-    if said.get("max_log_mib") is None:
+    if not said.get("max_log_mib"):
         return
     if out is not None:
         raise UsageError("--max-log bounds the job's log, and with --out it has none", "give one")
