@@ -303,6 +303,25 @@ def test_ctrl_c_ends_the_tests_and_what_never_began_is_run_the_next_time(
     assert _start(home).count("skips task") == 2
 
 
+def test_a_gpu_that_only_a_killed_scheduler_named_is_forgotten_after_its_last_job(
+    home: StokerHome,
+) -> None:
+    path = fifo(home.work)
+    config = "config = {'scheduler_config': {'gpu': ['66']}, 'test_config': [{'n': [1, 2]}]}"
+    write_project(home.work, config=config, my_gpu_task=_task(f"open({str(path)!r}).read()"))
+    process = subprocess.Popen([sys.executable, "main.py"], env=home.env, cwd=home.work)
+    log = home.work / "scheduler.log"
+    eventually(lambda: any("receives" in line for line in lines_of(log)), "the first runs")
+    process.kill()
+    process.wait()
+    assert [gpu["id"] for gpu in home.call("gpus")["gpus"]] == ["66"]
+    for job_id in sorted(home.jobs()):
+        home.until_state(job_id, "running")
+        Path(path).write_text("go on")
+        home.until_final(job_id)
+    eventually(lambda: home.call("gpus")["gpus"] == [], "GPU 66 is forgotten")
+
+
 def test_other_jobs_of_the_user_and_the_scheduler_never_share_a_gpu(home: StokerHome) -> None:
     path = fifo(home.work)
     home.start(gpus="0")

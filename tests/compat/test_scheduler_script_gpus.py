@@ -79,3 +79,30 @@ def test_init_says_which_of_them_are_not_for_us(lab: Lab, devices: int) -> None:
     assert not lab.home.call("status")["paused"]
     assert lab.sh(f"../scheduler.py -i {devices}").code == 0
     assert set(lab.gpus().values()) == {"free"} and len(lab.gpus()) == devices
+
+
+@pytest.mark.parametrize("devices", [1, 8], indirect=True)
+def test_init_of_more_than_there_are_says_which_are_used(lab: Lab, devices: int) -> None:
+    ran = lab.sh(f"../scheduler.py -i {devices + 2} 0")
+    used = ",".join(map(str, range(1, devices))) or "none of them"
+    assert ran.code == 0, ran
+    told = f"scheduler: the driver shows {devices} of the {devices + 2} GPUs; used: {used}\n"
+    assert ran.err == told
+
+
+@pytest.mark.parametrize("devices", [8], indirect=True)
+def test_a_forced_gpu_that_init_left_out_is_said_to_be_out_of_use(lab: Lab) -> None:
+    assert lab.sh("../scheduler.py -i 5 3 4").code == 0
+    refused = lab.sh('../scheduler.py -t "test1.py" -fg 7')
+    assert refused.code == 2 and refused.err.count("\n") == 1
+    assert "GPU 7 is not in use" in refused.err and "stoker gpus add 7" in refused.err
+    assert "only 0" not in refused.err
+
+
+@pytest.mark.parametrize("devices", [2], indirect=True)
+def test_releasing_several_gpus_releases_those_that_there_are(lab: Lab) -> None:
+    assert lab.sh("../scheduler.py -i 2 0 1").code == 0
+    refused = lab.sh("../scheduler.py -rg 9 0")
+    assert refused.code == 3 and "there is no GPU 9" in refused.err
+    assert refused.err.count("\n") == 1
+    assert lab.gpus() == {"0": "free", "1": "drained"}

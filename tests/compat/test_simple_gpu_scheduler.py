@@ -393,6 +393,28 @@ def test_a_gpu_that_nothing_declares_lasts_as_long_as_the_command(new_shell: Sto
     assert new_shell.until_final(other)[0]["state"] == "succeeded"
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+def test_a_gpu_that_nothing_declares_lasts_as_long_as_the_last_job_of_a_killed_command(
+    new_shell: StokerHome, number: int
+) -> None:
+    new_shell.start()
+    command = [str(BIN / PROGRAM), "--gpus", "22"]
+    with FeedProcess(new_shell, command=command) as feed:
+        feed.write("echo $$ > pid; exec sleep 1000")
+        pid = pid_in(new_shell.work / "pid")
+        feed.send(number)
+        feed.wait()
+        assert [gpu["id"] for gpu in new_shell.call("gpus")["gpus"]] == ["22"]
+        if number == signal.SIGKILL:
+            new_shell.kill_daemon()  # The next one knows of it, too.
+            new_shell.start()
+        kill_and_wait(pid)
+        eventually(lambda: new_shell.call("gpus")["gpus"] == [], "GPU 22 is forgotten")
+        # Whoever names it later, without such a command, keeps it as ever.
+        new_shell.until_final(new_shell.submit("true", on=["22"]))
+        assert [gpu["id"] for gpu in new_shell.call("gpus")["gpus"]] == ["22"]
+
+
 # ---------------------------------------------------------------------- what is left behind
 
 

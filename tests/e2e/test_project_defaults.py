@@ -142,6 +142,20 @@ def test_errors_name_the_file_and_the_key(
     assert ran.err.count("\n") == 1
 
 
+def test_what_is_said_of_a_job_undoes_a_contradiction_of_the_file(
+    reused: StokerHome, project: Path
+) -> None:
+    (project / "stoker.toml").write_text("gpus = 0\nexclusive = true\n")
+    refused = reused.cli("add", "--", "true", "x")
+    assert "stoker.toml: --exclusive makes no sense for a job without GPUs" in refused.err
+    assert "--exclusive makes no sense" in reused.cli("config").err
+    job = reused.job(reused.add("--no-exclusive", "--", "true", "x"))
+    assert (job["need"]["gpus"], job["need"]["exclusive"]) == (0, False)
+    job = reused.job(reused.add("--gpus", "1", "--", "true", "x"))
+    assert (job["need"]["gpus"], job["need"]["exclusive"]) == (1, True)
+    assert reused.cli("add", "--priority", "3", "--", "true", "x").code == 2
+
+
 def test_config_shows_what_comes_from_where(reused: StokerHome, project: Path) -> None:
     shown = reused.stoker("config")
     lines = {line.split()[0]: line for line in shown.splitlines() if line.strip()}

@@ -276,7 +276,12 @@ IN_WORDS: list[tuple[why.Reason, str]] = [
     ),
     (
         why.CanNeverStart(2, 2, 1),
-        "needs 2 GPUs, and only 2 could ever fit it (1 of them drained); "
+        "needs 2 GPUs, and only 1 could ever fit it (1 more is drained); "
+        "add or resume a GPU, or edit the job",
+    ),
+    (
+        why.CanNeverStart(4, 5, 2),
+        "needs 4 GPUs, and only 3 could ever fit it (2 more are drained); "
         "add or resume a GPU, or edit the job",
     ),
     (why.NeedsGpus(1, 0, 2, 1), "needs 1 GPU, 0 of 2 free (1 used by other programs)"),

@@ -364,6 +364,12 @@ class GpuResume(OfGpus, tag="gpu_resume"):
     """Undo GpuDrain."""
 
 
+class GpuLend(OfGpus, tag="gpu_lend"):
+    """Should jobs declare these by naming them: forget them after this process and its last job."""
+
+    pid: int
+
+
 class ConfigGet(Request, tag="config_get"):
     """Answer: `settings`: `name`, `value`, `default`, `help` of one or all."""
 
@@ -469,7 +475,7 @@ AnyRequest = (
     Submit | Adopt | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
     | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
     | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles
-    | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | ClusterCheck | ConfigGet
-    | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus | Hello | Shutdown | Attach
-    | AttachStarted
+    | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend | ClusterCheck
+    | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus | Hello | Shutdown
+    | Attach | AttachStarted
 )  # fmt: skip

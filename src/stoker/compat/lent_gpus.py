@@ -6,6 +6,8 @@ command that names its GPUs each time must not leave a mistyped one behind for a
 
 from __future__ import annotations
 
+import os
+
 from stoker.api.client import Client
 from stoker.errors import StokerError, UsageError
 
@@ -31,6 +33,12 @@ class Lent:
             has_driver = any(gpu["uuid"] for gpu in gpus)
             more = "" if has_driver else "; `stoker gpus add` declares more"
             raise UsageError(f"there is no GPU {', '.join(self._new)}", f"there are {there}{more}")
+        if self._new:
+            try:
+                # Should this process be killed, or leave jobs behind, the daemon gives them back.
+                client.call("gpu_lend", gpus=self._new, pid=os.getpid())
+            except StokerError:
+                pass  # An older daemon; or one that can't see this process.
 
     def give_back(self) -> None:
         """Forget those that were not known before, unless another job names them by now."""

@@ -102,7 +102,7 @@ def _scheduler(args: argparse.Namespace) -> int:
         _initialise_once()
     if args.release_gpu is not None:
         with Client() as client:
-            client.call("gpu_resume", gpus=[str(gpu) for gpu in args.release_gpu])
+            _release(client, [str(gpu) for gpu in args.release_gpu])
     if args.status:
         stoker(["status"])
     return 0 if task is None else _run(task, args)
@@ -140,6 +140,11 @@ def _initialise(total: int, unavailable: list[int]) -> None:
             free = [gpu for gpu in ids if gpu not in drained]
             if free:
                 client.call("gpu_resume", gpus=free)
+            if len(ids) < total:
+                say(
+                    f"scheduler: the driver shows {len(ids)} of the {total} GPUs; "
+                    f"used: {','.join(free) or 'none of them'}"
+                )
         finally:
             if pause:
                 client.call("resume")
@@ -158,11 +163,21 @@ def _chosen(client: Client, total: int) -> list[str]:
     """Use the first so many of those that the driver shows; their ids."""
     client.call("config_set", name="gpus", value="auto")
     shown = [gpu["id"] for gpu in client.call("gpus")["gpus"]]
-    if total > len(shown):
-        say(f"scheduler: the driver shows {len(shown)} of the {total} GPUs, which are used")
-    elif total < len(shown):
+    if total < len(shown):
         client.call("config_set", name="gpus", value=",".join(shown[:total]))
     return shown[:total]
+
+
+def _release(client: Client, gpus: list[str]) -> None:
+    """Use these again; one that does not exist keeps no other from it."""
+    problem: StokerError | None = None
+    for gpu in gpus:
+        try:
+            client.call("gpu_resume", gpus=[gpu])
+        except StokerError as error:
+            problem = problem or error
+    if problem is not None:
+        raise problem
 
 
 # ---------------------------------------------------------------------- the task

@@ -15,7 +15,7 @@ from itertools import compress
 from typing import Any, TypeVar, overload
 
 from stoker.core.laws import must_agree
-from stoker.core.model import Job, JobState
+from stoker.core.model import Job, JobState, Need
 from stoker.core.ready import Cohort
 
 T = TypeVar("T")
@@ -152,6 +152,11 @@ class Jobs(MutableMapping[int, Job]):
     def _unseen_of(self, cohort: Cohort, before_id: int) -> list[int]:
         ids = cohort.ids[: bisect_left(cohort.ids, before_id)]
         return [job_id for job_id in ids if self._cohort_of(job_id) is cohort]
+
+    def needs(self) -> Iterator[Need]:
+        """What they need; jobs of which none was looked at say it once for all of them."""
+        yield from (job.need for job in self._seen.values())
+        yield from (cohort.need for cohort in self._cohorts)
 
     def attached(self) -> list[Job]:
         """Those that run in the terminals of their users."""

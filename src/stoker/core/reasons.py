@@ -260,9 +260,10 @@ def words(reason: Reason, now_ms: int) -> str:
             kept = "is" if len(gpus) == 1 else "are"
             return f"{noun} {', '.join(gpus)} {kept} kept for job {job_id}, which is before it"
         case CanNeverStart(wanted=wanted, could_fit=could, drained=drained):
-            drain = f" ({drained} of them drained)" if drained else ""
+            drain = f" ({drained} more {'is' if drained == 1 else 'are'} drained)"
             return (
-                f"needs {plural(wanted, 'GPU')}, and only {could} could ever fit it{drain}; "
+                f"needs {plural(wanted, 'GPU')}, and only {could - drained} could ever fit it"
+                f"{drain if drained else ''}; "
                 "add or resume a GPU, or edit the job"
             )
         case ClusterIsFull(most=most):

@@ -39,6 +39,13 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
     if impossible.could_fit >= need.gpus:
         return  # Some are drained; it waits for them.
     allowed = [g for g in state.gpus.values() if not need.on or g.is_one_of(need.on)]
+    left_out = ",".join(gpu.shown_as for gpu in allowed if gpu.removing)
+    if need.on and left_out:
+        are = "GPUs {} are" if "," in left_out else "GPU {} is"
+        raise UsageError(
+            f"{are.format(left_out)} not in use (setting gpus)",
+            f"name others, or use them again with `stoker gpus add {left_out}`",
+        )
     if need.mem_mib is not None:
         memories = [g.memory_mib for g in allowed if g.memory_mib is not None]
         if not memories:

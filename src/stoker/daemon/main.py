@@ -35,6 +35,7 @@ from stoker.daemon.door import Door, most_to_stay
 from stoker.daemon.followers import Followers
 from stoker.daemon.frozen_code import FrozenCode
 from stoker.daemon.home_watch import HomeWatch
+from stoker.daemon.lent_gpus import LentGpus
 from stoker.daemon.log_caps import LogCaps
 from stoker.daemon.loop import TurnLoop
 from stoker.daemon.notices import Notices
@@ -150,6 +151,7 @@ class Daemon:
         self.views = Views(self.store.connection)
         self.terminals = Terminals(self.turn_loop, self.views, self.executor)
         self.awaited_processes = AwaitedProcesses(self.turn_loop)
+        self.lent_gpus = LentGpus(self.turn_loop, values, self.store.set_setting)
         self.followers = Followers(self.turn_loop, home.attempts)
         self.log_caps = LogCaps(self.turn_loop, self.store.launch, home.attempts)
         self.clearing = Clearing(self.turn_loop, self.views, self.store, home)
@@ -244,6 +246,7 @@ class Daemon:
         self.tenure.keep(loop, self.turn_loop)
         self.clearing.begin()
         self.log_caps.begin()
+        self.lent_gpus.begin()
         self.turn_loop.turn()
         # What was loaded stays: the collector need not look at a long queue again and again, nor
         # at all while that was loaded (see `main`).

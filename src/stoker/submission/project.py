@@ -47,6 +47,7 @@ def with_defaults(
     there = {option.key for option in options_in(front_end)}
     there -= {o.key for o in JOB_OPTIONS if o.key != "env" and _is_said(o, fields)}
     defaults = read(path)
+    _refuse_contradictions(defaults, path, {**said, **fields})
     for key in defaults:
         if key not in there:
             continue
@@ -98,17 +99,22 @@ def _understood(said: Values, path: str) -> Values:
     if "cwd" in values:
         here = os.path.dirname(path)
         values["cwd"] = os.path.normpath(os.path.join(here, os.path.expanduser(values["cwd"])))
-    ordered = {option.key: values[option.key] for option in JOB_OPTIONS if option.key in values}
+    return {option.key: values[option.key] for option in JOB_OPTIONS if option.key in values}
+
+
+def _refuse_contradictions(values: Values, path: str, said: Mapping[str, Any]) -> None:
+    """Refuse defaults that exclude each other, unless what is said of a job undoes that."""
     try:
-        _check(fields_of(ordered))
+        _check(fields_of(values))
     except UsageError as error:
-        raise UsageError(f"{path}: {error.message}", error.hint) from None
-    return ordered
+        rest = {k: v for k, v in values.items() if k not in said and not _is_said(BY_KEY[k], said)}
+        if len(rest) == len(values) or not _fits(rest, {}):
+            raise UsageError(f"{path}: {error.message}", error.hint) from None
 
 
 def as_written(path: str) -> dict[str, str]:
     """The options of a file by their names, as it has them, once they are understood."""
-    read(path)
+    _refuse_contradictions(read(path), path, {})
     with open(path, "rb") as file:
         said = tomllib.load(file)
     return {key.replace("_", "-"): _text(value) for key, value in said.items()}

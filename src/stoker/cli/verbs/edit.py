@@ -111,7 +111,7 @@ def _edited_by_hand(client: Client, select: dict[str, Any]) -> tuple[list[int], 
     tables = {job_id: job_file.table_of(job) for job_id, job in jobs.items()}
 
     def read(text: str) -> dict[int, dict[str, Any]]:
-        changes = job_file.changes_in(text, tables, jobs)
+        changes = job_file.changes_in(text, tables)
         for changed in changes.values():
             _check(changed)
         return changes

@@ -57,6 +57,7 @@ ANSWERS: dict[type[msg.Request], Callable[[Daemon, Any], Reply]] = {
     msg.GpuRemove: gpus.remove,
     msg.GpuDrain: gpus.drain,
     msg.GpuResume: gpus.resume,
+    msg.GpuLend: gpus.lend,
     msg.GpuHistory: gpus.history,
     msg.Profiles: profiles.profiles,
     msg.ProfilesForget: profiles.forget,

@@ -9,6 +9,7 @@ from stoker.api import messages as msg
 from stoker.core import events as ev
 from stoker.core.model import Gpu
 from stoker.core.state import State
+from stoker.daemon.awaited_processes import identified
 from stoker.daemon.requests.reply import AfterTurn, Daemon, Fields
 from stoker.daemon.telemetry import MEASURED
 from stoker.engine import Decided, Proposal
@@ -58,6 +59,13 @@ def resume(daemon: Daemon, request: msg.GpuResume) -> AfterTurn:
         if gpu is not None and gpu.vendor:
             daemon.inventory.forgive(gpu.id)
     return _each(named, ev.GpuResumed)
+
+
+def lend(daemon: Daemon, request: msg.GpuLend) -> Fields:
+    """Forget GPUs that only this command names, once it and its jobs are over."""
+    owner = identified(str(request.pid), "4711", "run the command where the daemon runs")
+    daemon.lent_gpus.lend(_named(request.gpus), owner.kept)
+    return {}
 
 
 def _named(texts: Sequence[str]) -> list[str]:
