@@ -130,6 +130,10 @@ def test_a_feed_has_them(reused: StokerHome, project: Path) -> None:
         ("mem = 'much'", "mem: "),
         ("mem = ", "Invalid value"),
         ("after = '3'", "after: it is about one job"),
+        (
+            "name = 'run-{id}'",
+            "name: a name can't have '{id}'; write {project}, {script} or {date}, or no braces",
+        ),
         ("gpus = 0\nmem = '2G'", "--mem makes no sense for a job without GPUs"),
     ],
 )

@@ -9,6 +9,7 @@ Law: this is imported only where there is such a file.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 import tomllib
@@ -18,7 +19,7 @@ from typing import Any
 from stoker.api.job_options import BY_KEY, JOB_OPTIONS, JobOption, fields_of, options_in
 from stoker.errors import UsageError
 from stoker.output_files import has_fields
-from stoker.quantities import MAX_LABEL_CHARS, label
+from stoker.quantities import MAX_LABEL_CHARS, label, quoted
 from stoker.submission import rules
 from stoker.submission.keywords import unknown_option, value_of
 from stoker.submission.surroundings import is_for_cluster
@@ -92,6 +93,7 @@ def _understood(said: Values, path: str) -> Values:
                 raise unknown_option(written, BY_KEY, "see `stoker add --help`")
             values[key] = value_of(BY_KEY[key], value)
             if key == "name":
+                _check_template(values[key])
                 label(_name(values[key], path, ()))
         except UsageError as error:
             where = path if key not in BY_KEY else f"{path}: {written}"
@@ -167,6 +169,16 @@ def _is_for(front_end: str, key: str, value: Any) -> bool:
     if front_end == "sweep" and key in ("out", "err"):
         return has_fields(value)
     return True
+
+
+def _check_template(template: str) -> None:
+    """Refuse a field that a name can't have: it would be the name of every job."""
+    for found in re.findall(r"\{\w*\}", template):
+        if found not in _NAME_FIELDS:
+            raise UsageError(
+                f"a name can't have {quoted(found)}",
+                "write {project}, {script} or {date}, or no braces",
+            )
 
 
 def _name(template: str, path: str, words: Sequence[str]) -> str:
