@@ -13,7 +13,7 @@ import pytest
 
 from fakegpu.build import Built
 from stoker.compat.priority_scheduler import main
-from stoker_home import StokerHome, lines_of
+from stoker_home import Ran, StokerHome, lines_of
 from waiting import PATIENCE_S, eventually
 
 # A training file that supports `epochs` and `id`, and records what it saw.
@@ -30,9 +30,10 @@ class Lab:
     stoker: StokerHome
     record: Path
 
-    def run(self, *words: str) -> None:
+    def run(self, *words: str) -> Ran:
         ran = self.stoker.cli("batch", *words, env={"RECORD": str(self.record)})
         assert ran.code == 0, ran
+        return ran
 
     def lines(self, kind: str) -> list[str]:
         return [line for line in lines_of(self.record) if line.startswith(kind)]
@@ -220,10 +221,14 @@ def test_ids_go_on_where_an_existing_installation_has_stopped(lab: Lab) -> None:
     (files / "counter.txt").unlink()
     lab.run("--csv", "commands.csv", "--on", "0")
     assert lab.ids()[2:] == [5, 6]
+    (files / "counter.txt").write_text("2")
+    ran = lab.run("--csv", "commands.csv", "--on", "0")
+    assert lab.ids()[4:] == [7, 8], "the higher of both counts"
+    assert "counter.txt says 2, but ids below 7 were already used: continuing with 7" in ran.err
     (files / "counter.txt").write_text("four")
     ran = lab.stoker.cli("batch", "--csv", "commands.csv")
     assert ran.code == 2 and "counter.txt is not a number" in ran.err
-    assert len(lab.stoker.jobs()) == 4
+    assert len(lab.stoker.jobs()) == 6
 
 
 def test_a_part_of_the_threads_asks_for_mps(lab: Lab, built: Built) -> None:

@@ -125,13 +125,14 @@ def test_other_settings_move_the_page(page: PageHome) -> None:
 
 def test_a_port_that_is_taken_is_named_and_the_page_stays_where_it_was(page: PageHome) -> None:
     page.start(port=free_port())
+    before = page.pid()
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         taken = other.getsockname()[1]
         with pytest.raises(Failed, match=f"something else listens on 127.0.0.1:{taken}"):
             page.home.call("page_start", changes={"port": taken})
-    eventually(lambda: is_served(page), "the page is where it was")
+    assert page.pid() == before and is_served(page), "it was not stopped for that"
 
 
 @pytest.fixture

@@ -7,9 +7,11 @@ jobs. A page that ends unasked is started again, with increasing delay.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -92,6 +94,12 @@ class Page:
             child = self._child
             if child is not None and child.url and child.settings == settings:
                 return self._described(child, started=False)
+            port = settings.port
+            if child is not None and port is not None and port != child.port:
+                # The page that serves is not stopped for one that could not take its place.
+                if await asyncio.to_thread(_is_taken, settings.host, port):
+                    what = f"something else listens on {settings.host}:{port}"
+                    raise Failed(what, "choose another with --port N")
             await self._end()
             try:
                 child = await self._spawn(settings, again=False)
@@ -243,6 +251,18 @@ class Page:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _is_taken(host: str, port: int) -> bool:
+    """Whether something listens there; all other trouble is for the new page to tell."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((host, port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
 
 
 async def _line(fd: int) -> str:

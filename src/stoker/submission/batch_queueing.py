@@ -18,6 +18,7 @@ from stoker.errors import Failed, NotFound, StokerError, UsageError
 from stoker.submission.batches import PlannedJob
 from stoker.submission.surroundings import new_token, resolve_requirements, take_code
 from stoker.text.ids import ranges
+from stoker.text.terminal import say
 
 # A submission with a job that waits for a job which can't exist is refused, but only after all
 # that stand before it were found good. So the daemon can be asked without queueing anything.
@@ -173,6 +174,11 @@ def take_numbers(home: Home, count: int, here: str) -> int:
         os.pwrite(fd, f"{first + count:020}\n".encode(), 0)
         os.fsync(fd)
         if counted is not None:
+            if counted < first:
+                say(
+                    f"stoker: {_COUNTER} says {counted}, but ids below {first} were already used: "
+                    f"continuing with {first}"
+                )
             _set_counter(counter, first + count)
     finally:
         os.close(fd)
