@@ -38,8 +38,8 @@ def test_the_setting_is_told_as_the_option_is_once_per_submission(stoker: Stoker
         ran = stoker.cli(*words)
         assert ran.code == 0 and ran.err.count(said) == 1 and SAID not in ran.err
     assert stoker.cli("add", "--mem", "auto", "--", "true").err.count(SAID) == 1
-    for words in (("--mem", "whole"), ("--gpus", "0"), ("--gpus", "0.5")):
-        assert stoker.cli("add", *words, "--", "true").err == ""
+    for more in (("--mem", "whole"), ("--gpus", "0"), ("--gpus", "0.5")):
+        assert stoker.cli("add", *more, "--", "true").err == ""
 
 
 def test_the_library_warns_at_the_line_that_asked(reused: StokerHome) -> None:
