@@ -160,6 +160,25 @@ def test_what_is_said_of_a_job_undoes_a_contradiction_of_the_file(
     assert reused.cli("add", "--priority", "3", "--", "true", "x").code == 2
 
 
+def test_notify_without_an_address_names_the_file_before_anything_is_frozen(
+    reused: StokerHome, project: Path
+) -> None:
+    (project / "stoker.toml").write_text("notify = true\nfreeze = true\n")
+    (project / "jobs.csv").write_text("command\ntrue x\n")
+    trees = Path(reused.home.root) / "frozen" / "trees"
+    before = sorted(trees.glob("*"))
+    for words in (
+        ("add", "--", "true", "x"),
+        ("sweep", "lr=1", "--", "echo", "{lr}"),
+        ("batch", "--no-wait", "jobs.csv"),
+    ):
+        ran = reused.cli(*words)
+        assert ran.code == 2 and ran.err.count("\n") == 1, words
+        assert f"{project}/stoker.toml: notify has no address to send to" in ran.err
+    assert sorted(trees.glob("*")) == before
+    assert "stoker.toml" not in reused.cli("add", "--no-notify", "--", "true", "x").err
+
+
 def test_config_shows_what_comes_from_where(reused: StokerHome, project: Path) -> None:
     shown = reused.stoker("config")
     lines = {line.split()[0]: line for line in shown.splitlines() if line.strip()}

@@ -284,11 +284,28 @@ def submit(client: Client, request: dict[str, Any], **more: Any) -> int:
 
 def take_code(client: Client, jobs: list[dict[str, Any]], request: dict[str, Any]) -> None:
     """Say of which commit the code of jobs is, and have those with --freeze run it as it is now."""
+    _refuse_unless_told(client, jobs, request["cwd"])
     note_commits(jobs, request)
     if any("freeze" in job for job in jobs):
         from stoker.submission.freezing import freeze_for
 
         freeze_for(client, jobs, request)
+
+
+def _refuse_unless_told(client: Client, jobs: list[dict[str, Any]], here: str) -> None:
+    """Refuse jobs that a project has send messages to nowhere, before anything is done."""
+    directories = {job.get("cwd") or here for job in jobs if job.get("notify")}
+    paths = [path for path in map(project_file, directories) if path is not None]
+    if not paths or client.call("config_get", name="notify")["settings"][0]["value"]:
+        return
+    from stoker.submission.project import read  # Few have such a file.
+
+    for path in paths:
+        if read(path).get("notify"):
+            raise UsageError(
+                f"{path}: notify has no address to send to",
+                "set one first: stoker config set notify URL; or add --no-notify",
+            )
 
 
 def note_commits(jobs: list[dict[str, Any]], request: dict[str, Any]) -> None:
