@@ -29,3 +29,14 @@ def known_directory(path: str) -> str:
     """The directory that is known before the job is: those below it are made for the attempt."""
     places = [path.find(f"{{{field}}}") for field in FIELDS] if "{" in path else []
     return os.path.dirname(path[: min((place for place in places if place >= 0), default=None)])
+
+
+def existing_directory(path: str) -> str:
+    """The directory that has to be there when the job is submitted.
+
+    Of a file with braces all that are missing are made for the attempt.
+    """
+    directory = known_directory(path)
+    while has_fields(path) and directory != "/" and not os.path.lexists(directory):
+        directory = os.path.dirname(directory)
+    return directory

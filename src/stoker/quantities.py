@@ -119,12 +119,22 @@ def memory_mib(text: str, bare: str = "") -> int:
     return mib
 
 
-def size_mib(text: str) -> int:
+def size_mib(text: str, hint: str = "write e.g. 500M or 2G") -> int:
     """ "2G", "500M": so much of a disk."""
     try:
         return memory_mib(text)
     except UsageError:
-        raise UsageError(f"{quoted(text)} is not a size", "write e.g. 500M or 2G") from None
+        raise UsageError(f"{quoted(text)} is not a size", hint) from None
+
+
+def log_bound(text: str) -> int:
+    """How many MiB of a log are kept; 0 for "off": all of it."""
+    word = text.strip().lower()
+    mib = 0 if word == "off" else size_mib(text, "write e.g. 500M, 2G or off")
+    number = word.rstrip("kmgtib ")
+    if mib == 1 and float(number) * _KIB_OF_UNIT[word[len(number) :].strip()[0]] < 1024:
+        raise UsageError(f"{quoted(text)} is too little for a log", "write 1M or more, or off")
+    return mib
 
 
 def job_memory(text: str) -> int | str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -41,6 +42,13 @@ COMMANDS = {
         b"stoker/api/client.py",
     ),
 }  # fmt: skip
+# The scripts that are installed, and those that the documentation has to copy.
+SCRIPTS = {path.name: path.read_text() for path in BIN.iterdir()} | {
+    f"{page.stem}: {title}": text
+    for page in (BIN.parent / "docs").glob("coming-from-*.md")
+    for title, text in re.findall(r'```python title="(\w+\.py)"\n(.*?)```', page.read_text(), re.S)
+    if "stoker.compat" in text
+}
 OLDER_TOOLS = (scheduler, priority_scheduler, simple_gpu_scheduler, simple_hypersearch)
 
 
@@ -68,6 +76,31 @@ def test_a_command_that_is_interrupted_while_it_loads_ends_quietly(
     _, rest = process.communicate(timeout=PATIENCE_S)
     assert b"Traceback" not in told + rest and b"KeyboardInterrupt" not in told + rest
     assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT, 0)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_that_is_interrupted_before_any_of_our_code_runs_ends_quietly(
+    home: StokerHome, name: str
+) -> None:
+    # In the place of Stoker is a package in whose first line the user presses Ctrl-C.
+    (home.work / "path" / "stoker").mkdir(parents=True)
+    package = home.work / "path" / "stoker" / "__init__.py"
+    package.write_text("import _signal\nprint('loads')\n_signal.raise_signal(_signal.SIGINT)\n")
+    script = home.work / "script"
+    script.write_text(SCRIPTS[name])
+    ran = subprocess.run(
+        [sys.executable, "-u", script],
+        env={**home.env, "PYTHONPATH": str(home.work / "path")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr) == ("loads\n", "")
+    assert ran.returncode in (-signal.SIGINT, 128 + signal.SIGINT)
+
+
+def test_the_documentation_has_the_scripts_of_the_older_tools() -> None:
+    assert len(SCRIPTS) == 3 + 4
 
 
 @pytest.mark.parametrize("tool", OLDER_TOOLS)

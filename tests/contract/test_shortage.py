@@ -18,6 +18,7 @@ from stoker.core import events as ev
 from stoker.executors.processes import ProcessId, has_marker, is_alive, send, stat_of
 from stoker.executors.shortage import shortage
 from stoker_home import is_running
+from waiting import eventually
 
 
 @contextmanager
@@ -115,7 +116,7 @@ def test_an_attempt_is_not_over_because_there_are_no_files_to_look_at_it(
     assert pid is not None
     with no_files():
         local.order(cmd.Terminate(1, 1, force=False))
-        local.order(cmd.Terminate(1, 1, force=True))
+        local.order(cmd.Terminate(1, 1, force=False))
         assert local.executor.next_wakeup_ms() is not None
         assert not [fact for fact in local.observe() if isinstance(fact, ev.AttemptExited)]
     assert is_running(pid)
@@ -123,15 +124,32 @@ def test_an_attempt_is_not_over_because_there_are_no_files_to_look_at_it(
     assert local.until(ev.AttemptExited, 1).exit.signal == 9
 
 
-def test_who_could_not_be_asked_to_end_for_want_of_files_is_asked_later(local: LocalBench) -> None:
+@pytest.mark.parametrize("force", [False, True])
+def test_a_main_process_is_ended_though_there_are_no_files_to_look_for_the_others(
+    local: LocalBench, force: bool
+) -> None:
+    """One that was made a moment ago must not begin after its job was cancelled."""
     local.has(1, RUNS_ON)
     local.order(start(1))
     local.until(ev.AttemptStarted, 1)
     with no_files():
-        local.order(cmd.Terminate(1, 1, force=False))
+        local.order(cmd.Terminate(1, 1, force=force))
         assert local.executor.next_wakeup_ms() is not None
+    assert local.until(ev.AttemptExited, 1).exit.signal == (9 if force else 15)
+
+
+def test_who_could_not_be_asked_to_end_for_want_of_files_is_asked_later(local: LocalBench) -> None:
+    """The others of its session: the main process, which was asked, goes on until they end."""
+    child = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+    goes_on = "trap : TERM; while kill -0 $! 2>/dev/null; do wait; done; exit 0"
+    local.runs(1, "sh", "-c", f'sh -c "{child}" & {goes_on}')
+    local.order(start(1))
+    local.until(ev.AttemptStarted, 1)
+    eventually(lambda: "ready" in local.log(1), "its child is prepared")
+    with no_files():
+        local.order(cmd.Terminate(1, 1, force=False))
     local.order(cmd.Terminate(1, 1, force=False))
-    assert local.until(ev.AttemptExited, 1).exit.signal == 15
+    assert local.until(ev.AttemptExited, 1).exit.code == 0
 
 
 def open_files() -> list[str]:

@@ -151,6 +151,7 @@ def test_a_bound_for_a_log_that_is_not_there_is_refused(stoker: StokerHome) -> N
         (("--max-log", "2M", "--out", "out.txt"), "--out"),
         (("--max-log", "2M", "--on-cluster"), ""),
         (("--max-log", "much"), "is not a size"),
+        (("--max-log", "50K"), "'50K' is too little for a log; write 1M or more, or off"),
     ):
         refused = stoker.cli("add", *words, "--", "true")
         assert refused.code == 2 and refused.err.count("\n") == 1 and what in refused.err
@@ -195,16 +196,23 @@ def test_the_file_of_err_has_the_same_bound_unless_it_was_there_before(stoker: S
 def test_the_setting_is_the_bound_of_jobs_without_one(stoker: StokerHome) -> None:
     refused = stoker.cli("config", "set", "max-log", "much")
     assert refused.code == 2 and "2G or off" in refused.err
+    refused = stoker.cli("config", "set", "max-log", "0.5M")
+    assert refused.code == 2 and "'0.5M' is too little for a log" in refused.err
     stoker.stoker("config", "set", "max-log", "2M")
     err, out = stoker.work / "x.err", stoker.work / "x.out"
     short = stoker.add("--err", str(err), "--", "sh", "-c", f"{LARGE}; ({LARGE}) >&2")
     own = stoker.add("--max-log", "4M", "--", "sh", "-c", LARGE)
+    exempt = stoker.add("--max-log", "off", "--", "sh", "-c", LARGE)
     named = stoker.add("--out", str(out), "--", "sh", "-c", LARGE)
     for job, most in ((short, 2), (own, 4)):
         [ended] = stoker.until_final(job)
         until_cut(Path(ended["log"]), most)
     assert kept(Path(stoker.job(own)["log"])) > 2 * MIB
-    stoker.until_final(named)
+    stoker.until_final(exempt, named)
+    last = stoker.add("--", "sh", "-c", LARGE)
+    [ended] = stoker.until_final(last)
+    until_cut(Path(ended["log"]), 2)
+    assert kept(Path(stoker.job(exempt)["log"])) > 9 * MIB
     stoker.stoker("config", "set", "max-log", "off")
     whole = stoker.add("--", "sh", "-c", LARGE)
     bound = stoker.add("--max-log", "2M", "--", "sh", "-c", LARGE)

@@ -38,7 +38,7 @@ def test_each_job_gets_the_changes_of_its_own_table(reused: StokerHome) -> None:
     a, b, c = held(reused, 3, name="old", time_limit_ms=60_000)
     code = (
         f"head, one, two = text.partition('[{b}]')\n"
-        "head = head.replace('priority = 0', 'priority = -5').replace('true x', \"true 'y z'\")\n"
+        "head = head.replace('priority = 0', 'priority = -5').replace('\"x\"]', '\"y z\"]')\n"
         "two = two.replace('name = \"old\"\\n', 'cpus = 1\\n', 1)\n"
         "text = head + one + two"
     )
@@ -50,6 +50,28 @@ def test_each_job_gets_the_changes_of_its_own_table(reused: StokerHome) -> None:
     assert (second["name"], second["need"]["cpus"]) == (None, 1)
     assert (second["argv"], second["time_limit_ms"]) == (["true", "x"], 60_000)
     assert (third["name"], third["priority"], third["need"]["cpus"]) == ("old", 0, 0)
+
+
+def test_words_are_shown_as_a_list_and_a_shell_line_as_text_and_each_is_taken_as_that(
+    reused: StokerHome,
+) -> None:
+    words = reused.add("--hold", "--", "echo", "hello")
+    line = reused.add("--hold", "echo hello")
+    seen = reused.work / "seen"
+    code = (
+        f"open({str(seen)!r}, 'w').write(text)\n"
+        'text = text.replace(\'["echo", "hello"]\', \'"echo words | tr w j"\')\n'
+        'text = text.replace(\'"echo hello"\', \'["echo", "a | b"]\')'
+    )
+    ran = edit(reused, f"{words}-{line}", code)
+    assert ran.code == 0, ran.err
+    shown = seen.read_text()
+    assert f'[{words}]\ncommand = ["echo", "hello"]\n' in shown
+    assert f'[{line}]\ncommand = "echo hello"\n' in shown
+    assert "in quotes" in shown.partition("[")[0], "the file says which is which"
+    first, second = reused.job(words), reused.job(line)
+    assert (first["argv"], first["shell"]) == ([], "echo words | tr w j")
+    assert (second["argv"], second["shell"]) == (["echo", "a | b"], None)
 
 
 def test_a_file_that_was_not_changed_changes_nothing(reused: StokerHome) -> None:
@@ -91,7 +113,8 @@ def test_a_job_that_has_started_before_is_refused_without_an_editor(reused: Stok
         ("text += 'after = 1'", "after can't be changed"),
         ("text = text.replace('gpus = 1', 'gpus = -1')", "gpus: "),
         ("text = text.replace('gpus = 1\\n', '')", "gpus can't be taken away"),
-        ("text = text.replace('true x', 'true \\'x')", "has a quote that does not end"),
+        ("text = text.replace('[\"true\", \"x\"]', '[1]')", "the command is missing"),
+        ('text = text.replace(\'["true", "x"]\', \'""\')', "the command is empty"),
         ("text += '[999999]\\nnice = 3'", "'999999' is not one of the jobs that were opened"),
     ],
 )
@@ -147,17 +170,20 @@ def test_on_a_terminal_a_mistake_can_be_mended(reused: StokerHome) -> None:
     assert reused.job(job_id)["priority"] == 4
 
 
-def test_all_that_can_be_shown_of_a_job_is_read_back_as_it_was(reused: StokerHome) -> None:
+@pytest.mark.parametrize("max_log_mib", [7, 0])
+def test_all_that_can_be_shown_of_a_job_is_read_back_as_it_was(
+    reused: StokerHome, max_log_mib: int
+) -> None:
     [job_id] = held(
         reused, 1, mem="auto", margin=[20, 512], on=["0"], prefer=["0"], cpus=2, priority=3,
-        name='a "b" c', group="g", grace_ms=1_500, retries=2, nice=1,
-        max_log_mib=7, not_before_ms=4_000_000_000_000, keep_children=True, hook="echo 'a\tb'",
+        name='a "b" c', group="g", grace_ms=1_500, retries=2, nice=1, max_log_mib=max_log_mib,
+        not_before_ms=4_000_000_000_000, keep_children=True, hook="echo 'a\tb'",
         signal="USR1", signal_before_ms=5_000, time_limit_ms=90_000, visible="uuid",
     )  # fmt: skip
     job = reused.job(job_id)
     tables = {job_id: table_of(job)}
-    assert changes_in(file_text(tables), tables, {job_id: job}) == {}
+    assert changes_in(file_text(tables), tables) == {}
     # Read as if all of it were new, it says the same of the job as before.
-    fields = changes_in(file_text(tables), {job_id: {}}, {job_id: job})[job_id]
+    fields = changes_in(file_text(tables), {job_id: {}})[job_id]
     reused.call("edit", select={"ids": [str(job_id)]}, changes=fields)
     assert reused.job(job_id) == job

@@ -130,6 +130,10 @@ def test_a_feed_has_them(reused: StokerHome, project: Path) -> None:
         ("mem = 'much'", "mem: "),
         ("mem = ", "Invalid value"),
         ("after = '3'", "after: it is about one job"),
+        (
+            "name = 'run-{id}'",
+            "name: a name can't have '{id}'; write {project}, {script} or {date}, or no braces",
+        ),
         ("gpus = 0\nmem = '2G'", "--mem makes no sense for a job without GPUs"),
     ],
 )
@@ -140,6 +144,20 @@ def test_errors_name_the_file_and_the_key(
     ran = reused.cli("add", "--", "true", "x")
     assert ran.code == 2 and f"{project}/stoker.toml: {message}" in ran.err
     assert ran.err.count("\n") == 1
+
+
+def test_what_is_said_of_a_job_undoes_a_contradiction_of_the_file(
+    reused: StokerHome, project: Path
+) -> None:
+    (project / "stoker.toml").write_text("gpus = 0\nexclusive = true\n")
+    refused = reused.cli("add", "--", "true", "x")
+    assert "stoker.toml: --exclusive makes no sense for a job without GPUs" in refused.err
+    assert "--exclusive makes no sense" in reused.cli("config").err
+    job = reused.job(reused.add("--no-exclusive", "--", "true", "x"))
+    assert (job["need"]["gpus"], job["need"]["exclusive"]) == (0, False)
+    job = reused.job(reused.add("--gpus", "1", "--", "true", "x"))
+    assert (job["need"]["gpus"], job["need"]["exclusive"]) == (1, True)
+    assert reused.cli("add", "--priority", "3", "--", "true", "x").code == 2
 
 
 def test_config_shows_what_comes_from_where(reused: StokerHome, project: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stoker import Client
 from stoker_home import StokerHome
 from waiting import eventually
 
@@ -173,8 +174,30 @@ def test_points_of_a_sweep_may_be_told_apart_by_their_id(reused: StokerHome) -> 
     assert (reused.work / f"2-{jobs[1]}.out").read_text() == "2\n"
 
 
-def test_the_directory_before_the_first_brace_has_to_be_there(reused: StokerHome) -> None:
-    refused = reused.cli("add", "--out", "no/{id}/x", "--", "true", "x")
+def test_missing_directories_of_a_file_with_braces_are_made_whoever_asks(
+    reused: StokerHome,
+) -> None:
+    (reused.work / "j.csv").write_text("command,gpus,out\necho batch,0,b/x/{id}.txt\n")
+    reused.stoker("add", "--gpus", "0", "--out", "a/x/{id}.txt", "--", "echo", "add")
+    reused.stoker("batch", "j.csv")
+    with Client(reused.home.root) as client:
+        out = str(reused.work / "c/{id}/x.txt")
+        client.add(["echo", "library"], gpus=0, out=out, cwd=str(reused.work))
+    edited = reused.add("--hold", "--gpus", "0", "--", "echo", "edit")
+    reused.stoker("edit", str(edited), "--out", "d/x/{id}.txt")
+    reused.stoker("release", str(edited))
+    jobs = [reused.nth(number) for number in (1, 2, 3, 4)]
+    reused.until_final(*jobs)
+    paths = [f"a/x/{jobs[0]}.txt", f"b/x/{jobs[1]}.txt", f"c/{jobs[2]}/x.txt", f"d/x/{edited}.txt"]
+    said = [(reused.work / path).read_text() for path in paths]
+    assert said == ["add\n", "batch\n", "library\n", "edit\n"]
+
+
+def test_a_file_in_the_place_of_a_directory_is_refused(reused: StokerHome) -> None:
+    (reused.work / "file").touch()
+    refused = reused.cli("add", "--out", "file/new/{id}.txt", "--", "true", "x")
+    assert refused.code == 2 and "there is no directory" in refused.err
+    refused = reused.cli("add", "--out", "no/x", "--", "true", "x")
     assert refused.code == 2 and "there is no directory" in refused.err
 
 

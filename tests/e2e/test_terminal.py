@@ -74,6 +74,27 @@ def test_what_is_known_of_new_jobs_is_said_on_a_terminal(reused: StokerHome) -> 
     reused.stoker("cancel", "--all")
 
 
+def test_the_jobs_ahead_of_a_new_one_are_those_before_its_place(reused: StokerHome) -> None:
+    reused.stoker("pause")
+    first = reused.add("--", "true")
+    reused.add("--at", "+2h", "--", "true")
+    reused.add("--after", str(first), "--", "true")
+    reused.add("--hold", "--", "true")
+    with on_terminal(reused, "add", "--", "true") as terminal:
+        assert terminal.wait() == 0
+    said = terminal.screen.decode().splitlines()[-1]
+    assert said.startswith(f"job {first + 4}: 3 jobs ahead; the queue is paused"), said
+    with on_terminal(reused, "ls", NO_COLOR="1") as terminal:
+        assert terminal.wait() == 0
+    rows = terminal.screen.decode().splitlines()
+    place = next(row for row in rows if "PLACE" in row).index("PLACE")
+    [row] = [row for row in rows if row.split()[:1] == [str(first + 4)]]
+    assert row[place:].split()[0] == "4"
+    assert "; 3 jobs come before it" in reused.stoker("why", str(first + 4))
+    reused.stoker("cancel", "--all")
+    reused.stoker("resume")
+
+
 STUBBORN = """
 import os, signal
 told = {signal.SIGINT, signal.SIGTERM}
@@ -219,6 +240,7 @@ def test_a_time_limit_holds_in_a_terminal_too(reused: StokerHome) -> None:
     ran = reused.cli("run", "--time-limit", "300ms", "--", "sleep", "600")
     assert ran.code == 143
     assert reused.until_final(reused.first_id)[0]["reason"] == "time limit"
+    assert ran.err == f"stoker: job {reused.first_id} was stopped: time limit\n"
 
 
 def test_retries_run_again_in_the_same_terminal(reused: StokerHome) -> None:

@@ -31,9 +31,15 @@ def test_nothing_is_said_where_a_driver_measures(box: Box) -> None:
     assert (ran.code, ran.err) == (0, "")
 
 
-def test_a_default_that_was_set_is_not_said_with_every_job(stoker: StokerHome) -> None:
+def test_the_setting_is_told_as_the_option_is_once_per_submission(stoker: StokerHome) -> None:
     stoker.stoker("config", "set", "mem", "auto")
-    assert stoker.cli("add", "--", "true").err == ""
+    said = "the setting mem is auto, so a job without --mem takes a whole GPU"
+    for words in (("add", "--", "true"), ("sweep", "a=1,2,3", "--", "echo", "{a}")):
+        ran = stoker.cli(*words)
+        assert ran.code == 0 and ran.err.count(said) == 1 and SAID not in ran.err
+    assert stoker.cli("add", "--mem", "auto", "--", "true").err.count(SAID) == 1
+    for words in (("--mem", "whole"), ("--gpus", "0"), ("--gpus", "0.5")):
+        assert stoker.cli("add", *words, "--", "true").err == ""
 
 
 def test_the_library_warns_at_the_line_that_asked(reused: StokerHome) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from stoker.core.jobs import Jobs
-from stoker.core.model import Job, Need, Terms
+from stoker.core.model import Job, JobState, Need, Terms
 from stoker.core.ready import Cohort, JobClass
 
 NEED, HERE, ATTACHED = Need(), Terms(), Terms(attached=True)
@@ -87,6 +87,13 @@ class JobsAsADict(RuleBasedStateMachine):
         self.jobs[job_id] = self.model[job_id] = self.met[job_id] = Job(job_id, NEED, HERE)
 
     @rule(data=st.data())
+    def be_held(self, data: st.DataObject) -> None:
+        job_id = self.some_id(data)
+        if job_id in self.model:
+            self.met[job_id] = self.jobs[job_id]
+            self.met[job_id].state = self.model[job_id].state = JobState.HELD
+
+    @rule(data=st.data())
     def be_put_in_the_place_of_another(self, data: st.DataObject) -> None:
         job_id = min(self.some_id(data), self.next_id)
         self.jobs[job_id] = self.model[job_id] = self.met[job_id] = Job(job_id, NEED, HERE, 7)
@@ -119,7 +126,7 @@ class JobsAsADict(RuleBasedStateMachine):
         job_id = self.some_id(data)
         job = self.model.get(job_id)
         if job is not None:
-            in_line = [other for other in self.model.values() if other.in_class is not None]
+            in_line = [o for o in self.model.values() if o.state is JobState.WAITING]
             assert self.jobs.ahead_of(job) == sum(other.rank < job.rank for other in in_line)
 
     @rule()

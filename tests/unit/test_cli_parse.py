@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,28 @@ def test_a_negative_number_is_a_value_and_not_an_option() -> None:
 def test_the_last_of_several_values_counts_unless_all_of_them_do() -> None:
     args = parsed("--lines", "1", "--lines", "2", "--env", "A=1", "--env", "B=2")
     assert (args["lines"], args["env"]) == (2, ["A=1", "B=2"])
+
+
+@pytest.mark.parametrize("verb", ["add", "run", "shell", "sweep", "batch", "feed", "edit"])
+def test_a_list_that_is_given_in_parts_is_the_list_of_all_parts(verb: str) -> None:
+    this = f"{os.getpid()},{os.getppid()}"
+    lists = {"on": "0-1,3", "prefer": "3,1", "after": "36,37-38", "after-any": "4,5,6",
+             "after-pid": this, "slurm": "-p,x,-q,x"}  # fmt: skip
+    offered = {option.name: option for option in load(verb).options}
+    said = {name: parts.split(",") for name, parts in lists.items() if name in offered}
+    assert len(said) == (3 if verb == "edit" else 6)
+    apart = [f"--{name}={part}" for name, parts in said.items() for part in parts]
+    rest = {"shell": [], "sweep": ["a=1", "--", "true"]}.get(verb, ["--", "true"])
+    args = parse(load(verb), [*apart, *rest])
+    assert args is not None
+    for name, parts in said.items():
+        whole = (" " if name == "slurm" else ",").join(parts)
+        assert args[offered[name].key] == offered[name].convert(whole), name
+
+
+def test_a_gpu_that_is_named_twice_counts_once() -> None:
+    args = parse(load("add"), ["--on", "0,1", "--on", "1", "--", "true"])
+    assert args is not None and args["on"] == ["0", "1"]
 
 
 def test_options_and_words_may_be_mixed_up_to_the_two_dashes() -> None:

@@ -275,6 +275,32 @@ def test_a_job_that_is_cancelled_elsewhere_while_it_waits_ends_the_command(tmp_p
     assert (ran.code, ran.err) == (1, "stoker: job 7 cancelled: by its user\n")
 
 
+@pytest.mark.parametrize(
+    ("verb", "state", "text", "said"),
+    [
+        ("run", "failed", "time limit", "stoker: job 7 was stopped: time limit"),
+        ("run", "cancelled", None, "stoker: job 7 was stopped: cancelled"),
+        ("shell", "cancelled", None, "stoker: job 7 was stopped: cancelled"),
+        ("run", "failed", "signal 15 (SIGTERM)", None),
+    ],
+)
+def test_a_job_that_is_stopped_from_elsewhere_says_so_in_its_terminal(
+    tmp_path: Path, verb: str, state: str, text: str | None, said: str | None
+) -> None:
+    turn = Turn(tmp_path, "sh", "-c", "kill -TERM $$")
+
+    def play(request: Answer) -> Iterator[Answer]:
+        yield turn.granted()
+        eventually(turn.ended, "the job's end is put on record")
+        yield {**ENDED, "state": state, "exit_code": None, "signal": 15, "text": text}
+
+    with ScriptedDaemon(tmp_path, {**turn.script(), "attach": play}):
+        ran = process(tmp_path, verb, *(("--", *turn.command) if verb == "run" else ()))
+    assert ran.code == 128 + signal.SIGTERM
+    told = [line for line in ran.err.splitlines() if "job 7 was stopped" in line]
+    assert told == ([] if said is None else [said])
+
+
 def test_a_daemon_that_comes_back_while_the_job_waits_is_attached_to_again(tmp_path: Path) -> None:
     turn = Turn(tmp_path, "sh", "-c", "exit 4")
     plays = iter([lambda request: GONE, turn.play])

@@ -141,6 +141,22 @@ def test_what_runs_comes_first_then_the_line_with_place_and_start_then_what_has_
     assert any(" in 40m" in row for row in rows)
 
 
+def test_a_list_that_has_the_whole_line_shows_places_however_it_was_asked_for(
+    tmp_path: Path,
+) -> None:
+    jobs = [job(1, "running"), job(2, "waiting"), job(3, "waiting")]
+    script: Script = {
+        "list": {"jobs": jobs, "total": 3},
+        "forecast": {"starts": [], "now_ms": 0},
+    }
+    for words in (["--state", "running,waiting"], ["--all"], ["--all", "--limit", "5"]):
+        rows = shown(tmp_path, script, "ls", *words)
+        place = rows[0].index("PLACE")
+        assert [row[place : place + 5].strip() for row in rows[1:]] == ["", "1", "2"]
+    for words in (["--name", "a*"], ["--user", "me"], ["2", "3"]):
+        assert "PLACE" not in shown(tmp_path, script, "ls", *words)[0], "others may be before"
+
+
 def test_of_a_long_queue_no_start_is_asked_for(tmp_path: Path) -> None:
     script: Script = {"list": {"jobs": [job(1, "waiting")], "total": 5000}}
     rows = shown(tmp_path, script, "ls")

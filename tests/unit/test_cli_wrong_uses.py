@@ -52,6 +52,8 @@ WRONG_USES = {
     "ls pending": "`stoker ls --state waiting` lists the jobs in that state",
     "cancel running": "`stoker ls --state running` lists the jobs in that state",
     "cancel big": "write e.g. 7, 3-9 or last, or --name for jobs with a name",
+    "edit 'deep*'": "or last (`stoker ls --name 'deep*'` shows the ids of jobs with that name)",
+    "edit running": "`stoker ls --state running` lists the jobs in that state",
     # options
     "add --gpu 1 true x": "did you mean --gpus?",
     "add --gpsu 1 true x": "did you mean --gpus?",

@@ -52,10 +52,10 @@ def test_those_ahead_are_counted_whether_or_not_somebody_has_asked_for_them(stat
     def ahead() -> list[int]:
         return [state.jobs.ahead_of(state.jobs[job_id]) for job_id in (1, 50, 52, 100, 101)]
 
-    assert ahead() == [0, 49, 50, 50, 50], "a job that can't start counts for none"
+    assert ahead() == [0, 49, 50, 98, 99], "what is held is not in line; what waits for others is"
     for job in state.jobs.values():
         assert job.id
-    assert ahead() == [0, 49, 50, 50, 50]
+    assert ahead() == [0, 49, 50, 98, 99]
     for job in state.jobs.attached():
         state.apply(ev.TerminalCame(1_000, job.id))
     assert ahead() == [0, 49, 50, 98, 99]

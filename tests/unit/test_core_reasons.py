@@ -33,6 +33,19 @@ def test_a_job_waits_for_the_jobs_that_it_requires() -> None:
     assert scene.why(scene.submit(after_any=[first])) == why.WaitsForJobs((first,), False)
 
 
+def test_a_job_that_only_has_to_end_is_told_apart_from_those_that_must_succeed() -> None:
+    scene = Scene(1)
+    first, second, third = scene.running(), scene.submit(), scene.submit()
+    mixed = scene.submit(after=[third, first], after_any=[second])
+    reason = scene.why(mixed)
+    assert isinstance(reason, why.WaitsForJobs) and reason.must_succeed
+    assert sorted(reason.job_ids) == [first, second, third] and reason.only_end == (second,)
+    scene.exited(first, 0)
+    assert why.words(scene.why(mixed), scene.now) == (
+        f"waits for job {third} to succeed and job {second} to end"
+    )
+
+
 def test_a_job_waits_for_its_moment() -> None:
     scene = Scene(1)
     moment = scene.now + 90_000
@@ -235,6 +248,10 @@ IN_WORDS: list[tuple[why.Reason, str]] = [
     (why.WaitsForJobs((4,), True), "waits for job 4 to succeed"),
     (why.WaitsForJobs((4, 5), False), "waits for jobs 4, 5 to end"),
     (why.WaitsForJobs(tuple(range(1, 8)), True), "waits for jobs 1, 2, 3, 4, 5, … to succeed"),
+    (
+        why.WaitsForJobs((1, 6, 2), True, (2,)),
+        "waits for jobs 1, 6 to succeed and job 2 to end",
+    ),
     (why.WaitsForProcesses(("7 (sh -c x)",)), "waiting for process 7 (sh -c x) to end"),
     (
         why.NeedsTerminal(),

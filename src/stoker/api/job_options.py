@@ -357,9 +357,9 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "max-log", "keep at most this much of its log, and of the file of --err: the beginning and "
-        "the end; the job goes on (default: the setting max-log)",
-        "2G", quantities.size_mib, group=LIMITS, cleared=True, executors=True,
-        fields=(Field("max_log_mib", "int", least=1, most=10**9),),
+        "the end; the job goes on; off: all of it (default: the setting max-log, for its log only)",
+        "2G", quantities.log_bound, group=LIMITS, cleared=True, executors=True,
+        fields=(Field("max_log_mib", "int", least=0, most=10**9),),
     ),
     JobOption(
         "at", "not before this time: 22:00, +2h, 2026-12-01T08:00", "TIME", _moment, group=WHEN,

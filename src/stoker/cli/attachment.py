@@ -25,7 +25,10 @@ _SILENCE_S = 0.5
 # How long to give the daemon to notice that the job has ended, so that the next command sees it
 # so. What the exit code is does not depend on it.
 _NOTICE_S = 1.0
+# Of a job that a signal ended, the daemon knows whether it was stopped: a user should be told.
+_NOTICE_AFTER_SIGNAL_S = 10.0
 NOT_FOUND = 127
+_TIME_LIMIT = "time limit"  # what the daemon says of a job that its time limit ended
 _LEAVES = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -110,7 +113,9 @@ class Attachment:
         """What the daemon says next; None if the job has ended and nothing more need come."""
         while True:
             over = self._code is not None and not self._may_run_again()
-            timeout_s = _NOTICE_S if over else None
+            timeout_s = None
+            if over:
+                timeout_s = _NOTICE_AFTER_SIGNAL_S if (self._code or 0) > 128 else _NOTICE_S
             if not over and self._reason != self._told_reason:
                 timeout_s = max(self._submitted_at + _SILENCE_S - time.monotonic(), 0.0)
             try:
@@ -176,6 +181,9 @@ class Attachment:
 
     def _end(self, event: dict[str, Any]) -> int:
         if self._code is not None:
+            # An exit code alone looks as if the command had ended by itself.
+            if event["state"] == "cancelled" or event.get("text") == _TIME_LIMIT:
+                say(f"stoker: job {self._job_id} was stopped: {event.get('text') or 'cancelled'}")
             return self._code
         text = f": {event['text']}" if event.get("text") else ""
         say(f"stoker: job {self._job_id} {event['state']}{text}")

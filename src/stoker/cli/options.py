@@ -282,6 +282,11 @@ def _store(option: Option, flag: str, text: str, queue: list[str], args: Args) -
             value.append(_converted(option.convert, queue.pop(), flag))
     if option.repeat:
         args[option.key].append(value)
+    elif isinstance(value, list) and isinstance(args[option.key], list):
+        # `--after 7 --after 8` is `--after 7,8`. Of a list of ids each counts once; words for
+        # another program are left as they are.
+        value = args[option.key] + value
+        args[option.key] = value if option.dashes else list(dict.fromkeys(value))
     else:
         args[option.key] = value
 

@@ -8,8 +8,11 @@ from stoker.errors import UsageError
 from stoker.text.jobs import STATES
 
 
-def job_ids(text: str) -> list[str]:
-    """Ids of jobs; a state or a name in their place gets told how to write that."""
+def job_ids(text: str, *, has_name: bool = True) -> list[str]:
+    """Ids of jobs; a state or a name in their place gets told how to write that.
+
+    `has_name`: the verb's --name says which jobs, and not what they are to be called.
+    """
     try:
         return quantities.job_ids(text)
     except UsageError as error:
@@ -18,8 +21,13 @@ def job_ids(text: str) -> list[str]:
         state = text.lower() if text.lower() in STATES else synonym(text, list(STATES))
         if state:
             error.hint = f"`stoker ls --state {state}` lists the jobs in that state"
-        elif text.strip("0123456789-, "):
+        elif not text.strip("0123456789-, "):
+            pass
+        elif has_name:
             error.hint += ", or --name for jobs with a name"
+        else:
+            named = f"`stoker ls --name {quantities.quoted(text)}`"
+            error.hint += f" ({named} shows the ids of jobs with that name)"
         raise
 
 

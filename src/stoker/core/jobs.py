@@ -15,7 +15,7 @@ from itertools import compress
 from typing import Any, TypeVar, overload
 
 from stoker.core.laws import must_agree
-from stoker.core.model import Job, Need
+from stoker.core.model import Job, JobState, Need
 from stoker.core.ready import Cohort
 
 T = TypeVar("T")
@@ -167,10 +167,10 @@ class Jobs(MutableMapping[int, Job]):
         return [self[job_id] for job_id in sorted(ids)]
 
     def ahead_of(self, job: Job) -> int:
-        """How many of those that only wait for room come before it."""
+        """How many waiting jobs come before it; its place in the line is one more."""
         rank = job.rank
         ahead = sum(
-            other.in_class is not None and other.rank < rank for other in self._seen.values()
+            other.state is JobState.WAITING and other.rank < rank for other in self._seen.values()
         )
         for cohort in self._cohorts:
             if cohort.priority < job.priority:

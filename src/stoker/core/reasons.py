@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -68,6 +69,7 @@ class WaitsForJobs:
 
     job_ids: tuple[int, ...]
     must_succeed: bool
+    only_end: tuple[int, ...] = ()  # those of them that need not succeed, if others must
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +228,10 @@ def words(reason: Reason, now_ms: int) -> str:
             return f"could not start: {what}; tries again " + (f"in {when}" if when else "now")
         case DiskIsLow():
             return f"nothing starts: {low_disk_words(reason)}"
-        case WaitsForJobs(job_ids=ids, must_succeed=must):
-            names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
-            noun = "job" if len(ids) == 1 else "jobs"
-            return f"waits for {noun} {names} to {'succeed' if must else 'end'}"
+        case WaitsForJobs(job_ids=ids, must_succeed=must, only_end=only_end):
+            first = _named_jobs([i for i in ids if i not in only_end])
+            also = f" and {_named_jobs(only_end)} to end" if only_end else ""
+            return f"waits for {first} to {'succeed' if must else 'end'}{also}"
         case WaitsForProcesses(processes=shown):
             noun = "process" if len(shown) == 1 else "processes"
             return f"waiting for {noun} {', '.join(shown)} to end"
@@ -286,6 +288,12 @@ def tight_disk_words(low: LowDisk) -> str:
         f"the disk of {low.path} has only {gib(low.free_mib)} free (setting disk-warn: "
         f"{gib(low.least_mib)}); `stoker disk` shows what takes room"
     )
+
+
+def _named_jobs(ids: Sequence[int]) -> str:
+    """ "job 4", "jobs 4, 5"; of very many, the first."""
+    names = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
+    return f"{'job' if len(ids) == 1 else 'jobs'} {names}"
 
 
 def _used_words(reason: NeedsGpus) -> str:

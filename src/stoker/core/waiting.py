@@ -36,9 +36,16 @@ def reason_for(state: State, job: Job) -> why.Reason:
         if len(processes) == len(job.requires):
             shown = (ForeignProcess.of(process).shown for process in processes)
             return why.WaitsForProcesses(tuple(shown))
-        must = any(r.must_succeed for r in job.requires)
-        ids = [i for r in job.requires if r.process is None for i in _missing(state, r)]
-        return why.WaitsForJobs(tuple(ids), must)
+        others = [
+            (i, r.must_succeed)
+            for r in job.requires
+            if r.process is None
+            for i in _missing(state, r)
+        ]
+        must = {i for i, must_succeed in others if must_succeed}
+        ids = tuple(dict.fromkeys(i for i, _ in others))
+        only_end = tuple(i for i in ids if i not in must) if must else ()
+        return why.WaitsForJobs(ids, bool(must), only_end)
     if job.backoff_until_ms is not None and job.backoff_until_ms > state.now_ms:
         if job.id in state.short_alone:
             return why.MachineIsShort(state.short_alone[job.id].what, job.backoff_until_ms)

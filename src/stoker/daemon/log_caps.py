@@ -15,12 +15,10 @@ from dataclasses import dataclass, field
 
 from stoker.core.model import Launch
 from stoker.daemon.loop import TurnLoop
-from stoker.errors import UsageError
 from stoker.executors.attempt_dir import log_found
 from stoker.executors.log_cap import CantPunch, cut
 from stoker.executors.spawn import named_files
 from stoker.ports import BrokenRecord
-from stoker.quantities import quoted, size_mib
 
 log = logging.getLogger("stoker.daemon")
 
@@ -29,16 +27,6 @@ _MOST_ASKED_IN_A_PASS = 100
 _MOST_ENDED = 10_000
 
 _Key = tuple[int, int]
-
-
-def log_bound(text: str) -> int:
-    """ "2G" in MiB, or "off": 0."""
-    if text.strip().lower() == "off":
-        return 0
-    try:
-        return size_mib(text)
-    except UsageError:
-        raise UsageError(f"{quoted(text)} is not understood", "write e.g. 2G or off") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +118,16 @@ class LogCaps:
             launch = named_files(self.launch_of(key[0]), *key)
         except BrokenRecord:  # It was removed meanwhile.
             return _Bound()
-        said = int(str(launch.options.get("max_log_mib") or 0))
-        if elsewhere or not (said or self._default_mib):
+        said = launch.options.get("max_log_mib")  # 0: all of it is kept, whatever the setting.
+        most_mib = self._default_mib if said is None else int(str(said))
+        if elsewhere or not most_mib:
             return _Bound()
         paths = [] if launch.out is not None else [log_found(self.attempts, *key)]
         # A file that the user has named is cut only if they said so of this job, and if nothing
         # was in it before.
         if said and launch.err is not None and not launch.options.get("append"):
             paths.append(os.path.realpath(launch.err))
-        return _Bound(said or self._default_mib, tuple(paths))
+        return _Bound(most_mib, tuple(paths))
 
     def _cut(self, key: _Key, bound: _Bound) -> None:
         for path in bound.paths:

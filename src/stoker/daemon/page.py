@@ -95,11 +95,11 @@ class Page:
             if child is not None and child.url and child.settings == settings:
                 return self._described(child, started=False)
             port = settings.port
-            if child is not None and port is not None and port != child.port:
-                # The page that serves is not stopped for one that could not take its place.
-                if await asyncio.to_thread(_is_taken, settings.host, port):
-                    what = f"something else listens on {settings.host}:{port}"
-                    raise Failed(what, "choose another with --port N")
+            moves = child is not None and port is not None and port != child.port
+            # The page that serves is not stopped for one that could not take its place.
+            if moves and port and await asyncio.to_thread(_is_taken, settings.host, port):
+                what = f"something else listens on {settings.host}:{port}"
+                raise Failed(what, "choose another with --port N")
             await self._end()
             try:
                 child = await self._spawn(settings, again=False)

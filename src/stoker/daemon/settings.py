@@ -13,7 +13,6 @@ from stoker.core.learning import Habits
 from stoker.daemon import addresses
 from stoker.daemon.cluster import ClusterRules
 from stoker.daemon.disk_room import LeastRoom, least_room
-from stoker.daemon.log_caps import log_bound
 from stoker.daemon.retention import Retention, kept_for_ms
 from stoker.daemon.submission import Defaults
 from stoker.errors import UsageError
@@ -21,11 +20,13 @@ from stoker.executors.slurm.executor import NAME as CLUSTER
 from stoker.executors.slurm.options import ClusterConfig, check_options
 from stoker.quantities import (
     duration_ms,
+    log_bound,
     memory_margin,
     memory_mib,
     memory_text,
     positive_duration_ms,
     quoted,
+    size_mib,
     whole_number,
 )
 
@@ -146,8 +147,8 @@ SETTINGS = (
             "start no jobs while a disk of Stoker's has less free than this; written in the same "
             "way", _read_by(least_room)),
     Setting("max-log", "off",
-            "keep at most this much of the log of jobs without --max-log, e.g. 2G: the beginning "
-            "and the end; off: all of it", _read_by(log_bound)),
+            "keep at most this much (1M or more) of the log of jobs without --max-log, e.g. 2G: "
+            "the beginning and the end; off: all of it", _read_by(log_bound)),
     Setting("keep-jobs", "off",
             "remove jobs, with their logs, that ended longer ago than this, e.g. 90d; off: keep "
             "all", _read_by(kept_for_ms)),
@@ -225,7 +226,9 @@ def least_rooms_of(values: Mapping[str, str]) -> tuple[LeastRoom, LeastRoom]:
 
 def log_bound_of(values: Mapping[str, str]) -> int:
     """How many MiB are kept of the log of a job that says nothing else; 0: all of it."""
-    return log_bound(value_of("max-log", values))
+    text = value_of("max-log", values)
+    # Less than 1M could be set once: it counts as that.
+    return 0 if text.strip().lower() == "off" else size_mib(text)
 
 
 def retention_of(values: Mapping[str, str]) -> Retention:

@@ -88,9 +88,9 @@ class JobViews:
                 reason = Reasons(state, self._draining, self._standing).of(job)
                 answer["reason"] = as_data(reason)
                 answer["text"] = words(reason, state.now_ms)
-                if job.state in QUEUED:  # Of these, how many that could run too come before it.
-                    ready = state.ready.has(job)
-                    answer["jobs_ahead"] = state.jobs.ahead_of(job) if ready else 0
+                if job.state in QUEUED:  # A held one is not in line.
+                    waits = job.state is JobState.WAITING
+                    answer["jobs_ahead"] = state.jobs.ahead_of(job) if waits else 0
                 if job.state is JobState.WAITING and estimate and not self._draining:
                     answer["starts_at_ms"] = expected_start_ms(state, job.id, expect)
             elif job is not None and job.terms.executor:

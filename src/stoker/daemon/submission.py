@@ -107,8 +107,8 @@ def submission(
         ids = range(first_id, first_id + sum(len(some.each) for some in drafts))
         others = RequiredJobs(state, views, ids)
         told = [*warnings, *check_outputs(drafts, first_id, wanted.tried, views)]
-        if says_auto and any(_takes_whole_gpus(state, need) for need in needs):
-            told.append(_NOTHING_IS_MEASURED)
+        if any(_takes_whole_gpus(state, need) for need in needs):
+            told.append(_NOTHING_IS_MEASURED.format(_SAYS_AUTO if says_auto else _SET_TO_AUTO))
         for some in drafts:
             events += some.events(state, next_id, others)
             next_id += len(some.each)
@@ -120,9 +120,10 @@ def submission(
 
 
 _NOTHING_IS_MEASURED = (
-    "no driver measures GPU memory here, so a job with --mem auto takes a whole GPU; "
-    "--mem 8G reserves a part of one"
+    "no driver measures GPU memory here{} takes a whole GPU; --mem 8G reserves a part of one"
 )
+_SAYS_AUTO = ", so a job with --mem auto"
+_SET_TO_AUTO = " and the setting mem is auto, so a job without --mem"
 
 
 def _takes_whole_gpus(state: State, need: Need) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable
+from contextlib import suppress
 
 from stoker.executors.environment import KEEP_CHILDREN, MARKER
 from stoker.executors.ledger import Key
@@ -41,10 +42,10 @@ class Stopping:
         if not self._may_signal(running, force):
             return  # The order comes again, and we are woken when it can be carried out.
         if force:
-            for process in self._members(running):
+            for process in self._members_or_main(running, signal.SIGKILL):
                 send(process, signal.SIGKILL)
         elif not running.signalled:
-            found = self._members(running)
+            found = self._members_or_main(running, signal.SIGTERM)
             near = _in_session(running, found)
             _ask_to_end(running, near)
             running.signalled = True  # Not if there were no files to look: the order comes again.
@@ -112,6 +113,21 @@ class Stopping:
         return running.mps is None or self._attempts.mps.may_signal(
             running.mps, force, lambda: [process.pid for process in self._members(running)]
         )
+
+    def _members_or_main(self, running: Running, number: int) -> list[ProcessId]:
+        """Its processes. Where no file can be opened to look for them, its main process is sent
+        the signal at once, for which there is a descriptor: it may have yet to begin.
+        """
+        try:
+            return self._members(running)
+        except OSError:
+            again = number == signal.SIGTERM and running.process in running.asked
+            if not running.main_gone and not again:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(running.pidfd, number)
+                if number == signal.SIGTERM:
+                    running.asked |= {running.process}
+            raise
 
     def _members(self, running: Running) -> list[ProcessId]:
         pid = running.process.pid

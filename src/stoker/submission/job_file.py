@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from stoker.api.job_options import BY_KEY, JobOption, options_in
@@ -28,12 +28,13 @@ _ALWAYS = ("gpus", "priority")
 _HEADER = (
     "Change what you like, save, and leave the editor. Options are as in `stoker add --help`.",
     "To take an option away, delete its line. A job without its table stays as it is.",
+    "A command in quotes is a line for your login shell; one in brackets is words, run without it.",
 )
 
 
 def table_of(job: Job) -> Table:
     """What a job's table has: its command, and the options that it has as they can be typed."""
-    table: Table = {_COMMAND: job["command"]}
+    table: Table = {_COMMAND: job["argv"] if job["shell"] is None else job["shell"]}
     for option in _OPTIONS:
         value = _written(option, job)
         if value or (option.name in _ALWAYS and value is not None):
@@ -63,7 +64,7 @@ def _written(option: JobOption, job: Job) -> Any:
         if field.name.endswith("_ms"):
             return f"{value / 1000:g}s"
         if field.name.endswith("_mib"):
-            return f"{value}M"
+            return f"{value}M" if value else "off"  # Of its log all is kept.
         if isinstance(value, list):
             return shlex.join(value) if option.key == "slurm" else ",".join(value)
         return value
@@ -87,9 +88,7 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def changes_in(
-    text: str, tables: Mapping[int, Table], jobs: Mapping[int, Job]
-) -> dict[int, dict[str, Any]]:
+def changes_in(text: str, tables: Mapping[int, Table]) -> dict[int, dict[str, Any]]:
     """The fields that are to change, of each job whose table is not as it was written."""
     try:
         said = tomllib.loads(text)
@@ -104,7 +103,7 @@ def changes_in(
                 "put options below the [ID] of their job",
             )
         try:
-            changed = _changed(table, tables[job_id], jobs[job_id])
+            changed = _changed(table, tables[job_id])
         except UsageError as error:
             raise UsageError(f"job {job_id}: {error.message}", error.hint) from None
         if changed:
@@ -112,7 +111,7 @@ def changes_in(
     return changes
 
 
-def _changed(said: Table, before: Table, job: Job) -> dict[str, Any]:
+def _changed(said: Table, before: Table) -> dict[str, Any]:
     values: dict[str, Any] = {}
     cleared: list[str] = []
     command = None
@@ -123,7 +122,7 @@ def _changed(said: Table, before: Table, job: Job) -> dict[str, Any]:
             continue
         option = BY_KEY.get(name.replace("-", "_"))
         if name == _COMMAND:
-            command = _command(value, job)
+            command = _command(value)
         elif option is None:
             raise unknown_option(name, BY_KEY, "see `stoker edit --help`")
         elif option not in _OPTIONS:
@@ -146,20 +145,12 @@ def _value(option: JobOption, said: Any) -> Any:
         raise UsageError(f"{option.name}: {error.message}", error.hint) from None
 
 
-def _command(said: Any, job: Job) -> dict[str, Any]:
-    """A list is its words. Text is read as it was written: by the shell, or as quoted words."""
-    words: Sequence[str] = [said] if isinstance(said, str) else said or ()
-    if not words or not all(isinstance(word, str) for word in words):
+def _command(said: Any) -> dict[str, Any]:
+    """Text is a line for the login shell, a list is words: as the file shows them."""
+    words = [said] if isinstance(said, str) else said or ()
+    if not isinstance(words, list) or not words or not all(isinstance(one, str) for one in words):
         raise UsageError("the command is missing", "write it as text, or as a list of words")
-    if not isinstance(said, str):
-        command_fields([*words, ""])  # It refuses what no command can have.
-        return {"argv": list(words)}
-    if job["shell"] is not None:
+    if isinstance(said, str):
         return command_fields([said])
-    try:
-        words = shlex.split(said)
-    except ValueError:
-        raise UsageError(f"{quoted(said)} has a quote that does not end", "close it") from None
-    if not words:
-        raise UsageError("the command is empty", "write a command")
-    return {"argv": words} if len(words) == 1 else command_fields(list(words))
+    command_fields([*words, ""])  # It refuses what no command can have.
+    return {"argv": words}

@@ -9,6 +9,7 @@ Law: this is imported only where there is such a file.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 import tomllib
@@ -18,7 +19,7 @@ from typing import Any
 from stoker.api.job_options import BY_KEY, JOB_OPTIONS, JobOption, fields_of, options_in
 from stoker.errors import UsageError
 from stoker.output_files import has_fields
-from stoker.quantities import MAX_LABEL_CHARS, label
+from stoker.quantities import MAX_LABEL_CHARS, label, quoted
 from stoker.submission import rules
 from stoker.submission.keywords import unknown_option, value_of
 from stoker.submission.surroundings import is_for_cluster
@@ -47,6 +48,7 @@ def with_defaults(
     there = {option.key for option in options_in(front_end)}
     there -= {o.key for o in JOB_OPTIONS if o.key != "env" and _is_said(o, fields)}
     defaults = read(path)
+    _refuse_contradictions(defaults, path, {**said, **fields})
     for key in defaults:
         if key not in there:
             continue
@@ -91,6 +93,7 @@ def _understood(said: Values, path: str) -> Values:
                 raise unknown_option(written, BY_KEY, "see `stoker add --help`")
             values[key] = value_of(BY_KEY[key], value)
             if key == "name":
+                _check_template(values[key])
                 label(_name(values[key], path, ()))
         except UsageError as error:
             where = path if key not in BY_KEY else f"{path}: {written}"
@@ -98,17 +101,22 @@ def _understood(said: Values, path: str) -> Values:
     if "cwd" in values:
         here = os.path.dirname(path)
         values["cwd"] = os.path.normpath(os.path.join(here, os.path.expanduser(values["cwd"])))
-    ordered = {option.key: values[option.key] for option in JOB_OPTIONS if option.key in values}
+    return {option.key: values[option.key] for option in JOB_OPTIONS if option.key in values}
+
+
+def _refuse_contradictions(values: Values, path: str, said: Mapping[str, Any]) -> None:
+    """Refuse defaults that exclude each other, unless what is said of a job undoes that."""
     try:
-        _check(fields_of(ordered))
+        _check(fields_of(values))
     except UsageError as error:
-        raise UsageError(f"{path}: {error.message}", error.hint) from None
-    return ordered
+        rest = {k: v for k, v in values.items() if k not in said and not _is_said(BY_KEY[k], said)}
+        if len(rest) == len(values) or not _fits(rest, {}):
+            raise UsageError(f"{path}: {error.message}", error.hint) from None
 
 
 def as_written(path: str) -> dict[str, str]:
     """The options of a file by their names, as it has them, once they are understood."""
-    read(path)
+    _refuse_contradictions(read(path), path, {})
     with open(path, "rb") as file:
         said = tomllib.load(file)
     return {key.replace("_", "-"): _text(value) for key, value in said.items()}
@@ -161,6 +169,16 @@ def _is_for(front_end: str, key: str, value: Any) -> bool:
     if front_end == "sweep" and key in ("out", "err"):
         return has_fields(value)
     return True
+
+
+def _check_template(template: str) -> None:
+    """Refuse a field that a name can't have: it would be the name of every job."""
+    for found in re.findall(r"\{\w*\}", template):
+        if found not in _NAME_FIELDS:
+            raise UsageError(
+                f"a name can't have {quoted(found)}",
+                "write {project}, {script} or {date}, or no braces",
+            )
 
 
 def _name(template: str, path: str, words: Sequence[str]) -> str:

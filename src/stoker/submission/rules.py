@@ -9,7 +9,7 @@ import os
 import stat
 
 from stoker.errors import UsageError
-from stoker.output_files import known_directory
+from stoker.output_files import existing_directory
 from stoker.quantities import quoted
 
 TYPE_CHECKING = False
@@ -146,7 +146,7 @@ def says_what_of_files(said: Mapping[str, Any]) -> bool:
 
 def check_log_bound(said: Mapping[str, Any], out: str | None, *, elsewhere: bool) -> None:
     """Refuse a bound for a log that is not Stoker's to cut."""
-    if said.get("max_log_mib") is None:
+    if not said.get("max_log_mib"):
         return
     if out is not None:
         raise UsageError("--max-log bounds the job's log, and with --out it has none", "give one")
@@ -181,6 +181,6 @@ def check_output(path: str | None, option: str) -> None:
         raise UsageError(f"{option} {quoted(path)} is a directory", "name a file")
     if not _is_for_output(path):
         raise UsageError(f"{option}: {path} is neither a file nor a terminal", "name a file")
-    directory = known_directory(path)
+    directory = existing_directory(path)
     if not os.path.isdir(directory):
         raise UsageError(f"{option}: there is no directory {quoted(directory)}", "create it first")

@@ -198,14 +198,13 @@ def usable_paths(fields: dict[str, Any], here: str, may_lack: tuple[str, ...] = 
 
 
 def _require_writable(key: str, path: str, may_lack: bool) -> None:
-    from stoker.output_files import known_directory
+    from stoker.output_files import existing_directory, known_directory
     from stoker.submission.rules import check_output
 
-    directory = known_directory(path)
-    if may_lack and not os.path.lexists(directory):
+    if may_lack and not os.path.lexists(known_directory(path)):
         return
     check_output(path, f"--{key}")
-    if not os.access(path if os.path.exists(path) else directory, os.W_OK):
+    if not os.access(path if os.path.exists(path) else existing_directory(path), os.W_OK):
         raise UsageError(f"--{key}: {path} can't be written", "name another file")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from stoker.api.client import Client
 from stoker.api.job_options import options_in
 from stoker.cli.jobspec import option_of, values_said
-from stoker.cli.options import JSON, Args, Option, Verb, tell
-from stoker.cli.selection import IDS, IDS_NOTE, STATE, required
+from stoker.cli.options import JSON, Args, Option, Positional, Verb, tell
+from stoker.cli.selection import IDS, IDS_NOTE, STATE, job_ids, required
 from stoker.errors import Failed, NotFound, StokerError, UsageError
 from stoker.submission import rules
 from stoker.submission.changes import changed_fields
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _PATHS = ("cwd", "out", "err")
 _QUEUED = ("waiting", "held")
+_IDS = Positional(
+    "ID", IDS.help, lambda text: job_ids(text, has_name=False), many=True, optional=True
+)
 _MOST_BY_HAND = 1000  # jobs in one file: more is not what an editor is for
 
 
@@ -111,7 +114,7 @@ def _edited_by_hand(client: Client, select: dict[str, Any]) -> tuple[list[int], 
     tables = {job_id: job_file.table_of(job) for job_id, job in jobs.items()}
 
     def read(text: str) -> dict[int, dict[str, Any]]:
-        changes = job_file.changes_in(text, tables, jobs)
+        changes = job_file.changes_in(text, tables)
         for changed in changes.values():
             _check(changed)
         return changes
@@ -196,7 +199,7 @@ VERB = Verb(
     "edit",
     "change jobs that have not started: their command, needs, priority, limits",
     run=edit,
-    positionals=(IDS,),
+    positionals=(_IDS,),
     options=(*(one for option in options_in("edit") for one in _editable(option)), STATE, JSON),
     command="optional",
     examples=(

@@ -31,7 +31,9 @@ def ls(args: Args) -> None:
         jobs = answer["jobs"]
         total = answer.get("total", len(jobs))
         places = None
-        if not (args["json"] or args["tree"] or narrowed) and has_line(jobs):
+        # Among some of the waiting jobs only, a place would be a wrong one.
+        in_part = request["select"] or args["user"] is not None
+        if not (args["json"] or args["tree"] or in_part) and has_line(jobs):
             from stoker.cli.in_line import places as places_of
 
             ended = sum(job["state"] in FINAL_STATES for job in jobs)
