@@ -185,7 +185,10 @@ def _ended(run: _Run, lane: Lane, name: str, future: Future[str]) -> None:
     assert isinstance(future, JobFuture)
     worker = _worker(future)
     problem = "its job was cancelled" if future.cancelled() else future.exception()
-    if problem is not None:
+    if future.cancelled() and not future.gpus:
+        run.failed.append(name)
+        log.info("task %s was not started: its job was cancelled", name)
+    elif problem is not None:
         run.failed.append(name)
         kind = f"{type(problem).__name__}: " if isinstance(problem, Exception) else ""
         log.error("%s fails task %s: %s%s", worker, name, kind, str(problem).partition("\n")[0])

@@ -294,6 +294,9 @@ def test_ctrl_c_ends_the_tests_and_what_never_began_is_run_the_next_time(
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0 and b"KeyboardInterrupt" in errors
     assert {job["state"] for job in home.jobs().values()} == {"cancelled"}
+    told = "\n".join(lines_of(log))
+    assert "gpu0 fails task n-1," in told and "fails task n-2," not in told
+    assert "INFO task n-2, was not started" in told
     assert os.listdir(home.work / "results") == ["n-1,"]
     (home.work / "my_gpu_task.py").write_text(_task("print('now')"))
     said = _start(home)
