@@ -105,6 +105,7 @@ def test_a_run_has_everything_in_it_that_can_happen() -> None:
     # Simulated GPUs are not measured, so nothing is learned from them.
     never |= {ev.MemorySeen, ev.ReservationChanged, ev.ProfileLearned, ev.ProfilesForgotten}
     never |= {ev.GpusMeasured}
+    never |= {ev.ProcessEnded}  # No process is there that is not the world's own.
     never |= {ev.DiskLooked}  # The disk of the simulated world is full or not.
     # There is no cluster in the simulated world.
     never |= {ev.AttemptAccepted, ev.AttemptCutShort, ev.ClusterLimited}

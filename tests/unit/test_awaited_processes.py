@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from event_loops import run_apart
 from stoker.daemon import awaited_processes
 from stoker.daemon.awaited_processes import AwaitedProcesses, awaited
 from stoker.daemon.loop import TurnLoop
@@ -81,6 +82,6 @@ def test_an_end_is_told_until_it_is_committed_whether_or_not_there_are_pidfds(
         watched.look()
         return loop
 
-    loop = asyncio.run(watch())
+    loop = run_apart(watch())
     assert [event.process for event in loop.told] == [requirement.process]
     assert len(os.listdir("/proc/self/fd")) == before

@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 from typing import Any, cast
 
+from event_loops import run_apart
 from stoker.api.messages import Wait
 from stoker.daemon.door import _MOST_BRIEF, Door, most_to_stay
 from stoker.daemon.main import listen
@@ -84,7 +85,7 @@ def test_one_that_wants_to_stay_where_there_is_no_room_is_told_so_and_questions_
         finally:
             door.close()
 
-    asyncio.run(run())
+    run_apart(run())
 
 
 def test_those_for_whom_there_is_no_descriptor_wait_outside_until_others_leave(
@@ -111,7 +112,7 @@ def test_those_for_whom_there_is_no_descriptor_wait_outside_until_others_leave(
         finally:
             door.close()
 
-    asyncio.run(run())
+    run_apart(run())
 
 
 class Starved:
@@ -139,7 +140,7 @@ def test_a_client_comes_in_once_the_kernel_has_a_descriptor_for_it(tmp_path: Pat
         finally:
             door.close()
 
-    asyncio.run(run())
+    run_apart(run())
 
 
 def test_a_quarter_of_all_files_is_left_for_jobs() -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from event_loops import run_apart
 from stoker.core import events as ev
 from stoker.core.change import Change, Ended
 from stoker.core.model import CANCELLED, Cause, Job, Need, Outcome, Terms
@@ -40,7 +41,7 @@ def test_what_a_submission_has_brought_is_heard_by_all_and_then_not_kept() -> No
         turn_loop.ask(lambda state: Decided([]), lambda answer: None)
         await asyncio.sleep(0)
 
-    asyncio.run(one_turn())
+    run_apart(one_turn())
     assert heard == [1]
     assert not engine.committed
 
@@ -68,7 +69,7 @@ def test_what_fails_beside_a_turn_is_logged_and_keeps_nothing_else_from_happenin
         while turn_loop.turns < 2:  # The alarm has rung.
             await asyncio.sleep(0.001)
 
-    asyncio.run(two_turns())
+    run_apart(two_turns())
     assert [record.exc_info is not None for record in caplog.records][:3] == [True] * 3
     assert "fails" in caplog.text
 
@@ -91,5 +92,5 @@ def test_one_watcher_that_fails_does_not_keep_the_others_waiting() -> None:
         engine.turn = lambda proposals: []  # type: ignore[method-assign]
         turn_loop.turn()
 
-    asyncio.run(one_turn())
+    run_apart(one_turn())
     assert heard == ["done"]

@@ -73,6 +73,7 @@ class Driver:
         self._requests: list[threading.Thread] = []
         self._next_count_at = self._absent_since = 0.0
         self._answered_at = time.monotonic()
+        self.is_over = False  # No daemon is wanted any more.
 
     # ------------------------------------------------------------------ the run
 
@@ -115,7 +116,7 @@ class Driver:
         for client in self.clients.collect():
             self._ended(client)
         now = time.monotonic()
-        if now >= self._next_count_at:
+        if now >= self._next_count_at and not self.is_over:
             self._next_count_at = now + _COUNT_EVERY_S
             self._count()
 

@@ -149,6 +149,7 @@ def _steady(number: Callable[[], int]) -> int:
 
 
 def _stop(driver: Driver, stoker: StokerHome, answers: Answers) -> None:
+    driver.is_over = True
     stopped = stoker.cli("daemon", "stop")
     if stopped.code != 0:
         answers.trouble.append(f"`stoker daemon stop` failed: {stopped.err.strip()}")
