@@ -204,9 +204,7 @@ class Spawner:
         wait: bool = True,
     ) -> Made:
         """A process for a program; if we wait, OSError tells what is wrong with that."""
-        quick = (
-            self._quickly_made(program, words, env, streams, note, wait) if self._quick else None
-        )
+        quick = self._quickly_made(program, words, env, streams, note, wait)
         if quick is None:
             return Made(self._posix_spawn(program, words, env, streams))
         if not wait:
