@@ -15,7 +15,7 @@ from fakegpu.build import has_compiler
 from stoker_home import SRC, processes_with
 from waiting import PATIENCE_S, eventually
 
-SECONDS = 45
+SECONDS = 60
 TESTS = str(Path(__file__).parents[1])
 
 
