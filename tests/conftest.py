@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import settings
 from fakegpu.build import Built, build, has_compiler
 from gpu_box import Box
 from lending import Lender
+from outside import Process, Train
 from same_examples import draw_no_constants_of_loaded_modules
 from slurm.cluster import Cluster, missing_programs
 from stoker_home import StokerHome, processes_with
@@ -130,3 +132,18 @@ def nothing_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator
     yield
     here = f"STOKER_HOME={tmp_path_factory.getbasetemp()}/".encode()
     eventually(lambda: not processes_with(here, prefix=True), "no process is left")
+
+
+@pytest.fixture
+def train() -> Iterator[Train]:
+    """Starts processes, none of Stoker's, that run until they are killed."""
+    made: list[Process] = []
+
+    def start() -> Process:
+        made.append(subprocess.Popen(["cat", "-"], stdin=-1, stdout=-3))
+        return made[-1]
+
+    yield start
+    for process in made:
+        process.kill()
+        process.communicate()

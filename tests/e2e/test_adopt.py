@@ -4,39 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import threading
-from collections.abc import Callable, Iterator
 
 import pytest
 
+from outside import Process, Train, end
 from stoker.errors import StokerError
 from stoker_home import StokerHome
 from waiting import eventually
 
-Process = subprocess.Popen[bytes]
-Train = Callable[[], Process]
 ENDED = "ended; exit code unknown: Stoker did not start it"
-
-
-@pytest.fixture
-def train() -> Iterator[Train]:
-    """Starts processes that run until they are killed, or their input ends."""
-    made: list[Process] = []
-
-    def start() -> Process:
-        made.append(subprocess.Popen(["cat", "-"], stdin=-1, stdout=-3))
-        return made[-1]
-
-    yield start
-    for process in made:
-        process.kill()
-        process.communicate()
-
-
-def end(process: Process) -> None:
-    process.kill()
-    process.wait()
 
 
 def adopt(home: StokerHome, process: Process, *words: str) -> int:

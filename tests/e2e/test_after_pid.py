@@ -6,40 +6,18 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from outside import Train, end
 from stoker_home import StokerHome
 from unit.queue_scene import Queue
 from waiting import eventually
 
-Process = subprocess.Popen[bytes]
-
-
-@pytest.fixture
-def train() -> Iterator[Callable[[], Process]]:
-    """Starts processes that run until they are killed, or their input ends."""
-    made: list[Process] = []
-
-    def start() -> Process:
-        made.append(subprocess.Popen(["cat", "-"], stdin=-1, stdout=-3))
-        return made[-1]
-
-    yield start
-    for process in made:
-        process.kill()
-        process.communicate()
-
-
-def end(process: Process) -> None:
-    process.kill()
-    process.wait()
-
 
 def test_a_job_starts_when_the_process_has_ended_and_says_for_which_it_waits(
-    reused: StokerHome, train: Callable[[], Process]
+    reused: StokerHome, train: Train
 ) -> None:
     process = train()
     job_id = reused.add("--after-pid", str(process.pid), "--", "true", "x")
@@ -53,7 +31,7 @@ def test_a_job_starts_when_the_process_has_ended_and_says_for_which_it_waits(
 
 
 def test_a_process_that_its_parent_has_not_reaped_has_ended(
-    reused: StokerHome, train: Callable[[], Process]
+    reused: StokerHome, train: Train
 ) -> None:
     process = train()
     job_id = reused.add("--after-pid", str(process.pid), "--", "true", "x")
@@ -62,9 +40,7 @@ def test_a_process_that_its_parent_has_not_reaped_has_ended(
     assert process.returncode is None  # It is a zombie still.
 
 
-def test_it_is_awaited_over_a_kill_of_the_daemon(
-    home: StokerHome, train: Callable[[], Process]
-) -> None:
+def test_it_is_awaited_over_a_kill_of_the_daemon(home: StokerHome, train: Train) -> None:
     home.start(gpus="0,1")
     still, gone = train(), train()
     one = home.add("--after-pid", str(still.pid), "--", "true", "x")
@@ -78,9 +54,7 @@ def test_it_is_awaited_over_a_kill_of_the_daemon(
     assert home.until_final(one)[0]["state"] == "succeeded"
 
 
-def test_a_cancelled_job_leaves_the_process_alone(
-    reused: StokerHome, train: Callable[[], Process]
-) -> None:
+def test_a_cancelled_job_leaves_the_process_alone(reused: StokerHome, train: Train) -> None:
     process = train()
     job_id = reused.add("--after-pid", str(process.pid), "--", "true", "x")
     reused.stoker("cancel", str(job_id))
@@ -137,9 +111,7 @@ def test_a_process_of_another_boot_or_with_another_start_has_ended() -> None:
     assert not lives(me._replace(start_time=me.start_time - 1).kept)
 
 
-def test_points_of_a_sweep_and_lines_of_a_batch_wait_too(
-    reused: StokerHome, train: Callable[[], Process]
-) -> None:
+def test_points_of_a_sweep_and_lines_of_a_batch_wait_too(reused: StokerHome, train: Train) -> None:
     process = train()
     pid = str(process.pid)
     (reused.work / "jobs.csv").write_text(f"command,after-pid\ntrue x,{pid}\n")
@@ -153,7 +125,7 @@ def test_points_of_a_sweep_and_lines_of_a_batch_wait_too(
 
 
 def test_lines_of_a_feed_and_calls_of_the_library_take_it_as_the_command_line_does(
-    reused: StokerHome, train: Callable[[], Process]
+    reused: StokerHome, train: Train
 ) -> None:
     process = train()
     line = f"with stoker.Client() as c: print(c.add(['true', 'x'], after_pid={process.pid}))"
