@@ -197,7 +197,7 @@ class SweepTable(Request, tag="sweep_table"):
     `started_at_ms`, `ended_at_ms`, each a list of `total` values; `params`: the same of each
     parameter that varies, with `absent`: {name: rows in which it is not there at all}. With
     `in_full` there are also `attempt`, `submitted_at_ms`, `command`, `reason`, `log` and `params`
-    (all of them) among the columns.
+    (all of them) among the columns. `repeat`: the parameter of `--repeat`, or null.
     """
 
     sweep: Annotated[str, Meta(max_length=1000)]
