@@ -51,7 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "ports": {"core"},
     "learn": set(),
-    "metrics": {"errors", "installing"},
+    "metrics": {"errors", "installing", "output_files", "text"},
     "sightings": {"core", "ports"},
     "engine": {"core", "ports", "errors", "sightings"},
     "store": {"core", "ports", "errors"},

@@ -1,0 +1,191 @@
+"""From what the daemon says of jobs to runs with their metrics, for every front end.
+
+`Call` is a request to the daemon, as clients of all kinds have it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stoker.errors import NotFound, UsageError, quoted
+from stoker.metrics.patterns import PATIENCE_S, MetricPattern, TooSlow, read_pattern
+from stoker.metrics.reading import Metrics, of_files, of_log, of_reports
+from stoker.metrics.results import Run, Summary
+from stoker.metrics.series import Point, Series
+from stoker.output_files import filled
+from stoker.text.jobs import now_ms
+from stoker.text.logfile import LogFile
+
+Call = Callable[..., dict[str, Any]]
+Job = Mapping[str, Any]
+ByName = dict[str, Summary]
+
+_NOT_BEGUN = ("waiting", "held", "submitted")
+_SETTING = re.compile(r"[+~]*(?P<name>[A-Za-z_][\w.@/-]*)=(?P<value>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where metrics come from beside what Stoker has read: `--metric` and `--metrics-from`."""
+
+    names: list[str] = field(default_factory=list)  # the metrics that were named
+    patterns: list[MetricPattern] = field(default_factory=list)
+    files: str | None = None
+
+    @classmethod
+    def said(cls, metrics: Sequence[str], files: str | None) -> Sources:
+        """What the options say: each metric a NAME, or NAME=EXPRESSION."""
+        patterns = [read_pattern(text) for text in metrics if "=" in text]
+        names = [text.partition("=")[0].strip() for text in metrics]
+        return cls(names, patterns, files)
+
+
+# ---------------------------------------------------------------------- jobs
+
+
+def runs_of_sweep(call: Call, sweep: str) -> tuple[list[Run], str | None]:
+    """The latest job of each point of a sweep, and the parameter of its `--repeat`."""
+    found = call("sweep_table", sweep=sweep)
+    if not found["total"]:
+        raise NotFound(f"there is no sweep {quoted(sweep)}", "see `stoker sweep ls`")
+    columns, now = found["columns"], now_ms()
+    params: list[dict[str, Any]] = [{} for _ in range(found["total"])]
+    for name, values in found["params"].items():
+        absent = set(found["absent"].get(name, ()))
+        for place, value in enumerate(values):
+            if place not in absent:
+                params[place][name] = value
+    fields = ("id", "state", "started_at_ms", "ended_at_ms", "gpus")
+    rows = zip(*(columns[name] for name in fields), params, strict=True)
+    runs = [
+        Run(job_id, state, its, _run_time_s(state, began, ended, now), gpus)
+        for job_id, state, began, ended, gpus, its in rows
+    ]
+    return runs, found.get("repeat")
+
+
+def runs_of_jobs(call: Call, select: Mapping[str, Any]) -> tuple[list[Run], str | None]:
+    """These jobs; one that is no point of a sweep has the options of its command as parameters."""
+    jobs: list[Job] = call("list", select=select, all=True)["jobs"]
+    now = now_ms()
+    runs = [
+        Run(
+            job["id"],
+            job["state"],
+            job["params"] or options_said(job["argv"], job["shell"]),
+            _run_time_s(job["state"], job["started_at_ms"], job["ended_at_ms"], now),
+            job["gpus"],
+            job["name"],
+        )
+        for job in jobs
+    ]
+    repeats = {job["options"].get("repeat") for job in jobs}
+    return sorted(runs, key=lambda run: run.id), repeats.pop() if len(repeats) == 1 else None
+
+
+def _run_time_s(state: str, began: int | None, ended: int | None, now: int) -> float | None:
+    if began is None or state in _NOT_BEGUN:
+        return None
+    return max(0, (now if ended is None else ended) - began) / 1000
+
+
+def options_said(argv: Sequence[str], shell: str | None) -> dict[str, Any]:
+    """The options of a command: --lr 0.1, --lr=0.1, lr=0.1, and flags, which are true."""
+    try:
+        words = list(argv) if shell is None else shlex.split(shell)
+    except ValueError:
+        return {}  # It is for a shell to understand.
+    found: dict[str, Any] = {}
+    place = 1
+    while place < len(words):
+        word, place = words[place], place + 1
+        setting = _SETTING.fullmatch(word.lstrip("-"))
+        if setting is not None:
+            found[setting["name"]] = _value(setting["value"])
+        elif word.startswith("--") and len(word) > 2:
+            takes_next = place < len(words) and not _is_option(words[place])
+            found[word[2:]] = _value(words[place]) if takes_next else True
+            place += takes_next
+    return found
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and not isinstance(_value(word), int | float)
+
+
+def _value(text: str) -> Any:
+    """A number where the text is one as JSON has it, else the text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, int | float) else text
+
+
+# ---------------------------------------------------------------------- their metrics
+
+
+def metrics_of(call: Call, select: Mapping[str, Any], sources: Sources) -> dict[int, ByName]:
+    """The metrics of jobs: of each, those that it has by their names."""
+    found = {}
+    for job, metrics in read_metrics(call, select, sources):
+        found[int(job["id"])] = {name: summary_of(one) for name, one in metrics.by_name.items()}
+    return found
+
+
+def read_metrics(
+    call: Call, select: Mapping[str, Any], sources: Sources
+) -> Iterator[tuple[Job, Metrics]]:
+    """Jobs with all their attempts, and the metrics in their logs, reports and files."""
+    for job in call("show", select=select)["jobs"]:
+        yield job, metrics_of_job(job, sources)
+
+
+def summary_of(series: Series) -> Summary:
+    """What results need of a series."""
+    (last, last_step), (low, low_step), (high, high_step) = (
+        _value_and_step(point) for point in (series.last, series.lowest, series.highest)
+    )
+    return Summary(series.count, last, last_step, low, low_step, high, high_step)
+
+
+def _value_and_step(point: Point | None) -> tuple[float | None, float | None]:
+    return (None, None) if point is None else (point[1], point[0])
+
+
+def metrics_of_job(job: Job, sources: Sources) -> Metrics:
+    """The series of all attempts, one after the other."""
+    whole = Metrics()
+    for attempt in job["attempts"]:
+        of_attempt = Metrics()
+        for path in {attempt["log"]: None, attempt["err_log"]: None}:
+            if path is not None:
+                of_attempt.follow(_in_log(path, sources.patterns))
+        if sources.files is not None:
+            path = filled(sources.files, job["id"], job["name"], attempt["attempt"])
+            of_attempt.replace(of_files(os.path.join(job["cwd"], path)))
+        of_attempt.replace(of_reports(attempt["dir"]))
+        whole.follow(of_attempt)
+    return whole
+
+
+def _in_log(path: str, patterns: list[MetricPattern]) -> Metrics:
+    try:
+        log = LogFile(path)
+    except OSError:
+        return Metrics()  # It was deleted, or there is none yet.
+    try:
+        return of_log(log.new_pieces(), patterns)
+    except TooSlow:
+        raise UsageError(
+            f"an expression of --metric takes more than {PATIENCE_S:g} s for a part of {path}",
+            "avoid groups such as (x+)+ that can match in many ways",
+        ) from None
+    finally:
+        log.close()
