@@ -36,7 +36,7 @@ def show(args: Args) -> None:
     if args["csv"] and args["json"]:
         raise UsageError("--csv and --json exclude each other", "choose one")
     with Client() as client:
-        name = _named(client, args["id"])
+        name = sweep_named(client, args["id"])
         sweep = client.call("sweep_table", sweep=name, in_full=args["json"])
     if not sweep["total"]:
         raise NotFound(f"there is no sweep {quoted(name)}", "see `stoker sweep ls`")
@@ -49,7 +49,7 @@ def show(args: Args) -> None:
         say(_summary(sweep))
 
 
-def _named(client: Client, word: str) -> str:
+def sweep_named(client: Client, word: str) -> str:
     """The name of the sweep that is meant by a name, by the id of one of its jobs, or by `last`."""
     if word == "last":
         newest = client.call("sweeps", limit=1)["sweeps"]
@@ -73,7 +73,8 @@ def _run_times_ms(columns: dict[str, list[Any]]) -> list[int | None]:
     ]
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """The value of a parameter as a person writes it."""
     if isinstance(value, str):
         return value
     return str(value) if type(value) is int else json.dumps(value, ensure_ascii=False)
@@ -81,7 +82,7 @@ def _text(value: Any) -> str:
 
 def _texts(sweep: Sweep, name: str) -> list[str]:
     """The values of a parameter as text; nothing where a point does not have it."""
-    texts = [_text(value) for value in sweep["params"][name]]
+    texts = [text_of(value) for value in sweep["params"][name]]
     for row in sweep["absent"].get(name, ()):
         texts[row] = ""
     return texts
@@ -137,13 +138,20 @@ def _as_csv(sweep: Sweep) -> str:
     return csv_text(itertools.chain([head], rows), for_terminal=has_terminal())
 
 
-def csv_text(rows: Iterable[Iterable[Any]], *, for_terminal: bool) -> str:
-    """Rows as CSV. A file gets each text as it is, a terminal with its controls spelt out."""
+def csv_text(
+    rows: Iterable[Iterable[Any]], *, for_terminal: bool, for_spreadsheet: bool = True
+) -> str:
+    """Rows as CSV. A file gets each text as it is, a terminal with its controls spelt out.
+
+    `for_spreadsheet`: what a spreadsheet would run as a formula becomes text.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if for_terminal:
         rows = ([escaped(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-    writer.writerows([_neutral(cell) for cell in row] for row in rows)
+    if for_spreadsheet:
+        rows = ([_neutral(cell) for cell in row] for row in rows)
+    writer.writerows(rows)
     return text.getvalue()
 
 

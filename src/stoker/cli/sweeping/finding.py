@@ -1,0 +1,151 @@
+"""Which point was best: the work behind `stoker results` and `stoker results best`."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from typing import Any
+
+from stoker.api.client import Client
+from stoker.cli.options import Args, print_json
+from stoker.cli.selection import selected
+from stoker.cli.sweeping.result_rows import as_table, best_page, shown_metrics
+from stoker.cli.sweeping.results import csv_text, sweep_named, text_of
+from stoker.errors import NotFound, UsageError
+from stoker.metrics.gathering import Sources, metrics_of, runs_of_jobs, runs_of_sweep
+from stoker.metrics.names import goal_of
+from stoker.metrics.result_columns import as_json, columns_of, row_as_json
+from stoker.metrics.results import Objective, ResultTable, arranged, only_objective, tabulate
+from stoker.quantities import job_ids, quoted
+from stoker.submission.again import add_again
+from stoker.text.terminal import has_terminal, out, say
+
+
+def results(args: Args) -> None:
+    """Show the results of a sweep, a group, or some jobs."""
+    if args["csv"] and args["json"]:
+        raise UsageError("--csv and --json exclude each other", "choose one")
+    gc.disable()  # All that is made here is needed to the end.
+    with Client() as client:
+        table = _found(client, args, _objectives(args))
+    rows = arranged(table, args["sort"], args["reverse"], args["top"])
+    if args["json"]:
+        print_json(as_json(table, rows))
+    elif args["csv"]:
+        columns = columns_of(table, rows)
+        cells = ([_cell(value) for value in row] for row in zip(*columns.values(), strict=True))
+        lines = itertools.chain([list(columns)], cells)
+        out(csv_text(lines, for_terminal=has_terminal(), for_spreadsheet=False))
+    else:
+        shown = shown_metrics(table, args["metric"])
+        out(as_table(table, rows, shown))
+        _say_more(table, len(rows), shown)
+
+
+def best(args: Args) -> None:
+    """Show the best point, and how to run it again."""
+    with Client() as client:
+        asked = _objectives(args)
+        table = _found(client, args, asked)
+        if not asked:
+            asked = [only_objective(table.metrics)]
+            way = "maximized" if asked[0].goal == "max" else "minimized"
+            say(f"stoker: {asked[0].name} is taken to be {way}; --minimize and --maximize say more")
+            table = _found(client, args, asked)
+        rows = table.best
+        if not rows:
+            raise NotFound(
+                f"no job has a value of {asked[0].name} yet", "`stoker results` shows what there is"
+            )
+        ids = [str(row.id) for row in rows]
+        jobs = {job["id"]: job for job in client.call("show", select={"ids": ids})["jobs"]}
+    if args["json"]:
+        print_json({"best": [row_as_json(row) | _of_job(jobs[row.id]) for row in rows]})
+        return
+    out("\n".join(best_page(row, asked, jobs[row.id]) for row in rows))
+
+
+def _of_job(job: dict[str, Any]) -> dict[str, Any]:
+    """What is to be known of the best job beside its results."""
+    return {name: job[name] for name in ("command", "cwd", "log")} | {"run_again": add_again(job)}
+
+
+def _objectives(args: Args) -> list[Objective]:
+    wanted = [Objective(name, "min") for name in args["minimize"]]
+    wanted += [Objective(name, "max") for name in args["maximize"]]
+    names = [one.name for one in wanted]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{quoted(name)} is wanted twice", "name each metric once")
+    return wanted
+
+
+def _found(client: Client, args: Args, objectives: list[Objective]) -> ResultTable:
+    """The table of what was named."""
+    sources = Sources.said(args["metric"], args["metrics_from"])
+    sweep, select = _which(client, args)
+    if sweep is not None:
+        runs, repeat = runs_of_sweep(client.call, sweep)
+    else:
+        runs, repeat = runs_of_jobs(client.call, select)
+        if not runs:
+            raise NotFound("there are no such jobs", "see `stoker ls --all`")
+    metrics = metrics_of(client.call, select, sources)
+    for run in runs:
+        run.metrics = metrics.get(run.id, {})
+    if args["repeat"] is not None:
+        repeat = args["repeat"]
+        if not any(repeat in run.params for run in runs):
+            raise NotFound(f"no job has a parameter {quoted(repeat)}", "leave out --repeat")
+    repeat = None if args["single"] else repeat
+    return tabulate(runs, objectives, repeat=repeat, names=sources.names)
+
+
+def _which(client: Client, args: Args) -> tuple[str | None, dict[str, Any]]:
+    """The sweep that is meant, if one is, and the jobs as a request names them."""
+    words = args["sweep"]
+    if len(words) > 1 or (words and words[0] != "last"):
+        try:
+            ids = [one for word in words for one in job_ids(word)]
+        except UsageError:
+            if len(words) > 1:
+                raise
+        else:
+            return None, selected({**args, "id": [ids]})
+    select = selected({**args, "id": []})
+    if not words and not select:
+        raise UsageError("nothing was named", "e.g. stoker results last, for the newest sweep")
+    if not words:
+        return None, select
+    if select:
+        raise UsageError("a sweep is all of its jobs", "leave out --group and --name")
+    sweep = sweep_named(client, words[0])
+    return sweep, {"group": sweep}
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return int(value)
+    return value if isinstance(value, int | float) else text_of(value)
+
+
+def _say_more(table: ResultTable, shown_rows: int, shown: list[str]) -> None:
+    """What the table leaves out, or could show."""
+    count = len(table.rows)
+    parts = [f"{shown_rows} of {count}" if shown_rows < count else f"{count}"]
+    parts[0] += " result" if count == 1 else " results"
+    hidden = [name for name in table.metrics if name not in shown]
+    if hidden:
+        names = ", ".join(hidden[:5]) + (" …" if len(hidden) > 5 else "")
+        parts.append(f"{len(hidden)} more metrics ({names}): --metric NAME shows one")
+    if not table.metrics:
+        parts.append("no metrics; `stoker metrics --help` says what is understood")
+    elif not table.objectives:
+        told = next((name for name in table.metrics if goal_of(name)), table.metrics[0])
+        option = "--maximize" if goal_of(told) == "max" else "--minimize"
+        parts.append(f"{option} {told} marks the best")
+    elif not table.best:
+        parts.append(f"none has a value of {table.objectives[0].name}")
+    say("; ".join(parts))
