@@ -18,6 +18,7 @@ from stoker.api.paths import Home
 from stoker.api.reconnect import Reconnection
 from stoker.errors import Unavailable, UsageError
 from stoker.library.channel import Connection, whole_answers
+from stoker.library.findings import Findings
 from stoker.quantities import duration_ms
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import Fields, check_keywords, job_fields, values_of
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 Job = dict[str, Any]
 
 
-class Client:
+class Client(Findings):
     """A Stoker: the one that the environment names, or that of another state directory.
 
     Where methods take jobs, these are ids (7), ranges ("3-9"), "last", futures, or lists of them;

@@ -16,9 +16,17 @@ from typing import Any
 from stoker.errors import NotFound, UsageError, quoted
 from stoker.metrics.patterns import PATIENCE_S, MetricPattern, TooSlow, read_pattern
 from stoker.metrics.reading import Metrics, of_files, of_log, of_reports
-from stoker.metrics.results import Run, Summary
+from stoker.metrics.results import (
+    Objective,
+    ResultTable,
+    Run,
+    Summary,
+    tabulate,
+    varied_names,
+)
 from stoker.metrics.series import Point, Series
 from stoker.output_files import filled
+from stoker.quantities import job_ids
 from stoker.text.jobs import now_ms
 from stoker.text.logfile import LogFile
 
@@ -26,6 +34,7 @@ Call = Callable[..., dict[str, Any]]
 Job = Mapping[str, Any]
 ByName = dict[str, Summary]
 
+_OF_SWEEPS = "sweep:"  # what the names of their points begin with
 _NOT_BEGUN = ("waiting", "held", "submitted")
 _SETTING = re.compile(r"[+~]*(?P<name>[A-Za-z_][\w.@/-]*)=(?P<value>.*)", re.DOTALL)
 
@@ -46,7 +55,87 @@ class Sources:
         return cls(names, patterns, files)
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What results are asked for."""
+
+    words: Sequence[str] = ()  # a sweep's name, `last`, or ids of jobs
+    select: Mapping[str, Any] = field(default_factory=dict)  # jobs by name or group instead
+    objectives: Sequence[Objective] = ()
+    sources: Sources = field(default_factory=Sources)
+    repeat: str | None = None  # the parameter that only repeats points; None: that of the sweep
+    single: bool = False  # one row per run
+
+
+def gather(call: Call, question: Question) -> ResultTable:
+    """The table of what is asked for."""
+    sweep, select = _which(call, question)
+    if sweep is not None:
+        runs, repeat = runs_of_sweep(call, sweep)
+    else:
+        runs, repeat = runs_of_jobs(call, select)
+        if not runs:
+            raise NotFound("there are no such jobs", "see `stoker ls --all`")
+    metrics = metrics_of(call, select, question.sources)
+    for run in runs:
+        run.metrics = metrics.get(run.id, {})
+    if question.repeat is not None:
+        repeat = question.repeat
+        if not any(repeat in run.params for run in runs):
+            names = ", ".join(varied_names([run.params for run in runs])) or "none"
+            raise NotFound(f"no job has a parameter {quoted(repeat)}", f"those that vary: {names}")
+    repeat = None if question.single else repeat
+    return tabulate(runs, question.objectives, repeat=repeat, names=question.sources.names)
+
+
+def objectives_of(minimize: Sequence[str], maximize: Sequence[str]) -> list[Objective]:
+    """What is wanted of which metrics."""
+    wanted = [Objective(name, "min") for name in minimize]
+    wanted += [Objective(name, "max") for name in maximize]
+    names = [one.name for one in wanted]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{quoted(name)} is wanted twice", "name each metric once")
+    return wanted
+
+
+def _which(call: Call, question: Question) -> tuple[str | None, dict[str, Any]]:
+    """The sweep that is meant, if one is, and the jobs as a request names them."""
+    words, select = question.words, dict(question.select)
+    if len(words) > 1 or (words and words[0] != "last"):
+        try:
+            ids = [one for word in words for one in job_ids(word)]
+        except UsageError:
+            if len(words) > 1:
+                raise
+        else:
+            return None, {**select, "ids": ids}
+    if not words and not select:
+        raise UsageError("nothing was named", "name a sweep (last: the newest), jobs or a group")
+    if not words:
+        return None, select
+    if select:
+        raise UsageError("a sweep is all of its jobs", "name either a sweep or a group")
+    sweep = sweep_named(call, words[0])
+    return sweep, {"group": sweep}
+
+
 # ---------------------------------------------------------------------- jobs
+
+
+def sweep_named(call: Call, word: str) -> str:
+    """The name of the sweep that is meant by a name, by the id of one of its jobs, or by `last`."""
+    if word == "last":
+        newest = call("sweeps", limit=1)["sweeps"]
+        if not newest:
+            raise NotFound("there is no sweep yet", "`stoker sweep` queues one")
+        return str(newest[0]["sweep"])
+    if word.isascii() and word.isdigit():
+        [job] = call("show", select={"ids": [word]})["jobs"]
+        if not job["group"] or not (job["point"] or "").startswith(_OF_SWEEPS):
+            raise NotFound(f"job {word} is not part of a sweep", "see `stoker sweep ls`")
+        return str(job["group"])
+    return word
 
 
 def runs_of_sweep(call: Call, sweep: str) -> tuple[list[Run], str | None]:

@@ -10,13 +10,12 @@ from stoker.api.client import Client
 from stoker.cli.options import Args, print_json
 from stoker.cli.selection import selected
 from stoker.cli.sweeping.result_rows import as_table, best_page, shown_metrics
-from stoker.cli.sweeping.results import csv_text, sweep_named, text_of
+from stoker.cli.sweeping.results import csv_text, text_of
 from stoker.errors import NotFound, UsageError
-from stoker.metrics.gathering import Sources, metrics_of, runs_of_jobs, runs_of_sweep
+from stoker.metrics.gathering import Question, Sources, gather, objectives_of
 from stoker.metrics.names import goal_of
 from stoker.metrics.result_columns import as_json, columns_of, row_as_json
-from stoker.metrics.results import Objective, ResultTable, arranged, only_objective, tabulate
-from stoker.quantities import job_ids, quoted
+from stoker.metrics.results import Objective, ResultTable, arranged, only_objective
 from stoker.submission.again import add_again
 from stoker.text.terminal import has_terminal, out, say
 
@@ -71,56 +70,15 @@ def _of_job(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _objectives(args: Args) -> list[Objective]:
-    wanted = [Objective(name, "min") for name in args["minimize"]]
-    wanted += [Objective(name, "max") for name in args["maximize"]]
-    names = [one.name for one in wanted]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"{quoted(name)} is wanted twice", "name each metric once")
-    return wanted
+    return objectives_of(args["minimize"], args["maximize"])
 
 
 def _found(client: Client, args: Args, objectives: list[Objective]) -> ResultTable:
     """The table of what was named."""
     sources = Sources.said(args["metric"], args["metrics_from"])
-    sweep, select = _which(client, args)
-    if sweep is not None:
-        runs, repeat = runs_of_sweep(client.call, sweep)
-    else:
-        runs, repeat = runs_of_jobs(client.call, select)
-        if not runs:
-            raise NotFound("there are no such jobs", "see `stoker ls --all`")
-    metrics = metrics_of(client.call, select, sources)
-    for run in runs:
-        run.metrics = metrics.get(run.id, {})
-    if args["repeat"] is not None:
-        repeat = args["repeat"]
-        if not any(repeat in run.params for run in runs):
-            raise NotFound(f"no job has a parameter {quoted(repeat)}", "leave out --repeat")
-    repeat = None if args["single"] else repeat
-    return tabulate(runs, objectives, repeat=repeat, names=sources.names)
-
-
-def _which(client: Client, args: Args) -> tuple[str | None, dict[str, Any]]:
-    """The sweep that is meant, if one is, and the jobs as a request names them."""
-    words = args["sweep"]
-    if len(words) > 1 or (words and words[0] != "last"):
-        try:
-            ids = [one for word in words for one in job_ids(word)]
-        except UsageError:
-            if len(words) > 1:
-                raise
-        else:
-            return None, selected({**args, "id": [ids]})
     select = selected({**args, "id": []})
-    if not words and not select:
-        raise UsageError("nothing was named", "e.g. stoker results last, for the newest sweep")
-    if not words:
-        return None, select
-    if select:
-        raise UsageError("a sweep is all of its jobs", "leave out --group and --name")
-    sweep = sweep_named(client, words[0])
-    return sweep, {"group": sweep}
+    question = Question(args["sweep"], select, objectives, sources, args["repeat"], args["single"])
+    return gather(client.call, question)
 
 
 def _cell(value: Any) -> Any:

@@ -15,8 +15,8 @@ from typing import Any
 from stoker.api.client import Client
 from stoker.cli.options import Args, print_json
 from stoker.errors import NotFound, UsageError
+from stoker.metrics.gathering import sweep_named
 from stoker.quantities import duration_text, local_moment_text, quoted
-from stoker.sweep.identity import PREFIX
 from stoker.text.jobs import STATE_COLOURS, counts_colour, counts_text, in_order, iso_times, now_ms
 from stoker.text.terminal import (
     Column,
@@ -36,7 +36,7 @@ def show(args: Args) -> None:
     if args["csv"] and args["json"]:
         raise UsageError("--csv and --json exclude each other", "choose one")
     with Client() as client:
-        name = sweep_named(client, args["id"])
+        name = sweep_named(client.call, args["id"])
         sweep = client.call("sweep_table", sweep=name, in_full=args["json"])
     if not sweep["total"]:
         raise NotFound(f"there is no sweep {quoted(name)}", "see `stoker sweep ls`")
@@ -47,21 +47,6 @@ def show(args: Args) -> None:
     else:
         out(_as_table(sweep))
         say(_summary(sweep))
-
-
-def sweep_named(client: Client, word: str) -> str:
-    """The name of the sweep that is meant by a name, by the id of one of its jobs, or by `last`."""
-    if word == "last":
-        newest = client.call("sweeps", limit=1)["sweeps"]
-        if not newest:
-            raise NotFound("there is no sweep yet", "`stoker sweep` queues one")
-        return str(newest[0]["sweep"])
-    if word.isascii() and word.isdigit():
-        [job] = client.call("show", select={"ids": [word]})["jobs"]
-        if not job["group"] or not (job["point"] or "").startswith(PREFIX):
-            raise NotFound(f"job {word} is not part of a sweep", "see `stoker sweep ls`")
-        return str(job["group"])
-    return word
 
 
 def _run_times_ms(columns: dict[str, list[Any]]) -> list[int | None]:

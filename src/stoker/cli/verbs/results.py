@@ -38,7 +38,7 @@ _SHARED = (
     METRIC,
     METRICS_FROM,
     Option("repeat", "put together the runs that differ only in this parameter (default: that of "
-           "`stoker sweep --repeat`)", "PARAMETER"),
+           "the sweep's --repeat)", "PARAMETER"),
     Option("single", "one row per run, also where points were repeated"),
 )  # fmt: skip
 
