@@ -8,8 +8,9 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.metrics.asking import Summary
 from stoker.metrics.result_columns import as_json, columns_of
-from stoker.metrics.results import Objective, Result, Run, Summary, arranged, tabulate
+from stoker.metrics.results import Objective, Result, Run, arranged, tabulate
 
 NAMES = ("loss", "acc", "q")
 NUMBERS = st.sampled_from([0.0, 1.0, 2.0, -1.0, math.inf, -math.inf, math.nan]) | st.floats()
@@ -23,7 +24,7 @@ def summaries(draw: st.DrawFn) -> Summary:
     values = draw(st.lists(NUMBERS, min_size=1, max_size=4))
     numbers = [value for value in values if not math.isnan(value)]
     low, high = (min(numbers), max(numbers)) if numbers else (None, None)
-    return Summary(len(values), values[-1], 0, low, 1, high, 2)
+    return Summary(1, 1, "", len(values), values[-1], 0, low, 1, high, 2)
 
 
 METRICS = st.dictionaries(st.sampled_from(NAMES), summaries())
@@ -103,15 +104,3 @@ def test_columns_are_of_one_length_and_every_order_has_every_row(
     for column in (*table.varied, *table.metrics, "id", "state", "time", "gpus", "runs", "name"):
         rows = arranged(table, column, reverse)
         assert sorted(row.id for row in rows) == sorted(row.id for row in table.rows)
-
-
-@given(st.lists(summaries(), min_size=1, max_size=4))
-def test_attempts_that_follow_each_other_keep_the_extremes(parts: list[Summary]) -> None:
-    whole = Summary()
-    for part in parts:
-        whole.follow(part)
-    lows = [part.min for part in parts if part.min is not None]
-    highs = [part.max for part in parts if part.max is not None]
-    assert whole.min == min(lows, default=None) and whole.max == max(highs, default=None)
-    assert whole.count == sum(part.count for part in parts)
-    assert repr(whole.last) == repr(parts[-1].last)

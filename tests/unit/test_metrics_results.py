@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from stoker.errors import NotFound, UsageError
+from stoker.metrics.asking import Summary
 from stoker.metrics.gathering import options_said
 from stoker.metrics.names import goal_of, no_metric
 from stoker.metrics.result_columns import as_json, columns_of
@@ -15,7 +16,6 @@ from stoker.metrics.results import (
     Objective,
     ResultTable,
     Run,
-    Summary,
     arranged,
     mean,
     only_objective,
@@ -32,7 +32,7 @@ def summary(*values: float) -> Summary:
     numbers = [value for value in values if not math.isnan(value)]
     low, high = (min(numbers), max(numbers)) if numbers else (None, None)
     return Summary(
-        len(values), values[-1], len(values) - 1.0,
+        1, 1, "", len(values), values[-1], len(values) - 1.0,
         low, None if low is None else float(values.index(low)),
         high, None if high is None else float(values.index(high)),
     )  # fmt: skip
@@ -71,7 +71,8 @@ def test_nan_is_never_the_best_and_neither_is_what_has_no_value() -> None:
     assert best_ids(table) == [3] and ids(table)[:2] == [3, 4]
     assert tabulate([run(1, loss=math.nan)], [LOSS]).best == []
     assert best_ids(tabulate([run(1, acc=math.nan), run(2, acc=0.1)], [ACC])) == [2]
-    strange = Run(1, "succeeded", {}, metrics={"loss": Summary(1, math.nan, 0, math.nan, 0)})
+    odd = Summary(1, 1, "loss", 1, math.nan, 0, math.nan, 0, math.nan, 0)
+    strange = Run(1, "succeeded", {}, metrics={"loss": odd})
     assert tabulate([strange], [LOSS]).best == [], "whoever summed it up did not leave nan out"
 
 
@@ -153,17 +154,6 @@ def test_a_metric_that_never_appears_is_told_with_the_names_that_do() -> None:
         )
     assert "no metrics in these jobs" in str(no_metric("loss", []))
     assert "and 5 more" in str(no_metric("q", [f"metric_{n}" for n in range(25)]))
-
-
-def test_attempts_of_a_job_follow_each_other() -> None:
-    whole = summary(3.0, 1.0)
-    whole.follow(summary(5.0, 2.0))
-    assert whole == Summary(4, 2.0, 1.0, 1.0, 1.0, 5.0, 0.0)
-    whole.follow(summary(math.nan))
-    assert (whole.min, whole.max, whole.count) == (1.0, 5.0, 5) and math.isnan(whole.last or 0)
-    nothing = Summary()
-    nothing.follow(summary(7.0))
-    assert nothing == summary(7.0)
 
 
 def test_rows_are_arranged_by_any_column_with_those_that_have_no_value_last() -> None:

@@ -60,6 +60,8 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "keep_children": ({}, True),
     "env_all": ({}, True),
     "freeze": ({"cwd": "frozen/trees/x"}, "/tmp"),  # below the test's own directory
+    "metric": ({}, [r"loss=final loss (\S+)"]),
+    "metrics_from": ({}, "runs/{name}"),
     "notify": ({}, True),
     "hook": ({}, "cat"),
     "hold": ({}, True),

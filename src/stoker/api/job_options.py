@@ -1,10 +1,9 @@
 """The options of a job: one table, from which every front end takes what it offers.
 
 The command line has them as `--time-limit 2h`, Python as `time_limit="2h"` (job_keywords.py has
-them for type checkers), a batch file as a
-column or key, `stoker edit` as what can be changed; docs/reference.md and the message on the wire
-(`JobRequest` in api/messages.py) follow the table too. To add an option is to add a row here, and
-to act on its field where it matters.
+them for type checkers), a batch file as a column or key, `stoker edit` as what can be changed;
+docs/reference.md and the message on the wire (`JobRequest` in api/messages.py) follow the table
+too. To add an option is to add a row here, and to act on its field where it matters.
 
 Every submission imports this file, so it imports nothing that is slow to load.
 """
@@ -177,6 +176,12 @@ def _file(text: str) -> str:
     if not plain(text):
         raise UsageError("the path is empty", "name a file or directory, or leave it out")
     return text
+
+
+def _metric(text: str) -> str:
+    from stoker.metrics.patterns import read_pattern  # Few jobs name one.
+
+    return read_pattern(text).text
 
 
 def _gpus_fields(value: tuple[int | None, float | None]) -> Fields:
@@ -428,6 +433,19 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         "keep-children", "processes that it leaves in the background (nohup ... &) go on when it "
         "has ended; its GPUs are free then", group=RUNNING, executors=True,
         fields=(Field("keep_children", "flag", False),),
+    ),
+    JobOption(
+        "metric", "find a metric in its log by a regular expression whose first group is its value"
+        ", as in 'loss=final loss (.*)'; may be repeated", "NAME=REGEX", _metric, group=RUNNING,
+        repeat=True, cleared=True, executors=True,
+        take=lambda said: [said] if isinstance(said, str) else said,
+        fields=(Field("metric", "texts", [], most=100),),
+    ),
+    JobOption(
+        "metrics-from", "find metrics in this file or directory of CSV, JSON lines or event files "
+        "of TensorBoard; it may contain {id}, {name} and {attempt}", "PATH", _file, group=RUNNING,
+        files="file", cleared=True, executors=True,
+        fields=(Field("metrics_from", "text", least=1, most=4096),),
     ),
     JobOption(
         "notify", "send a message at its end (one per group or sweep): see the setting notify",

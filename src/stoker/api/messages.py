@@ -214,6 +214,22 @@ class Why(OfJobs, tag="why"):
     most_unfinished: Annotated[int, Meta(ge=0)] | None = None  # with more, nothing is estimated
 
 
+class Metrics(OfJobs, tag="metrics"):
+    """Answer: `rows` of metrics.asking.Summary (of these names; else of all), and `unread`.
+
+    Numbers that are not finite are text. `unread`: so many attempts are not read yet; ask again.
+    """
+
+    names: Names = []
+
+
+class Curve(Request, tag="curve"):
+    """Answer: `curves`: as `rows` above, each with `first`, `not_finite`, `points`; `unread`."""
+
+    job_id: JobId
+    attempt: JobId | None = None  # else the latest that has metrics
+
+
 class Points(Request, tag="points"):
     """Which points have a job already. Answer: `points`: `{point: {"id", "state"}}`, the latest."""
 
@@ -474,8 +490,8 @@ class AttachStarted(Request, tag="attach_started"):
 AnyRequest = (
     Submit | Adopt | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
     | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
-    | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles
-    | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend | ClusterCheck
-    | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus | Hello | Shutdown
-    | Attach | AttachStarted
+    | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Metrics | Curve
+    | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend
+    | ClusterCheck | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus
+    | Hello | Shutdown | Attach | AttachStarted
 )  # fmt: skip

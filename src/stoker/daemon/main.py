@@ -40,6 +40,7 @@ from stoker.daemon.log_caps import LogCaps
 from stoker.daemon.loop import TurnLoop
 from stoker.daemon.notices import Notices
 from stoker.daemon.page import Page
+from stoker.daemon.readings import Readings
 from stoker.daemon.requests.config import take_settings
 from stoker.daemon.requests.dispatch import Dispatcher
 from stoker.daemon.requests.gpus import shown_gpus
@@ -161,6 +162,7 @@ class Daemon:
         self.browsing = Browsing(Browser(Path(home.database)))
         self.frozen_code = FrozenCode(home.root, self.browsing)
         self.code_states = CodeStates(self.store)
+        self.readings = Readings(self.turn_loop, self.browsing, home)
         self.page = Page(values, self.store.set_setting, home.root)
         self.notices = Notices(self)
         self.started_at_ms = self.clock.now_ms()
@@ -240,12 +242,14 @@ class Daemon:
             self._keep_reserve,
             self.disk_watch.after_turn,
             self.log_caps.after_turn,
+            self.readings.after_turn,
             self.awaited_processes.look,
             self._end_if_done,
         ]
         self.tenure.keep(loop, self.turn_loop)
         self.clearing.begin()
         self.log_caps.begin()
+        self.readings.begin()
         self.lent_gpus.begin()
         self.turn_loop.turn()
         # What was loaded stays: the collector need not look at a long queue again and again, nor
@@ -351,6 +355,7 @@ class Daemon:
         self.slurm.close()
         self.page.close()
         self.notices.close()
+        self.readings.close()
         self.code_states.close()
         self.browsing.close()
         self.store.close()

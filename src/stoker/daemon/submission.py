@@ -240,6 +240,7 @@ class _Drafting:
         rules.says_what_of_files(options)
         no_log_here = bool(terms.executor) or terms.attached
         rules.check_log_bound(options, job.out, elsewhere=no_log_here)
+        rules.check_metrics(options)
         if terms.executor:
             if job.visible is not None:
                 raise UsageError("the cluster says which GPUs a job sees", "leave out --visible")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stoker.library.results import Results
-    from stoker.metrics.results import Summary
+    from stoker.metrics.asking import Summary
 
 Names = str | Sequence[str]
 

@@ -16,7 +16,7 @@ from stoker.library.failures import RemoteTraceback
 from stoker.text.logfile import whole_log
 
 if TYPE_CHECKING:
-    from stoker.metrics.results import Summary
+    from stoker.metrics.asking import Summary
 
 T = TypeVar("T")
 

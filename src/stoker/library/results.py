@@ -9,9 +9,10 @@ from typing import Any
 
 from stoker.errors import Failed, UsageError
 from stoker.installing import install_command
-from stoker.metrics.gathering import Call, Question, Sources, gather, metrics_of, objectives_of
+from stoker.metrics.asking import Call, Summary
+from stoker.metrics.gathering import Question, Sources, gather, metrics_of, objectives_of
 from stoker.metrics.result_columns import columns_of
-from stoker.metrics.results import Result, ResultTable, Summary, arranged
+from stoker.metrics.results import Result, ResultTable, arranged
 
 Names = str | Sequence[str]
 

@@ -1,39 +1,28 @@
-"""From what the daemon says of jobs to runs with their metrics, for every front end.
-
-`Call` is a request to the daemon, as clients of all kinds have it.
-"""
+"""From what the daemon says of jobs to runs with their metrics, for every front end."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.errors import NotFound, UsageError, quoted
-from stoker.metrics.patterns import PATIENCE_S, MetricPattern, TooSlow, read_pattern
-from stoker.metrics.reading import Metrics, of_files, of_log, of_reports
-from stoker.metrics.results import (
-    Objective,
-    ResultTable,
-    Run,
-    Summary,
-    tabulate,
-    varied_names,
-)
-from stoker.metrics.series import Point, Series
-from stoker.output_files import filled
+from stoker.metrics import asking
+from stoker.metrics.asking import Call, Summary
+from stoker.metrics.attempt import Reading
+from stoker.metrics.patterns import read_pattern
+from stoker.metrics.results import Objective, ResultTable, Run, tabulate, varied_names
+from stoker.metrics.spec import Spec, folder_of
 from stoker.quantities import job_ids
 from stoker.text.jobs import now_ms
-from stoker.text.logfile import LogFile
 
-Call = Callable[..., dict[str, Any]]
 Job = Mapping[str, Any]
 ByName = dict[str, Summary]
 
+_ALL_OF_IT = 1 << 62
 _OF_SWEEPS = "sweep:"  # what the names of their points begin with
 _NOT_BEGUN = ("waiting", "held", "submitted")
 _SETTING = re.compile(r"[+~]*(?P<name>[A-Za-z_][\w.@/-]*)=(?P<value>.*)", re.DOTALL)
@@ -44,13 +33,13 @@ class Sources:
     """Where metrics come from beside what Stoker has read: `--metric` and `--metrics-from`."""
 
     names: list[str] = field(default_factory=list)  # the metrics that were named
-    patterns: list[MetricPattern] = field(default_factory=list)
+    patterns: list[str] = field(default_factory=list)  # those that were described
     files: str | None = None
 
     @classmethod
     def said(cls, metrics: Sequence[str], files: str | None) -> Sources:
         """What the options say: each metric a NAME, or NAME=EXPRESSION."""
-        patterns = [read_pattern(text) for text in metrics if "=" in text]
+        patterns = [read_pattern(text).text for text in metrics if "=" in text]
         names = [text.partition("=")[0].strip() for text in metrics]
         return cls(names, patterns, files)
 
@@ -221,60 +210,38 @@ def _value(text: str) -> Any:
 
 
 def metrics_of(call: Call, select: Mapping[str, Any], sources: Sources) -> dict[int, ByName]:
-    """The metrics of jobs: of each, those that it has by their names."""
-    found = {}
-    for job, metrics in read_metrics(call, select, sources):
-        found[int(job["id"])] = {name: summary_of(one) for name, one in metrics.by_name.items()}
+    """The metrics of jobs: of each, those that it has by their names.
+
+    Stoker has read them, or reads them now. What was not said when jobs were queued is read here.
+    """
+    found: dict[int, ByName] = {}
+    if sources.patterns or sources.files is not None:
+        for job in call("show", select=select)["jobs"]:
+            found[job["id"]] = {curve.summary.name: curve.summary for curve in read(job, sources)}
+        return found
+    for one in asking.metrics_of(call, select):
+        found.setdefault(one.job, {})[one.name] = one
     return found
 
 
-def read_metrics(
-    call: Call, select: Mapping[str, Any], sources: Sources
-) -> Iterator[tuple[Job, Metrics]]:
-    """Jobs with all their attempts, and the metrics in their logs, reports and files."""
-    for job in call("show", select=select)["jobs"]:
-        yield job, metrics_of_job(job, sources)
-
-
-def summary_of(series: Series) -> Summary:
-    """What results need of a series."""
-    (last, last_step), (low, low_step), (high, high_step) = (
-        _value_and_step(point) for point in (series.last, series.lowest, series.highest)
+def read(job: Job, sources: Sources) -> list[asking.Curve]:
+    """The metrics of a job's latest attempt, read from its log, reports and files."""
+    attempt = next((one for one in job["attempts"] if one["attempt"] == job["attempt"]), None)
+    if attempt is None:
+        return []
+    key, options = (job["id"], job["attempt"]), job["options"]
+    folder = sources.files if sources.files is not None else options.get("metrics_from")
+    spec = Spec(
+        *key,
+        log=attempt["log"],
+        err=attempt["err_log"],
+        folder=folder_of(folder, job["cwd"], key, job["name"], job["params"]),
+        reports=(f"{attempt['dir']}/metrics", f"{attempt['dir']}.metrics"),
+        patterns=(*options.get("metric", ()), *sources.patterns),
     )
-    return Summary(series.count, last, last_step, low, low_step, high, high_step)
-
-
-def _value_and_step(point: Point | None) -> tuple[float | None, float | None]:
-    return (None, None) if point is None else (point[1], point[0])
-
-
-def metrics_of_job(job: Job, sources: Sources) -> Metrics:
-    """The series of all attempts, one after the other."""
-    whole = Metrics()
-    for attempt in job["attempts"]:
-        of_attempt = Metrics()
-        for path in {attempt["log"]: None, attempt["err_log"]: None}:
-            if path is not None:
-                of_attempt.follow(_in_log(path, sources.patterns))
-        if sources.files is not None:
-            path = filled(sources.files, job["id"], job["name"], attempt["attempt"])
-            of_attempt.replace(of_files(os.path.join(job["cwd"], path)))
-        of_attempt.replace(of_reports(attempt["dir"]))
-        whole.follow(of_attempt)
-    return whole
-
-
-def _in_log(path: str, patterns: list[MetricPattern]) -> Metrics:
-    try:
-        log = LogFile(path)
-    except OSError:
-        return Metrics()  # It was deleted, or there is none yet.
-    try:
-        return of_log(log.new_pieces(), patterns)
-    except TooSlow:
-        raise UsageError(
-            f"an expression of --metric takes more than {PATIENCE_S:g} s for a part of {path}",
-            "avoid groups such as (x+)+ that can match in many ways",
-        ) from None
-    finally:
-        log.close()
+    reading = Reading(spec)
+    while reading.read(_ALL_OF_IT, ended=True):
+        pass
+    if reading.trouble is not None:
+        raise reading.trouble
+    return [asking.curve_of(*key, name, series) for name, series in reading.metrics().items()]

@@ -15,38 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.errors import NotFound, UsageError, quoted
+from stoker.metrics.asking import Summary
 from stoker.metrics.names import goal_of, no_metric
 from stoker.text.suggest import nearest
-
-
-@dataclass(slots=True)
-class Summary:
-    """A metric of one job: how many values, the last, the lowest and the highest, with steps."""
-
-    count: int = 0
-    last: float | None = None
-    last_step: float | None = None
-    min: float | None = None
-    min_step: float | None = None
-    max: float | None = None
-    max_step: float | None = None
-
-    def best(self, goal: str | None) -> tuple[float | None, float | None]:
-        """The best value and its step; nothing where it is not known what is better."""
-        if goal is None:
-            return None, None
-        value, step = (self.max, self.max_step) if goal == "max" else (self.min, self.min_step)
-        return (None, None) if value is None or math.isnan(value) else (value, step)
-
-    def follow(self, later: Summary) -> None:
-        """Add what a later attempt of the same job has."""
-        self.count += later.count
-        if later.last is not None:
-            self.last, self.last_step = later.last, later.last_step
-        if later.min is not None and (self.min is None or later.min < self.min):
-            self.min, self.min_step = later.min, later.min_step
-        if later.max is not None and (self.max is None or self.max < later.max):
-            self.max, self.max_step = later.max, later.max_step
 
 
 @dataclass(slots=True)
@@ -207,7 +178,7 @@ def _row(
 
 def _best_run(group: list[Run], objective: Objective) -> Run:
     def cost(run: Run) -> tuple[bool, float]:
-        value, _ = run.metrics.get(objective.name, Summary()).best(objective.goal)
+        value = best_of(run.metrics.get(objective.name), objective.goal)[0]
         return _in_order(-value if value is not None and objective.goal == "max" else value)
 
     return min(group, key=cost)
@@ -223,16 +194,28 @@ def _state(group: list[Run]) -> str:
 
 
 def _figure(group: list[Run], best: Run, name: str, goal: str | None) -> Figure:
-    step = best.metrics[name].best(goal)[1] if name in best.metrics else None
+    summary = best.metrics.get(name)
+    value, step = best_of(summary, goal)
     if len(group) == 1:  # By far the most, so they are not averaged.
-        summary = best.metrics.get(name)
-        if summary is None:
-            return Figure(goal)
-        return Figure(goal, 1, summary.last, None, summary.best(goal)[0], None, step)
+        return (
+            Figure(goal)
+            if summary is None
+            else Figure(goal, 1, summary.last, None, value, None, step)
+        )
     found = [run.metrics[name] for run in group if name in run.metrics]
-    last = [one.last for one in found if one.last is not None]
-    bests = [value for one in found if (value := one.best(goal)[0]) is not None]
+    last = [one.last for one in found]
+    bests = [value for one in found if (value := best_of(one, goal)[0]) is not None]
     return Figure(goal, len(found), mean(last), spread(last), mean(bests), spread(bests), step)
+
+
+def best_of(summary: Summary | None, goal: str | None) -> tuple[float | None, float | None]:
+    """The best value of a run and its step; nothing where it is not known what is better."""
+    if summary is None or goal is None:
+        return None, None
+    value, step = summary.min, summary.min_step
+    if goal == "max":
+        value, step = summary.max, summary.max_step
+    return (None, None) if value is None or math.isnan(value) else (value, step)
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -361,7 +344,8 @@ def only_objective(names: Sequence[str]) -> Objective:
     if len(told) == 1:
         return told[0]
     shown = ", ".join(names[:20])
+    first = told[0] if told else Objective(names[0])
     raise UsageError(
         f"which of these metrics is to be low or high: {shown}",
-        f"write e.g. --minimize {names[0]}",
+        f"write e.g. --{first.goal}imize {first.name}",
     )

@@ -65,7 +65,7 @@ def _written(option: JobOption, job: Job) -> Any:
             return f"{value / 1000:g}s"
         if field.name.endswith("_mib"):
             return f"{value}M" if value else "off"  # Of its log all is kept.
-        if isinstance(value, list):
+        if isinstance(value, list) and not option.repeat:
             return shlex.join(value) if option.key == "slurm" else ",".join(value)
         return value
     return None

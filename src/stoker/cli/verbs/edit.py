@@ -181,8 +181,8 @@ def _edited_by_directory(
 
 
 def _changes(args: Args) -> dict[str, Any]:
-    cleared = [key for key, value in args.items() if value is _NONE]
-    values = values_said({key: value for key, value in args.items() if value is not _NONE})
+    cleared = [key for key, value in args.items() if value is _NONE or value == [_NONE]]
+    values = values_said({key: value for key, value in args.items() if key not in cleared})
     command = command_fields(args["command"]) if args["command"] else None
     changes = changed_fields(values, cleared, command)
     _check(changes)
