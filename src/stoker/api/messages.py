@@ -228,6 +228,7 @@ class Curve(Request, tag="curve"):
 
     job_id: JobId
     attempt: JobId | None = None  # else the latest that has metrics
+    patience_ms: Annotated[int, Meta(ge=0, le=10_000)] = 10_000  # for what is not read yet
 
 
 class Points(Request, tag="points"):
