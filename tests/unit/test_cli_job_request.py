@@ -94,7 +94,8 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "--env", "A=1", "--env", "B=x=y", "--mps", "--thread_percentage", "30%",
         "--out", "out.txt", "--err", "/tmp/err.txt", "--gpu-arg", "--hold", "--nice", "5",
         "--visible", "uuid", "--keep-children", "--append", "--env-all", "--notify",
-        "--hook", "mail me", "--metric", "a=b;(.*)", "--metric", "c=(d)", "--metrics-from", "r/{id}",
+        "--hook", "mail me", "--metric", "a=b;(.*)", "--metric", "c=(d)",
+        "--metrics-from", "r/{id}",
         "--on-cluster", "--slurm", "--qos=high -p 'a b'", "--", "true", "x",
     )  # fmt: skip
     assert fields == {
