@@ -178,7 +178,7 @@ def test_show_has_parameters_and_metrics_and_on_a_terminal_a_curve(swept: Stoker
     assert rows[0] == ["METRIC", "LAST", "AT", "LOWEST", "HIGHEST"]
     assert rows[2] == ["loss", "1.1", "3", "1", "1.1"]
     with Terminal(swept.command("show", "2"), swept.env, swept.work) as terminal:
-        terminal.until("CURVE".encode())
+        terminal.until(b"CURVE")
         terminal.until("█▁█".encode())
         assert terminal.wait() == 0
 

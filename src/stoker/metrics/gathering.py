@@ -12,7 +12,7 @@ from typing import Any
 from stoker.errors import NotFound, UsageError, quoted
 from stoker.metrics import asking
 from stoker.metrics.asking import Call, Summary
-from stoker.metrics.attempt import Reading
+from stoker.metrics.attempt import read_attempt
 from stoker.metrics.patterns import read_pattern
 from stoker.metrics.results import Objective, ResultTable, Run, tabulate, varied_names
 from stoker.metrics.spec import Spec, folder_of
@@ -22,7 +22,6 @@ from stoker.text.jobs import now_ms
 Job = Mapping[str, Any]
 ByName = dict[str, Summary]
 
-_ALL_OF_IT = 1 << 62
 _OF_SWEEPS = "sweep:"  # what the names of their points begin with
 _NOT_BEGUN = ("waiting", "held", "submitted")
 _SETTING = re.compile(r"[+~]*(?P<name>[A-Za-z_][\w.@/-]*)=(?P<value>.*)", re.DOTALL)
@@ -239,9 +238,4 @@ def read(job: Job, sources: Sources) -> list[asking.Curve]:
         reports=(f"{attempt['dir']}/metrics", f"{attempt['dir']}.metrics"),
         patterns=(*options.get("metric", ()), *sources.patterns),
     )
-    reading = Reading(spec)
-    while reading.read(_ALL_OF_IT, ended=True):
-        pass
-    if reading.trouble is not None:
-        raise reading.trouble
-    return [asking.curve_of(*key, name, series) for name, series in reading.metrics().items()]
+    return [asking.curve_of(*key, name, series) for name, series in read_attempt(spec).items()]
