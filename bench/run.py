@@ -40,6 +40,7 @@ from rows.length import growth, memory, restart
 from rows.library import library
 from rows.metrics import metrics
 from rows.page import page
+from rows.reading import reading
 from rows.results import results as results_of_sweeps
 from side_by_side import HERE, machine
 
@@ -64,6 +65,7 @@ ROWS: dict[str, Run] = {
     "packing": packing,
     "on_slurm": on_slurm,
     "metrics": metrics,
+    "reading": reading,
     "results": results_of_sweeps,
 }
 NUMBERS = {name: number for number, name in enumerate(ROWS, start=1)}

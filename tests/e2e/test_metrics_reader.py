@@ -8,6 +8,7 @@ import random
 import signal
 import sqlite3
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,14 @@ import pytest
 from stoker.metrics.asking import curves_of, metrics_of
 from stoker.metrics.attempt import read_attempt
 from stoker.metrics.spec import Spec
-from stoker_home import StokerHome, command_line_of, is_running, kill_and_wait, processes_with
+from stoker_home import (
+    StokerHome,
+    all_gone,
+    command_line_of,
+    is_running,
+    kill_and_wait,
+    processes_with,
+)
 from waiting import eventually
 
 # It prints as a training does, in odd pieces, until the test says that it may end.
@@ -135,7 +143,7 @@ def test_kills_at_any_moment_change_no_series(stoker: StokerHome, killed: str) -
         for pid in victims:
             os.kill(pid, signal.SIGKILL)
         for pid in victims:
-            eventually(lambda pid=pid: not is_running(pid), "it is gone")
+            eventually(partial(all_gone, [pid]), "it is gone")
         if killed != "reader":
             stoker.start()
     until_more(stoker, job_id)
