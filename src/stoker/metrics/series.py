@@ -8,9 +8,11 @@ its highest point. So a million steps keep their shape, peaks included.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, cast
+
+from stoker.metrics.columns import After, Ordered, Run
 
 Point = tuple[float, float]  # step and value
 
@@ -35,47 +37,59 @@ class Series:
 
     def extend(self, points: Iterable[tuple[float | None, float]]) -> None:
         """Add points; one without a step is one step after the last."""
-        known = self._with_steps(points)
-        if not known:
+        if isinstance(points, Run):
+            for steps, values in points.pieces:
+                self._extend(steps, values)
             return
-        self.first = self.first or known[0]
-        self.last = known[-1]
-        self.count += len(known)
+        given = list(points)
+        if given:
+            self._extend([step for step, _ in given], [value for _, value in given])
+
+    def _extend(self, said: Sequence[float | None], values: Sequence[float]) -> None:
+        steps = self._known(said)
+        count = len(values)
+        self.first = self.first or (steps[0], values[0])
+        self.last = (steps[-1], values[-1])
+        self.count += count
         at = 0
-        while at < len(known):
+        while at < count:
             if not self._buckets or self._filled >= self._each:
                 if len(self._buckets) >= MOST_BUCKETS:
                     self._halve()
                 if not self._buckets or self._filled >= self._each:
                     self._buckets.append([])
                     self._filled = 0
-            part = known[at : at + self._each - self._filled]
-            self._take(part)
-            at += len(part)
-            self._filled += len(part)
+            until = min(count, at + self._each - self._filled)
+            whole = at == 0 and until == count
+            self._take(steps, at, values if whole else values[at:until])
+            self._filled += until - at
+            at = until
 
-    def _with_steps(self, points: Iterable[tuple[float | None, float]]) -> list[Point]:
-        given = list(points)
-        if None not in map(itemgetter(0), given):
-            return cast("list[Point]", given)
-        known: list[Point] = []
+    def _known(self, steps: Sequence[float | None]) -> Sequence[float]:
+        if not isinstance(steps, list | tuple) or None not in steps:
+            return cast("Sequence[float]", steps)
         before = -1.0 if self.last is None else self.last[0]
-        for step, value in given:
+        if steps.count(None) == len(steps):
+            return After(before, len(steps))
+        known: list[float] = []
+        for step in steps:
             before = before + 1 if step is None else step
-            known.append((before, value))
+            known.append(before)
         return known
 
-    def _take(self, part: list[Point]) -> None:
-        """Add points to the last bucket."""
-        if not math.isfinite(sum(map(_value, part))):
-            self.not_finite += sum(not math.isfinite(value) for _, value in part)
-        kept = _extremes(part)
-        for point in kept:
+    def _take(self, steps: Sequence[float], offset: int, values: Sequence[float]) -> None:
+        """Add values to the last bucket; their steps begin at an offset."""
+        kept = []
+        for at in _extremes_at(values):
+            point = steps[offset + at], values[at]
+            kept.append(point)
             if point[1] == point[1]:
                 if self.lowest is None or point[1] < self.lowest[1]:
                     self.lowest = point
                 if self.highest is None or point[1] > self.highest[1]:
                     self.highest = point
+        if not isinstance(values, Ordered) and not math.isfinite(sum(values)):
+            self.not_finite += sum(not math.isfinite(value) for value in values)
         self._buckets[-1] = _extremes(self._buckets[-1] + kept)
 
     def _halve(self) -> None:
@@ -149,6 +163,18 @@ class Series:
         it._each, it._filled = record["each"], record["filled"]
         it._buckets = [[_point(said) for said in bucket] for bucket in record["buckets"]]
         return it
+
+
+def _extremes_at(values: Sequence[float]) -> list[int]:
+    """Where the lowest and the highest of some values are, in their order."""
+    if isinstance(values, Ordered):
+        return sorted({*values.extremes()})
+    numbers = values
+    if math.isnan(sum(values)):  # inf - inf is nan, too
+        numbers = [value for value in values if value == value]
+        if not numbers:
+            return [0]
+    return sorted({values.index(min(numbers)), values.index(max(numbers))})
 
 
 def _extremes(points: list[Point]) -> list[Point]:
