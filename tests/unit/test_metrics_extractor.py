@@ -12,8 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stoker.errors import UsageError
-from stoker.metrics.extractor import LONGEST_LINE, MOST_NAMES, Extractor
+from stoker.metrics.extractor import MOST_NAMES, Extractor
 from stoker.metrics.patterns import TooSlow, patience, read_pattern
+from stoker.metrics.plain_lines import LONGEST_LINE
 
 SAID = Path(__file__).parent / "training_said"
 Series = dict[str, list[tuple[float | None, float]]]

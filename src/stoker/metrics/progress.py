@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from operator import ne, or_
+from operator import ne
 
 from stoker.metrics.columns import Within, counts_of, values_of
 from stoker.metrics.templates import Columns
@@ -34,16 +34,16 @@ class Batch:
 
     def differ(self) -> list[bool]:
         """Whether the step of each line is another than that of the next one."""
-        step, epoch, done, _ = self.columns.axes()
+        step, epoch, done, of = self.columns.axes()
         said: list[Sequence[object]] = [self.steps]
         if step is not None:
             said = [self.texts[step]]
-        elif epoch is not None and done is not None:
-            said = [self.texts[done], self.texts[epoch]]
-        elif self.before and done is not None:
-            said = [self.texts[done], self.before]
+        elif epoch is not None and done is not None and of is not None:
+            said = [self.texts[done], self.texts[of], self.texts[epoch]]
+        elif self.before and done is not None and of is not None:
+            said = [self.texts[done], self.texts[of], self.before]
         differ = [list(map(ne, one, islice(one, 1, None))) for one in said]
-        return [*(differ[0] if len(said) == 1 else map(or_, *differ)), True]
+        return [*map(any, zip(*differ, strict=True)), True]
 
 
 class Progress:
