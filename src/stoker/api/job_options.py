@@ -60,6 +60,20 @@ class Field:
         self.most = most
 
 
+class _None:
+    """The value of an option that was said as `none`: the job does not have it."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+NONE = _None()
+
+
+def _or_none(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: NONE if text == "none" else read(text)
+
+
 class JobOption:
     """One option: a flag if it has no `metavar`, else one that takes a value."""
 
@@ -87,17 +101,20 @@ class JobOption:
         self.key = name.replace("-", "_")
         self.means = means  # in one sentence
         self.metavar = metavar  # an example of its value
-        self.read = read  # text, as a person writes it, to its value
+        # text, as a person writes it, to its value
+        self.read = _or_none(read) if cleared else read
         self.group = group
         self.fields = fields  # of the message
         self.to_fields = to_fields  # its value to these; None: the value is that of the one field
         self.take = take  # a Python value to text, or to its value if it is no text
-        self.cleared = cleared  # whether `stoker edit` can take it away again, by `none`
+        self.cleared = (
+            cleared  # whether `none` takes it away, also what stoker.toml says
+        )
         self.negative = negative  # what its opposite --no-... means
         # Where it can't be said: edit, feed, batch, sweep, shell, call, library.
         self.not_in = not_in
         self.repeat = repeat
-        self.choices = choices  # for shell completion
+        self.choices = (*choices, "none") if choices and cleared else choices  # for completion
         self.files = files  # "file" or "dir": what a shell should offer
         self.dashes = dashes  # its value may begin with --: it is options of another program
         self.executors = executors  # only what starts the job acts on it: see Launch.options
@@ -109,6 +126,8 @@ class JobOption:
 
     def fields_for(self, value: Any) -> Fields:
         """The fields of the message that say this value."""
+        if value is NONE:
+            return {}
         if self.to_fields is not None:
             return self.to_fields(value)
         if self.is_flag and not value and not self.negative:
