@@ -107,9 +107,7 @@ class JobOption:
         self.fields = fields  # of the message
         self.to_fields = to_fields  # its value to these; None: the value is that of the one field
         self.take = take  # a Python value to text, or to its value if it is no text
-        self.cleared = (
-            cleared  # whether `none` takes it away, also what stoker.toml says
-        )
+        self.cleared = cleared  # whether `none` takes it away, also what stoker.toml says
         self.negative = negative  # what its opposite --no-... means
         # Where it can't be said: edit, feed, batch, sweep, shell, call, library.
         self.not_in = not_in
