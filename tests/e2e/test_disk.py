@@ -113,6 +113,8 @@ def test_disk_shows_what_takes_room_the_largest_first(stoker: StokerHome) -> Non
     told = json.loads(stoker.stoker("disk", "--json"))
     parts = {part["part"]: part["bytes"] for part in told["parts"]}
     assert parts["logs"] >= 3 * 1024 * 1024 and parts["database"] > 0
+    assert parts["reserve"] == 4 * MIB, "it is named, and not one of the other files"
+    assert parts["other files"] < 65_536
     assert list(parts.values()) == sorted(parts.values(), reverse=True)
     assert told["logs"][0] | {"bytes": 0} == {
         "group": "large", "state": "succeeded", "jobs": 1, "bytes": 0,

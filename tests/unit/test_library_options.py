@@ -97,6 +97,13 @@ def test_paths_become_absolute_and_output_files_are_in_the_jobs_own_directory(
         ({"env": 5}, "env: '5' is not understood"),
         ({"after": 1.5}, "after"),
         ({"slurm": 7}, "slurm"),
+        ({"out": 5}, "out: '5' is not text"),
+        ({"err": True}, "err: 'True' is not text"),
+        ({"cwd": ["a", "b"]}, "cwd: "),
+        ({"hook": 5}, "hook: '5' is not text"),
+        ({"append": 5}, "append: '5' is neither yes nor no"),
+        ({"append": "perhaps"}, "append: 'perhaps' is neither yes nor no"),
+        ({"hold": object()}, "is neither yes nor no"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_options_name(

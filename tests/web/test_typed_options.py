@@ -200,8 +200,9 @@ def test_jobs_and_sweeps_have_the_defaults_of_the_project_of_their_directory(
     sweep = {"space": ["a=1,2"], "command": "echo {a}", "cwd": str(root)}
     ids = page.post("/api/sweep", sweep)["ids"]
     assert {page.home.job(one)["time_limit_ms"] for one in ids} == {10_800_000}
-    order["options"] = sweep["options"] = {"time_limit": "none", "mem": "none"}
-    ids = page.post("/api/jobs", order)["ids"] + page.post("/api/sweep", sweep)["ids"]
+    undone = {"time_limit": "none", "mem": "none"}
+    ids = page.post("/api/jobs", order | {"options": undone})["ids"]
+    ids += page.post("/api/sweep", sweep | {"options": undone})["ids"]
     found = [page.home.job(one) for one in ids]
     assert {(job["time_limit_ms"], job["need"]["mem_mib"]) for job in found} == {(None, None)}
     page.post("/api/jobs/edit", {"ids": [first["id"]], "options": {"time_limit": "none"}})

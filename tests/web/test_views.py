@@ -175,7 +175,11 @@ def test_many_lines_take_the_names_and_output_files_that_gpupeasys_page_took(tab
     assert (first["name"], first["log"]) == ("first", str(home.work / "first.txt"))
     assert (second["name"], second["command"]) == ("second", "echo two;\necho three")
     box.fill("no command;;;")
-    expect(tab.locator("form")).to_contain_text("is not NAME;;OUT;;COMMAND")
+    expect(tab.locator("form")).to_contain_text(
+        "“no command” ends with ;;;, but is not NAME;;OUT;;COMMAND. Write all three parts"
+    )
+    box.fill("no command\n" + "x" * 500 + ";;;")
+    expect(tab.locator("form")).to_contain_text("“no command…” ends with ;;;")
 
 
 @pytest.mark.parametrize("text", ["a;;o.txt;;echo 1", "a;;o.txt;;echo 1\nb;;;;echo 2;;;"])

@@ -28,6 +28,7 @@ _ALWAYS = ("gpus", "priority")
 _HEADER = (
     "Change what you like, save, and leave the editor. Options are as in `stoker add --help`.",
     "To take an option away, delete its line. A job without its table stays as it is.",
+    'Variables are set with e.g. env = {SEED = "1"}; those that a job has already are not shown.',
     "A command in quotes is a line for your login shell; one in brackets is words, run without it.",
 )
 
@@ -73,14 +74,19 @@ def _written(option: JobOption, job: Job) -> Any:
 
 def file_text(tables: Mapping[int, Table]) -> str:
     """The file that is opened."""
-    import textwrap
-
     others = ", ".join(option.name for option in _OPTIONS)
-    lines = [*_HEADER, *textwrap.wrap(f"Options that can be added: {others}.", 98)]
+    lines = [*_HEADER, *_wrapped(f"Options that can be added: {others}.")]
     text = "".join(f"# {line}\n" for line in lines)
     for job_id, table in tables.items():
         text += f"\n[{job_id}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in table.items())
     return text
+
+
+def _wrapped(text: str) -> list[str]:
+    """In lines; the name of an option stays in one."""
+    import textwrap
+
+    return textwrap.wrap(text, 98, break_on_hyphens=False)
 
 
 def _toml(value: Any) -> str:

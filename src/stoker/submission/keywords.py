@@ -182,6 +182,8 @@ def _text(option: JobOption, said: Any) -> str:
         return os.fsdecode(said)
     if isinstance(said, dict):
         raise UsageError("this can't be a table", f"write e.g. {option.metavar}")
+    if option.files or option.key == "hook":  # Else 5 would be a file of that name.
+        raise UsageError(f"{quoted(str(said))} is not text", f"write e.g. {option.metavar!r}")
     if isinstance(said, list | tuple):
         return ",".join(str(one) for one in said)
     return str(said)
@@ -202,9 +204,9 @@ _FALSE = frozenset(("no", "false", "off", "0", "n", "f", ""))
 
 
 def _flag(said: Any) -> bool:
-    if not isinstance(said, str | list | tuple | dict):
+    if said in (True, False):  # 1 and 0 are these, too.
         return bool(said)
-    text = said.strip().lower() if isinstance(said, str) else "a list"
+    text = said.strip().lower() if isinstance(said, str) else str(said)
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
     raise UsageError(f"{quoted(text)} is neither yes nor no", "write yes or no")

@@ -152,15 +152,24 @@ function jobsIn(text) {
   }
   return text.split(END).map((one) => one.replace(COMMENTS, "").trim()).filter(Boolean).map((one) => {
     const [name, out, shell] = (PARTS.exec(one) ?? []).slice(1).map((part) => part.trim());
-    if (!shell) throw new Wrong(`“${one}” is not NAME;;OUT;;COMMAND`, "End each job with ;;;");
+    if (!shell) {
+      throw new Wrong(`“${brief(one)}” ends with ;;;, but is not NAME;;OUT;;COMMAND`,
+        "Write all three parts, e.g. first;;;;python train.py;;; or one command per line without ;;;");
+    }
     ended(shell.split("\n").slice(1).join("\n"), one);
     return { shell, ...(name && { name }), ...(out && { out }) };
   });
 }
 
+// What was typed may be long: as much of it as tells which job is meant.
+function brief(job) {
+  const [first, ...more] = job.split("\n");
+  return first.length > 60 || more.length ? `${first.slice(0, 60)}…` : first;
+}
+
 // The commands, unless there is the beginning of a job in them that should come after a `;;;`.
 function ended(commands, job) {
-  if (UNENDED.test(commands)) throw new Wrong(`“${job}” has no ;;; at its end`, "End each job with ;;;");
+  if (UNENDED.test(commands)) throw new Wrong(`“${brief(job)}” has no ;;; at its end`, "End each job with ;;;");
   return commands;
 }
 
