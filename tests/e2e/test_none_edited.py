@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from e2e.test_edit_by_hand import edit
@@ -46,6 +48,9 @@ def test_what_has_ended_while_the_editor_was_open_is_all_named(reused: StokerHom
     ran = edit(reused, f"{first}-{last}", code)
     assert ran.code == 1
     assert f"nothing was changed: jobs {first}-{last} (cancelled); {ONLY}" in ran.err
+    kept = Path(ran.err.strip().rpartition("your changes are in ")[2])
+    kept.unlink()
+    kept.parent.rmdir()
 
 
 def test_a_change_that_fits_no_job_is_said_once(reused: StokerHome) -> None:
