@@ -38,6 +38,13 @@ class UsageError(StokerError):
     exit_code = 2
 
 
+class NoUnit(UsageError):
+    """A bare number, which may mean one thing or another."""
+
+    def __init__(self, text: str, likely: str, other: str) -> None:
+        super().__init__(f"{quoted(text)} has no unit", f"{likely} or {other}?")
+
+
 class NotFound(StokerError):
     """What the user named does not exist."""
 
