@@ -259,7 +259,7 @@ def test_a_submission_that_was_cut_off_is_repeated_and_known_by_its_token(
 
 
 def edited(capsys: pytest.CaptureFixture[str], home: Path, *words: str) -> dict[str, Any]:
-    script: Script = {"edit": {"ids": [7]}, "show": {"jobs": [job(7, cwd=os.getcwd())]}}
+    script: Script = {"edit": {"ids": [7]}, "show": {"jobs": [job(7, "waiting", cwd=os.getcwd())]}}
     with ScriptedDaemon(home, script) as daemon:
         ran = stoker(capsys, "edit", "7", *words)
     assert ran.code == 0, ran.err

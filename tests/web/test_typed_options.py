@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 from stoker.api.job_options import BY_KEY, JOB_OPTIONS, options_in
 from web.page_home import PageHome
@@ -197,9 +198,15 @@ def test_jobs_and_sweeps_have_the_defaults_of_the_project_of_their_directory(
     order = {"jobs": [{"shell": "true"}], "cwd": str(root), "options": {"hold": False, "gpus": 0}}
     [free] = page.post("/api/jobs", order)["ids"]
     page.home.until_final(free)
-    sweep = {"space": ["a=1,2"], "command": "echo {a}", "cwd": str(root)}
+    sweep: dict[str, Any] = {"space": ["a=1,2"], "command": "echo {a}", "cwd": str(root)}
     ids = page.post("/api/sweep", sweep)["ids"]
     assert {page.home.job(one)["time_limit_ms"] for one in ids} == {10_800_000}
+    order["options"] = sweep["options"] = {"time_limit": "none", "mem": "none"}
+    ids = page.post("/api/jobs", order)["ids"] + page.post("/api/sweep", sweep)["ids"]
+    found = [page.home.job(one) for one in ids]
+    assert {(job["time_limit_ms"], job["need"]["mem_mib"]) for job in found} == {(None, None)}
+    page.post("/api/jobs/edit", {"ids": [first["id"]], "options": {"time_limit": "none"}})
+    assert page.home.job(first["id"])["time_limit_ms"] is None
     (root / "stoker.toml").write_text("tme-limit = 3\n")
     reply = page.ask("POST", "/api/jobs", body=order)
     assert reply.status == 400 and f"{root}/stoker.toml: " in reply.message

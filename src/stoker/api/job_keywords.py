@@ -16,7 +16,10 @@ Jobs = Any  # ids, futures, or several of them
 
 
 class PointOptions(TypedDict, total=False):
-    """The table as keywords of Python, for editors and type checkers; None: not said."""
+    """The table as keywords of Python, for editors and type checkers; None: not said.
+
+    "none" takes away what the project's stoker.toml says of an option.
+    """
 
     gpus: float | str | None
     mem: str | None
@@ -49,7 +52,7 @@ class PointOptions(TypedDict, total=False):
     overwrite: bool | None
     nice: int | str | None
     gpu_arg: bool | None
-    visible: Literal["index", "uuid", "all"] | None
+    visible: Literal["index", "uuid", "all", "none"] | None
     keep_children: bool | None
     notify: bool | None
     hook: str | None

@@ -19,13 +19,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from stoker.api.job_options import JobOption
+    from stoker.api.job_option import JobOption
     from stoker.cli.options import AnyOption, Options
 
 _HOW_IT_RUNS = (
     " Several words are run without a shell; a single quoted word (e.g. 'cd data && make') is run "
     "by your login shell. The job gets the current environment and directory, and the defaults of "
-    "the project's stoker.toml; --no-freeze and so on undo a flag that is set there."
+    "the project's stoker.toml; --no-freeze and so on undo a flag that is set there, none "
+    "(--time-limit none) another option."
 )
 COMMAND_NOTE = "Everything after -- is the command." + _HOW_IT_RUNS
 # Of a verb that has no other words: its command can be told from its options.

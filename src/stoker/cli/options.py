@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from stoker.api.job_options import JobOption
+    from stoker.api.job_option import JobOption
 
 Args = dict[str, "Any"]  # the values of a verb's options and words
 Json = dict[str, "Any"]  # an object of JSON, as the daemon is told it and tells it

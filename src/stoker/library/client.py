@@ -174,7 +174,7 @@ class Client:
         from stoker.library import many
 
         check_keywords(options, self.feed)
-        group = group or f"feed-{os.urandom(4).hex()}"
+        group = group if group not in (None, "none") else f"feed-{os.urandom(4).hex()}"
         ids: list[int] = []
         try:
             for some in many.commands(lines):
@@ -295,7 +295,7 @@ class Client:
         select = _select((job,), None, None)
         found = self._listed("show", "jobs", select=select)
         words = None if command is None else _command(command)
-        changes = changed_fields(values_of(options), command=words)
+        changes = changed_fields(values_of(options), words)
         absolute_paths(changes, found[0]["options"].get("freeze") or found[0]["cwd"])
         if not changes:
             raise UsageError("nothing to change was named", "e.g. edit(7, priority=-1)")

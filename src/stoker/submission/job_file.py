@@ -12,7 +12,8 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from stoker.api.job_options import BY_KEY, JobOption, options_in
+from stoker.api.job_option import NONE, JobOption
+from stoker.api.job_options import BY_KEY, options_in
 from stoker.errors import UsageError
 from stoker.quantities import iso_utc, quoted
 from stoker.submission.changes import changed_fields
@@ -113,7 +114,6 @@ def changes_in(text: str, tables: Mapping[int, Table]) -> dict[int, dict[str, An
 
 def _changed(said: Table, before: Table) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    cleared: list[str] = []
     command = None
     said = {name.replace("_", "-"): value for name, value in said.items()}
     for name in (*said, *(name for name in before if name not in said)):
@@ -127,15 +127,15 @@ def _changed(said: Table, before: Table) -> dict[str, Any]:
             raise unknown_option(name, BY_KEY, "see `stoker edit --help`")
         elif option not in _OPTIONS:
             raise UsageError(f"{name} can't be changed", "cancel the job and add it anew")
-        elif value in (None, "", "none") and option.cleared:
-            cleared.append(option.key)
+        elif value in (None, "") and option.cleared:
+            values[option.key] = NONE
         elif value is None and option.is_flag:
             values[option.key] = False
         elif value is None:
             raise UsageError(f"{name} can't be taken away", "write another value")
         else:
             values[option.key] = _value(option, value)
-    return changed_fields(values, cleared, command)
+    return changed_fields(values, command)
 
 
 def _value(option: JobOption, said: Any) -> Any:

@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from stoker.api.job_options import BY_KEY, JobOption, Taken, fields_of
+from stoker.api.job_option import JobOption
+from stoker.api.job_options import BY_KEY, Taken, fields_of
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import plain, quoted
 from stoker.submission.surroundings import absolute_paths, with_project

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from stoker import __version__
-from stoker.api.job_options import GROUPS, JOB_OPTIONS, JobOption
+from stoker.api.job_option import JobOption
+from stoker.api.job_options import GROUPS, JOB_OPTIONS
 from stoker.api.tokens import Grant
 from stoker.errors import NotFound, StokerError, UsageError
 from stoker.quantities import quoted

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 import stoker
+from stoker.api.job_option import NONE
 from stoker.api.job_options import BY_KEY
 from stoker.api.messages import JobRequest
 from stoker.errors import UsageError
@@ -125,7 +126,8 @@ def changes(request: EditRequest) -> dict[str, Any]:
     fixed = [key for key in cleared if key not in BY_KEY or not BY_KEY[key].cleared]
     if fixed:
         raise UsageError(f"{fixed[0]} can't be taken away", "give it a value")
-    return {**changed_fields(values_of(said), cleared), **request.changes}
+    values = values_of(said) | dict.fromkeys(cleared, NONE)
+    return {**changed_fields(values), **request.changes}
 
 
 def _plain_default(default: object) -> object:

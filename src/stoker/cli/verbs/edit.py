@@ -15,10 +15,10 @@ from stoker.text.ids import id_list, ids_by_reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
-    from stoker.api.job_options import JobOption
+    from stoker.api.job_option import JobOption
 
     LeftOut = dict[str, list[int]]  # ids by why they were not changed
 
@@ -31,24 +31,12 @@ _IDS = Positional(
 _MOST_BY_HAND = 1000  # jobs in one file: more is not what an editor is for
 
 
-class _Cleared:
-    """The value of an option that was given as `none`."""
-
-
-_NONE = _Cleared()
-
-
-def _or_none(convert: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda text: _NONE if text == "none" else convert(text)
-
-
 def _editable(option: JobOption) -> Iterator[Option]:
     found = option_of(option)
     before, _, after = found.help.partition(" (default: ")  # It stays as it is, if it is not named.
     found.help = before + after.partition(")")[2]
     if option.cleared:
         found.help += "; none takes it away"
-        found.convert = _or_none(option.convert)
     yield found
     if option.negative or (option.is_flag and option.fields):
         yield Option(
@@ -179,10 +167,8 @@ def _edited_by_directory(
 
 
 def _changes(args: Args) -> dict[str, Any]:
-    cleared = [key for key, value in args.items() if value is _NONE]
-    values = values_said({key: value for key, value in args.items() if value is not _NONE})
     command = command_fields(args["command"]) if args["command"] else None
-    changes = changed_fields(values, cleared, command)
+    changes = changed_fields(values_said(args), command)
     _check(changes)
     return changes
 
