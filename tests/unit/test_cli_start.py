@@ -71,7 +71,7 @@ _ADD = _ALWAYS | {"cli.jobspec", "cli.verbs.add", "submission", "submission.surr
 _ADD_WITH_OPTIONS = _ADD | {"api.job_options", "quantities"}
 _ADD_WITH_RULES = _ADD_WITH_OPTIONS | {"submission.rules"}
 _LS = _ALWAYS | {
-    "cli.selection", "cli.verbs.ls", "quantities", "text", "text.jobs", "text.terminal",
+    "cli.selection", "cli.verbs.ls", "text", "text.jobs", "text.terminal",
 }  # fmt: skip
 
 
