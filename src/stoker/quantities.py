@@ -7,6 +7,7 @@ are read in moments.py; `text` says times.
 
 from __future__ import annotations
 
+from stoker import errors
 from stoker.errors import UsageError
 from stoker.errors import quoted as quoted
 
@@ -83,10 +84,6 @@ def number_within(lowest: int, highest: int, what: str = "number") -> Callable[[
     return lambda text: whole_number(text, lowest, highest, what)
 
 
-def _without_unit(text: str, likely: str, other: str) -> UsageError:
-    return UsageError(f"{quoted(text)} has no unit", f"{likely} or {other}?")
-
-
 # --- memory -------------------------------------------------------------------------------------
 
 
@@ -105,9 +102,9 @@ def memory_mib(text: str, bare: str = "") -> int:
     digits, divisor = decimal
     if digits and not unit:
         if digits < 1000 * divisor:
-            raise _without_unit(text, f"{number.strip()}G", f"{number.strip()}M")
+            raise errors.NoUnit(text, f"{number.strip()}G", f"{number.strip()}M")
         # As a number of GiB it is more than any GPU has.
-        raise _without_unit(text, f"{number.strip()}M", f"{round(digits / divisor / 1024)}G")
+        raise errors.NoUnit(text, f"{number.strip()}M", f"{round(digits / divisor / 1024)}G")
     mib = _divided_up(digits * kib, divisor * 1024)
     if mib == 0:
         raise UsageError(
@@ -122,6 +119,8 @@ def size_mib(text: str, hint: str = "write e.g. 500M or 2G") -> int:
     """ "2G", "500M": so much of a disk."""
     try:
         return memory_mib(text)
+    except errors.NoUnit:
+        raise
     except UsageError:
         raise UsageError(f"{quoted(text)} is not a size", hint) from None
 
@@ -180,8 +179,9 @@ def duration_ms(text: str, bare: str = "", likely: str = "sm") -> int:
     bare_number = _decimal(rest)
     if bare_number is not None:
         if bare_number[0] and not bare:
-            units = likely if bare_number[0] <= 60 * bare_number[1] else "sm"
-            raise _without_unit(text, rest + units[0], rest + units[1])
+            few = likely != "mh" or bare_number[0] <= 60 * bare_number[1]
+            units = likely if few else "sm"
+            raise errors.NoUnit(text, rest + units[0], rest + units[1])
         rest += bare or "s"  # Zero needs no unit.
     total_ms = 0
     previous_unit_ms = MAX_DURATION_MS

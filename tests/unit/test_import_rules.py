@@ -71,8 +71,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "notify": {"command_lines", "text", "wholefile"},
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
-        "installing", "notify.journal", "output_files", "quantities", "submission.repositories",
-        "submission.rules", "submission.snapshots", "__version__", *ADAPTERS,
+        "installing", "notify.journal", "output_files", "quantities", "submission.changes",
+        "submission.repositories", "submission.rules", "submission.snapshots",
+        "__version__", *ADAPTERS,
     },
     "web": {
         "api", "errors", "holes", "installing", "quantities", "submission", "sweep", "__version__",

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker import quantities as q
+from stoker.daemon.retention import kept_for_ms
 from stoker.errors import UsageError
 from stoker.moments import moment_ms
 from stoker.text import duration_text, iso_utc
@@ -126,6 +127,11 @@ def test_durations_are_read_exactly(text: str, ms: int | None) -> None:
         (q.duration_ms, "30", "30s or 30m?"),
         (q.positive_duration_ms, "1", "1s or 1m?"),
         (q.signal_spec, "USR1@2", "2s or 2m?"),
+        (kept_for_ms, "30", "30d or 30h?"),
+        (kept_for_ms, "90", "90d or 90h?"),
+        (q.size_mib, "2", "2G or 2M?"),
+        (q.size_mib, "2000", "2000M or 2G?"),
+        (q.log_bound, " 2 ", "2G or 2M?"),
         (lambda text: moment_ms(text, NOON_MS), "+2", "2m or 2h?"),
     ],
 )

@@ -63,15 +63,16 @@ def test_what_can_not_be_understood_is_refused_with_the_name_of_its_option(
 
     jobs = [{"shell": "true"}]
     assert refused("/api/jobs", jobs=jobs, options={"mem": "much"}).startswith("mem: ")
-    unitless = {"jobs": jobs, "options": {"mem": "10"}}
-    reply = shared_page.ask("POST", "/api/jobs", body=unitless)
-    assert reply.json["error"]["hint"] == "10G or 10M?"
+    for key, value, hint in (("mem", "10", "10G or 10M?"), ("time_limit", 2, "2m or 2h?")):
+        unitless = {"jobs": jobs, "options": {key: value}}
+        reply = shared_page.ask("POST", "/api/jobs", body=unitless)
+        assert reply.status == 400 and reply.json["error"]["hint"] == hint
     assert "no option 'gpu'" in refused("/api/jobs", jobs=jobs, options={"gpu": "1"})
     assert refused("/api/jobs/edit", ids=[1], options={"gpus": None}) == "gpus can't be taken away"
 
 
 def test_options_are_numbers_flags_and_lists_too_as_in_python(page: PageHome) -> None:
-    said = {"gpus": 0.5, "time_limit": 90, "on": [1, 2], "hold": True, "env": {"A": 1}}
+    said = {"gpus": 0.5, "time_limit": "90s", "on": [1, 2], "hold": True, "env": {"A": 1}}
     [job_id] = page.post("/api/jobs", {"jobs": [{"shell": "true"}], "options": said})["ids"]
     job = page.home.job(job_id)
     assert job["need"]["share"] == 0.5 and job["need"]["on"] == ["1", "2"]

@@ -221,16 +221,10 @@ def _gpus_text(value: Any) -> Any:
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-def _seconds_text(value: Any) -> Any:
-    """A number is one of seconds; a timedelta says itself what it is."""
+def duration_said(value: Any) -> Any:
+    """A timedelta as text. A number says as little of its unit as text without one would."""
     total_seconds = getattr(value, "total_seconds", None)
-    if total_seconds is not None:
-        value = total_seconds()
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    if value != value or value in (float("inf"), float("-inf")):
-        raise UsageError(f"{value} is not a duration", 'write e.g. "2h" or 7200')
-    return f"{value:.3f}s"
+    return value if total_seconds is None else f"{total_seconds():.3f}s"
 
 
 class Taken:
@@ -350,12 +344,12 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "time-limit", "stop the job when it has run this long", "2h",
-        quantities.run_time_ms, group=LIMITS, take=_seconds_text, cleared=True,
+        quantities.run_time_ms, group=LIMITS, take=duration_said, cleared=True,
         fields=(Field("time_limit_ms", "int", least=1, most=10**12),),
     ),
     JobOption(
         "grace", "how long a job that is stopped may take before it is killed", "30s",
-        quantities.duration_ms, group=LIMITS, take=_seconds_text,
+        quantities.duration_ms, group=LIMITS, take=duration_said,
         fields=(Field("grace_ms", "int", least=0, most=10**15),),
     ),
     JobOption(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from stoker.errors.refusals import AlreadyRunning as AlreadyRunning
     from stoker.errors.refusals import Failed as Failed
     from stoker.errors.refusals import NotFound as NotFound
+    from stoker.errors.refusals import NoUnit as NoUnit
     from stoker.errors.refusals import TooManyClients as TooManyClients
     from stoker.errors.refusals import Unavailable as Unavailable
     from stoker.errors.refusals import from_wire as from_wire

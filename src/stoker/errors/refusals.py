@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.errors import StokerError, Unreachable, UsageError
+from stoker.errors import StokerError, Unreachable, UsageError, quoted
 
 
 class Failed(StokerError):
@@ -13,6 +13,13 @@ class AlreadyRunning(Failed):
     """Another daemon has the state directory."""
 
     code = "already_running"
+
+
+class NoUnit(UsageError):
+    """A bare number, which may mean one thing or another."""
+
+    def __init__(self, text: str, likely: str, other: str) -> None:
+        super().__init__(f"{quoted(text)} has no unit", f"{likely} or {other}?")
 
 
 class NotFound(StokerError):
@@ -35,7 +42,7 @@ class TooManyClients(Unavailable):
 
 
 _KINDS = (Failed, AlreadyRunning, UsageError, NotFound, Unreachable, Unavailable, TooManyClients)
-for cls in _KINDS:
+for cls in (NoUnit, *_KINDS):
     cls.__module__ = StokerError.__module__  # which is where users import them from
 BY_CODE: dict[str, type[StokerError]] = {cls.code: cls for cls in _KINDS}
 
