@@ -15,7 +15,7 @@ from stoker.api.messages import JobRequest, Submit
 from stoker.cli.jobspec import MAY_CONTRADICT
 from stoker.errors import UsageError
 from stoker.machine import process_start
-from stoker.quantities import moment_ms
+from stoker.moments import moment_ms
 from stoker.submission.rules import Said, check_limits, check_need, share_of_many
 from unit.cli_run import process, stoker
 from unit.scripted_daemon import GONE, Script, ScriptedDaemon, job

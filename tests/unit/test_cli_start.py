@@ -68,10 +68,10 @@ _ALWAYS = {
 }  # fmt: skip
 _ADD = _ALWAYS | {"cli.jobspec", "cli.verbs.add", "submission", "submission.surroundings"}
 # What is said of a job takes the table of options, and the rules if it could contradict itself.
-_ADD_WITH_OPTIONS = _ADD | {"api.job_options", "quantities"}
+_ADD_WITH_OPTIONS = _ADD | {"api.job_option", "api.job_options", "quantities"}
 _ADD_WITH_RULES = _ADD_WITH_OPTIONS | {"submission.rules"}
 _LS = _ALWAYS | {
-    "cli.selection", "cli.verbs.ls", "quantities", "text", "text.jobs", "text.terminal",
+    "cli.selection", "cli.verbs.ls", "text", "text.jobs", "text.terminal",
 }  # fmt: skip
 
 

@@ -42,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "installing": set(),
     "quantities": {"errors"},
+    "moments": {"errors", "quantities"},
     "command_lines": set(),
     "locks": set(),
     "wholefile": set(),
@@ -60,14 +61,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "inventory": {"installing", "ports"},
     "sim": {"core", "ports", "engine", "errors", "store", "executors"},
-    "api": {"command_lines", "errors", "installing", "quantities", "machine"},
+    "api": {"command_lines", "errors", "installing", "machine", "moments", "quantities", "text"},
     "sweep": {"errors", "installing", "output_files", "quantities"},
     "batch": {"errors", "installing", "quantities", "sweep.shelltext"},
     "text": {"holes", "quantities"},
     "submission": {
         "api", "batch", "errors", "output_files", "quantities", "sweep", "text", "wholefile",
     },
-    "notify": {"command_lines", "quantities", "wholefile"},
+    "notify": {"command_lines", "text", "wholefile"},
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
         "installing", "notify.journal", "output_files", "quantities", "submission.changes",
@@ -77,7 +78,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "web": {
         "api", "errors", "holes", "installing", "quantities", "submission", "sweep", "__version__",
     },
-    "top": {"api", "errors", "quantities", "text"},
+    "top": {"api", "errors", "text"},
     "library": {
         "api", "batch", "command_lines", "core.model", "errors", "installing", "locks", "metrics",
         "quantities", "submission", "sweep", "text", "wholefile",

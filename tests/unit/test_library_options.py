@@ -13,7 +13,7 @@ import pytest
 from stoker.api import job_keywords
 from stoker.api.job_options import BY_KEY
 from stoker.errors import UsageError
-from stoker.quantities import moment_ms
+from stoker.moments import moment_ms
 from stoker.submission.keywords import call_fields, in_keywords, is_option, job_fields
 
 

@@ -46,7 +46,9 @@ def _whole(least: int, most: int, what: str = "number") -> Callable[[str], int]:
 
 
 def _moment(text: str) -> int:
-    return quantities.moment_ms(text, time.time_ns() // 1_000_000)
+    from stoker.moments import moment_ms  # Few jobs wait for a time.
+
+    return moment_ms(text, time.time_ns() // 1_000_000)
 
 
 def processes(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from stoker.errors import Failed, Unavailable, UsageError
+from stoker.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ def make_private(directory: str) -> None:
     One that exists is left as it is, but refused if others could put files into it: they would
     choose what the daemon runs.
     """
+    from stoker.errors import Failed, Unavailable  # Only what starts a daemon makes directories.
+
     parent = os.path.dirname(directory)
     try:
         if parent and not os.path.isdir(parent):

@@ -1,24 +1,8 @@
-"""The one tree of errors: the user's, the world's, and ours.
+"""What a request is refused with, and an error that a daemon reported as the exception it was."""
 
-A message is one line that says what was wrong; `hint` says what to do, and `str` says both, as
-Python shows an exception. The command line maps `exit_code` in one place; the socket carries
-`code`. Our own mistakes are in `core.laws`.
-"""
+from __future__ import annotations
 
-
-class StokerError(Exception):
-    """Something that a person should be told in one line."""
-
-    code = "failed"
-    exit_code = 1
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-
-    def __str__(self) -> str:
-        return f"{self.message}; {self.hint}" if self.hint else self.message
+from stoker.errors import StokerError, Unreachable, UsageError, quoted
 
 
 class Failed(StokerError):
@@ -29,13 +13,6 @@ class AlreadyRunning(Failed):
     """Another daemon has the state directory."""
 
     code = "already_running"
-
-
-class UsageError(StokerError):
-    """The user asked for something that makes no sense, or can never be had."""
-
-    code = "usage"
-    exit_code = 2
 
 
 class NoUnit(UsageError):
@@ -52,13 +29,6 @@ class NotFound(StokerError):
     exit_code = 3
 
 
-class Unreachable(StokerError):
-    """The daemon does not answer."""
-
-    code = "unreachable"
-    exit_code = 4
-
-
 class Unavailable(StokerError):
     """The world is in the way (disk full, daemon stopping): try again."""
 
@@ -72,12 +42,9 @@ class TooManyClients(Unavailable):
 
 
 _KINDS = (Failed, AlreadyRunning, UsageError, NotFound, Unreachable, Unavailable, TooManyClients)
+for cls in (NoUnit, *_KINDS):
+    cls.__module__ = StokerError.__module__  # which is where users import them from
 BY_CODE: dict[str, type[StokerError]] = {cls.code: cls for cls in _KINDS}
-
-
-def quoted(text: str) -> str:
-    """The user's own words inside a message, cut short so that the message stays one line."""
-    return f"'{text}'" if len(text) <= 60 else f"'{text[:57]}...'"
 
 
 def from_wire(error: dict[str, str]) -> StokerError:
