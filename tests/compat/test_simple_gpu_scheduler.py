@@ -211,7 +211,7 @@ def test_several_of_them_share_the_gpus_without_a_clash(shell: StokerHome) -> No
     one = "simple_gpu_scheduler --gpus 0 1 < commands.txt"
     done = typed(shell, f"{one} & {one} & {one} & wait")
     assert done.code == 0
-    assert len((shell.work / "ran.txt").read_text().splitlines()) == 30
+    assert len((shell.work / "ran.txt").read_text().splitlines()) == 30, done
     assert not (shell.work / "clashes.txt").exists()
 
 
