@@ -112,7 +112,7 @@ def test_the_document_has_the_options_of_the_table(shared_page: PageHome) -> Non
         assert told["additionalProperties"] is False
     of_job = schemas["SubmitRequest"]["properties"]["options"]["properties"]
     assert "boolean" in of_job["hold"]["type"] and "number" in of_job["gpus"]["type"]
-    assert of_job["time_limit"]["description"] == BY_KEY["time_limit"].means
+    assert of_job["time_limit"]["description"] == BY_KEY["time_limit"].help
 
 
 def test_orders_over_http_are_narrowed_by_state(page: PageHome) -> None:

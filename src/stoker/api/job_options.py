@@ -61,14 +61,20 @@ class Field:
 
 
 class JobOption:
-    """One option: a flag if it has no `metavar`, else one that takes a value."""
+    """One option: a flag if it has no `metavar`, else one that takes a value.
+
+    The command line's parser takes it as it is: see `Option` in cli/options.py.
+    """
+
+    short = ""
+    many = False
 
     def __init__(
         self,
         name: str,
-        means: str,
+        help: str,
         metavar: str = "",
-        read: Callable[[str], Any] = plain,
+        convert: Callable[[str], Any] = plain,
         *,
         group: str,
         fields: tuple[Field, ...],
@@ -85,9 +91,9 @@ class JobOption:
     ) -> None:
         self.name = name
         self.key = name.replace("-", "_")
-        self.means = means  # in one sentence
+        self.help = help  # in one sentence
         self.metavar = metavar  # an example of its value
-        self.read = read  # text, as a person writes it, to its value
+        self.convert = convert  # text, as a person writes it, to its value
         self.group = group
         self.fields = fields  # of the message
         self.to_fields = to_fields  # its value to these; None: the value is that of the one field
@@ -101,6 +107,11 @@ class JobOption:
         self.files = files  # "file" or "dir": what a shell should offer
         self.dashes = dashes  # its value may begin with --: it is options of another program
         self.executors = executors  # only what starts the job acts on it: see Launch.options
+
+    @property
+    def undone_by_no(self) -> bool:
+        """Whether --no-NAME is understood."""
+        return self.is_flag
 
     @property
     def is_flag(self) -> bool:

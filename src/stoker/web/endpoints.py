@@ -134,7 +134,7 @@ async def _options(services: Services, asked: Asked) -> Answer:
         flag = ("yes", "no") if option.negative else ("yes",)
         return {
             "key": option.key,
-            "means": option.means,
+            "means": option.help,
             "group": option.group,
             "example": option.metavar,
             "choices": flag if option.is_flag else option.choices,

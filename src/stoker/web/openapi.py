@@ -132,7 +132,7 @@ def _options(front_end: str) -> dict[str, Any]:
         else:
             kinds = ["string", "number", "array"]
         # What is null counts as not said; in an edit it takes the option away.
-        found[option.key] = {"type": [*kinds, "null"], "description": option.means}
+        found[option.key] = {"type": [*kinds, "null"], "description": option.help}
         if option.metavar:
             found[option.key]["examples"] = [option.metavar]
     return {"type": "object", "default": {}, "properties": found, "additionalProperties": False}

@@ -48,7 +48,7 @@ def _editable(option: JobOption) -> Iterator[Option]:
     found.help = before + after.partition(")")[2]
     if option.cleared:
         found.help += "; none takes it away"
-        found.convert = _or_none(option.read)
+        found.convert = _or_none(option.convert)
     yield found
     if option.negative or (option.is_flag and option.fields):
         yield Option(
