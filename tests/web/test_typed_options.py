@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
+from outside import Train
 from stoker.api.job_options import BY_KEY, JOB_OPTIONS, options_in
 from web.page_home import PageHome
 
@@ -210,3 +211,41 @@ def test_jobs_and_sweeps_have_the_defaults_of_the_project_of_their_directory(
     (root / "stoker.toml").write_text("tme-limit = 3\n")
     reply = page.ask("POST", "/api/jobs", body=order)
     assert reply.status == 400 and f"{root}/stoker.toml: " in reply.message
+
+
+def test_a_process_that_runs_is_adopted_and_let_go_over_http(page: PageHome, train: Train) -> None:
+    process = train()
+    order = {"pid": process.pid, "options": {"on": "1", "name": "by hand", "mem": None}}
+    answer = page.post("/api/jobs/adopt", order)
+    assert (answer["gpus"], answer["process"]) == (["1"], f"{process.pid} (cat -)")
+    job = page.home.until_state(answer["id"], "running")
+    assert (job["name"], job["gpus"]) == ("by hand", ["1"])
+    for body, status, message in (
+        ({"pid": process.pid, "options": {"nice": 3}}, 400, "nice comes too late"),
+        ({"pid": 2**31 - 1}, 400, "there is no process"),
+        (order, 409, "of job"),
+    ):
+        reply = page.ask("POST", "/api/jobs/adopt", body=body)
+        assert reply.status == status and message in reply.message
+    chosen = {"ids": [answer["id"]]}
+    reply = page.ask("POST", "/api/jobs/cancel", body=chosen)
+    assert reply.status == 409 and "was adopted" in reply.message
+    assert page.post("/api/jobs/cancel", {**chosen, "let_go": True})["ids"] == chosen["ids"]
+    assert page.home.until_final(answer["id"])[0]["state"] == "cancelled"
+    assert process.poll() is None
+
+
+def test_a_message_is_wanted_by_a_flag_as_on_the_command_line(page: PageHome) -> None:
+    order = {"jobs": [{"shell": "true"}], "options": {"notify": True, "hold": True}}
+    reply = page.ask("POST", "/api/jobs", body=order)
+    assert reply.status == 400 and "stoker config set notify" in reply.json["error"]["hint"]
+    page.home.call("config_set", name="notify", value="json://localhost:9")
+    by_flag, by_word = (
+        page.post("/api/jobs", {**order, "options": {"notify": said, "hold": True}})["ids"][0]
+        for said in (True, "yes")
+    )
+    assert page.home.job(by_flag)["notify"] is page.home.job(by_word)["notify"] is True
+    [without] = page.post("/api/jobs", {**order, "options": {"notify": False, "hold": True}})["ids"]
+    assert page.home.job(without)["notify"] is False
+    page.post("/api/jobs/edit", {"ids": [without], "options": {"notify": True}})
+    assert page.home.job(without)["notify"] is True

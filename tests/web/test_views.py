@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from outside import Train
 from web.browser import Tabs
 
 
@@ -393,6 +394,24 @@ def test_gpus_are_added_drained_resumed_and_removed(tabs: Tabs) -> None:
     expect(card.locator("li")).to_have_text("drained: takes nothing new")
     card.get_by_role("button", name="Resume").click()
     expect(card.locator(".badge")).to_have_count(0)
+
+
+def test_a_running_process_is_adopted_in_a_form_and_let_go_in_its_view(
+    tabs: Tabs, train: Train
+) -> None:
+    process = train()
+    tab = tabs.enter("#/submit/adopt")
+    tab.fill("[name=pid]", str(process.pid))
+    tab.fill("[name=on]", "1")
+    tab.click("text=Make it a job")
+    done = tab.locator(".done")
+    expect(done).to_contain_text(f"is process {process.pid} (cat -) on GPU 1.")
+    done.locator("a").click()
+    expect(tab.locator(".facts")).to_contain_text(f"process {process.pid} (cat -)")
+    expect(tab.get_by_role("button", name="Cancel")).to_be_hidden()
+    tab.get_by_role("button", name="Let go").click()
+    expect(tab.locator(".jobhead .state")).to_have_text("cancelled")
+    assert process.poll() is None
 
 
 def test_errors_appear_where_they_were_caused_with_what_to_do(tabs: Tabs) -> None:

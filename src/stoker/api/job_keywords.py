@@ -73,3 +73,12 @@ class JobOptions(LineOptions, total=False):
     """The whole table."""
 
     group: str | None
+
+
+class AdoptedOptions(TypedDict, total=False):
+    """What can be said of a process that has started already."""
+
+    on: int | str | Iterable[int | str] | None
+    mem: str | None
+    name: str | None
+    group: str | None

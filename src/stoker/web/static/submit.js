@@ -7,7 +7,8 @@ import { count, gib, valueText } from "./format.js";
 import { label } from "./gpu.js";
 import { field, optionFields, remembered } from "./options.js";
 
-const TABS = [["job", "One job"], ["lines", "Many lines"], ["sweep", "Sweep"], ["gpus", "GPUs"]];
+const TABS = [["job", "One job"], ["lines", "Many lines"], ["sweep", "Sweep"], ["adopt", "Running process"],
+  ["gpus", "GPUs"]];
 
 export function submitView(tab, query, me) {
   const body = h("div", {});
@@ -16,7 +17,7 @@ export function submitView(tab, query, me) {
       onclick: () => { location.hash = `#/submit/${key}`; } }, words)));
   const element = h("div", { class: "stack submit" }, h("div", { class: "bar" }, h("h1", {}, "Submit"), tabs),
     me.read_only ? h("p", { class: "notice" }, "This browser may only look.") : null, body);
-  const make = { job: jobForm, lines: linesForm, sweep: sweepForm, gpus: gpuForm }[tab];
+  const make = { job: jobForm, lines: linesForm, sweep: sweepForm, adopt: adoptForm, gpus: gpuForm }[tab];
   let made = null;
   let closed = false;
   const open = async () => {
@@ -303,6 +304,31 @@ async function sweepForm(query, me) {
     },
     close: () => clearTimeout(typing),
   };
+}
+
+// ---- a process that runs already
+
+function adoptForm() {
+  const input = (name, placeholder) => remembered("adopt", name, { placeholder });
+  const pid = input("pid", "4711");
+  const said = { on: input("on", "0,1"), mem: input("mem", "8G"), name: input("name", "NAME"),
+    group: input("group", "GROUP") };
+  const button = submitButton("Make it a job");
+  const element = formOf([
+    h("p", { class: "dim" }, "A training that was started by hand becomes a job: its GPUs are taken until it ends. "
+      + "Stoker never signals it."),
+    field("Process", pid, "its id, as ps and nvidia-smi show it"),
+    h("div", { class: "fields" },
+      field("GPUs", said.on, "those that it uses (default: those on which the driver shows it)"),
+      field("Mem", said.mem, "the memory that it takes of each, which jobs may then share (default: all); "
+        + "auto: as much as is measured"),
+      field("Name", said.name), field("Group", said.group)),
+  ], button, async () => {
+    const options = Object.fromEntries(Object.entries(said).map(([key, one]) => [key, one.value.trim() || null]));
+    const { id, gpus, process } = await post("/api/jobs/adopt", { pid: number(pid.value.trim(), "Process"), options });
+    return [h("a", { href: `#/job/${id}` }, `Job ${id}`), ` is process ${process} on GPU ${gpus.join(", ")}.`];
+  });
+  return { element, open: () => pid.focus() };
 }
 
 // ---- GPUs
