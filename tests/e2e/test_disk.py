@@ -8,9 +8,14 @@ import os
 import sqlite3
 import time
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
+from typing import Any, cast
+
+import pytest
 
 import stoker as library
+from stoker.errors import UsageError
 from stoker_home import StokerHome
 from waiting import eventually
 
@@ -44,7 +49,7 @@ def test_rm_older_takes_only_what_ended_longer_ago(stoker: StokerHome) -> None:
     assert f"removed: job {ok}" in stoker.cli("rm", "--older", "30d", "--state", "succeeded").err
     assert set(stoker.jobs()) == {bad, new}
     refused = stoker.cli("rm", "--older", "30")
-    assert refused.code == 2 and refused.err.count("\n") == 1
+    assert refused.code == 2 and refused.err.count("\n") == 1 and "30d or 30h?" in refused.err
     stoker.stoker("rm", "--older", "30d")
     assert set(stoker.jobs()) == {new}
 
@@ -53,7 +58,9 @@ def test_python_removes_what_is_older(stoker: StokerHome) -> None:
     ok, bad, new = three_jobs(stoker)
     with library.Client(stoker.home.root) as client:
         assert client.rm(new, older="30d") == []
-        assert client.rm(older="30d", state="failed") == [bad]
+        with pytest.raises(UsageError, match="30d or 30h"):
+            client.rm(older=cast(Any, 30))
+        assert client.rm(older=timedelta(days=30), state="failed") == [bad]
         assert client.rm(older="30d") == [ok]
     assert set(stoker.jobs()) == {new}
 

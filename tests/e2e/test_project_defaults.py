@@ -128,6 +128,7 @@ def test_a_feed_has_them(reused: StokerHome, project: Path) -> None:
     [
         ("tme-limit = '2h'", "a job has no option 'tme-limit'; did you mean time_limit?"),
         ("mem = 'much'", "mem: "),
+        ("time-limit = 2", "time-limit: '2' has no unit; 2m or 2h?"),
         ("mem = ", "Invalid value"),
         ("after = '3'", "after: it is about one job"),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 from outside import Train
 from stoker.api.job_options import BY_KEY, JOB_OPTIONS, options_in
@@ -64,15 +65,16 @@ def test_what_can_not_be_understood_is_refused_with_the_name_of_its_option(
 
     jobs = [{"shell": "true"}]
     assert refused("/api/jobs", jobs=jobs, options={"mem": "much"}).startswith("mem: ")
-    unitless = {"jobs": jobs, "options": {"mem": "10"}}
-    reply = shared_page.ask("POST", "/api/jobs", body=unitless)
-    assert reply.json["error"]["hint"] == "10G or 10M?"
+    for key, value, hint in (("mem", "10", "10G or 10M?"), ("time_limit", 2, "2m or 2h?")):
+        unitless = {"jobs": jobs, "options": {key: value}}
+        reply = shared_page.ask("POST", "/api/jobs", body=unitless)
+        assert reply.status == 400 and reply.json["error"]["hint"] == hint
     assert "no option 'gpu'" in refused("/api/jobs", jobs=jobs, options={"gpu": "1"})
     assert refused("/api/jobs/edit", ids=[1], options={"gpus": None}) == "gpus can't be taken away"
 
 
 def test_options_are_numbers_flags_and_lists_too_as_in_python(page: PageHome) -> None:
-    said = {"gpus": 0.5, "time_limit": 90, "on": [1, 2], "hold": True, "env": {"A": 1}}
+    said = {"gpus": 0.5, "time_limit": "90s", "on": [1, 2], "hold": True, "env": {"A": 1}}
     [job_id] = page.post("/api/jobs", {"jobs": [{"shell": "true"}], "options": said})["ids"]
     job = page.home.job(job_id)
     assert job["need"]["share"] == 0.5 and job["need"]["on"] == ["1", "2"]
@@ -112,7 +114,7 @@ def test_the_document_has_the_options_of_the_table(shared_page: PageHome) -> Non
         assert told["additionalProperties"] is False
     of_job = schemas["SubmitRequest"]["properties"]["options"]["properties"]
     assert "boolean" in of_job["hold"]["type"] and "number" in of_job["gpus"]["type"]
-    assert of_job["time_limit"]["description"] == BY_KEY["time_limit"].means
+    assert of_job["time_limit"]["description"] == BY_KEY["time_limit"].help
 
 
 def test_orders_over_http_are_narrowed_by_state(page: PageHome) -> None:
@@ -197,7 +199,7 @@ def test_jobs_and_sweeps_have_the_defaults_of_the_project_of_their_directory(
     order = {"jobs": [{"shell": "true"}], "cwd": str(root), "options": {"hold": False, "gpus": 0}}
     [free] = page.post("/api/jobs", order)["ids"]
     page.home.until_final(free)
-    sweep = {"space": ["a=1,2"], "command": "echo {a}", "cwd": str(root)}
+    sweep: dict[str, Any] = {"space": ["a=1,2"], "command": "echo {a}", "cwd": str(root)}
     ids = page.post("/api/sweep", sweep)["ids"]
     assert {page.home.job(one)["time_limit_ms"] for one in ids} == {10_800_000}
     undone = {"time_limit": "none", "mem": "none"}

@@ -265,6 +265,7 @@ def test_forms_and_the_edit_dialog_tell_of_jobs_that_share_an_output_file(tabs: 
     tab = tabs.enter(f"#/job/{second}")
     tab.get_by_role("button", name="Edit").click()
     dialog = tab.locator("dialog")
+    expect(dialog.locator("[name=out]")).to_be_attached()
     dialog.locator("details").evaluate_all("all => all.forEach((one) => (one.open = true))")
     dialog.locator("[name=out]").fill(str(path))
     dialog.get_by_role("button", name="Save").click()

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict
 
 Path = str | os.PathLike[str]
-Duration = float | str | timedelta  # a number is one of seconds
+Duration = str | timedelta | Literal[0]  # a number does not say its unit
 Jobs = Any  # ids, futures, or several of them
 
 

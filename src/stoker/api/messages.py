@@ -368,9 +368,13 @@ class GpuResume(OfGpus, tag="gpu_resume"):
 
 
 class GpuLend(OfGpus, tag="gpu_lend"):
-    """Should jobs declare these by naming them: forget them after this process and its last job."""
+    """Where none are declared, these are there for this process: forget them after its last job.
+
+    `over`: the process needs them no more.
+    """
 
     pid: int
+    over: bool = False
 
 
 class ConfigGet(Request, tag="config_get"):

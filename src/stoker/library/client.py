@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from stoker.api.client import ConnectionLost, NoAnswerYet
 from stoker.api.compact import in_few_words
+from stoker.api.job_options import duration_said
 from stoker.api.paths import Home
 from stoker.api.reconnect import Reconnection
 from stoker.errors import Unavailable, UsageError
@@ -34,7 +35,13 @@ from stoker.text.logfile import whole_log
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
 
-    from stoker.api.job_keywords import AdoptedOptions, JobOptions, LineOptions, PointOptions
+    from stoker.api.job_keywords import (
+        AdoptedOptions,
+        Duration,
+        JobOptions,
+        LineOptions,
+        PointOptions,
+    )
     from stoker.api.tokens import Access
     from stoker.library.many import QueuedBatch, QueuedSweep
 
@@ -296,14 +303,15 @@ class Client:
         """Put held jobs back into the queue."""
         return self._request("release", jobs, which)
 
-    def rm(self, *jobs: Any, older: str | None = None, **which: Unpack[Which]) -> list[int]:
+    def rm(self, *jobs: Any, older: Duration | None = None, **which: Unpack[Which]) -> list[int]:
         """Forget finished jobs and their logs; with `older`, those that ended so long ago ("30d").
 
         `older` alone means all jobs.
         """
         if older is None:
             return self._request("remove", jobs, which)
-        return self._request("remove", jobs, which, older_ms=duration_ms(older))
+        older_ms = duration_ms(str(duration_said(older)), likely="dh")
+        return self._request("remove", jobs, which, older_ms=older_ms)
 
     def edit(
         self, job: Any, command: str | Sequence[str] | None = None, **options: Unpack[JobOptions]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from stoker.api.job_options import BY_KEY, NONE, fields_of
+from stoker.api.job_option import NONE
+from stoker.api.job_options import BY_KEY, fields_of
+from stoker.errors import Failed, StokerError
+from stoker.text.ids import ids_by_reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +19,21 @@ _INSTEAD: dict[str, dict[str, Any]] = {
     "shell": {"argv": []},
     "argv": {"shell": None},
 }
+
+
+def not_queued(job_id: int, state: str) -> Failed:
+    """That a job has started, or has ended."""
+    return Failed(f"job {job_id} is {state}", "only a job that waits or is held can be edited")
+
+
+def none_changed(left_out: dict[str, list[int]], refusal: StokerError) -> StokerError:
+    """Why none of several jobs could be changed, by reason; `refusal` is that of the first.
+
+    What was said once of all of them, as that there is no such GPU, is not said of each.
+    """
+    if sum(map(len, left_out.values())) == 1 or list(left_out) == [refusal.message]:
+        return refusal
+    return type(refusal)(f"nothing was changed: {ids_by_reason(left_out)}", refusal.hint)
 
 
 def changed_fields(

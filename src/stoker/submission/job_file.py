@@ -12,12 +12,14 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from stoker.api.job_options import BY_KEY, NONE, JobOption, options_in
+from stoker.api.job_option import NONE, JobOption
+from stoker.api.job_options import BY_KEY, options_in
 from stoker.errors import UsageError
-from stoker.quantities import iso_utc, quoted
+from stoker.quantities import quoted
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import unknown_option, value_of
 from stoker.submission.surroundings import command_fields
+from stoker.text import iso_utc
 
 Table = dict[str, Any]  # of one job: options by name, as they are written
 Job = Mapping[str, Any]  # as `show` tells it

@@ -16,7 +16,8 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stoker.api.job_options import BY_KEY, JOB_OPTIONS, NONE, JobOption, fields_of, options_in
+from stoker.api.job_option import NONE, JobOption
+from stoker.api.job_options import BY_KEY, JOB_OPTIONS, fields_of, options_in
 from stoker.errors import UsageError
 from stoker.output_files import has_fields
 from stoker.quantities import MAX_LABEL_CHARS, label, quoted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.quantities import duration_text, local_moment_text
+from stoker.text import duration_text, local_moment_text
 from stoker.text.jobs import (
     FINAL_STATES,
     Job,

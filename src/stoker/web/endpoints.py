@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from stoker import __version__
-from stoker.api.job_options import GROUPS, JOB_OPTIONS, JobOption
+from stoker.api.job_option import JobOption
+from stoker.api.job_options import GROUPS, JOB_OPTIONS
 from stoker.api.tokens import Grant
 from stoker.errors import NotFound, StokerError, UsageError
 from stoker.quantities import quoted
@@ -134,7 +135,7 @@ async def _options(services: Services, asked: Asked) -> Answer:
         flag = ("yes", "no") if option.negative else ("yes",)
         return {
             "key": option.key,
-            "means": option.means,
+            "means": option.help,
             "group": option.group,
             "example": option.metavar,
             "choices": flag if option.is_flag else option.choices,

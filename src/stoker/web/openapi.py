@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from stoker import __version__
-from stoker.api.job_options import JOB_OPTIONS, JobOption, options_in
+from stoker.api.job_option import JobOption
+from stoker.api.job_options import JOB_OPTIONS, options_in
 from stoker.submission.adopting import ADOPTED_OPTIONS
 from stoker.web.endpoints import ENDPOINTS, Endpoint
 
@@ -135,7 +136,7 @@ def _options(options: Iterable[JobOption]) -> dict[str, Any]:
         else:
             kinds = ["string", "number", "array"]
         # What is null counts as not said; in an edit it takes the option away.
-        found[option.key] = {"type": [*kinds, "null"], "description": option.means}
+        found[option.key] = {"type": [*kinds, "null"], "description": option.help}
         if option.metavar:
             found[option.key]["examples"] = [option.metavar]
     return {"type": "object", "default": {}, "properties": found, "additionalProperties": False}

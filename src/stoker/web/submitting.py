@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 import stoker
-from stoker.api.job_options import BY_KEY, NONE
+from stoker.api.job_option import NONE
+from stoker.api.job_options import BY_KEY
 from stoker.api.messages import JobRequest
 from stoker.errors import UsageError
 from stoker.quantities import quoted, sweep_label

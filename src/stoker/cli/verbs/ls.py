@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, NAME, STATE, selected, states_said
@@ -10,7 +9,12 @@ from stoker.text.jobs import has_line, iso_times, job_table
 from stoker.text.terminal import out, say
 
 SHOWN = 100
-_limit = quantities.number_within(1, 1_000_000)
+
+
+def _limit(text: str) -> int:
+    from stoker.quantities import whole_number  # Most lines have no value to be read.
+
+    return whole_number(text, 1, 1_000_000)
 
 
 def ls(args: Args) -> None:
