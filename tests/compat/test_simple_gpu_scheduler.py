@@ -13,6 +13,7 @@ import pytest
 
 from feed_process import ALONE, UNTIL, FeedProcess, until_lines
 from peers import peers_bin
+from stoker.compat.console import ErrorFiles
 from stoker.compat.simple_gpu_scheduler import PROGRAM, needs_of
 from stoker.errors import UsageError
 from stoker_home import Ran, StokerHome, is_running, kill_and_wait, pid_in
@@ -213,6 +214,21 @@ def test_several_of_them_share_the_gpus_without_a_clash(shell: StokerHome) -> No
     assert done.code == 0
     assert len((shell.work / "ran.txt").read_text().splitlines()) == 30, done
     assert not (shell.work / "clashes.txt").exists()
+
+
+def test_one_that_ends_takes_no_directory_from_one_that_just_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending = ErrorFiles(str(tmp_path), "ending")
+    mkdir = os.mkdir
+
+    def ends_meanwhile(path: str, mode: int) -> None:
+        ending.close()
+        mkdir(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", ends_meanwhile)
+    ErrorFiles(str(tmp_path), "beginning").close()
+    assert list(tmp_path.glob("consoles/*")) == []
 
 
 # ---------------------------------------------------------------------- what is seen
