@@ -102,9 +102,9 @@ def memory_mib(text: str, bare: str = "") -> int:
     digits, divisor = decimal
     if digits and not unit:
         if digits < 1000 * divisor:
-            raise errors.NoUnit(text, f"{number.strip()}G", f"{number.strip()}M")
+            raise errors.NoUnit.of(text, f"{number.strip()}G", f"{number.strip()}M")
         # As a number of GiB it is more than any GPU has.
-        raise errors.NoUnit(text, f"{number.strip()}M", f"{round(digits / divisor / 1024)}G")
+        raise errors.NoUnit.of(text, f"{number.strip()}M", f"{round(digits / divisor / 1024)}G")
     mib = _divided_up(digits * kib, divisor * 1024)
     if mib == 0:
         raise UsageError(
@@ -181,7 +181,7 @@ def duration_ms(text: str, bare: str = "", likely: str = "sm") -> int:
         if bare_number[0] and not bare:
             few = likely != "mh" or bare_number[0] <= 60 * bare_number[1]
             units = likely if few else "sm"
-            raise errors.NoUnit(text, rest + units[0], rest + units[1])
+            raise errors.NoUnit.of(text, rest + units[0], rest + units[1])
         rest += bare or "s"  # Zero needs no unit.
     total_ms = 0
     previous_unit_ms = MAX_DURATION_MS

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from stoker.errors import BY_CODE, NotFound, StokerError, UsageError
+from stoker.errors import BY_CODE, NotFound, NoUnit, StokerError, UsageError
 from stoker.library.failures import JobFailed
 from stoker.submission.keywords import job_fields
 
@@ -18,7 +18,7 @@ def test_an_error_says_in_python_too_what_to_do() -> None:
     assert str(NotFound("there is no job 7")) == "there is no job 7"
 
 
-@pytest.mark.parametrize("kind", BY_CODE.values())
+@pytest.mark.parametrize("kind", [*BY_CODE.values(), NoUnit])
 def test_an_error_is_the_same_when_it_comes_back_from_another_process(
     kind: type[StokerError],
 ) -> None:

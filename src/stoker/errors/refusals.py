@@ -18,8 +18,10 @@ class AlreadyRunning(Failed):
 class NoUnit(UsageError):
     """A bare number, which may mean one thing or another."""
 
-    def __init__(self, text: str, likely: str, other: str) -> None:
-        super().__init__(f"{quoted(text)} has no unit", f"{likely} or {other}?")
+    @classmethod
+    def of(cls, text: str, likely: str, other: str) -> NoUnit:
+        """With both of its meanings."""
+        return cls(f"{quoted(text)} has no unit", f"{likely} or {other}?")
 
 
 class NotFound(StokerError):
