@@ -161,10 +161,13 @@ class Forecast(Request, tag="forecast"):
     """What should start next, by the run times of earlier jobs. Answer: `starts`, `now_ms`.
 
     Each start: `id`, `name`, `gpus`, `starts_at_ms`, `ends_at_ms` or null. There are none for
-    what nothing is known of, and none at all with a very long queue.
+    what nothing is known of, and none at all with a very long queue. `places`: the place in the
+    line of each job of `places_of`, null for one that does not wait.
     """
 
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
+    places_of: Annotated[list[int], Meta(max_length=1_000)] = []
+    most_unfinished: Annotated[int, Meta(ge=0)] | None = None  # with more, nothing is estimated
 
 
 class Sweeps(Request, tag="sweeps"):
@@ -382,9 +385,13 @@ class GpuResume(OfGpus, tag="gpu_resume"):
 
 
 class GpuLend(OfGpus, tag="gpu_lend"):
-    """Should jobs declare these by naming them: forget them after this process and its last job."""
+    """Where none are declared, these are there for this process: forget them after its last job.
+
+    `over`: the process needs them no more.
+    """
 
     pid: int
+    over: bool = False
 
 
 class ConfigGet(Request, tag="config_get"):
