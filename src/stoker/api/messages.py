@@ -227,7 +227,7 @@ class Curve(Request, tag="curve"):
     """Answer: `curves`: as `rows` above, each with `first`, `not_finite`, `points`; `unread`."""
 
     job_id: JobId
-    attempt: JobId | None = None  # else the latest that has metrics
+    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None  # else the latest that has metrics
     patience_ms: Annotated[int, Meta(ge=0, le=10_000)] = 10_000  # for what is not read yet
 
 
