@@ -50,8 +50,7 @@ class OfGpus(Request, kw_only=True):
 
 
 Rerun = Literal["missing", "failed", "all"]
-"""Which points that have had a job get another: those that have not succeeded yet; of these only
-those that were tried; all."""
+"""Which points get another job: those that have not succeeded; of these those tried; all."""
 
 
 class Submit(Request, tag="submit"):
@@ -161,10 +160,13 @@ class Forecast(Request, tag="forecast"):
     """What should start next, by the run times of earlier jobs. Answer: `starts`, `now_ms`.
 
     Each start: `id`, `name`, `gpus`, `starts_at_ms`, `ends_at_ms` or null. There are none for
-    what nothing is known of, and none at all with a very long queue.
+    what nothing is known of, and none at all with a very long queue. `places`: the place in the
+    line of each job of `places_of`, null for one that does not wait.
     """
 
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
+    places_of: Annotated[list[int], Meta(max_length=1_000)] = []
+    most_unfinished: Annotated[int, Meta(ge=0)] | None = None  # with more, nothing is estimated
 
 
 class Sweeps(Request, tag="sweeps"):
@@ -215,12 +217,9 @@ class Why(OfJobs, tag="why"):
 
 
 class Metrics(OfJobs, tag="metrics"):
-    """Answer: `rows` of metrics.asking.Summary (of these names; else of all), and `unread`.
+    """Answer: `rows` of metrics.asking.Summary, with nan and inf as text; `unread`: ask again."""
 
-    Numbers that are not finite are text. `unread`: so many attempts are not read yet; ask again.
-    """
-
-    names: Names = []
+    names: Names = []  # of metrics; none: all
 
 
 class Curve(Request, tag="curve"):
@@ -382,9 +381,13 @@ class GpuResume(OfGpus, tag="gpu_resume"):
 
 
 class GpuLend(OfGpus, tag="gpu_lend"):
-    """Should jobs declare these by naming them: forget them after this process and its last job."""
+    """Where none are declared, these are there for this process: forget them after its last job.
+
+    `over`: the process needs them no more.
+    """
 
     pid: int
+    over: bool = False
 
 
 class ConfigGet(Request, tag="config_get"):
@@ -447,8 +450,7 @@ class PageStatus(Request, tag="page_status"):
 class Hello(Request, tag="hello"):
     """Answer: `pid`, `version`, `api`, `socket`, `home`, `started_at_ms`, `uptime_s`, `turns`.
 
-    `turns` has `count` and, of the latest (a thousand are remembered), `p50_ms`, `p99_ms` and
-    `most_ms`.
+    `turns` has `count` and, of the latest thousand at most, `p50_ms`, `p99_ms` and `most_ms`.
     """
 
     latest: Annotated[int, Meta(ge=1)] | None = None  # of only so many turns

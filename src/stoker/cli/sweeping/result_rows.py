@@ -9,8 +9,8 @@ from typing import Any
 from stoker.cli.job_metrics import number_text
 from stoker.cli.sweeping.results import text_of
 from stoker.metrics.results import Figure, Objective, Result, ResultTable
-from stoker.quantities import duration_text
 from stoker.submission.again import add_again
+from stoker.text import duration_text
 from stoker.text.jobs import STATE_COLOURS
 from stoker.text.terminal import (
     Column,
