@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from stoker.errors import StokerError
 from stoker.metrics.asking import curves_of, metrics_of
 from stoker.metrics.attempt import read_attempt
 from stoker.metrics.spec import Spec
@@ -245,3 +246,27 @@ def test_a_hostile_log_does_no_harm(stoker: StokerHome) -> None:
     assert by_name["__proto__"]["last"][1] == 3 and by_name["constructor"]["last"][1] == "nan"
     assert by_name["loss"]["last"] == [9, 2]
     assert "\x1b" not in stoker.cli("metrics", str(job_id)).out
+
+
+def test_a_damaged_database_is_replaced_and_logs_are_read_again(stoker: StokerHome) -> None:
+    job_id = stoker.add("--gpus", "0", "--", "sh", "-c", "echo step 1 loss=3")
+    stoker.until_final(job_id)
+    Path(stoker.home.root, "metrics.db").write_bytes(b"no database " * 1000)
+
+    def is_answered() -> bool:
+        try:
+            return len(metrics_of(stoker.call, {"ids": [str(job_id)]})) == 1
+        except StokerError:
+            return False  # It says that the file can't be read.
+
+    eventually(is_answered, "the log is read into a new one")
+    assert Path(stoker.home.root, "metrics.db.damaged").exists()
+
+
+def test_an_attempt_that_never_was_has_no_metrics(stoker: StokerHome) -> None:
+    job_id = stoker.add("--gpus", "0", "--", "sh", "-c", "echo step 1 loss=3")
+    stoker.until_final(job_id)
+    assert curves_of(stoker.call, job_id, 2) == []
+    assert len(curves_of(stoker.call, job_id, 1)) == 1
+    with pytest.raises(StokerError, match="there is no job"):
+        curves_of(stoker.call, job_id + 1)

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.errors import Failed
 from stoker.metrics.attempt import Reading, read_attempt
-from stoker.metrics.kept import Kept
+from stoker.metrics.kept import Kept, is_damage, move_away
 from stoker.metrics.lookup import Lookup
 from stoker.metrics.series import Series
 from stoker.metrics.spec import Spec
@@ -229,14 +230,25 @@ def test_what_is_no_file_has_no_metrics(kept: Kept, tmp_path: Path, make: Any) -
     assert store(kept, Spec(1, 1, log=str(tmp_path / "log"), ended=True)).whole
 
 
-def test_a_damaged_database_is_moved_away_and_logs_are_read_again(tmp_path: Path) -> None:
+def test_a_damaged_database_is_moved_away_with_its_log(tmp_path: Path) -> None:
     path = tmp_path / "metrics.db"
     written(path, b"no database " * 1000)
-    kept, lookup = Kept(str(path)), Lookup(str(path))
-    store(kept, Spec(1, 1, log=written(tmp_path / "log", "step 1 loss=3\n")))
-    assert len(lookup.summaries([1])) == 1
-    assert (tmp_path / "metrics.db.damaged").exists()
-    kept.close()
+    with pytest.raises(sqlite3.DatabaseError) as failed:
+        Kept(str(path))
+    assert is_damage(failed.value)
+    assert not is_damage(sqlite3.OperationalError("database or disk is full"))
+    assert Lookup(str(path)).whole([1]) == set()
+    written(tmp_path / "metrics.db-wal", b"of that")
+    move_away(str(path))
+    assert sorted(os.listdir(tmp_path)) == ["metrics.db.damaged", "metrics.db.damaged-wal"]
+
+
+def test_a_database_of_a_newer_version_is_left_alone(kept: Kept, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "metrics.db") as connection:
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with pytest.raises(Failed, match="another Stoker"):
+        Kept(str(tmp_path / "metrics.db"))
 
 
 def test_nothing_is_found_before_there_is_anything(lookup: Lookup) -> None:

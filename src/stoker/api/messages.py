@@ -50,8 +50,7 @@ class OfGpus(Request, kw_only=True):
 
 
 Rerun = Literal["missing", "failed", "all"]
-"""Which points that have had a job get another: those that have not succeeded yet; of these only
-those that were tried; all."""
+"""Which points get another job: those that have not succeeded; of these those tried; all."""
 
 
 class Submit(Request, tag="submit"):
@@ -218,19 +217,16 @@ class Why(OfJobs, tag="why"):
 
 
 class Metrics(OfJobs, tag="metrics"):
-    """Answer: `rows` of metrics.asking.Summary (of these names; else of all), and `unread`.
+    """Answer: `rows` of metrics.asking.Summary, with nan and inf as text; `unread`: ask again."""
 
-    Numbers that are not finite are text. `unread`: so many attempts are not read yet; ask again.
-    """
-
-    names: Names = []
+    names: Names = []  # of metrics; none: all
 
 
 class Curve(Request, tag="curve"):
     """Answer: `curves`: as `rows` above, each with `first`, `not_finite`, `points`; `unread`."""
 
     job_id: JobId
-    attempt: JobId | None = None  # else the latest that has metrics
+    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None  # else the latest that has metrics
     patience_ms: Annotated[int, Meta(ge=0, le=10_000)] = 10_000  # for what is not read yet
 
 
@@ -454,8 +450,7 @@ class PageStatus(Request, tag="page_status"):
 class Hello(Request, tag="hello"):
     """Answer: `pid`, `version`, `api`, `socket`, `home`, `started_at_ms`, `uptime_s`, `turns`.
 
-    `turns` has `count` and, of the latest (a thousand are remembered), `p50_ms`, `p99_ms` and
-    `most_ms`.
+    `turns` has `count` and, of the latest thousand at most, `p50_ms`, `p99_ms` and `most_ms`.
     """
 
     latest: Annotated[int, Meta(ge=1)] | None = None  # of only so many turns

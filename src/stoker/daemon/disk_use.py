@@ -20,8 +20,8 @@ _MOST_LARGEST = 10
 _OF_FILES = {
     "stoker.db": "database",
     "daemon.log": "daemon.log",
-    "metrics.": "metrics",
     "reserve": "reserve",
+    "metrics.": "metrics",
 }
 _REMOVED = "removed"  # as the state of a log whose job is not on record any more
 

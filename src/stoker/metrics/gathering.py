@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from stoker.text.jobs import now_ms
 
 Job = Mapping[str, Any]
 ByName = dict[str, Summary]
+Waiting = Callable[[int], None]
 
 _OF_SWEEPS = "sweep:"  # what the names of their points begin with
 _NOT_BEGUN = ("waiting", "held", "submitted")
@@ -55,8 +56,8 @@ class Question:
     single: bool = False  # one row per run
 
 
-def gather(call: Call, question: Question) -> ResultTable:
-    """The table of what is asked for."""
+def gather(call: Call, question: Question, waiting: Waiting = lambda _: None) -> ResultTable:
+    """The table of what is asked for; `waiting` is told how many logs are still to be read."""
     sweep, select = _which(call, question)
     if sweep is not None:
         runs, repeat = runs_of_sweep(call, sweep)
@@ -64,7 +65,7 @@ def gather(call: Call, question: Question) -> ResultTable:
         runs, repeat = runs_of_jobs(call, select)
         if not runs:
             raise NotFound("there are no such jobs", "see `stoker ls --all`")
-    metrics = metrics_of(call, select, question.sources)
+    metrics = metrics_of(call, select, question.sources, waiting)
     for run in runs:
         run.metrics = metrics.get(run.id, {})
     if question.repeat is not None:
@@ -208,7 +209,9 @@ def _value(text: str) -> Any:
 # ---------------------------------------------------------------------- their metrics
 
 
-def metrics_of(call: Call, select: Mapping[str, Any], sources: Sources) -> dict[int, ByName]:
+def metrics_of(
+    call: Call, select: Mapping[str, Any], sources: Sources, waiting: Waiting = lambda _: None
+) -> dict[int, ByName]:
     """The metrics of jobs: of each, those that it has by their names.
 
     Stoker has read them, or reads them now. What was not said when jobs were queued is read here.
@@ -218,7 +221,7 @@ def metrics_of(call: Call, select: Mapping[str, Any], sources: Sources) -> dict[
         for job in call("show", select=select)["jobs"]:
             found[job["id"]] = {curve.summary.name: curve.summary for curve in read(job, sources)}
         return found
-    for one in asking.metrics_of(call, select):
+    for one in asking.metrics_of(call, select, waiting=waiting):
         found.setdefault(one.job, {})[one.name] = one
     return found
 
