@@ -18,6 +18,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -102,7 +103,7 @@ def run(proposal: Proposal, rows: Mapping[str, Run] = ROWS) -> int:
                 reports.append(report)
     finally:
         setting.close()
-        shutil.rmtree(scratch, ignore_errors=True)
+        _remove(scratch)
     changes = {
         report.row: comparison.changes(results.committed(report.row, proposal.results), report)
         for report in reports
@@ -125,6 +126,15 @@ def run(proposal: Proposal, rows: Mapping[str, Run] = ROWS) -> int:
     if broken and not worse:
         return 1
     return comparison.exit_code(worse, NUMBERS)
+
+
+def _remove(scratch: Path) -> None:
+    """The last process of a peer may still write into it while it goes."""
+    for _ in range(100):
+        shutil.rmtree(scratch, ignore_errors=True)
+        if not scratch.exists():
+            return
+        time.sleep(0.05)
 
 
 def all_kept(directory: Path) -> list[Report]:

@@ -161,10 +161,13 @@ class Forecast(Request, tag="forecast"):
     """What should start next, by the run times of earlier jobs. Answer: `starts`, `now_ms`.
 
     Each start: `id`, `name`, `gpus`, `starts_at_ms`, `ends_at_ms` or null. There are none for
-    what nothing is known of, and none at all with a very long queue.
+    what nothing is known of, and none at all with a very long queue. `places`: the place in the
+    line of each job of `places_of`, null for one that does not wait.
     """
 
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
+    places_of: Annotated[list[int], Meta(max_length=1_000)] = []
+    most_unfinished: Annotated[int, Meta(ge=0)] | None = None  # with more, nothing is estimated
 
 
 class Sweeps(Request, tag="sweeps"):
@@ -215,19 +218,9 @@ class Why(OfJobs, tag="why"):
 
 
 class Metrics(OfJobs, tag="metrics"):
-    """Answer: `rows` of metrics.asking.Summary (of these names; else of all), and `unread`.
+    """Answer: `rows` (metrics.asking.Summary), `unread`: so many are not read yet, so ask again."""
 
-    Numbers that are not finite are text. `unread`: so many attempts are not read yet; ask again.
-    """
-
-    names: Names = []
-
-
-class Curve(Request, tag="curve"):
-    """Answer: `curves`: as `rows` above, each with `first`, `not_finite`, `points`; `unread`."""
-
-    job_id: JobId
-    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None  # else the latest that has metrics
+    names: Names = []  # else all
 
 
 class Points(Request, tag="points"):
@@ -353,6 +346,13 @@ class JobHistory(Request, tag="job_history"):
     attempt: JobId | None = None
 
 
+class Curve(JobHistory, tag="curve"):
+    """The metrics of an attempt (default: the latest that has any). Answer: `curves`, `unread`.
+
+    A curve is a row of Metrics with `first`, `not_finite` and `points`.
+    """
+
+
 class Profiles(Request, tag="profiles"):
     """What is known of kinds of jobs. Answer: `profiles`."""
 
@@ -381,9 +381,13 @@ class GpuResume(OfGpus, tag="gpu_resume"):
 
 
 class GpuLend(OfGpus, tag="gpu_lend"):
-    """Should jobs declare these by naming them: forget them after this process and its last job."""
+    """Where none are declared, these are there for this process: forget them after its last job.
+
+    `over`: the process needs them no more.
+    """
 
     pid: int
+    over: bool = False
 
 
 class ConfigGet(Request, tag="config_get"):
@@ -489,9 +493,9 @@ class AttachStarted(Request, tag="attach_started"):
 
 AnyRequest = (
     Submit | Adopt | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
-    | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
-    | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Metrics | Curve
-    | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend
-    | ClusterCheck | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus
-    | Hello | Shutdown | Attach | AttachStarted
+    | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit | Curve
+    | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Metrics | Profiles
+    | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend | ClusterCheck
+    | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus | Hello | Shutdown
+    | Attach | AttachStarted
 )  # fmt: skip

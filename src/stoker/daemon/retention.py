@@ -19,7 +19,7 @@ from stoker.core import events as ev
 from stoker.core.state import State
 from stoker.daemon.loop import TurnLoop
 from stoker.engine import Decided
-from stoker.errors import UsageError
+from stoker.errors import NoUnit, UsageError
 from stoker.executors.attempt_dir import delete_files
 from stoker.locks import is_locked
 from stoker.ports import StoreFailed
@@ -49,7 +49,9 @@ def kept_for_ms(text: str) -> int | None:
     if text.strip().lower() == "off":
         return None
     try:
-        return positive_duration_ms(text)
+        return positive_duration_ms(text, likely="dh")
+    except NoUnit:
+        raise
     except UsageError:
         raise UsageError(f"{quoted(text)} is not understood", "write e.g. 30d or off") from None
 

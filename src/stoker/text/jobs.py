@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from stoker import quantities
+from stoker.text import duration_text, iso_utc
 from stoker.text.terminal import Column, has_terminal, table, terminal_width
 
 TYPE_CHECKING = False
@@ -53,7 +53,7 @@ def iso_times(view: Job) -> Job:
     shown: Job = {}
     for key, value in view.items():
         if key.endswith("_at_ms") or key == "not_before_ms":
-            shown[key[:-3]] = None if value is None else quantities.iso_utc(value)
+            shown[key[:-3]] = None if value is None else iso_utc(value)
         elif key == "attempts" and isinstance(value, list):
             shown[key] = [iso_times(attempt) for attempt in value]
         else:
@@ -135,7 +135,7 @@ def time_text(job: Job, now: int) -> str:
         started, ended = job.get("queued_at_ms") or job.get("submitted_at_ms"), None
     if started is None:
         return ""
-    return quantities.duration_text((now if ended is None else ended) - started)
+    return duration_text((now if ended is None else ended) - started)
 
 
 def outcome(job: Job) -> str:
@@ -173,8 +173,10 @@ def need_text(need: dict[str, Any]) -> str:
     else:
         parts.append("no GPU")
     if need.get("mem_mib"):
+        from stoker.quantities import memory_text  # A table of jobs does not show it.
+
         each = " on each" if (need.get("gpus") or 1) > 1 else ""
-        parts.append(quantities.memory_text(need["mem_mib"]) + each)
+        parts.append(memory_text(need["mem_mib"]) + each)
     if need.get("mem") == "auto":
         parts.append("memory as measured for its kind")
     if need.get("exclusive"):

@@ -15,8 +15,9 @@ from typing import Any
 from stoker.api.client import Client
 from stoker.cli.options import Args, print_json
 from stoker.errors import NotFound, UsageError
-from stoker.quantities import duration_text, local_moment_text, quoted
+from stoker.quantities import quoted
 from stoker.sweep.identity import PREFIX
+from stoker.text import duration_text, local_moment_text
 from stoker.text.jobs import STATE_COLOURS, counts_colour, counts_text, in_order, iso_times, now_ms
 from stoker.text.terminal import (
     Column,

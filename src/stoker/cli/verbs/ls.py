@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, NAME, STATE, selected, states_said
-from stoker.text.jobs import FINAL_STATES, has_line, iso_times, job_table
+from stoker.text.jobs import has_line, iso_times, job_table
 from stoker.text.terminal import out, say
 
 SHOWN = 100
-_limit = quantities.number_within(1, 1_000_000)
+
+
+def _limit(text: str) -> int:
+    from stoker.quantities import whole_number  # Most lines have no value to be read.
+
+    return whole_number(text, 1, 1_000_000)
 
 
 def ls(args: Args) -> None:
@@ -31,13 +35,10 @@ def ls(args: Args) -> None:
         jobs = answer["jobs"]
         total = answer.get("total", len(jobs))
         places = None
-        # Among some of the waiting jobs only, a place would be a wrong one.
-        in_part = request["select"] or args["user"] is not None
-        if not (args["json"] or args["tree"] or in_part) and has_line(jobs):
+        if not (args["json"] or args["tree"]) and has_line(jobs):
             from stoker.cli.in_line import places as places_of
 
-            ended = sum(job["state"] in FINAL_STATES for job in jobs)
-            places = places_of(client, jobs, total - ended)
+            places = places_of(client, jobs)
     if args["json"]:
         shown = [iso_times(job) for job in jobs]
         print_json({"jobs": shown, "total": total})
