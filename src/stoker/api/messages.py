@@ -347,10 +347,7 @@ class JobHistory(Request, tag="job_history"):
 
 
 class Curve(JobHistory, tag="curve"):
-    """The metrics of an attempt (default: the latest that has any). Answer: `curves`, `unread`.
-
-    A curve is a row of Metrics with `first`, `not_finite` and `points`.
-    """
+    """Answer: `curves`: rows of Metrics with `first`, `not_finite`, `points`; and `unread`."""
 
 
 class Profiles(Request, tag="profiles"):
