@@ -42,6 +42,7 @@ from rows.library import library
 from rows.metrics import metrics
 from rows.page import page
 from rows.reading import reading
+from rows.results import results as results_of_sweeps
 from side_by_side import HERE, machine
 
 DOCS = HERE.parent / "docs"
@@ -66,6 +67,7 @@ ROWS: dict[str, Run] = {
     "on_slurm": on_slurm,
     "metrics": metrics,
     "reading": reading,
+    "results": results_of_sweeps,
 }
 NUMBERS = {name: number for number, name in enumerate(ROWS, start=1)}
 

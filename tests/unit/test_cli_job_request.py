@@ -117,7 +117,8 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "slurm": ["--qos=high", "-p", "a b"],
     }  # fmt: skip
     # For the cluster no code is frozen, and no log is cut: tests/e2e/test_freeze.py, test_disk.py.
-    unused = {"overwrite", "shell", "share", "mem", "params", "point", "freeze", "max_log_mib"}
+    unused = {"overwrite", "shell", "share", "mem", "freeze", "max_log_mib"}
+    unused |= {"params", "point", "repeat"}  # those of sweeps
     assert set(fields) == {field.name for field in msgspec.structs.fields(JobRequest)} - unused
 
 

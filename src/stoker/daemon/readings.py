@@ -153,7 +153,9 @@ class Readings:
 
     # ------------------------------------------------------------------ questions
 
-    async def read(self, job_ids: Sequence[int], attempt: int | None = None) -> int:
+    async def read(
+        self, job_ids: Sequence[int], attempt: int | None = None, patience_s: float = PATIENCE_S
+    ) -> int:
         """Have an attempt of each job read, the latest if none is named; how many are not yet."""
         latest, whole = await self._browsing.read(
             lambda browser: (browser.latest_attempts(job_ids), self.kept.whole(job_ids))
@@ -161,7 +163,7 @@ class Readings:
         keys = [
             (job_id, attempt or number) for job_id, number in latest if (attempt or 1) <= number
         ]
-        return await self._read([key for key in keys if key not in whole], PATIENCE_S)
+        return await self._read([key for key in keys if key not in whole], patience_s)
 
     async def _read(self, keys: Sequence[Key], patience_s: float) -> int:
         missing = [key for key in keys if key not in self._handed]

@@ -399,9 +399,10 @@ def need_fields(need: Need) -> dict[str, Any]:
 
 
 def executors_options(job: JobRequest) -> dict[str, Any]:
-    """What was said that is for the executor alone."""
+    """What was said that is for the executor alone, and which parameter only repeats a point."""
     said = ((field, getattr(job, field.name)) for field in EXECUTORS_FIELDS)
-    return {field.name: value for field, value in said if value != field.default}
+    options = {field.name: value for field, value in said if value != field.default}
+    return options if job.repeat is None else {**options, "repeat": job.repeat}
 
 
 def terms_of(job: JobRequest, grace_ms: int, attached: bool, executor: str) -> Terms:

@@ -229,7 +229,9 @@ class Browser:
         with self._one_moment():
             query = self._sql["sweep_jobs"].format(more=more)
             rows = self._connection.execute(query, {"sweep": name})
-            return sweep_table.table(rows, in_full=in_full)
+            found = sweep_table.table(rows, in_full=in_full)
+            repeat = self._connection.execute(self._sql["sweep_repeat"], {"sweep": name}).fetchone()
+            return found | {"repeat": repeat and repeat[0]}
 
     # ------------------------------------------------------------------ their parts
 

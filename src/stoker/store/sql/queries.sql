@@ -576,6 +576,14 @@ LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
 WHERE j."group" = :sweep AND j.point GLOB 'sweep:*'
 ORDER BY j.id;
 
+-- name: sweep_repeat
+-- The parameter that only repeats the points of a sweep, as its latest job has it.
+SELECT json_extract(launch, '$.options.repeat')
+FROM jobs INDEXED BY jobs_grouped
+WHERE "group" = :sweep AND point GLOB 'sweep:*'
+ORDER BY id DESC
+LIMIT 1;
+
 -- name: sweep_states
 -- Every job of a sweep that is one of its points, with what an overview needs.
 SELECT j.point, j.params, j.state
