@@ -123,7 +123,7 @@ class Extractor:
             self._pending, self._skips = b"", True
 
     def _lines(self, block: bytes) -> None:
-        text = plain_text(block.removesuffix(b"\n"))
+        text = plain_text(block)
         keys = text.translate(None, KEY_WITHOUT).split(b"\n")
         batches: list[Batch] = []
         if keys.count(keys[0]) == len(keys):
@@ -201,8 +201,8 @@ class Extractor:
                 continue
             columns, row = single(plan)
             batches.append(Batch(columns, [places[at]], [(one,) for one in row]))
-            known.seen += 1
-            if known.seen >= _OFTEN and len(known.templates) < _MOST_TEMPLATES:
+            known.seen += not plan.is_odd
+            if not plan.is_odd and known.seen >= _OFTEN and len(known.templates) < _MOST_TEMPLATES:
                 known.templates.append(template_of(plan))
                 known.seen = 0
                 self._learn(key, known, 20 * len(line) + 2000)

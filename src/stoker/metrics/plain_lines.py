@@ -18,19 +18,22 @@ _SEQUENCE = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*(?P<final>[@-~])|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^-~])"
 )
 _MOVES = frozenset(b"ABCDEFGHSTf")
-_BACK = re.compile(rb"\x08+")
+# A bar goes back over itself at once. To make few of many is faster than to search for all.
+_BACK = tuple(b"\x08" * count for count in (64, 8, 3, 2))
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def plain_text(block: bytes) -> bytes:
-    """The lines of a part of the output, each but the last with `\\n` behind it."""
+    """The lines of a part of the output that are not empty, with `\\n` between them."""
     if b"\r" in block:
         block = block.replace(b"\r", b"\n")
     if _has_long_line(block):
         # What a move divides is one line still, by which its length is judged.
         block = b"\n".join(line for line in block.split(b"\n") if len(line) <= LONGEST_LINE)
     if b"\x08" in block:
-        block = _BACK.sub(b"\n", block)
+        for many in _BACK:
+            block = block.replace(many, b"\x08")
+        block = block.replace(b"\x08", b"\n")
     if b"\x1b" in block:
         block = block.replace(b"\x1b[A", b"\n").replace(b"\x1b[K", b"")
         # Few colours are used again and again, and to replace these is faster than to search. What
@@ -43,7 +46,9 @@ def plain_text(block: bytes) -> bytes:
             block = _SEQUENCE.sub(_cleaned, block)
     if b"\0" in block:
         block = b"\n".join([line for line in block.split(b"\n") if is_text(line)])
-    return block
+    while b"\n\n" in block:  # Bars leave as many empty lines as others.
+        block = block.replace(b"\n\n", b"\n")
+    return block.strip(b"\n")
 
 
 def is_text(line: bytes) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from operator import ne
 from typing import Any
 
@@ -13,12 +13,13 @@ from stoker.metrics.columns import Within, counts_of, values_of
 from stoker.metrics.templates import Columns
 
 _Mark = tuple[float, float | None, int]  # the place of a line, its epoch, 1 if they count from 1
-
+_END: _Mark = (math.inf, None, 0)
+_ZERO = bytes.maketrans(b"123456789", b"000000000")
 # Steps of so many digits are as different as their texts; those within an epoch, if there are not
 # too many epochs.
 _EXACT = 15
 _EXACT_PART = 8
-_MOST_EPOCH = 1e6
+_EXACT_EPOCH = 6
 
 
 class Batch:
@@ -46,23 +47,24 @@ class Batch:
         """
         step, epoch, done, of = self.columns.axes()
         if step is not None:
-            if _digits(self.texts[step]) <= _EXACT:
+            if _are_short(self.texts[step], _EXACT):
                 return _changes(self.texts[step])
         elif done is not None and of is not None and (epoch is not None or self.before):
-            epochs, most = self._epochs(epoch)
-            parts = self.texts[done], self.texts[of]
-            if most <= _MOST_EPOCH and max(map(_digits, parts)) <= _EXACT_PART:
+            epochs: Sequence[object] = self.before if epoch is None else self.texts[epoch]
+            if self._are_exact(epoch, done, of):
                 differ = _changes(self.texts[done])
                 for at in {*_places(epochs), *_places(self.texts[of])}:
                     differ[at] = self.steps[at] != self.steps[at + 1]
                 return differ
         return _changes(list(self.steps))
 
-    def _epochs(self, epoch: int | None) -> tuple[Sequence[object], float]:
-        """The epochs of all lines, and a bound for them."""
+    def _are_exact(self, epoch: int | None, done: int, of: int) -> bool:
+        """Whether all that is another text is another number, too."""
         if epoch is None:
-            return self.before, max(map(abs, self.before))
-        return self.texts[epoch], 10.0 ** _digits(self.texts[epoch])
+            few = max(map(abs, self.before)) < 10**_EXACT_EPOCH
+        else:
+            few = _are_short(self.texts[epoch], _EXACT_EPOCH)
+        return few and all(_are_short(self.texts[at], _EXACT_PART) for at in (done, of))
 
 
 class Progress:
@@ -118,6 +120,18 @@ class Progress:
         return self._mark(place)[1]
 
     def _mark(self, place: int) -> _Mark:
+        self._find_marks()
+        return self._marks[bisect_right(self._marks, (place, math.inf)) - 1]
+
+    def _marks_of(self, places: Sequence[int]) -> list[_Mark]:
+        """The marks of several lines, which are in order."""
+        self._find_marks()
+        found: list[_Mark] = []
+        for mark, then in pairwise([*self._marks, _END]):
+            found += [mark] * (bisect_left(places, then[0]) - len(found))
+        return found
+
+    def _find_marks(self) -> None:
         if self._said:
             for batch in self._said:
                 lines: Iterable[int] = range(len(batch.places))
@@ -127,18 +141,12 @@ class Progress:
                 self._marks += ((batch.places[at], *_epoch(batch, at)) for at in lines)
             self._said = []
             self._marks.sort()
-        marks = self._marks
-        return marks[0] if len(marks) == 1 else marks[bisect_right(marks, (place, math.inf)) - 1]
 
     def _wait(self, batches: list[Batch]) -> None:
         """Set the steps of lines that name none."""
         bars: list[tuple[int, int, int]] = []
         for number, batch in enumerate(batches):
-            marks = [self._mark(place) for place in batch.places[:1]]
-            if len(self._marks) > 1:
-                marks = list(map(self._mark, batch.places))
-            else:
-                marks *= len(batch.places)
+            marks = self._marks_of(batch.places)
             done, of = batch.columns.done, batch.columns.of
             if done is None or of is None:
                 batch.steps = [epoch for _, epoch, _ in marks]
@@ -170,12 +178,12 @@ def _epoch(batch: Batch, at: int) -> tuple[float, int]:
     return batch.numbers[batch.columns.epoch][at], int(batch.columns.has_epochs)
 
 
-def _digits(texts: Sequence[bytes]) -> int:
-    """How many digits counts have at most; too many, if one may be written in two ways."""
+def _are_short(texts: Sequence[bytes], most: int) -> bool:
+    """Whether counts have at most so many digits, and each is written in one way only."""
     whole = b",%b," % b",".join(texts)
     if whole.count(b",0") != whole.count(b",0,") or not whole.translate(None, b",").isdigit():
-        return _EXACT + 1
-    return max(map(len, texts))
+        return False
+    return b"0" * (most + 1) not in whole.translate(_ZERO)
 
 
 def _changes(column: Sequence[object]) -> list[bool]:

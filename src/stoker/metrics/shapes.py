@@ -81,6 +81,7 @@ class Plan(NamedTuple):
     done: int | None = None  # as in 450/1000: of this epoch, or of this bar
     of: int | None = None
     is_bar: bool = False  # which is refreshed, so that a step may be said several times
+    is_odd: bool = False  # as with 3/4.5: with other numbers, the line would mean something else
 
 
 def plan_of(line: bytes) -> Plan | None:
@@ -96,6 +97,7 @@ def plan_of(line: bytes) -> Plan | None:
     count = len(places)
     metrics: list[Metric] = []
     axes: dict[str, int] = {}
+    is_odd = False
     for at, (start, _) in enumerate(places):
         before, after = texts[at], texts[at + 1]
         if at and (before in _JOINS or before.strip() == b"/"):
@@ -116,6 +118,7 @@ def plan_of(line: bytes) -> Plan | None:
             axis = "epoch"  # as in Train: 3 [50/100]
         if over is not None and (axis == "step" or (axis is None and not said)):
             if not (_counts(text, places[at]) and _counts(text, places[over])):
+                is_odd = True
                 continue
             axis = "done"
             if name is None and after + before == b"/[" and behind == b"][":
@@ -146,6 +149,7 @@ def plan_of(line: bytes) -> Plan | None:
         axes.get("done"),
         axes.get("of done"),
         "done" in axes and _IS_BAR.search(text) is not None,
+        is_odd,
     )
 
 
