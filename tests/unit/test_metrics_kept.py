@@ -112,6 +112,16 @@ def test_what_is_stored_of_a_log_that_grows_is_that_of_the_log_so_far(
     assert stored(tmp_path / "metrics.db")["loss"]["last"] == [2, 2]
 
 
+@pytest.mark.parametrize("cut", [b"Epoch 4/10\n", b"1/10 acc: 1\n9/10 acc: 2\n"])
+def test_a_reader_that_goes_on_knows_how_far_the_training_was(
+    kept: Kept, tmp_path: Path, cut: bytes
+) -> None:
+    spec = Spec(1, 1, log=written(tmp_path / "log", cut))
+    store(kept, spec)
+    written(tmp_path / "log", cut + b"3/10 acc: 0.5\n")
+    assert records(store(kept, spec).metrics()) == records(read_attempt(spec))
+
+
 def test_a_log_that_was_emptied_is_read_from_its_start(kept: Kept, tmp_path: Path) -> None:
     log = tmp_path / "log"
     spec = Spec(1, 1, log=written(log, "step 1 loss=3 acc=1\n" * 9))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 
 from stoker import quantities
-from stoker.api.job_option import Field, JobOption
+from stoker.api.job_option import NONE, Field, JobOption
 from stoker.errors import UsageError
 from stoker.quantities import plain, quoted
 
@@ -111,6 +111,13 @@ def _mem_fields(value: int | str) -> Fields:
 
 def _signal_fields(value: tuple[str, int]) -> Fields:
     return {"signal": value[0], "signal_before_ms": value[1]}
+
+
+def _metric_fields(texts: list[Any]) -> Fields:
+    kept: list[str] = []
+    for text in texts:  # After `none`, nothing that was said before counts, as in stoker.toml.
+        kept = [] if text is NONE else [*kept, text]
+    return {"metric": kept}
 
 
 def _cluster_fields(value: bool) -> Fields:
@@ -348,7 +355,7 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         "metric", "find a metric in its log by a regular expression whose first group is its value"
         ", as in 'loss=final loss (.*)'; may be repeated", "NAME=REGEX", _metric, group=RUNNING,
         repeat=True, cleared=True, executors=True,
-        take=lambda said: [said] if isinstance(said, str) else said,
+        take=lambda said: [said] if isinstance(said, str) else said, to_fields=_metric_fields,
         fields=(Field("metric", "texts", [], most=100),),
     ),
     JobOption(
