@@ -123,6 +123,8 @@ def test_links_executable_bits_and_odd_names_are_kept(project: Path, store: Snap
     (project / "pkg" / "nowhere").symlink_to("missing")
     (project / "run.sh").write_text("#!/bin/sh\n")
     (project / "run.sh").chmod(0o755)
+    (project / "mine.sh").write_text("#!/bin/sh\n: mine\n")
+    (project / "mine.sh").chmod(0o700)
     (project / "größe λ\n.py").write_text("unicode")
     with open(os.path.join(os.fsencode(project), b"not-utf8-\xff"), "wb") as file:
         file.write(b"bytes")
@@ -133,6 +135,7 @@ def test_links_executable_bits_and_odd_names_are_kept(project: Path, store: Snap
     assert (tree / "pkg" / "out").read_text() == "outside"
     assert os.readlink(tree / "pkg" / "nowhere") == "missing"
     assert os.access(tree / "run.sh", os.X_OK)
+    assert os.access(tree / "mine.sh", os.X_OK)
     assert not (tree / "new.py").stat().st_mode & 0o333
     assert (tree / "größe λ\n.py").read_text() == "unicode"
     with open(os.path.join(os.fsencode(tree), b"not-utf8-\xff"), "rb") as file:
