@@ -203,7 +203,7 @@ def test_all_that_can_be_shown_of_a_job_is_read_back_as_it_was(
     [job_id] = held(
         reused, 1, mem="auto", margin=[20, 512], on=["0"], prefer=["0"], cpus=2, priority=3,
         name='a "b" c', group="g", grace_ms=1_500, retries=2, nice=1, max_log_mib=max_log_mib,
-        not_before_ms=4_000_000_000_000, keep_children=True, hook="echo 'a\tb'",
+        not_before_ms=4_000_000_000_000, keep_children=True, hook="echo 'a\tb\x7f'",
         signal="USR1", signal_before_ms=5_000, time_limit_ms=1_209_601_500, visible="uuid",
     )  # fmt: skip
     job = reused.job(job_id)

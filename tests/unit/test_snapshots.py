@@ -142,6 +142,22 @@ def test_links_executable_bits_and_odd_names_are_kept(project: Path, store: Snap
         assert file.read() == b"bytes"
 
 
+def test_a_hook_of_another_repository_freezes_this_one(
+    project: Path, store: Snapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    another = project.parent / "another"
+    another.mkdir()
+    git(another, "init", "-q")
+    (project / "start.pt").write_text("tracked, although it would be ignored")
+    git(project, "add", "-f", "start.pt")
+    monkeypatch.setenv("GIT_DIR", str(another / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(another / ".git" / "index"))
+    _, tree = frozen(store, project)
+    links = {one.name: one.is_symlink() for one in tree.iterdir()}
+    code = dict.fromkeys((".gitignore", "train.py", "new.py", "start.pt"), False)
+    assert links == {**code, "runs": True}
+
+
 def test_a_submodule_is_frozen_by_its_own_rules(project: Path, store: Snapshots) -> None:
     library = project.parent / "library"
     library.mkdir()
