@@ -72,7 +72,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "api", "batch", "errors", "metrics.patterns", "output_files", "quantities", "sweep", "text",
         "wholefile",
     },
-    "notify": {"command_lines", "text", "wholefile"},
+    "notify": {
+        "api", "command_lines", "errors", "metrics.gathering", "metrics.results", "text",
+        "wholefile",
+    },
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
         "installing", "metrics.lookup", "metrics.spec", "notify.journal", "output_files",
