@@ -8,7 +8,7 @@ and the highest are found without converting the others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import repeat
+from itertools import compress, repeat
 from typing import TypeVar, cast, overload
 
 Point = tuple[float | None, float]  # a step, which is None where none was said, and a value
@@ -80,8 +80,11 @@ class Ordered(Texts):
         if ranks is None:
             return texts.index(min(texts)), texts.index(max(texts))
         there = sorted(set(ranks), key=_weight)
-        lowest = [text for text, rank in zip(texts, ranks, strict=True) if rank == there[0]]
-        highest = [text for text, rank in zip(texts, ranks, strict=True) if rank == there[-1]]
+        lowest, highest = (
+            list(compress(texts, map(rank.__eq__, ranks))) for rank in (there[0], there[-1])
+        )
+        if len({*map(len, lowest), *map(len, highest)}) == 1:
+            return texts.index(min(lowest)), texts.index(max(highest))
         return texts.index(min(lowest, key=_mantissa)), texts.index(max(highest, key=_mantissa))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, repeat
+from itertools import chain, compress, count, repeat
 from operator import itemgetter, ne
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ MOST_NAMES = 1000
 _BLOCK = 256 * 1024
 _MOST_KNOWN_BYTES = 4 << 20
 _MOST_TEMPLATES = 4  # of lines with the same key
+_FEW = 4  # keys of which all lines are looked at for each
 _OFTEN = 3  # lines of one key for which a template is worth its making
 _LINE_END = re.compile(rb"[\r\n]")
 _ZERO = bytes.maketrans(b"123456789", b"000000000")
@@ -130,12 +131,13 @@ class Extractor:
             self._alike(keys[0], range(len(keys)), text, batches)
         else:
             lines = text.split(b"\n")
-            groups: dict[bytes, list[int]] = {}
-            for place, key in enumerate(keys):
-                if key in groups:
+            groups: dict[bytes, list[int]] = {key: [] for key in keys}
+            if len(groups) <= _FEW:
+                for key in groups:
+                    groups[key] = list(compress(count(), map(key.__eq__, keys)))
+            else:
+                for place, key in enumerate(keys):
                     groups[key].append(place)
-                else:
-                    groups[key] = [place]
             for key, places in groups.items():
                 self._alike(key, places, b"\n".join([lines[n] for n in places]), batches)
         self._progress.put_steps(batches)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import islice, pairwise
+from itertools import compress, count, islice, pairwise
 from operator import ne
 from typing import Any
 
@@ -194,4 +194,4 @@ def _places(column: Sequence[object]) -> list[int]:
     """Where a column changes, which is at few places."""
     if column.count(column[0]) == len(column):
         return []
-    return [at for at, changes in enumerate(_changes(column)[:-1]) if changes]
+    return list(compress(count(), map(ne, column, islice(column, 1, None))))
