@@ -11,7 +11,7 @@ import sys
 
 PACKAGE = "gpu_task_scheduler"
 _MODULES = ("__init__", "config_manager", "gpu_task", "gpu_task_scheduler", "instance", "lanes")
-_COMMANDS = ("simple_gpu_scheduler", "simple_hypersearch")
+COMMANDS = ("simple_gpu_scheduler", "simple_hypersearch")
 # A word that is in each of these files and in none of the older tools' (RECORD lists no modules of
 # an editable installation).
 _OF_MODULE, _OF_COMMAND = b"Stoker", b"stoker.compat"
@@ -24,7 +24,7 @@ def what_is_missing() -> list[str]:
     program = os.path.realpath(sys.argv[0])  # It may have been called by a link of the user's.
     if os.path.basename(program) == "stoker":
         folder = os.path.dirname(program)
-        found += _not_ours([os.path.join(folder, name) for name in _COMMANDS], _OF_COMMAND)
+        found += _not_ours([os.path.join(folder, name) for name in COMMANDS], _OF_COMMAND)
     return found
 
 
