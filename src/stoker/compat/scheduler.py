@@ -239,6 +239,8 @@ def _request(words: list[str], args: argparse.Namespace) -> dict[str, Any]:
     forced, preferred = args.forced_gpu, args.prefered_gpu
     if forced is not None and args.gpu_count > 1:
         raise UsageError("--forced_gpu is for a task with one GPU", "leave out --gpu_count")
+    if forced is not None and preferred not in (None, forced):
+        raise UsageError("--forced_gpu leaves no choice to --prefered_gpu", "give one of them")
     for name, gpu in (("--on", forced), ("--prefer", preferred)):
         if gpu is not None:
             options.append(f"{name}={gpu}")
