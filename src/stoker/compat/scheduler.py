@@ -4,9 +4,10 @@ It waits for GPUs, runs one task in this terminal with `--gpu 0 1` appended, and
 task prints in a folder named after the date.
 """
 
-from __future__ import annotations
-
-from stoker.compat.loading import Loading
+try:
+    from stoker.compat.loading import Loading
+except KeyboardInterrupt:  # Ctrl-C before the next lines can say what it means.
+    raise SystemExit(130) from None
 
 with Loading():
     import argparse

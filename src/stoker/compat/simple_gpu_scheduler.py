@@ -7,7 +7,10 @@ another face.
 
 from __future__ import annotations
 
-from stoker.compat.loading import Loading
+try:
+    from stoker.compat.loading import Loading
+except KeyboardInterrupt:  # Ctrl-C before the next lines can say what it means.
+    raise SystemExit(130) from None
 
 with Loading():
     import argparse
