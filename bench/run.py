@@ -41,6 +41,8 @@ from rows.length import growth, memory, restart
 from rows.library import library
 from rows.metrics import metrics
 from rows.page import page
+from rows.reading import reading
+from rows.results import results as results_of_sweeps
 from side_by_side import HERE, machine
 
 DOCS = HERE.parent / "docs"
@@ -64,6 +66,8 @@ ROWS: dict[str, Run] = {
     "packing": packing,
     "on_slurm": on_slurm,
     "metrics": metrics,
+    "reading": reading,
+    "results": results_of_sweeps,
 }
 NUMBERS = {name: number for number, name in enumerate(ROWS, start=1)}
 

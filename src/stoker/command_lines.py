@@ -5,6 +5,7 @@ Each is said once, for the part that starts and for the one that is started:
 - `api.launch` starts the keeper (executors), and that starts the daemon.
 - `daemon.page` starts the page (web).
 - `daemon.notices` starts the sender of messages (notify).
+- `daemon.readings` starts the reader of metrics.
 - The library queues calls; the daemon knows them by their words, and starts warm servers for them.
 
 What a worker runs (library/worker.py, calling.py, warm_server.py) loads nothing of Stoker, and so
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 KEEPER, DAEMON, PAGE = "stoker.executors.keeper", "stoker.daemon.main", "stoker.web.main"
 SENDER = "stoker.notify.main"
-# What has this in its environment is the sender, or a hook: no job, but it may outlive its daemon.
+READER = "stoker.metrics.reader"
+# What has this in its environment is the sender, a hook, or the reader of metrics: no job, but it
+# may outlive its daemon.
 SENDER_MARKER = "STOKER_SENDER"
 WORKER = "/stoker/library/worker.py"
 WARM = "--warm="
@@ -48,6 +51,11 @@ def page(report: int, life: int, settings: str, last_port: int | None, *, again:
 def sender(directory: str) -> list[str]:
     """A sender of the batch on its stdin, which has its journal in that directory."""
     return [*_python(SENDER), directory]
+
+
+def reader(home: str) -> list[str]:
+    """A reader of metrics, whose stdin is a socket to the daemon."""
+    return [*_python(READER), home]
 
 
 def call(worker: str, file: str, full_name: str, warm: str | None) -> list[str]:

@@ -48,10 +48,13 @@ def test_an_expression_that_backtracks_for_ever_ends_with_words(stoker: StokerHo
     assert slow.code == 2 and "takes more than" in slow.err
 
 
-def test_the_attempts_of_a_job_follow_each_other(stoker: StokerHome) -> None:
+def test_each_attempt_has_its_own_series_and_the_latest_is_shown(stoker: StokerHome) -> None:
     queued(stoker, 'echo "step $STOKER_ATTEMPT loss=$STOKER_ATTEMPT"; [ $STOKER_ATTEMPT = 2 ]',
            "--retries", "1")  # fmt: skip
-    assert metrics(stoker, "1")["loss"]["curve"] == [[1, 1], [2, 2]]
+    latest = metrics(stoker, "1")["loss"]
+    assert (latest["attempt"], latest["curve"]) == (2, [[2, 2]])
+    first = metrics(stoker, "1", "--attempt", "1")["loss"]
+    assert (first["attempt"], first["curve"]) == (1, [[1, 1]])
 
 
 def test_reports_and_files_stand_for_what_the_log_says(stoker: StokerHome) -> None:

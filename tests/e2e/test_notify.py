@@ -89,6 +89,18 @@ def test_a_sweep_is_told_of_as_a_sweep(home: StokerHome, web: Sink) -> None:
     assert len(web.arrived) == 1
 
 
+def test_the_message_of_a_sweep_names_its_best_point(home: StokerHome, web: Sink) -> None:
+    line = "echo epoch=1 loss={lr}.5; echo epoch=2 loss={lr}.25"
+    home.stoker("sweep", "lr=3,1,2", "--name", "lrs", "--notify", "--", line)
+    _, text = arrived(web, 1)[0]
+    assert f"best: loss 1.25, job {home.first_id + 1}: lr=1" in text.splitlines()
+    # Two that could be meant: neither is the best.
+    line = "echo epoch=1 loss={lr}.5 acc=0.{lr}"
+    home.stoker("sweep", "lr=1,2", "--name", "two", "--notify", "--", line)
+    title, text = arrived(web, 2)[1]
+    assert title.startswith("sweep two ") and "best" not in text
+
+
 def test_a_message_that_is_refused_is_sent_later_and_jobs_go_on(
     home: StokerHome, web: Sink
 ) -> None:

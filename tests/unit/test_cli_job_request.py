@@ -95,7 +95,8 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "--env", "A=1", "--env", "B=x=y", "--mps", "--thread_percentage", "30%",
         "--out", "out.txt", "--err", "/tmp/err.txt", "--gpu-arg", "--hold", "--nice", "5",
         "--visible", "uuid", "--keep-children", "--append", "--env-all", "--notify",
-        "--hook", "mail me",
+        "--hook", "mail me", "--metric", "a=b;(.*)", "--metric", "c=(d)",
+        "--metrics-from", "r/{id}",
         "--on-cluster", "--slurm", "--qos=high -p 'a b'", "--", "true", "x",
     )  # fmt: skip
     assert fields == {
@@ -112,10 +113,12 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "gpu_arg": True, "hold": True, "mps": True, "thread_percentage": 30, "argv": ["true", "x"],
         "nice": 5, "visible": "uuid", "keep_children": True, "append": True, "executor": "slurm",
         "env_all": True, "notify": True, "hook": "mail me",
+        "metric": ["a=b;(.*)", "c=(d)"], "metrics_from": "r/{id}",
         "slurm": ["--qos=high", "-p", "a b"],
     }  # fmt: skip
     # For the cluster no code is frozen, and no log is cut: tests/e2e/test_freeze.py, test_disk.py.
-    unused = {"overwrite", "shell", "share", "mem", "params", "point", "freeze", "max_log_mib"}
+    unused = {"overwrite", "shell", "share", "mem", "freeze", "max_log_mib"}
+    unused |= {"params", "point", "repeat"}  # those of sweeps
     assert set(fields) == {field.name for field in msgspec.structs.fields(JobRequest)} - unused
 
 

@@ -58,6 +58,7 @@ WRONG_USES = {
     "add --gpu 1 true x": "did you mean --gpus?",
     "add --gpsu 1 true x": "did you mean --gpus?",
     "add --num_gpus 2 true x": "did you mean --gpus?",
+    "add --gpu_ids 0 true x": "did you mean --on?",
     "add --memory 8G true x": "did you mean --mem?",
     "add --time 2h true x": "did you mean --time-limit?",
     "add --dependency 7 true x": "did you mean --after?",

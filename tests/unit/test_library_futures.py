@@ -28,6 +28,9 @@ class Orders:
     def job(self, job_id: int) -> dict[str, Any]:
         return {"id": job_id}
 
+    def request(self, op: str, **fields: Any) -> dict[str, Any]:
+        raise AssertionError(f"{op} is not asked for here")
+
 
 def _future(taken: bool = True, meanwhile: Callable[[], None] = lambda: None) -> JobFuture[int]:
     future: JobFuture[int] = JobFuture(Orders(taken, meanwhile))

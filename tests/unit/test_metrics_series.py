@@ -39,8 +39,8 @@ def test_lowest_highest_last_and_count_are_exact(values: list[float]) -> None:
     assert it.count == len(values)
     assert it.not_finite == sum(not math.isfinite(value) for value in values)
     if numbers:
-        assert it.best() == (values.index(min(numbers)), min(numbers))
-        assert it.best(maximize=True) == (values.index(max(numbers)), max(numbers))
+        assert it.lowest == (values.index(min(numbers)), min(numbers))
+        assert it.highest == (values.index(max(numbers)), max(numbers))
     if values:
         assert repr(it.last) == repr((float(len(values) - 1), values[-1]))
 
@@ -58,22 +58,7 @@ def test_a_series_that_was_stored_goes_on_as_if_it_had_not_been(
     assert repr(again.curve()) == repr(whole.curve())
 
 
-@given(VALUES, VALUES)
-def test_the_series_of_a_retry_follows_that_of_the_attempt_before(
-    first: list[float], second: list[float]
-) -> None:
-    points = [*enumerate(map(float, first)), *enumerate(map(float, second))]
-    whole = series(*((float(n), value) for n, value in points))
-    merged = series(*((float(n), value) for n, value in enumerate(first)))
-    merged.merge(series(*((float(n), value) for n, value in enumerate(second))))
-    for it in (merged, whole):
-        assert len(it.curve()) <= 2 * MOST_BUCKETS + 2
-    assert (merged.count, merged.not_finite) == (whole.count, whole.not_finite)
-    for name in ("first", "last", "lowest", "highest"):
-        assert repr(getattr(merged, name)) == repr(getattr(whole, name)), name
-
-
 def test_a_value_that_is_not_a_number_is_never_the_best() -> None:
     it = series((1, math.nan), (2, 0.5), (3, math.nan))
-    assert it.best() == it.best(maximize=True) == (2, 0.5)
+    assert it.lowest == it.highest == (2, 0.5)
     assert it.last is not None and math.isnan(it.last[1])

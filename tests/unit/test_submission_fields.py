@@ -60,6 +60,8 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "keep_children": ({}, True),
     "env_all": ({}, True),
     "freeze": ({"cwd": "frozen/trees/x"}, "/tmp"),  # below the test's own directory
+    "metric": ({}, [r"loss=final loss (\S+)"]),
+    "metrics_from": ({}, "runs/{name}"),
     "notify": ({}, True),
     "hook": ({}, "cat"),
     "hold": ({}, True),
@@ -67,6 +69,7 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "slurm": ({"executor": "slurm"}, ["--qos=low"]),
     "params": ({}, {"lr": 0.1}),
     "point": ({}, "p"),
+    "repeat": ({}, "seed"),
 }
 
 # The same for what one of many alike jobs says for itself.

@@ -54,6 +54,8 @@ class PointOptions(TypedDict, total=False):
     gpu_arg: bool | None
     visible: Literal["index", "uuid", "all", "none"] | None
     keep_children: bool | None
+    metric: str | Iterable[str] | Mapping[str, str] | None
+    metrics_from: Path | None
     notify: bool | None
     hook: str | None
     hold: bool | None

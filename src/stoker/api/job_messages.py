@@ -15,6 +15,7 @@ _NO_OPTIONS: list[tuple[str, Any, Any]] = [
     ("shell", str | None, None),  # ... one string for the login shell
     ("params", dict[str, Any], {}),  # of the point of a sweep that the job is
     ("point", Annotated[str, Meta(max_length=100)] | None, None),  # names that point: see Points
+    ("repeat", Annotated[str, Meta(max_length=1000)] | None, None),  # the parameter of --repeat
 ]
 
 

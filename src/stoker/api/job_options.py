@@ -1,10 +1,9 @@
 """The options of a job: one table, from which every front end takes what it offers.
 
 The command line has them as `--time-limit 2h`, Python as `time_limit="2h"` (job_keywords.py has
-them for type checkers), a batch file as a
-column or key, `stoker edit` as what can be changed; docs/reference.md and the message on the wire
-(`JobRequest` in api/messages.py) follow the table too. To add an option is to add a row here, and
-to act on its field where it matters.
+them for type checkers), a batch file as a column or key, `stoker edit` as what can be changed;
+docs/reference.md and the message on the wire (`JobRequest` in api/messages.py) follow the table
+too. To add an option is to add a row here, and to act on its field where it matters.
 
 Every submission imports this file, so it imports nothing that is slow to load.
 """
@@ -14,7 +13,7 @@ from __future__ import annotations
 import time
 
 from stoker import quantities
-from stoker.api.job_option import Field, JobOption
+from stoker.api.job_option import NONE, Field, JobOption
 from stoker.errors import UsageError
 from stoker.quantities import plain, quoted
 
@@ -95,6 +94,12 @@ def _file(text: str) -> str:
     return text
 
 
+def _metric(text: str) -> str:
+    from stoker.metrics.patterns import read_pattern  # Few jobs name one.
+
+    return read_pattern(text).text
+
+
 def _gpus_fields(value: tuple[int | None, float | None]) -> Fields:
     count, share = value
     return {"gpus": count} if share is None else {"share": share}
@@ -106,6 +111,13 @@ def _mem_fields(value: int | str) -> Fields:
 
 def _signal_fields(value: tuple[str, int]) -> Fields:
     return {"signal": value[0], "signal_before_ms": value[1]}
+
+
+def _metric_fields(texts: list[Any]) -> Fields:
+    kept: list[str] = []
+    for text in texts:  # After `none`, nothing that was said before counts, as in stoker.toml.
+        kept = [] if text is NONE else [*kept, text]
+    return {"metric": kept}
 
 
 def _cluster_fields(value: bool) -> Fields:
@@ -338,6 +350,19 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         "keep-children", "processes that it leaves in the background (nohup ... &) go on when it "
         "has ended; its GPUs are free then", group=RUNNING, executors=True,
         fields=(Field("keep_children", "flag", False),),
+    ),
+    JobOption(
+        "metric", "find a metric in its log by a regular expression whose first group is its value"
+        ", as in 'loss=final loss (.*)'; may be repeated", "NAME=REGEX", _metric, group=RUNNING,
+        repeat=True, cleared=True, executors=True,
+        take=lambda said: [said] if isinstance(said, str) else said, to_fields=_metric_fields,
+        fields=(Field("metric", "texts", [], most=100),),
+    ),
+    JobOption(
+        "metrics-from", "find metrics in this file or directory of CSV, JSON lines or event files "
+        "of TensorBoard; it may contain {id}, {name} and {attempt}", "PATH", _file, group=RUNNING,
+        files="file", cleared=True, executors=True,
+        fields=(Field("metrics_from", "text", least=1, most=4096),),
     ),
     JobOption(
         "notify", "send a message at its end (one per group or sweep): see the setting notify",

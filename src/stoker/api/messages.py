@@ -50,8 +50,7 @@ class OfGpus(Request, kw_only=True):
 
 
 Rerun = Literal["missing", "failed", "all"]
-"""Which points that have had a job get another: those that have not succeeded yet; of these only
-those that were tried; all."""
+"""Which points get another job: those that have not succeeded; of these those tried; all."""
 
 
 class Submit(Request, tag="submit"):
@@ -200,7 +199,7 @@ class SweepTable(Request, tag="sweep_table"):
     `started_at_ms`, `ended_at_ms`, each a list of `total` values; `params`: the same of each
     parameter that varies, with `absent`: {name: rows in which it is not there at all}. With
     `in_full` there are also `attempt`, `submitted_at_ms`, `command`, `reason`, `log` and `params`
-    (all of them) among the columns.
+    (all of them) among the columns. `repeat`: the parameter of `--repeat`, or null.
     """
 
     sweep: Annotated[str, Meta(max_length=1000)]
@@ -215,6 +214,20 @@ class Why(OfJobs, tag="why"):
     """Answer: `jobs`: each `id`, `state`, `reason` (data), `text`, `starts_at_ms` or null, ..."""
 
     most_unfinished: Annotated[int, Meta(ge=0)] | None = None  # with more, nothing is estimated
+
+
+class Metrics(OfJobs, tag="metrics"):
+    """Answer: `rows` of metrics.asking.Summary, with nan and inf as text; `unread`: ask again."""
+
+    names: Names = []  # of metrics; none: all
+
+
+class Curve(Request, tag="curve"):
+    """Answer: `curves`: as `rows` above, each with `first`, `not_finite`, `points`; `unread`."""
+
+    job_id: JobId
+    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None  # else the latest that has metrics
+    patience_ms: Annotated[int, Meta(ge=0, le=10_000)] = 10_000  # for what is not read yet
 
 
 class Points(Request, tag="points"):
@@ -437,8 +450,7 @@ class PageStatus(Request, tag="page_status"):
 class Hello(Request, tag="hello"):
     """Answer: `pid`, `version`, `api`, `socket`, `home`, `started_at_ms`, `uptime_s`, `turns`.
 
-    `turns` has `count` and, of the latest (a thousand are remembered), `p50_ms`, `p99_ms` and
-    `most_ms`.
+    `turns` has `count` and, of the latest thousand at most, `p50_ms`, `p99_ms` and `most_ms`.
     """
 
     latest: Annotated[int, Meta(ge=1)] | None = None  # of only so many turns
@@ -481,8 +493,8 @@ class AttachStarted(Request, tag="attach_started"):
 AnyRequest = (
     Submit | Adopt | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
     | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
-    | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Profiles
-    | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend | ClusterCheck
-    | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus | Hello | Shutdown
-    | Attach | AttachStarted
+    | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Metrics | Curve
+    | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend
+    | ClusterCheck | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus
+    | Hello | Shutdown | Attach | AttachStarted
 )  # fmt: skip

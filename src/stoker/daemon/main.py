@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from stoker import __version__
@@ -40,6 +41,7 @@ from stoker.daemon.log_caps import LogCaps
 from stoker.daemon.loop import TurnLoop
 from stoker.daemon.notices import Notices
 from stoker.daemon.page import Page
+from stoker.daemon.readings import Readings
 from stoker.daemon.requests.config import take_settings
 from stoker.daemon.requests.dispatch import Dispatcher
 from stoker.daemon.requests.gpus import shown_gpus
@@ -154,13 +156,15 @@ class Daemon:
         self.lent_gpus = LentGpus(self.turn_loop, values, self.store.set_setting)
         self.followers = Followers(self.turn_loop, home.attempts)
         self.log_caps = LogCaps(self.turn_loop, self.store.launch, home.attempts)
-        self.clearing = Clearing(self.turn_loop, self.views, self.store, home)
         self.telemetry = Telemetry(self.turn_loop, self.inventory, Histories(self.store.connection))
         self.telemetry.load()
         self.watchers = Watchers(self.turn_loop, self.store, lambda: shown_gpus(self))
         self.browsing = Browsing(Browser(Path(home.database)))
         self.frozen_code = FrozenCode(home.root, self.browsing)
         self.code_states = CodeStates(self.store)
+        self.readings = Readings(self.turn_loop, self.browsing, home)
+        is_read = self.readings.is_read_before_deletion
+        self.clearing = Clearing(self.turn_loop, self.views, self.store, home, is_read)
         self.page = Page(values, self.store.set_setting, home.root)
         self.notices = Notices(self)
         self.started_at_ms = self.clock.now_ms()
@@ -240,12 +244,14 @@ class Daemon:
             self._keep_reserve,
             self.disk_watch.after_turn,
             self.log_caps.after_turn,
+            self.readings.after_turn,
             self.awaited_processes.look,
             self._end_if_done,
         ]
         self.tenure.keep(loop, self.turn_loop)
         self.clearing.begin()
         self.log_caps.begin()
+        self.readings.begin()
         self.lent_gpus.begin()
         self.turn_loop.turn()
         # What was loaded stays: the collector need not look at a long queue again and again, nor
@@ -351,6 +357,7 @@ class Daemon:
         self.slurm.close()
         self.page.close()
         self.notices.close()
+        self.readings.close()
         self.code_states.close()
         self.browsing.close()
         self.store.close()
@@ -399,6 +406,13 @@ async def _run(home: Home, keeper_word: str, ready: Callable[[], None]) -> None:
         await daemon.run(ready)
     finally:
         daemon.close()
+        call_off_timers(asyncio.get_running_loop())
+
+
+def call_off_timers(loop: Any) -> None:
+    """A loop that ends still rings while it waits for its threads, but all is closed by then."""
+    for handle in list(loop._scheduled):
+        handle.cancel()
 
 
 def main() -> int:

@@ -246,6 +246,7 @@ class _Drafting:
         rules.says_what_of_files(options)
         no_log_here = bool(terms.executor) or terms.attached
         rules.check_log_bound(options, job.out, elsewhere=no_log_here)
+        rules.check_metrics(options)
         if terms.executor:
             if job.visible is not None:
                 raise UsageError("the cluster says which GPUs a job sees", "leave out --visible")
@@ -398,9 +399,10 @@ def need_fields(need: Need) -> dict[str, Any]:
 
 
 def executors_options(job: JobRequest) -> dict[str, Any]:
-    """What was said that is for the executor alone."""
+    """What was said that is for the executor alone, and which parameter only repeats a point."""
     said = ((field, getattr(job, field.name)) for field in EXECUTORS_FIELDS)
-    return {field.name: value for field, value in said if value != field.default}
+    options = {field.name: value for field, value in said if value != field.default}
+    return options if job.repeat is None else {**options, "repeat": job.repeat}
 
 
 def terms_of(job: JobRequest, grace_ms: int, attached: bool, executor: str) -> Terms:

@@ -19,6 +19,7 @@ from stoker.api.paths import Home
 from stoker.api.reconnect import Reconnection
 from stoker.errors import Unavailable, UsageError
 from stoker.library.channel import Connection, whole_answers
+from stoker.library.findings import Findings
 from stoker.library.forms import command_of, described, request_of, selection, texts
 from stoker.quantities import duration_ms
 from stoker.submission.changes import changed_fields
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 Job = dict[str, Any]
 
 
-class Client:
+class Client(Findings):
     """A Stoker: the one that the environment names, or that of another state directory.
 
     Where methods take jobs, these are ids (7), ranges ("3-9"), "last", futures, or lists of them;

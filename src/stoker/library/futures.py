@@ -9,11 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from stoker.library.calls import Result
 from stoker.library.failures import RemoteTraceback
 from stoker.text.logfile import whole_log
+
+if TYPE_CHECKING:
+    from stoker.metrics.asking import Summary
 
 T = TypeVar("T")
 
@@ -26,6 +29,9 @@ class Orders(Protocol):
 
     def job(self, job_id: int) -> dict[str, Any]:
         """All that is known of a job."""
+
+    def request(self, op: str, **fields: Any) -> dict[str, Any]:
+        """Any other message."""
 
 
 class JobFuture(Future[T]):
@@ -67,6 +73,14 @@ class JobFuture(Future[T]):
         if self._requests is None or self.job_id is None:
             return {}
         return self._requests.job(self.job_id)
+
+    def metrics(self) -> dict[str, Summary]:
+        """The metrics of the job so far, by their names: `last`, `min` and `max` with steps."""
+        if self._requests is None or self.job_id is None:
+            return {}
+        from stoker.library.results import metrics_of_job
+
+        return metrics_of_job(self._requests.request, self.job_id)
 
     def log(self) -> str:
         """What the call has printed so far."""

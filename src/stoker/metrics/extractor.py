@@ -9,8 +9,8 @@ the first thousand.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from stoker.metrics.patterns import MetricPattern
 from stoker.metrics.shapes import NOTHING, Metric, Plan, may_have_words, name_of, plan_of
@@ -50,7 +50,19 @@ class Extractor:
         self._plans: dict[bytes, Plan] = {}
         self._plans_bytes = 0
         self._progress = _Progress()
-        self._points: dict[str, list[Point]] = {}
+        # The user's own have their place, however many names come before them.
+        self._points: dict[str, list[Point]] = {pattern.name: [] for pattern in patterns}
+
+    def state(self) -> dict[str, Any]:
+        """What an extractor has to know that goes on here, as JSON; all points were taken."""
+        pending = self._pending.decode("latin-1")
+        return {"pending": pending, "skips": self._skips, "progress": self._progress.state()}
+
+    def go_on(self, state: Mapping[str, Any], names: Iterable[str]) -> None:
+        """Be as the one was whose state this is, and which had found these names."""
+        self._pending, self._skips = state["pending"].encode("latin-1"), state["skips"]
+        self._progress.go_on(state["progress"])
+        self._points |= {name: [] for name in names if name not in self._points}
 
     def feed(self, data: bytes) -> list[Points]:
         """The points of all lines that have ended with this piece of the output."""
@@ -190,6 +202,17 @@ class _Progress:
         self._counts_from_one = False
         self._last_done = 0.0
         self._before = 0.0  # steps of earlier bars
+
+    def state(self) -> list[Any]:
+        """All that it knows. A number may be nan, which JSON has only as text."""
+        epoch = None if self._epoch is None else repr(self._epoch)
+        return [epoch, self._counts_from_one, repr(self._last_done), repr(self._before)]
+
+    def go_on(self, state: Sequence[Any]) -> None:
+        """Know what was known."""
+        epoch, self._counts_from_one, last_done, before = state
+        self._epoch = None if epoch is None else float(epoch)
+        self._last_done, self._before = float(last_done), float(before)
 
     def step(self, plan: Plan, line: bytes) -> float | None:
         """The place on the x axis of what such a line says, if it names no step."""

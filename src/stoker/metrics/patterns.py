@@ -2,7 +2,8 @@
 
 There are expressions that backtrack for ever. So one looks at the first bytes of a line only, and
 what reads with it bounds its time: CPython looks for signals while it matches, so the timer of
-`patience` ends a match that takes too long. The expression is then given up, and that is said.
+`patience` ends a match that takes too long. The expression is then given up, and that is said. Only
+the process's own CPU time counts, since a busy machine is no fault of the expression.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from types import FrameType
 from stoker.errors import UsageError
 
 PATIENCE_S = 2.0
+_MOST_CHARS = 1000
 _LOOKED_AT = 2048
 _AROUND_A_NUMBER = b" \t,;:%'\"()[]{}"
 
@@ -28,8 +30,9 @@ class TooSlow(Exception):
 class MetricPattern:
     """A metric, and the expression whose first group (or `value`) is its value, `step` its step."""
 
-    def __init__(self, name: str, expression: re.Pattern[bytes]) -> None:
+    def __init__(self, name: str, expression: re.Pattern[bytes], text: str) -> None:
         self.name = name
+        self.text = text  # as it was said
         self._expression = expression
         self._value: int | str = "value" if "value" in expression.groupindex else 1
         self._has_step = "step" in expression.groupindex
@@ -51,9 +54,13 @@ def read_pattern(text: str) -> MetricPattern:
         raise UsageError(f"--metric {text!r} is no name and expression", hint=example)
     if len(name) > 100 or not name.isprintable():
         raise UsageError("--metric has a name that is too long or can't be shown", hint=example)
+    if len(expression) > _MOST_CHARS:
+        raise UsageError(
+            f"the expression of --metric {name} has more than {_MOST_CHARS} characters", example
+        )
     try:
         compiled = re.compile(expression.encode())
-    except (re.error, RecursionError, OverflowError) as error:
+    except (re.error, RecursionError, OverflowError, UnicodeEncodeError) as error:
         raise UsageError(
             f"the expression of --metric {name} is wrong: {error}", hint=example
         ) from None
@@ -62,7 +69,7 @@ def read_pattern(text: str) -> MetricPattern:
         raise UsageError(
             f"the expression of --metric {name} does not say where its value is", hint=hint
         )
-    return MetricPattern(name, compiled)
+    return MetricPattern(name, compiled, text)
 
 
 @contextmanager
@@ -77,13 +84,13 @@ def patience(seconds: float = PATIENCE_S) -> Iterator[None]:
     def give_up(number: int, frame: FrameType | None) -> None:
         raise TooSlow
 
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def _number(text: bytes | None) -> float | None:

@@ -87,10 +87,6 @@ class Series:
         self._filled += self._each if len(buckets) % 2 == 0 else 0
         self._each *= 2
 
-    def best(self, maximize: bool = False) -> Point | None:
-        """The lowest point, or the highest: its step and value."""
-        return self.highest if maximize else self.lowest
-
     def curve(self) -> list[Point]:
         """The thinned curve, from the first point to the last."""
         points = [point for bucket in self._buckets for point in bucket]
@@ -104,21 +100,7 @@ class Series:
 
     def said_curve(self) -> list[list[float | str]]:
         """The curve for JSON, with `nan` and `inf` as text."""
-        return [_said(point) for point in self.curve()]
-
-    def merge(self, later: Series) -> None:
-        """Add what came later, as of the next attempt."""
-        if later.count == 0:
-            return
-        count, lowest, highest = later.count, later.lowest, later.highest
-        was, not_finite = self.count, self.not_finite
-        self.extend(later.curve())
-        self.count, self.not_finite = was + count, not_finite + later.not_finite
-        self.last = later.last
-        for point in (lowest, highest):
-            if point is not None and self.lowest is not None and self.highest is not None:
-                self.lowest = min(self.lowest, point, key=_value)
-                self.highest = max(self.highest, point, key=_value)
+        return [said(point) for point in self.curve()]
 
     # ------------------------------------------------------------------ for the record
 
@@ -134,7 +116,7 @@ class Series:
             "highest": _said_if(self.highest),
             "each": self._each,
             "filled": self._filled,
-            "buckets": [[_said(point) for point in bucket] for bucket in self._buckets],
+            "buckets": [[said(point) for point in bucket] for bucket in self._buckets],
         }
 
     @classmethod
@@ -167,12 +149,13 @@ def _are_same(one: Point, other: Point) -> bool:
     return repr(one) == repr(other)  # nan is not equal to itself
 
 
-def _said(point: Point) -> list[float | str]:
+def said(point: Point) -> list[float | str]:
+    """A point for JSON, with `nan` and `inf` as text."""
     return [number if math.isfinite(number) else repr(number) for number in point]
 
 
 def _said_if(point: Point | None) -> list[float | str] | None:
-    return None if point is None else _said(point)
+    return None if point is None else said(point)
 
 
 def _read(said: list[float | str] | None) -> Point | None:

@@ -1,7 +1,8 @@
 """The sender: one batch of messages and hooks, handed over by the daemon on stdin.
 
 Law: it never ends in the middle because the daemon does. What it has begun it finishes, and puts on
-record (see `journal`), so that the next daemon knows. Of jobs it knows what it is handed.
+record (see `journal`), so that the next daemon knows. Of jobs it knows what it is handed; for the
+best point of a sweep it asks the daemon that is there (see `best`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 from stoker.command_lines import SENDER_MARKER
 from stoker.notify import hooks
+from stoker.notify.best import best_point
 from stoker.notify.journal import HOOK, SENDING, Journal, known_as
 from stoker.notify.words import message
 
@@ -92,11 +94,12 @@ def _start_hooks(notices: list[dict[str, Any]], journal: Journal, directory: Pat
 def _send_all(notices: list[dict[str, Any]], urls: list[str], journal: Journal) -> None:
     host, failing = socket.gethostname(), dict[str, str]()
     for notice in notices:
-        title, text = message(notice, host)
-        for url in urls:
+        left = [url for url in urls if not journal.is_done(notice["id"], known_as(url))]
+        if not left:
+            continue
+        title, text = message(notice, host, best_point)
+        for url in left:
             key = (notice["id"], known_as(url))
-            if journal.is_done(*key):
-                continue
             if url in failing:  # It is not asked again and again within one batch.
                 journal.end(key, failing[url])
                 continue

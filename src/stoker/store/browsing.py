@@ -161,6 +161,20 @@ class Browser:
         with self._one_moment():
             return {row["id"]: row["name"] for row in self._rows(job_ids)}
 
+    def latest_attempts(self, job_ids: Sequence[int]) -> list[tuple[int, int]]:
+        """The jobs that have an attempt, each with the number of the latest."""
+        with self._one_moment():
+            return self._run("latest_attempts", job_ids=json.dumps(list(job_ids))).fetchall()
+
+    def outputs(self, job_ids: Sequence[int]) -> list[dict[str, Any]]:
+        """What tells where some jobs put their output: `launch`, `name`, `params`, ..."""
+        with self._one_moment():
+            rows = list(dicts(self._run("outputs", job_ids=json.dumps(list(job_ids)))))
+        for row in rows:
+            row["launch"] = json.loads(row["launch"])
+            row["params"] = json.loads(row["params"]) if row["params"] else {}
+        return rows
+
     def groups(self) -> dict[str, dict[str, int]]:
         """How many jobs of each group are in each state; the group with the newest job last."""
         latest: dict[str, int] = {}
@@ -215,7 +229,9 @@ class Browser:
         with self._one_moment():
             query = self._sql["sweep_jobs"].format(more=more)
             rows = self._connection.execute(query, {"sweep": name})
-            return sweep_table.table(rows, in_full=in_full)
+            found = sweep_table.table(rows, in_full=in_full)
+            repeat = self._connection.execute(self._sql["sweep_repeat"], {"sweep": name}).fetchone()
+            return found | {"repeat": repeat and repeat[0]}
 
     # ------------------------------------------------------------------ their parts
 

@@ -15,7 +15,7 @@ from typing import Any
 from stoker.api.job_option import NONE, JobOption
 from stoker.api.job_options import BY_KEY, options_in
 from stoker.errors import UsageError
-from stoker.quantities import quoted
+from stoker.quantities import exact_duration, quoted
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import unknown_option, value_of
 from stoker.submission.surroundings import command_fields
@@ -65,10 +65,10 @@ def _written(option: JobOption, job: Job) -> Any:
         if field.name == "not_before_ms":
             return iso_utc(value).replace(".000Z", "Z")
         if field.name.endswith("_ms"):
-            return f"{value / 1000:g}s"
+            return exact_duration(value)
         if field.name.endswith("_mib"):
             return f"{value}M" if value else "off"  # Of its log all is kept.
-        if isinstance(value, list):
+        if isinstance(value, list) and not option.repeat:
             return shlex.join(value) if option.key == "slurm" else ",".join(value)
         return value
     return None

@@ -153,6 +153,15 @@ def check_log_bound(said: Mapping[str, Any], out: str | None, *, elsewhere: bool
         raise UsageError("--max-log is for logs on this machine that Stoker keeps", "leave it out")
 
 
+def check_metrics(said: Mapping[str, Any]) -> None:
+    """Refuse an expression for a metric that can't be one."""
+    if said.get("metric"):
+        from stoker.metrics.patterns import read_pattern  # Few jobs name one.
+
+        for text in said["metric"]:
+            read_pattern(text)
+
+
 def refuse_existing(path: str, option: str) -> None:
     """Refuse an output file that has something in it."""
     if os.path.isfile(path) and os.path.getsize(path):

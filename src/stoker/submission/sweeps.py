@@ -115,6 +115,8 @@ def plan(spec: SweepSpec) -> Plan:
     name = spec.name or identity.sweep_name(template.key, cwd, space.names)
     count, points = in_turn(space, spec.choosing)
     shared = {**request.pop("jobs")[0], "group": name}
+    if space.repeat is not None:
+        shared["repeat"] = space.repeat.name
     jobs = Jobs(count, points, _job_builder(spec, count, template, shared.get("cwd")))
     if spec.files or template.may_refuse:
         jobs[:]  # One bad point is found before the first one is queued.

@@ -93,7 +93,7 @@ def gather() -> Facts:
         **_of_daemon(home),
         **_of_gpus(),
         **_of_installation(),
-        **_of_directory(home),
+        **of_directory(home),
         **_of_session(),
         **_of_limits(),
     )
@@ -174,7 +174,8 @@ def _other_program() -> str:
 # --- the state directory --------------------------------------------------------------------------
 
 
-def _of_directory(home: Home) -> dict[str, Any]:
+def of_directory(home: Home) -> dict[str, Any]:
+    """Whose the state directory is, on what, and how much room it has."""
     try:
         place = standing(home)
     except StokerError:

@@ -9,14 +9,15 @@ import csv
 import io
 import itertools
 import json
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stoker.api.client import Client
 from stoker.cli.options import Args, print_json
 from stoker.errors import NotFound, UsageError
+from stoker.metrics.gathering import sweep_named
 from stoker.quantities import quoted
-from stoker.sweep.identity import PREFIX
 from stoker.text import duration_text, local_moment_text
 from stoker.text.jobs import STATE_COLOURS, counts_colour, counts_text, in_order, iso_times, now_ms
 from stoker.text.terminal import (
@@ -37,10 +38,11 @@ def show(args: Args) -> None:
     if args["csv"] and args["json"]:
         raise UsageError("--csv and --json exclude each other", "choose one")
     with Client() as client:
-        name = _named(client, args["id"])
+        name = sweep_named(client.call, args["id"])
         sweep = client.call("sweep_table", sweep=name, in_full=args["json"])
-    if not sweep["total"]:
-        raise NotFound(f"there is no sweep {quoted(name)}", "see `stoker sweep ls`")
+        if not sweep["total"]:
+            raise NotFound(f"there is no sweep {quoted(name)}", "see `stoker sweep ls`")
+        sweep["values"] = _values(client, name, sweep, args["metric"])
     if args["json"]:
         print_json(_as_json(name, sweep))
     elif args["csv"]:
@@ -50,19 +52,17 @@ def show(args: Args) -> None:
         say(_summary(sweep))
 
 
-def _named(client: Client, word: str) -> str:
-    """The name of the sweep that is meant by a name, by the id of one of its jobs, or by `last`."""
-    if word == "last":
-        newest = client.call("sweeps", limit=1)["sweeps"]
-        if not newest:
-            raise NotFound("there is no sweep yet", "`stoker sweep` queues one")
-        return str(newest[0]["sweep"])
-    if word.isascii() and word.isdigit():
-        [job] = client.call("show", select={"ids": [word]})["jobs"]
-        if not job["group"] or not (job["point"] or "").startswith(PREFIX):
-            raise NotFound(f"job {word} is not part of a sweep", "see `stoker sweep ls`")
-        return str(job["group"])
-    return word
+def _values(
+    client: Client, name: str, sweep: Sweep, metrics: list[str]
+) -> dict[str, list[float | None]]:
+    """The last values of metrics, a column each."""
+    if not metrics:
+        return {}
+    from stoker.cli.job_metrics import last_values
+
+    ids = sweep["columns"]["id"]
+    found = last_values(client, ids, metrics, {"group": name})
+    return {metric: [of.get(job_id) for job_id in ids] for metric, of in found.items()}
 
 
 def _run_times_ms(columns: dict[str, list[Any]]) -> list[int | None]:
@@ -74,7 +74,8 @@ def _run_times_ms(columns: dict[str, list[Any]]) -> list[int | None]:
     ]
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """The value of a parameter as a person writes it."""
     if isinstance(value, str):
         return value
     return str(value) if type(value) is int else json.dumps(value, ensure_ascii=False)
@@ -82,7 +83,7 @@ def _text(value: Any) -> str:
 
 def _texts(sweep: Sweep, name: str) -> list[str]:
     """The values of a parameter as text; nothing where a point does not have it."""
-    texts = [_text(value) for value in sweep["params"][name]]
+    texts = [text_of(value) for value in sweep["params"][name]]
     for row in sweep["absent"].get(name, ()):
         texts[row] = ""
     return texts
@@ -95,11 +96,13 @@ def _as_table(sweep: Sweep) -> str:
     names, columns = sweep["varied"], sweep["columns"]
     titles = [Column("ID", right=True), Column("STATE")]
     titles += [Column(escaped(name), least=6) for name in names]
+    titles += [Column(escaped(name), right=True, least=6) for name in sweep["values"]]
     titles += [Column("TIME", right=True), Column("GPUS", least=4), Column("EXIT", right=True)]
     texts = [
         [str(job_id) for job_id in columns["id"]],
         columns["state"],
         *([escaped(text) for text in _texts(sweep, name)] for name in names),
+        *(["" if one is None else f"{one:.5g}" for one in of] for of in sweep["values"].values()),
         ["" if ran is None else duration_text(ran) for ran in _run_times_ms(columns)],
         [",".join(gpus) for gpus in columns["gpus"]],
         [_exit(*how) for how in zip(columns["exit_code"], columns["signal"], strict=True)],
@@ -128,23 +131,32 @@ def _as_csv(sweep: Sweep) -> str:
         columns["id"],
         columns["state"],
         *(_texts(sweep, name) for name in names),
+        *(["" if one is None else one for one in of] for of in sweep["values"].values()),
         ["" if ran is None else f"{ran / 1000:.3f}" for ran in _run_times_ms(columns)],
         [",".join(gpus) for gpus in columns["gpus"]],
         ["" if code is None else code for code in columns["exit_code"]],
         [number or "" for number in columns["signal"]],
         strict=True,
     )
+    titles += [f"metric_{name}" if name in (*own, *titles) else name for name in sweep["values"]]
     head = [*own[:2], *titles, *own[2:]]
     return csv_text(itertools.chain([head], rows), for_terminal=has_terminal())
 
 
-def csv_text(rows: Iterable[Iterable[Any]], *, for_terminal: bool) -> str:
-    """Rows as CSV. A file gets each text as it is, a terminal with its controls spelt out."""
+def csv_text(
+    rows: Iterable[Iterable[Any]], *, for_terminal: bool, for_spreadsheet: bool = True
+) -> str:
+    """Rows as CSV. A file gets each text as it is, a terminal with its controls spelt out.
+
+    `for_spreadsheet`: what a spreadsheet would run as a formula becomes text.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if for_terminal:
         rows = ([escaped(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-    writer.writerows([_neutral(cell) for cell in row] for row in rows)
+    if for_spreadsheet:
+        rows = ([_neutral(cell) for cell in row] for row in rows)
+    writer.writerows(rows)
     return text.getvalue()
 
 
@@ -175,6 +187,10 @@ def _as_json(name: str, sweep: Sweep) -> dict[str, Any]:
         | {"run_time_s": None if ran is None else ran / 1000}
         for row, ran in zip(rows, _run_times_ms(columns), strict=True)
     ]
+    for metric, values in sweep["values"].items():
+        for point, value in zip(points, values, strict=True):
+            is_number = value is None or math.isfinite(value)
+            point.setdefault("metrics", {})[metric] = value if is_number else repr(value)
     return {
         "sweep": name,
         "counts": in_order(sweep["counts"]),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SECTIONS = (
     ("Jobs", (
         "add", "run", "shell", "adopt", "feed", "sweep", "batch", "ls", "show", "why", "logs",
-        "wait", "metrics", "report",
+        "wait", "metrics", "results", "report",
     )),
     ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
     ("The queue and the machine", (

@@ -45,8 +45,10 @@ def _kind(text: str) -> str:
 def _offer(verb: Verb) -> str:
     """The kind of words that the daemon knows for a verb's first positional, or ""."""
     metavar = verb.positionals[0].metavar if verb.positionals else ""
-    own = {"sweep show": "sweeps", "config get": "settings", "config set": "settings",
-           "config unset": "settings"}  # fmt: skip
+    own = {
+        "sweep show": "sweeps", "results": "sweeps", "results best": "sweeps",
+        "config get": "settings", "config set": "settings", "config unset": "settings",
+    }  # fmt: skip
     return own.get(verb.name) or _OFFERS.get(metavar, "")
 
 

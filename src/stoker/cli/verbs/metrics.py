@@ -2,76 +2,77 @@
 
 from __future__ import annotations
 
-import os
-
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
-from stoker.errors import NotFound, UsageError
-from stoker.metrics.patterns import PATIENCE_S, MetricPattern, TooSlow, read_pattern
-from stoker.metrics.reading import Metrics, of_files, of_log, of_reports
-from stoker.metrics.series import Point, Series
-from stoker.output_files import filled
+from stoker.errors import NotFound
+from stoker.metrics.asking import Curve, Summary, curve_of, curves_of, metrics_of
+from stoker.metrics.series import said
+from stoker.quantities import whole_number
 from stoker.text.jobs import Job
-from stoker.text.logfile import LogFile
-from stoker.text.terminal import Column, escaped, out, table
+from stoker.text.terminal import Column, escaped, out, say, table
 
 
 def metrics(args: Args) -> None:
     """Show the metrics of jobs."""
     select = required(args, "metrics")
-    patterns = [read_pattern(text) for text in args["metric"] if "=" in text]
-    wanted = [text.partition("=")[0].strip() for text in args["metric"]]
+    curves: list[Curve] = []
     with Client() as client:
-        jobs: list[Job] = client.call("show", select=select)["jobs"]
-    rows: list[Json] = []
-    names: dict[str, None] = {}
-    for job in jobs:
-        found = _of_job(job, patterns, args["metrics_from"]).by_name
-        names |= dict.fromkeys(found)
-        shown = [name for name in found if not wanted or name in wanted]
-        rows += [{"id": job["id"], "name": name, "series": found[name]} for name in shown]
+        if _reads_itself(args) or args["attempt"] is not None:
+            jobs: list[Job] = client.call("show", select=select)["jobs"]
+            curves = [curve for job in jobs for curve in _curves(client, job, args)]
+            found = [curve.summary for curve in curves]
+        else:
+            found = metrics_of(client.call, select, waiting=_say_that_it_reads)
+            for job_id in dict.fromkeys(one.job for one in found) if args["json"] else ():
+                curves += curves_of(client.call, job_id)
+    names = list(dict.fromkeys(one.name for one in found))
+    wanted = [text.partition("=")[0].strip() for text in args["metric"]] or names
     for name in wanted:
         if name not in names:
-            raise NotFound(f"no metric is called {escaped(name)!r}", _there_are(list(names)))
+            raise NotFound(f"no metric is called {escaped(name)!r}", _there_are(names))
     if args["json"]:
-        print_json({"metrics": [_json(row) for row in rows]})
-    elif rows:
-        out(table(_COLUMNS, rows))
+        print_json({"metrics": [_json(one) for one in curves if one.summary.name in wanted]})
+    elif found:
+        out(table(_COLUMNS, [one for one in found if one.name in wanted]))
     else:
         raise NotFound("there are no metrics", "`stoker metrics --help` says what is understood")
 
 
-def _of_job(job: Job, patterns: list[MetricPattern], source: str | None) -> Metrics:
-    """The series of all attempts, one after the other."""
-    whole = Metrics()
-    for attempt in job["attempts"]:
-        of_attempt = Metrics()
-        for path in {attempt["log"]: None, attempt["err_log"]: None}:
-            if path is not None:
-                of_attempt.follow(_in_log(path, patterns))
-        if source is not None:
-            path = filled(source, job["id"], job["name"], attempt["attempt"])
-            of_attempt.replace(of_files(os.path.join(job["cwd"], path)))
-        of_attempt.replace(of_reports(attempt["dir"]))
-        whole.follow(of_attempt)
-    return whole
+def _say_that_it_reads(unread: int) -> None:
+    say(f"{unread} logs are still to be read")
 
 
-def _in_log(path: str, patterns: list[MetricPattern]) -> Metrics:
-    try:
-        log = LogFile(path)
-    except OSError:
-        return Metrics()  # It was deleted, or there is none yet.
-    try:
-        return of_log(log.new_pieces(), patterns)
-    except TooSlow:
-        raise UsageError(
-            f"an expression of --metric takes more than {PATIENCE_S:g} s for a part of {path}",
-            "avoid groups such as (x+)+ that can match in many ways",
-        ) from None
-    finally:
-        log.close()
+def _reads_itself(args: Args) -> bool:
+    """Whether there is more to look for than what was said when the jobs were queued."""
+    return args["metrics_from"] is not None or any("=" in text for text in args["metric"])
+
+
+def _curves(client: Client, job: Job, args: Args) -> list[Curve]:
+    """The metrics of one attempt of a job, by default the latest."""
+    number = job["attempt"] if args["attempt"] is None else args["attempt"]
+    if not _reads_itself(args):
+        return curves_of(client.call, job["id"], number)
+    found = [attempt for attempt in job["attempts"] if attempt["attempt"] == number]
+    return [curve for attempt in found for curve in _read(job, attempt, args)]
+
+
+def _read(job: Job, attempt: Job, args: Args) -> list[Curve]:
+    from stoker.metrics.attempt import read_attempt
+    from stoker.metrics.spec import Spec, folder_of
+
+    key, options, folder = (job["id"], attempt["attempt"]), job["options"], args["metrics_from"]
+    if folder is None:
+        folder = options.get("metrics_from")
+    spec = Spec(
+        *key,
+        log=attempt["log"],
+        err=attempt["err_log"],
+        folder=folder_of(folder, job["cwd"], key, job["name"], job["params"]),
+        reports=(f"{attempt['dir']}/metrics", f"{attempt['dir']}.metrics"),
+        patterns=(*options.get("metric", ()), *(one for one in args["metric"] if "=" in one)),
+    )
+    return [curve_of(*key, name, series) for name, series in read_attempt(spec).items()]
 
 
 def _there_are(names: list[str]) -> str:
@@ -81,32 +82,45 @@ def _there_are(names: list[str]) -> str:
     return "there are: " + ", ".join(map(escaped, names[:20])) + more
 
 
-def _number(point: Point | None) -> str:
-    return "" if point is None else f"{point[1]:.6g}"
+def _number(number: float | None) -> str:
+    return "" if number is None else f"{number:.6g}"
 
 
-def _step(point: Point | None) -> str:
-    return "" if point is None else f"{point[0]:.6g}"
+def _attempt(one: Summary) -> str:
+    return "" if one.attempt == 1 else str(one.attempt)
 
 
 _COLUMNS = (
-    Column("JOB", "id", right=True),
-    Column("METRIC", lambda row: escaped(row["name"]), "bold", least=12),
-    Column("POINTS", lambda row: row["series"].count, right=True),
-    Column("LAST", lambda row: _number(row["series"].last), right=True),
-    Column("LOWEST", lambda row: _number(row["series"].best()), right=True),
-    Column("AT", lambda row: _step(row["series"].best()), right=True),
-    Column("HIGHEST", lambda row: _number(row["series"].best(maximize=True)), right=True),
-    Column("AT", lambda row: _step(row["series"].best(maximize=True)), right=True),
+    Column("JOB", lambda one: one.job, right=True),
+    Column("METRIC", lambda one: escaped(one.name), "bold", least=12),
+    Column("ATTEMPT", _attempt, right=True),
+    Column("POINTS", lambda one: one.count, right=True),
+    Column("LAST", lambda one: _number(one.last), right=True),
+    Column("LOWEST", lambda one: _number(one.min), right=True),
+    Column("AT", lambda one: _number(one.min_step), right=True),
+    Column("HIGHEST", lambda one: _number(one.max), right=True),
+    Column("AT", lambda one: _number(one.max_step), right=True),
 )
 
 
-def _json(row: Json) -> Json:
-    series: Series = row["series"]
-    record = series.to_record()
-    kept = ("count", "not_finite", "first", "last", "lowest", "highest")
-    return {"id": row["id"], "metric": row["name"], **{name: record[name] for name in kept},
-            "curve": series.said_curve()}  # fmt: skip
+def _json(curve: Curve) -> Json:
+    one = curve.summary
+    return {
+        "id": one.job,
+        "attempt": one.attempt,
+        "metric": one.name,
+        "count": one.count,
+        "not_finite": curve.not_finite,
+        "first": said(curve.first),
+        "last": said((one.last_step, one.last)),
+        "lowest": _pair(one.min_step, one.min),
+        "highest": _pair(one.max_step, one.max),
+        "curve": [said(point) for point in curve.points],
+    }
+
+
+def _pair(step: float | None, value: float | None) -> list[float | str] | None:
+    return None if step is None or value is None else said((step, value))
 
 
 VERB = Verb(
@@ -121,12 +135,15 @@ VERB = Verb(
                "a line of the log; may be repeated", "NAME", repeat=True),
         Option("metrics-from", "a file or directory of the job with CSV, JSON lines or event files "
                "of TensorBoard; may contain {id}, {name} and {attempt}", "PATH"),
+        Option("attempt", "of this attempt (default: the latest that has metrics)", "N",
+               lambda text: whole_number(text, 1, 10**9, "attempt")),
         JSON,
     ),
     examples=(
         ("stoker metrics last", "all metrics of the newest job, with the lowest and highest value"),
         (r"stoker metrics 7 --metric 'loss=final loss (\S+)'", "what no usual form finds"),
         ("stoker metrics 3-9 --metric val_loss --metrics-from 'runs/{name}'", "from files"),
+        ("stoker metrics 7 --attempt 1", "those of its first attempt"),
     ),
     notes=(
         IDS_NOTE,

@@ -21,5 +21,9 @@ def submit(daemon: Daemon, request: msg.Submit) -> AfterTurn:
     defaults, cluster = settings.defaults_of(values), settings.cluster_rules_of(values)
     if any(job.max_log_mib is not None for job in request.jobs):
         daemon.log_caps.expect_some()
+    if any(job.metric or job.metrics_from or job.point for job in request.jobs) or (
+        request.each and request.each[0].point
+    ):
+        daemon.readings.expect_some()
     code = daemon.code_states.of(request.code) if request.code else {}
     return AfterTurn(submission(request, daemon.views, defaults, cluster, code))

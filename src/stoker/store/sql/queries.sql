@@ -494,6 +494,19 @@ JOIN needs AS n ON n.id = j.need
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
 WHERE j.id IN (SELECT value FROM json_each(:job_ids));
 
+-- name: latest_attempts
+-- The number of the latest attempt of some jobs, of those that have one.
+SELECT id, attempt FROM jobs
+WHERE attempt > 0 AND id IN (SELECT value FROM json_each(:job_ids));
+
+-- name: outputs
+-- What tells where some jobs put their output; `in_sweep`: it is a point of a sweep.
+SELECT j.id, j.name, j.launch, j.params, t.body ->> '$.executor' AS executor,
+       coalesce(j.point GLOB 'sweep:*', 0) AS in_sweep
+FROM jobs AS j
+JOIN terms AS t ON t.id = j.terms
+WHERE j.id IN (SELECT value FROM json_each(:job_ids));
+
 -- name: positions
 -- Where some jobs stand among those that wait, from 1.
 SELECT id, place
@@ -562,6 +575,14 @@ FROM jobs AS j INDEXED BY jobs_grouped
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
 WHERE j."group" = :sweep AND j.point GLOB 'sweep:*'
 ORDER BY j.id;
+
+-- name: sweep_repeat
+-- The parameter that only repeats the points of a sweep, as its latest job has it.
+SELECT json_extract(launch, '$.options.repeat')
+FROM jobs INDEXED BY jobs_grouped
+WHERE "group" = :sweep AND point GLOB 'sweep:*'
+ORDER BY id DESC
+LIMIT 1;
 
 -- name: sweep_states
 -- Every job of a sweep that is one of its points, with what an overview needs.

@@ -1,0 +1,215 @@
+"""`stoker results`: which point was best, as a user asks it of real jobs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from typing import Any
+
+import pytest
+
+from stoker_home import StokerHome
+from terminals import Terminal
+
+# Losses fall and rise again; the accuracy is another for each seed.
+TRAIN = (
+    "for i in 1 2 3; do echo step $i loss={lr}.$(( (i-2)*(i-2) )) acc=0.{lr}$i; done; "
+    "echo the end was at {lr}.5"
+)
+SEEDS = "echo loss={lr}.{seed}"
+
+
+@pytest.fixture
+def swept(stoker: StokerHome) -> StokerHome:
+    sweep(stoker, "lr=3,1,2", TRAIN, "--name", "try")
+    return stoker
+
+
+def sweep(stoker: StokerHome, space: str, script: str, *options: str) -> None:
+    queued = stoker.cli("sweep", space, *options, "--gpus", "0", "--", script)
+    assert queued.code == 0, queued.err
+    done = stoker.cli("wait", "--group", queued.out.strip())
+    assert done.code == 0, done.err
+
+
+def found(stoker: StokerHome, *words: str) -> dict[str, Any]:
+    ran = stoker.cli("results", *words, "--json")
+    assert ran.code == 0, ran.err
+    answer: dict[str, Any] = json.loads(ran.out)
+    return answer
+
+
+def test_the_best_point_of_a_sweep_is_marked_and_comes_first(swept: StokerHome) -> None:
+    shown = swept.cli("results", "last", "--minimize", "loss")
+    title, best, *others = shown.out.splitlines()
+    assert title.split() == ["ID", "STATE", "lr", "loss", "min", "loss", "AT", "acc", "TIME"]
+    assert best.split()[:7] == ["*", "2", "succeeded", "1", "1.1", "1", "2"]
+    assert [line.split()[0] for line in others] == ["3", "1"]
+    assert max(map(len, shown.out.splitlines())) <= 80
+    highest = swept.cli("results", "try", "--maximize", "acc", "--top", "1").out.splitlines()
+    assert len(highest) == 2 and highest[1].split()[:2] == ["*", "1"]
+
+
+def test_json_and_csv_have_each_row_with_its_parameters_and_metrics(swept: StokerHome) -> None:
+    said = found(swept, "try", "--minimize", "loss")
+    assert (said["varied"], said["metrics"]) == (["lr"], ["loss", "acc"])
+    assert [row["params"] for row in said["results"]] == [{"lr": 1}, {"lr": 2}, {"lr": 3}]
+    assert [row["best"] for row in said["results"]] == [True, False, False]
+    first = said["results"][0]["metrics"]["loss"]
+    assert (first["last"], first["best"], first["best_step"]) == (1.1, 1.0, 2)
+    text = swept.cli("results", "try", "--sort", "lr", "--reverse", "--csv").out
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [(row["lr"], row["loss_best"]) for row in rows] == [
+        ("3", "3.0"), ("2", "2.0"), ("1", "1.0"),
+    ]  # fmt: skip
+    both = swept.cli("results", "try", "--csv", "--json")
+    assert both.code == 2 and "exclude each other" in both.err
+
+
+def test_the_best_tells_its_command_log_and_directory(swept: StokerHome) -> None:
+    shown = swept.cli("results", "best", "last", "--minimize", "loss")
+    facts = {line[:11].strip(): line[11:].strip() for line in shown.out.splitlines()}
+    assert facts["point"] == "lr=1" and facts["loss"] == "1 at step 2"
+    assert facts["directory"] == str(swept.work) and facts["log"].endswith("2.1.log")
+    [said] = json.loads(
+        swept.cli("results", "best", "try", "--minimize", "loss", "--json").out
+    )["best"]  # fmt: skip
+    assert said["id"] == 2 and said["log"] == facts["log"] and said["cwd"] == facts["directory"]
+    assert said["run_again"] == facts["run again"]
+    assert said["run_again"].startswith(f"stoker add --cwd {swept.work} --gpus 0 --cpus 1 -- ")
+
+
+def test_the_command_to_run_the_best_again_gives_the_same_value(swept: StokerHome) -> None:
+    [said] = json.loads(
+        swept.cli("results", "best", "try", "--minimize", "loss", "--json").out
+    )["best"]  # fmt: skip
+    again = swept.cli(*shlex.split(said["run_again"])[1:])
+    assert again.code == 0, again.err
+    assert swept.cli("wait", again.out.strip()).code == 0
+    [row] = found(swept, again.out.strip(), "--minimize", "loss")["results"]
+    assert row["metrics"]["loss"]["best"] == said["metrics"]["loss"]["best"] == 1.0
+
+
+def test_what_is_best_need_not_be_said_if_one_name_tells_it(stoker: StokerHome) -> None:
+    sweep(stoker, "lr=2,1", SEEDS.replace("{seed}", "0"))
+    shown = stoker.cli("results", "best", "last")
+    assert "lr=1" in shown.out and "loss is taken to be minimized" in shown.err
+    sweep(stoker, "lr=2,1", TRAIN, "--name", "two")
+    asked = stoker.cli("results", "best", "two")
+    assert asked.code == 2 and "acc, loss" in asked.err and "--maximize acc" in asked.err
+
+
+def test_repeats_are_put_together(stoker: StokerHome) -> None:
+    sweep(stoker, "lr=2,1", SEEDS, "--repeat", "seed=3", "--name", "seeds")
+    said = found(stoker, "seeds", "--minimize", "loss")
+    assert said["repeat"] == "seed" and said["varied"] == ["lr"]
+    best, other = said["results"]
+    assert best["params"] == {"lr": 1} and best["ids"] == [4, 5, 6] and best["id"] == 4
+    assert best["metrics"]["loss"]["best"] == pytest.approx(1.1)
+    assert best["metrics"]["loss"]["best_spread"] == pytest.approx(0.1)
+    assert other["metrics"]["loss"]["runs"] == 3
+    shown = stoker.cli("results", "--group", "seeds", "--minimize", "loss").out
+    assert "1.1 ±0.1" in shown and "RUNS" in shown
+    assert len(found(stoker, "seeds", "--single")["results"]) == 6
+    assert len(found(stoker, "seeds", "--repeat", "lr")["results"]) == 3
+    assert "mean of 3 runs" in stoker.cli("results", "best", "seeds").out
+    missing = stoker.cli("results", "seeds", "--repeat", "fold")
+    assert missing.code == 3
+    assert "no job has a parameter 'fold'; those that vary: lr, seed" in missing.err
+
+
+def test_a_group_and_ids_are_compared_by_the_options_of_their_commands(stoker: StokerHome) -> None:
+    for lr in ("0.1", "0.2"):
+        script = 'echo "loss=$2"'
+        words = ("sh", "-c", script, "train", "--lr", lr)
+        assert stoker.cli("add", "--gpus", "0", "--group", "g", "--", *words).code == 0
+    assert stoker.cli("wait", "--group", "g").code == 0
+    said = found(stoker, "--group", "g", "--minimize", "loss")
+    assert said["varied"] == ["lr"] and said["results"][0]["params"] == {"lr": 0.1}
+    assert [row["id"] for row in found(stoker, "1-2")["results"]] == [1, 2]
+    assert [row["id"] for row in found(stoker, "2", "1")["results"]] == [1, 2]
+
+
+def test_several_objectives_show_the_front(stoker: StokerHome) -> None:
+    sweep(stoker, "lr=1,2,3", "echo loss={lr} latency=$(( ({lr}-2)*({lr}-2) ))")
+    said = found(stoker, "last", "--minimize", "loss", "--minimize", "latency")
+    assert [row["id"] for row in said["results"] if row["best"]] == [1, 2]
+    pages = stoker.cli("results", "best", "last", "--minimize", "loss", "--minimize", "latency")
+    assert pages.out.count("point ") == 2
+    twice = stoker.cli("results", "last", "--minimize", "loss", "--maximize", "loss")
+    assert twice.code == 2 and "twice" in twice.err
+
+
+def test_a_metric_in_the_users_own_words_is_found_after_the_fact(swept: StokerHome) -> None:
+    said = found(swept, "try", "--metric", r"end=end was at (\S+)", "--minimize", "end")
+    assert said["metrics"] == ["end"]
+    assert [row["metrics"]["end"]["best"] for row in said["results"]] == [1.5, 2.5, 3.5]
+
+
+def test_what_does_not_exist_is_told_with_what_does(swept: StokerHome) -> None:
+    for words, code, says in (
+        (("try", "--minimize", "los"), 3, "no metric is called 'los'; did you mean loss?"),
+        (("try", "--sort", "looss"), 2, "there is no column 'looss'; did you mean loss?"),
+        (("trie",), 3, "there is no sweep 'trie'"),
+        ((), 2, "nothing was named"),
+        (("try", "--group", "g"), 2, "a sweep is all of its jobs"),
+    ):
+        ran = swept.cli("results", *words)
+        assert ran.code == code and says in ran.err, ran.err
+
+
+def test_hostile_names_and_values_do_no_harm(stoker: StokerHome) -> None:
+    sweep(stoker, 'a="\x1b[31mred","=1+1"', r"printf '"
+          r'"\302\233evil": 3\n"__proto__": nan\nloss=1\n' "'")  # fmt: skip
+    shown = stoker.cli("results", "last", "--minimize", "__proto__")
+    assert shown.code == 0 and "\x1b" not in shown.out and "\x9b" not in shown.out
+    assert "*" not in shown.out and "none has a value of __proto__" in shown.err
+    rows = list(csv.DictReader(io.StringIO(stoker.cli("results", "last", "--csv").out)))
+    assert [row["a"] for row in rows] == ["\x1b[31mred", "=1+1"], "data is left as it is"
+    assert rows[0]["__proto__"] == "nan"
+
+
+def test_show_has_parameters_and_metrics_and_on_a_terminal_a_curve(swept: StokerHome) -> None:
+    page = swept.cli("show", "2").out
+    assert "parameters  lr=1" in page
+    rows = [line.split() for line in page.partition("  metrics\n")[2].splitlines()]
+    assert rows[0] == ["METRIC", "LAST", "AT", "LOWEST", "HIGHEST"]
+    assert rows[2] == ["loss", "1.1", "3", "1", "1.1"]
+    with Terminal(swept.command("show", "2"), swept.env, swept.work) as terminal:
+        terminal.until(b"CURVE")
+        terminal.until("█▁█".encode())
+        assert terminal.wait() == 0
+
+
+def test_a_job_without_metrics_has_no_such_section(stoker: StokerHome) -> None:
+    assert stoker.cli("add", "--gpus", "0", "--", "true").code == 0
+    assert stoker.cli("add", "--gpus", "0", "--hold", "--", "true").code == 0
+    assert stoker.cli("wait", "1").code == 0
+    assert "  metrics\n" not in stoker.cli("show", "1").out + stoker.cli("show", "2").out
+
+
+def test_lists_of_jobs_and_points_have_a_column_for_a_metric(swept: StokerHome) -> None:
+    listed = swept.cli("ls", "--metric", "loss", "--metric", "acc").out.splitlines()
+    assert "loss" in listed[0] and "3.1" in listed[1].split() and "0.33" in listed[1].split()
+    jobs = json.loads(swept.cli("ls", "--metric", "loss", "--json").out)["jobs"]
+    assert [job["metrics"] for job in jobs] == [{"loss": 3.1}, {"loss": 1.1}, {"loss": 2.1}]
+    assert "metrics" not in json.loads(swept.cli("ls", "--json").out)["jobs"][0]
+    shown = swept.cli("sweep", "show", "try", "--metric", "loss").out.splitlines()
+    assert shown[0].split()[:4] == ["ID", "STATE", "lr", "loss"] and "3.1" in shown[1].split()
+    text = swept.cli("sweep", "show", "try", "--metric", "loss", "--csv").out
+    assert [row["loss"] for row in csv.DictReader(io.StringIO(text))] == ["3.1", "1.1", "2.1"]
+    points = json.loads(swept.cli("sweep", "show", "try", "--metric", "loss", "--json").out)
+    assert points["points"][0]["metrics"] == {"loss": 3.1}
+    for verb in (("ls",), ("sweep", "show", "try")):
+        missing = swept.cli(*verb, "--metric", "los")
+        assert missing.code == 3 and "did you mean loss" in missing.err
+
+
+def test_jobs_without_metrics_have_rows_too(stoker: StokerHome) -> None:
+    sweep(stoker, "lr=1,2", "true")
+    shown = stoker.cli("results", "last")
+    assert len(shown.out.splitlines()) == 3 and "no metrics" in shown.err
+    nothing = stoker.cli("results", "best", "last")
+    assert nothing.code == 3 and "no metrics" in nothing.err
