@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,8 @@ from stoker.cli.doctor import checks, facts
 from stoker.cli.doctor.facts import Facts, Limit
 from stoker.cli.verbs import doctor
 from unit.cli_run import stoker
+
+BIN = Path(__file__).parents[2] / "bin"
 
 GOOD = Facts(
     python="3.11", daemon_version=__version__, home="/home/ada/state", file_system="ext4",
@@ -33,6 +37,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("installation", {"missing_files": ("/x/lanes.py is missing; reinstall it",)}, "lanes.py",
      "reinstall"),
     ("installation", {"other_program": "/usr/bin/stoker"}, "/usr/bin/stoker", "PATH"),
+    ("installation", {"other_program": "/usr/bin/simple_hypersearch"},
+     "/usr/bin/simple_hypersearch is found first on PATH, and is another tool's", "PATH"),
     ("driver and GPUs", {"gpus": (), "vendors": ()}, "no GPU", "stoker config set gpus"),
     ("driver and GPUs", {"gpus": (), "why_none_measured": "the driver is not loaded"}, "NVIDIA",
      "the driver is not loaded"),
@@ -71,6 +77,23 @@ def test_what_is_wrong_is_said_with_what_to_do(
     found = dict(checks.findings(dataclasses.replace(GOOD, **facts)))[name]
     assert text in found.text and todo in found.todo
     assert "\n" not in found.text + found.todo
+
+
+@pytest.mark.parametrize("name", ["stoker", "simple_gpu_scheduler", "simple_hypersearch"])
+def test_a_command_that_hides_one_of_ours_is_found_and_a_link_to_ours_is_not(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, first = tmp_path / "own", tmp_path / "first"
+    first.mkdir()
+    shutil.copytree(BIN, own)
+    monkeypatch.setattr(sys, "argv", [str(own / "stoker"), "doctor"])
+    monkeypatch.setenv("PATH", f"{first}:{own}")
+    assert facts._of_installation()["other_program"] == ""
+    (first / name).symlink_to(own / name)
+    assert facts._of_installation()["other_program"] == ""
+    (first / name).unlink()
+    shutil.copy(own / name, first / name)
+    assert facts._of_installation()["other_program"] == str(first / name)
 
 
 def test_every_check_can_fail() -> None:
