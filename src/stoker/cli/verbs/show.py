@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
+from stoker.api.job_written import shown_options
 from stoker.cli.options import JSON, Args, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.text.job_page import job_page
@@ -20,7 +21,7 @@ def show(args: Args) -> None:
         one = len(shown) == 1 and _names_one(select)
         print_json({"job": shown[0]} if one else {"jobs": shown})
         return
-    out("\n".join(job_page(job, wants_colour()) for job in jobs))
+    out("\n".join(job_page(job, shown_options(job), wants_colour()) for job in jobs))
 
 
 def _names_one(select: dict[str, list[str]]) -> bool:
