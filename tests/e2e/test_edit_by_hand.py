@@ -205,6 +205,7 @@ def test_all_that_can_be_shown_of_a_job_is_read_back_as_it_was(
         name='a "b" c', group="g", grace_ms=1_500, retries=2, nice=1, max_log_mib=max_log_mib,
         not_before_ms=4_000_000_000_000, keep_children=True, hook="echo 'a\tb\x7f'",
         signal="USR1", signal_before_ms=5_000, time_limit_ms=1_209_601_500, visible="uuid",
+        kind="nets", err=str(reused.work / f"{max_log_mib}-{{id}}.txt"),
     )  # fmt: skip
     job = reused.job(job_id)
     tables = {job_id: table_of(job)}
@@ -214,3 +215,22 @@ def test_all_that_can_be_shown_of_a_job_is_read_back_as_it_was(
     fields = changes_in(file_text(tables), {job_id: {}})[job_id]
     reused.call("edit", select={"ids": [str(job_id)]}, changes=fields)
     assert reused.job(job_id) == job
+
+
+def test_show_says_the_options_of_a_waiting_job_as_they_are_written(reused: StokerHome) -> None:
+    [job_id] = held(
+        reused, 1, max_log_mib=5, keep_children=True, time_limit_ms=600_000, signal="USR1",
+        signal_before_ms=120_000, kind="nets", env={"SEED": "1", "KEY": "secret"},
+        err=str(reused.work / "e-{id}.txt"),
+    )  # fmt: skip
+    page = reused.stoker("show", str(job_id))
+    facts = dict(line.strip().split("  ", 1) for line in page.splitlines()[1:])
+    facts = {name: value.strip() for name, value in facts.items()}
+    expected = {
+        "max-log": "5M", "keep-children": "yes", "signal": "USR1, 2m 00s before the time limit",
+        "kind": "nets", "env": "KEY, SEED", "err": f"{reused.work}/e-{{id}}.txt",
+    }  # fmt: skip
+    assert facts | expected == facts
+    assert "_" not in "".join(facts) and "secret" not in page
+    [usual] = held(reused, 1)
+    assert "kind" not in reused.stoker("show", str(usual))

@@ -52,6 +52,18 @@ def test_a_failure_is_told_with_the_failing_line(home: StokerHome, web: Sink) ->
     assert "exit code 3" in text and text.endswith("RuntimeError: CUDA error: device lost")
 
 
+def test_a_message_is_marked_as_success_warning_or_failure(home: StokerHome, web: Sink) -> None:
+    bad = home.add("--notify", "--", "false")
+    skipped = home.add("--notify", "--after", str(bad), "--", "true")
+    good = home.add("--notify", "--", "true")
+    arrived(web, 3)
+    assert web.kinds == {
+        f"job {bad} has failed": "failure",
+        f"job {skipped} was skipped": "warning",
+        f"job {good} has succeeded": "success",
+    }
+
+
 def test_only_jobs_that_say_so_are_told_of_and_cancelled_ones_are_not(
     home: StokerHome, web: Sink
 ) -> None:
@@ -76,6 +88,7 @@ def test_a_group_is_told_of_once_with_counts_and_at_its_first_failure(
     first, last = sorted(web.arrived, key=lambda one: "has ended" in one[0])
     assert first[0].endswith("has failed, the first of night") and "exit code" in first[1]
     assert last[0] == "group night has ended: 3 succeeded, 2 failed"
+    assert {web.kinds[first[0]], web.kinds[last[0]]} == {"failure"}
     assert "5 jobs" in last[1] and "first failure: job" in last[1]
     assert last[1].splitlines()[-1] in ("job of 3", "job of 4")
     assert len(web.arrived) == 2
@@ -85,6 +98,7 @@ def test_a_sweep_is_told_of_as_a_sweep(home: StokerHome, web: Sink) -> None:
     home.stoker("sweep", "lr=1,2,3", "--name", "lrs", "--notify", "--", "echo", "{lr}")
     title, _ = arrived(web, 1)[0]
     assert title == "sweep lrs has ended: 3 succeeded"
+    assert web.kinds[title] == "success"
     until_told(home)
     assert len(web.arrived) == 1
 

@@ -100,6 +100,12 @@ def _metric(text: str) -> str:
     return read_pattern(text).text
 
 
+def _command_line(text: str) -> str:
+    if not plain(text).strip():
+        raise UsageError("the command is empty", "write a command, or leave the option out")
+    return text
+
+
 def _gpus_fields(value: tuple[int | None, float | None]) -> Fields:
     count, share = value
     return {"gpus": count} if share is None else {"share": share}
@@ -370,7 +376,8 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "hook", "run this shell command when the job has ended, with the job as JSON on its stdin",
-        "CMD", group=RUNNING, cleared=True, fields=(Field("hook", "text", least=1, most=100_000),),
+        "CMD", _command_line, group=RUNNING, cleared=True,
+        fields=(Field("hook", "text", least=1, most=100_000),),
     ),
     JobOption(
         "hold", "queue the job held: it waits for `stoker release`", group=WHEN,

@@ -14,6 +14,7 @@ _LOOKED_AT_BYTES = 16 * 1024
 _MOST_CHARS = 300
 _NO_TEXT = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 _COMPLAINS = re.compile(r"error|exception|fatal|killed|abort|fault", re.IGNORECASE)
+_FAILURES = ("failed", "lost")
 _ORDER = ("succeeded", "failed", "lost", "skipped", "cancelled")
 
 
@@ -33,9 +34,20 @@ def message(notice: Fields, host: str, best_point: Callable[[str], str]) -> tupl
     if what == "failure":
         title += f", the first of {body['group']}"
     lines += _about(job, notice["at_ms"])
-    if body["state"] in ("failed", "lost"):
+    if body["state"] in _FAILURES:
         lines += _complaint(job)
     return title, "\n".join(lines)
+
+
+def severity(notice: Fields) -> str:
+    """What sort of news it is, in the words of Apprise; services show each in its own colour."""
+    body = notice["body"]
+    if notice["what"] == "gpu":
+        return "failure"
+    states = set(body["counts"]) if notice["what"] == "group" else {body["state"]}
+    if states.intersection(_FAILURES):
+        return "failure"
+    return "success" if states <= {"succeeded"} else "warning"
 
 
 def _of_group(
