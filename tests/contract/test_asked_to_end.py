@@ -14,7 +14,9 @@ from contract.test_shortage import no_files
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Exit
-from stoker_home import is_running, pid_in
+from stoker.executors import processes, stopping
+from stoker.executors.environment import KEEP_CHILDREN
+from stoker_home import is_running, kill_and_wait, pid_in
 from waiting import eventually
 
 GRACE_MS = 300  # of every job that `start` gives
@@ -71,6 +73,33 @@ def test_leftovers_of_a_job_that_ended_by_itself_are_asked_before_they_are_kille
     now_ms = local.now_ms  # The clock stands still, so that none is killed yet.
     eventually(lambda: local.executor.observe(now_ms) is not None and told.exists(), "it is asked")
     assert local.until(ev.AttemptExited, 1).exit == Exit(code=5)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_leftover_that_is_just_loading_its_program_is_not_taken_for_one_that_is_to_end(
+    local: LocalBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stays: bool
+) -> None:
+    """It has no environment for a moment, and so nothing that says whether it is meant to stay."""
+    pid_file = tmp_path / "pid"
+    env = {"PATH": os.environ["PATH"], "STOKER_HOME": str(local.root)}
+    env |= {KEEP_CHILDREN: "1"} if stays else {}
+    local.runs(1, "sh", "-c", f"sleep 600 & echo $! > {pid_file}", env=env)
+    loads, real = 2, processes.environ_of  # It is asked for twice in a look.
+
+    def environ_of(pid: int) -> list[bytes]:
+        nonlocal loads
+        if pid_file.exists() and pid == pid_in(pid_file) and loads:
+            loads -= 1
+            return [b""]
+        return real(pid)
+
+    monkeypatch.setattr(stopping, "environ_of", environ_of)
+    local.order(start(1))
+    assert local.until(ev.AttemptExited, 1).exit == Exit(code=0)
+    assert loads == 0
+    assert is_running(pid_in(pid_file)) == stays
+    if stays:
+        kill_and_wait(pid_in(pid_file))
 
 
 def test_nothing_is_due_any_more_once_a_stopped_job_is_over(

@@ -44,6 +44,7 @@ class Running:
     ended_unseen: bool = False  # before we were there
     asked_to_stop: bool = False
     asked: frozenset[ProcessId] = frozenset()  # those that got their SIGTERM
+    unclear_until_ms: int | None = None  # whether what it has left behind is meant to stay
     leftovers_kill_ms: int | None = None
     signalled: bool = False  # its processes were asked to end because it was told to stop
     rest_asked_ms: int | None = None  # when those that left its session are asked, too

@@ -85,6 +85,8 @@ class Stopping:
                 running.rest_asked_ms = now_ms + min(_MOMENT_MS, running.grace_ms // 2)
             if now_ms < running.rest_asked_ms:
                 return
+        else:
+            left = self._known_to_end(running, left)
         if self._may_signal(running, force=False):
             _ask_to_end(running, left)
         if running.asked_to_stop:
@@ -94,6 +96,17 @@ class Stopping:
         elif now_ms >= running.leftovers_kill_ms and self._may_signal(running, force=True):
             for process in left:
                 send(process, signal.SIGKILL)
+
+    def _known_to_end(self, running: Running, left: Sequence[ProcessId]) -> Sequence[ProcessId]:
+        """All but those that have no environment, for a moment.
+
+        A process that is just loading its program has none, and may be meant to stay.
+        """
+        if running.unclear_until_ms is None:
+            running.unclear_until_ms = self._attempts.now_ms + _MOMENT_MS
+        if self._attempts.now_ms >= running.unclear_until_ms:
+            return left
+        return [one for one in left if any(environ_of(one.pid))]
 
     def left(self, running: Running) -> list[ProcessId]:
         """What its main process left behind, and what is to end with it."""
