@@ -28,7 +28,7 @@ FRONT_ENDS = {"cli", "library", "compat", "web", "top"}
 # What front ends share: the words of the house, and what is read before anything is asked of it.
 TO_FRONT_ENDS = {
     "api", "batch", "command_lines", "core.model", "errors", "holes", "installing", "locks",
-    "metrics", "output_files", "quantities", "submission", "sweep", "text", "wholefile",
+    "metrics", "output_files", "quantities", "search", "submission", "sweep", "text", "wholefile",
     "__version__",
 }  # fmt: skip
 
@@ -70,6 +70,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "api", "batch", "errors", "metrics.patterns", "output_files", "quantities", "sweep", "text",
         "wholefile",
     },
+    "search": {
+        "api", "errors", "installing", "metrics.asking", "submission", "sweep", "text",
+    },
     "notify": {"command_lines", "quantities", "wholefile"},
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
@@ -87,7 +90,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cli": {
         "api", "batch", "errors", "installing", "metrics", "output_files", "quantities",
-        "submission", "sweep", "text", "wholefile", "__version__", *COMPOSITION["cli"],
+        "search", "submission", "sweep", "text", "wholefile", "__version__",
+        *COMPOSITION["cli"],
     },
     "compat": {"api", "errors", "quantities", "submission", "text", *COMPOSITION["compat"]},
     "__init__": {"library"},
@@ -112,6 +116,8 @@ THIRD_PARTY: dict[str, set[str]] = {
     "msgspec": {
         "api.messages",
         "api.job_messages",
+        "api.request",
+        "api.search_messages",
         "api.field_types",
         "api.fast_json",
         "daemon",
@@ -126,6 +132,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "apprise": {"notify.main"},
     "tensorboard": {"metrics.event_files"},
     "pandas": {"library.results"},
+    "optuna": {"search.study"},
     "rich": {"top"},
     "textual": {"top"},
     "starlette": {"web"},

@@ -45,6 +45,7 @@ from stoker.daemon.requests.config import take_settings
 from stoker.daemon.requests.dispatch import Dispatcher
 from stoker.daemon.requests.gpus import shown_gpus
 from stoker.daemon.retention import Clearing
+from stoker.daemon.searches import SearcherProcesses
 from stoker.daemon.server import Connection
 from stoker.daemon.telemetry import Telemetry
 from stoker.daemon.tenure import Tenure
@@ -163,6 +164,7 @@ class Daemon:
         self.frozen_code = FrozenCode(home.root, self.browsing)
         self.code_states = CodeStates(self.store)
         self.readings = Readings(self.turn_loop, self.browsing, home)
+        self.searches = SearcherProcesses(self.store, home.root)
         self.page = Page(values, self.store.set_setting, home.root)
         self.notices = Notices(self)
         self.started_at_ms = self.clock.now_ms()
@@ -260,6 +262,7 @@ class Daemon:
         log.info("ready: version %s, pid %d, %d jobs", __version__, os.getpid(), len(state.jobs))
         ready()
         self.page.come_back()
+        self.searches.begin()
         await self._ended.wait()
         self._door.close()
         for connection in list(self.dispatcher.connections):
@@ -355,6 +358,7 @@ class Daemon:
         self.slurm.close()
         self.page.close()
         self.notices.close()
+        self.searches.close()
         self.readings.close()
         self.code_states.close()
         self.browsing.close()

@@ -18,6 +18,7 @@ from stoker.errors import NotFound, UsageError
 from stoker.metrics.gathering import sweep_named
 from stoker.quantities import duration_text, local_moment_text, quoted
 from stoker.text.jobs import STATE_COLOURS, counts_colour, counts_text, in_order, iso_times, now_ms
+from stoker.text.searches import search_text
 from stoker.text.terminal import (
     Column,
     escaped,
@@ -38,7 +39,8 @@ def show(args: Args) -> None:
     with Client() as client:
         name = sweep_named(client.call, args["id"])
         sweep = client.call("sweep_table", sweep=name, in_full=args["json"])
-    if not sweep["total"]:
+        search = sweep.get("search")
+    if not sweep["total"] and not search:
         raise NotFound(f"there is no sweep {quoted(name)}", "see `stoker sweep ls`")
     if args["json"]:
         print_json(_as_json(name, sweep))
@@ -47,6 +49,8 @@ def show(args: Args) -> None:
     else:
         out(_as_table(sweep))
         say(_summary(sweep))
+        if search:
+            say(search_text(search))
 
 
 def _run_times_ms(columns: dict[str, list[Any]]) -> list[int | None]:
@@ -172,6 +176,7 @@ def _as_json(name: str, sweep: Sweep) -> dict[str, Any]:
         "counts": in_order(sweep["counts"]),
         "varied": sweep["varied"],
         "points": points,
+        **({"search": sweep["search"]} if sweep.get("search") else {}),
     }
 
 
