@@ -18,6 +18,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ from rows.length import growth, memory, restart
 from rows.library import library
 from rows.metrics import metrics
 from rows.page import page
+from rows.reading import reading
+from rows.results import results as results_of_sweeps
 from side_by_side import HERE, machine
 
 DOCS = HERE.parent / "docs"
@@ -63,6 +66,8 @@ ROWS: dict[str, Run] = {
     "packing": packing,
     "on_slurm": on_slurm,
     "metrics": metrics,
+    "reading": reading,
+    "results": results_of_sweeps,
 }
 NUMBERS = {name: number for number, name in enumerate(ROWS, start=1)}
 
@@ -100,7 +105,7 @@ def run(proposal: Proposal, rows: Mapping[str, Run] = ROWS) -> int:
                 reports.append(report)
     finally:
         setting.close()
-        shutil.rmtree(scratch, ignore_errors=True)
+        _remove(scratch)
     changes = {
         report.row: comparison.changes(results.committed(report.row, proposal.results), report)
         for report in reports
@@ -123,6 +128,15 @@ def run(proposal: Proposal, rows: Mapping[str, Run] = ROWS) -> int:
     if broken and not worse:
         return 1
     return comparison.exit_code(worse, NUMBERS)
+
+
+def _remove(scratch: Path) -> None:
+    """The last process of a peer may still write into it while it goes."""
+    for _ in range(100):
+        shutil.rmtree(scratch, ignore_errors=True)
+        if not scratch.exists():
+            return
+        time.sleep(0.05)
 
 
 def all_kept(directory: Path) -> list[Report]:

@@ -13,10 +13,9 @@ from harness.setting import Setting
 
 _READ = """
 import sys
-from stoker.metrics.reading import of_log
-with open(sys.argv[1], "rb") as file:
-    found = of_log(iter(lambda: file.read(1 << 20), b""))
-print(found.by_name["train_loss"].count)
+from stoker.metrics.attempt import read_attempt
+from stoker.metrics.spec import Spec
+print(read_attempt(Spec(1, 1, log=sys.argv[1]))["train_loss"].count)
 """
 
 

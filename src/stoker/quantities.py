@@ -1,14 +1,13 @@
-"""Amounts as people write them (memory, times, counts, lists) turned into numbers, and back.
+"""Amounts as people write them (memory, durations, counts, lists) turned into numbers.
 
-Pure functions: no clock, no IO; the moment that is "now" is an argument. What can't be understood
-is a UsageError that says what to write instead. Every submission imports this file, so it imports
-nothing that is slow to load.
+Pure functions: no clock, no IO. What can't be understood is a UsageError that says what to write
+instead. Every submission imports this file, so it imports nothing that is slow to load. Moments
+are read in moments.py; `text` says times.
 """
 
 from __future__ import annotations
 
-import time
-
+from stoker import errors
 from stoker.errors import UsageError
 from stoker.errors import quoted as quoted
 
@@ -44,7 +43,8 @@ def plain(text: str) -> str:
     return text
 
 
-def _is_digits(text: str) -> bool:
+def is_digits(text: str) -> bool:
+    """Whether it has digits only, and some, of ASCII's."""
     return text.isascii() and text.isdigit()
 
 
@@ -54,7 +54,7 @@ def _decimal(text: str) -> tuple[int, int] | None:
     Floats would turn 0.1h into 360000.00000000006 ms; integers don't.
     """
     whole, dot, fraction = text.partition(".")
-    if len(text) > 20 or not _is_digits(whole + fraction) or not whole or (dot and not fraction):
+    if len(text) > 20 or not is_digits(whole + fraction) or not whole or (dot and not fraction):
         return None
     return int(whole + fraction), 10 ** len(fraction)
 
@@ -67,7 +67,7 @@ def _divided_up(value: int, divisor: int) -> int:
 def whole_number(text: str, lowest: int, highest: int, what: str = "number") -> int:
     """A whole number within limits."""
     text = text.strip()
-    if len(text) > 20 or not _is_digits(text.removeprefix("-").removeprefix("+")):
+    if len(text) > 20 or not is_digits(text.removeprefix("-").removeprefix("+")):
         few = highest < 1_000_000
         which = f"from {lowest} to {highest}" if few else f"such as {max(lowest, 1)}"
         raise UsageError(f"{quoted(text)} is not a whole number", f"write a {what} {which}")
@@ -82,10 +82,6 @@ def whole_number(text: str, lowest: int, highest: int, what: str = "number") -> 
 def number_within(lowest: int, highest: int, what: str = "number") -> Callable[[str], int]:
     """What reads a whole number within these limits."""
     return lambda text: whole_number(text, lowest, highest, what)
-
-
-def _without_unit(text: str, likely: str, other: str) -> UsageError:
-    return UsageError(f"{quoted(text)} has no unit", f"{likely} or {other}?")
 
 
 # --- memory -------------------------------------------------------------------------------------
@@ -106,9 +102,9 @@ def memory_mib(text: str, bare: str = "") -> int:
     digits, divisor = decimal
     if digits and not unit:
         if digits < 1000 * divisor:
-            raise _without_unit(text, f"{number.strip()}G", f"{number.strip()}M")
+            raise errors.NoUnit.of(text, f"{number.strip()}G", f"{number.strip()}M")
         # As a number of GiB it is more than any GPU has.
-        raise _without_unit(text, f"{number.strip()}M", f"{round(digits / divisor / 1024)}G")
+        raise errors.NoUnit.of(text, f"{number.strip()}M", f"{round(digits / divisor / 1024)}G")
     mib = _divided_up(digits * kib, divisor * 1024)
     if mib == 0:
         raise UsageError(
@@ -123,6 +119,8 @@ def size_mib(text: str, hint: str = "write e.g. 500M or 2G") -> int:
     """ "2G", "500M": so much of a disk."""
     try:
         return memory_mib(text)
+    except errors.NoUnit:
+        raise
     except UsageError:
         raise UsageError(f"{quoted(text)} is not a size", hint) from None
 
@@ -181,8 +179,9 @@ def duration_ms(text: str, bare: str = "", likely: str = "sm") -> int:
     bare_number = _decimal(rest)
     if bare_number is not None:
         if bare_number[0] and not bare:
-            units = likely if bare_number[0] <= 60 * bare_number[1] else "sm"
-            raise _without_unit(text, rest + units[0], rest + units[1])
+            few = likely != "mh" or bare_number[0] <= 60 * bare_number[1]
+            units = likely if few else "sm"
+            raise errors.NoUnit.of(text, rest + units[0], rest + units[1])
         rest += bare or "s"  # Zero needs no unit.
     total_ms = 0
     previous_unit_ms = MAX_DURATION_MS
@@ -220,122 +219,6 @@ def positive_duration_ms(text: str, likely: str = "sm") -> int:
     if value_ms == 0:
         raise UsageError("a time of zero makes no sense here", "write e.g. 90s, 30m or 2h")
     return value_ms
-
-
-def duration_text(value_ms: int) -> str:
-    """A duration for people, in two units at most: "0.3s", "4m 05s", "2h 05m", "3d 04h"."""
-    value_ms = max(value_ms, 0)
-    if value_ms < 10_000:
-        return f"{value_ms // 100 / 10:g}s"
-    seconds = value_ms // 1000
-    if seconds < 60:
-        return f"{seconds}s"
-    if seconds < 3600:
-        return f"{seconds // 60}m {seconds % 60:02}s"
-    if seconds < 86_400:
-        return f"{seconds // 3600}h {seconds // 60 % 60:02}m"
-    return f"{seconds // 86_400}d {seconds // 3600 % 24:02}h"
-
-
-# --- moments ------------------------------------------------------------------------------------
-
-
-def moment_ms(text: str, now_ms: int) -> int:
-    """ "22:00" (the next one), "+2h", "2026-12-01T08:00" (local time unless an offset is given)."""
-    words = text.strip()
-    if words.startswith("+"):
-        return now_ms + duration_ms(words[1:], likely="mh")
-    clock = _clock(words)
-    if clock is not None:
-        return _next_clock_ms(clock, now_ms)
-    at_ms = _date_ms(words)
-    if at_ms is None:
-        raise UsageError(
-            f"{quoted(text)} is not a time", "write e.g. 22:00, +2h or 2026-12-01T08:00"
-        )
-    if at_ms < now_ms:
-        raise UsageError(f"{quoted(text)} has passed", "write a time to come, e.g. 22:00 or +2h")
-    return at_ms
-
-
-def _next_clock_ms(clock: tuple[int, int, int], now_ms: int) -> int:
-    today = time.localtime(now_ms // 1000)
-    # Midnight in the days ahead is worked out by mktime, so that months end and clocks are put
-    # forward as they do where the user lives.
-    for days_ahead in (0, 1, 2):
-        day = today.tm_mday + days_ahead
-        at_ms = int(time.mktime((today.tm_year, today.tm_mon, day, *clock, 0, 0, -1))) * 1000
-        if at_ms > now_ms:
-            return at_ms
-    raise AssertionError("one of the next two days has such a moment")
-
-
-def _clock(text: str) -> tuple[int, int, int] | None:
-    parts = text.split(":")
-    if len(parts) not in (2, 3) or not all(_is_digits(p) and len(p) <= 2 for p in parts):
-        return None
-    if len(parts[1]) != 2 or len(parts[-1]) != 2:
-        return None
-    hour, minute, second = (*map(int, parts), 0)[:3]
-    return (hour, minute, second) if hour < 24 and minute < 60 and second < 60 else None
-
-
-def _date_ms(text: str) -> int | None:
-    date_part, clock_part = text[:10], text[10:]
-    year_month_day = date_part.split("-")
-    if [len(p) for p in year_month_day] != [4, 2, 2] or not all(map(_is_digits, year_month_day)):
-        return None
-    year, month, day = map(int, year_month_day)
-    clock: tuple[int, int, int] | None = (0, 0, 0)
-    offset_s: int | None = None
-    if clock_part:
-        if clock_part[0] not in "Tt ":
-            return None
-        clock_part, offset_s = _split_offset(clock_part[1:].strip())
-        clock = _clock(clock_part)
-    if clock is None or year < 1970:
-        return None
-    from datetime import UTC, datetime  # slow to load, and most jobs have no date
-
-    try:
-        moment = datetime(year, month, day, *clock, tzinfo=UTC)
-        if offset_s is None:
-            return int(time.mktime((year, month, day, *clock, 0, 0, -1))) * 1000
-    except (ValueError, OverflowError):
-        return None
-    return (int(moment.timestamp()) - offset_s) * 1000
-
-
-def _split_offset(clock: str) -> tuple[str, int | None]:
-    """The time of day and its offset from UTC in seconds; a bad offset spoils the time of day."""
-    if clock[-1:] in ("Z", "z"):
-        return clock[:-1], 0
-    for sign, factor in (("+", 1), ("-", -1)):
-        before, found, after = clock.partition(sign)
-        if found:
-            digits = after.replace(":", "", 1)
-            if not _is_digits(digits) or len(digits) not in (2, 4) or int(digits[2:] or 0) > 59:
-                return "", None
-            return before.strip(), factor * (int(digits[:2]) * 3600 + int(digits[2:] or 0) * 60)
-    return clock, None
-
-
-def iso_utc(at_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds: "2026-12-01T08:00:00.000Z"."""
-    t = time.gmtime(at_ms // 1000)
-    return (
-        f"{t.tm_year:04}-{t.tm_mon:02}-{t.tm_mday:02}"
-        f"T{t.tm_hour:02}:{t.tm_min:02}:{t.tm_sec:02}.{at_ms % 1000:03}Z"
-    )
-
-
-def local_moment_text(at_ms: int, now_ms: int) -> str:
-    """A moment for people, in local time; the date is left out if it is today."""
-    t, today = time.localtime(at_ms // 1000), time.localtime(now_ms // 1000)
-    clock = f"{t.tm_hour:02}:{t.tm_min:02}:{t.tm_sec:02}"
-    if t[:3] == today[:3]:
-        return clock
-    return f"{t.tm_year:04}-{t.tm_mon:02}-{t.tm_mday:02} {clock}"
 
 
 # --- GPUs ---------------------------------------------------------------------------------------
@@ -379,12 +262,12 @@ def _gpu_range(part: str, whole: str) -> list[str]:
     refusal = UsageError(f"{quoted(whole)} is not a list of GPUs", "write e.g. 0,1,2 or 0-3")
     if not part or not part.isascii() or not part.isprintable() or " " in part or ":" in part:
         raise refusal
-    if _is_digits(part):
+    if is_digits(part):
         if len(part) > 9:
             raise refusal
         return [str(int(part))]
     first, dash, last = part.partition("-")
-    if dash and _is_digits(first) and _is_digits(last):
+    if dash and is_digits(first) and is_digits(last):
         if len(first) > 9 or len(last) > 9 or int(first) > int(last):
             raise refusal
         if int(last) - int(first) >= MAX_GPUS:
@@ -431,7 +314,7 @@ def job_ids(text: str) -> list[str]:
         numbers = [first, last] if dash else [first]
         if word == "last":
             ids.append(word)
-        elif all(_is_digits(n) and len(n) <= 18 for n in numbers):
+        elif all(is_digits(n) and len(n) <= 18 for n in numbers):
             if dash and int(first) > int(last):
                 raise UsageError(
                     f"{quoted(word)} runs backwards", f"write {int(last)}-{int(first)}"
@@ -493,7 +376,7 @@ def signal_name(text: str) -> str:
     word = text.strip().upper().removeprefix("SIG")
     if word in numbers:
         return word
-    if _is_digits(word) and len(word) <= 3:
+    if is_digits(word) and len(word) <= 3:
         for name, value in sorted(numbers.items()):
             if value == int(word):
                 return name

@@ -24,8 +24,8 @@ from waiting import PATIENCE_S
 
 BIN = Path(__file__).parents[2] / "bin"
 COMMANDS = {
-    "stoker": ([str(BIN / "stoker"), "ls"], b"stoker/errors.py"),
-    "module": (["-m", "stoker", "ls"], b"stoker/errors.py"),
+    "stoker": ([str(BIN / "stoker"), "ls"], b"stoker/errors/__init__.py"),
+    "module": (["-m", "stoker", "ls"], b"stoker/errors/__init__.py"),
     "simple_gpu_scheduler": (
         [str(BIN / "simple_gpu_scheduler"), "--gpus", "0"], b"stoker/api/client.py",
     ),

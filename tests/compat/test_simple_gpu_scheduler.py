@@ -13,6 +13,7 @@ import pytest
 
 from feed_process import ALONE, UNTIL, FeedProcess, until_lines
 from peers import peers_bin
+from stoker.compat.console import ErrorFiles
 from stoker.compat.simple_gpu_scheduler import PROGRAM, needs_of
 from stoker.errors import UsageError
 from stoker_home import Ran, StokerHome, is_running, kill_and_wait, pid_in
@@ -211,8 +212,23 @@ def test_several_of_them_share_the_gpus_without_a_clash(shell: StokerHome) -> No
     one = "simple_gpu_scheduler --gpus 0 1 < commands.txt"
     done = typed(shell, f"{one} & {one} & {one} & wait")
     assert done.code == 0
-    assert len((shell.work / "ran.txt").read_text().splitlines()) == 30
+    assert len((shell.work / "ran.txt").read_text().splitlines()) == 30, done
     assert not (shell.work / "clashes.txt").exists()
+
+
+def test_one_that_ends_takes_no_directory_from_one_that_just_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending = ErrorFiles(str(tmp_path), "ending")
+    mkdir = os.mkdir
+
+    def ends_meanwhile(path: str, mode: int) -> None:
+        ending.close()
+        mkdir(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", ends_meanwhile)
+    ErrorFiles(str(tmp_path), "beginning").close()
+    assert list(tmp_path.glob("consoles/*")) == []
 
 
 # ---------------------------------------------------------------------- what is seen
@@ -391,6 +407,29 @@ def test_a_gpu_that_nothing_declares_lasts_as_long_as_the_command(new_shell: Sto
     assert [gpu["id"] for gpu in new_shell.call("gpus")["gpus"]] == ["22"]
     new_shell.stoker("release", str(other))
     assert new_shell.until_final(other)[0]["state"] == "succeeded"
+
+
+def test_a_gpu_that_two_commands_name_at_once_lasts_as_long_as_both(new_shell: StokerHome) -> None:
+    new_shell.start()
+
+    def gpus() -> list[str]:
+        return [gpu["id"] for gpu in new_shell.call("gpus")["gpus"]]
+
+    command = [str(BIN / PROGRAM), "--gpus", "22"]
+    with FeedProcess(new_shell, command=command) as first:
+        first.write("true")
+        eventually(lambda: gpus() == ["22"])
+        with FeedProcess(new_shell, command=[*command, "23"]) as second:
+            eventually(lambda: gpus() == ["22", "23"], "it has named its own")
+            first.end_of_input()
+            assert first.wait() == 0
+            assert gpus() == ["22", "23"], "the other goes on, though it has no job now"
+            new_shell.kill_daemon()  # The next one knows of both, too.
+            new_shell.start()
+            second.write("true", "true")
+            second.end_of_input()
+            assert second.wait() == 0
+    assert gpus() == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])

@@ -1,4 +1,4 @@
-"""Who is asked to end when a job is stopped: its session first, the rest a moment later."""
+"""Who is asked to end when a job is stopped: its session first, the rest when that has gone."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from contract.executor_benches import LocalBench, active_job, start
+from contract.test_shortage import no_files
 from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Exit
-from stoker_home import pid_in
+from stoker_home import is_running, pid_in
 from waiting import eventually
 
 GRACE_MS = 300  # of every job that `start` gives
@@ -83,7 +84,6 @@ def test_nothing_is_due_any_more_once_a_stopped_job_is_over(
     assert local.executor._stopping.rest_ms, "the helper is to be asked later"
     local.order(cmd.Terminate(1, 1, force=True))
     local.until(ev.AttemptExited, 1)
-    local.now_ms += GRACE_MS
     local.executor.acknowledged(local.observe())
     local.observe()
     assert local.executor.next_wakeup_ms() is None
@@ -108,11 +108,90 @@ def test_a_helper_is_given_its_moment_though_the_main_process_has_gone(
     assert far not in asked(local), "it may have work to do when the others have gone"
     local.observe()
     assert far not in asked(local)
+    os.kill(left, signal.SIGKILL)
     local.now_ms += 2_000
     local.observe()
+    local.now_ms += 2_000
     eventually(lambda: local.observe() is not None and far in asked(local), "then it is asked too")
     local.order(cmd.Terminate(1, 1, force=True))
     assert local.until(ev.AttemptExited, 1).exit == Exit(code=0)
+
+
+def behind_a_shell(local: LocalBench, tmp_path: Path, grace_ms: int) -> tuple[int, int, int]:
+    """A shell that ends at once, its program that does not, and a helper of that: their pids."""
+    near_file, far_file = tmp_path / "near", tmp_path / "far"
+    near = f'trap "" TERM; echo $$ > {near_file}; while :; do sleep 0.02; done'
+    local.runs(1, "sh", "-c", f"{apart(far_file)} sh -c '{near}'; true")
+    local.order(cmd.Start(1, 1, ("0",), grace_ms=grace_ms))
+    shell = local.until(ev.AttemptStarted, 1).pid
+    assert shell is not None
+    return shell, pid_in(near_file), pid_in(far_file)
+
+
+def test_a_helper_is_left_alone_while_a_program_of_the_shell_that_ended_saves_its_work(
+    local: LocalBench, tmp_path: Path
+) -> None:
+    shell, near, far = behind_a_shell(local, tmp_path, grace_ms=100_000)
+    stopped_at_ms = local.now_ms
+    local.order(cmd.Terminate(1, 1, force=False))
+    until_main_is_gone(local, shell)
+    for local.now_ms in range(stopped_at_ms, stopped_at_ms + 40_000, 900):
+        local.observe()
+        assert near in asked(local) and far not in asked(local)
+    os.kill(near, signal.SIGKILL)
+    eventually(lambda: not is_running(near))
+    local.now_ms += 100
+    local.observe()
+    assert far not in asked(local), "its moment begins now"
+    local.now_ms += 1_100
+    local.observe()
+    assert far in asked(local)
+    assert local.until(ev.AttemptExited, 1).exit == Exit(signal=15)
+
+
+def test_a_helper_is_asked_after_half_of_the_grace_time_if_a_program_of_the_shell_goes_on(
+    local: LocalBench, tmp_path: Path
+) -> None:
+    shell, near, far = behind_a_shell(local, tmp_path, grace_ms=100_000)
+    stopped_at_ms = local.now_ms
+    local.order(cmd.Terminate(1, 1, force=False))
+    until_main_is_gone(local, shell)
+    local.now_ms = stopped_at_ms + 49_000
+    local.observe()
+    assert far not in asked(local)
+    local.now_ms = stopped_at_ms + 50_000
+    with no_files():
+        local.observe()
+        assert local.executor.next_wakeup_ms() is not None
+    local.now_ms += 1_000
+    local.observe()
+    assert far in asked(local)
+    local.order(cmd.Terminate(1, 1, force=True))
+    assert local.until(ev.AttemptExited, 1).exit == Exit(signal=15)
+    assert not is_running(near)
+
+
+def test_a_new_executor_gives_a_helper_its_moment_after_its_program(
+    local: LocalBench, tmp_path: Path
+) -> None:
+    shell, near, far = behind_a_shell(local, tmp_path, grace_ms=100_000)
+    local.order(cmd.Terminate(1, 1, force=False))
+    until_main_is_gone(local, shell)
+    local.started_again(active_job(1, started=True, stopping=True, grace_ms=100_000))
+    local.observe()  # Before the order comes again.
+    local.order(cmd.Terminate(1, 1, force=False))
+    for _ in range(5):
+        local.now_ms += 900
+        local.observe()
+        assert near in asked(local) and far not in asked(local)
+    os.kill(near, signal.SIGKILL)
+    eventually(lambda: not is_running(near))
+    local.now_ms += 100
+    local.observe()
+    assert far not in asked(local), "its moment begins now"
+    local.order(cmd.Terminate(1, 1, force=True))
+    local.until(ev.AttemptExited, 1)
+    assert not is_running(far)
 
 
 def test_the_executor_wakes_to_ask_the_rest_while_the_main_process_goes_on(

@@ -114,6 +114,7 @@ def test_an_attempt_is_not_over_because_there_are_no_files_to_look_at_it(
     local.order(start(1))
     pid = local.until(ev.AttemptStarted, 1).pid
     assert pid is not None
+    eventually(lambda: "ready" in local.log(1))
     with no_files():
         local.order(cmd.Terminate(1, 1, force=False))
         local.order(cmd.Terminate(1, 1, force=False))

@@ -68,6 +68,7 @@ SURROUNDINGS = {
         ),
     ),
     "docs/sweeps.md": Surroundings(before=(DECLARE,)),
+    "docs/find-the-best-point.md": Surroundings(before=(DECLARE,)),
     "docs/library.md": Surroundings(before=(DECLARE,)),
     "docs/top.md": Surroundings(before=(DECLARE,)),
     "docs/web.md": Surroundings(before=(DECLARE,)),

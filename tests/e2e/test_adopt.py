@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import threading
+from typing import Any
 
 import pytest
 
 from outside import Process, Train, end
-from stoker.errors import StokerError
+from stoker.errors import StokerError, UsageError
+from stoker.library.client import Client as Library
 from stoker_home import StokerHome
 from waiting import eventually
 
@@ -51,6 +53,23 @@ def test_an_adopted_process_is_a_job_that_runs_and_holds_its_gpus_until_it_ends(
     [ended] = reused.until_final(job_id)
     assert (ended["state"], ended["exit_code"], ended["reason"]) == ("lost", None, ENDED)
     assert reused.until_final(other)[0]["state"] == "succeeded"
+
+
+def test_python_adopts_a_process_and_lets_it_go(reused: StokerHome, train: Train) -> None:
+    process = train()
+    reused.call("config_set", name="gpus", value="0:24G,1:24G")
+    with Library(home=reused.home.root) as library:
+        job_id = library.adopt(process.pid, on=[0, 1], mem="8G", name="by hand", group="mine")
+        job = reused.until_state(job_id, "running")
+        assert (job["name"], job["group"], job["gpus"]) == ("by hand", "mine", ["0", "1"])
+        assert job["need"]["mem_mib"] == 8192 and str(process.pid) in job["adopted"]
+        late: Any = {"time_limit": "2h"}
+        with pytest.raises(UsageError, match="time_limit comes too late for a process"):
+            library.adopt(process.pid, **late)
+        with pytest.raises(StokerError, match="was adopted: Stoker did not start it"):
+            library.cancel(job_id)
+        assert library.cancel(job_id, let_go=True) == [job_id]
+    assert reused.until_final(job_id)[0]["state"] == "cancelled" and process.poll() is None
 
 
 def test_jobs_that_require_only_its_end_start_then_and_others_are_skipped(

@@ -25,7 +25,9 @@ def test_a_job_starts_when_the_process_has_ended_and_says_for_which_it_waits(
     [answer] = reused.call("why", select={"ids": [str(job_id)]})["jobs"]
     assert answer["text"] == f"waiting for process {shown} to end"
     assert reused.job(job_id)["after_pid"] == [shown]
-    assert f"after process  {shown}" in reused.stoker("show", str(job_id))
+    page = reused.stoker("show", str(job_id)).splitlines()
+    assert f"  after process  {shown}" in page
+    assert all(line[15:17] == "  " and line[17] != " " for line in page[1:]), "in one column"
     end(process)
     assert reused.until_final(job_id)[0]["state"] == "succeeded"
 

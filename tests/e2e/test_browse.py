@@ -168,6 +168,10 @@ def test_what_should_start_next_is_told_with_its_gpus(stoker: StokerHome) -> Non
     assert starts[1]["ends_at_ms"] is None and len(starts[1]["gpus"]) == 4
     [why] = stoker.call("why", select={"ids": ["2"]})["jobs"]
     assert abs(why["starts_at_ms"] - starts[0]["starts_at_ms"]) < 100
+    asked = stoker.call("forecast", places_of=[3, 1, 2, 99], most_unfinished=2)
+    assert asked["places"] == [2, None, 1, None], "one runs, one was never there"
+    assert asked["starts"] == [], "three jobs have not ended"
+    assert stoker.call("forecast", most_unfinished=3)["starts"] == starts
     stoker.call("pause")
     assert stoker.call("forecast")["starts"] == []
 

@@ -83,6 +83,8 @@ def test_two_demos_at_once_each_show_all_and_leave_nothing(visitor: Visitor) -> 
         assert re.search(r"job 11 is waiting: needs 2 GPUs.*should start in about \d", text)
         assert KILLED.decode() in text
         assert re.search(r"^ *10 +succeeded +0\.03 +64 .* 0\s*$", text, re.MULTILINE)
+        assert len(re.findall(r"^ *\d+ +loss +8 ", text, re.MULTILINE)) == 9
+        assert "The best point is lr=0.1, bs=32: job 6, loss 0.201." in text
         assert PASSED in text
         assert len(text.partition("Try next")[2].split("stoker ")[1:]) == 3
     assert visitor.has_nothing_left()

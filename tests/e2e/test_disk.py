@@ -8,9 +8,14 @@ import os
 import sqlite3
 import time
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
+from typing import Any, cast
+
+import pytest
 
 import stoker as library
+from stoker.errors import UsageError
 from stoker_home import StokerHome
 from waiting import eventually
 
@@ -44,7 +49,7 @@ def test_rm_older_takes_only_what_ended_longer_ago(stoker: StokerHome) -> None:
     assert f"removed: job {ok}" in stoker.cli("rm", "--older", "30d", "--state", "succeeded").err
     assert set(stoker.jobs()) == {bad, new}
     refused = stoker.cli("rm", "--older", "30")
-    assert refused.code == 2 and refused.err.count("\n") == 1
+    assert refused.code == 2 and refused.err.count("\n") == 1 and "30d or 30h?" in refused.err
     stoker.stoker("rm", "--older", "30d")
     assert set(stoker.jobs()) == {new}
 
@@ -53,7 +58,9 @@ def test_python_removes_what_is_older(stoker: StokerHome) -> None:
     ok, bad, new = three_jobs(stoker)
     with library.Client(stoker.home.root) as client:
         assert client.rm(new, older="30d") == []
-        assert client.rm(older="30d", state="failed") == [bad]
+        with pytest.raises(UsageError, match="30d or 30h"):
+            client.rm(older=cast(Any, 30))
+        assert client.rm(older=timedelta(days=30), state="failed") == [bad]
         assert client.rm(older="30d") == [ok]
     assert set(stoker.jobs()) == {new}
 
@@ -113,6 +120,8 @@ def test_disk_shows_what_takes_room_the_largest_first(stoker: StokerHome) -> Non
     told = json.loads(stoker.stoker("disk", "--json"))
     parts = {part["part"]: part["bytes"] for part in told["parts"]}
     assert parts["logs"] >= 3 * 1024 * 1024 and parts["database"] > 0
+    assert parts["reserve"] == 4 * MIB, "it is named, and not one of the other files"
+    assert parts["other files"] < 65_536
     assert list(parts.values()) == sorted(parts.values(), reverse=True)
     assert told["logs"][0] | {"bytes": 0} == {
         "group": "large", "state": "succeeded", "jobs": 1, "bytes": 0,

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from stoker.api.job_options import options_in
 from stoker.submission.job_file import changes_in, file_text, table_of
 from stoker_home import Ran, StokerHome
 from unit.cli_run import Terminal
@@ -50,6 +51,24 @@ def test_each_job_gets_the_changes_of_its_own_table(reused: StokerHome) -> None:
     assert (second["name"], second["need"]["cpus"]) == (None, 1)
     assert (second["argv"], second["time_limit_ms"]) == (["true", "x"], 60_000)
     assert (third["name"], third["priority"], third["need"]["cpus"]) == ("old", 0, 0)
+
+
+def test_the_header_names_every_option_whole_and_says_how_variables_are_set(
+    reused: StokerHome,
+) -> None:
+    [job_id] = held(reused, 1)
+    copy = reused.work / "header"
+    edit(reused, str(job_id), f"open({str(copy)!r}, 'w').write(text)")
+    header = copy.read_text().partition("\n\n")[0]
+    words = header.replace(",", " ").replace(".", " ").split()
+    assert {option.name for option in options_in("edit")} <= set(words)
+    [said] = [line for line in header.splitlines() if "env = {" in line]
+    example = said[said.index("env = {") : said.index("}") + 1]
+    assert edit(reused, str(job_id), f"text += {example + chr(10)!r}").code == 0
+    reused.call("edit", select={"ids": [str(job_id)]}, changes={"shell": "echo $SEED", "argv": []})
+    reused.call("release", select={"ids": [str(job_id)]})
+    reused.until_final(job_id)
+    assert reused.log_of(job_id) == "1\n"
 
 
 def test_words_are_shown_as_a_list_and_a_shell_line_as_text_and_each_is_taken_as_that(

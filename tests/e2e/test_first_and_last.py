@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,28 @@ def test_the_doctor_looks_at_a_real_machine(home: StokerHome) -> None:
     ran = home.cli("doctor")
     assert ran.code == 1
     assert f"-> run: chmod 700 {home.home.root}" in ran.out
+
+
+def test_doctor_called_by_a_link_of_the_users_finds_the_installation_complete(
+    home: StokerHome, tmp_path: Path
+) -> None:
+    link = tmp_path / "own" / "stoker"
+    link.parent.mkdir()
+    link.symlink_to(Path(sys.executable).parent / "stoker")
+    env = {**home.env, "PATH": f"{link.parent}:{home.env['PATH']}"}
+    ran = subprocess.run([link, "doctor"], env=env, capture_output=True, text=True)
+    assert "ok     installation     complete\n" in ran.stdout, ran
+
+
+def test_uninstall_tells_of_jobs_that_have_not_started(stoker: StokerHome) -> None:
+    stoker.submit("true", hold=True)
+    stoker.call("pause")
+    stoker.submit("true")
+    ran = stoker.cli("uninstall")
+    assert "2 jobs in the queue: they start if Stoker is started again\n" in ran.err
+    stoker.start()
+    ran = stoker.cli("uninstall", "--delete-data")
+    assert "2 jobs had not started, and were deleted too\n" in ran.err
 
 
 def test_uninstall_stops_the_daemon_and_deletes_nothing(stoker: StokerHome) -> None:

@@ -14,6 +14,7 @@ from stoker.submission.snapshots import MANIFEST
 from stoker_home import StokerHome
 from waiting import eventually
 
+REPO = Path(__file__).parents[2]
 SHOW = ("--freeze", "--gpus", "0", "--", "sh", "./code.sh")
 
 
@@ -47,6 +48,26 @@ def outputs(home: StokerHome, *ids: int) -> list[str]:
         [ended] = home.until_final(job)
         assert ended["state"] == "succeeded", home.log_of(job)
     return [home.log_of(job).split("\n", 1)[0] for job in ids]
+
+
+def test_what_the_quickstart_says_of_later_changes_is_so(home: StokerHome, project: Path) -> None:
+    page = " ".join((REPO / "docs" / "quickstart.md").read_text().split())
+    assert "Later changes of these do not affect it. Files are read when the job starts" in page
+    assert "reaches jobs that still wait, unless they were queued with [`--freeze`]" in page
+    code = project / "exp" / "train.sh"
+    code.write_text("echo old $SEED $(umask) $(basename $PWD)\n")
+    ids = []
+    for words in ((), ("--freeze",)):
+        ran = home.cli(
+            "add", "--gpus", "0", *words, "--", "sh", "./train.sh",
+            cwd=project / "exp", env={"SEED": "1"},
+        )  # fmt: skip
+        ids.append(int(ran.out))
+    code.write_text("echo new $SEED $(umask) $(basename $PWD)\n")
+    home.cli("daemon", "restart", env={"SEED": "2"})
+    mask = f"{os.umask(0):04o}"
+    os.umask(int(mask, 8))
+    assert outputs(home, *ids) == [f"new 1 {mask} exp", f"old 1 {mask} exp"]
 
 
 def test_a_frozen_job_runs_old_code_in_the_same_directory_of_the_tree(

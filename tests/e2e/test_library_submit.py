@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,7 @@ def test_sys_exit_in_a_call_does_not_end_the_program_that_waits_for_it(
 
 def test_a_call_over_its_time_limit_is_told_as_that(library: StokerHome) -> None:
     path = fifo(library.work)
-    future = submit(until_told, path, time_limit=0.2, grace=0)
+    future = submit(until_told, path, time_limit=timedelta(seconds=0.2), grace=0)
     with pytest.raises(JobFailed, match="time limit"):
         future.result(PATIENCE_S)
 

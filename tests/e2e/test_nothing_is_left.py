@@ -130,8 +130,6 @@ def test_after_a_thousand_jobs_and_their_clients_all_is_as_before(tmp_path: Path
         os.chdir(before_all)
         gc.unfreeze()
         gc.set_threshold(700, 10, 10)
-    assert after.files == before.files
-    assert after.timers == before.timers
     # The ring keeps as many events as before, of whichever kinds. A loop forgets a timer that was
     # called off some time later; those that count are in `timers`.
     told = ("stoker.core.events.", "asyncio.events.TimerHandle")

@@ -128,6 +128,7 @@ def test_a_feed_has_them(reused: StokerHome, project: Path) -> None:
     [
         ("tme-limit = '2h'", "a job has no option 'tme-limit'; did you mean time_limit?"),
         ("mem = 'much'", "mem: "),
+        ("time-limit = 2", "time-limit: '2' has no unit; 2m or 2h?"),
         ("mem = ", "Invalid value"),
         ("after = '3'", "after: it is about one job"),
         (
@@ -241,6 +242,76 @@ def test_a_flag_of_the_file_is_switched_off_in_the_command_in_python_and_in_a_ce
     reused.stoker("batch", "--no-wait", "jobs.csv")
     last = max(reused.jobs())
     assert shown(last)["options"] == plain["options"] and shown(last)["state"] == plain["state"]
+
+
+# What a file says of each option that `none` takes away; a second line stays for the job.
+CLEARED = {
+    "mem": 'mem = "2G"',
+    "on": 'on = "1"',
+    "prefer": "prefer = [1]",
+    "thread-percentage": "thread-percentage = 50",
+    "cpus": "cpus = 3",
+    "max-per-gpu": "max-per-gpu = 2",
+    "name": 'name = "{project}"',
+    "group": 'group = "mine"',
+    "time-limit": 'time-limit = "1h"',
+    "signal": 'signal = "USR1@10m"\ntime-limit = "1h"',
+    "max-log": 'max-log = "2G"',
+    "at": 'at = "+2h"',
+    "out": 'out = "{id}.txt"',
+    "err": 'err = "{id}.err"',
+    "nice": "nice = 3",
+    "visible": 'visible = "all"',
+    "hook": 'hook = "cat"',
+    "slurm": 'slurm = "--qos x"',
+}
+
+
+def test_every_option_that_can_be_taken_away_is_among_those_tried_here() -> None:
+    assert {option.name for option in JOB_OPTIONS if option.cleared} == set(CLEARED)
+
+
+@pytest.mark.parametrize("name", CLEARED)
+def test_none_undoes_a_value_of_the_file_in_the_command_in_python_and_in_a_cell(
+    reused: StokerHome, project: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = ("id", "submitted_at_ms", "queued_at_ms", "log", "err_log")
+
+    def shown(job_id: int) -> dict[str, Any]:
+        return {key: value for key, value in reused.job(job_id).items() if key not in own}
+
+    (project / "stoker.toml").write_text(CLEARED[name].partition("\n")[2])
+    plain = shown(reused.add("--", "true x"))
+    (project / "stoker.toml").write_text(CLEARED[name])
+    assert shown(reused.add(f"--{name}", "none", "--", "true x")) == plain
+    monkeypatch.chdir(project)
+    with Library(home=reused.home.root) as library:
+        options: dict[str, Any] = {name.replace("-", "_"): "none"}
+        assert shown(library.add("true x", **options)) == plain
+    (project / "jobs.csv").write_text(f"command,{name}\ntrue x,none\n")
+    reused.stoker("batch", "--no-wait", "jobs.csv")
+    of_row = shown(max(reused.jobs()))
+    assert {**of_row, "group": plain["group"]} == plain
+    assert of_row["group"].startswith("jobs-"), "a batch has its own"
+
+
+def test_none_takes_back_an_option_of_the_command_for_one_row(
+    reused: StokerHome, project: Path
+) -> None:
+    (project / "stoker.toml").write_text('time-limit = "none"\nname = "none"\n')
+    (project / "jobs.csv").write_text("command,time-limit\ntrue x,none\ntrue x,\n")
+    reused.stoker("batch", "--no-wait", "--time-limit", "2h", "--group", "none", "jobs.csv")
+    found = [reused.job(reused.nth(number)) for number in (1, 2)]
+    assert [job["time_limit_ms"] for job in found] == [None, 7_200_000]
+    assert found[0]["group"].startswith("jobs-") and found[0]["name"] is None
+
+
+def test_a_line_of_a_feed_has_not_what_none_was_said_of(reused: StokerHome, project: Path) -> None:
+    reused.call("resume")
+    (project / "lines").write_text("true\n")
+    reused.stoker("feed", "--mem", "none", "--group", "none", "lines")
+    job = reused.job(reused.first_id)
+    assert job["need"]["mem_mib"] is None and job["group"].startswith("feed-lines")
 
 
 def test_a_flag_is_either_on_or_off(reused: StokerHome, project: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from stoker_home import StokerHome
+from terminals import Terminal
 
 # Losses fall and rise again; the accuracy is another for each seed.
 TRAIN = (
@@ -168,6 +169,42 @@ def test_hostile_names_and_values_do_no_harm(stoker: StokerHome) -> None:
     rows = list(csv.DictReader(io.StringIO(stoker.cli("results", "last", "--csv").out)))
     assert [row["a"] for row in rows] == ["\x1b[31mred", "=1+1"], "data is left as it is"
     assert rows[0]["__proto__"] == "nan"
+
+
+def test_show_has_parameters_and_metrics_and_on_a_terminal_a_curve(swept: StokerHome) -> None:
+    page = swept.cli("show", "2").out
+    assert "parameters  lr=1" in page
+    rows = [line.split() for line in page.partition("  metrics\n")[2].splitlines()]
+    assert rows[0] == ["METRIC", "LAST", "AT", "LOWEST", "HIGHEST"]
+    assert rows[2] == ["loss", "1.1", "3", "1", "1.1"]
+    with Terminal(swept.command("show", "2"), swept.env, swept.work) as terminal:
+        terminal.until(b"CURVE")
+        terminal.until("█▁█".encode())
+        assert terminal.wait() == 0
+
+
+def test_a_job_without_metrics_has_no_such_section(stoker: StokerHome) -> None:
+    assert stoker.cli("add", "--gpus", "0", "--", "true").code == 0
+    assert stoker.cli("add", "--gpus", "0", "--hold", "--", "true").code == 0
+    assert stoker.cli("wait", "1").code == 0
+    assert "  metrics\n" not in stoker.cli("show", "1").out + stoker.cli("show", "2").out
+
+
+def test_lists_of_jobs_and_points_have_a_column_for_a_metric(swept: StokerHome) -> None:
+    listed = swept.cli("ls", "--metric", "loss", "--metric", "acc").out.splitlines()
+    assert "loss" in listed[0] and "3.1" in listed[1].split() and "0.33" in listed[1].split()
+    jobs = json.loads(swept.cli("ls", "--metric", "loss", "--json").out)["jobs"]
+    assert [job["metrics"] for job in jobs] == [{"loss": 3.1}, {"loss": 1.1}, {"loss": 2.1}]
+    assert "metrics" not in json.loads(swept.cli("ls", "--json").out)["jobs"][0]
+    shown = swept.cli("sweep", "show", "try", "--metric", "loss").out.splitlines()
+    assert shown[0].split()[:4] == ["ID", "STATE", "lr", "loss"] and "3.1" in shown[1].split()
+    text = swept.cli("sweep", "show", "try", "--metric", "loss", "--csv").out
+    assert [row["loss"] for row in csv.DictReader(io.StringIO(text))] == ["3.1", "1.1", "2.1"]
+    points = json.loads(swept.cli("sweep", "show", "try", "--metric", "loss", "--json").out)
+    assert points["points"][0]["metrics"] == {"loss": 3.1}
+    for verb in (("ls",), ("sweep", "show", "try")):
+        missing = swept.cli(*verb, "--metric", "los")
+        assert missing.code == 3 and "did you mean loss" in missing.err
 
 
 def test_jobs_without_metrics_have_rows_too(stoker: StokerHome) -> None:

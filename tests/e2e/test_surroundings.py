@@ -54,6 +54,53 @@ def test_env_all_passes_everything_and_env_always_counts(reused: StokerHome) -> 
     assert seen["RANK"] == "0" and "WORLD_SIZE" not in seen
 
 
+# As torchrun does it: two workers with variables of their own, which meet at the job's port. Each
+# then looks, as Lightning does, whether Slurm has started it.
+TORCHRUN = """
+import os, socket, subprocess, sys
+if len(sys.argv) == 1:
+    own = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "own"}
+    workers = [
+        subprocess.Popen([sys.executable, sys.argv[0], "worker"],
+                         env={**os.environ, **own, "RANK": str(n), "LOCAL_RANK": str(n)})
+        for n in (1, 0)
+    ]
+    raise SystemExit(max(worker.wait() for worker in workers))
+address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if os.environ["RANK"] == "0":
+    with socket.create_server(address) as meeting:
+        there, _ = meeting.accept()
+        rank = there.recv(10).decode()
+    world, by_slurm = os.environ["WORLD_SIZE"], "SLURM_NTASKS" in os.environ
+    print(f"0 of {world} met {rank}, by Slurm: {by_slurm}", flush=True)
+else:
+    while True:
+        try:
+            there = socket.create_connection(address)
+            break
+        except ConnectionRefusedError:
+            pass
+    there.sendall(os.environ["RANK"].encode())
+"""
+
+
+def test_a_launcher_in_a_job_has_its_own_variables_and_none_of_the_allocation_around_it(
+    reused: StokerHome,
+) -> None:
+    (reused.work / "launch.py").write_text(TORCHRUN)
+    around = {
+        **FOREIGN,
+        "SLURM_NTASKS_PER_NODE": "4",
+        "SLURM_JOB_NAME": "train",
+        "SLURM_PROCID": "0",
+    }
+    words = ("add", "--gpus", "2", "--time-limit", "1m", "--", sys.executable, "launch.py")
+    job = int(reused.cli(*words, env=around).out)
+    [ended] = reused.until_final(job)
+    assert ended["state"] == "succeeded", reused.log_of(job)
+    assert reused.log_of(job) == "0 of 2 met 1, by Slurm: False\n"
+
+
 def test_a_plot_backend_that_the_user_chose_is_kept(reused: StokerHome) -> None:
     assert environment_of(reused, env={"MPLBACKEND": "agg"})["MPLBACKEND"] == "agg"
 

@@ -91,6 +91,15 @@ def test_the_jobs_ahead_of_a_new_one_are_those_before_its_place(reused: StokerHo
     [row] = [row for row in rows if row.split()[:1] == [str(first + 4)]]
     assert row[place:].split()[0] == "4"
     assert "; 3 jobs come before it" in reused.stoker("why", str(first + 4))
+    urgent = reused.add("--priority", "-1", "--", "true")
+    last = [str(first + 2), str(first + 4)]
+    for words in ("--all --limit 4", "--limit 6", f"{first + 2}-{urgent}", "--state waiting"):
+        with on_terminal(reused, "ls", *words.split(), NO_COLOR="1") as terminal:
+            assert terminal.wait() == 0
+        rows = terminal.screen.decode().splitlines()
+        place = rows[0].index("PLACE")
+        found = {row.split()[0]: row[place:].split()[0] for row in rows if " waiting " in row}
+        assert [found[one] for one in (str(urgent), *last)] == ["1", "4", "5"], words
     reused.stoker("cancel", "--all")
     reused.stoker("resume")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,20 @@ def test_cancel_takes_ids_ranges_names_groups_and_all(reused: StokerHome) -> Non
     assert read(reused, "cancel", "--group", "g")["ids"] == ids[4:]
     assert read(reused, "cancel", "--all")["ids"] == [ids[3]]
     assert {job["state"] for job in reused.jobs().values()} == {"cancelled"}
+
+
+def test_retry_of_a_job_that_is_stopping_says_how_to_wait_for_its_end(reused: StokerHome) -> None:
+    script = "trap '' TERM; echo ready; while :; do sleep 0.02; done"
+    job = reused.submit("sh", "-c", script, grace_ms=600_000)
+    eventually(lambda: "ready" in reused.cli("logs", str(job)).out, "it ignores SIGTERM")
+    reused.stoker("cancel", str(job))
+    ran = reused.cli("retry", str(job))
+    assert ran.code == 1
+    assert (
+        f"job {job} is stopping, and has not ended; `stoker wait {job}` waits for that" in ran.err
+    )
+    os.kill(reused.job(job)["pid"], 9)
+    reused.until_final(job)
 
 
 def test_retry_runs_a_finished_job_again_and_keeps_its_history(reused: StokerHome) -> None:

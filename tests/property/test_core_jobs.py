@@ -123,11 +123,12 @@ class JobsAsADict(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def ask_who_is_ahead(self, data: st.DataObject) -> None:
-        job_id = self.some_id(data)
-        job = self.model.get(job_id)
-        if job is not None:
-            in_line = [o for o in self.model.values() if o.state is JobState.WAITING]
-            assert self.jobs.ahead_of(job) == sum(other.rank < job.rank for other in in_line)
+        ids = {self.some_id(data) for _ in range(data.draw(st.integers(1, 5)))}
+        jobs = [self.model[job_id] for job_id in ids if job_id in self.model]
+        in_line = [o for o in self.model.values() if o.state is JobState.WAITING]
+        assert self.jobs.ahead_of(jobs) == {
+            job.id: sum(other.rank < job.rank for other in in_line) for job in jobs
+        }
 
     @rule()
     def ask_for_those_in_terminals(self) -> None:

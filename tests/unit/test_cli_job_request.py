@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 from stoker.api.messages import JobRequest, Submit
+from stoker.cli.jobspec import MAY_CONTRADICT
 from stoker.errors import UsageError
 from stoker.machine import process_start
-from stoker.quantities import moment_ms
+from stoker.moments import moment_ms
 from stoker.submission.rules import Said, check_limits, check_need, share_of_many
 from unit.cli_run import process, stoker
 from unit.scripted_daemon import GONE, Script, ScriptedDaemon, job
@@ -94,7 +95,8 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "--env", "A=1", "--env", "B=x=y", "--mps", "--thread_percentage", "30%",
         "--out", "out.txt", "--err", "/tmp/err.txt", "--gpu-arg", "--hold", "--nice", "5",
         "--visible", "uuid", "--keep-children", "--append", "--env-all", "--notify",
-        "--hook", "mail me", "--metric", "a=b;(.*)", "--metric", "c=(d)", "--metrics-from", "r/{id}",
+        "--hook", "mail me", "--metric", "a=b;(.*)", "--metric", "c=(d)",
+        "--metrics-from", "r/{id}",
         "--on-cluster", "--slurm", "--qos=high -p 'a b'", "--", "true", "x",
     )  # fmt: skip
     assert fields == {
@@ -115,7 +117,8 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
         "slurm": ["--qos=high", "-p", "a b"],
     }  # fmt: skip
     # For the cluster no code is frozen, and no log is cut: tests/e2e/test_freeze.py, test_disk.py.
-    unused = {"overwrite", "shell", "share", "mem", "params", "point", "freeze", "max_log_mib"}
+    unused = {"overwrite", "shell", "share", "mem", "freeze", "max_log_mib"}
+    unused |= {"params", "point", "repeat"}  # those of sweeps
     assert set(fields) == {field.name for field in msgspec.structs.fields(JobRequest)} - unused
 
 
@@ -259,7 +262,7 @@ def test_a_submission_that_was_cut_off_is_repeated_and_known_by_its_token(
 
 
 def edited(capsys: pytest.CaptureFixture[str], home: Path, *words: str) -> dict[str, Any]:
-    script: Script = {"edit": {"ids": [7]}, "show": {"jobs": [job(7, cwd=os.getcwd())]}}
+    script: Script = {"edit": {"ids": [7]}, "show": {"jobs": [job(7, "waiting", cwd=os.getcwd())]}}
     with ScriptedDaemon(home, script) as daemon:
         ran = stoker(capsys, "edit", "7", *words)
     assert ran.code == 0, ran.err
@@ -318,6 +321,20 @@ def test_what_is_said_of_gpus_is_refused_for_a_job_without_one(
     check_need(Said({**said, "gpus": 1}))
     with pytest.raises(UsageError, match=f"{option} makes no sense"):
         check_need(Said({**said, "gpus": 0}))
+
+
+def test_the_rules_are_asked_about_every_field_that_they_look_at() -> None:
+    looked_at: set[str] = set()
+
+    class Watched(dict[str, Any]):
+        def get(self, name: str, _: Any = None) -> Any:
+            looked_at.add(name)
+            return super().get(name)
+
+    for said in ({"gpus": 0}, {"share": 0.5}, {"mem": "auto"}):
+        check_need(Said(Watched(said)))
+    check_limits(Said(Watched(signal="USR1", signal_before_ms=1, time_limit_ms=2)))
+    assert looked_at == MAY_CONTRADICT
 
 
 def test_a_signal_must_come_after_the_start_and_not_with_it() -> None:

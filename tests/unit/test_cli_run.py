@@ -414,7 +414,15 @@ def test_the_first_ctrl_c_interrupts_the_second_terminates_the_third_kills(tmp_p
 def test_ctrl_c_counts_as_one_more_only_within_two_seconds() -> None:
     presses = Presses()
     moments = [10.0, 11.9, 13.8, 16.0, 16.1, 600.0]
-    assert [presses.one_more(at_s) for at_s in moments] == [1, 2, 3, 1, 2, 1]
+    assert [presses.one_more(at_s, handled=False) for at_s in moments] == [1, 2, 3, 1, 2, 1]
+
+
+def test_ctrl_c_begins_anew_once_a_job_that_handled_it_does_not_any_more() -> None:
+    """It may be about to end, and has taken this one, too, before the client looked."""
+    presses = Presses()
+    handled = [True, True, True, False, False, False]
+    counts = [presses.one_more(10.0 + n / 10, handled=one) for n, one in enumerate(handled)]
+    assert counts == [1, 2, 3, 1, 2, 3]
 
 
 def test_the_terminals_ctrl_c_reaches_the_job_once(tmp_path: Path) -> None:

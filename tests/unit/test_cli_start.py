@@ -67,12 +67,11 @@ _ALWAYS = {
     "cli.verbs", "errors",
 }  # fmt: skip
 _ADD = _ALWAYS | {"cli.jobspec", "cli.verbs.add", "submission", "submission.surroundings"}
-# What is said of a job takes the table of options, and the rules.
-_ADD_WITH_OPTIONS = _ADD | {
-    "api.job_options", "output_files", "quantities", "submission.rules",
-}  # fmt: skip
+# What is said of a job takes the table of options, and the rules if it could contradict itself.
+_ADD_WITH_OPTIONS = _ADD | {"api.job_option", "api.job_options", "quantities"}
+_ADD_WITH_RULES = _ADD_WITH_OPTIONS | {"submission.rules"}
 _LS = _ALWAYS | {
-    "cli.selection", "cli.verbs.ls", "quantities", "text", "text.jobs", "text.terminal",
+    "cli.selection", "cli.verbs.ls", "text", "text.jobs", "text.terminal",
 }  # fmt: skip
 
 
@@ -82,9 +81,10 @@ _LS = _ALWAYS | {
         (["add", "--", "true", "x"], _ADD),
         (["add", "true", "x"], _ADD),
         (["add", "--gpus", "2", "--name", "big", "--", "true", "x"], _ADD_WITH_OPTIONS),
+        (["add", "--gpus", "1", "--mem", "8G", "--", "true", "x"], _ADD_WITH_RULES),
         (["ls"], _LS),
     ],
-    ids=["add", "bare add", "add with options", "ls"],
+    ids=["add", "bare add", "add with options", "add with rules", "ls"],
 )
 def test_a_verb_loads_what_its_line_needs_and_no_more(
     words: list[str], expected: set[str], tmp_path: Path

@@ -330,7 +330,9 @@ def test_show_tells_all_about_a_job_and_its_attempts(desk: Desk) -> None:
                 time_limit_ms=7_200_000, after=[3, 4], started_at_ms=20_000,
                 ended_at_ms=21_000)  # fmt: skip
     ran = desk.stoker({"show": {"jobs": [shown]}}, "show", "7")
-    assert desk.asked() == {"op": "show", "select": {"ids": ["7"]}}
+    asked, metrics = desk.requests
+    assert asked == {"op": "show", "select": {"ids": ["7"]}}
+    assert (metrics["op"], metrics["job_id"]) == ("curve", 7)
     assert ran.out.splitlines()[0] == "job 7 (big)"
     facts = {line[2:12].strip(): line[14:] for line in ran.out.splitlines()[1:]}
     assert facts["command"] == "python train.py"

@@ -41,6 +41,13 @@ def test_what_is_no_amount_of_room_is_refused_in_one_line(text: str) -> None:
     assert refused.value.hint and "\n" not in refused.value.message
 
 
+def test_room_without_a_unit_is_refused_with_its_likely_readings() -> None:
+    for text, hint in (("5", "5%, 5G or 5M?"), ("5%,200", "200G or 200M?")):
+        with pytest.raises(UsageError, match="has no unit") as refused:
+            least_room(text)
+        assert refused.value.hint == hint
+
+
 @dataclass
 class Loop:
     """A turn loop as far as the watch knows it."""

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from stoker.errors import NotFound, UsageError
+from stoker.errors import BY_CODE, NotFound, NoUnit, StokerError, UsageError
 from stoker.library.failures import JobFailed
 from stoker.submission.keywords import job_fields
 
@@ -18,8 +18,13 @@ def test_an_error_says_in_python_too_what_to_do() -> None:
     assert str(NotFound("there is no job 7")) == "there is no job 7"
 
 
-def test_an_error_is_the_same_when_it_comes_back_from_another_process() -> None:
-    error = pickle.loads(pickle.dumps(UsageError("no", "yes")))
+@pytest.mark.parametrize("kind", [*BY_CODE.values(), NoUnit])
+def test_an_error_is_the_same_when_it_comes_back_from_another_process(
+    kind: type[StokerError],
+) -> None:
+    error = pickle.loads(pickle.dumps(kind("no", "yes")))
+    assert type(error) is kind
+    assert kind.__module__ == "stoker.errors"  # as a traceback shows it
     assert (error.message, error.hint, str(error)) == ("no", "yes", "no; yes")
 
 

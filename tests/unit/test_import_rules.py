@@ -42,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "installing": set(),
     "quantities": {"errors"},
+    "moments": {"errors", "quantities"},
     "command_lines": set(),
     "locks": set(),
     "wholefile": set(),
@@ -61,7 +62,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "inventory": {"installing", "ports"},
     "sim": {"core", "ports", "engine", "errors", "store", "executors"},
     "api": {
-        "command_lines", "errors", "installing", "quantities", "machine", "metrics.patterns",
+        "command_lines", "errors", "installing", "machine", "metrics.patterns", "moments",
+        "quantities", "text",
     },
     "sweep": {"errors", "installing", "output_files", "quantities"},
     "batch": {"errors", "installing", "quantities", "sweep.shelltext"},
@@ -73,17 +75,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {
         "api", "errors", "installing", "metrics.asking", "submission", "sweep", "text",
     },
-    "notify": {"command_lines", "quantities", "wholefile"},
+    "notify": {"command_lines", "text", "wholefile"},
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
         "installing", "metrics.lookup", "metrics.spec", "notify.journal", "output_files",
-        "quantities", "submission.repositories", "submission.rules", "submission.snapshots",
+        "quantities", "submission.changes", "submission.repositories", "submission.rules",
+        "submission.snapshots",
         "__version__", *ADAPTERS,
     },
     "web": {
         "api", "errors", "holes", "installing", "quantities", "submission", "sweep", "__version__",
     },
-    "top": {"api", "errors", "quantities", "text"},
+    "top": {"api", "errors", "text"},
     "library": {
         "api", "batch", "command_lines", "core.model", "errors", "installing", "locks", "metrics",
         "quantities", "submission", "sweep", "text", "wholefile",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stoker.text import terminal
 from stoker.text.terminal import width_of
 from stoker.text.tree import job_tree
 
@@ -35,12 +36,12 @@ def test_a_skipped_job_is_drawn_once_below_the_one_that_failed() -> None:
         job(5, "skipped", after=[4]),
     ])  # fmt: skip
     assert lines.splitlines() == [
-        "JOB               STATE      NOTE",
-        "1 run 1           succeeded",
-        "├─ 2 run 2        failed     exit code 1",
-        "│  └─ 4 run 4     skipped    also after 3",
-        "│     └─ 5 run 5  skipped",
-        "└─ 3 run 3        running",
+        "JOB         NAME   STATE      NOTE",
+        "1           run 1  succeeded",
+        "├─ 2        run 2  failed     exit code 1",
+        "│  └─ 4     run 4  skipped    also after 3",
+        "│     └─ 5  run 5  skipped",
+        "└─ 3        run 3  running",
     ]
 
 
@@ -100,6 +101,22 @@ def test_a_chain_of_thousands_is_drawn_in_full_and_stays_narrow() -> None:
     assert len(lines) == 5001
     assert max(map(len, lines)) < 80
     assert lines[-1].split("waiting")[1].strip() == "after 4999", "what is not drawn is named"
+
+
+def test_deep_jobs_can_be_told_apart_by_their_names_in_80_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(terminal, "terminal_width", lambda: 80)
+    jobs = [
+        job(one, name=f"experiment-with-resnet50-on-imagenet-seed-{one}", after=[one - 1],
+            reason=f"waits for job {one - 1} to succeed")
+        for one in range(101, 113)
+    ]  # fmt: skip
+    lines = job_tree(jobs).splitlines()[1:]
+    assert all(width_of(line) <= 80 for line in lines)
+    for one, line in zip(range(101, 113), lines, strict=True):
+        assert "experiment" in line and f"{str(one)[-2:]}  waiting" in line
+    assert lines[-1].endswith("waiting  after 111"), "and said once"
 
 
 def test_jobs_in_a_ring_are_shown_nonetheless() -> None:

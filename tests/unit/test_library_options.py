@@ -13,7 +13,7 @@ import pytest
 from stoker.api import job_keywords
 from stoker.api.job_options import BY_KEY
 from stoker.errors import UsageError
-from stoker.quantities import moment_ms
+from stoker.moments import moment_ms
 from stoker.submission.keywords import call_fields, in_keywords, is_option, job_fields
 
 
@@ -40,7 +40,7 @@ from stoker.submission.keywords import call_fields, in_keywords, is_option, job_
         ({"after": [SimpleNamespace(job_id=4)]}, {"after": ["4"]}),
         ({"after": SimpleNamespace(job_id=None)}, {"after": []}),
         ({"time_limit": "2h"}, {"time_limit_ms": 7_200_000}),
-        ({"time_limit": 1.5}, {"time_limit_ms": 1500}),
+        ({"time_limit": timedelta(milliseconds=1500)}, {"time_limit_ms": 1500}),
         ({"time_limit": timedelta(minutes=2)}, {"time_limit_ms": 120_000}),
         ({"grace": 0}, {"grace_ms": 0}),
         ({"signal": "USR1@2m"}, {"signal": "USR1", "signal_before_ms": 120_000}),
@@ -83,7 +83,15 @@ def test_paths_become_absolute_and_output_files_are_in_the_jobs_own_directory(
         ({"gpus": -1}, "gpus"),
         ({"mem": "8 apples"}, "mem"),
         ({"mem": 10}, "10G or 10M?"),
+        ({"mem_margin": 10}, "10%, 10G or 10M?"),
+        ({"max_log": 2}, "2G or 2M?"),
         ({"time_limit": "2"}, "2m or 2h?"),
+        ({"time_limit": 2}, "2m or 2h?"),
+        ({"time_limit": 1.5}, "1.5m or 1.5h?"),
+        ({"time_limit": 7200}, "7200s or 7200m?"),
+        ({"time_limit": -2}, "time_limit"),
+        ({"time_limit": True}, "time_limit"),
+        ({"grace": 30}, "30s or 30m?"),
         ({"grace": "30"}, "30s or 30m?"),
         ({"on": "x:y"}, "on"),
         ({"time_limit": 0}, "time_limit"),
@@ -97,6 +105,13 @@ def test_paths_become_absolute_and_output_files_are_in_the_jobs_own_directory(
         ({"env": 5}, "env: '5' is not understood"),
         ({"after": 1.5}, "after"),
         ({"slurm": 7}, "slurm"),
+        ({"out": 5}, "out: '5' is not text"),
+        ({"err": True}, "err: 'True' is not text"),
+        ({"cwd": ["a", "b"]}, "cwd: "),
+        ({"hook": 5}, "hook: '5' is not text"),
+        ({"append": 5}, "append: '5' is neither yes nor no"),
+        ({"append": "perhaps"}, "append: 'perhaps' is neither yes nor no"),
+        ({"hold": object()}, "is neither yes nor no"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_options_name(

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from stoker.errors import Failed
-from stoker.metrics.reading import Metrics, of_files, of_log
-from stoker.metrics.sources import Tail
+from stoker.metrics.attempt import read_attempt
+from stoker.metrics.reading import Metrics
+from stoker.metrics.sources import Folder, Tail
+from stoker.metrics.spec import Spec
 
 SAID = Path(__file__).parent / "training_said"
 VAL_LOSS = [(7, 0.2114831507205963), (15, 0.010157261043787003), (23, 0.0005885526188649237)]
@@ -21,6 +23,12 @@ VAL_LOSS = [(7, 0.2114831507205963), (15, 0.010157261043787003), (23, 0.00058855
 
 def curves(metrics: Metrics) -> dict[str, list[tuple[float, float]]]:
     return {name: series.curve() for name, series in metrics.by_name.items()}
+
+
+def of_files(path: str) -> Metrics:
+    folder = Folder(path)
+    assert not folder.read(1, ended=True)
+    return folder.metrics
 
 
 def test_the_csv_of_lightning() -> None:
@@ -93,7 +101,14 @@ def test_reports_of_an_attempt_are_read_where_they_were_written(tmp_path: Path) 
     assert curves(there_are_none.metrics) == {}
 
 
-def test_what_was_said_stands_for_what_was_found() -> None:
-    found, said = of_log([b"step 1 loss=9 lr=1\n"]), of_log([b"step 1 loss=0.5\n"])
-    found.replace(said)
-    assert curves(found) == {"loss": [(1, 0.5)], "lr": [(1, 1)]}
+def test_reports_stand_for_files_and_these_for_the_log_and_that_for_the_errors(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "err").write_text("step 1 loss=8 acc=8 lr=8 eps=8\n")
+    (tmp_path / "log").write_text("step 1 loss=9 acc=9 lr=1\n")
+    (tmp_path / "files.csv").write_text("step,loss,acc\n1,7,0.25\n")
+    (tmp_path / "reports").write_text('{"step": 1, "metrics": {"loss": 0.5}}\n')
+    log, err, folder, reports = (str(tmp_path / n) for n in ("log", "err", "files.csv", "reports"))
+    found = read_attempt(Spec(1, 1, log=log, err=err, folder=folder, reports=[reports]))
+    values = {name: series.last[1] for name, series in found.items() if series.last}
+    assert values == {"loss": 0.5, "acc": 0.25, "lr": 1, "eps": 8}

@@ -73,7 +73,8 @@ def test_nan_is_never_the_best_and_neither_is_what_has_no_value() -> None:
     assert best_ids(tabulate([run(1, acc=math.nan), run(2, acc=0.1)], [ACC])) == [2]
     odd = Summary(1, 1, "loss", 1, math.nan, 0, math.nan, 0, math.nan, 0)
     strange = Run(1, "succeeded", {}, metrics={"loss": odd})
-    assert tabulate([strange], [LOSS]).best == [], "whoever summed it up did not leave nan out"
+    table = tabulate([strange], [LOSS])
+    assert table.best == [] and table.rows[0].metrics["loss"].best is None
 
 
 def test_of_equal_rows_the_first_is_the_best() -> None:
@@ -98,6 +99,12 @@ def test_several_objectives_mark_what_no_other_row_is_better_than() -> None:
     for one in runs:
         one.metrics["acc"] = summary(0.5 if one.id == 3 else 0.1)
     assert sorted(best_ids(tabulate(runs, [*both, ACC]))) == [1, 2, 3, 5, 6]
+
+
+def test_of_three_objectives_every_row_of_the_front_counts() -> None:
+    points = [(1, 5, 1), (2, 1, 9), (3, 6, 2)]  # The first is better than the last.
+    runs = [run(n, loss=a, latency=b, err=c) for n, (a, b, c) in enumerate(points, 1)]
+    assert best_ids(tabulate(runs, [LOSS, Objective("latency"), Objective("err")])) == [1, 2]
 
 
 def test_repeats_are_one_row_with_mean_spread_and_count() -> None:

@@ -39,8 +39,8 @@ def test_lowest_highest_last_and_count_are_exact(values: list[float]) -> None:
     assert it.count == len(values)
     assert it.not_finite == sum(not math.isfinite(value) for value in values)
     if numbers:
-        assert it.best() == (values.index(min(numbers)), min(numbers))
-        assert it.best(maximize=True) == (values.index(max(numbers)), max(numbers))
+        assert it.lowest == (values.index(min(numbers)), min(numbers))
+        assert it.highest == (values.index(max(numbers)), max(numbers))
     if values:
         assert repr(it.last) == repr((float(len(values) - 1), values[-1]))
 
@@ -60,5 +60,5 @@ def test_a_series_that_was_stored_goes_on_as_if_it_had_not_been(
 
 def test_a_value_that_is_not_a_number_is_never_the_best() -> None:
     it = series((1, math.nan), (2, 0.5), (3, math.nan))
-    assert it.best() == it.best(maximize=True) == (2, 0.5)
+    assert it.lowest == it.highest == (2, 0.5)
     assert it.last is not None and math.isnan(it.last[1])

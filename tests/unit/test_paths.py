@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -10,8 +11,9 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+from stoker.api.launch import start_daemon
 from stoker.api.paths import MAX_SOCKET_PATH_BYTES, Home, make_private, socket_address
-from stoker.errors import Failed, UsageError
+from stoker.errors import Failed, Unavailable, Unreachable, UsageError
 
 
 @pytest.mark.parametrize("state_home", ["/elsewhere/state", "", "   ", None])
@@ -125,3 +127,18 @@ def test_a_socket_can_be_bound_and_reached_however_long_its_path(length: int) ->
         path.unlink()
         directory.rmdir()
         root.rmdir()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EMFILE, errno.ESTALE])
+def test_an_error_that_may_pass_is_no_refusal_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "mkdir", fails)
+    with pytest.raises(Unavailable, match=os.strerror(number)):
+        make_private(str(tmp_path / "home"))
+    # Who waits for the daemon to come back tries again.
+    with pytest.raises(Unreachable, match=os.strerror(number)):
+        start_daemon(Home(str(tmp_path / "home")))

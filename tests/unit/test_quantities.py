@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker import quantities as q
+from stoker.daemon.retention import kept_for_ms
 from stoker.errors import UsageError
+from stoker.moments import moment_ms
+from stoker.text import duration_text, iso_utc
 
 
 @pytest.fixture
@@ -124,7 +127,12 @@ def test_durations_are_read_exactly(text: str, ms: int | None) -> None:
         (q.duration_ms, "30", "30s or 30m?"),
         (q.positive_duration_ms, "1", "1s or 1m?"),
         (q.signal_spec, "USR1@2", "2s or 2m?"),
-        (lambda text: q.moment_ms(text, NOON_MS), "+2", "2m or 2h?"),
+        (kept_for_ms, "30", "30d or 30h?"),
+        (kept_for_ms, "90", "90d or 90h?"),
+        (q.size_mib, "2", "2G or 2M?"),
+        (q.size_mib, "2000", "2000M or 2G?"),
+        (q.log_bound, " 2 ", "2G or 2M?"),
+        (lambda text: moment_ms(text, NOON_MS), "+2", "2m or 2h?"),
     ],
 )
 def test_a_time_without_a_unit_is_refused_with_two_likely_readings(
@@ -155,7 +163,7 @@ def test_durations_that_are_none_are_refused_with_what_to_write(text: str) -> No
      (7_500_000, "2h 05m"), (273_600_000, "3d 04h")],
 )  # fmt: skip
 def test_durations_are_shown_in_two_units_at_most(ms: int, text: str) -> None:
-    assert q.duration_text(ms) == text
+    assert duration_text(ms) == text
 
 
 @pytest.mark.parametrize(
@@ -306,7 +314,7 @@ def test_a_printable_name_is_taken_as_it_is(text: str) -> None:
     ],
 )
 def test_moments_are_local_unless_an_offset_is_given(text: str, iso: str) -> None:
-    assert q.iso_utc(q.moment_ms(text, NOON_MS)) == iso
+    assert iso_utc(moment_ms(text, NOON_MS)) == iso
 
 
 @pytest.mark.usefixtures("in_berlin")
@@ -318,34 +326,34 @@ def test_moments_are_local_unless_an_offset_is_given(text: str, iso: str) -> Non
 )  # fmt: skip
 def test_moments_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(UsageError) as refused:
-        q.moment_ms(text, NOON_MS)
+        moment_ms(text, NOON_MS)
     assert refused.value.hint
 
 
 @pytest.mark.usefixtures("in_berlin")
 def test_a_date_that_has_passed_is_refused() -> None:
     with pytest.raises(UsageError, match="passed"):
-        q.moment_ms("2026-03-10T12:59", NOON_MS)
+        moment_ms("2026-03-10T12:59", NOON_MS)
 
 
 @pytest.mark.usefixtures("in_berlin")
 def test_the_next_time_of_day_is_right_when_the_clocks_change() -> None:
-    evening_before_ms = q.moment_ms("2026-03-28T23:00", NOON_MS)
-    at_ms = q.moment_ms("08:00", evening_before_ms)
+    evening_before_ms = moment_ms("2026-03-28T23:00", NOON_MS)
+    at_ms = moment_ms("08:00", evening_before_ms)
     assert at_ms - evening_before_ms == 8 * 3_600_000  # Nine by the clock, of which one is skipped.
 
 
 @given(st.integers(NOON_MS, 4_000_000_000_000))
 def test_a_moment_survives_being_written_in_utc(at_ms: int) -> None:
     whole_s_ms = at_ms // 1000 * 1000
-    text = q.iso_utc(whole_s_ms).replace(".000", "")
-    assert q.moment_ms(text, NOON_MS) == whole_s_ms
+    text = iso_utc(whole_s_ms).replace(".000", "")
+    assert moment_ms(text, NOON_MS) == whole_s_ms
 
 
 @given(
     st.sampled_from(
         [q.memory_mib, q.duration_ms, q.gpu_need, q.gpu_ids, q.declared_gpus, q.job_ids, q.label,
-         q.env_pair, q.signal_spec, lambda text: q.moment_ms(text, NOON_MS)]
+         q.env_pair, q.signal_spec, lambda text: moment_ms(text, NOON_MS)]
     ),
     st.text(max_size=40) | st.text("0123456789.,:-+@TZhmsdGMK last", max_size=20),
 )  # fmt: skip

@@ -69,6 +69,7 @@ JOB: dict[str, tuple[Fields, Any]] = {
     "slurm": ({"executor": "slurm"}, ["--qos=low"]),
     "params": ({}, {"lr": 0.1}),
     "point": ({}, "p"),
+    "repeat": ({}, "seed"),
 }
 
 # The same for what one of many alike jobs says for itself.

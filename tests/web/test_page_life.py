@@ -184,6 +184,19 @@ def test_a_page_whose_port_was_not_named_comes_back_where_it_was(
         assert f"port {port} is taken by another program" in ran.err
 
 
+def test_a_page_that_comes_back_on_another_port_than_the_usual_one_says_so(
+    home: StokerHome, taken: int
+) -> None:
+    home.cli("web", "--no-open")
+    port = json.loads(home.stoker("web", "status", "--json"))["settings"]["port"]
+    home.stoker("web", "stop")
+    told = f"the page has port {port}, as the last time; --port N changes it\n"
+    assert home.cli("web", "--no-open").err.startswith(told)
+    assert told not in home.cli("web", "--no-open").err, "a page that is there is no news"
+    home.stoker("web", "stop")
+    assert told not in home.cli("web", "--no-open", "--port", str(port)).err, "it was named"
+
+
 def test_pages_of_two_homes_run_at_once_and_one_browser_can_use_both(
     home: StokerHome, taken: int, tmp_path: Path
 ) -> None:

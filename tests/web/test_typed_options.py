@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
+from outside import Train
 from stoker.api.job_options import BY_KEY, JOB_OPTIONS, options_in
 from web.page_home import PageHome
 
@@ -63,15 +65,16 @@ def test_what_can_not_be_understood_is_refused_with_the_name_of_its_option(
 
     jobs = [{"shell": "true"}]
     assert refused("/api/jobs", jobs=jobs, options={"mem": "much"}).startswith("mem: ")
-    unitless = {"jobs": jobs, "options": {"mem": "10"}}
-    reply = shared_page.ask("POST", "/api/jobs", body=unitless)
-    assert reply.json["error"]["hint"] == "10G or 10M?"
+    for key, value, hint in (("mem", "10", "10G or 10M?"), ("time_limit", 2, "2m or 2h?")):
+        unitless = {"jobs": jobs, "options": {key: value}}
+        reply = shared_page.ask("POST", "/api/jobs", body=unitless)
+        assert reply.status == 400 and reply.json["error"]["hint"] == hint
     assert "no option 'gpu'" in refused("/api/jobs", jobs=jobs, options={"gpu": "1"})
     assert refused("/api/jobs/edit", ids=[1], options={"gpus": None}) == "gpus can't be taken away"
 
 
 def test_options_are_numbers_flags_and_lists_too_as_in_python(page: PageHome) -> None:
-    said = {"gpus": 0.5, "time_limit": 90, "on": [1, 2], "hold": True, "env": {"A": 1}}
+    said = {"gpus": 0.5, "time_limit": "90s", "on": [1, 2], "hold": True, "env": {"A": 1}}
     [job_id] = page.post("/api/jobs", {"jobs": [{"shell": "true"}], "options": said})["ids"]
     job = page.home.job(job_id)
     assert job["need"]["share"] == 0.5 and job["need"]["on"] == ["1", "2"]
@@ -111,7 +114,7 @@ def test_the_document_has_the_options_of_the_table(shared_page: PageHome) -> Non
         assert told["additionalProperties"] is False
     of_job = schemas["SubmitRequest"]["properties"]["options"]["properties"]
     assert "boolean" in of_job["hold"]["type"] and "number" in of_job["gpus"]["type"]
-    assert of_job["time_limit"]["description"] == BY_KEY["time_limit"].means
+    assert of_job["time_limit"]["description"] == BY_KEY["time_limit"].help
 
 
 def test_orders_over_http_are_narrowed_by_state(page: PageHome) -> None:
@@ -196,9 +199,54 @@ def test_jobs_and_sweeps_have_the_defaults_of_the_project_of_their_directory(
     order = {"jobs": [{"shell": "true"}], "cwd": str(root), "options": {"hold": False, "gpus": 0}}
     [free] = page.post("/api/jobs", order)["ids"]
     page.home.until_final(free)
-    sweep = {"space": ["a=1,2"], "command": "echo {a}", "cwd": str(root)}
+    sweep: dict[str, Any] = {"space": ["a=1,2"], "command": "echo {a}", "cwd": str(root)}
     ids = page.post("/api/sweep", sweep)["ids"]
     assert {page.home.job(one)["time_limit_ms"] for one in ids} == {10_800_000}
+    undone = {"time_limit": "none", "mem": "none"}
+    ids = page.post("/api/jobs", order | {"options": undone})["ids"]
+    ids += page.post("/api/sweep", sweep | {"options": undone})["ids"]
+    found = [page.home.job(one) for one in ids]
+    assert {(job["time_limit_ms"], job["need"]["mem_mib"]) for job in found} == {(None, None)}
+    page.post("/api/jobs/edit", {"ids": [first["id"]], "options": {"time_limit": "none"}})
+    assert page.home.job(first["id"])["time_limit_ms"] is None
     (root / "stoker.toml").write_text("tme-limit = 3\n")
     reply = page.ask("POST", "/api/jobs", body=order)
     assert reply.status == 400 and f"{root}/stoker.toml: " in reply.message
+
+
+def test_a_process_that_runs_is_adopted_and_let_go_over_http(page: PageHome, train: Train) -> None:
+    process = train()
+    order = {"pid": process.pid, "options": {"on": "1", "name": "by hand", "mem": None}}
+    answer = page.post("/api/jobs/adopt", order)
+    assert (answer["gpus"], answer["process"]) == (["1"], f"{process.pid} (cat -)")
+    job = page.home.until_state(answer["id"], "running")
+    assert (job["name"], job["gpus"]) == ("by hand", ["1"])
+    for body, status, message in (
+        ({"pid": process.pid, "options": {"nice": 3}}, 400, "nice comes too late"),
+        ({"pid": 2**31 - 1}, 400, "there is no process"),
+        (order, 409, "of job"),
+    ):
+        reply = page.ask("POST", "/api/jobs/adopt", body=body)
+        assert reply.status == status and message in reply.message
+    chosen = {"ids": [answer["id"]]}
+    reply = page.ask("POST", "/api/jobs/cancel", body=chosen)
+    assert reply.status == 409 and "was adopted" in reply.message
+    assert page.post("/api/jobs/cancel", {**chosen, "let_go": True})["ids"] == chosen["ids"]
+    assert page.home.until_final(answer["id"])[0]["state"] == "cancelled"
+    assert process.poll() is None
+
+
+def test_a_message_is_wanted_by_a_flag_as_on_the_command_line(page: PageHome) -> None:
+    order = {"jobs": [{"shell": "true"}], "options": {"notify": True, "hold": True}}
+    reply = page.ask("POST", "/api/jobs", body=order)
+    assert reply.status == 400 and "stoker config set notify" in reply.json["error"]["hint"]
+    page.home.call("config_set", name="notify", value="json://localhost:9")
+    by_flag, by_word = (
+        page.post("/api/jobs", {**order, "options": {"notify": said, "hold": True}})["ids"][0]
+        for said in (True, "yes")
+    )
+    assert page.home.job(by_flag)["notify"] is page.home.job(by_word)["notify"] is True
+    [without] = page.post("/api/jobs", {**order, "options": {"notify": False, "hold": True}})["ids"]
+    assert page.home.job(without)["notify"] is False
+    page.post("/api/jobs/edit", {"ids": [without], "options": {"notify": True}})
+    assert page.home.job(without)["notify"] is True

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from outside import Train
 from web.browser import Tabs
 
 
@@ -174,7 +175,11 @@ def test_many_lines_take_the_names_and_output_files_that_gpupeasys_page_took(tab
     assert (first["name"], first["log"]) == ("first", str(home.work / "first.txt"))
     assert (second["name"], second["command"]) == ("second", "echo two;\necho three")
     box.fill("no command;;;")
-    expect(tab.locator("form")).to_contain_text("is not NAME;;OUT;;COMMAND")
+    expect(tab.locator("form")).to_contain_text(
+        "“no command” ends with ;;;, but is not NAME;;OUT;;COMMAND. Write all three parts"
+    )
+    box.fill("no command\n" + "x" * 500 + ";;;")
+    expect(tab.locator("form")).to_contain_text("“no command…” ends with ;;;")
 
 
 @pytest.mark.parametrize("text", ["a;;o.txt;;echo 1", "a;;o.txt;;echo 1\nb;;;;echo 2;;;"])
@@ -260,6 +265,7 @@ def test_forms_and_the_edit_dialog_tell_of_jobs_that_share_an_output_file(tabs: 
     tab = tabs.enter(f"#/job/{second}")
     tab.get_by_role("button", name="Edit").click()
     dialog = tab.locator("dialog")
+    expect(dialog.locator("[name=out]")).to_be_attached()
     dialog.locator("details").evaluate_all("all => all.forEach((one) => (one.open = true))")
     dialog.locator("[name=out]").fill(str(path))
     dialog.get_by_role("button", name="Save").click()
@@ -392,6 +398,24 @@ def test_gpus_are_added_drained_resumed_and_removed(tabs: Tabs) -> None:
     expect(card.locator("li")).to_have_text("drained: takes nothing new")
     card.get_by_role("button", name="Resume").click()
     expect(card.locator(".badge")).to_have_count(0)
+
+
+def test_a_running_process_is_adopted_in_a_form_and_let_go_in_its_view(
+    tabs: Tabs, train: Train
+) -> None:
+    process = train()
+    tab = tabs.enter("#/submit/adopt")
+    tab.fill("[name=pid]", str(process.pid))
+    tab.fill("[name=on]", "1")
+    tab.click("text=Make it a job")
+    done = tab.locator(".done")
+    expect(done).to_contain_text(f"is process {process.pid} (cat -) on GPU 1.")
+    done.locator("a").click()
+    expect(tab.locator(".facts")).to_contain_text(f"process {process.pid} (cat -)")
+    expect(tab.get_by_role("button", name="Cancel")).to_be_hidden()
+    tab.get_by_role("button", name="Let go").click()
+    expect(tab.locator(".jobhead .state")).to_have_text("cancelled")
+    assert process.poll() is None
 
 
 def test_errors_appear_where_they_were_caused_with_what_to_do(tabs: Tabs) -> None:

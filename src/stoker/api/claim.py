@@ -140,7 +140,7 @@ def whose(claim: Claim) -> str:
 
 def ago(seconds: float) -> str:
     """A length of time in words, roughly."""
-    from stoker.quantities import duration_text
+    from stoker.text import duration_text
 
     return duration_text(int(seconds) * 1000)
 

@@ -13,7 +13,7 @@ import sys
 import stoker
 from stoker.api.jsonline import dumps, loads
 from stoker.api.paths import PROTOCOL, Home, socket_address
-from stoker.errors import Unavailable, Unreachable, from_wire
+from stoker.errors import Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class Client:
         os.close(fd)
         if said != _OWN_VERSION:
             from stoker.api.skew import compare
+            from stoker.errors import Unavailable
 
             try:
                 compare(said.decode(errors="replace"), self.home)
@@ -246,6 +247,7 @@ class Client:
             raise self._unreachable("the daemon's answer can't be understood")
         if not answer.get("ok"):
             from stoker.api.skew import explained
+            from stoker.errors import from_wire
 
             raise explained(from_wire(answer.get("error") or {}))
         for text in answer.get("warnings", ()):

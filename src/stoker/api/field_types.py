@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from stoker.api.job_options import Field
+from stoker.api.job_option import Field
 
 _Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 

@@ -18,7 +18,7 @@ def what_is_missing() -> list[str]:
     """What is wrong with this installation, in a line each."""
     own = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     found = _of_package(os.path.join(own, PACKAGE))
-    program = os.path.abspath(sys.argv[0])
+    program = os.path.realpath(sys.argv[0])  # It may have been called by a link of the user's.
     if os.path.basename(program) == "stoker":
         found += _of_commands(os.path.dirname(program))
     return found

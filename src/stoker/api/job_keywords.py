@@ -11,12 +11,15 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict
 
 Path = str | os.PathLike[str]
-Duration = float | str | timedelta  # a number is one of seconds
+Duration = str | timedelta | Literal[0]  # a number does not say its unit
 Jobs = Any  # ids, futures, or several of them
 
 
 class PointOptions(TypedDict, total=False):
-    """The table as keywords of Python, for editors and type checkers; None: not said."""
+    """The table as keywords of Python, for editors and type checkers; None: not said.
+
+    "none" takes away what the project's stoker.toml says of an option.
+    """
 
     gpus: float | str | None
     mem: str | None
@@ -49,7 +52,7 @@ class PointOptions(TypedDict, total=False):
     overwrite: bool | None
     nice: int | str | None
     gpu_arg: bool | None
-    visible: Literal["index", "uuid", "all"] | None
+    visible: Literal["index", "uuid", "all", "none"] | None
     keep_children: bool | None
     metric: str | Iterable[str] | Mapping[str, str] | None
     metrics_from: Path | None
@@ -71,4 +74,13 @@ class LineOptions(PointOptions, total=False):
 class JobOptions(LineOptions, total=False):
     """The whole table."""
 
+    group: str | None
+
+
+class AdoptedOptions(TypedDict, total=False):
+    """What can be said of a process that has started already."""
+
+    on: int | str | Iterable[int | str] | None
+    mem: str | None
+    name: str | None
     group: str | None

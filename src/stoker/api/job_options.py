@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 
 from stoker import quantities
+from stoker.api.job_option import Field, JobOption
 from stoker.errors import UsageError
 from stoker.quantities import plain, quoted
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    Fields = dict[str, Any]  # of the message: see api/messages.py
+    from stoker.api.job_option import Fields
 
 # The groups of options in `--help`, in order.
 NEEDS, SHARING, WHEN, NAMES, LIMITS, RUNNING, CLUSTER = (
@@ -36,93 +37,6 @@ NEEDS, SHARING, WHEN, NAMES, LIMITS, RUNNING, CLUSTER = (
 GROUPS = (NEEDS, WHEN, NAMES, LIMITS, RUNNING, SHARING, CLUSTER)
 
 
-class Field:
-    """One field of the message: its type in words, its limits, and what it is if it is absent."""
-
-    __slots__ = ("default", "kind", "least", "most", "name")
-
-    def __init__(
-        self,
-        name: str,
-        kind: str,
-        default: Any = None,
-        *,
-        least: float | None = None,
-        most: float | None = None,
-    ) -> None:
-        self.name = name
-        # int, number (between its limits), flag, text, texts, pairs ({str: str}), margin, or the
-        # words that it may be, as in "auto|whole"
-        self.kind = kind
-        self.default = default
-        self.least = least  # of a text or list: the length
-        self.most = most
-
-
-class JobOption:
-    """One option: a flag if it has no `metavar`, else one that takes a value."""
-
-    def __init__(
-        self,
-        name: str,
-        means: str,
-        metavar: str = "",
-        read: Callable[[str], Any] = plain,
-        *,
-        group: str,
-        fields: tuple[Field, ...],
-        to_fields: Callable[[Any], Fields] | None = None,
-        take: Callable[[Any], Any] | None = None,
-        cleared: bool = False,
-        negative: str = "",
-        not_in: tuple[str, ...] = (),
-        repeat: bool = False,
-        choices: tuple[str, ...] = (),
-        files: str = "",
-        dashes: bool = False,
-        executors: bool = False,
-    ) -> None:
-        self.name = name
-        self.key = name.replace("-", "_")
-        self.means = means  # in one sentence
-        self.metavar = metavar  # an example of its value
-        self.read = read  # text, as a person writes it, to its value
-        self.group = group
-        self.fields = fields  # of the message
-        self.to_fields = to_fields  # its value to these; None: the value is that of the one field
-        self.take = take  # a Python value to text, or to its value if it is no text
-        self.cleared = cleared  # whether `stoker edit` can take it away again, by `none`
-        self.negative = negative  # what its opposite --no-... means
-        # Where it can't be said: edit, feed, batch, sweep, shell, call, library.
-        self.not_in = not_in
-        self.repeat = repeat
-        self.choices = choices  # for shell completion
-        self.files = files  # "file" or "dir": what a shell should offer
-        self.dashes = dashes  # its value may begin with --: it is options of another program
-        self.executors = executors  # only what starts the job acts on it: see Launch.options
-
-    @property
-    def is_flag(self) -> bool:
-        """Whether it takes no value."""
-        return not self.metavar
-
-    def fields_for(self, value: Any) -> Fields:
-        """The fields of the message that say this value."""
-        if self.to_fields is not None:
-            return self.to_fields(value)
-        if self.is_flag and not value and not self.negative:
-            return {}
-        return {self.fields[0].name: value}
-
-    def cleared_fields(self) -> Fields:
-        """The fields that take it away again."""
-        return {field.name: _fresh(field.default) for field in self.fields}
-
-
-def _fresh(default: Any) -> Any:
-    return default.copy() if isinstance(default, list | dict) else default
-
-
 # --- what single options mean ---------------------------------------------------------------------
 
 
@@ -131,7 +45,9 @@ def _whole(least: int, most: int, what: str = "number") -> Callable[[str], int]:
 
 
 def _moment(text: str) -> int:
-    return quantities.moment_ms(text, time.time_ns() // 1_000_000)
+    from stoker.moments import moment_ms  # Few jobs wait for a time.
+
+    return moment_ms(text, time.time_ns() // 1_000_000)
 
 
 def processes(text: str) -> list[str]:
@@ -213,16 +129,10 @@ def _gpus_text(value: Any) -> Any:
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-def _seconds_text(value: Any) -> Any:
-    """A number is one of seconds; a timedelta says itself what it is."""
+def duration_said(value: Any) -> Any:
+    """A timedelta as text. A number says as little of its unit as text without one would."""
     total_seconds = getattr(value, "total_seconds", None)
-    if total_seconds is not None:
-        value = total_seconds()
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    if value != value or value in (float("inf"), float("-inf")):
-        raise UsageError(f"{value} is not a duration", 'write e.g. "2h" or 7200')
-    return f"{value:.3f}s"
+    return value if total_seconds is None else f"{total_seconds():.3f}s"
 
 
 class Taken:
@@ -342,12 +252,12 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "time-limit", "stop the job when it has run this long", "2h",
-        quantities.run_time_ms, group=LIMITS, take=_seconds_text, cleared=True,
+        quantities.run_time_ms, group=LIMITS, take=duration_said, cleared=True,
         fields=(Field("time_limit_ms", "int", least=1, most=10**12),),
     ),
     JobOption(
         "grace", "how long a job that is stopped may take before it is killed", "30s",
-        quantities.duration_ms, group=LIMITS, take=_seconds_text,
+        quantities.duration_ms, group=LIMITS, take=duration_said,
         fields=(Field("grace_ms", "int", least=0, most=10**15),),
     ),
     JobOption(

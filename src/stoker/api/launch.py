@@ -36,6 +36,9 @@ def start_daemon(home: Home | None = None) -> None:
         prepare(home)
         check(home)
         _start_if_none_runs(home)
+    except Unavailable as error:
+        # To clients, what is not available is a daemon that was stopped on purpose.
+        raise Unreachable(error.message, error.hint) from None
     except OSError as error:
         # No room for a file, no more processes, too many open files: all of it may pass.
         raise Unreachable(
@@ -176,7 +179,5 @@ def _understand(line: str, home: Home) -> None:
     code, _, rest = line.partition("\t")
     message, _, hint = rest.partition("\t")
     if message:
-        error = from_wire({"code": code, "message": message, "hint": hint})
-        # To clients, what is not available is a daemon that was stopped on purpose.
-        raise Unreachable(message, hint) if isinstance(error, Unavailable) else error
+        raise from_wire({"code": code, "message": message, "hint": hint})
     raise DiedAtStart("the daemon could not be started", f"its log is {home.log}")

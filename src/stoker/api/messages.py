@@ -16,9 +16,7 @@ from stoker.api.field_types import CodeAt
 from stoker.api.job_messages import JobOwn as JobOwn
 from stoker.api.job_messages import JobRequest as JobRequest
 from stoker.api.request import Request as Request
-from stoker.api.search_messages import Searches as Searches
-from stoker.api.search_messages import SearchStart as SearchStart
-from stoker.api.search_messages import SearchTold as SearchTold
+from stoker.api.search_messages import Searches, SearchStart, SearchTold
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
@@ -51,8 +49,7 @@ class OfGpus(Request, kw_only=True):
 
 
 Rerun = Literal["missing", "failed", "all", "never"]
-"""Which points that have had a job get another: those that have not succeeded yet; of these only
-those that were tried; all; none."""
+"""Which points get another job: those that have not succeeded; of these those tried; all; none."""
 
 
 class Submit(Request, tag="submit"):
@@ -64,8 +61,7 @@ class Submit(Request, tag="submit"):
     With `rerun`, jobs are left out by the latest job of their point: if that is not final; if it
     has succeeded, unless `rerun` is "all"; if there is none, where it is "failed"; if there is any,
     where it is "never". `ids` are then those of the others, and the answer has `left_out`: how many
-    of each, as `unfinished`, `succeeded`, `not_tried` and `tried`. Clients that queue the same
-    points at the same moment do not queue them twice.
+    of each, as `unfinished`, `succeeded`, `not_tried` and `tried`. That is decided in a turn.
 
     A submission that was cut off can be repeated with its token: if it was taken, the answer is
     what it was the first time, and nothing is queued twice.
@@ -162,10 +158,13 @@ class Forecast(Request, tag="forecast"):
     """What should start next, by the run times of earlier jobs. Answer: `starts`, `now_ms`.
 
     Each start: `id`, `name`, `gpus`, `starts_at_ms`, `ends_at_ms` or null. There are none for
-    what nothing is known of, and none at all with a very long queue.
+    what nothing is known of, and none at all with a very long queue. `places`: the place in the
+    line of each job of `places_of`, null for one that does not wait.
     """
 
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
+    places_of: Annotated[list[int], Meta(max_length=1_000)] = []
+    most_unfinished: Annotated[int, Meta(ge=0)] | None = None  # with more, nothing is estimated
 
 
 class Sweeps(Request, tag="sweeps"):
@@ -217,19 +216,17 @@ class Why(OfJobs, tag="why"):
 
 
 class Metrics(OfJobs, tag="metrics"):
-    """Answer: `rows` of metrics.asking.Summary (of these names; else of all), and `unread`.
+    """Answer: `rows` of metrics.asking.Summary, with nan and inf as text; `unread`: ask again."""
 
-    Numbers that are not finite are text. `unread`: so many attempts are not read yet; ask again.
-    """
-
-    names: Names = []
+    names: Names = []  # of metrics; none: all
 
 
 class Curve(Request, tag="curve"):
     """Answer: `curves`: as `rows` above, each with `first`, `not_finite`, `points`; `unread`."""
 
     job_id: JobId
-    attempt: JobId | None = None  # else the latest that has metrics
+    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None  # else the latest that has metrics
+    patience_ms: Annotated[int, Meta(ge=0, le=10_000)] = 10_000  # for what is not read yet
 
 
 class Points(Request, tag="points"):
@@ -383,9 +380,13 @@ class GpuResume(OfGpus, tag="gpu_resume"):
 
 
 class GpuLend(OfGpus, tag="gpu_lend"):
-    """Should jobs declare these by naming them: forget them after this process and its last job."""
+    """Where none are declared, these are there for this process: forget them after its last job.
+
+    `over`: the process needs them no more.
+    """
 
     pid: int
+    over: bool = False
 
 
 class ConfigGet(Request, tag="config_get"):
@@ -448,8 +449,7 @@ class PageStatus(Request, tag="page_status"):
 class Hello(Request, tag="hello"):
     """Answer: `pid`, `version`, `api`, `socket`, `home`, `started_at_ms`, `uptime_s`, `turns`.
 
-    `turns` has `count` and, of the latest (a thousand are remembered), `p50_ms`, `p99_ms` and
-    `most_ms`.
+    `turns` has `count` and, of the latest thousand at most, `p50_ms`, `p99_ms` and `most_ms`.
     """
 
     latest: Annotated[int, Meta(ge=1)] | None = None  # of only so many turns

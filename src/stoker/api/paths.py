@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from stoker.errors import Failed, UsageError
+from stoker.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ def make_private(directory: str) -> None:
     One that exists is left as it is, but refused if others could put files into it: they would
     choose what the daemon runs.
     """
+    from stoker.errors import Failed, Unavailable  # Only what starts a daemon makes directories.
+
     parent = os.path.dirname(directory)
     try:
         if parent and not os.path.isdir(parent):
@@ -87,7 +89,11 @@ def make_private(directory: str) -> None:
             pass
         status = os.stat(directory)
     except OSError as error:
-        raise Failed(
+        from errno import EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, ESTALE
+
+        # These may pass while a client waits; who may do what does not change by itself.
+        may_pass = error.errno in (EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, ESTALE)
+        raise (Unavailable if may_pass else Failed)(
             f"can't use the directory {directory}: {error.strerror}",
             "make it usable, or set STOKER_HOME to another one",
         ) from None

@@ -46,16 +46,22 @@ class CouldNotStart(Exception):
 
 
 class Presses:
-    """Ctrl-C, pressed again and again: one that comes late begins anew."""
+    """Ctrl-C, pressed again and again: one that comes late begins anew.
+
+    So does the first one that the job does not handle after one that it did. We may look so late
+    that the job has taken it, and has given up its handler since because it is about to end.
+    """
 
     def __init__(self) -> None:
         self._count = 0
         self._last_s = 0.0
+        self._was_handled = False
 
-    def one_more(self, now_s: float) -> int:
+    def one_more(self, now_s: float, *, handled: bool) -> int:
         """How many in a row there are by now, each within two seconds of the one before."""
-        self._count = self._count + 1 if now_s - self._last_s <= _INSISTS_WITHIN_S else 1
-        self._last_s = now_s
+        anew = now_s - self._last_s > _INSISTS_WITHIN_S or (self._was_handled and not handled)
+        self._count = 1 if anew else self._count + 1
+        self._last_s, self._was_handled = now_s, handled
         return self._count
 
 
@@ -293,9 +299,9 @@ class AttachedProcess:
             if not from_terminal:
                 signal_tree(self.pid, info.si_signo)
             return
-        presses = self._presses.one_more(time.monotonic())
         # A program with a handler (every Python, so every IPython) decides itself what it means.
-        handled = presses > 1 and anything_catches(self.pid, signal.SIGINT)
+        handled = anything_catches(self.pid, signal.SIGINT)
+        presses = self._presses.one_more(time.monotonic(), handled=handled)
         if presses == 1 or handled:
             if not from_terminal:
                 signal_tree(self.pid, signal.SIGINT)

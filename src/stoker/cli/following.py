@@ -9,7 +9,7 @@ from typing import Any
 from stoker.api.client import ANSWER_TIMEOUT_S, Client, ConnectionLost, NoAnswerYet
 from stoker.cli.reconnect import Reconnection
 from stoker.errors import NotFound, StokerError, Unavailable
-from stoker.quantities import duration_text
+from stoker.text import duration_text
 from stoker.text.jobs import FINAL_STATES, outcome
 from stoker.text.terminal import clipped, escaped, has_terminal, painted, say, wants_colour
 

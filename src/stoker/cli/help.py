@@ -11,7 +11,7 @@ from stoker.text.terminal import out, painted, terminal_width, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from stoker.cli.options import AnyOption, Options
 
 _HELP = Option("help", "print this help", short="h")
 
@@ -62,7 +62,7 @@ def _placeholder(positional: Positional) -> str:
     return f"[{word}]" if positional.optional else word
 
 
-def flags(option: Option) -> str:
+def flags(option: AnyOption) -> str:
     """How an option is written: "-n, --lines N"."""
     short = f"-{option.short}, " if option.short else ""
     return f"{short}--{option.name}" + (f" {option.metavar}" if option.metavar else "")
@@ -92,11 +92,12 @@ def verb_help(verb: Verb, colour: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def grouped(options: Sequence[Option]) -> list[tuple[str, list[Option]]]:
+def grouped(options: Options) -> list[tuple[str, list[AnyOption]]]:
     """The options under their headings: those of the verb itself first, the rare ones last."""
     own = [option for option in options if not option.group]
     if len(own) == len(options):
         return [("Options", [*own, _HELP])]
+    headings: list[tuple[str, list[AnyOption]]]
     headings = [("Options", [option for option in own if option is not JSON])]
     headings += [(group, [one for one in options if one.group == group]) for group in GROUPS]
     headings.append(("Other", [*(one for one in own if one is JSON), _HELP]))

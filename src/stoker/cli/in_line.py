@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stoker.quantities import duration_text
-from stoker.text.jobs import FINAL_STATES, now_ms, rank
+from stoker.text import duration_text
+from stoker.text.jobs import now_ms, rank
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,24 +12,25 @@ if TYPE_CHECKING:
 
 # To look ahead is to run the queue forward; a table must not wait for a long one.
 _MOST_UNFINISHED = 200
+_MOST_PLACES = 1_000  # that are asked for: a longer table is not read on a terminal
 
 
-def places(client: Client, jobs: list[Job], unfinished: int) -> dict[int, str]:
-    """What to say of each waiting job: "3, in 40m"; without what is not known.
+def places(client: Client, jobs: list[Job]) -> dict[int, str]:
+    """What to say of each waiting job of a list: "3, in 40m"; without what is not known.
 
-    `unfinished`: how many such jobs there are. A place is told only if all of them are here.
+    The daemon tells the places: the list may lack jobs that come before those in it.
     """
-    waiting = sorted((job for job in jobs if job["state"] == "waiting"), key=rank)
-    if unfinished > _MOST_UNFINISHED:
-        return {}
-    answer = client.call("forecast", limit=_MOST_UNFINISHED)
+    waiting = sorted((job for job in jobs if job["state"] == "waiting"), key=rank)[:_MOST_PLACES]
+    ids = [job["id"] for job in waiting]
+    answer = client.call(
+        "forecast", limit=_MOST_UNFINISHED, places_of=ids, most_unfinished=_MOST_UNFINISHED
+    )
     starts = {start["id"]: start["starts_at_ms"] for start in answer["starts"]}
-    is_whole = unfinished == sum(job["state"] not in FINAL_STATES for job in jobs)
     found = {}
-    for place, job in enumerate(waiting, 1):
-        words = [str(place)] if is_whole else []
-        if job["id"] in starts:
-            in_ms = starts[job["id"]] - now_ms()
+    for job_id, place in zip(ids, answer["places"], strict=True):
+        words = [] if place is None else [str(place)]
+        if job_id in starts:
+            in_ms = starts[job_id] - now_ms()
             words.append(f"in {duration_text(in_ms).split()[0]}")
-        found[job["id"]] = ", ".join(words)
+        found[job_id] = ", ".join(words)
     return found

@@ -19,12 +19,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from stoker.api.job_options import JobOption
+    from stoker.api.job_option import JobOption
+    from stoker.cli.options import AnyOption, Options
 
 _HOW_IT_RUNS = (
     " Several words are run without a shell; a single quoted word (e.g. 'cd data && make') is run "
     "by your login shell. The job gets the current environment and directory, and the defaults of "
-    "the project's stoker.toml; --no-freeze and so on undo a flag that is set there."
+    "the project's stoker.toml; --no-freeze and so on undo a flag that is set there, none "
+    "(--time-limit none) another option."
 )
 COMMAND_NOTE = "Everything after -- is the command." + _HOW_IT_RUNS
 # Of a verb that has no other words: its command can be told from its options.
@@ -33,32 +35,39 @@ BARE_COMMAND_NOTE = (
     "an option of Stoker." + _HOW_IT_RUNS
 )
 
+# The fields that can contradict each other. Most lines say at most one of them: nothing need be
+# loaded to check that.
+MAY_CONTRADICT = frozenset((
+    "gpus", "share", "exclusive", "mem", "mem_mib", "on", "prefer",
+    "signal", "signal_before_ms", "time_limit_ms",
+))  # fmt: skip
 
-def job_options(verb: str) -> tuple[Option, ...]:
+
+def job_options(verb: str) -> Options:
     """The options of a job that this verb has."""
     from stoker.api.job_options import options_in
 
-    found = []
+    found: list[AnyOption] = []
     for option in options_in(verb):
-        found.append(option_of(option))
+        found.append(option)
         if option.negative:
             found.append(Option(f"no-{option.name}", option.negative, group=option.group))
-    return tuple(found)
+    return found
 
 
 def option_of(option: JobOption) -> Option:
-    """An option of the table as one of the command line."""
+    """A copy of an option of the table, for a verb where it means something else."""
     return Option(
         option.name,
-        option.means,
+        option.help,
         option.metavar,
-        option.read,
+        option.convert,
         repeat=option.repeat,
         choices=option.choices,
         files=option.files,
         dashes=option.dashes,
         group=option.group,
-        undone_by_no=option.is_flag,
+        undone_by_no=option.undone_by_no,
     )
 
 
@@ -67,14 +76,16 @@ def values_said(args: Args) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if args.keys() == {"command"}:
         return values
-    from stoker.api.job_options import JOB_OPTIONS
+    from stoker.api.job_option import NONE
+    from stoker.api.job_options import BY_KEY
 
-    for option in JOB_OPTIONS:
-        value = args.get(option.key)
-        if value is not None and value is not False and value != []:
-            values[option.key] = value
-        if args.get(f"no_{option.key}"):
-            if value:
+    for key, value in args.items():
+        if value is None or value is False or value == []:
+            continue
+        if key in BY_KEY:
+            values[key] = NONE if value == [NONE] else value
+        elif key.startswith("no_") and (option := BY_KEY.get(key[3:])) is not None:
+            if args.get(option.key):
                 raise UsageError(
                     f"--{option.name} and --no-{option.name} exclude each other", "give one of them"
                 )
@@ -93,16 +104,22 @@ def _fields_said(args: Args, verb: str) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if values:
         from stoker.api.job_options import fields_of
-        from stoker.submission import rules
 
         fields = fields_of(values)
-        # What a cluster is told are types of GPUs, and not which ones.
-        numbered = all(name.isdigit() for name in fields.get("on") or ())
-        rules.check_need(rules.Said(fields), elsewhere=not numbered)
-        rules.check_limits(rules.Said(fields))
+        if len(MAY_CONTRADICT & fields.keys()) > 1:
+            _refuse_contradictions(fields)
     if args["command"]:
         fields |= command_fields(args["command"])
     return fields
+
+
+def _refuse_contradictions(fields: dict[str, Any]) -> None:
+    from stoker.submission import rules
+
+    # What a cluster is told are types of GPUs, and not which ones.
+    numbered = all(name.isdigit() for name in fields.get("on") or ())
+    rules.check_need(rules.Said(fields), elsewhere=not numbered)
+    rules.check_limits(rules.Said(fields))
 
 
 def submission(args: Args, verb: str = "") -> dict[str, Any]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from stoker.api.job_option import JobOption
+
 Args = dict[str, "Any"]  # the values of a verb's options and words
 Json = dict[str, "Any"]  # an object of JSON, as the daemon is told it and tells it
 
@@ -50,8 +52,12 @@ class Option:
         self.choices = choices  # for shell completion
         self.files = files  # "file" or "dir": what a shell should offer
         self.dashes = dashes  # its value may begin with --: it is options of another program
-        self.takes_value = bool(metavar)
-        self.flags = [f"--{name}", *([f"-{short}"] if short else [])]
+
+
+if TYPE_CHECKING:
+    AnyOption = Option | JobOption  # The options of a job are taken from their table as they are.
+    Options = Sequence[AnyOption]
+    ByFlag = dict[str, AnyOption]
 
 
 class Positional:
@@ -87,7 +93,7 @@ class Verb:
         summary: str,
         *,
         run: Callable[[Args], int | None] | None = None,
-        options: Sequence[Option] | Callable[[], Sequence[Option]] = (),
+        options: Options | Callable[[], Options] = (),
         positionals: Sequence[Positional] = (),
         command: str = "",
         examples: Sequence[tuple[str, str]],
@@ -108,7 +114,7 @@ class Verb:
         self.default = default  # the member of the family that is meant if none is named
 
     @property
-    def options(self) -> Sequence[Option]:
+    def options(self) -> Options:
         """Its options."""
         if callable(self._options):
             self._options = self._options()
@@ -156,15 +162,15 @@ def choose(verb: Verb, words: list[str]) -> tuple[Verb, list[str]]:
 
 def parse(verb: Verb, words: list[str]) -> Args | None:
     """The values of a verb's options and positionals by key; None if help is asked for."""
-    by_flag: dict[str, Option] = {}
+    by_flag: ByFlag = {}
     args: Args = {}
     first = words[0] if words else "--"
     # A line that begins with its command has no options, so that nothing need be known of them:
     # the verb asks for theirs by `args.get`.
     if not verb.command or verb.positionals or (first != "--" and first.startswith("-")):
         by_flag = _by_flag(verb)
-        for option in verb.options:
-            args[option.key] = [] if option.repeat else None if option.takes_value else False
+        for option in by_flag.values():
+            args[option.key] = [] if option.repeat else None if option.metavar else False
     loose: list[str] = []
     args["command"] = None
     queue = words[::-1]
@@ -194,8 +200,18 @@ def parse(verb: Verb, words: list[str]) -> Args | None:
     return args
 
 
-def _by_flag(verb: Verb) -> dict[str, Option]:
-    return {flag: option for option in verb.options for flag in option.flags}
+def flags_of(option: AnyOption) -> list[str]:
+    """How it can be written."""
+    return [f"--{option.name}", *([f"-{option.short}"] if option.short else [])]
+
+
+def _by_flag(verb: Verb) -> ByFlag:
+    found: ByFlag = {}
+    for option in verb.options:
+        found[f"--{option.name}"] = option
+        if option.short:
+            found[f"-{option.short}"] = option
+    return found
 
 
 def _bare_command(verb: Verb, words: list[str]) -> list[str]:
@@ -220,15 +236,13 @@ def _bare_command(verb: Verb, words: list[str]) -> list[str]:
     return words
 
 
-def _is_loose(verb: Verb, by_flag: dict[str, Option], word: str, place: int) -> bool:
+def _is_loose(verb: Verb, by_flag: ByFlag, word: str, place: int) -> bool:
     """Whether a word is the value of a positional although it looks like an option."""
     known = word.partition("=")[0] in by_flag
     return not known and place < len(verb.positionals) and verb.positionals[place].dashes
 
 
-def _take_long(
-    verb: Verb, by_flag: dict[str, Option], word: str, queue: list[str], args: Args
-) -> None:
+def _take_long(verb: Verb, by_flag: ByFlag, word: str, queue: list[str], args: Args) -> None:
     flag, equals, value = word.partition("=")
     # Some of the older tools write their options with underscores.
     option = by_flag.get(flag) or by_flag.get(flag.replace("_", "-"))
@@ -238,7 +252,7 @@ def _take_long(
             args[f"no_{undone.key}"] = True
             return
         raise _unknown(f"unknown option {quoted(flag)}", flag, by_flag, verb)
-    if not option.takes_value:
+    if not option.metavar:
         if equals:
             raise UsageError(f"{flag} takes no value", f"write {flag} alone")
         args[option.key] = True
@@ -248,9 +262,7 @@ def _take_long(
     _store(option, flag, value, queue, args)
 
 
-def _take_short(
-    verb: Verb, by_flag: dict[str, Option], word: str, queue: list[str], args: Args
-) -> None:
+def _take_short(verb: Verb, by_flag: ByFlag, word: str, queue: list[str], args: Args) -> None:
     """`-f`, `-n 20`, `-n20`, `-fn20`."""
     letters = word[1:]
     while letters:
@@ -260,21 +272,21 @@ def _take_short(
             if flag == "-h":
                 raise UsageError(f"{quoted(word)} mixes -h with others", "write -h alone")
             raise _unknown(f"unknown option {quoted(word)}", word, by_flag, verb)
-        if option.takes_value:
+        if option.metavar:
             value = letters.removeprefix("=") if letters else _next_value(flag, option, queue)
             _store(option, flag, value, queue, args)
             return
         args[option.key] = True
 
 
-def _next_value(flag: str, option: Option, queue: list[str]) -> str:
+def _next_value(flag: str, option: AnyOption, queue: list[str]) -> str:
     if not queue or (queue[-1].startswith("--") and (not option.dashes or queue[-1] == "--")):
         found = f" (a value that begins with -- is written {flag}=...)" if queue else ""
         raise UsageError(f"{flag} needs a value{found}", f"write {flag} {option.metavar}")
     return queue.pop()
 
 
-def _store(option: Option, flag: str, text: str, queue: list[str], args: Args) -> None:
+def _store(option: AnyOption, flag: str, text: str, queue: list[str], args: Args) -> None:
     value = _converted(option.convert, text, flag)
     if option.many:
         value = [value]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from stoker.errors import StokerError
-from stoker.quantities import duration_text
+from stoker.text import duration_text
 from stoker.text.jobs import now_ms
 from stoker.text.terminal import has_terminal, say
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from stoker import quantities
 from stoker.cli.options import Args, Json, Option, Positional
-from stoker.errors import UsageError
+from stoker.errors import UsageError, quoted
 from stoker.text.jobs import STATES
 
 
@@ -13,6 +12,8 @@ def job_ids(text: str, *, has_name: bool = True) -> list[str]:
 
     `has_name`: the verb's --name says which jobs, and not what they are to be called.
     """
+    from stoker import quantities  # Most lines have no value to be read.
+
     try:
         return quantities.job_ids(text)
     except UsageError as error:
@@ -26,9 +27,15 @@ def job_ids(text: str, *, has_name: bool = True) -> list[str]:
         elif has_name:
             error.hint += ", or --name for jobs with a name"
         else:
-            named = f"`stoker ls --name {quantities.quoted(text)}`"
+            named = f"`stoker ls --name {quoted(text)}`"
             error.hint += f" ({named} shows the ids of jobs with that name)"
         raise
+
+
+def _label(text: str) -> str:
+    from stoker.quantities import label
+
+    return label(text)
 
 
 IDS = Positional(
@@ -36,9 +43,9 @@ IDS = Positional(
 )
 NAME = Option(
     "name", "jobs with this name, or a pattern such as 'run-*'; may be repeated", "NAME",
-    quantities.label, repeat=True,
+    _label, repeat=True,
 )  # fmt: skip
-GROUP = Option("group", "the jobs of this group", "GROUP", quantities.label)
+GROUP = Option("group", "the jobs of this group", "GROUP", _label)
 
 
 def _states(text: str) -> list[str]:
@@ -49,7 +56,7 @@ def _states(text: str) -> list[str]:
 
             guess = meant(state, list(STATES))
             raise UsageError(
-                f"there is no state {quantities.quoted(state)}",
+                f"there is no state {quoted(state)}",
                 f"did you mean {guess}?" if guess else f"states are {', '.join(STATES)}",
             )
     return states

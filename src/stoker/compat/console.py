@@ -157,9 +157,9 @@ class ErrorFiles:
     """A private directory for what the jobs write to stderr until it has been shown."""
 
     def __init__(self, home: str, run: str) -> None:
-        self._root = os.path.join(home, "consoles")
-        self._directory = os.path.join(self._root, run)
-        make_private(self._root)
+        root = os.path.join(home, "consoles")
+        self._directory = os.path.join(root, run)
+        make_private(root)
         make_private(self._directory)
 
     def path(self, point: str) -> str:
@@ -167,12 +167,8 @@ class ErrorFiles:
         return os.path.join(self._directory, point.rpartition("feed:")[2].replace(":", "-"))
 
     def close(self) -> None:
-        """Remove the directory, and the one above it with the last of them."""
+        """Remove the directory; the one above it stays, since another console may just begin."""
         shutil.rmtree(self._directory, ignore_errors=True)
-        try:
-            os.rmdir(self._root)
-        except OSError:
-            pass  # Another console is in use.
 
 
 def keeps_errors_apart() -> bool:

@@ -8,10 +8,10 @@ What asks for a job is given a `Job`, from then on always the same, so nothing e
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, MutableMapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import accumulate, compress
 from typing import Any, TypeVar, overload
 
 from stoker.core.laws import must_agree
@@ -166,18 +166,26 @@ class Jobs(MutableMapping[int, Job]):
                 ids += self._unseen_of(cohort, cohort.ids[-1] + 1)
         return [self[job_id] for job_id in sorted(ids)]
 
-    def ahead_of(self, job: Job) -> int:
-        """How many waiting jobs come before it; its place in the line is one more."""
-        rank = job.rank
-        ahead = sum(
-            other.state is JobState.WAITING and other.rank < rank for other in self._seen.values()
-        )
+    def ahead_of(self, jobs: Iterable[Job]) -> dict[int, int]:
+        """How many waiting jobs come before each of these; its place in the line is one more."""
+        ranks = sorted(job.rank for job in jobs)
+        # How many come before each of them, and not before the one ahead of it.
+        steps = [0] * (len(ranks) + 1)
+        for other in self._seen.values():
+            if other.state is JobState.WAITING:
+                steps[bisect_right(ranks, other.rank)] += 1
         for cohort in self._cohorts:
-            if cohort.priority < job.priority:
-                ahead += cohort.unseen
-            elif cohort.priority == job.priority:
-                ahead += len(self._unseen_of(cohort, job.id))
-        return ahead
+            first, end = (bisect_left(ranks, (cohort.priority + n,)) for n in (0, 1))
+            unseen = self._unseen_of(cohort, ranks[end - 1][1]) if first < end else []
+            if len(unseen) > end - first:
+                places = [bisect_left(unseen, job_id) for _, job_id in ranks[first:end]]
+                for at, (before, place) in enumerate(zip([0, *places], places, strict=False)):
+                    steps[first + at] += place - before
+            else:
+                for job_id in unseen:
+                    steps[bisect_right(ranks, (cohort.priority, job_id))] += 1
+            steps[end] += cohort.unseen - len(unseen)
+        return {rank[1]: ahead for rank, ahead in zip(ranks, accumulate(steps), strict=False)}
 
     def __setitem__(self, job_id: int, job: Job) -> None:
         cohort = self._cohort_of(job_id)

@@ -20,7 +20,7 @@ from stoker.core.shortage import LowDisk
 from stoker.core.state import State
 from stoker.daemon.loop import TurnLoop
 from stoker.engine import Decided
-from stoker.errors import UsageError
+from stoker.errors import NoUnit, UsageError
 from stoker.quantities import quoted, size_mib, whole_number
 
 log = logging.getLogger("stoker.daemon")
@@ -57,7 +57,12 @@ def least_room(text: str) -> LeastRoom:
         if part.endswith("%"):
             percents.append(whole_number(part[:-1].strip(), 1, 99, "percentage"))
         else:
-            sizes.append(size_mib(part))
+            try:
+                sizes.append(size_mib(part))
+            except NoUnit as error:
+                if part.isdecimal() and 1 <= int(part) <= 99:  # The default has a percentage too.
+                    error.hint = f"{part}%, {error.hint}"
+                raise
     if len(percents) > 1 or len(sizes) > 1:
         raise UsageError(f"{quoted(text)} is not understood", "write e.g. 5%, 20G, 5%,20G or off")
     return LeastRoom(next(iter(percents), None), next(iter(sizes), None))

@@ -16,8 +16,13 @@ from stoker.api.paths import Home
 from stoker.daemon.disk_room import LeastRoom, room_at
 
 _MOST_LARGEST = 10
-# by how their names begin
-_OF_FILES = {"stoker.db": "database", "daemon.log": "daemon.log", "metrics.": "metrics"}
+# By how their names begin.
+_OF_FILES = {
+    "stoker.db": "database",
+    "daemon.log": "daemon.log",
+    "reserve": "reserve",
+    "metrics.": "metrics",
+}
 _REMOVED = "removed"  # as the state of a log whose job is not on record any more
 
 _NO_BOUNDS = (LeastRoom(), LeastRoom())

@@ -46,7 +46,7 @@ class HomeWatch:
     def heard(self) -> None:
         """Whatever was deleted: it is looked at."""
         with suppress(BlockingIOError):
-            while os.read(self._fd, 65_536):
+            while self._fd >= 0 and os.read(self._fd, 65_536):
                 pass
 
     def has_lock(self) -> bool:

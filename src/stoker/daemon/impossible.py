@@ -25,8 +25,10 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
     unknown = [name for name in named if name not in known and state.gpu_named(name) is None]
     if unknown:
         there = ", ".join(gpu.shown_as for gpu in state.gpus.values())
-        more = "" if _has_driver(state) else "; `stoker gpus add` declares more"
-        raise UsageError(f"there is no GPU {', '.join(unknown)}", f"there are {there}{more}")
+        it = "it" if len(unknown) == 1 else "them"
+        more = f"; `stoker gpus add {','.join(unknown)}` declares {it}"
+        hint = f"there are {there}{'' if _has_driver(state) else more}"
+        raise UsageError(f"there is no GPU {', '.join(unknown)}", hint)
     if any(state.gpu_named(name) is None for name in need.on):
         if need.mem_mib is not None:
             raise _memory_unknown()

@@ -156,7 +156,6 @@ class Daemon:
         self.lent_gpus = LentGpus(self.turn_loop, values, self.store.set_setting)
         self.followers = Followers(self.turn_loop, home.attempts)
         self.log_caps = LogCaps(self.turn_loop, self.store.launch, home.attempts)
-        self.clearing = Clearing(self.turn_loop, self.views, self.store, home)
         self.telemetry = Telemetry(self.turn_loop, self.inventory, Histories(self.store.connection))
         self.telemetry.load()
         self.watchers = Watchers(self.turn_loop, self.store, lambda: shown_gpus(self))
@@ -165,6 +164,8 @@ class Daemon:
         self.code_states = CodeStates(self.store)
         self.readings = Readings(self.turn_loop, self.browsing, home)
         self.searches = SearcherProcesses(self.store, home.root)
+        is_read = self.readings.is_read_before_deletion
+        self.clearing = Clearing(self.turn_loop, self.views, self.store, home, is_read)
         self.page = Page(values, self.store.set_setting, home.root)
         self.notices = Notices(self)
         self.started_at_ms = self.clock.now_ms()

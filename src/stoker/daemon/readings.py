@@ -24,6 +24,7 @@ from typing import Any
 
 from stoker import command_lines
 from stoker.api.paths import Home
+from stoker.core.model import JobState
 from stoker.daemon.browsing import Browsing
 from stoker.daemon.loop import TurnLoop
 from stoker.daemon.show import log_of
@@ -120,7 +121,12 @@ class Readings:
     async def _look_at_new(self) -> None:
         """Hand over what is to be followed, and what was and has ended before it was seen."""
         state, most = self._turn_loop.state, _MOST_IN_A_PASS
-        active = {(job_id, state.jobs[job_id].attempt) for job_id in state.active}
+        jobs = [state.jobs[job_id] for job_id in state.active]
+        placed = {(job.id, job.attempt) for job in jobs}
+        # Some ways to end leave no trace of the attempt, which is then as if it had never been.
+        over = [spec for key, spec in self._handed.items() if not spec.ended and key not in placed]
+        self._hand_over(over)
+        active = {(job.id, job.attempt) for job in jobs if job.state is not JobState.SUBMITTED}
         self._not_asked_for &= active
         new = [key for key in active - self._not_asked_for if key not in self._handed]
         keys = [*new[:most], *self._ended[:most]]
@@ -147,13 +153,17 @@ class Readings:
 
     # ------------------------------------------------------------------ questions
 
-    async def read(self, job_ids: Sequence[int], attempt: int | None = None) -> int:
+    async def read(
+        self, job_ids: Sequence[int], attempt: int | None = None, patience_s: float = PATIENCE_S
+    ) -> int:
         """Have an attempt of each job read, the latest if none is named; how many are not yet."""
         latest, whole = await self._browsing.read(
             lambda browser: (browser.latest_attempts(job_ids), self.kept.whole(job_ids))
         )
-        keys = [(job_id, number if attempt is None else attempt) for job_id, number in latest]
-        return await self._read([key for key in keys if key not in whole], PATIENCE_S)
+        keys = [
+            (job_id, attempt or number) for job_id, number in latest if (attempt or 1) <= number
+        ]
+        return await self._read([key for key in keys if key not in whole], patience_s)
 
     async def _read(self, keys: Sequence[Key], patience_s: float) -> int:
         missing = [key for key in keys if key not in self._handed]
@@ -311,6 +321,7 @@ def _spec(row: dict[str, Any], key: Key, attempts: str) -> Spec:
         folder=folder_of(options.get("metrics_from"), launch["cwd"], key, name, row["params"]),
         reports=(f"{attempt_dir_text(attempts, *key)}/metrics", metrics_text(attempts, *key)),
         patterns=tuple(options.get("metric") or ()),
+        far=bool(row["executor"]),
     )
 
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from stoker.core import events as ev
 from stoker.core.state import State
 from stoker.daemon.loop import TurnLoop
 from stoker.engine import Decided
-from stoker.errors import UsageError
+from stoker.errors import NoUnit, UsageError
 from stoker.executors.attempt_dir import delete_files
 from stoker.locks import is_locked
 from stoker.ports import StoreFailed
@@ -49,7 +49,9 @@ def kept_for_ms(text: str) -> int | None:
     if text.strip().lower() == "off":
         return None
     try:
-        return positive_duration_ms(text)
+        return positive_duration_ms(text, likely="dh")
+    except NoUnit:
+        raise
     except UsageError:
         raise UsageError(f"{quoted(text)} is not understood", "write e.g. 30d or off") from None
 
@@ -57,7 +59,16 @@ def kept_for_ms(text: str) -> int | None:
 class Clearing:
     """Deletes what is older than was set."""
 
-    def __init__(self, turn_loop: TurnLoop, views: Views, store: SqliteStore, home: Home) -> None:
+    def __init__(
+        self,
+        turn_loop: TurnLoop,
+        views: Views,
+        store: SqliteStore,
+        home: Home,
+        is_read: Callable[[Sequence[tuple[int, int]]], bool],
+    ) -> None:
+        """`is_read`: whether the metrics of attempts are kept; if not, it is asked again later."""
+        self._is_read = is_read
         self._turn_loop = turn_loop
         self._views = views
         self._store = store
@@ -121,9 +132,11 @@ class Clearing:
 
     def _delete_logs(self, before_ms: int) -> int:
         found = self._views.ended_between(self._cleared, before_ms, MOST_IN_A_PASS)
-        for _, job_id, attempts in found:
-            for number in range(1, attempts + 1):
-                delete_files(self._home.attempts, job_id, number)
+        keys = [(job_id, number + 1) for _, job_id, attempts in found for number in range(attempts)]
+        if keys and not self._is_read(keys):
+            return MOST_IN_A_PASS
+        for key in keys:
+            delete_files(self._home.attempts, *key)
         if found:
             self._cleared = found[-1][:2]
             self._store.set_setting(_CLEARED, "{} {}".format(*self._cleared))

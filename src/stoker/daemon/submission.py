@@ -98,7 +98,8 @@ def submission(
         here = {id(some.need): some.need for some in drafts if not some.terms.executor}
         needs = list(here.values())  # Alike jobs share one.
         events: list[ev.Event] = list(declared_by_naming(state, needs))
-        known = set(state.gpus) | {e.gpu for e in events if isinstance(e, ev.GpuAdded)}
+        declared = [event.gpu for event in events if isinstance(event, ev.GpuAdded)]
+        known = {*state.gpus, *declared}
         for need in needs:
             refuse_if_impossible(state, need, known)
         if any(some.terms.mps for some in drafts):
@@ -107,6 +108,8 @@ def submission(
         ids = range(first_id, first_id + sum(len(some.each) for some in drafts))
         others = RequiredJobs(state, views, ids)
         told = [*warnings, *check_outputs(drafts, first_id, wanted.tried, views)]
+        if declared:
+            told.append(_NOW_DECLARED.format(", ".join(declared), ",".join(declared)))
         if any(_takes_whole_gpus(state, need) for need in needs):
             told.append(_NOTHING_IS_MEASURED.format(_SAYS_AUTO if says_auto else _SET_TO_AUTO))
         for some in drafts:
@@ -119,6 +122,9 @@ def submission(
     return proposal
 
 
+_NOW_DECLARED = (
+    "no GPU was known here, so GPU {} is declared now; `stoker gpus remove {}` takes that back"
+)
 _NOTHING_IS_MEASURED = (
     "no driver measures GPU memory here{} takes a whole GPU; --mem 8G reserves a part of one"
 )
@@ -465,9 +471,11 @@ def _refuse_mps_without_nvidia(state: State) -> None:
 
 
 def declared_by_naming(state: State, needs: list[Need]) -> list[ev.GpuAdded]:
-    """Where the user has declared no GPU, those that jobs name with --on declare themselves."""
-    if any(gpu.declared for gpu in state.gpus.values()):
+    """Where no GPU is known, those that jobs name with --on declare themselves.
+
+    Later names are refused: one that was mistyped would be there for good.
+    """
+    if any(gpu.declared or not gpu.removing for gpu in state.gpus.values()):
         return []
     named = dict.fromkeys(gpu for need in needs for gpu in need.on)
-    new = [g for g in named if g not in state.gpus or state.gpus[g].removing]
-    return [ev.GpuAdded(state.now_ms, gpu, None, declared=False) for gpu in new]
+    return [ev.GpuAdded(state.now_ms, gpu, None, declared=False) for gpu in named]

@@ -152,7 +152,8 @@ class Encoder:
             self._placed.clear()
         # Those that start one after the other differ by their number and little else.
         its_own = own(launch, start, self._instance, self._root)
-        options = (launch.gpu_arg, *launch.options.items())
+        # As text, since an option may be a list.
+        options = (launch.gpu_arg, str(launch.options) if launch.options else "")
         place = (launch.cwd, options, start.gpus, start.labels, start.vendor, start.uuids_only)
         base = self._placed.get(place)
         if base is None:

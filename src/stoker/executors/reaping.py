@@ -223,10 +223,10 @@ class Reaping:
             if not left:
                 self._over(running)
                 return
+            self._stopping.clear_up(running, left)
         except OSError:
             self._later(running, _WRITE_AGAIN_MS)  # Too many files are open to look.
             return
-        self._stopping.clear_up(running, left)
         self._later(running, _LOOK_AGAIN_MS)
 
     def _over(self, running: Running) -> None:
@@ -237,6 +237,8 @@ class Reaping:
         del attempts.running[running.key]
         if self.again_at_ms:
             self.again_at_ms.pop(running.key, None)
+        if self._stopping.rest_ms:
+            self._stopping.rest_ms.pop(running.key, None)
         if running.pidfd >= 0:
             del self.by_fd[running.pidfd]
             os.close(running.pidfd)

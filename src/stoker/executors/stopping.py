@@ -2,13 +2,14 @@
 
 An attempt that is told to stop meets what Ctrl-C or `kill` would be in a terminal: those in the
 session of its main process are asked to end. A helper that took a session of its own
-(`torch_shm_manager`) cleans up when the main process ends, and is given a moment for it.
+(`torch_shm_manager`) cleans up when the process that it serves ends, and is given a moment for it
+once the last of those that were asked has gone: a shell goes at once, its program saves its work.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from stoker.executors.environment import KEEP_CHILDREN, MARKER
@@ -27,6 +28,7 @@ from stoker.executors.running import Attempts, Running
 
 _KEPT = f"{KEEP_CHILDREN}=1".encode()
 _MOMENT_MS = 1000
+_LOOK_AGAIN_MS = 500
 
 
 class Stopping:
@@ -34,7 +36,7 @@ class Stopping:
 
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
-        self.rest_ms: dict[Key, int] = {}  # when to ask the rest of those whose main goes on
+        self.rest_ms: dict[Key, int] = {}  # when to ask all of each, whatever still goes on
 
     def stop(self, running: Running, force: bool) -> None:
         """Ask all of its processes to end; with `force`, end them."""
@@ -46,21 +48,22 @@ class Stopping:
                 send(process, signal.SIGKILL)
         elif not running.signalled:
             found = self._members_or_main(running, signal.SIGTERM)
-            near = _in_session(running, found)
-            _ask_to_end(running, near)
+            _ask_to_end(running, _in_session(running, found))
             running.signalled = True  # Not if there were no files to look: the order comes again.
-            if len(near) < len(found):
-                # A main process that goes on and does not pass it on would leave them unwarned.
-                self.rest_ms[running.key] = self._attempts.now_ms + running.grace_ms // 2
+            # A process that goes on and does not pass it on would leave the others unwarned.
+            self.rest_ms[running.key] = self._attempts.now_ms + running.grace_ms // 2
 
     def ask_the_rest(self) -> None:
-        """Half of the grace time is over, and the main process is not: ask those it waits for."""
+        """Half of the grace time is over, and the attempt is not: ask all that there are."""
         now_ms = self._attempts.now_ms
         for key in [key for key, moment_ms in self.rest_ms.items() if moment_ms <= now_ms]:
-            running = self._attempts.running.get(key)
-            if running is not None and not running.main_gone and self._may_signal(running, False):
-                _ask_to_end(running, self._members(running))
-            del self.rest_ms[key]
+            running = self._attempts.running[key]
+            try:
+                if self._may_signal(running, False):
+                    _ask_to_end(running, self._members(running))
+                del self.rest_ms[key]
+            except OSError:
+                self.rest_ms[key] = now_ms + _LOOK_AGAIN_MS  # Too many files are open to look.
 
     def warn(self, running: Running, number: int) -> None:
         """Send a signal to the topmost of its processes that are prepared for it."""
@@ -71,10 +74,13 @@ class Stopping:
         for process in topmost(prepared) or [running.process]:
             send(process, number)
 
-    def clear_up(self, running: Running, left: Iterable[ProcessId]) -> None:
+    def clear_up(self, running: Running, left: Sequence[ProcessId]) -> None:
         """Let these end, which its main process left behind: at once, or after the grace time."""
         now_ms = self._attempts.now_ms
         if running.asked_to_stop:
+            if any(one in running.asked for one in _in_session(running, left)):
+                running.rest_asked_ms = None  # It may save its work, and need its helpers for it.
+                return
             if running.rest_asked_ms is None:
                 running.rest_asked_ms = now_ms + min(_MOMENT_MS, running.grace_ms // 2)
             if now_ms < running.rest_asked_ms:
@@ -144,7 +150,7 @@ class Stopping:
         return found
 
 
-def _in_session(running: Running, processes: list[ProcessId]) -> list[ProcessId]:
+def _in_session(running: Running, processes: Sequence[ProcessId]) -> list[ProcessId]:
     """Those in the session of its main process; all of them if that is not known."""
     stats = [(process, stat_of(process.pid)) for process in processes]
     sessions = {stat.session for process, stat in stats if stat and process == running.process}

@@ -9,19 +9,21 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from stoker.api.client import ConnectionLost, NoAnswerYet
 from stoker.api.compact import in_few_words
+from stoker.api.job_options import duration_said
 from stoker.api.paths import Home
 from stoker.api.reconnect import Reconnection
 from stoker.errors import Unavailable, UsageError
 from stoker.library.channel import Connection, whole_answers
 from stoker.library.findings import Findings
+from stoker.library.forms import command_of, described, request_of, selection, texts
 from stoker.quantities import duration_ms
 from stoker.submission.changes import changed_fields
-from stoker.submission.keywords import Fields, check_keywords, job_fields, values_of
+from stoker.submission.keywords import check_keywords, in_keywords, values_of
 from stoker.submission.surroundings import (
     absolute_paths,
     project_file,
@@ -34,8 +36,14 @@ from stoker.text.logfile import whole_log
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
 
-    from stoker.api.job_keywords import JobOptions, LineOptions, PointOptions
-    from stoker.api.tokens import Access, Grant
+    from stoker.api.job_keywords import (
+        AdoptedOptions,
+        Duration,
+        JobOptions,
+        LineOptions,
+        PointOptions,
+    )
+    from stoker.api.tokens import Access
     from stoker.library.many import QueuedBatch, QueuedSweep
 
     class Which(TypedDict, total=False):
@@ -96,7 +104,7 @@ class Client(Findings):
         jobs = list(jobs)
         # A job in another directory may be of another project.
         has_project = project_file(os.getcwd()) is not None
-        requests = [_request(job, has_project or "cwd" in job) for job in jobs]
+        requests = [request_of(job, has_project or "cwd" in job) for job in jobs]
         if not requests:
             return []
         token = os.urandom(16).hex()
@@ -105,6 +113,20 @@ class Client(Findings):
             take_code(self._connection, requests, common)
         order = {**in_few_words(requests), "token": token, **common}
         return self._listed("submit", "ids", **order)
+
+    def adopt(self, pid: int, **options: Unpack[AdoptedOptions]) -> int:
+        """Make a job of a process that runs already, and give its id: its GPUs count as taken.
+
+        `on` names its GPUs where no driver tells; the other options are `mem`, `name` and `group`.
+        """
+        from stoker.submission.adopting import adoption
+
+        try:
+            fields = adoption(str(pid), values_of(options))
+        except UsageError as error:
+            raise in_keywords(error) from None
+        job_id: int = self.call("adopt", **fields)["id"]
+        return job_id
 
     def run(self, command: str | Sequence[str], **options: Unpack[JobOptions]) -> int:
         """Queue a command, wait for its end, and give its exit code; Ctrl-C cancels it."""
@@ -174,7 +196,7 @@ class Client(Findings):
         from stoker.library import many
 
         check_keywords(options, self.feed)
-        group = group or f"feed-{os.urandom(4).hex()}"
+        group = group if group not in (None, "none") else f"feed-{os.urandom(4).hex()}"
         ids: list[int] = []
         try:
             for some in many.commands(lines):
@@ -227,18 +249,18 @@ class Client(Findings):
         limit: int | None = None,
     ) -> list[Job]:
         """Jobs: those that are not finished and the latest that are, or those that are named."""
-        select = _select(jobs, name, group)
+        select = selection(jobs, name, group)
         wanted = [states] if isinstance(states, str) else list(states)
         fields = {"select": select, "states": wanted, "user": user, "all": all, "limit": limit}
         return self._listed("list", "jobs", **fields)
 
     def show(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[Job]:
         """Jobs with all their attempts."""
-        return self._listed("show", "jobs", select=_select(jobs, name, group))
+        return self._listed("show", "jobs", select=selection(jobs, name, group))
 
     def why(self, *jobs: Any, name: str | None = None, group: str | None = None) -> list[Job]:
         """Why jobs wait: `reason` as data, `text` in words, `starts_at_ms` if it can be told."""
-        return self._listed("why", "jobs", select=_select(jobs, name, group))
+        return self._listed("why", "jobs", select=selection(jobs, name, group))
 
     def logs(self, job: Any, *, err: bool = False) -> str:
         """What a job has printed; `err` for its errors, where they are kept apart."""
@@ -262,9 +284,13 @@ class Client(Findings):
 
     # --- requests about jobs ---
 
-    def cancel(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
-        """Stop jobs, or take them from the queue; the ids of those that had not ended."""
-        return self._request("cancel", jobs, which)
+    def cancel(self, *jobs: Any, let_go: bool = False, **which: Unpack[Which]) -> list[int]:
+        """Stop jobs, or take them from the queue; the ids of those that had not ended.
+
+        With `let_go`, jobs that were adopted end, and their processes go on.
+        """
+        select = self._selected(jobs, which)
+        return self._listed("cancel", "ids", select=select, let_go=let_go)
 
     def retry(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
         """Queue finished jobs again: those named by id, and what of a group did not succeed."""
@@ -278,35 +304,40 @@ class Client(Findings):
         """Put held jobs back into the queue."""
         return self._request("release", jobs, which)
 
-    def rm(self, *jobs: Any, older: str | None = None, **which: Unpack[Which]) -> list[int]:
+    def rm(self, *jobs: Any, older: Duration | None = None, **which: Unpack[Which]) -> list[int]:
         """Forget finished jobs and their logs; with `older`, those that ended so long ago ("30d").
 
         `older` alone means all jobs.
         """
         if older is None:
             return self._request("remove", jobs, which)
-        return self._request("remove", jobs, which, older_ms=duration_ms(older))
+        older_ms = duration_ms(str(duration_said(older)), likely="dh")
+        return self._request("remove", jobs, which, older_ms=older_ms)
 
     def edit(
         self, job: Any, command: str | Sequence[str] | None = None, **options: Unpack[JobOptions]
     ) -> list[int]:
         """Change a job that has not started; only what is named changes."""
-        select = _select((job,), None, None)
+        select = selection((job,), None, None)
         found = self._listed("show", "jobs", select=select)
-        words = None if command is None else _command(command)
-        changes = changed_fields(values_of(options), command=words)
+        words = None if command is None else command_of(command)
+        changes = changed_fields(values_of(options), words)
         absolute_paths(changes, found[0]["options"].get("freeze") or found[0]["cwd"])
         if not changes:
             raise UsageError("nothing to change was named", "e.g. edit(7, priority=-1)")
         return self._listed("edit", "ids", select=select, changes=changes)
 
     def _request(self, op: str, jobs: tuple[Any, ...], which: Which, **narrowed: int) -> list[int]:
-        select = _select(jobs, which.get("name"), which.get("group"))
-        if narrowed and not any(select.values()):
+        select = self._selected(jobs, which)
+        if narrowed and not (select["ids"] or select["names"] or select["group"]):
             select["all"] = True
+        return self._listed(op, "ids", select=select, **narrowed)
+
+    def _selected(self, jobs: tuple[Any, ...], which: Which) -> dict[str, Any]:
+        select = selection(jobs, which.get("name"), which.get("group"))
         if state := which.get("state"):
             select["states"] = state.split(",") if isinstance(state, str) else list(state)
-        return self._listed(op, "ids", select=select, **narrowed)
+        return select
 
     # --- requests about the queue, GPUs and settings ---
 
@@ -336,19 +367,19 @@ class Client(Findings):
 
     def add_gpus(self, *gpus: str | int) -> None:
         """Declare GPUs, e.g. 4 or "4:24G"."""
-        self.call("gpu_add", gpus=_texts(gpus))
+        self.call("gpu_add", gpus=texts(gpus))
 
     def remove_gpus(self, *gpus: str | int) -> None:
         """Take GPUs away; what runs on them ends by itself."""
-        self.call("gpu_remove", gpus=_texts(gpus))
+        self.call("gpu_remove", gpus=texts(gpus))
 
     def drain_gpus(self, *gpus: str | int) -> None:
         """Start nothing new on these GPUs."""
-        self.call("gpu_drain", gpus=_texts(gpus))
+        self.call("gpu_drain", gpus=texts(gpus))
 
     def resume_gpus(self, *gpus: str | int) -> None:
         """Undo `drain_gpus`."""
-        self.call("gpu_resume", gpus=_texts(gpus))
+        self.call("gpu_resume", gpus=texts(gpus))
 
     def config(self) -> dict[str, str]:
         """All settings."""
@@ -397,7 +428,7 @@ class Client(Findings):
 
     def tokens(self) -> list[dict[str, Any]]:
         """The tokens, and the browsers that were let in."""
-        return [_described(grant) for grant in self._access().grants() if grant.kind != "key"]
+        return [described(grant) for grant in self._access().grants() if grant.kind != "key"]
 
     def revoke_tokens(self, *names_or_ids: str) -> list[str]:
         """Make these good for nothing at once, all of them if none is named; their ids."""
@@ -438,59 +469,3 @@ def _ended(connection: Connection, ids: list[str], deadline: float | None) -> li
             # It was stopped on purpose: it is not for us to start it again.
             if not Reconnection(connection, lambda text: None).wait(error, deadline):
                 raise TimeoutError("the daemon was stopped") from None
-
-
-# --- forms ----------------------------------------------------------------------------------------
-
-
-def _request(job: Mapping[str, Any], has_project: bool) -> Fields:
-    command = job.get("command")
-    if command is None:
-        raise UsageError("no command was given", 'write e.g. {"command": "python train.py"}')
-    fields = _command(command)
-    options = {name: value for name, value in job.items() if name != "command"}
-    if options or has_project:
-        words = (command,) if isinstance(command, str) else tuple(command)
-        fields |= job_fields(options, front_end="library" if has_project else "", words=words)
-    return fields
-
-
-def _command(command: str | Sequence[str]) -> Fields:
-    if isinstance(command, str):
-        return {"shell": command}
-    if isinstance(command, bytes) or not isinstance(command, Iterable):
-        what = "a command is text, or a list of words"
-        raise UsageError(
-            f"{what}, not {type(command).__name__}", 'write e.g. add("python train.py")'
-        )
-    return {"argv": [word if type(word) is str else _word(word) for word in command]}
-
-
-def _word(word: object) -> str:
-    return str(os.fspath(word) if isinstance(word, os.PathLike) else word)
-
-
-def _select(jobs: tuple[Any, ...], name: str | None, group: str | None) -> Fields:
-    names = [] if name is None else [name]
-    return {"ids": list(_id_texts(jobs)), "names": names, "group": group}
-
-
-def _id_texts(jobs: Iterable[Any]) -> Iterator[str]:
-    for job in jobs:
-        if isinstance(job, str | int):
-            yield str(job)
-        elif isinstance(job, Mapping):
-            yield str(job["id"])
-        elif hasattr(job, "job_id"):
-            yield str(job.job_id)
-        else:
-            yield from _id_texts(job)
-
-
-def _described(grant: Grant) -> dict[str, Any]:
-    fields = ("id", "kind", "name", "read_only", "created_at_ms", "expires_at_ms")
-    return {field: getattr(grant, field) for field in fields}
-
-
-def _texts(items: Iterable[object]) -> list[str]:
-    return [str(item) for item in items]

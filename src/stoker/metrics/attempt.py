@@ -16,6 +16,21 @@ from stoker.metrics.series import Series
 from stoker.metrics.sources import Folder, Source, Tail
 from stoker.metrics.spec import Spec
 
+_ALL_OF_IT = 1 << 62
+
+
+def read_attempt(spec: Spec) -> dict[str, Series]:
+    """The metrics of an attempt by name, read here and now; what is in the way of it is raised.
+
+    For what was not asked for when the job was queued. All else is kept: see `asking`.
+    """
+    reading = Reading(spec)
+    while reading.read(_ALL_OF_IT, ended=True):
+        pass
+    if reading.trouble is not None:
+        raise reading.trouble
+    return reading.metrics()
+
 
 class Reading:
     """Reads an attempt bit by bit."""

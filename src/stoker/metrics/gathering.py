@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.errors import NotFound, UsageError, quoted
 from stoker.metrics import asking
 from stoker.metrics.asking import Call, Summary
-from stoker.metrics.attempt import Reading
+from stoker.metrics.attempt import read_attempt
 from stoker.metrics.patterns import read_pattern
 from stoker.metrics.results import Objective, ResultTable, Run, tabulate, varied_names
 from stoker.metrics.spec import Spec, folder_of
@@ -21,8 +21,8 @@ from stoker.text.jobs import now_ms
 
 Job = Mapping[str, Any]
 ByName = dict[str, Summary]
+Waiting = Callable[[int], None]
 
-_ALL_OF_IT = 1 << 62
 _OF_SWEEPS = "sweep:"  # what the names of their points begin with
 _NOT_BEGUN = ("waiting", "held", "submitted")
 _SETTING = re.compile(r"[+~]*(?P<name>[A-Za-z_][\w.@/-]*)=(?P<value>.*)", re.DOTALL)
@@ -56,8 +56,8 @@ class Question:
     single: bool = False  # one row per run
 
 
-def gather(call: Call, question: Question) -> ResultTable:
-    """The table of what is asked for."""
+def gather(call: Call, question: Question, waiting: Waiting = lambda _: None) -> ResultTable:
+    """The table of what is asked for; `waiting` is told how many logs are still to be read."""
     sweep, select = _which(call, question)
     if sweep is not None:
         runs, repeat = runs_of_sweep(call, sweep)
@@ -65,7 +65,7 @@ def gather(call: Call, question: Question) -> ResultTable:
         runs, repeat = runs_of_jobs(call, select)
         if not runs:
             raise NotFound("there are no such jobs", "see `stoker ls --all`")
-    metrics = metrics_of(call, select, question.sources)
+    metrics = metrics_of(call, select, question.sources, waiting)
     for run in runs:
         run.metrics = metrics.get(run.id, {})
     if question.repeat is not None:
@@ -209,7 +209,9 @@ def _value(text: str) -> Any:
 # ---------------------------------------------------------------------- their metrics
 
 
-def metrics_of(call: Call, select: Mapping[str, Any], sources: Sources) -> dict[int, ByName]:
+def metrics_of(
+    call: Call, select: Mapping[str, Any], sources: Sources, waiting: Waiting = lambda _: None
+) -> dict[int, ByName]:
     """The metrics of jobs: of each, those that it has by their names.
 
     Stoker has read them, or reads them now. What was not said when jobs were queued is read here.
@@ -219,7 +221,7 @@ def metrics_of(call: Call, select: Mapping[str, Any], sources: Sources) -> dict[
         for job in call("show", select=select)["jobs"]:
             found[job["id"]] = {curve.summary.name: curve.summary for curve in read(job, sources)}
         return found
-    for one in asking.metrics_of(call, select):
+    for one in asking.metrics_of(call, select, waiting=waiting):
         found.setdefault(one.job, {})[one.name] = one
     return found
 
@@ -239,9 +241,4 @@ def read(job: Job, sources: Sources) -> list[asking.Curve]:
         reports=(f"{attempt['dir']}/metrics", f"{attempt['dir']}.metrics"),
         patterns=(*options.get("metric", ()), *sources.patterns),
     )
-    reading = Reading(spec)
-    while reading.read(_ALL_OF_IT, ended=True):
-        pass
-    if reading.trouble is not None:
-        raise reading.trouble
-    return [asking.curve_of(*key, name, series) for name, series in reading.metrics().items()]
+    return [asking.curve_of(*key, name, series) for name, series in read_attempt(spec).items()]

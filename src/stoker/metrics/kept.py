@@ -15,7 +15,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 from stoker.errors import Failed
 from stoker.metrics.attempt import Reading
@@ -61,29 +61,32 @@ COMMIT;
 _TABLES = ("attempts", "series", "curves")
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether that is wrong with the file itself; all else (a full disk) may pass."""
+    return not isinstance(error, sqlite3.OperationalError)
+
+
+def move_away(path: str) -> None:
+    """Let a damaged database be: most of it can be read again from the logs."""
+    for end in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.replace(f"{path}{end}", f"{path}.damaged{end}")
+
+
 class Kept:
     """What the reader writes."""
 
     def __init__(self, path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._connection = opened(path)
-        try:
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            form = self._connection.execute("PRAGMA user_version").fetchone()[0]
-            if form == 0:
-                self._connection.executescript(_SCHEMA)
-        except sqlite3.OperationalError:
-            raise  # A full disk, say: it may pass.
-        except sqlite3.DatabaseError:
-            # Most of it can be read again from the logs. What can't is in the file that is moved.
-            self._connection.close()
-            os.replace(path, f"{path}.damaged")
-            self.__init__(path)  # type: ignore[misc]
-            return
+        self._connection.execute("PRAGMA journal_mode = WAL")
         # After a power cut the last seconds may be missing, and are read again.
         self._connection.execute("PRAGMA synchronous = NORMAL")
-        if form > FORM:
-            raise Failed(f"{path} was written by a newer Stoker", "upgrade Stoker")
+        form = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if form == 0:
+            self._connection.executescript(_SCHEMA)
+        elif form != FORM:
+            raise Failed(f"{path} was written by another Stoker", "use the newest one")
 
     def close(self) -> None:
         """Let the file go."""
@@ -144,7 +147,7 @@ class Kept:
                 )
         cursor.execute(
             "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?, ?)",
-            (*key, reading.whole, reading.spec.said(), str(reading.trouble or ""), state),
+            (*key, reading.whole, reading.spec.said(), _words(reading), state),
         )
 
     def forget_removed(self, jobs_database: str) -> None:
@@ -171,6 +174,11 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Cursor]:
     finally:
         if connection.in_transaction:
             cursor.execute("ROLLBACK")
+
+
+def _words(reading: Reading) -> str:
+    # A path may be in it, of any bytes.
+    return str(reading.trouble or "").encode(errors="replace").decode()
 
 
 def _numbers(series: Series) -> Iterator[float | None]:

@@ -75,8 +75,10 @@ class Lookup:
                     return []  # The reader has only just begun to make it.
                 connection.execute("PRAGMA query_only = ON")
                 return connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
+        except sqlite3.OperationalError as error:
             raise Failed(f"{self.path} can't be read: {error}", "try again in a moment") from None
+        except sqlite3.DatabaseError:
+            return []  # It is damaged: the reader will move it away, and read the logs anew.
 
 
 def opened(path: str) -> sqlite3.Connection:

@@ -24,10 +24,12 @@ from collections.abc import Iterable
 
 from stoker.errors import Failed
 from stoker.metrics.attempt import Reading
-from stoker.metrics.kept import Kept
+from stoker.metrics.kept import Kept, is_damage, move_away
 from stoker.metrics.spec import Key, Spec
 
 EVERY_S = 1.0
+_FAR_EVERY = 10  # of these passes, for what is on a file system that many machines use
+_NICENESS = 10  # Jobs, and the daemon that starts them, come first.
 _MOST_AT_A_TIME = 8 << 20  # bytes of a log, before others have their turn
 _STORE_EVERY_S = 0.5
 _MOST_UNSTORED = 200
@@ -52,6 +54,8 @@ class Reader:
         self._unstored: list[Reading] = []  # that were read to their end
         self._next_pass_s = 0.0
         self._next_store_s = 0.0
+        self._failing = False  # to store
+        self._passes = 0
 
     def run(self) -> None:
         """Read until the daemon ends."""
@@ -115,7 +119,9 @@ class Reader:
     def _forget_removed(self) -> None:
         try:
             self._kept.forget_removed(self._jobs_database)
-        except sqlite3.Error:
+        except sqlite3.Error as error:
+            if is_damage(error):
+                raise
             traceback.print_exc()  # It is done at the next start.
 
     # ------------------------------------------------------------------ reading
@@ -148,9 +154,15 @@ class Reader:
 
     def _pass(self, began_s: float) -> None:
         """Read what is new of all that is followed; it then rests for as long as that took."""
-        more = [one.spec.key for one in self._followed.values() if self._read_on(one, ended=False)]
+        self._passes += 1
+        due = [
+            reading
+            for key, reading in self._followed.items()
+            if key in self._new or not reading.spec.far or self._passes % _FAR_EVERY == 0
+        ]
+        more = [reading.spec.key for reading in due if self._read_on(reading, ended=False)]
         done = self._new.difference(more)
-        if self._store(self._followed.values()) and done:
+        if self._store(due) and done:
             self._say_done(self._followed[key] for key in done)
             self._new -= done
         took_s = time.monotonic() - began_s
@@ -169,22 +181,33 @@ class Reader:
     def _store(self, readings: Iterable[Reading]) -> bool:
         try:
             self._kept.store(readings)
-        except sqlite3.Error:
-            traceback.print_exc()  # A full disk, say: what is kept stays, and this is tried again.
-            self._next_pass_s = time.monotonic() + EVERY_S
+        except sqlite3.Error as error:
+            if is_damage(error):
+                raise
+            if not self._failing:  # What is kept stays, and this is tried again.
+                print(f"metrics can't be stored now: {error}", file=sys.stderr)
+            self._failing = True
             return False
+        self._failing = False
         return True
 
 
 def main() -> int:
     """See the module."""
     home = sys.argv[1]
+    os.nice(_NICENESS)
     lock = os.open(f"{home}/metrics.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)  # A reader of a daemon that was killed is about to end.
-    kept = Kept(f"{home}/metrics.db")
-    with socket.socket(fileno=0) as daemon:
-        Reader(kept, f"{home}/stoker.db", daemon).run()
-    kept.close()
+    path = f"{home}/metrics.db"
+    try:
+        kept = Kept(path)
+        with socket.socket(fileno=0) as daemon:
+            Reader(kept, f"{home}/stoker.db", daemon).run()
+        kept.close()
+    except sqlite3.DatabaseError as error:
+        if is_damage(error):
+            move_away(path)
+        raise
     return 0
 
 

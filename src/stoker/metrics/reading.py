@@ -1,14 +1,13 @@
-"""The metrics of an attempt from all places where they may be: its log, its reports, its files."""
+"""Series by name, and the points in files of the kinds that trainings write."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from stoker.metrics.event_files import points_of_events
-from stoker.metrics.extractor import MOST_NAMES, Extractor, Points
+from stoker.metrics.extractor import MOST_NAMES, Points
 from stoker.metrics.files import points_of_rows, rows_of_csv, rows_of_json_lines
-from stoker.metrics.patterns import MetricPattern, patience
 from stoker.metrics.series import Series
 
 _LONGEST_LINE = 1 << 20
@@ -36,31 +35,6 @@ class Metrics:
         for name, series in said.by_name.items():
             if name in self.by_name or len(self.by_name) < MOST_NAMES:
                 self.by_name[name] = series
-
-
-def of_log(pieces: Iterable[bytes], patterns: Sequence[MetricPattern] = ()) -> Metrics:
-    """The metrics in the pieces of a log; TooSlow if an expression of the user takes too long."""
-    extractor, metrics = Extractor(patterns), Metrics()
-    for piece in pieces:
-        if patterns:
-            with patience():
-                metrics.add(extractor.feed(piece))
-        else:
-            metrics.add(extractor.feed(piece))
-    if patterns:
-        with patience():
-            metrics.add(extractor.end())
-    else:
-        metrics.add(extractor.end())
-    return metrics
-
-
-def of_files(path: str) -> Metrics:
-    """The metrics of a file, or of all files in a directory that are of a known kind."""
-    metrics = Metrics()
-    for file in sorted(files_of(path)):
-        metrics.add(of_file(file))
-    return metrics
 
 
 def of_file(path: str) -> Iterator[Points]:

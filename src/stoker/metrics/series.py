@@ -87,10 +87,6 @@ class Series:
         self._filled += self._each if len(buckets) % 2 == 0 else 0
         self._each *= 2
 
-    def best(self, maximize: bool = False) -> Point | None:
-        """The lowest point, or the highest: its step and value."""
-        return self.highest if maximize else self.lowest
-
     def curve(self) -> list[Point]:
         """The thinned curve, from the first point to the last."""
         points = [point for bucket in self._buckets for point in bucket]

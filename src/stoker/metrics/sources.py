@@ -21,6 +21,7 @@ from stoker.metrics.series import Series
 
 _PIECE = 1 << 20
 _PIECE_WITH_PATTERNS = 64 << 10  # so that one is matched well within the time that is allowed
+_LONGEST_S = 0.5  # at a time, so that slow expressions do not hold up other jobs
 _LONGEST_LINE = 1 << 20
 _REST_FACTOR = 20  # for files that are read anew as a whole when they have changed
 
@@ -133,7 +134,8 @@ class Tail:
             self.was_reset = True
         hole = hole_in(fd, size)
         longest = _PIECE_WITH_PATTERNS if self._patterns else _PIECE
-        while self._offset < size and most > 0:
+        until_s = time.monotonic() + _LONGEST_S
+        while self._offset < size and most > 0 and time.monotonic() < until_s:
             start = behind(self._offset, hole)
             if hole is not None and start > self._offset > hole[0]:
                 self.metrics.add(self._lines.feed(b"\n"))  # The rest of that line is gone.

@@ -24,6 +24,7 @@ class Spec:
     folder: str | None = None  # that of --metrics-from
     reports: Sequence[str] = ()
     patterns: Sequence[str] = ()  # those of --metric
+    far: bool = False  # It runs on a cluster, so its files are read less often.
     ended: bool = False
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from stoker.quantities import duration_text
+from stoker.text import duration_text
 from stoker.wholefile import end_of
 
 Fields = dict[str, Any]

@@ -12,12 +12,14 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from stoker.api.job_options import BY_KEY, JobOption, options_in
+from stoker.api.job_option import NONE, JobOption
+from stoker.api.job_options import BY_KEY, options_in
 from stoker.errors import UsageError
-from stoker.quantities import iso_utc, quoted
+from stoker.quantities import quoted
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import unknown_option, value_of
 from stoker.submission.surroundings import command_fields
+from stoker.text import iso_utc
 
 Table = dict[str, Any]  # of one job: options by name, as they are written
 Job = Mapping[str, Any]  # as `show` tells it
@@ -28,6 +30,7 @@ _ALWAYS = ("gpus", "priority")
 _HEADER = (
     "Change what you like, save, and leave the editor. Options are as in `stoker add --help`.",
     "To take an option away, delete its line. A job without its table stays as it is.",
+    'Variables are set with e.g. env = {SEED = "1"}; those that a job has already are not shown.',
     "A command in quotes is a line for your login shell; one in brackets is words, run without it.",
 )
 
@@ -73,14 +76,19 @@ def _written(option: JobOption, job: Job) -> Any:
 
 def file_text(tables: Mapping[int, Table]) -> str:
     """The file that is opened."""
-    import textwrap
-
     others = ", ".join(option.name for option in _OPTIONS)
-    lines = [*_HEADER, *textwrap.wrap(f"Options that can be added: {others}.", 98)]
+    lines = [*_HEADER, *_wrapped(f"Options that can be added: {others}.")]
     text = "".join(f"# {line}\n" for line in lines)
     for job_id, table in tables.items():
         text += f"\n[{job_id}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in table.items())
     return text
+
+
+def _wrapped(text: str) -> list[str]:
+    """In lines; the name of an option stays in one."""
+    import textwrap
+
+    return textwrap.wrap(text, 98, break_on_hyphens=False)
 
 
 def _toml(value: Any) -> str:
@@ -113,7 +121,6 @@ def changes_in(text: str, tables: Mapping[int, Table]) -> dict[int, dict[str, An
 
 def _changed(said: Table, before: Table) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    cleared: list[str] = []
     command = None
     said = {name.replace("_", "-"): value for name, value in said.items()}
     for name in (*said, *(name for name in before if name not in said)):
@@ -127,15 +134,15 @@ def _changed(said: Table, before: Table) -> dict[str, Any]:
             raise unknown_option(name, BY_KEY, "see `stoker edit --help`")
         elif option not in _OPTIONS:
             raise UsageError(f"{name} can't be changed", "cancel the job and add it anew")
-        elif value in (None, "", "none") and option.cleared:
-            cleared.append(option.key)
+        elif value in (None, "") and option.cleared:
+            values[option.key] = NONE
         elif value is None and option.is_flag:
             values[option.key] = False
         elif value is None:
             raise UsageError(f"{name} can't be taken away", "write another value")
         else:
             values[option.key] = _value(option, value)
-    return changed_fields(values, cleared, command)
+    return changed_fields(values, command)
 
 
 def _value(option: JobOption, said: Any) -> Any:

@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from stoker.api.job_options import BY_KEY, JobOption, Taken, fields_of
+from stoker.api.job_option import JobOption
+from stoker.api.job_options import BY_KEY, Taken, fields_of
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import plain, quoted
 from stoker.submission.surroundings import absolute_paths, with_project
@@ -166,13 +167,13 @@ def value_of(option: JobOption, said: Any) -> Any:
             if isinstance(said, Taken):
                 return said.value
         if option.repeat:
-            return [option.read(plain(text)) for text in _several(said)]
+            return [option.convert(plain(text)) for text in _several(said)]
     except TypeError:  # It is not one of the things that this option may be.
         example = f"write e.g. {option.metavar}"
         raise UsageError(f"{quoted(str(said))} is not understood", example) from None
     if option.is_flag:
         return _flag(said)
-    return option.read(plain(_text(option, said)))
+    return option.convert(plain(_text(option, said)))
 
 
 def _text(option: JobOption, said: Any) -> str:
@@ -182,6 +183,8 @@ def _text(option: JobOption, said: Any) -> str:
         return os.fsdecode(said)
     if isinstance(said, dict):
         raise UsageError("this can't be a table", f"write e.g. {option.metavar}")
+    if option.files or option.key == "hook":  # Else 5 would be a file of that name.
+        raise UsageError(f"{quoted(str(said))} is not text", f"write e.g. {option.metavar!r}")
     if isinstance(said, list | tuple):
         return ",".join(str(one) for one in said)
     return str(said)
@@ -202,9 +205,9 @@ _FALSE = frozenset(("no", "false", "off", "0", "n", "f", ""))
 
 
 def _flag(said: Any) -> bool:
-    if not isinstance(said, str | list | tuple | dict):
+    if said in (True, False):  # 1 and 0 are these, too.
         return bool(said)
-    text = said.strip().lower() if isinstance(said, str) else "a list"
+    text = said.strip().lower() if isinstance(said, str) else str(said)
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
     raise UsageError(f"{quoted(text)} is neither yes nor no", "write yes or no")

@@ -16,7 +16,8 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stoker.api.job_options import BY_KEY, JOB_OPTIONS, JobOption, fields_of, options_in
+from stoker.api.job_option import NONE, JobOption
+from stoker.api.job_options import BY_KEY, JOB_OPTIONS, fields_of, options_in
 from stoker.errors import UsageError
 from stoker.output_files import has_fields
 from stoker.quantities import MAX_LABEL_CHARS, label, quoted
@@ -92,7 +93,9 @@ def _understood(said: Values, path: str) -> Values:
             if key not in BY_KEY:
                 raise unknown_option(written, BY_KEY, "see `stoker add --help`")
             values[key] = value_of(BY_KEY[key], value)
-            if key == "name":
+            if values[key] is NONE:
+                del values[key]
+            elif key == "name":
                 _check_template(values[key])
                 label(_name(values[key], path, ()))
         except UsageError as error:

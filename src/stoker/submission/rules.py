@@ -9,7 +9,6 @@ import os
 import stat
 
 from stoker.errors import UsageError
-from stoker.output_files import existing_directory
 from stoker.quantities import quoted
 
 TYPE_CHECKING = False
@@ -190,6 +189,8 @@ def check_output(path: str | None, option: str) -> None:
         raise UsageError(f"{option} {quoted(path)} is a directory", "name a file")
     if not _is_for_output(path):
         raise UsageError(f"{option}: {path} is neither a file nor a terminal", "name a file")
+    from stoker.output_files import existing_directory  # Few jobs have such a file.
+
     directory = existing_directory(path)
     if not os.path.isdir(directory):
         raise UsageError(f"{option}: there is no directory {quoted(directory)}", "create it first")

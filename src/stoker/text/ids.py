@@ -10,6 +10,11 @@ def id_list(ids: list[int]) -> str:
     return "jobs " + ", ".join(ranges(ids))
 
 
+def ids_by_reason(ids: dict[str, list[int]]) -> str:
+    """What is true of which: "jobs 3-5 (succeeded), job 9 (running)"."""
+    return ", ".join(f"{id_list(of)} ({why})" for why, of in ids.items())
+
+
 def ranges(ids: list[int]) -> list[str]:
     """Ids as few ranges: [3, 4, 5, 9] is ["3-5", "9"]."""
     runs: list[list[int]] = []

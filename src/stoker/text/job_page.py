@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.quantities import duration_text, local_moment_text
+from stoker.text import duration_text, local_moment_text
 from stoker.text.jobs import (
     FINAL_STATES,
     Job,
@@ -65,9 +65,9 @@ def job_page(job: Job, colour: bool) -> str:
     if job["state"] not in FINAL_STATES and job.get("pid"):
         facts.insert(5, ("process", str(job["pid"])))
     lines = [painted(escaped(title(job)), "bold", colour)]
-    lines += [
-        f"  {painted(f'{name:<10}', 'dim', colour)}  {value}" for name, value in facts if value
-    ]
+    facts = [(name, value) for name, value in facts if value]
+    width = max(10, *(len(name) for name, _ in facts))
+    lines += [f"  {painted(name.ljust(width), 'dim', colour)}  {value}" for name, value in facts]
     page = "\n".join(lines) + "\n"
     if len(job.get("attempts") or []) > 1:
         page += "  attempts\n" + _attempts(job["attempts"], now)

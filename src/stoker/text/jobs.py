@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from stoker import quantities
-from stoker.text.terminal import Column, has_terminal, table, terminal_width
+from stoker.text import duration_text, iso_utc
+from stoker.text.terminal import Column, escaped, has_terminal, table, terminal_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def iso_times(view: Job) -> Job:
     shown: Job = {}
     for key, value in view.items():
         if key.endswith("_at_ms") or key == "not_before_ms":
-            shown[key[:-3]] = None if value is None else quantities.iso_utc(value)
+            shown[key[:-3]] = None if value is None else iso_utc(value)
         elif key == "attempts" and isinstance(value, list):
             shown[key] = [iso_times(attempt) for attempt in value]
         else:
@@ -83,10 +83,15 @@ def _standing(job: Job) -> tuple[int, ...]:
     return (3,) if job["state"] in FINAL_STATES else (2,) if job["state"] == "held" else (0,)
 
 
-def job_table(jobs: list[Job], places: dict[int, str] | None = None) -> str:
+def job_table(
+    jobs: list[Job],
+    places: dict[int, str] | None = None,
+    values: dict[str, dict[int, float]] | None = None,
+) -> str:
     """Jobs in columns; those that say nothing for any job are left out.
 
-    `places`: what is known of the place of waiting jobs in the line.
+    `places`: what is known of the place of waiting jobs in the line; `values`: the last values of
+    metrics, by name and job.
     """
     now = now_ms()
     jobs = sorted(jobs, key=_standing)
@@ -109,11 +114,19 @@ def job_table(jobs: list[Job], places: dict[int, str] | None = None) -> str:
         Column("GROUP", "group", faint, least=8, middle=True),
         Column("GPUS", gpus_text, faint, least=6),
         Column("TIME", lambda job: time_text(job, now), faint, right=True),
+        *(_value_column(name, of) for name, of in (values or {}).items()),
         Column("PLACE", lambda job: (places or {}).get(job["id"])),
         Column("COMMAND", "" if narrow else "command", faint, least=16, middle=True),
         Column("NOTE", note, of_note, least=24),
     )  # fmt: skip
     return table(columns, jobs)
+
+
+def _value_column(name: str, values: dict[int, float]) -> Column:
+    def text(job: Job) -> str:
+        return f"{values[job['id']]:.5g}" if job["id"] in values else ""
+
+    return Column(escaped(name), text, right=True, least=6)
 
 
 def gpus_text(job: Job) -> str:
@@ -135,7 +148,7 @@ def time_text(job: Job, now: int) -> str:
         started, ended = job.get("queued_at_ms") or job.get("submitted_at_ms"), None
     if started is None:
         return ""
-    return quantities.duration_text((now if ended is None else ended) - started)
+    return duration_text((now if ended is None else ended) - started)
 
 
 def outcome(job: Job) -> str:
@@ -173,8 +186,10 @@ def need_text(need: dict[str, Any]) -> str:
     else:
         parts.append("no GPU")
     if need.get("mem_mib"):
+        from stoker.quantities import memory_text  # A table of jobs does not show it.
+
         each = " on each" if (need.get("gpus") or 1) > 1 else ""
-        parts.append(quantities.memory_text(need["mem_mib"]) + each)
+        parts.append(memory_text(need["mem_mib"]) + each)
     if need.get("mem") == "auto":
         parts.append("memory as measured for its kind")
     if need.get("exclusive"):

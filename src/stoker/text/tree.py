@@ -36,7 +36,9 @@ def job_tree(jobs: list[Job]) -> str:
     """The jobs in columns, with branches from each to those that wait for it."""
     now = now_ms()
     columns = (
-        Column("JOB", lambda row: f"{row.branches}{row.job['id']} {_title(row.job)}", least=30),
+        # Names have a column of their own, or a deep job would have no room for its name.
+        Column("JOB", lambda row: f"{row.branches}{row.job['id']}"),
+        Column("NAME", lambda row: _title(row.job), least=16, middle=True),
         Column("STATE", lambda row: row.job["state"], lambda row: state_colour(row.job)),
         Column("TIME", lambda row: time_text(row.job, now), right=True),
         Column("NOTE", lambda row: row.note,
@@ -118,9 +120,12 @@ def _spans(required: Required) -> list[Span]:
 def _note(job: Job, parent: int | None) -> str:
     """The jobs that it requires beside the one that it is drawn under, and what else is of note."""
     beside, words = _beside(*_required(job), parent), note(job)
-    # What is drawn is not said again.
-    is_drawn = job["state"] == "skipped" or words.startswith("waits for job")
-    return "; ".join(filter(None, (beside, "" if is_drawn and parent is not None else words)))
+    # What is drawn is not said again; nor is the one job that it waits for, if that is named.
+    is_drawn = parent is not None and job["state"] == "skipped"
+    is_drawn |= words.startswith("waits for job") and (
+        parent is not None or words == f"waits for job {beside.removeprefix('after ')} to succeed"
+    )
+    return "; ".join(filter(None, (beside, "" if is_drawn else words)))
 
 
 @lru_cache(256)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.api.client import Client
-from stoker.quantities import local_moment_text
+from stoker.text import local_moment_text
 from stoker.text.ids import id_list
 from stoker.text.job_page import job_page
 from stoker.text.jobs import FINAL_STATES, now_ms, time_text, title

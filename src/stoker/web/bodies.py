@@ -118,6 +118,19 @@ class Chosen(Fields):
     states: Annotated[list[Text], Meta(max_length=20)] = []  # of these, only those in such a state
 
 
+class CancelRequest(Chosen):
+    """Which jobs are meant; with `let_go`, adopted ones end, and their processes go on."""
+
+    let_go: bool = False
+
+
+class AdoptRequest(Fields):
+    """A process that runs already, and the options of the job that it becomes."""
+
+    pid: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    options: Options = {}  # on, mem, name, group
+
+
 class RemoveRequest(Chosen):
     """Which finished jobs are meant, and of these only those that ended longer ago than this."""
 

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from stoker import __version__
-from stoker.api.job_options import GROUPS, JOB_OPTIONS, JobOption
+from stoker.api.job_option import JobOption
+from stoker.api.job_options import GROUPS, JOB_OPTIONS
 from stoker.api.tokens import Grant
 from stoker.errors import NotFound, StokerError, UsageError
 from stoker.quantities import quoted
@@ -134,7 +135,7 @@ async def _options(services: Services, asked: Asked) -> Answer:
         flag = ("yes", "no") if option.negative else ("yes",)
         return {
             "key": option.key,
-            "means": option.means,
+            "means": option.help,
             "group": option.group,
             "example": option.metavar,
             "choices": flag if option.is_flag else option.choices,
@@ -280,6 +281,12 @@ async def _submit(services: Services, asked: Asked) -> Answer:
     return answer
 
 
+async def _adopt(services: Services, asked: Asked) -> Answer:
+    answer = await services.link.call("adopt", **submitting.adoption_of(asked.fields))
+    services.changed()
+    return answer
+
+
 async def _disk(services: Services, asked: Asked) -> Answer:
     return await services.shared("disk", lambda: services.link.call("disk"))
 
@@ -293,6 +300,8 @@ def _passed_on(op: str) -> Handler:
             fields = {"select": {**select, "ids": [str(job_id) for job_id in request.ids]}}
         if isinstance(request, bodies.RemoveRequest) and request.older_ms is not None:
             fields["older_ms"] = request.older_ms
+        if isinstance(request, bodies.CancelRequest):
+            fields["let_go"] = request.let_go
         if isinstance(request, bodies.EditRequest):
             fields["changes"] = submitting.changes(request)
         answer = await services.link.call(op, **fields)
@@ -344,7 +353,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              {"jobs": "Jobs", "total": "Number", "version": "Number"}),
     Endpoint("POST", "/api/jobs", _submit, bodies.SubmitRequest, "queue jobs, all or none",
              {**_IDS, "warnings": "Texts"}),
-    Endpoint("POST", "/api/jobs/cancel", _passed_on("cancel"), bodies.Chosen, "stop jobs", _IDS),
+    Endpoint("POST", "/api/jobs/adopt", _adopt, bodies.AdoptRequest,
+             "make a job of a process that runs already",
+             {"id": "Number", "gpus": "Texts", "process": "Text"}),
+    Endpoint("POST", "/api/jobs/cancel", _passed_on("cancel"), bodies.CancelRequest, "stop jobs",
+             _IDS),
     Endpoint("POST", "/api/jobs/retry", _passed_on("retry"), bodies.Chosen,
              "queue finished jobs again",
              {**_IDS, "counts": "Counts", "left_out": "Object"}),

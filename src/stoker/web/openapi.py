@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import msgspec
 
 from stoker import __version__
-from stoker.api.job_options import options_in
+from stoker.api.job_option import JobOption
+from stoker.api.job_options import JOB_OPTIONS, options_in
+from stoker.submission.adopting import ADOPTED_OPTIONS
 from stoker.web.endpoints import ENDPOINTS, Endpoint
 
 _NUMBER = {"type": "integer"}
@@ -86,12 +89,13 @@ def document() -> dict[str, Any]:
     schemas, components = msgspec.json.schema_components(
         kinds, ref_template="#/components/schemas/{name}"
     )
-    for name, front_end in (
-        ("SubmitRequest", ""),
-        ("SweepRequest", "sweep"),
-        ("EditRequest", "edit"),
+    for name, options in (
+        ("SubmitRequest", JOB_OPTIONS),
+        ("SweepRequest", options_in("sweep")),
+        ("EditRequest", options_in("edit")),
+        ("AdoptRequest", ADOPTED_OPTIONS),
     ):
-        components[name]["properties"]["options"] = _options(front_end)
+        components[name]["properties"]["options"] = _options(options)
     of_kind = dict(zip(kinds, schemas, strict=True))
     paths: dict[str, Any] = {}
     for endpoint in ENDPOINTS:
@@ -121,10 +125,10 @@ def document() -> dict[str, Any]:
     }
 
 
-def _options(front_end: str) -> dict[str, Any]:
+def _options(options: Iterable[JobOption]) -> dict[str, Any]:
     """The options of a job, by the table from which they are read."""
     found: dict[str, Any] = {}
-    for option in options_in(front_end):
+    for option in options:
         if option.is_flag:
             kinds = ["boolean", "string"]
         elif option.repeat:
@@ -132,7 +136,7 @@ def _options(front_end: str) -> dict[str, Any]:
         else:
             kinds = ["string", "number", "array"]
         # What is null counts as not said; in an edit it takes the option away.
-        found[option.key] = {"type": [*kinds, "null"], "description": option.means}
+        found[option.key] = {"type": [*kinds, "null"], "description": option.help}
         if option.metavar:
             found[option.key]["examples"] = [option.metavar]
     return {"type": "object", "default": {}, "properties": found, "additionalProperties": False}

@@ -11,13 +11,15 @@ from typing import Any
 import msgspec
 
 import stoker
+from stoker.api.job_option import NONE
 from stoker.api.job_options import BY_KEY
 from stoker.api.messages import JobRequest
 from stoker.errors import UsageError
 from stoker.quantities import quoted, sweep_label
+from stoker.submission.adopting import adoption
 from stoker.submission.changes import changed_fields
 from stoker.submission.freezing import LIMIT, freeze_jobs
-from stoker.submission.keywords import job_fields, values_of
+from stoker.submission.keywords import in_keywords, job_fields, values_of
 from stoker.submission.surroundings import (
     absolute_paths,
     new_token,
@@ -28,7 +30,7 @@ from stoker.submission.surroundings import (
 from stoker.submission.sweeps import Plan, Queued, SweepSpec, part_of, parts, plan
 from stoker.sweep import notation
 from stoker.sweep.points import Choosing, Space
-from stoker.web.bodies import EditRequest, SubmitRequest, SweepRequest
+from stoker.web.bodies import AdoptRequest, EditRequest, SubmitRequest, SweepRequest
 from stoker.web.link import Link
 
 PREVIEWED = 50
@@ -125,7 +127,16 @@ def changes(request: EditRequest) -> dict[str, Any]:
     fixed = [key for key in cleared if key not in BY_KEY or not BY_KEY[key].cleared]
     if fixed:
         raise UsageError(f"{fixed[0]} can't be taken away", "give it a value")
-    return {**changed_fields(values_of(said), cleared), **request.changes}
+    values = values_of(said) | dict.fromkeys(cleared, NONE)
+    return {**changed_fields(values), **request.changes}
+
+
+def adoption_of(request: AdoptRequest) -> dict[str, Any]:
+    """The fields of `adopt`."""
+    try:
+        return adoption(str(request.pid), values_of(request.options))
+    except UsageError as error:
+        raise in_keywords(error) from None
 
 
 def _plain_default(default: object) -> object:

@@ -6,6 +6,7 @@ that comes about.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -164,6 +165,14 @@ class Stage:
             said = done.stderr.decode(errors="replace").strip().removeprefix("stoker: ")
             raise Failed(said or f"`stoker {' '.join(words)}` failed")
 
+    def answer(self, *words: str) -> dict[str, Any]:
+        """What a command of Stoker's says as JSON, without being shown."""
+        done = self._stoker([*words, "--json"], stdout=subprocess.PIPE)
+        if done.returncode != 0:
+            raise Failed(f"`stoker {' '.join(words)}` failed", "see above")
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
     def call(self, op: str, **fields: Any) -> dict[str, Any]:
         """One request to the daemon."""
         with Client(self._home, autostart=False) as client:
@@ -175,12 +184,13 @@ class Stage:
         return sorted(jobs, key=lambda job: int(job["id"]))
 
     def _stoker(
-        self, words: list[str], stderr: int | None = None
+        self, words: list[str], *, stdout: int | None = None, stderr: int | None = None
     ) -> subprocess.CompletedProcess[bytes]:
         command = [sys.executable, "-P", "-m", "stoker", *words]
         return subprocess.run(
-            command, env=self._env, cwd=self.work, stdin=subprocess.DEVNULL, stderr=stderr
-        )
+            command, env=self._env, cwd=self.work, stdin=subprocess.DEVNULL, stdout=stdout,
+            stderr=stderr,
+        )  # fmt: skip
 
     # ------------------------------------------------------------------ the end
 

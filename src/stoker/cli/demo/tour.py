@@ -39,8 +39,8 @@ def play(stage: Stage) -> int:
     _packed(stage)
     start_was_told = _explained(stage)
     without_daemon = _killed(stage)
-    _finished(stage)
-    wrong = false_claims(stage, start_was_told, without_daemon)
+    best = _finished(stage)
+    wrong = false_claims(stage, start_was_told, without_daemon, best)
     for words in wrong:
         say(f"stoker demo: this did not hold: {words}")
     if wrong:
@@ -99,8 +99,9 @@ def _killed(stage: Stage) -> int:
     return ended
 
 
-def _finished(stage: Stage) -> None:
-    stage.title("5. Nothing was lost")
+def _finished(stage: Stage) -> Job:
+    """The parameters of the sweep's best point."""
+    stage.title("5. Nothing was lost, and the sweep has its answer")
 
     def words() -> str:
         counts = Counter(job["state"] for job in stage.jobs())
@@ -108,9 +109,18 @@ def _finished(stage: Stage) -> None:
 
     stage.until(lambda: all(job["state"] in FINAL_STATES for job in stage.jobs()), words)
     stage.show("stoker sweep show search", read_s=1.5)
+    stage.tell("")
+    stage.show("stoker metrics --group search --metric loss", read_s=1)
+    losses = stage.answer("metrics", "--group", "search", "--metric", "loss")["metrics"]
+    lowest = min(losses, key=lambda found: found["lowest"][1])
+    found: list[Job] = stage.call("sweep_points", sweep="search")["points"]
+    params: Job = next(point["params"] for point in found if point["id"] == lowest["id"])
+    values = ", ".join(f"{name}={value}" for name, value in params.items())
+    stage.tell(f"\nThe best point is {values}: job {lowest['id']}, loss {lowest['lowest'][1]:g}.")
+    return params
 
 
-def false_claims(stage: Stage, start_was_told: bool, without_daemon: int) -> list[str]:
+def false_claims(stage: Stage, start_was_told: bool, without_daemon: int, best: Job) -> list[str]:
     """What was claimed and is not so; by what the trainings themselves wrote down."""
     jobs = stage.jobs()
     with open(os.path.join(stage.work, "records.txt"), encoding="ascii") as file:
@@ -123,6 +133,7 @@ def false_claims(stage: Stage, start_was_told: bool, without_daemon: int) -> lis
         "three trainings shared a GPU": _most_at_once(jobs) >= 3,
         "the start of a waiting job was estimated": start_was_told,
         "trainings ended while there was no daemon": without_daemon > 0,
+        "the best point was found": best == {"lr": 0.1, "bs": 32},
     }
     if all(found.values()):
         stage.tell(

@@ -6,8 +6,8 @@ import os
 import sys
 import time
 
-from stoker.quantities import duration_text
 from stoker.submission.lines import shown
+from stoker.text import duration_text
 from stoker.text.terminal import clipped, escaped, has_terminal, painted, wants_colour
 
 TYPE_CHECKING = False

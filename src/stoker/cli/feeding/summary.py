@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from stoker.errors import StokerError
-from stoker.quantities import duration_text
 from stoker.submission.lines import shown
+from stoker.text import duration_text
 from stoker.text.ids import ranges
 from stoker.text.jobs import STATE_COLOURS, now_ms, time_text
 from stoker.text.terminal import Column, clipped, escaped, table

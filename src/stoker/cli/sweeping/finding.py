@@ -78,7 +78,7 @@ def _found(client: Client, args: Args, objectives: list[Objective]) -> ResultTab
     sources = Sources.said(args["metric"], args["metrics_from"])
     select = selected({**args, "id": []})
     question = Question(args["sweep"], select, objectives, sources, args["repeat"], args["single"])
-    return gather(client.call, question)
+    return gather(client.call, question, lambda unread: say(f"{unread} logs are still to be read"))
 
 
 def _cell(value: Any) -> Any:

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from stoker.cli.job_metrics import number_text
 from stoker.cli.sweeping.results import text_of
 from stoker.metrics.results import Figure, Objective, Result, ResultTable
-from stoker.quantities import duration_text
 from stoker.submission.again import add_again
+from stoker.text import duration_text
 from stoker.text.jobs import STATE_COLOURS
 from stoker.text.terminal import (
     Column,
@@ -82,11 +83,6 @@ def shown_metrics(table: ResultTable, named: Sequence[str]) -> list[str]:
         return table.metrics
     most = 2 if (terminal_width() or _WIDE) < _WIDE else 4
     return table.metrics[: max(most, len(table.objectives))]
-
-
-def number_text(number: float | None) -> str:
-    """A number as short as it may be read."""
-    return "" if number is None else f"{number:.5g}"
 
 
 def _with_spread(number: float | None, spread: float | None) -> str:

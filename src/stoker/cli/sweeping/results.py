@@ -9,6 +9,7 @@ import csv
 import io
 import itertools
 import json
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,7 +17,8 @@ from stoker.api.client import Client
 from stoker.cli.options import Args, print_json
 from stoker.errors import NotFound, UsageError
 from stoker.metrics.gathering import sweep_named
-from stoker.quantities import duration_text, local_moment_text, quoted
+from stoker.quantities import quoted
+from stoker.text import duration_text, local_moment_text
 from stoker.text.jobs import STATE_COLOURS, counts_colour, counts_text, in_order, iso_times, now_ms
 from stoker.text.searches import search_text
 from stoker.text.terminal import (
@@ -40,8 +42,9 @@ def show(args: Args) -> None:
         name = sweep_named(client.call, args["id"])
         sweep = client.call("sweep_table", sweep=name, in_full=args["json"])
         search = sweep.get("search")
-    if not sweep["total"] and not search:
-        raise NotFound(f"there is no sweep {quoted(name)}", "see `stoker sweep ls`")
+        if not sweep["total"] and not search:
+            raise NotFound(f"there is no sweep {quoted(name)}", "see `stoker sweep ls`")
+        sweep["values"] = _values(client, name, sweep, args["metric"])
     if args["json"]:
         print_json(_as_json(name, sweep))
     elif args["csv"]:
@@ -51,6 +54,19 @@ def show(args: Args) -> None:
         say(_summary(sweep))
         if search:
             say(search_text(search))
+
+
+def _values(
+    client: Client, name: str, sweep: Sweep, metrics: list[str]
+) -> dict[str, list[float | None]]:
+    """The last values of metrics, a column each."""
+    if not metrics:
+        return {}
+    from stoker.cli.job_metrics import last_values
+
+    ids = sweep["columns"]["id"]
+    found = last_values(client, ids, metrics, {"group": name})
+    return {metric: [of.get(job_id) for job_id in ids] for metric, of in found.items()}
 
 
 def _run_times_ms(columns: dict[str, list[Any]]) -> list[int | None]:
@@ -84,11 +100,13 @@ def _as_table(sweep: Sweep) -> str:
     names, columns = sweep["varied"], sweep["columns"]
     titles = [Column("ID", right=True), Column("STATE")]
     titles += [Column(escaped(name), least=6) for name in names]
+    titles += [Column(escaped(name), right=True, least=6) for name in sweep["values"]]
     titles += [Column("TIME", right=True), Column("GPUS", least=4), Column("EXIT", right=True)]
     texts = [
         [str(job_id) for job_id in columns["id"]],
         columns["state"],
         *([escaped(text) for text in _texts(sweep, name)] for name in names),
+        *(["" if one is None else f"{one:.5g}" for one in of] for of in sweep["values"].values()),
         ["" if ran is None else duration_text(ran) for ran in _run_times_ms(columns)],
         [",".join(gpus) for gpus in columns["gpus"]],
         [_exit(*how) for how in zip(columns["exit_code"], columns["signal"], strict=True)],
@@ -117,12 +135,14 @@ def _as_csv(sweep: Sweep) -> str:
         columns["id"],
         columns["state"],
         *(_texts(sweep, name) for name in names),
+        *(["" if one is None else one for one in of] for of in sweep["values"].values()),
         ["" if ran is None else f"{ran / 1000:.3f}" for ran in _run_times_ms(columns)],
         [",".join(gpus) for gpus in columns["gpus"]],
         ["" if code is None else code for code in columns["exit_code"]],
         [number or "" for number in columns["signal"]],
         strict=True,
     )
+    titles += [f"metric_{name}" if name in (*own, *titles) else name for name in sweep["values"]]
     head = [*own[:2], *titles, *own[2:]]
     return csv_text(itertools.chain([head], rows), for_terminal=has_terminal())
 
@@ -171,6 +191,10 @@ def _as_json(name: str, sweep: Sweep) -> dict[str, Any]:
         | {"run_time_s": None if ran is None else ran / 1000}
         for row, ran in zip(rows, _run_times_ms(columns), strict=True)
     ]
+    for metric, values in sweep["values"].items():
+        for point, value in zip(points, values, strict=True):
+            is_number = value is None or math.isfinite(value)
+            point.setdefault("metrics", {})[metric] = value if is_number else repr(value)
     return {
         "sweep": name,
         "counts": in_order(sweep["counts"]),

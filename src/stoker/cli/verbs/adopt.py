@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Option, Positional, Verb, print_json
-from stoker.errors import UsageError
 from stoker.text.terminal import say
 
 TYPE_CHECKING = False
@@ -14,14 +13,12 @@ if TYPE_CHECKING:
 
 def adopt(args: Args) -> None:
     """Take the process for a job, and print the job's id."""
-    from stoker.api.job_options import fields_of
-    from stoker.submission.surroundings import user_name
+    from stoker.cli.jobspec import values_said
+    from stoker.submission.adopting import adoption
 
-    said = {name: args[name] for name in _SAID if args[name] is not None}
+    fields = adoption(args["pid"], values_said(args))
     with Client() as client:
-        answer = client.call(
-            "adopt", process=_process(args["pid"]), user=user_name(), **fields_of(said)
-        )
+        answer = client.call("adopt", **fields)
     if args["json"]:
         print_json({name: answer[name] for name in ("id", "gpus", "process")})
         return
@@ -30,23 +27,11 @@ def adopt(args: Args) -> None:
     say(f"stoker: job {answer['id']} is process {answer['process']} on {gpus}")
 
 
-def _process(text: str) -> str:
-    from stoker.api.job_options import processes
-
-    found = processes(text)
-    if len(found) > 1:
-        raise UsageError("only one process can be adopted at a time", "e.g. stoker adopt 4711")
-    return found[0]
-
-
-_SAID = ("on", "mem", "name", "group")
-
-
 def _options() -> Sequence[Option]:
-    from stoker.api.job_options import options_in
     from stoker.cli.jobspec import option_of
+    from stoker.submission.adopting import ADOPTED_OPTIONS
 
-    by_name = {option.name: option_of(option) for option in options_in("add")}
+    by_name = {option.name: option_of(option) for option in ADOPTED_OPTIONS}
     for option in by_name.values():
         option.group = ""
     on = by_name["on"]
@@ -56,7 +41,7 @@ def _options() -> Sequence[Option]:
         "the GPU memory that it takes of each GPU, which jobs may then share (default: all of it); "
         "auto: as much as is measured"
     )
-    return (on, mem, by_name["name"], by_name["group"], JSON)
+    return (*by_name.values(), JSON)
 
 
 VERB = Verb(

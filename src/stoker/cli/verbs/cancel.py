@@ -19,10 +19,9 @@ VERB = request_verb(
         ),
     ),
     notes=(
-        "A running job gets SIGTERM: the processes in the session of its main process. Other "
-        "processes that outlive the main process get it a moment later. After the grace time "
-        "(--grace), all that are left get SIGKILL. The job keeps its GPUs until its last process "
-        "has ended.",
+        "A running job gets SIGTERM: the processes in the session of its main process. Others get "
+        "it a moment after the last of these has ended. After the grace time (--grace), all that "
+        "are left get SIGKILL. The job keeps its GPUs until its last process has ended.",
         "What `stoker adopt` has taken for a job is never stopped: end it yourself (`kill PID`), "
         "or let it go with --let-go.",
     ),

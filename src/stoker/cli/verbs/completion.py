@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from stoker.cli.options import Args, Option, Positional, Verb
+from stoker.cli.options import Args, Option, Positional, Verb, flags_of
 from stoker.cli.verbs import all_verbs
 from stoker.errors import UsageError
 from stoker.quantities import quoted
 from stoker.text.terminal import out
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from stoker.cli.options import AnyOption, ByFlag
 
 _SHELLS = ("bash", "zsh", "fish")
 
@@ -123,7 +127,7 @@ def bash() -> str:
         if " " in verb.name:
             # A member of a family counts once its word is complete, not while it is typed.
             families.append(f'        "{verb.name}") ((COMP_CWORD > 2)) && verb="{verb.name}" ;;')
-        flags = [flag for option in verb.options for flag in option.flags]
+        flags = [flag for option in verb.options for flag in flags_of(option)]
         words = " ".join([*_words(verb), "--help", *flags])
         reply = f'COMPREPLY=($(compgen -W "{words}" -- "$cur"))'
         live = _offer(verb)
@@ -150,8 +154,8 @@ def bash() -> str:
         "verbs": "\n".join(verbs),
         "commands": "|".join(verb.name for verb in _with_commands()),
         "valued": "|".join(sorted({
-            flag for verb in _with_commands() for option in verb.options if option.takes_value
-            for flag in option.flags
+            flag for verb in _with_commands() for option in verb.options if option.metavar
+            for flag in flags_of(option)
         })),
     }  # fmt: skip
 
@@ -161,13 +165,13 @@ def _with_commands() -> list[Verb]:
     return [verb for verb in all_verbs() if verb.command and not verb.positionals]
 
 
-def _valued() -> dict[str, Option]:
+def _valued() -> ByFlag:
     """The options that take a value, by flag, unless a flag of that name takes none elsewhere."""
     options = [option for verb in all_verbs() for option in verb.options]
-    bare = {flag for option in options if not option.takes_value for flag in option.flags}
-    found: dict[str, Option] = {}
+    bare = {flag for option in options if not option.metavar for flag in flags_of(option)}
+    found: ByFlag = {}
     for option in options:
-        for flag in option.flags:
+        for flag in flags_of(option):
             if flag not in bare:
                 found.setdefault(flag, option)
     return found
@@ -251,12 +255,12 @@ def _zsh_quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _zsh_specs(option: Option) -> list[str]:
+def _zsh_specs(option: AnyOption) -> list[str]:
     help_text = option.help.replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
     specs = []
-    for flag in option.flags:
+    for flag in flags_of(option):
         spec = ("*" if option.repeat else "") + f"{flag}[{help_text}]"
-        if option.takes_value:
+        if option.metavar:
             action = f"({' '.join(option.choices)})" if option.choices else ""
             if option.metavar in _OFFERS:
                 action = f"_stoker_offer {_OFFERS[option.metavar]}"
@@ -300,7 +304,7 @@ def fish() -> str:
             parts = [f"complete -c stoker -n {own} -l {option.name}"]
             if option.short:
                 parts.append(f"-s {option.short}")
-            if option.takes_value:
+            if option.metavar:
                 parts.append("-r")
             if option.choices:
                 parts.append(f"-a {_fish_quoted(' '.join(option.choices))}")

@@ -7,7 +7,7 @@ from stoker.api.holder import NotAnswering
 from stoker.cli.daemon_life import hello_of_daemon, jobs_continue, stop_daemon
 from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.errors import Unreachable, UsageError
-from stoker.quantities import duration_text
+from stoker.text import duration_text
 from stoker.text.terminal import escaped, out, say
 
 

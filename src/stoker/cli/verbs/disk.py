@@ -59,5 +59,11 @@ VERB = Verb(
         ("stoker disk", "the parts, logs by state and group, and the largest logs"),
         ("stoker rm --older 30d --state succeeded", "delete old jobs and their logs"),
     ),
-    notes=("The settings keep-jobs, keep-logs and keep-results delete what is old by themselves.",),
+    notes=(
+        "Parts that are directories have their names: frozen is the code of jobs with --freeze, "
+        "calls are those of the library, ledgers say which processes jobs are. The reserve is "
+        "room that Stoker gives back to its database on a full disk. `other files` are small ones "
+        "of its own: locks, the socket, the version, tokens of the page.",
+        "The settings keep-jobs, keep-logs and keep-results delete what is old by themselves.",
+    ),
 )

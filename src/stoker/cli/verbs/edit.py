@@ -9,16 +9,16 @@ from stoker.cli.options import JSON, Args, Option, Positional, Verb, tell
 from stoker.cli.selection import IDS, IDS_NOTE, STATE, job_ids, required
 from stoker.errors import Failed, NotFound, StokerError, UsageError
 from stoker.submission import rules
-from stoker.submission.changes import changed_fields
+from stoker.submission.changes import changed_fields, none_changed, not_queued
 from stoker.submission.surroundings import command_fields, usable_paths
-from stoker.text.ids import id_list
+from stoker.text.ids import id_list, ids_by_reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
-    from stoker.api.job_options import JobOption
+    from stoker.api.job_option import JobOption
 
     LeftOut = dict[str, list[int]]  # ids by why they were not changed
 
@@ -31,24 +31,12 @@ _IDS = Positional(
 _MOST_BY_HAND = 1000  # jobs in one file: more is not what an editor is for
 
 
-class _Cleared:
-    """The value of an option that was given as `none`."""
-
-
-_NONE = _Cleared()
-
-
-def _or_none(convert: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda text: _NONE if text == "none" else convert(text)
-
-
 def _editable(option: JobOption) -> Iterator[Option]:
     found = option_of(option)
     before, _, after = found.help.partition(" (default: ")  # It stays as it is, if it is not named.
     found.help = before + after.partition(")")[2]
     if option.cleared:
         found.help += "; none takes it away"
-        found.convert = _or_none(option.read)
     yield found
     if option.negative or (option.is_flag and option.fields):
         yield Option(
@@ -71,7 +59,7 @@ def edit(args: Args) -> None:
             ids, left_out = _edited_by_hand(client, select)
             words = f"changed: {id_list(ids)}" if ids else "nothing was changed"
     if left_out:
-        words += f"; not: {', '.join(f'{id_list(of)} ({why})' for why, of in left_out.items())}"
+        words += f"; not: {ids_by_reason(left_out)}"
     tell(args, {"ids": ids, "left_out": left_out}, words)
 
 
@@ -101,11 +89,7 @@ def _edited_by_hand(client: Client, select: dict[str, Any]) -> tuple[list[int], 
         if job["id"] not in jobs:
             left_out.setdefault(job["state"], []).append(job["id"])
     if not jobs and shown:
-        first = shown[0]
-        raise Failed(
-            f"job {first['id']} is {first['state']}",
-            "only a job that waits or is held can be edited",
-        )
+        raise none_changed(left_out, not_queued(shown[0]["id"], shown[0]["state"]))
     if len(jobs) > _MOST_BY_HAND:
         raise UsageError(
             f"{len(jobs)} jobs are too many for an editor",
@@ -142,7 +126,7 @@ def _each_edited(
             why = error.message.removeprefix(f"job {job_id} is ")
             left_out.setdefault(why, []).append(job_id)
     if refusal is not None and not done:
-        raise refusal
+        raise none_changed(left_out, refusal)
     return done
 
 
@@ -155,13 +139,15 @@ def _edited_by_directory(
     left_out: LeftOut = {}
     jobs = client.call("show", select=select)["jobs"]
     queued = [job for job in jobs if job["state"] in _QUEUED]
-    for job in queued or jobs:  # Where none is, the daemon says why that won't do.
+    for job in queued:
         directory = job.get("options", {}).get("freeze") or job["cwd"]
         by_directory.setdefault(directory, []).append(job["id"])
-    for job in jobs if queued else ():
+    for job in jobs:
         if job["state"] not in _QUEUED:
             left_out.setdefault(job["state"], []).append(job["id"])
     refusal: StokerError | None = None
+    if jobs and not queued:
+        refusal = not_queued(jobs[0]["id"], jobs[0]["state"])
     for directory, ids in by_directory.items():
         paths = {key: changes[key] for key in _PATHS if changes.get(key)}
         try:
@@ -176,15 +162,13 @@ def _edited_by_directory(
         for why, of in answer.get("left_out", {}).items():
             left_out.setdefault(why, []).extend(of)
     if refusal is not None and not done:
-        raise refusal
+        raise none_changed(left_out, refusal)
     return sorted(done), left_out
 
 
 def _changes(args: Args) -> dict[str, Any]:
-    cleared = [key for key, value in args.items() if value is _NONE or value == [_NONE]]
-    values = values_said({key: value for key, value in args.items() if key not in cleared})
     command = command_fields(args["command"]) if args["command"] else None
-    changes = changed_fields(values, cleared, command)
+    changes = changed_fields(values_said(args), command)
     _check(changes)
     return changes
 

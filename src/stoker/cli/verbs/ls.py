@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, NAME, STATE, selected, states_said
-from stoker.text.jobs import FINAL_STATES, has_line, iso_times, job_table
+from stoker.text.jobs import has_line, iso_times, job_table
 from stoker.text.terminal import out, say
 
 SHOWN = 100
-_limit = quantities.number_within(1, 1_000_000)
+_INF = float("inf")
+
+
+def _limit(text: str) -> int:
+    from stoker.quantities import whole_number  # Most lines have no value to be read.
+
+    return whole_number(text, 1, 1_000_000)
 
 
 def ls(args: Args) -> None:
@@ -31,15 +36,17 @@ def ls(args: Args) -> None:
         jobs = answer["jobs"]
         total = answer.get("total", len(jobs))
         places = None
-        # Among some of the waiting jobs only, a place would be a wrong one.
-        in_part = request["select"] or args["user"] is not None
-        if not (args["json"] or args["tree"] or in_part) and has_line(jobs):
+        if not (args["json"] or args["tree"]) and has_line(jobs):
             from stoker.cli.in_line import places as places_of
 
-            ended = sum(job["state"] in FINAL_STATES for job in jobs)
-            places = places_of(client, jobs, total - ended)
+            places = places_of(client, jobs)
+        values = {}
+        if args["metric"]:
+            from stoker.cli.job_metrics import last_values
+
+            values = last_values(client, (job["id"] for job in jobs), args["metric"])
     if args["json"]:
-        shown = [iso_times(job) for job in jobs]
+        shown = [iso_times(job) | _metrics(job, values) for job in jobs]
         print_json({"jobs": shown, "total": total})
         return
     if not jobs:
@@ -50,10 +57,21 @@ def ls(args: Args) -> None:
 
         out(job_tree(jobs))
     else:
-        out(job_table(jobs, places))
+        out(job_table(jobs, places, values))
     left_out = total - len(jobs)
     if left_out > 0:
         say(f"and {left_out} more; --all or a larger --limit shows them")
+
+
+def _metrics(job: Json, values: dict[str, dict[int, float]]) -> Json:
+    """The metrics that were asked for, with nan and inf as text."""
+    if not values:
+        return {}
+    last = {name: by_job.get(job["id"]) for name, by_job in values.items()}
+    finite = {
+        name: one if one is None or abs(one) < _INF else repr(one) for name, one in last.items()
+    }
+    return {"metrics": finite}
 
 
 VERB = Verb(
@@ -67,6 +85,12 @@ VERB = Verb(
         NAME,
         Option("user", "only this user's jobs", "USER"),
         Option("tree", "draw each job below the jobs that it waits for (--after, --after-any)"),
+        Option(
+            "metric",
+            "also show the last value of this metric; may be repeated",
+            "METRIC",
+            repeat=True,
+        ),
         Option("all", "also show all finished jobs", short="a"),
         Option(
             "limit", f"show at most N jobs (default: {SHOWN}, if no jobs are named)", "N", _limit
@@ -76,6 +100,7 @@ VERB = Verb(
     examples=(
         ("stoker ls", "running jobs, waiting jobs with the reason, the latest finished jobs"),
         ("stoker ls --state failed,lost --all", "all jobs that failed or were lost"),
+        ("stoker ls --metric loss", "with the latest loss of each job"),
         ("stoker ls --tree --group night", "what waits for what in a group"),
         ("stoker ls --name 'run-*' --json | jq '.jobs[].exit_code'", "for scripts"),
     ),

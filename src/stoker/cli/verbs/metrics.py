@@ -12,8 +12,6 @@ from stoker.quantities import whole_number
 from stoker.text.jobs import Job
 from stoker.text.terminal import Column, escaped, out, say, table
 
-_ALL_OF_IT = 1 << 62
-
 
 def metrics(args: Args) -> None:
     """Show the metrics of jobs."""
@@ -60,7 +58,7 @@ def _curves(client: Client, job: Job, args: Args) -> list[Curve]:
 
 
 def _read(job: Job, attempt: Job, args: Args) -> list[Curve]:
-    from stoker.metrics.attempt import Reading
+    from stoker.metrics.attempt import read_attempt
     from stoker.metrics.spec import Spec, folder_of
 
     key, options, folder = (job["id"], attempt["attempt"]), job["options"], args["metrics_from"]
@@ -74,12 +72,7 @@ def _read(job: Job, attempt: Job, args: Args) -> list[Curve]:
         reports=(f"{attempt['dir']}/metrics", f"{attempt['dir']}.metrics"),
         patterns=(*options.get("metric", ()), *(one for one in args["metric"] if "=" in one)),
     )
-    reading = Reading(spec)
-    while reading.read(_ALL_OF_IT, ended=True):
-        pass
-    if reading.trouble is not None:
-        raise reading.trouble
-    return [curve_of(*key, name, series) for name, series in reading.metrics().items()]
+    return [curve_of(*key, name, series) for name, series in read_attempt(spec).items()]
 
 
 def _there_are(names: list[str]) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Json, Option, Positional, Verb, print_json, tell
 from stoker.errors import UsageError
+from stoker.text import duration_text
 from stoker.text.terminal import Column, out, say, table
 
 
@@ -32,7 +32,7 @@ def _table(profiles: list[Json]) -> str:
         Column("SPREAD", lambda one: f"{one['deviation_mib'] / 1024:.2f}G", right=True),
         Column("USE", percent, right=True),
         Column("OOM", lambda one: one["out_of_memory"] or None, right=True),
-        Column("SETTLES", lambda one: quantities.duration_text(one["settle_ms"]), right=True),
+        Column("SETTLES", lambda one: duration_text(one["settle_ms"]), right=True),
         Column("KIND", "kind", least=20),
     )
     return table(columns, profiles)

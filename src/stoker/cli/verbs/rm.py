@@ -20,5 +20,10 @@ VERB = request_verb(
         "Files named with --out and --err are yours and are kept.",
         "The setting keep-jobs removes old jobs by itself.",
     ),
-    own=Option("older", "only jobs that ended longer ago than this", "30d", quantities.duration_ms),
+    own=Option(
+        "older",
+        "only jobs that ended longer ago than this",
+        "30d",
+        lambda text: quantities.duration_ms(text, likely="dh"),
+    ),
 )

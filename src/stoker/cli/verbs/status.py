@@ -21,7 +21,7 @@ def status(args: Args) -> None:
         if not args["json"] and has_line(answer["jobs"]):
             from stoker.cli.in_line import places as places_of
 
-            places = places_of(client, answer["jobs"], unfinished)
+            places = places_of(client, answer["jobs"])
     if args["json"]:
         shown = {key: value for key, value in answer.items() if key != "ok"}
         shown["jobs"] = [iso_times(job) for job in answer["jobs"]]

@@ -98,16 +98,22 @@ _SHOW = Verb(
     "show the results of a sweep: one row per point, with its parameters and its job",
     run=_show,
     positionals=(_SWEEP_ID,),
-    options=(Option("csv", "print CSV instead of a table"), JSON),
+    options=(
+        Option("metric", "also show the last value of this metric; may be repeated", "METRIC",
+               repeat=True),
+        Option("csv", "print CSV instead of a table"),
+        JSON,
+    ),
     examples=(
         ("stoker sweep show last", "the newest sweep"),
+        ("stoker sweep show last --metric loss", "with the latest loss of each point"),
         ("stoker sweep show lr-search --csv > runs.csv", "for a spreadsheet"),
     ),
     notes=(
         "Only parameters that vary have a column; JSON has all of them. For a point that was "
-        "run more than once, the latest job is shown.",
+        "run more than once, the latest job is shown. `stoker results` says which point was best.",
     ),
-)
+)  # fmt: skip
 _LS = Verb(
     "sweep ls",
     "list the sweeps, with the states of their points",

@@ -68,7 +68,7 @@ def _described(grant: Grant) -> dict[str, Any]:
 
 
 def _as_table(grants: list[Grant]) -> str:
-    from stoker.quantities import local_moment_text
+    from stoker.text import local_moment_text
     from stoker.text.jobs import now_ms
 
     now = now_ms()

@@ -18,9 +18,10 @@ def uninstall(args: Args) -> None:
 
     home = Home.from_environment()
     check(home)  # The state of another machine is not ours to end or delete.
-    running, continuing = hello_of_daemon(), 0
+    running, continuing, queued = hello_of_daemon(), 0, 0
     if running is not None:
-        if args["delete_data"] and not args["kill"] and _has_active_jobs():
+        active, queued = _counts()
+        if args["delete_data"] and not args["kill"] and active:
             raise Failed(
                 "jobs are running, and their data can't be deleted under them",
                 "wait for them, or add --kill",
@@ -29,12 +30,17 @@ def uninstall(args: Args) -> None:
     deleted = _delete(home) if args["delete_data"] else []
     left = _left(home)
     if args["json"]:
-        print_json({"deleted": deleted, "left": left, "continuing": continuing})
+        print_json({"deleted": deleted, "left": left, "continuing": continuing, "queued": queued})
         return
     for path in deleted:
         say(f"deleted {escaped(path)}")
     ended = "the daemon has stopped" if running else "the daemon was not running"
     say(ended + (f"; {jobs_continue(continuing)} without it" if continuing else ""))
+    if queued:
+        jobs, they = ("1 job", "it starts") if queued == 1 else (f"{queued} jobs", "they start")
+        gone = f"{jobs} had not started, and {'was' if queued == 1 else 'were'} deleted too"
+        stays = f"{jobs} in the queue: {they} if Stoker is started again"
+        say(gone if deleted else stays)
     if left:
         say("what is left:")
     for one in left:
@@ -42,12 +48,14 @@ def uninstall(args: Args) -> None:
         say(f"  to remove it: {escaped(one['remove'])}")
 
 
-def _has_active_jobs() -> bool:
+def _counts() -> tuple[int, int]:
+    """How many jobs are active, and how many have not started."""
     from stoker.api.client import Client
 
     with Client(autostart=False) as client:
         counts = client.call("status", limit=1)["counts"]
-    return any(counts.get(state) for state in ("submitted", "running", "stopping"))
+    active = sum(counts.get(state, 0) for state in ("submitted", "running", "stopping"))
+    return active, sum(counts.get(state, 0) for state in ("waiting", "held"))
 
 
 def _directories(home: Home) -> list[str]:

@@ -11,6 +11,8 @@ from stoker.errors import UsageError
 from stoker.quantities import plain
 from stoker.text.terminal import has_terminal, out, say
 
+_USUAL_PORT = 4004
+
 
 def _file(text: str) -> str:
     path = os.path.abspath(plain(text))
@@ -50,6 +52,8 @@ def web(args: Args) -> None:
     if page["started"] and page.get("taken"):
         port = page["settings"]["port"]
         say(f"port {page['taken']} is taken by another program; the page uses {port}")
+    elif page["started"] and args["port"] is None and page["settings"]["port"] != _USUAL_PORT:
+        say(f"the page has port {page['settings']['port']}, as the last time; --port N changes it")
     say("this is a one-time login link, valid for ten minutes")
     if os.environ.get("SSH_CONNECTION"):
         port = page["settings"]["port"]

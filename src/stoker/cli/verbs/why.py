@@ -5,7 +5,7 @@ from __future__ import annotations
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
-from stoker.quantities import duration_text, local_moment_text
+from stoker.text import duration_text, local_moment_text
 from stoker.text.jobs import Job, iso_times, now_ms
 from stoker.text.terminal import escaped, out
 

@@ -6,6 +6,8 @@ import msgspec
 
 from stoker.api import messages as msg
 from stoker.core.forecast import expected_starts
+from stoker.core.model import JobState
+from stoker.core.state import State
 from stoker.daemon.cluster import attempt_of
 from stoker.daemon.requests.reply import Daemon, Fields
 from stoker.daemon.requests.selecting import check_states
@@ -54,7 +56,9 @@ async def forecast(daemon: Daemon, request: msg.Forecast) -> Fields:
     """What is expected to start next."""
     state, now_ms = daemon.turn_loop.state, daemon.turn_loop.state.now_ms
     starts = []
-    if not daemon.turn_loop.engine.starts_nothing:
+    places = _places(state, request.places_of)
+    most = request.most_unfinished
+    if not daemon.turn_loop.engine.starts_nothing and (most is None or len(state.jobs) <= most):
         starts = expected_starts(state, Expect(daemon.views), request.limit)
     names = await daemon.browsing.read(
         lambda browser: browser.names([start.job_id for start in starts])
@@ -70,5 +74,14 @@ async def forecast(daemon: Daemon, request: msg.Forecast) -> Fields:
             }
             for start in starts
         ],
+        "places": places,
         "now_ms": now_ms,
     }
+
+
+def _places(state: State, job_ids: list[int]) -> list[int | None]:
+    """The place of each in the line, from 1; None for what does not wait."""
+    found = [state.jobs.get(job_id) for job_id in job_ids]
+    waiting = [job for job in found if job is not None and job.state is JobState.WAITING]
+    ahead = state.jobs.ahead_of(waiting) if waiting else {}
+    return [ahead[job_id] + 1 if job_id in ahead else None for job_id in job_ids]

@@ -28,6 +28,7 @@ from stoker.learn.kind import kind_of
 from stoker.quantities import label
 from stoker.store.views import Views
 from stoker.submission import rules
+from stoker.submission.changes import none_changed, not_queued
 
 _EDITABLE = {"argv", "shell", *(f.name for one in options_in("edit") for f in one.fields)}
 
@@ -71,7 +72,7 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
                 why = _state_of_started(state, job_id, views) or error.message
                 left_out.setdefault(why, []).append(job_id)
         if refusal is not None and not events:
-            raise refusal
+            raise none_changed(left_out, refusal)
         changed = [event.job_id for event in events]
         told = shared_by_edited((asked.out, asked.err), changed, views)
         return Decided(events, {"ids": changed, "left_out": left_out, "warnings": told})
@@ -79,9 +80,7 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
     def edited(state: State, job_id: int) -> ev.JobEdited:
         started = _state_of_started(state, job_id, views)
         if started:
-            raise Failed(
-                f"job {job_id} is {started}", "only a job that waits or is held can be edited"
-            )
+            raise not_queued(job_id, started)
         job = state.jobs[job_id]
         terms = _edited_terms(job.terms, asked, changes)
         launch = _edited_launch(daemon.store.launch(job_id), asked, changes)

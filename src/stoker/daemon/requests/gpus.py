@@ -10,6 +10,7 @@ from stoker.core import events as ev
 from stoker.core.model import Gpu
 from stoker.core.state import State
 from stoker.daemon.awaited_processes import identified
+from stoker.daemon.lent_gpus import missing
 from stoker.daemon.requests.reply import AfterTurn, Daemon, Fields
 from stoker.daemon.telemetry import MEASURED
 from stoker.engine import Decided, Proposal
@@ -61,11 +62,22 @@ def resume(daemon: Daemon, request: msg.GpuResume) -> AfterTurn:
     return _each(named, ev.GpuResumed)
 
 
-def lend(daemon: Daemon, request: msg.GpuLend) -> Fields:
-    """Forget GPUs that only this command names, once it and its jobs are over."""
-    owner = identified(str(request.pid), "4711", "run the command where the daemon runs")
-    daemon.lent_gpus.lend(_named(request.gpus), owner.kept)
-    return {}
+def lend(daemon: Daemon, request: msg.GpuLend) -> AfterTurn:
+    """Know GPUs that only some commands name, until these and their jobs are over."""
+    owner = identified(str(request.pid), "4711", "run the command where the daemon runs").kept
+    named = _named(request.gpus)
+    if request.over:
+        daemon.lent_gpus.give_back(named, owner)
+        return AfterTurn(lambda state: Decided([], named), "gpus")
+    daemon.lent_gpus.lend(named, owner)
+
+    def proposal(state: State) -> Decided:
+        # Where the user has declared some, a job that names others is refused.
+        new = [] if any(gpu.declared for gpu in state.gpus.values()) else missing(state, named)
+        added = [ev.GpuAdded(state.now_ms, gpu, None, declared=False) for gpu in new]
+        return Decided(added, named)
+
+    return AfterTurn(proposal, "gpus")
 
 
 def _named(texts: Sequence[str]) -> list[str]:

@@ -26,7 +26,8 @@ async def curve(daemon: Daemon, request: msg.Curve) -> Fields:
     job_id, kept = request.job_id, daemon.readings.kept
     if not daemon.views.between(job_id, job_id):
         raise NotFound(f"there is no job {job_id}", "see `stoker ls --all`")
-    unread = await daemon.readings.read([job_id], request.attempt)
+    patience_s = request.patience_ms / 1000
+    unread = await daemon.readings.read([job_id], request.attempt, patience_s)
     curves, warnings = await daemon.browsing.read(
         lambda browser: (
             kept.curves(job_id, request.attempt),

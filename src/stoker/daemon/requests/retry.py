@@ -25,6 +25,8 @@ from stoker.engine import Decided
 from stoker.errors import Failed, UsageError
 from stoker.locks import is_locked
 
+_STOPPING = JobState.STOPPING.value
+_STOP = "`stoker cancel` stops it"
 # What a range, a name, a group or --all means: it was wanted, and it was not had.
 _UNWANTED = {JobState.SUCCEEDED.value, JobState.CANCELLED.value}
 
@@ -39,9 +41,10 @@ def retry(daemon: Daemon, request: msg.Retry) -> AfterTurn:
         ids = selected(select, views, state, select.states or usual)
         ended = [job_id for job_id in ids if job_id not in state.jobs]
         if not ended and not select.all:
+            job_id, stands = ids[0], state_of(ids[0], state, views)
+            hint = f"`stoker wait {job_id}` waits for that" if stands == _STOPPING else _STOP
             raise Failed(
-                f"job {ids[0]} is {state_of(ids[0], state, views)}, and has not ended",
-                "`stoker cancel` stops it; then it can be retried",
+                f"job {job_id} is {stands}, and has not ended", f"{hint}; then it can be retried"
             )
         named, states = named_by_id(select, views, state), states_of(ids, state, views)
         unwanted = set() if select.states else _UNWANTED

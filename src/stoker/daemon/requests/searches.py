@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stoker.api import messages as msg
+from stoker.api import search_messages as msg
 from stoker.daemon.requests.reply import Daemon, Fields, Reply
 
 

@@ -17,7 +17,8 @@ export function jobView(id) {
   const why = h("span", { class: "why" });
   const trouble = errorBox();
   const buttons = {};
-  for (const [name, words] of [["cancel", "Cancel"], ["retry", "Retry"], ["hold", "Hold"], ["release", "Release"]]) {
+  for (const [name, words] of [["cancel", "Cancel"], ["retry", "Retry"], ["hold", "Hold"], ["release", "Release"],
+    ["let_go", "Let go"]]) {
     buttons[name] = h("button", { type: "button", class: name === "cancel" ? "danger" : "",
       onclick: () => order(name) }, words);
   }
@@ -133,6 +134,7 @@ export function jobView(id) {
       job.retries ? fact("Retries", String(job.retries)) : null,
       job.not_before_ms ? fact("Not before", moment(job.not_before_ms, at)) : null,
       fact("Queued", moment(job.submitted_at_ms, at)),
+      job.adopted ? fact("Adopted", `process ${job.adopted}`) : null,
       job.pid && !FINAL.has(job.state) ? fact("Process", String(job.pid)) : null,
       job.log ? fact("Log", h("code", {}, job.log)) : null,
     ].filter(Boolean);
@@ -185,8 +187,9 @@ export function jobView(id) {
     const newest = job.attempts.length ? job.attempts[job.attempts.length - 1].attempt : null;
     const wanted = chosenAttempt || newest;
     const running = ["running", "stopping"].includes(job.state) && wanted === newest;
-    setHidden(log.element, wanted === null);
-    if (wanted === null) return;
+    const none = wanted === null || Boolean(job.adopted); // What it prints does not come to Stoker.
+    setHidden(log.element, none);
+    if (none) return;
     if (wanted !== shownAttempt) {
       shownAttempt = wanted;
       log.show(wanted, { running, hasErr: Boolean(job.err_log) });

@@ -9,7 +9,8 @@ const QUEUED = new Set(["waiting", "held"]);
 
 export function possible(job) {
   return {
-    cancel: !FINAL.has(job.state),
+    cancel: !FINAL.has(job.state) && !job.adopted,
+    let_go: !FINAL.has(job.state) && Boolean(job.adopted),
     retry: FINAL.has(job.state),
     hold: job.state === "waiting",
     release: job.state === "held",
@@ -38,7 +39,10 @@ export async function give(order, jobs) {
       { yes: "Forget", danger: true, details: "The logs are deleted too." });
     if (!sure) return false;
   }
-  await post(`/api/jobs/${order}`, { ids: fitting.map((job) => job.id) });
+  const ids = fitting.map((job) => job.id);
+  // A job that was adopted ends, and its process goes on.
+  if (order === "let_go") await post("/api/jobs/cancel", { ids, let_go: true });
+  else await post(`/api/jobs/${order}`, { ids });
   return true;
 }
 

@@ -7,7 +7,8 @@ import { count, gib, valueText } from "./format.js";
 import { label } from "./gpu.js";
 import { field, optionFields, remembered } from "./options.js";
 
-const TABS = [["job", "One job"], ["lines", "Many lines"], ["sweep", "Sweep"], ["gpus", "GPUs"]];
+const TABS = [["job", "One job"], ["lines", "Many lines"], ["sweep", "Sweep"], ["adopt", "Running process"],
+  ["gpus", "GPUs"]];
 
 export function submitView(tab, query, me) {
   const body = h("div", {});
@@ -16,7 +17,7 @@ export function submitView(tab, query, me) {
       onclick: () => { location.hash = `#/submit/${key}`; } }, words)));
   const element = h("div", { class: "stack submit" }, h("div", { class: "bar" }, h("h1", {}, "Submit"), tabs),
     me.read_only ? h("p", { class: "notice" }, "This browser may only look.") : null, body);
-  const make = { job: jobForm, lines: linesForm, sweep: sweepForm, gpus: gpuForm }[tab];
+  const make = { job: jobForm, lines: linesForm, sweep: sweepForm, adopt: adoptForm, gpus: gpuForm }[tab];
   let made = null;
   let closed = false;
   const open = async () => {
@@ -151,15 +152,24 @@ function jobsIn(text) {
   }
   return text.split(END).map((one) => one.replace(COMMENTS, "").trim()).filter(Boolean).map((one) => {
     const [name, out, shell] = (PARTS.exec(one) ?? []).slice(1).map((part) => part.trim());
-    if (!shell) throw new Wrong(`“${one}” is not NAME;;OUT;;COMMAND`, "End each job with ;;;");
+    if (!shell) {
+      throw new Wrong(`“${brief(one)}” ends with ;;;, but is not NAME;;OUT;;COMMAND`,
+        "Write all three parts, e.g. first;;;;python train.py;;; or one command per line without ;;;");
+    }
     ended(shell.split("\n").slice(1).join("\n"), one);
     return { shell, ...(name && { name }), ...(out && { out }) };
   });
 }
 
+// What was typed may be long: as much of it as tells which job is meant.
+function brief(job) {
+  const [first, ...more] = job.split("\n");
+  return first.length > 60 || more.length ? `${first.slice(0, 60)}…` : first;
+}
+
 // The commands, unless there is the beginning of a job in them that should come after a `;;;`.
 function ended(commands, job) {
-  if (UNENDED.test(commands)) throw new Wrong(`“${job}” has no ;;; at its end`, "End each job with ;;;");
+  if (UNENDED.test(commands)) throw new Wrong(`“${brief(job)}” has no ;;; at its end`, "End each job with ;;;");
   return commands;
 }
 
@@ -303,6 +313,31 @@ async function sweepForm(query, me) {
     },
     close: () => clearTimeout(typing),
   };
+}
+
+// ---- a process that runs already
+
+function adoptForm() {
+  const input = (name, placeholder) => remembered("adopt", name, { placeholder });
+  const pid = input("pid", "4711");
+  const said = { on: input("on", "0,1"), mem: input("mem", "8G"), name: input("name", "NAME"),
+    group: input("group", "GROUP") };
+  const button = submitButton("Make it a job");
+  const element = formOf([
+    h("p", { class: "dim" }, "A training that was started by hand becomes a job: its GPUs are taken until it ends. "
+      + "Stoker never signals it."),
+    field("Process", pid, "its id, as ps and nvidia-smi show it"),
+    h("div", { class: "fields" },
+      field("GPUs", said.on, "those that it uses (default: those on which the driver shows it)"),
+      field("Mem", said.mem, "the memory that it takes of each, which jobs may then share (default: all); "
+        + "auto: as much as is measured"),
+      field("Name", said.name), field("Group", said.group)),
+  ], button, async () => {
+    const options = Object.fromEntries(Object.entries(said).map(([key, one]) => [key, one.value.trim() || null]));
+    const { id, gpus, process } = await post("/api/jobs/adopt", { pid: number(pid.value.trim(), "Process"), options });
+    return [h("a", { href: `#/job/${id}` }, `Job ${id}`), ` is process ${process} on GPU ${gpus.join(", ")}.`];
+  });
+  return { element, open: () => pid.focus() };
 }
 
 // ---- GPUs

@@ -3,7 +3,21 @@
 A message is one line that says what was wrong; `hint` says what to do, and `str` says both, as
 Python shows an exception. The command line maps `exit_code` in one place; the socket carries
 `code`. Our own mistakes are in `core.laws`.
+
+A command that is refused nothing needs few of them, and to make a class takes a while: those in
+`refusals` are looked up when they are first used.
 """
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from stoker.errors.refusals import BY_CODE as BY_CODE
+    from stoker.errors.refusals import AlreadyRunning as AlreadyRunning
+    from stoker.errors.refusals import Failed as Failed
+    from stoker.errors.refusals import NotFound as NotFound
+    from stoker.errors.refusals import NoUnit as NoUnit
+    from stoker.errors.refusals import TooManyClients as TooManyClients
+    from stoker.errors.refusals import Unavailable as Unavailable
+    from stoker.errors.refusals import from_wire as from_wire
 
 
 class StokerError(Exception):
@@ -21,28 +35,11 @@ class StokerError(Exception):
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
-class Failed(StokerError):
-    """The order was understood, but it can't be carried out as things stand."""
-
-
-class AlreadyRunning(Failed):
-    """Another daemon has the state directory."""
-
-    code = "already_running"
-
-
 class UsageError(StokerError):
     """The user asked for something that makes no sense, or can never be had."""
 
     code = "usage"
     exit_code = 2
-
-
-class NotFound(StokerError):
-    """What the user named does not exist."""
-
-    code = "not_found"
-    exit_code = 3
 
 
 class Unreachable(StokerError):
@@ -52,28 +49,14 @@ class Unreachable(StokerError):
     exit_code = 4
 
 
-class Unavailable(StokerError):
-    """The world is in the way (disk full, daemon stopping): try again."""
-
-    code = "unavailable"
-
-
-class TooManyClients(Unavailable):
-    """The daemon has no room for another client that stays: it may have later."""
-
-    code = "too_many_clients"
-
-
-_KINDS = (Failed, AlreadyRunning, UsageError, NotFound, Unreachable, Unavailable, TooManyClients)
-BY_CODE: dict[str, type[StokerError]] = {cls.code: cls for cls in _KINDS}
-
-
 def quoted(text: str) -> str:
     """The user's own words inside a message, cut short so that the message stays one line."""
     return f"'{text}'" if len(text) <= 60 else f"'{text[:57]}...'"
 
 
-def from_wire(error: dict[str, str]) -> StokerError:
-    """The error that the daemon reported, as the exception that it was there."""
-    cls = BY_CODE.get(error.get("code", ""), Failed)
-    return cls(error.get("message", "the daemon reported an error"), error.get("hint", ""))
+def __getattr__(name: str) -> object:
+    if name.startswith("__"):  # Python asks for some of its own, such as __path__.
+        raise AttributeError(f"module 'stoker.errors' has no attribute {name!r}")
+    import stoker.errors.refusals as refusals
+
+    return getattr(refusals, name)
