@@ -99,6 +99,7 @@ def test_no_trial_is_lost_doubled_or_told_twice_whenever_the_searcher_is_killed(
     assert world.queued == dict.fromkeys(range(samples), 1)
     assert world.told == dict.fromkeys(range(samples), 1)
     assert len(world.study) == samples
+    assert all(trial["queued"] for trial in world.study), "each says which job it was"
 
 
 @given(st.sets(st.integers(0, 9), min_size=1), st.integers(0, 12))

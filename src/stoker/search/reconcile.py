@@ -96,9 +96,8 @@ def _of_trial(trial: Trial, points: Mapping[int, Seen]) -> list[Step]:
     point = points.get(trial.number)
     if point is None:
         return [GiveUp(trial.number) if trial.queued else Queue(trial.number)]
-    if point.final:
-        return [Tell(trial.number)]
-    return [] if trial.queued else [Note(trial.number)]
+    note: list[Step] = [] if trial.queued else [Note(trial.number)]
+    return [*note, Tell(trial.number)] if point.final else note
 
 
 def may_ask(
