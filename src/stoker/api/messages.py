@@ -61,7 +61,7 @@ class Submit(Request, tag="submit"):
     With `rerun`, jobs are left out by the latest job of their point: if that is not final; if it
     has succeeded, unless `rerun` is "all"; if there is none, where it is "failed"; if there is any,
     where it is "never". `ids` are then those of the others, and the answer has `left_out`: how many
-    of each, as `unfinished`, `succeeded`, `not_tried` and `tried`. That is decided in a turn.
+    of each, as `unfinished`, `succeeded`, `not_tried`; with "never" `tried`.
 
     A submission that was cut off can be repeated with its token: if it was taken, the answer is
     what it was the first time, and nothing is queued twice.

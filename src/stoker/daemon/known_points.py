@@ -52,7 +52,7 @@ def chosen(
     return Chosen([some for some in kept if some.each], rule.left_out, latest)
 
 
-_WHY_NOT = ("succeeded", "unfinished", "not_tried", "tried")
+_WHY_NOT = ("succeeded", "unfinished", "not_tried")
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class _Rule:
         if why_not is None:
             self.queued.add(point)
             return True
-        self.left_out[why_not] += 1
+        self.left_out[why_not] = self.left_out.get(why_not, 0) + 1
         return False
 
     def _why_not(self, point: str) -> str | None:

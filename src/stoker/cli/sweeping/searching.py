@@ -45,5 +45,6 @@ def _show(asked: Planned, as_json: bool) -> None:
         points = [{"params": job["params"], "command": command_text(job)}]
         print_json({"sweep": search.name, "count": search.ends.samples, "points": points})
         return
-    out(f"a search of {asked.ends_in_words}\n{command_text(job)}\n")
+    count = search.ends.samples
+    out(f"up to {count} point{'' if count == 1 else 's'}\n{command_text(job)}\n")
     say("and others like it, each chosen by the results of those before")
