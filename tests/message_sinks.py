@@ -22,6 +22,7 @@ class Sink:
     def __init__(self) -> None:
         self.url = ""
         self.arrived: list[tuple[str, str]] = []
+        self.kinds: dict[str, str] = {}  # by title: what Apprise says of it, over HTTP
         self.refused = 0  # while `refuses`
         self.refuses = False
 
@@ -51,6 +52,7 @@ def http_sink() -> Iterator[Sink]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            sink.kinds[sent["title"]] = sent["type"]
             taken = sink.take(sent["title"], sent["message"])
             self.send_response(200 if taken else 500)
             self.end_headers()

@@ -1,4 +1,4 @@
-"""The configuration: defaults filled in, test instances spanned, result folders named."""
+"""Stoker's reading of a configuration: defaults, test instances, names of result folders."""
 
 from __future__ import annotations
 

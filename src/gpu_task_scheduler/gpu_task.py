@@ -1,4 +1,4 @@
-"""What a user inherits from."""
+"""What a user of Stoker's GPUTaskScheduler inherits from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker does for one test instance; nothing is imported that only a scheduler needs."""
+"""What Stoker's worker does for one test instance; a scheduler's needs are not imported here."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """`python -m stoker` is the command line."""
 
-from stoker.cli import start
+try:
+    from stoker.cli import start
 
-start()
+    start()
+except KeyboardInterrupt:  # Ctrl-C before the command line is there to say what it means.
+    raise SystemExit(130) from None

@@ -208,6 +208,11 @@ def _leading(text: str, alphabet: str) -> int:
     return len(text) - len(text.lstrip(alphabet))
 
 
+def exact_duration(value_ms: int) -> str:
+    """ "1.5s": all of it, as `duration_ms` reads it."""
+    return f"{value_ms / 1000:.3f}".rstrip("0").rstrip(".") + "s"
+
+
 def run_time_ms(text: str) -> int:
     """How long a job may run, which is minutes or hours."""
     return positive_duration_ms(text, likely="mh")

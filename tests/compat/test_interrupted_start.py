@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from stoker.compat import (
     simple_gpu_scheduler,
     simple_hypersearch,
 )
-from stoker_home import StokerHome
+from stoker_home import SRC, StokerHome
 from waiting import PATIENCE_S
 
 BIN = Path(__file__).parents[2] / "bin"
@@ -48,6 +49,13 @@ SCRIPTS = {path.name: path.read_text() for path in BIN.iterdir()} | {
     for page in (BIN.parent / "docs").glob("coming-from-*.md")
     for title, text in re.findall(r'```python title="(\w+\.py)"\n(.*?)```', page.read_text(), re.S)
     if "stoker.compat" in text
+}
+# What is run with `python -m`, and what it imports first.
+MODULES = {
+    "__main__": "stoker/cli/__init__.py",
+    "compat.scheduler": "stoker/compat/loading.py",
+    "compat.simple_gpu_scheduler": "stoker/compat/loading.py",
+    "compat.simple_hypersearch": "stoker/compat/loading.py",
 }
 OLDER_TOOLS = (scheduler, priority_scheduler, simple_gpu_scheduler, simple_hypersearch)
 
@@ -90,6 +98,29 @@ def test_a_script_that_is_interrupted_before_any_of_our_code_runs_ends_quietly(
     script.write_text(SCRIPTS[name])
     ran = subprocess.run(
         [sys.executable, "-u", script],
+        env={**home.env, "PYTHONPATH": str(home.work / "path")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr) == ("loads\n", "")
+    assert ran.returncode in (-signal.SIGINT, 128 + signal.SIGINT)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_that_is_interrupted_at_its_first_import_ends_quietly(
+    home: StokerHome, name: str
+) -> None:
+    # What it imports first of ours is a module in whose first line the user presses Ctrl-C.
+    first = home.work / "path" / MODULES[name]
+    first.parent.mkdir(parents=True)
+    for folder in (first.parent, first.parent.parent):
+        (folder / "__init__.py").touch()
+    first.write_text("import _signal\nprint('loads')\n_signal.raise_signal(_signal.SIGINT)\n")
+    source = f"stoker/{name.replace('.', '/')}.py"
+    shutil.copy(Path(SRC) / source, home.work / "path" / source)
+    ran = subprocess.run(
+        [sys.executable, "-u", "-m", f"stoker.{name}"],
         env={**home.env, "PYTHONPATH": str(home.work / "path")},
         capture_output=True,
         text=True,

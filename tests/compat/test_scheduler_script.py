@@ -412,7 +412,8 @@ def test_a_gpu_may_be_forced_or_preferred_and_is_told_in_the_environment(new_lab
     )
     assert new_lab.sh('../scheduler.py "env.py foo" --prefered_gpu 3').out == "cuda3 foo\n"
     assert new_lab.sh("../scheduler.py env.py").out == "cuda0 --gpu 0\n"
-    for words in ("env.py -fg 9", "env.py -fg 1 -gc 2", "-rg 9"):
+    assert new_lab.sh("../scheduler.py env.py -fg 3 -pg 3").out == "cuda3\n"
+    for words in ("env.py -fg 9", "env.py -fg 1 -gc 2", "-rg 9", "env.py -fg 1 -pg 0"):
         refused = new_lab.sh(f"../scheduler.py {words}")
         assert refused.code in (2, 3) and refused.err.count("\n") == 1, refused
 

@@ -299,10 +299,15 @@ def test_gpus_are_understood_as_the_original_does() -> None:
         ]
 
 
-def test_a_gpu_of_two_pairs_is_named_with_what_to_do() -> None:
-    with pytest.raises(UsageError, match="GPU 1 is in several sets") as refused:
-        needs_of(["0,1", "1,2"])
-    assert refused.value.hint == "name each GPU in one set"
+def test_sets_may_have_a_gpu_in_common() -> None:
+    assert needs_of(["0,1", "0,2", "0"]) == [
+        {"gpus": 2, "on": ["0", "1"], "prefer": ["0", "1"]},
+        {"gpus": 2, "on": ["0", "2"], "prefer": ["0", "2"]},
+        {"gpus": 1, "on": ["0"], "prefer": ["0"]},
+    ]
+    assert [need.get("share") for need in needs_of(["0,1", "2", "2", "0,1"])] == [
+        None, 0.5, 0.5, None,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("sharers", range(2, 41))
@@ -314,7 +319,7 @@ def test_all_that_share_a_gpu_fit_on_it_at_the_same_time(sharers: int) -> None:
     assert (round(need["share"] * 1000) + 1) * sharers > 1000
 
 
-@pytest.mark.parametrize("words", [["0", "0", "1"], ["x y"], [""], ["0,,1"], ["0,1", "1,2"]])
+@pytest.mark.parametrize("words", [["0", "0", "1"], ["x y"], [""], ["0,,1"]])
 def test_gpus_that_make_no_sense_are_refused(words: list[str]) -> None:
     with pytest.raises(UsageError):
         needs_of(words)
@@ -379,6 +384,14 @@ def test_a_pair_that_is_busy_keeps_no_command_from_another_pair(shell: StokerHom
     shell.stoker("cancel", str(busy))
     assert feed.wait(PATIENCE_S) == 0
     assert {gpu for gpu, _ in seen(shell)} == {"0,1", "2,3"}
+
+
+def test_sets_with_a_gpu_in_common_take_turns(shell: StokerHome) -> None:
+    (shell.work / "commands.txt").write_text("mkdir held && sleep 0.1 && rmdir held\n" * 6)
+    ran = typed(shell, "simple_gpu_scheduler --gpus 0,1 0,2 < commands.txt")
+    assert (ran.code, ran.err) == (0, ""), ran
+    assert {found[2] for found in SAID.finditer(ran.out)} == {"0,1", "0,2"}
+    assert {job["state"] for job in shell.jobs().values()} == {"succeeded"}
 
 
 # ---------------------------------------------------------------------- GPUs that there are not

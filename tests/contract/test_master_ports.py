@@ -50,8 +50,8 @@ def test_the_next_daemon_does_not_give_a_port_again_that_a_running_job_has(
     assert port_given(waiting, 2) != first
 
 
-def told(ports: MasterPorts, attempt: int) -> int:
-    return int(ports.told((1, attempt), Launch(argv=("x",)))[1]["MASTER_PORT"])
+def told(ports: MasterPorts, attempt: int, job_id: int = 1) -> int:
+    return int(ports.told((job_id, attempt), Launch(argv=("x",)))[1]["MASTER_PORT"])
 
 
 def test_a_port_is_free_again_when_its_attempt_is_over() -> None:
@@ -60,6 +60,14 @@ def test_a_port_is_free_again_when_its_attempt_is_over() -> None:
     assert told(ports, 1) == first, "asked twice, an attempt has one port"
     ports.release((1, 1))
     assert told(ports, 2) == first
+    ports.close()
+
+
+def test_ports_stay_below_those_of_connections_however_many_jobs_there_were() -> None:
+    ports = MasterPorts()
+    for job_id in (8_999, 9_000, 1_000_000):
+        given = {told(ports, 1, job_id), told(ports, 2, job_id)}
+        assert len(given) == 2 and given <= {*range(20_000, 29_000)}
     ports.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -231,6 +232,24 @@ def test_jobs_started_with_the_daemon_inherit_none_of_its_descriptors(stoker: St
     stoker.start()
     stoker.until_final(job)
     assert stoker.log_of(job).split() == ["0", "1", "2", "3"]
+
+
+def test_a_daemon_keeps_none_of_the_descriptors_of_the_command_that_started_it(
+    home: StokerHome,
+) -> None:
+    """`exec 9>lock; flock 9; stoker add ...` in a cron job must not hold the lock for ever."""
+    fd = os.open(home.work / "lock", os.O_WRONLY | os.O_CREAT)
+    high = fcntl.fcntl(fd, fcntl.F_DUPFD, 200)
+    with home.popen("add", "--gpus", "0", "--", "ls", "/proc/self/fd", pass_fds=[fd, high]) as add:
+        assert add.wait() == 0
+    os.close(fd)
+    os.close(high)
+    home.until_final(1)
+    assert home.log_of(1).split() == ["0", "1", "2", "3"]
+    for pid in home.processes():
+        assert str(home.work / "lock") not in map(
+            os.path.realpath, Path(f"/proc/{pid}/fd").iterdir()
+        )
 
 
 def database_says_go(home: StokerHome) -> None:

@@ -9,10 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from small_disk import SmallDisk, disk
+from stoker.cli.demo.tour import most_at_once
 from stoker_home import SRC, command_line_of, processes_with
 from terminals import Terminal
 from waiting import PATIENCE_S, eventually
@@ -143,6 +145,14 @@ def test_no_directory_for_temporary_files_is_told_in_one_line(visitor: Visitor) 
         "stoker: no temporary directory can be made: No such file or directory; "
         "set TMPDIR to a directory with room\n"
     )
+
+
+def test_trainings_on_two_gpus_at_once_share_none() -> None:
+    def ran(gpu: str, *at_ms: int) -> dict[str, Any]:
+        return {"gpus": [gpu], "started_at_ms": at_ms[0], "ended_at_ms": at_ms[1]}
+
+    assert most_at_once([ran("0", 0, 9), ran("1", 0, 9), ran("0", 9, 12)]) == 1
+    assert most_at_once([ran("0", 0, 9), ran("1", 0, 9), ran("0", 8, 12)]) == 2
 
 
 def test_a_demo_in_which_a_training_was_lost_says_so_and_fails(visitor: Visitor) -> None:

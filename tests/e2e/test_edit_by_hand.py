@@ -174,6 +174,13 @@ def test_the_editor_is_no_text_for_a_shell_and_its_failure_changes_nothing(
     assert (ran.code, "the editor false failed (exit code 1)" in ran.err) == (1, True)
 
 
+def test_visual_comes_before_editor(reused: StokerHome) -> None:
+    [job_id] = held(reused, 1)
+    visual = editor(reused, "text = text.replace('priority = 0', 'priority = 3')")
+    ran = reused.cli("edit", str(job_id), env={"EDITOR": "false", "VISUAL": visual})
+    assert (ran.code, reused.job(job_id)["priority"]) == (0, 3)
+
+
 def test_on_a_terminal_a_mistake_can_be_mended(reused: StokerHome) -> None:
     [job_id] = held(reused, 1)
     code = (
@@ -196,13 +203,34 @@ def test_all_that_can_be_shown_of_a_job_is_read_back_as_it_was(
     [job_id] = held(
         reused, 1, mem="auto", margin=[20, 512], on=["0"], prefer=["0"], cpus=2, priority=3,
         name='a "b" c', group="g", grace_ms=1_500, retries=2, nice=1, max_log_mib=max_log_mib,
-        not_before_ms=4_000_000_000_000, keep_children=True, hook="echo 'a\tb'",
-        signal="USR1", signal_before_ms=5_000, time_limit_ms=90_000, visible="uuid",
+        not_before_ms=4_000_000_000_000, keep_children=True, hook="echo 'a\tb\x7f'",
+        signal="USR1", signal_before_ms=5_000, time_limit_ms=1_209_601_500, visible="uuid",
+        kind="nets", err=str(reused.work / f"{max_log_mib}-{{id}}.txt"),
     )  # fmt: skip
     job = reused.job(job_id)
     tables = {job_id: table_of(job)}
     assert changes_in(file_text(tables), tables) == {}
+    assert tables[job_id]["time-limit"] == "1209601.5s" and tables[job_id]["grace"] == "1.5s"
     # Read as if all of it were new, it says the same of the job as before.
     fields = changes_in(file_text(tables), {job_id: {}})[job_id]
     reused.call("edit", select={"ids": [str(job_id)]}, changes=fields)
     assert reused.job(job_id) == job
+
+
+def test_show_says_the_options_of_a_waiting_job_as_they_are_written(reused: StokerHome) -> None:
+    [job_id] = held(
+        reused, 1, max_log_mib=5, keep_children=True, time_limit_ms=600_000, signal="USR1",
+        signal_before_ms=120_000, kind="nets", env={"SEED": "1", "KEY": "secret"},
+        err=str(reused.work / "e-{id}.txt"),
+    )  # fmt: skip
+    page = reused.stoker("show", str(job_id))
+    facts = dict(line.strip().split("  ", 1) for line in page.splitlines()[1:])
+    facts = {name: value.strip() for name, value in facts.items()}
+    expected = {
+        "max-log": "5M", "keep-children": "yes", "signal": "USR1, 2m 00s before the time limit",
+        "kind": "nets", "env": "KEY, SEED", "err": f"{reused.work}/e-{{id}}.txt",
+    }  # fmt: skip
+    assert facts | expected == facts
+    assert "_" not in "".join(facts) and "secret" not in page
+    [usual] = held(reused, 1)
+    assert "kind" not in reused.stoker("show", str(usual))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from stoker.cli.verbs.uninstall import remove_command
 from stoker_home import StokerHome, all_gone
+from waiting import eventually
 
 
 def test_the_doctor_looks_at_a_real_machine(home: StokerHome) -> None:
@@ -72,6 +74,18 @@ def test_data_are_deleted_only_when_told_to_and_never_under_running_jobs(
     assert answer["deleted"] == [stoker.home.root]
     assert [one["what"] for one in answer["left"]] == ["program"]
     assert all_gone([pid]) and not Path(stoker.home.root).exists()
+
+
+def test_data_are_not_deleted_under_a_job_that_is_still_stopping(stoker: StokerHome) -> None:
+    script = "trap '' TERM; echo ready; while :; do sleep 0.02; done"
+    job = stoker.submit("sh", "-c", script, gpus=0, grace_ms=600_000)
+    eventually(lambda: "ready" in stoker.cli("logs", str(job)).out, "it ignores SIGTERM")
+    stoker.stoker("cancel", str(job))
+    ran = stoker.cli("uninstall", "--delete-data")
+    assert (ran.code, "--kill" in ran.err) == (1, True)
+    assert stoker.job(job)["state"] == "stopping"
+    os.kill(stoker.job(job)["pid"], 9)
+    stoker.until_final(job)
 
 
 def test_a_directory_that_is_not_stokers_is_not_deleted(home: StokerHome) -> None:

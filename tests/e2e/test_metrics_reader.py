@@ -234,7 +234,7 @@ def test_an_expression_that_takes_for_ever_hangs_nothing(stoker: StokerHome) -> 
 
 def test_a_hostile_log_does_no_harm(stoker: StokerHome) -> None:
     lines = [
-        'head -c 3000000 /dev/urandom', r'''printf '"__proto__": 3\n"constructor": nan\n' ''',
+        'head -c 3000000 /dev/urandom', r'''printf '\n"__proto__": 3\n"constructor": nan\n' ''',
         r"printf 'loss=1\033]0;evil\007\n<script>x</script>=4\n'", "truncate -s 1G $LOG",
         "printf '\\nstep 9 loss=2\\n' >> $LOG",
     ]  # fmt: skip

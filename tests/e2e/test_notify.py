@@ -52,6 +52,18 @@ def test_a_failure_is_told_with_the_failing_line(home: StokerHome, web: Sink) ->
     assert "exit code 3" in text and text.endswith("RuntimeError: CUDA error: device lost")
 
 
+def test_a_message_is_marked_as_success_warning_or_failure(home: StokerHome, web: Sink) -> None:
+    bad = home.add("--notify", "--", "false")
+    skipped = home.add("--notify", "--after", str(bad), "--", "true")
+    good = home.add("--notify", "--", "true")
+    arrived(web, 3)
+    assert web.kinds == {
+        f"job {bad} has failed": "failure",
+        f"job {skipped} was skipped": "warning",
+        f"job {good} has succeeded": "success",
+    }
+
+
 def test_only_jobs_that_say_so_are_told_of_and_cancelled_ones_are_not(
     home: StokerHome, web: Sink
 ) -> None:
@@ -76,6 +88,7 @@ def test_a_group_is_told_of_once_with_counts_and_at_its_first_failure(
     first, last = sorted(web.arrived, key=lambda one: "has ended" in one[0])
     assert first[0].endswith("has failed, the first of night") and "exit code" in first[1]
     assert last[0] == "group night has ended: 3 succeeded, 2 failed"
+    assert {web.kinds[first[0]], web.kinds[last[0]]} == {"failure"}
     assert "5 jobs" in last[1] and "first failure: job" in last[1]
     assert last[1].splitlines()[-1] in ("job of 3", "job of 4")
     assert len(web.arrived) == 2
@@ -85,8 +98,21 @@ def test_a_sweep_is_told_of_as_a_sweep(home: StokerHome, web: Sink) -> None:
     home.stoker("sweep", "lr=1,2,3", "--name", "lrs", "--notify", "--", "echo", "{lr}")
     title, _ = arrived(web, 1)[0]
     assert title == "sweep lrs has ended: 3 succeeded"
+    assert web.kinds[title] == "success"
     until_told(home)
     assert len(web.arrived) == 1
+
+
+def test_the_message_of_a_sweep_names_its_best_point(home: StokerHome, web: Sink) -> None:
+    line = "echo epoch=1 loss={lr}.5; echo epoch=2 loss={lr}.25"
+    home.stoker("sweep", "lr=3,1,2", "--name", "lrs", "--notify", "--", line)
+    _, text = arrived(web, 1)[0]
+    assert f"best: loss 1.25, job {home.first_id + 1}: lr=1" in text.splitlines()
+    # Two that could be meant: neither is the best.
+    line = "echo epoch=1 loss={lr}.5 acc=0.{lr}"
+    home.stoker("sweep", "lr=1,2", "--name", "two", "--notify", "--", line)
+    title, text = arrived(web, 2)[1]
+    assert title.startswith("sweep two ") and "best" not in text
 
 
 def test_a_message_that_is_refused_is_sent_later_and_jobs_go_on(

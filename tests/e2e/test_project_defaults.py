@@ -333,3 +333,9 @@ def test_what_a_front_end_can_not_have_is_left_out_there(
         [sys.executable, "-c", program], cwd=project, env=reused.env, capture_output=True, text=True
     )
     assert made.stdout == "3\n", made.stderr
+
+
+def test_a_setting_that_is_misspelt_is_answered_with_the_nearest(stoker: StokerHome) -> None:
+    ran = stoker.cli("config", "set", "gpu", "1")
+    assert (ran.code != 0, ran.out) == (True, "")
+    assert ran.err == "stoker: there is no setting 'gpu'; did you mean gpus?\n"

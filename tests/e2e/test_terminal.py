@@ -327,7 +327,10 @@ def test_a_shell_reads_a_script_and_says_its_words_on_stderr(reused: StokerHome)
     assert ran.err == f"stoker: job {reused.first_id} is a shell without GPUs; exit ends it\n"
 
 
-def test_a_shell_that_is_not_there_is_replaced_by_that_of_the_account(reused: StokerHome) -> None:
+@pytest.mark.parametrize("said", ["/no/such/fish", "/tmp", "/etc/passwd", "sh", ""])
+def test_a_shell_that_is_no_program_is_replaced_by_that_of_the_account(
+    reused: StokerHome, said: str
+) -> None:
     listed = pwd.getpwuid(os.getuid()).pw_shell
-    ran = reused.cli("shell", "--gpus", "0", stdin=b"echo $0\n", env={"SHELL": "/no/such/fish"})
+    ran = reused.cli("shell", "--gpus", "0", stdin=b"echo $0\n", env={"SHELL": said})
     assert (ran.code, ran.out) == (0, f"{listed}\n")

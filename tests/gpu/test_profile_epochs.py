@@ -59,6 +59,17 @@ def test_each_kind_runs_briefly_first_and_then_all_are_packed_by_what_it_took(bo
     assert {job["group"] for job in jobs} == {jobs[0]["group"]}
 
 
+def test_a_batch_that_is_refused_says_nothing_but_why(box: Box) -> None:
+    written(box, row("5G", 20) + row("3G", 20))
+    (box.work / "scheduler_files").mkdir()
+    (box.work / "scheduler_files" / "counter.txt").write_text("four")
+    for more in ((), ("--no-wait",)):
+        ran = box.cli("batch", "--csv", "commands.csv", *more)
+        assert ran.code == 2 and ran.err.count("\n") == 1, ran
+        assert "counter.txt is not a number" in ran.err
+    assert box.jobs() == {}
+
+
 def test_what_is_known_is_not_profiled_again(box: Box) -> None:
     written(box, row("2G", 4))
     assert "first running 1 kind of job briefly" in box.cli("batch", "--csv", "commands.csv").err

@@ -250,6 +250,37 @@ def test_logs_of_several_jobs_say_on_each_line_which_job_it_is_from(tmp_path: Pa
     assert found.out == "[7 big] loss 1\n[8] \x1b[31mlo\x1b[0mss 2\n"
 
 
+def test_jobs_of_a_group_that_have_not_started_are_one_line_with_their_number(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a").write_text("one\n")
+    unstarted = [job(n, "waiting", log=None, attempts=[]) for n in range(8, 608)]
+    unstarted += [job(n, "skipped", log=None, attempts=[]) for n in (700, 701)]
+    jobs = [job(7, "succeeded", log=str(tmp_path / "a"), attempts=[]), *unstarted]
+    said = "stoker: 602 jobs have not started and have no log: 600 waiting, 2 skipped\n"
+    for more in ([], ["--grep", "one"]):
+        with ScriptedDaemon(tmp_path, {"show": {"jobs": jobs}}):
+            ran = process(tmp_path, "logs", "--group", "g", *more)
+        assert (ran.out, ran.err) == ("[7] one\n", said)
+
+
+def test_followed_jobs_that_have_not_started_are_one_line_with_their_number(
+    tmp_path: Path,
+) -> None:
+    story = iter(["waiting", "cancelled"])
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        state = next(story)
+        return {"jobs": [job(n, state, log=None, attempts=[]) for n in range(1, 101)]}
+
+    with ScriptedDaemon(tmp_path, {"show": answer}):
+        ran = process(tmp_path, "logs", "-f", "--group", "g")
+    assert ran.err.splitlines() == [
+        "stoker: 100 jobs have not started and have no log: 100 waiting",
+        "stoker: 100 jobs have not started and have no log: 100 cancelled",
+    ]
+
+
 def test_grep_looks_at_the_whole_log_unless_told_how_much_of_it(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("loss 0\n" + "x\n" * 500 + "loss 1\ny")

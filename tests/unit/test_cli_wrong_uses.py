@@ -54,10 +54,18 @@ WRONG_USES = {
     "cancel big": "write e.g. 7, 3-9 or last, or --name for jobs with a name",
     "edit 'deep*'": "or last (`stoker ls --name 'deep*'` shows the ids of jobs with that name)",
     "edit running": "`stoker ls --state running` lists the jobs in that state",
+    "ls --state sucess": "did you mean succeeded?",
+    "cancel all": "did you mean --all?",
+    # commands without a verb
+    "sh train.sh --lr 1": "did you mean `stoker shell`?",
+    "env python train.py": "did you mean `stoker add env python train.py`?",
+    "./train.sh": "did you mean `stoker add ./train.sh`?",
     # options
+    "edit 18 --hold": "did you mean `stoker hold`?",
     "add --gpu 1 true x": "did you mean --gpus?",
     "add --gpsu 1 true x": "did you mean --gpus?",
     "add --num_gpus 2 true x": "did you mean --gpus?",
+    "add --gpu_ids 0 true x": "did you mean --on?",
     "add --memory 8G true x": "did you mean --mem?",
     "add --time 2h true x": "did you mean --time-limit?",
     "add --dependency 7 true x": "did you mean --after?",
@@ -70,7 +78,9 @@ WRONG_USES = {
     # where the command begins
     "add": "no command was given; e.g. stoker add ",
     "add big -- true x": "put -- in front of the whole command, and options before it",
+    "add 'python train.py' --lr 0.1": "quote the whole command, or none of it",
     "add LR=0.1 true x": "to set a variable write --env LR=0.1 in front of the command",
+    "sweep seed=1..1000 -- echo {seed}": "1 to 1000 write range(1,1001)",
     "sweep lr=1,2 true x": "the command comes after --",
 }
 

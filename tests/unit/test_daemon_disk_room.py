@@ -129,3 +129,12 @@ def test_of_two_disks_the_one_that_stops_starts_is_told() -> None:
     watch.take(LeastRoom(percent=5), LeastRoom(percent=2))
     watch.look()
     assert loop.state.low_disk == LowDisk("/db", 1024, 2048, stops=True)
+
+
+def test_a_disk_that_stops_starts_is_told_before_a_smaller_one_that_does_not() -> None:
+    loop: Any = Loop()
+    rooms = {"/db": Room(50 * GIB, 2 * GIB), "/logs": Room(1000 * GIB, 10 * GIB)}
+    watch = DiskWatch(loop, ["/logs", "/db"], rooms.__getitem__)
+    watch.take(LeastRoom(percent=5), LeastRoom(percent=2))
+    watch.look()
+    assert loop.state.low_disk == LowDisk("/logs", 10 * 1024, 20 * 1024, stops=True)

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from stoker import __version__
+from stoker.api.paths import Home
 from stoker.cli.doctor import checks, facts
 from stoker.cli.doctor.facts import Facts, Limit
 from stoker.cli.verbs import doctor
 from unit.cli_run import stoker
+
+BIN = Path(__file__).parents[2] / "bin"
 
 GOOD = Facts(
     python="3.11", daemon_version=__version__, home="/home/ada/state", file_system="ext4",
@@ -30,6 +37,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("installation", {"missing_files": ("/x/lanes.py is missing; reinstall it",)}, "lanes.py",
      "reinstall"),
     ("installation", {"other_program": "/usr/bin/stoker"}, "/usr/bin/stoker", "PATH"),
+    ("installation", {"other_program": "/usr/bin/simple_hypersearch"},
+     "/usr/bin/simple_hypersearch is found first on PATH, and is another tool's", "PATH"),
     ("driver and GPUs", {"gpus": (), "vendors": ()}, "no GPU", "stoker config set gpus"),
     ("driver and GPUs", {"gpus": (), "why_none_measured": "the driver is not loaded"}, "NVIDIA",
      "the driver is not loaded"),
@@ -68,6 +77,23 @@ def test_what_is_wrong_is_said_with_what_to_do(
     found = dict(checks.findings(dataclasses.replace(GOOD, **facts)))[name]
     assert text in found.text and todo in found.todo
     assert "\n" not in found.text + found.todo
+
+
+@pytest.mark.parametrize("name", ["stoker", "simple_gpu_scheduler", "simple_hypersearch"])
+def test_a_command_that_hides_one_of_ours_is_found_and_a_link_to_ours_is_not(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, first = tmp_path / "own", tmp_path / "first"
+    first.mkdir()
+    shutil.copytree(BIN, own)
+    monkeypatch.setattr(sys, "argv", [str(own / "stoker"), "doctor"])
+    monkeypatch.setenv("PATH", f"{first}:{own}")
+    assert facts._of_installation()["other_program"] == ""
+    (first / name).symlink_to(own / name)
+    assert facts._of_installation()["other_program"] == ""
+    (first / name).unlink()
+    shutil.copy(own / name, first / name)
+    assert facts._of_installation()["other_program"] == str(first / name)
 
 
 def test_every_check_can_fail() -> None:
@@ -118,18 +144,30 @@ def test_the_tightest_limit_of_the_control_groups_above_counts(tmp_path: Path) -
     (inner / "pids.max").write_text("100\n")
     (inner / "cpu.max").write_text("150000 100000\n")
     (tmp_path / "a" / "cpu.max").write_text("max 100000\n")
+    (tmp_path / "cpu.max").write_text("400000 100000\n")
     found = facts.group_limits(str(tmp_path), "1:cpu:/\n0::/a/b\n")
     assert found == (Limit(1000, 400), Limit(100, 0), 1.5)
     assert facts.group_limits(str(tmp_path / "no"), "") == (Limit(), Limit(), None)
 
 
+def test_a_disk_that_does_not_count_files_has_room_for_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = SimpleNamespace(f_bavail=1 << 20, f_frsize=4096, f_files=0, f_favail=0)
+    monkeypatch.setattr(os, "statvfs", lambda path: room)
+    monkeypatch.setenv("STOKER_HOME", str(tmp_path))
+    found = Facts(**facts.of_directory(Home.from_environment()))
+    assert found.free_bytes == 4 << 30 and "4.0 GiB free" in checks.disk(found).text
+
+
 def test_gpus_on_the_bus_are_told_from_other_devices(tmp_path: Path) -> None:
     for name, vendor, kind in (("1", "0x10de", "0x030200"), ("2", "0x10de", "0x0c0330"),
-                               ("3", "0x8086", "0x030000")):  # fmt: skip
+                               ("3", "0x8086", "0x030000"), ("4", "0x1002", "0x120000"),
+                               ("5", "0x1002", "0x060400")):  # fmt: skip
         (tmp_path / name).mkdir()
         (tmp_path / name / "vendor").write_text(f"{vendor}\n")
         (tmp_path / name / "class").write_text(f"{kind}\n")
-    assert facts.vendors_on_bus(str(tmp_path)) == ("NVIDIA",)
+    assert facts.vendors_on_bus(str(tmp_path)) == ("AMD", "NVIDIA")
     text = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\nGCC: 12\n"
     assert facts.driver_version(text) == "550.54.15"
     assert facts.driver_version("") == ""

@@ -75,7 +75,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {
         "api", "errors", "installing", "metrics.asking", "submission", "sweep", "text",
     },
-    "notify": {"command_lines", "text", "wholefile"},
+    "notify": {
+        "api", "command_lines", "errors", "metrics.gathering", "metrics.results", "text",
+        "wholefile",
+    },
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
         "installing", "metrics.lookup", "metrics.spec", "notify.journal", "output_files",

@@ -14,6 +14,11 @@ def test_names_are_matched_whole() -> None:
     ]  # fmt: skip
 
 
+def test_where_slurm_has_its_configuration_is_passed_on() -> None:
+    named = {"SLURM_CONF": "/etc/slurm.conf", "SLURM_CONF_SERVER": "head", "SLURM_JOB_ID": "7"}
+    assert left_out(Launch(env=named)) == ["SLURM_JOB_ID"]
+
+
 def test_a_name_with_a_newline_is_not_mistaken_for_two() -> None:
     assert left_out(Launch(env={"A\nRANK": "1"})) == []
 

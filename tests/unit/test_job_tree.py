@@ -119,5 +119,10 @@ def test_deep_jobs_can_be_told_apart_by_their_names_in_80_columns(
     assert lines[-1].endswith("waiting  after 111"), "and said once"
 
 
+def test_the_deepest_job_that_is_drawn_is_not_named_and_the_next_one_is() -> None:
+    lines = drawn(*(job(one, after=[one - 1] if one > 1 else []) for one in range(1, 11)))
+    assert lines[8:] == ["└─ 9 run 9 waiting", "└─ 10 run 10 waiting after 9"]
+
+
 def test_jobs_in_a_ring_are_shown_nonetheless() -> None:
     assert len(drawn(job(1, after=[2]), job(2, after=[1]))) == 2

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from stoker.api import job_keywords
-from stoker.api.job_options import BY_KEY
+from stoker.api.job_option import JobOption
+from stoker.api.job_options import BY_KEY, JOB_OPTIONS
 from stoker.errors import UsageError
 from stoker.moments import moment_ms
 from stoker.submission.keywords import call_fields, in_keywords, is_option, job_fields
@@ -160,3 +161,14 @@ def test_options_that_exclude_each_other_are_named_as_keywords() -> None:
     with pytest.raises(UsageError) as caught:
         job_fields({"on_cluster": True, "executor": "local"})
     assert str(caught.value) == 'on_cluster and executor="local" exclude each other; give one'
+
+
+TEXTS = [one for one in JOB_OPTIONS if any(f.kind == "text" and f.least for f in one.fields)]
+
+
+@pytest.mark.parametrize("option", TEXTS, ids=[option.name for option in TEXTS])
+def test_a_text_that_must_not_be_empty_is_refused_by_its_reader(option: JobOption) -> None:
+    with pytest.raises(UsageError, match="empty"):
+        option.convert("")
+    with pytest.raises(UsageError, match="empty"):
+        job_fields({option.key: ""})

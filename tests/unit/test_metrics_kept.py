@@ -7,6 +7,7 @@ import math
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,32 @@ def test_what_is_stored_of_a_log_that_grows_is_that_of_the_log_so_far(
     written(log, "step 1 loss=3\nstep 2 loss=2\n")
     store(kept, spec)
     assert stored(tmp_path / "metrics.db")["loss"]["last"] == [2, 2]
+
+
+def test_the_latest_of_a_bar_is_shown_while_it_may_be_replaced_and_counts_once(
+    kept: Kept, lookup: Lookup, tmp_path: Path
+) -> None:
+    bar = " 30%|###       | {}/9 [00:01<00:02, 3.00it/s, loss={}]\r"
+    spec = Spec(1, 1, log=written(tmp_path / "log", bar.format(3, 7)))
+    store(kept, spec)
+    assert [(row["count"], row["last"]) for row in lookup.summaries([1])] == [(1, 7)]
+    [curve] = lookup.curves(1, None)
+    assert (curve["first"], curve["points"]) == ([3, 7], [[3, 7]])
+    written(tmp_path / "log", bar.format(3, 7) + bar.format(3, 6) + bar.format(4, 5))
+    store(kept, spec)
+    assert lookup.curves(1, None)[0]["points"] == [[3, 6], [4, 5]]
+    assert records(store(kept, replace(spec, ended=True)).metrics()) == records(read_attempt(spec))
+    assert stored(tmp_path / "metrics.db")["loss"]["held"] is None
+
+
+@pytest.mark.parametrize("cut", [b"Epoch 4/10\n", b"1/10 acc: 1\n9/10 acc: 2\n"])
+def test_a_reader_that_goes_on_knows_how_far_the_training_was(
+    kept: Kept, tmp_path: Path, cut: bytes
+) -> None:
+    spec = Spec(1, 1, log=written(tmp_path / "log", cut))
+    store(kept, spec)
+    written(tmp_path / "log", cut + b"3/10 acc: 0.5\n")
+    assert records(store(kept, spec).metrics()) == records(read_attempt(spec))
 
 
 def test_a_log_that_was_emptied_is_read_from_its_start(kept: Kept, tmp_path: Path) -> None:

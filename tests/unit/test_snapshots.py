@@ -123,6 +123,8 @@ def test_links_executable_bits_and_odd_names_are_kept(project: Path, store: Snap
     (project / "pkg" / "nowhere").symlink_to("missing")
     (project / "run.sh").write_text("#!/bin/sh\n")
     (project / "run.sh").chmod(0o755)
+    (project / "mine.sh").write_text("#!/bin/sh\n: mine\n")
+    (project / "mine.sh").chmod(0o700)
     (project / "größe λ\n.py").write_text("unicode")
     with open(os.path.join(os.fsencode(project), b"not-utf8-\xff"), "wb") as file:
         file.write(b"bytes")
@@ -133,10 +135,27 @@ def test_links_executable_bits_and_odd_names_are_kept(project: Path, store: Snap
     assert (tree / "pkg" / "out").read_text() == "outside"
     assert os.readlink(tree / "pkg" / "nowhere") == "missing"
     assert os.access(tree / "run.sh", os.X_OK)
+    assert os.access(tree / "mine.sh", os.X_OK)
     assert not (tree / "new.py").stat().st_mode & 0o333
     assert (tree / "größe λ\n.py").read_text() == "unicode"
     with open(os.path.join(os.fsencode(tree), b"not-utf8-\xff"), "rb") as file:
         assert file.read() == b"bytes"
+
+
+def test_a_hook_of_another_repository_freezes_this_one(
+    project: Path, store: Snapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    another = project.parent / "another"
+    another.mkdir()
+    git(another, "init", "-q")
+    (project / "start.pt").write_text("tracked, although it would be ignored")
+    git(project, "add", "-f", "start.pt")
+    monkeypatch.setenv("GIT_DIR", str(another / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(another / ".git" / "index"))
+    _, tree = frozen(store, project)
+    links = {one.name: one.is_symlink() for one in tree.iterdir()}
+    code = dict.fromkeys((".gitignore", "train.py", "new.py", "start.pt"), False)
+    assert links == {**code, "runs": True}
 
 
 def test_a_submodule_is_frozen_by_its_own_rules(project: Path, store: Snapshots) -> None:

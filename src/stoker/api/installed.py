@@ -11,7 +11,10 @@ import sys
 
 PACKAGE = "gpu_task_scheduler"
 _MODULES = ("__init__", "config_manager", "gpu_task", "gpu_task_scheduler", "instance", "lanes")
-_COMMANDS = ("simple_gpu_scheduler", "simple_hypersearch")
+COMMANDS = ("simple_gpu_scheduler", "simple_hypersearch")
+# A word that is in each of these files and in none of the older tools' (RECORD lists no modules of
+# an editable installation).
+_OF_MODULE, _OF_COMMAND = b"Stoker", b"stoker.compat"
 
 
 def what_is_missing() -> list[str]:
@@ -20,14 +23,15 @@ def what_is_missing() -> list[str]:
     found = _of_package(os.path.join(own, PACKAGE))
     program = os.path.realpath(sys.argv[0])  # It may have been called by a link of the user's.
     if os.path.basename(program) == "stoker":
-        found += _of_commands(os.path.dirname(program))
+        folder = os.path.dirname(program)
+        found += _not_ours([os.path.join(folder, name) for name in COMMANDS], _OF_COMMAND)
     return found
 
 
 def _of_package(folder: str) -> list[str]:
-    missing = [name for name in _MODULES if not os.path.isfile(os.path.join(folder, f"{name}.py"))]
-    if missing:
-        return [f"{os.path.join(folder, missing[0])}.py is missing; {_mend()}"]
+    wrong = _not_ours([os.path.join(folder, f"{name}.py") for name in _MODULES], _OF_MODULE)
+    if wrong:
+        return wrong[:1]  # One command mends them all.
     for path in sys.path:
         other = os.path.join(os.path.abspath(path), PACKAGE)
         if os.path.realpath(other) == os.path.realpath(folder):
@@ -37,13 +41,12 @@ def _of_package(folder: str) -> list[str]:
     return []
 
 
-def _of_commands(folder: str) -> list[str]:
+def _not_ours(paths: list[str], word: bytes) -> list[str]:
     found = []
-    for name in _COMMANDS:
-        path = os.path.join(folder, name)
+    for path in paths:
         try:
             with open(path, "rb") as file:
-                if b"stoker.compat" not in file.read(10_000):
+                if word not in file.read(10_000):
                     found.append(f"{path} is another tool's; uninstall it, then {_mend()}")
         except OSError:
             found.append(f"{path} is missing; {_mend()}")

@@ -49,6 +49,13 @@ def _or_none(convert: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda text: NONE if text == "none" else convert(text)
 
 
+def several(values: list[Any]) -> Any:
+    """The value of an option that was repeated: `none` takes away what was said before it."""
+    if NONE not in values:
+        return values
+    return values[len(values) - values[::-1].index(NONE) :] or NONE
+
+
 class JobOption:
     """One option: a flag if it has no `metavar`, else one that takes a value.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 
 from stoker import quantities
-from stoker.api.job_option import Field, JobOption
+from stoker.api.job_option import NONE, Field, JobOption
 from stoker.errors import UsageError
 from stoker.quantities import plain, quoted
 
@@ -100,6 +100,12 @@ def _metric(text: str) -> str:
     return read_pattern(text).text
 
 
+def _command_line(text: str) -> str:
+    if not plain(text).strip():
+        raise UsageError("the command is empty", "write a command, or leave the option out")
+    return text
+
+
 def _gpus_fields(value: tuple[int | None, float | None]) -> Fields:
     count, share = value
     return {"gpus": count} if share is None else {"share": share}
@@ -111,6 +117,13 @@ def _mem_fields(value: int | str) -> Fields:
 
 def _signal_fields(value: tuple[str, int]) -> Fields:
     return {"signal": value[0], "signal_before_ms": value[1]}
+
+
+def _metric_fields(texts: list[Any]) -> Fields:
+    kept: list[str] = []
+    for text in texts:  # After `none`, nothing that was said before counts, as in stoker.toml.
+        kept = [] if text is NONE else [*kept, text]
+    return {"metric": kept}
 
 
 def _cluster_fields(value: bool) -> Fields:
@@ -348,7 +361,7 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         "metric", "find a metric in its log by a regular expression whose first group is its value"
         ", as in 'loss=final loss (.*)'; may be repeated", "NAME=REGEX", _metric, group=RUNNING,
         repeat=True, cleared=True, executors=True,
-        take=lambda said: [said] if isinstance(said, str) else said,
+        take=lambda said: [said] if isinstance(said, str) else said, to_fields=_metric_fields,
         fields=(Field("metric", "texts", [], most=100),),
     ),
     JobOption(
@@ -363,7 +376,8 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "hook", "run this shell command when the job has ended, with the job as JSON on its stdin",
-        "CMD", group=RUNNING, cleared=True, fields=(Field("hook", "text", least=1, most=100_000),),
+        "CMD", _command_line, group=RUNNING, cleared=True,
+        fields=(Field("hook", "text", least=1, most=100_000),),
     ),
     JobOption(
         "hold", "queue the job held: it waits for `stoker release`", group=WHEN,

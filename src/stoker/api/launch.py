@@ -167,6 +167,9 @@ def _spawned(home: Home, report: int) -> int:
         (os.POSIX_SPAWN_DUP2, log, 2),
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
     ]
+    # The daemon would keep what the command was given: the lock of a cron job, the end of a pipe.
+    given = {int(name) for name in os.listdir("/proc/self/fd")} - {0, 1, 2, report}
+    actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in given]
     try:
         return os.posix_spawn(command[0], command, env, file_actions=actions, setsid=True)
     finally:

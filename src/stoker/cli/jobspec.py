@@ -76,14 +76,14 @@ def values_said(args: Args) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if args.keys() == {"command"}:
         return values
-    from stoker.api.job_option import NONE
+    from stoker.api.job_option import several
     from stoker.api.job_options import BY_KEY
 
     for key, value in args.items():
         if value is None or value is False or value == []:
             continue
         if key in BY_KEY:
-            values[key] = NONE if value == [NONE] else value
+            values[key] = several(value) if BY_KEY[key].repeat else value
         elif key.startswith("no_") and (option := BY_KEY.get(key[3:])) is not None:
             if args.get(option.key):
                 raise UsageError(

@@ -42,11 +42,19 @@ def dispatch(words: list[str]) -> int:
         from stoker.text.suggest import meant
 
         guess = meant(word, [*VERBS, "--version"])
+        if "/" in word or (not guess and len(words) > 1 and _is_program(word)):
+            guess = " ".join(["add", *words])
         raise UsageError(
             f"there is no verb {quoted(word)}",
             f"did you mean `stoker {guess}`?" if guess else "see `stoker --help`",
         )
     return _run(load(word), words[1:])
+
+
+def _is_program(word: str) -> bool:
+    import shutil
+
+    return shutil.which(word) is not None
 
 
 def _run(verb: Verb, words: list[str]) -> int:

@@ -338,5 +338,7 @@ def _see(verb: Verb) -> str:
 def _unknown(message: str, word: str, known: dict[str, Any], verb: Verb) -> UsageError:
     from stoker.text.suggest import meant
 
+    if word[2:] in ("hold", "release", "cancel", "retry") and verb.name in ("edit", "add"):
+        return UsageError(message, f"did you mean `stoker {word[2:]}`?")
     guess = meant(word, list(known))
     return UsageError(message, f"did you mean {guess}?" if guess else _see(verb))

@@ -22,6 +22,8 @@ def job_ids(text: str, *, has_name: bool = True) -> list[str]:
         state = text.lower() if text.lower() in STATES else synonym(text, list(STATES))
         if state:
             error.hint = f"`stoker ls --state {state}` lists the jobs in that state"
+        elif text.lower() == "all":
+            error.hint = "did you mean --all?"
         elif not text.strip("0123456789-, "):
             pass
         elif has_name:

@@ -4,9 +4,10 @@ It waits for GPUs, runs one task in this terminal with `--gpu 0 1` appended, and
 task prints in a folder named after the date.
 """
 
-from __future__ import annotations
-
-from stoker.compat.loading import Loading
+try:
+    from stoker.compat.loading import Loading
+except KeyboardInterrupt:  # Ctrl-C before the next lines can say what it means.
+    raise SystemExit(130) from None
 
 with Loading():
     import argparse
@@ -239,6 +240,8 @@ def _request(words: list[str], args: argparse.Namespace) -> dict[str, Any]:
     forced, preferred = args.forced_gpu, args.prefered_gpu
     if forced is not None and args.gpu_count > 1:
         raise UsageError("--forced_gpu is for a task with one GPU", "leave out --gpu_count")
+    if forced is not None and preferred not in (None, forced):
+        raise UsageError("--forced_gpu leaves no choice to --prefered_gpu", "give one of them")
     for name, gpu in (("--on", forced), ("--prefer", preferred)):
         if gpu is not None:
             options.append(f"{name}={gpu}")

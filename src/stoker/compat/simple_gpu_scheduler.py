@@ -7,7 +7,10 @@ another face.
 
 from __future__ import annotations
 
-from stoker.compat.loading import Loading
+try:
+    from stoker.compat.loading import Loading
+except KeyboardInterrupt:  # Ctrl-C before the next lines can say what it means.
+    raise SystemExit(130) from None
 
 with Loading():
     import argparse
@@ -31,7 +34,6 @@ with Loading():
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections import Counter
     from typing import Any, NoReturn
 
     from stoker.cli.feeding.tally import Line
@@ -88,29 +90,28 @@ def needs_of(words: list[str]) -> list[dict[str, Any]]:
         sets = [[gpu] for part in words[0].split(",") for gpu in gpu_ids(part)]
     else:
         sets = [gpu_ids(word) for word in words]
-    apart = any(len(one) > 1 for one in sets)
-    times = Counter(gpu for one in sets for gpu in one)
-    if apart and max(times.values()) > 1:
-        raise UsageError(f"GPU {_most_named(times)} is in several sets", "name each GPU in one set")
+    if any(len(one) > 1 for one in sets):
+        # Those with a GPU in common take turns, since each job has its GPUs to itself.
+        return [
+            {**_part(1 if one[1:] else sets.count(one), len(one)), "on": one, "prefer": one}
+            for one in sets
+        ]
+    times = Counter(gpu for [gpu] in sets)
     if len(set(times.values())) > 1:
         raise UsageError(
-            f"GPU {_most_named(times)} is named more often than others",
+            f"GPU {times.most_common(1)[0][0]} is named more often than others",
             "name each GPU once, or all of them equally often to share them",
         )
-    if apart:
-        return [{"gpus": len(one), "on": one, "prefer": one} for one in sets]
     sharers = next(iter(times.values()))
     # The older tool takes the last of its GPUs first.
-    need: dict[str, Any] = {"on": list(times), "prefer": list(reversed(times))}
+    return [{**_part(sharers, 1), "on": list(times), "prefer": list(reversed(times))}]
+
+
+def _part(sharers: int, gpus: int) -> dict[str, Any]:
+    """So many GPUs, or the part of one that lets so many commands share it."""
     if sharers > 1:
-        need |= {"share": 1000 // sharers / 1000, "max_per_gpu": sharers}
-    else:
-        need["gpus"] = 1
-    return [need]
-
-
-def _most_named(times: Counter[str]) -> str:
-    return times.most_common(1)[0][0]
+        return {"share": 1000 // sharers / 1000, "max_per_gpu": sharers}
+    return {"gpus": gpus}
 
 
 def _run(needs: list[dict[str, Any]]) -> int:

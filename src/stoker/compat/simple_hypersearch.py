@@ -7,7 +7,10 @@ seed is given; what made that one end with a traceback is a line on stderr here,
 
 from __future__ import annotations
 
-from stoker.compat.loading import Loading
+try:
+    from stoker.compat.loading import Loading
+except KeyboardInterrupt:  # Ctrl-C before the next lines can say what it means.
+    raise SystemExit(130) from None
 
 with Loading():
     import argparse

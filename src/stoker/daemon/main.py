@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from stoker import __version__
@@ -409,6 +410,13 @@ async def _run(home: Home, keeper_word: str, ready: Callable[[], None]) -> None:
         await daemon.run(ready)
     finally:
         daemon.close()
+        call_off_timers(asyncio.get_running_loop())
+
+
+def call_off_timers(loop: Any) -> None:
+    """A loop that ends still rings while it waits for its threads, but all is closed by then."""
+    for handle in list(loop._scheduled):
+        handle.cancel()
 
 
 def main() -> int:

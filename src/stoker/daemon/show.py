@@ -27,6 +27,7 @@ from stoker.daemon.cluster import StandingOf, at_cluster, attempt_of
 from stoker.daemon.submission import PLAIN_TERMS, need_fields
 from stoker.executors.attempt_dir import attempt_dir_text, log_found
 from stoker.output_files import filled
+from stoker.quantities import exact_duration
 from stoker.store.views import Views, outcome_of
 
 _NOT_BEGUN = (*QUEUED, JobState.SUBMITTED)
@@ -319,7 +320,7 @@ def _signal_spec(terms: Terms) -> str | None:
     if terms.signal is None:
         return None
     name = signal.Signals(terms.signal).name.removeprefix("SIG")
-    return f"{name}@{terms.signal_before_ms / 1000:g}s"
+    return f"{name}@{exact_duration(terms.signal_before_ms)}"
 
 
 def name_gpus(rows: list[dict[str, Any]], state: State) -> None:

@@ -88,7 +88,7 @@ class Reading:
         found = Metrics()
         for _, source in sorted(self.sources.items()):
             found.replace(source.metrics)
-        return found.by_name
+        return {name: series.shown() for name, series in found.by_name.items()}
 
     def state(self) -> dict[str, Any]:
         """How far all was read, as JSON; the series are stored apart."""

@@ -9,7 +9,7 @@ from typing import Any
 from stoker.errors import Failed
 from stoker.installing import install_command
 from stoker.metrics.extractor import Points
-from stoker.metrics.shapes import axis_of
+from stoker.metrics.vocabulary import axis_of
 
 _MOST_NAME = 100
 

@@ -1,42 +1,55 @@
 """Metrics in the output of a program, as it comes: bytes in, points out.
 
-Pure and incremental: however the output is cut into pieces, the points are those of the whole. A
-line ends at `\\n` or `\\r`; terminal sequences are taken out wherever they are. Memory is bounded,
-whatever comes: a line that is too long to be one of a training is left out, and so are names after
-the first thousand.
+Pure and incremental: however the output is cut into pieces, the points are those of the whole. All
+lines of a block that are alike are taken at once, whatever is between them, and the points are put
+into the order of the output afterwards. Memory is bounded, whatever comes: a line that is too long
+to be one of a training is left out, and so are names after the first thousand.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, compress, count, repeat
+from operator import itemgetter, ne
 from typing import Any, NamedTuple
 
+from stoker.metrics.columns import Point, Run, picked, ratio
 from stoker.metrics.patterns import MetricPattern
-from stoker.metrics.shapes import NOTHING, Metric, Plan, may_have_words, name_of, plan_of
+from stoker.metrics.plain_lines import LONGEST_LINE, is_text, plain_text
+from stoker.metrics.progress import Batch, Progress
+from stoker.metrics.shapes import plan_of
+from stoker.metrics.templates import KEY_WITHOUT, Row, Template, single, template_of
+from stoker.metrics.vocabulary import name_of
 
-LONGEST_LINE = 16 * 1024
 MOST_NAMES = 1000
 _BLOCK = 256 * 1024
-_FEW = 4  # lines of one shape that are faster taken one by one
-_MOST_SHAPES_BYTES = 4 << 20
+_MOST_KNOWN_BYTES = 4 << 20
+_MOST_TEMPLATES = 4  # of lines with the same key
+_FEW = 4  # keys of which all lines are looked at for each
+_OFTEN = 3  # lines of one key for which a template is worth its making
 _LINE_END = re.compile(rb"[\r\n]")
-_SHAPE = bytes.maketrans(b"123456789\r", b"000000000\n")
-# What a terminal takes as a move elsewhere begins a new line; colours and the like are nothing.
-_SEQUENCE = re.compile(
-    rb"\x1b(?:\[[0-?]*[ -/]*(?P<final>[@-~])|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^-~])"
-    rb"|(?P<back>\x08+)"
-)
-_MOVES = frozenset(b"ABCDEFGHSTf")
+_ZERO = bytes.maketrans(b"123456789", b"000000000")
+_WORDS = re.compile(rb"(?i)nan|inf(?!o)")  # numbers without digits
 
-Point = tuple[float | None, float]  # a step, which is None where none was said, and a value
+
+Held = tuple[float, float]  # step and value
 
 
 class Points(NamedTuple):
     """Values of one metric, in the order of the output."""
 
     name: str
-    points: list[Point]
+    points: Sequence[Point]
+
+
+class _Known:
+    """What is known of lines with the same key."""
+
+    def __init__(self) -> None:
+        self.templates: list[Template] = []
+        self.seen = 0
+        self.nothing: set[bytes] = set()  # shapes of lines without a meaning
 
 
 class Extractor:
@@ -47,22 +60,32 @@ class Extractor:
         self._own = frozenset(pattern.name for pattern in patterns)
         self._pending = b""
         self._skips = False  # within a line that is too long
-        self._plans: dict[bytes, Plan] = {}
-        self._plans_bytes = 0
-        self._progress = _Progress()
-        # The user's own have their place, however many names come before them.
-        self._points: dict[str, list[Point]] = {pattern.name: [] for pattern in patterns}
+        self._known: dict[bytes, _Known] = {}
+        self._known_bytes = 0
+        self._progress = Progress()
+        self._names = set(self._own)  # They have their place, however many names come before them.
+        self._points: dict[str, Run] = {}
+        self._refreshed: dict[str, Held] = {}  # the last of a bar, which the next may replace
+
+    @property
+    def held(self) -> Mapping[str, Held]:
+        """The last states of bars, by metric: points that the next line may replace."""
+        return self._refreshed
 
     def state(self) -> dict[str, Any]:
         """What an extractor has to know that goes on here, as JSON; all points were taken."""
         pending = self._pending.decode("latin-1")
-        return {"pending": pending, "skips": self._skips, "progress": self._progress.state()}
+        held = {name: list(map(repr, point)) for name, point in self._refreshed.items()}
+        progress = self._progress.state()
+        return {"pending": pending, "skips": self._skips, "progress": progress, "held": held}
 
     def go_on(self, state: Mapping[str, Any], names: Iterable[str]) -> None:
         """Be as the one was whose state this is, and which had found these names."""
         self._pending, self._skips = state["pending"].encode("latin-1"), state["skips"]
         self._progress.go_on(state["progress"])
-        self._points |= {name: [] for name in names if name not in self._points}
+        for name, (step, value) in state["held"].items():
+            self._refreshed[name] = float(step), float(value)
+        self._names.update(names, self._refreshed)
 
     def feed(self, data: bytes) -> list[Points]:
         """The points of all lines that have ended with this piece of the output."""
@@ -71,16 +94,18 @@ class Extractor:
         return self._found()
 
     def end(self) -> list[Points]:
-        """The points of the last line, if it has no end."""
+        """The points of the last line, if it has no end, and of the last state of a bar."""
         last, self._pending = self._pending, b""
         if last:
             self._lines(last)
+        for name, (step, value) in self._refreshed.items():
+            self._points.setdefault(name, Run()).add([step], [value])
+        self._refreshed = {}
         return self._found()
 
     def _found(self) -> list[Points]:
-        found = [Points(name, points[:]) for name, points in self._points.items() if points]
-        for points in self._points.values():
-            points.clear()
+        found = [Points(name, points) for name, points in self._points.items() if len(points)]
+        self._points = {}
         return found
 
     def _take(self, data: bytes) -> None:
@@ -99,143 +124,240 @@ class Extractor:
             self._pending, self._skips = b"", True
 
     def _lines(self, block: bytes) -> None:
-        if b"\r" in block:
-            block = block.replace(b"\r", b"\n")
-        if b"\x1b" in block or b"\x08" in block:
-            # What a move divides is one line still, by which its length is judged.
-            block = b"\n".join(
-                _SEQUENCE.sub(_cleaned, line)
-                for line in block.split(b"\n")
-                if len(line) <= LONGEST_LINE
-            )
-        lines, shapes = block.split(b"\n"), block.translate(_SHAPE).split(b"\n")
-        plans = self._plans
-        digits_only = not self._patterns and not may_have_words(block)
-        at, count = 0, len(lines)
-        while at < count:
-            shape, start = shapes[at], at
-            plan = plans.get(shape)
-            at += 1
-            if plan is None:
-                if digits_only and b"0" not in shape:
-                    continue
-                plan = self._examined(shape)
-            if plan is not NOTHING:
-                while at < count and shapes[at] == shape:
-                    at += 1
-                if at - start < _FEW and not self._patterns:
-                    for line in lines[start:at]:
-                        self._one(plan, line)
-                else:
-                    self._alike(plan, lines[start:at])
-            elif self._patterns:
-                self._alike(plan, lines[start:at])
-
-    def _one(self, plan: Plan, line: bytes) -> None:
-        """Take in one line."""
-        place = plan.step
-        step = self._progress.step(plan, line) if place is None else float(line[place])
-        for name, name_at, place, over in plan.metrics:
-            value = float(line[place])
-            if over is not None:
-                value = _ratio(value, float(line[over]))
-            self._of(name or name_of(line[name_at])).append((step, value))
-
-    def _alike(self, plan: Plan, lines: list[bytes]) -> None:
-        """Take in lines that follow each other and are of one shape."""
-        place = plan.step
-        steps: list[float | None]
-        if place is not None:
-            steps = [float(line[place]) for line in lines]
+        text = plain_text(block)
+        keys = text.translate(None, KEY_WITHOUT).split(b"\n")
+        batches: list[Batch] = []
+        if keys.count(keys[0]) == len(keys):
+            self._alike(keys[0], range(len(keys)), text, batches)
         else:
-            steps = [self._progress.step(plan, line) for line in lines]
-        for name, name_at, place, over in plan.metrics:
-            values = [float(line[place]) for line in lines]
-            if over is not None:
-                values = [
-                    _ratio(n, float(line[over])) for n, line in zip(values, lines, strict=True)
-                ]
-            if name is not None:
-                self._of(name).extend(zip(steps, values, strict=True))
+            lines = text.split(b"\n")
+            groups: dict[bytes, list[int]] = {key: [] for key in keys}
+            if len(groups) <= _FEW:
+                for key in groups:
+                    groups[key] = list(compress(count(), map(key.__eq__, keys)))
             else:
-                for line, step, value in zip(lines, steps, values, strict=True):
-                    said = name_of(line[name_at])
-                    if said not in self._own:
-                        self._of(said).append((step, value))
+                for place, key in enumerate(keys):
+                    groups[key].append(place)
+            for key, places in groups.items():
+                self._alike(key, places, b"\n".join([lines[n] for n in places]), batches)
+        self._progress.put_steps(batches)
+        self._put_points(batches)
+        if self._patterns:
+            self._put_own(text.split(b"\n"), batches)
+
+    # ------------------------------------------------------------------ lines to numbers
+
+    def _alike(self, key: bytes, places: Sequence[int], text: bytes, batches: list[Batch]) -> None:
+        """Take in lines with the same key: most or all of them are of one template."""
+        known = self._known.get(key)
+        if known is None:
+            if is_text(key):
+                self._examine(key, places, text.split(b"\n"), batches)
+            return
+        for template in known.templates:
+            texts = template.texts(text, len(places))
+            if texts is not None:
+                try:
+                    batches.append(Batch(template.columns, places, texts))
+                    return
+                except ValueError:  # One of them is no number.
+                    pass
+            lines = text.split(b"\n")
+            taken: list[int] = []
+            rows: list[Row] = []
+            rest: list[int] = []
+            for at, row in enumerate(map(template.row, lines)):
+                if row is None or not _are_numbers(row, template):
+                    rest.append(at)
+                else:
+                    taken.append(places[at])
+                    rows.append(row)
+            if rows:
+                batches.append(Batch(template.columns, taken, list(zip(*rows, strict=True))))
+            if not rest:
+                return
+            places, text = [places[at] for at in rest], b"\n".join([lines[at] for at in rest])
+        self._examine(key, places, text.split(b"\n"), batches)
+
+    def _examine(
+        self, key: bytes, places: Sequence[int], lines: list[bytes], batches: list[Batch]
+    ) -> None:
+        """Take in lines one by one, and learn from them."""
+        shapes = b"\n".join(lines).translate(_ZERO).split(b"\n")
+        has_words = b"nan" in key.lower() or b"inf" in key.lower()
+        known = self._known.get(key)
+        if known is not None and known.nothing.issuperset(shapes):
+            return
+        for at, (shape, line) in enumerate(zip(shapes, lines, strict=True)):
+            if b"0" not in shape and not (has_words and _WORDS.search(shape)):
+                continue
+            known = self._known.get(key)
+            if known is None:
+                known = self._learn(key, _Known(), len(key) + 500)
+            elif shape in known.nothing:
+                continue
+            plan = plan_of(line)
+            if plan is None:
+                known.nothing.add(shape)
+                self._learn(key, known, len(shape) + 100)
+                continue
+            columns, row = single(plan)
+            batches.append(Batch(columns, [places[at]], [(one,) for one in row]))
+            known.seen += not plan.is_odd
+            if not plan.is_odd and known.seen >= _OFTEN and len(known.templates) < _MOST_TEMPLATES:
+                known.templates.append(template_of(plan))
+                known.seen = 0
+                self._learn(key, known, 20 * len(line) + 2000)
+                if lines[at + 1 :]:
+                    self._alike(key, places[at + 1 :], b"\n".join(lines[at + 1 :]), batches)
+                return
+
+    def _learn(self, key: bytes, known: _Known, size: int) -> _Known:
+        if self._known_bytes > _MOST_KNOWN_BYTES:
+            self._known.clear()
+            self._known_bytes = 0
+        self._known[key] = known
+        self._known_bytes += size
+        return known
+
+    # ------------------------------------------------------------------ numbers to points
+
+    def _put_points(self, batches: list[Batch]) -> None:
+        """Add the points of all lines, in the order of the output."""
+        by_name: dict[str, list[_Part]] = {}
+        for batch in batches:
+            for name, name_at, value_at, over in batch.columns.metrics:
+                values = batch.numbers[value_at]
+                if over is not None:
+                    values = list(map(ratio, values, batch.numbers[over]))
+                part = _Part(batch, batch.places, batch.steps, values)
+                if name is not None:
+                    by_name.setdefault(name, []).append(part)
+                else:
+                    for one, its in part.by_names(batch.texts[name_at]):
+                        by_name.setdefault(one, []).append(its)
+        for name, parts in by_name.items():
+            if name in self._own or not self._may_have(name):
+                continue
+            if len(parts) == 1:
+                part = parts[0].without_refreshed()
+                self._add(name, part.steps, part.values, (part.is_bar, part.is_bar))
+            else:
+                self._add(name, *_merged(parts))
+
+    def _add(
+        self,
+        name: str,
+        steps: Sequence[float | None],
+        values: Sequence[float],
+        are_bars: tuple[bool, bool],  # the first, and the last
+    ) -> None:
+        """Add points; what a bar said before at the same step was only refreshed."""
+        run = self._points.get(name)
+        if run is None:
+            run = self._points[name] = Run()
+        held = self._refreshed.pop(name, None)
+        if held is not None and not (are_bars[0] and held[0] == steps[0]):
+            run.add([held[0]], [held[1]])
+        if are_bars[1]:
+            step = steps[-1]
+            assert step is not None, "a bar says how far it is"
+            self._refreshed[name] = (step, values[-1])
+            steps, values = steps[:-1], values[:-1]
+        run.add(steps, values)
+
+    def _may_have(self, name: str) -> bool:
+        if name not in self._names:
+            if len(self._names) >= MOST_NAMES:
+                return False
+            self._names.add(name)
+        return True
+
+    def _put_own(self, lines: list[bytes], batches: list[Batch]) -> None:
+        """Add what the user's own patterns find; its step is that of its line."""
+        steps = dict(chain.from_iterable(zip(b.places, b.steps, strict=True) for b in batches))
+        epoch_at = self._progress.epoch_at
         for pattern in self._patterns:
-            points = self._of(pattern.name)
-            for line, step in zip(lines, steps, strict=True):
-                for own_step, value in pattern.values(line):
-                    points.append((step if own_step is None else own_step, value))
-
-    def _of(self, name: str) -> list[Point]:
-        points = self._points.get(name)
-        if points is None:
-            points = []
-            if len(self._points) < MOST_NAMES:
-                self._points[name] = points
-        return points
-
-    def _examined(self, shape: bytes) -> Plan:
-        if len(shape) > LONGEST_LINE:
-            return NOTHING
-        plan = plan_of(shape)
-        if self._own and plan.metrics:
-            plan = plan._replace(metrics=tuple(filter(self._is_wanted, plan.metrics)))
-        if plan is not NOTHING or b"0" in shape:
-            if self._plans_bytes > _MOST_SHAPES_BYTES:
-                self._plans.clear()
-                self._plans_bytes = 0
-            self._plans_bytes += len(shape) + 500 * (1 + len(plan.metrics))
-            self._plans[shape] = plan
-        return plan
-
-    def _is_wanted(self, metric: Metric) -> bool:
-        return metric.name not in self._own
+            points: list[Point] = []
+            for place, line in enumerate(lines):
+                if not is_text(line):
+                    continue
+                for step, value in pattern.values(line):
+                    if step is None:
+                        step = steps[place] if place in steps else epoch_at(place)
+                    points.append((step, value))
+            if points and self._may_have(pattern.name):
+                steps_of, values = zip(*points, strict=True)
+                self._add(pattern.name, steps_of, values, (False, False))
 
 
-class _Progress:
-    """How far the training is, by what its lines say: an epoch is often a line of its own."""
+class _Part(NamedTuple):
+    """Points of one name in a batch."""
 
-    def __init__(self) -> None:
-        self._epoch: float | None = None
-        self._counts_from_one = False
-        self._last_done = 0.0
-        self._before = 0.0  # steps of earlier bars
+    batch: Batch
+    places: Sequence[int]
+    steps: Sequence[float | None]
+    values: Sequence[float]
 
-    def state(self) -> list[Any]:
-        """All that it knows. A number may be nan, which JSON has only as text."""
-        epoch = None if self._epoch is None else repr(self._epoch)
-        return [epoch, self._counts_from_one, repr(self._last_done), repr(self._before)]
+    @property
+    def is_bar(self) -> bool:
+        return self.batch.columns.is_bar
 
-    def go_on(self, state: Sequence[Any]) -> None:
-        """Know what was known."""
-        epoch, self._counts_from_one, last_done, before = state
-        self._epoch = None if epoch is None else float(epoch)
-        self._last_done, self._before = float(last_done), float(before)
+    def without_refreshed(self) -> _Part:
+        """Those of a bar that the next one does not replace."""
+        if not self.is_bar:
+            return self
+        differ = self.batch.differ()
+        if len(self.places) != len(self.batch.places):  # Not all lines have this name.
+            differ = [*map(ne, self.steps, self.steps[1:]), True]
+        if all(differ):
+            return self
+        return self._only([at for at, differs in enumerate(differ) if differs])
 
-    def step(self, plan: Plan, line: bytes) -> float | None:
-        """The place on the x axis of what such a line says, if it names no step."""
-        epoch, from_one = self._epoch, self._counts_from_one
-        if plan.epoch is not None:
-            epoch, from_one = float(line[plan.epoch]), plan.has_epochs
-            if not plan.metrics:
-                self._epoch, self._counts_from_one = epoch, from_one
-        if plan.done is None or plan.of is None:
-            return epoch
-        done, of = float(line[plan.done]), float(line[plan.of])
-        if epoch is not None:
-            return epoch - from_one + _ratio(done, of)
-        if done * 2 < self._last_done:  # The next bar has begun; those of several processes differ.
-            self._before += self._last_done
-        self._last_done = done
-        return self._before + done
+    def by_names(self, names: Sequence[bytes]) -> Iterator[tuple[str, _Part]]:
+        """Those of each name, if it has digits, so that each line has its own."""
+        said: dict[bytes, list[int]] = {}
+        if names.count(names[0]) == len(names):
+            said[names[0]] = []
+        else:
+            for at, name in enumerate(names):
+                said.setdefault(name, []).append(at)
+        for raw, lines in said.items():
+            one = name_of(raw)
+            if one is not None:
+                yield one, self._only(lines) if lines else self
+
+    def _only(self, lines: list[int]) -> _Part:
+        return _Part(
+            self.batch,
+            picked(self.places, lines),
+            picked(self.steps, lines),
+            picked(self.values, lines),
+        )
 
 
-def _ratio(value: float, of: float) -> float:
-    return value / of if of else value
+def _merged(
+    parts: list[_Part],
+) -> tuple[list[float | None], list[float], tuple[bool, bool]]:
+    """The points of several parts in the order of the output."""
+    marked = chain.from_iterable(
+        zip(part.places, part.steps, part.values, repeat(part.is_bar)) for part in parts
+    )
+    lines = sorted(marked, key=itemgetter(0))
+    kept = [
+        line
+        for line, then in zip(lines, [*lines[1:], (0, None, 0.0, False)], strict=True)
+        if not (line[3] and then[3] and line[1] == then[1])
+    ]
+    steps, values = [line[1] for line in kept], [line[2] for line in kept]
+    return steps, values, (kept[0][3], kept[-1][3])
 
 
-def _cleaned(found: re.Match[bytes]) -> bytes:
-    final = found["final"]
-    return b"\n" if found["back"] or (final and final[0] in _MOVES) else b""
+def _are_numbers(row: Row, template: Template) -> bool:
+    try:
+        for at, text in enumerate(row):
+            if at not in template.columns.names:
+                float(text)
+    except ValueError:
+        return False
+    return True

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from stoker.metrics.extractor import Points
-from stoker.metrics.shapes import axis_of
+from stoker.metrics.vocabulary import axis_of
 
 _LONGEST_LINE = 1 << 20
 _MOST_NAME = 100

@@ -137,9 +137,10 @@ class Kept:
                     )
             for name in source.metrics.changed:
                 series = source.metrics.by_name[name]
+                shown = series.shown()
                 cursor.execute(
                     "INSERT OR REPLACE INTO series VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (*key, name, number, series.count, *_numbers(series)),
+                    (*key, name, number, shown.count, *_numbers(shown)),
                 )
                 cursor.execute(
                     "INSERT OR REPLACE INTO curves VALUES (?, ?, ?, ?, ?)",

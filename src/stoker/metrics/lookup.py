@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import Any
 
 from stoker.errors import Failed
-from stoker.metrics.series import Series
+from stoker.metrics.series import Series, said_if
 from stoker.metrics.spec import Key
 
 FORM = 1  # of the database
@@ -51,9 +51,8 @@ class Lookup:
         )
         found = []
         for row in self._rows(query, job=job, attempt=attempt):
-            record = json.loads(row[-1])
-            series = Series.from_record(record)
-            about = {"first": record["first"], "not_finite": record["not_finite"]}
+            series = Series.from_record(json.loads(row[-1])).shown()
+            about = {"first": said_if(series.first), "not_finite": series.not_finite}
             found.append({**_summary(row), **about, "points": series.said_curve()})
         return found
 

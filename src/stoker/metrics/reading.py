@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from stoker.metrics.event_files import points_of_events
-from stoker.metrics.extractor import MOST_NAMES, Points
+from stoker.metrics.extractor import MOST_NAMES, Held, Points
 from stoker.metrics.files import points_of_rows, rows_of_csv, rows_of_json_lines
 from stoker.metrics.series import Series
 
@@ -28,6 +28,18 @@ class Metrics:
         for name, points in found:
             if name in self.by_name or len(self.by_name) < MOST_NAMES:
                 self.by_name.setdefault(name, Series()).extend(points)
+                self.changed.add(name)
+
+    def hold(self, held: Mapping[str, Held]) -> None:
+        """Let these be the points that may still be replaced."""
+        for name, series in self.by_name.items():
+            if series.held is not None and name not in held:
+                series.held = None
+                self.changed.add(name)
+        for name, point in held.items():
+            series = self.by_name.setdefault(name, Series())
+            if series.held != point:
+                series.held = point
                 self.changed.add(name)
 
     def replace(self, said: Metrics) -> None:

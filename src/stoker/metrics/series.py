@@ -7,10 +7,13 @@ its highest point. So a million steps keep their shape, peaks included.
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, cast
+
+from stoker.metrics.columns import After, Ordered, Run
 
 Point = tuple[float, float]  # step and value
 
@@ -32,50 +35,63 @@ class Series:
         self._buckets: list[list[Point]] = []  # of one or two points each, in order
         self._each = 1  # how many points a whole bucket stands for
         self._filled = 0  # how many points the last bucket stands for
+        self.held: Point | None = None  # the next point, which may still be replaced
 
     def extend(self, points: Iterable[tuple[float | None, float]]) -> None:
         """Add points; one without a step is one step after the last."""
-        known = self._with_steps(points)
-        if not known:
+        if isinstance(points, Run):
+            for steps, values in points.pieces:
+                self._extend(steps, values)
             return
-        self.first = self.first or known[0]
-        self.last = known[-1]
-        self.count += len(known)
+        given = list(points)
+        if given:
+            self._extend([step for step, _ in given], [value for _, value in given])
+
+    def _extend(self, said: Sequence[float | None], values: Sequence[float]) -> None:
+        steps = self._known(said)
+        count = len(values)
+        self.first = self.first or (steps[0], values[0])
+        self.last = (steps[-1], values[-1])
+        self.count += count
         at = 0
-        while at < len(known):
+        while at < count:
             if not self._buckets or self._filled >= self._each:
                 if len(self._buckets) >= MOST_BUCKETS:
                     self._halve()
                 if not self._buckets or self._filled >= self._each:
                     self._buckets.append([])
                     self._filled = 0
-            part = known[at : at + self._each - self._filled]
-            self._take(part)
-            at += len(part)
-            self._filled += len(part)
+            until = min(count, at + self._each - self._filled)
+            whole = at == 0 and until == count
+            self._take(steps, at, values if whole else values[at:until])
+            self._filled += until - at
+            at = until
 
-    def _with_steps(self, points: Iterable[tuple[float | None, float]]) -> list[Point]:
-        given = list(points)
-        if None not in map(itemgetter(0), given):
-            return cast("list[Point]", given)
-        known: list[Point] = []
+    def _known(self, steps: Sequence[float | None]) -> Sequence[float]:
+        if not isinstance(steps, list | tuple) or None not in steps:
+            return cast("Sequence[float]", steps)
         before = -1.0 if self.last is None else self.last[0]
-        for step, value in given:
+        if steps.count(None) == len(steps):
+            return After(before, len(steps))
+        known: list[float] = []
+        for step in steps:
             before = before + 1 if step is None else step
-            known.append((before, value))
+            known.append(before)
         return known
 
-    def _take(self, part: list[Point]) -> None:
-        """Add points to the last bucket."""
-        if not math.isfinite(sum(map(_value, part))):
-            self.not_finite += sum(not math.isfinite(value) for _, value in part)
-        kept = _extremes(part)
-        for point in kept:
+    def _take(self, steps: Sequence[float], offset: int, values: Sequence[float]) -> None:
+        """Add values to the last bucket; their steps begin at an offset."""
+        kept = []
+        for at in _extremes_at(values):
+            point = steps[offset + at], values[at]
+            kept.append(point)
             if point[1] == point[1]:
                 if self.lowest is None or point[1] < self.lowest[1]:
                     self.lowest = point
                 if self.highest is None or point[1] > self.highest[1]:
                     self.highest = point
+        if not isinstance(values, Ordered) and not math.isfinite(sum(values)):
+            self.not_finite += sum(not math.isfinite(value) for value in values)
         self._buckets[-1] = _extremes(self._buckets[-1] + kept)
 
     def _halve(self) -> None:
@@ -86,6 +102,16 @@ class Series:
         ]
         self._filled += self._each if len(buckets) % 2 == 0 else 0
         self._each *= 2
+
+    def shown(self) -> Series:
+        """The series with the point that is held, as it would be if nothing replaced that."""
+        if self.held is None:
+            return self
+        it = copy.copy(self)
+        it._buckets = list(self._buckets)
+        it.extend([self.held])
+        it.held = None
+        return it
 
     def curve(self) -> list[Point]:
         """The thinned curve, from the first point to the last."""
@@ -110,12 +136,13 @@ class Series:
             "form": _FORM,
             "count": self.count,
             "not_finite": self.not_finite,
-            "first": _said_if(self.first),
-            "last": _said_if(self.last),
-            "lowest": _said_if(self.lowest),
-            "highest": _said_if(self.highest),
+            "first": said_if(self.first),
+            "last": said_if(self.last),
+            "lowest": said_if(self.lowest),
+            "highest": said_if(self.highest),
             "each": self._each,
             "filled": self._filled,
+            "held": said_if(self.held),
             "buckets": [[said(point) for point in bucket] for bucket in self._buckets],
         }
 
@@ -128,9 +155,22 @@ class Series:
         it.count, it.not_finite = record["count"], record["not_finite"]
         it.first, it.last = _read(record["first"]), _read(record["last"])
         it.lowest, it.highest = _read(record["lowest"]), _read(record["highest"])
+        it.held = _read(record["held"])
         it._each, it._filled = record["each"], record["filled"]
         it._buckets = [[_point(said) for said in bucket] for bucket in record["buckets"]]
         return it
+
+
+def _extremes_at(values: Sequence[float]) -> list[int]:
+    """Where the lowest and the highest of some values are, in their order."""
+    if isinstance(values, Ordered):
+        return sorted({*values.extremes()})
+    numbers = values
+    if math.isnan(sum(values)):  # inf - inf is nan, too
+        numbers = [value for value in values if value == value]
+        if not numbers:
+            return [0]
+    return sorted({values.index(min(numbers)), values.index(max(numbers))})
 
 
 def _extremes(points: list[Point]) -> list[Point]:
@@ -154,7 +194,8 @@ def said(point: Point) -> list[float | str]:
     return [number if math.isfinite(number) else repr(number) for number in point]
 
 
-def _said_if(point: Point | None) -> list[float | str] | None:
+def said_if(point: Point | None) -> list[float | str] | None:
+    """The same of a point that there may not be."""
     return None if point is None else said(point)
 
 

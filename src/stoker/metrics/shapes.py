@@ -1,7 +1,7 @@
 """What the numbers of a line mean: which are metrics, and which say how far a training is.
 
-Only the shape of a line decides that: the line with every digit taken for 0. So a shape is examined
-once, however many lines have it, and the numbers of a line are then found by their places.
+Only the text around the numbers decides that, never their values: so lines that differ in numbers
+alone mean the same, and `templates` can take many of them at once.
 """
 
 from __future__ import annotations
@@ -9,167 +9,183 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-# The first character comes first, and what may not be before it afterwards: so the search is fast.
-# A digit in a word (f1, v2) or behind a dot (a version) begins no number.
-_EXPONENT = rb"(?:[eE][-+]?\d{1,4})?"
-_DIGITS = (
-    rb"(?:(?<=\d)\d{0,39}(?:\.\d{0,40})?" + _EXPONENT + rb"|(?<=\.)\d{1,40}" + _EXPONENT + rb"|"
-    rb"(?<=[-+])(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})" + _EXPONENT + rb")(?!\d)"
-)
-_NOT_FINITE = (
-    rb"(?:(?<=[nN])[aA][nN]|(?<=[iI])[nN][fF](?:[iI][nN][iI][tT][yY])?"
-    rb"|(?<=[-+])(?i:nan|inf(?:inity)?))(?!\w)"
-)
-_NUMBER = re.compile(
-    rb"[-+.\dnNiI](?<![\w.@].)(?:" + _DIGITS + rb"|" + _NOT_FINITE + rb")", re.DOTALL
-)
-# A progress bar says nothing that the numbers beside it do not.
-_BARS = re.compile(rb"\|(?:[ #]|\xe2\x96[\x80-\x9f])+")
+from stoker.metrics.vocabulary import axis_of, is_metric, name_of
 
-_MOST_NUMBERS = 64
-_MOST_NAME = 100
-_QUALIFIERS = (
-    rb"(?:train|training|val|valid|validation|test|eval|evaluation|dev|avg|average|mean|running|"
-    rb"final|best|total|generator|discriminator|g|d)"
+# A digit in a word (f1, v2) or behind a dot (a version) begins no number.
+_BEGIN = rb"(?<![\w.@\x80-\xff])"
+_MANTISSA = rb"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})"
+_NUMBER = re.compile(
+    _BEGIN + rb"(?:" + _MANTISSA + rb"(?:[eE][-+]?\d{1,18})?(?!\d)"
+    rb"|[-+]?(?i:nan|inf(?:inity)?)(?!\w))"
 )
+_MOST_NUMBERS = 64
+_MOST_NUMBER = 40  # characters
+_MOST_COUNT = 18
+# The inside of a progress bar says nothing that the numbers beside it do not. It is filled with
+# BAR, which no plain line has.
+BAR = b"\x01"
+_BARS = re.compile(
+    rb"(?<=\|)(?:[ #]|\xe2\x96[\x80-\x9f])(?:[ #\d]|\xe2\x96[\x80-\x9f])*(?=\|)"
+    rb"|(?<=\[)=*>?\.*(?=\])"
+)
+_IS_BAR = re.compile(rb"\x01|\xe2\x94\x81|it/s|s/it|/step")
+
+_QUALIFIERS = (
+    rb"(?:train|training|val|valid|validation|test|testing|eval|evaluation|dev|avg|avg\.|average|"
+    rb"mean|running|final|best|total|generator|discriminator|g|d|\w{1,30}'s)"
+)
+_WORD = rb"[A-Za-z_\x80-\xff][\w\x80-\xff./@%-]{0,99}"
 _NAMED = re.compile(
     rb"(?:"
     rb"(?P<quote>[\"'])(?P<quoted>[^\"'\\<>&\x00-\x1f]{1,100})(?P=quote)"
-    rb"|(?<![\w\x80-\xff./@%-])(?P<bare>(?:(?i:" + _QUALIFIERS + rb")[ ])?"
-    rb"[A-Za-z_\x80-\xff][\w\x80-\xff./@%-]{0,99})"
+    rb"|(?<![\w\x80-\xff./@%\\-])(?P<bare>(?:(?i:" + _QUALIFIERS + rb")[ ])?" + _WORD + rb")"
     rb"(?:[ ]?\([\w ]{1,20}\))?)"  # as in Epoch(train) or Loss (avg)
     rb"(?P<said>[ \t]*[=:][ \t]*|[ \t]+|(?=\[))"
     rb"(?:(?:\w+\.)?(?:tensor|array|float\d*)\([ ]?|[\"'(\[][ \t]*)?$"
 )
-_EPOCHS = frozenset({"epoch", "epochs", "ep"})
-_STEPS = frozenset(
-    {"step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "it", "itr"}
-    | {"batch", "update", "updates", "num_updates", "train_step", "training_step"}
+_IN_A_TABLE = re.compile(
+    rb"(?:\||\xe2\x94\x82)[ ]*(?P<bare>" + _WORD + rb")[ ]*(?:\||\xe2\x94\x82)[ ]*$"
 )
-# Without `=` or `:`, as in `loss 0.31`, only these are metrics.
-_KNOWN = re.compile(
-    r"(?i:loss|acc|accuracy|ppl|perplexity|auc|auroc|f\d|bleu|rouge|mse|mae|rmse|error|reward|return"
-    r"|score|iou|miou|map|lr|psnr|ssim|fid|wer|cer|precision|recall|nll|elbo|top\d)(?:@\d+)?$"
+# As in Linear(in_features=8, bias=True) or Namespace(lr=0.1): how something was made. The line of
+# an object that says what a training has come to is not one of these.
+_MADE = re.compile(
+    rb"(?<![\w.])(?!(?:Train|Evaluation|Prediction)Output\()[A-Z]\w*\([^()]*(?:\([^()]*\)[^()]*)*$"
 )
-_NO_METRICS = frozenset({"cuda", "v_num", "rank", "pid", "line", "port", "max_epochs"})
+_FIRST = re.compile(rb"\s*\[?$")  # of a line that begins with its iteration, as in [10] or 10:
+_AFTER_FIRST = re.compile(rb"(?:\]|:)\t")
+_UNITS = re.compile(
+    rb"[ ](?:s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?|days?|[KMGT]i?B|bytes|[KMGB])(?![\w/])"
+)
+_PHASES = frozenset({"train", "val", "valid", "test", "eval"})
+_JOINS = frozenset({b":", b"-", b",", b"."})
 
 
 class Metric(NamedTuple):
-    """A metric of a line: where its name and its number are, and the number that divides it."""
+    """A metric of a line: its name and where that is, its number, and what that is divided by."""
 
-    name: str | None  # None if it has digits: then it is as the line has it
+    name: str
     name_at: slice
-    at: slice
-    over: slice | None
+    number: int
+    over: int | None
 
 
 class Plan(NamedTuple):
-    """Where the numbers of a shape are that mean something."""
+    """Where the numbers of a line are, and which of them mean something."""
 
-    metrics: tuple[Metric, ...] = ()
-    step: slice | None = None
-    epoch: slice | None = None
+    text: bytes  # the line, with its bars filled
+    places: list[tuple[int, int]]
+    metrics: list[Metric]
+    step: int | None = None
+    epoch: int | None = None
     has_epochs: bool = False  # It was said how many there will be, as in 3/10: they count from 1.
-    done: slice | None = None  # as in 450/1000: of this epoch, or of this bar
-    of: slice | None = None
+    done: int | None = None  # as in 450/1000: of this epoch, or of this bar
+    of: int | None = None
+    is_bar: bool = False  # which is refreshed, so that a step may be said several times
+    is_odd: bool = False  # as with 3/4.5: with other numbers, the line would mean something else
 
 
-NOTHING = Plan()
-
-
-def may_have_words(text: bytes) -> bool:
-    """Whether there may be numbers without digits: `nan` and `inf`."""
-    small = text.lower()
-    return b"nan" in small or small.count(b"inf") != small.count(b"info")
-
-
-def plan_of(shape: bytes) -> Plan:
-    """What the numbers of lines of this shape mean."""
-    if b"0" not in shape and not may_have_words(shape):
-        return NOTHING
-    places = [found.span() for found in _NUMBER.finditer(shape)][:_MOST_NUMBERS]
-    count = len(places)
+def plan_of(line: bytes) -> Plan | None:
+    """What the numbers of a line mean; None if they mean nothing here."""
+    text = _BARS.sub(_filled, line)
+    places = [found.span() for found in _NUMBER.finditer(text)][:_MOST_NUMBERS]
+    places = [(start, end) for start, end in places if end - start <= _MOST_NUMBER]
+    if not places:
+        return None
     ends = [0, *(end for _, end in places)]
-    starts = [*(start for start, _ in places), len(shape)]
-    texts = [shape[end:start] for end, start in zip(ends, starts, strict=True)]
+    starts = [*(start for start, _ in places), len(text)]
+    texts = [text[end:start] for end, start in zip(ends, starts, strict=True)]
+    count = len(places)
     metrics: list[Metric] = []
-    axes: dict[str, slice] = {}
-    for at, (start, end) in enumerate(places):
+    axes: dict[str, int] = {}
+    is_odd = False
+    for at, (start, _) in enumerate(places):
         before, after = texts[at], texts[at + 1]
-        if at and before in _JOINS_OR_SLASH:
+        if at and (before in _JOINS or before.strip() == b"/"):
             continue
         if not _is_whole(after, at + 1 < count):
             continue
         over = None
-        if after == b"/" and at + 1 < count:
+        if after.strip(b" ") == b"/" and at + 1 < count:
             behind = texts[at + 2]
             if behind == b"/" or not _is_whole(behind, at + 2 < count):  # a date, or a size
                 continue
-            over = slice(*places[at + 1])
+            if behind == b" " and texts[at + 3 : at + 4] == [b":"]:  # a date before a time
+                continue
+            over = at + 1
         name, name_at, said = _name(before, start)
         axis = axis_of(name)
+        if name is not None and name.lower() in _PHASES and after.startswith(b" ["):
+            axis = "epoch"  # as in Train: 3 [50/100]
         if over is not None and (axis == "step" or (axis is None and not said)):
+            if not (_counts(text, places[at]) and _counts(text, places[over])):
+                is_odd = True
+                continue
             axis = "done"
+            if name is None and after + before == b"/[" and behind == b"][":
+                axis = "epoch"  # as in [3/25][100/1000]
+        if name is None and not at and _FIRST.match(before) and _AFTER_FIRST.match(after):
+            axis = "step"
         if axis is not None:
             if axis not in axes:
-                axes[axis] = slice(start, end)
+                axes[axis] = at
                 if over is not None:
                     axes["of " + axis] = over
-        elif name is not None and name not in _NO_METRICS and (said or _KNOWN.search(name)):
-            metrics.append(Metric(None if "0" in name else name, name_at, slice(start, end), over))
+        elif (
+            name is not None
+            and is_metric(name, said)
+            and not _UNITS.match(after)
+            and not _MADE.search(text, max(0, start - 500), start)
+        ):
+            metrics.append(Metric(name, name_at, at, over))
     if not metrics and "epoch" not in axes:
-        return NOTHING
+        return None
     return Plan(
-        tuple(metrics),
+        text,
+        places,
+        metrics,
         axes.get("step"),
         axes.get("epoch"),
-        "of epoch" in axes,
+        "of epoch" in axes and texts[axes["epoch"]] != b"[",
         axes.get("done"),
         axes.get("of done"),
+        "done" in axes and _IS_BAR.search(text) is not None,
+        is_odd,
     )
 
 
-def name_of(raw: bytes) -> str:
-    """The name of a metric, as it is in a line."""
-    return raw.decode("utf-8", "replace").strip().replace(" ", "_")
-
-
-_JOINS = frozenset({b":", b"-", b",", b"."})
-_JOINS_OR_SLASH = _JOINS | {b"/"}
+def _counts(text: bytes, place: tuple[int, int]) -> bool:
+    return place[1] - place[0] <= _MOST_COUNT and text[slice(*place)].isdigit()
 
 
 def _is_whole(after: bytes, more: bool) -> bool:
-    """Whether a number stands for itself, and is no part of a time, a date or a size."""
+    """Whether a number stands for itself, and is no part of a time, a date, a size or a path."""
     if more and after in _JOINS:
         return False
-    follows = after[:1]
+    follows, next_one = after[:1], after[1:2]
     return not (
-        follows.isalnum() or follows in (b"_", b"\\") or (follows == b"." and after[1:2].isalnum())
+        after.startswith(b"%|")  # of a bar
+        or follows.isalnum()
+        or follows in (b"_", b"\\")
+        or (follows in (b".", b"/") and (next_one.isalpha() or next_one == b"_"))
+        or (follows == b"." and next_one.isdigit())
     )
 
 
 def _name(before: bytes, start: int) -> tuple[str | None, slice, bool]:
     """The name that ends right before a number, its place, and whether `=` or `:` follows it."""
-    near = _BARS.sub(_blank, before[-2 * _MOST_NAME :])
-    found = _NAMED.search(near)
+    near = before[-200:]
+    found = _IN_A_TABLE.search(near) or _NAMED.search(near)
     if found is None:
         return None, slice(0), False
-    group = "quoted" if found["quoted"] else "bare"
+    groups = found.groupdict()
+    group = "quoted" if groups.get("quoted") else "bare"
     offset = start - len(near)
     place = slice(offset + found.start(group), offset + found.end(group))
-    name = name_of(found[group])
-    if not name or not name.isprintable() or name.endswith((".py", ".c", ".cc", ".cpp", ".h")):
-        return None, slice(0), False
-    return name, place, group == "quoted" or found["said"].strip() != b""
+    if groups.get("said") == b":" and near[found.start(group) - 1 : found.start(group)] == b":":
+        return None, slice(0), False  # as in main:fit:31, a place in a program
+    said = group == "quoted" or "said" not in groups or found["said"].strip() != b""
+    return name_of(found[group]), place, said
 
 
-def _blank(found: re.Match[bytes]) -> bytes:
-    return b"|" * len(found[0])
-
-
-def axis_of(name: str | None) -> str | None:
-    """Whether a number of this name says how far it is: `step`, `epoch`, or None."""
-    if name is None:
-        return None
-    plain = name.lower().removeprefix("train_").removeprefix("training_")
-    return "epoch" if plain in _EPOCHS else "step" if plain in _STEPS else None
+def _filled(found: re.Match[bytes]) -> bytes:
+    return BAR * len(found[0])

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from stoker.holes import behind, hole_in, readable_to
-from stoker.metrics.extractor import Extractor, Points
+from stoker.metrics.extractor import Extractor, Held, Points
 from stoker.metrics.files import points_of_rows, rows_of_json_lines
 from stoker.metrics.patterns import MetricPattern, patience
 from stoker.metrics.reading import Metrics, files_of, of_file
@@ -34,6 +34,10 @@ class Lines(Protocol):
 
     def end(self) -> Iterable[Points]:
         """The points of the last line, which has no end."""
+
+    @property
+    def held(self) -> Mapping[str, Held]:
+        """Points that the next line may replace, by metric."""
 
     def state(self) -> dict[str, Any]:
         """What one has to know that goes on here, as JSON."""
@@ -58,6 +62,8 @@ class PatternLines(Extractor):
 
 class ReportLines:
     """The lines of what a job reports of itself."""
+
+    held: Mapping[str, Held] = {}  # Reports are never replaced.
 
     def __init__(self) -> None:
         self._pending = b""
@@ -124,8 +130,10 @@ class Tail:
             return False  # A disk or a server is gone: what was read stays.
         finally:
             os.close(fd)
+            self.metrics.hold(self._lines.held)
         if ended and not more:
             self.metrics.add(self._lines.end())
+            self.metrics.hold({})
         return more
 
     def _read(self, fd: int, size: int, most: int) -> bool:

@@ -1,7 +1,8 @@
 """The sender: one batch of messages and hooks, handed over by the daemon on stdin.
 
 Law: it never ends in the middle because the daemon does. What it has begun it finishes, and puts on
-record (see `journal`), so that the next daemon knows. Of jobs it knows what it is handed.
+record (see `journal`), so that the next daemon knows. Of jobs it knows what it is handed; for the
+best point of a sweep it asks the daemon that is there (see `best`).
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from typing import Any
 
 from stoker.command_lines import SENDER_MARKER
 from stoker.notify import hooks
+from stoker.notify.best import best_point
 from stoker.notify.journal import HOOK, SENDING, Journal, known_as
-from stoker.notify.words import message
+from stoker.notify.words import message, severity
 
 _LOOK_AGAIN_S = 0.05
 _LONGEST_SEND_S = 120
@@ -92,18 +94,20 @@ def _start_hooks(notices: list[dict[str, Any]], journal: Journal, directory: Pat
 def _send_all(notices: list[dict[str, Any]], urls: list[str], journal: Journal) -> None:
     host, failing = socket.gethostname(), dict[str, str]()
     for notice in notices:
-        title, text = message(notice, host)
-        for url in urls:
+        left = [url for url in urls if not journal.is_done(notice["id"], known_as(url))]
+        if not left:
+            continue
+        title, text = message(notice, host, best_point)
+        kind = severity(notice)
+        for url in left:
             key = (notice["id"], known_as(url))
-            if journal.is_done(*key):
-                continue
             if url in failing:  # It is not asked again and again within one batch.
                 journal.end(key, failing[url])
                 continue
             again = journal.did.get(key) == SENDING
             note = "\n(Stoker was killed while it sent this: it may be a second copy.)"
             journal.begin(key)
-            why = _send(url, title, text + note if again else text)
+            why = _send(url, kind, title, text + note if again else text)
             journal.end(key, why)
             if why is not None:
                 failing[url] = why
@@ -117,7 +121,7 @@ def _ring(number: int, frame: FrameType | None) -> None:
     raise _TookTooLong
 
 
-def _send(url: str, title: str, text: str) -> str | None:
+def _send(url: str, kind: str, title: str, text: str) -> str | None:
     """Send one message; None, or why that did not work, without what is secret in the address."""
     signal.signal(signal.SIGALRM, _ring)
     signal.alarm(_LONGEST_SEND_S)
@@ -128,7 +132,12 @@ def _send(url: str, title: str, text: str) -> str | None:
         if not service.add(url):
             return "Apprise does not understand this address"
         with apprise.LogCapture(level=logging.WARNING) as said:  # type: ignore[no-untyped-call]
-            if service.notify(title=title, body=text, body_format=apprise.NotifyFormat.TEXT):
+            if service.notify(
+                title=title,
+                body=text,
+                notify_type=apprise.NotifyType(kind),
+                body_format=apprise.NotifyFormat.TEXT,
+            ):
                 return None
             complaint = (said.getvalue().strip().splitlines() or ["it was refused"])[0]
         return without_secrets(complaint, url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from stoker.text import duration_text
@@ -13,33 +14,52 @@ _LOOKED_AT_BYTES = 16 * 1024
 _MOST_CHARS = 300
 _NO_TEXT = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 _COMPLAINS = re.compile(r"error|exception|fatal|killed|abort|fault", re.IGNORECASE)
+_FAILURES = ("failed", "lost")
 _ORDER = ("succeeded", "failed", "lost", "skipped", "cancelled")
 
 
-def message(notice: Fields, host: str) -> tuple[str, str]:
-    """The title and the text of a notice, as the daemon has handed it over."""
+def message(notice: Fields, host: str, best_point: Callable[[str], str]) -> tuple[str, str]:
+    """The title and the text of a notice, as the daemon has handed it over.
+
+    `best_point` says which point of a sweep was best.
+    """
     what, subject, body, job = (notice[name] for name in ("what", "subject", "body", "job"))
     if what == "gpu":
         return f"GPU {subject} of {host} is lost", f"{body['reason']}; jobs there have failed."
     if what == "group":
-        return _of_group(subject, body, job, host)
+        best = best_point(subject) if body["sweep"] else ""
+        return _of_group(subject, body, job, host, best)
     title = f"{_called(subject, job)} {_has(body['state'])}"
     lines = [f"on {host}: {body['reason']}" if body["reason"] else f"on {host}"]
     if what == "failure":
         title += f", the first of {body['group']}"
     lines += _about(job, notice["at_ms"])
-    if body["state"] in ("failed", "lost"):
+    if body["state"] in _FAILURES:
         lines += _complaint(job)
     return title, "\n".join(lines)
 
 
-def _of_group(name: str, body: Fields, failed: Fields | None, host: str) -> tuple[str, str]:
+def severity(notice: Fields) -> str:
+    """What sort of news it is, in the words of Apprise; services show each in its own colour."""
+    body = notice["body"]
+    if notice["what"] == "gpu":
+        return "failure"
+    states = set(body["counts"]) if notice["what"] == "group" else {body["state"]}
+    if states.intersection(_FAILURES):
+        return "failure"
+    return "success" if states <= {"succeeded"} else "warning"
+
+
+def _of_group(
+    name: str, body: Fields, failed: Fields | None, host: str, best: str
+) -> tuple[str, str]:
     counts: dict[str, int] = body["counts"]
     total = sum(counts.values())
     said = [f"{counts[state]} {state}" for state in _ORDER if counts.get(state)]
     kind = "sweep" if body["sweep"] else "group"
     lines = [f"on {host}: {total} job{'s' if total != 1 else ''}, {', '.join(said)}"]
-    # Once jobs have metrics, the best value goes here, with its point.
+    if best:
+        lines.append(_short(best))
     if failed is not None:
         lines.append(f"first failure: {_called(str(failed['id']), failed)}: {failed['reason']}")
         lines += _complaint(failed)

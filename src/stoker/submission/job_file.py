@@ -7,22 +7,20 @@ from what was written counts as a change, so an option that is not shown stays a
 from __future__ import annotations
 
 import json
-import shlex
 import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 from stoker.api.job_option import NONE, JobOption
 from stoker.api.job_options import BY_KEY, options_in
+from stoker.api.job_written import Job, written
 from stoker.errors import UsageError
 from stoker.quantities import quoted
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import unknown_option, value_of
 from stoker.submission.surroundings import command_fields
-from stoker.text import iso_utc
 
 Table = dict[str, Any]  # of one job: options by name, as they are written
-Job = Mapping[str, Any]  # as `show` tells it
 
 _COMMAND = "command"
 _OPTIONS = options_in("edit")
@@ -39,39 +37,12 @@ def table_of(job: Job) -> Table:
     """What a job's table has: its command, and the options that it has as they can be typed."""
     table: Table = {_COMMAND: job["argv"] if job["shell"] is None else job["shell"]}
     for option in _OPTIONS:
-        value = _written(option, job)
+        if option.key == "cwd" and "freeze" in job["options"]:
+            continue  # It can't be changed.
+        value = written(option, job)
         if value or (option.name in _ALWAYS and value is not None):
             table[option.name] = value
     return table
-
-
-def _written(option: JobOption, job: Job) -> Any:
-    """How one would write what a job has; None for nothing, and for what is not shown of a job."""
-    if option.key == "signal":  # The field `signal` is the one that ended it.
-        return job["signal_spec"]
-    if option.key == "cwd" and "freeze" in job["options"]:
-        return None  # It can't be changed.
-    if option.key == "executor" and job["executor"] == "local":
-        return None
-    for field in reversed(option.fields):
-        places = (job["need"], job["options"], job)
-        value = next((place[field.name] for place in places if field.name in place), None)
-        if value is None:
-            continue
-        if field.name == "margin":
-            percent, mib = value
-            is_learned = job["need"]["mem"] == "auto"
-            return (f"{percent}%" if percent else f"{mib}M") if is_learned else None
-        if field.name == "not_before_ms":
-            return iso_utc(value).replace(".000Z", "Z")
-        if field.name.endswith("_ms"):
-            return f"{value / 1000:g}s"
-        if field.name.endswith("_mib"):
-            return f"{value}M" if value else "off"  # Of its log all is kept.
-        if isinstance(value, list) and not option.repeat:
-            return shlex.join(value) if option.key == "slurm" else ",".join(value)
-        return value
-    return None
 
 
 def file_text(tables: Mapping[int, Table]) -> str:

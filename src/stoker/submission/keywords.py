@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from stoker.api.job_option import JobOption
+from stoker.api.job_option import JobOption, several
 from stoker.api.job_options import BY_KEY, Taken, fields_of
 from stoker.errors import StokerError, UsageError
 from stoker.quantities import plain, quoted
@@ -167,7 +167,7 @@ def value_of(option: JobOption, said: Any) -> Any:
             if isinstance(said, Taken):
                 return said.value
         if option.repeat:
-            return [option.convert(plain(text)) for text in _several(said)]
+            return several([option.convert(plain(text)) for text in _several(said)])
     except TypeError:  # It is not one of the things that this option may be.
         example = f"write e.g. {option.metavar}"
         raise UsageError(f"{quoted(str(said))} is not understood", example) from None

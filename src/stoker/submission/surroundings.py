@@ -268,6 +268,11 @@ def require_program(word: str, cwd: str, path: str | None) -> None:
             f"the command {quoted(word)} was not found",
             f"to set a variable write --env {word} in front of the command",
         )
+    if " " in word.strip():
+        raise UsageError(
+            f"the command {quoted(word)} was not found: with more words after it, it is one word",
+            "quote the whole command, or none of it",
+        )
     raise UsageError(
         f"the command {quoted(word)} was not found",
         "check its spelling and PATH; shell syntax goes in quotes, as one word",

@@ -119,11 +119,22 @@ def _call(piece: str) -> tuple[str, list[str]] | None:
     return function, arguments
 
 
+def _refuse_dots(name: str, piece: str) -> None:
+    """`1..1000` is how other languages write a range; as text it is hardly meant."""
+    first, dots, last = piece.partition("..")
+    if dots and first.isdecimal() and last.isdecimal():
+        raise UsageError(
+            f"{name}: {quoted(piece)} is not understood",
+            f"for the numbers {first} to {last} write range({int(first)},{int(last) + 1})",
+        )
+
+
 def _values(name: str, pieces: Sequence[str]) -> list[Value]:
     values: list[Value] = []
     for piece in pieces:
         call = _call(piece)
         if call is None:
+            _refuse_dots(name, piece)
             values.append(_value(name, piece))
         elif call[0] == "range":
             values += _range(name, call[1])

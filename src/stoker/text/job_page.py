@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from stoker.text import duration_text, local_moment_text
 from stoker.text.jobs import (
     FINAL_STATES,
@@ -19,8 +21,8 @@ from stoker.text.terminal import Column, escaped, painted, table
 _NOT_BEGUN = ("waiting", "held", "submitted")
 
 
-def job_page(job: Job, colour: bool) -> str:
-    """A job on a few lines."""
+def job_page(job: Job, options: Iterable[tuple[str, str]], colour: bool) -> str:
+    """A job on a few lines; `options` are those that are shown as they were written."""
     now = now_ms()
     state = painted(escaped(job["state"]), state_colour(job), colour)
     why = escaped(outcome(job))
@@ -46,12 +48,12 @@ def job_page(job: Job, colour: bool) -> str:
         ("not before", _moment(job.get("not_before_ms"), now)),
         ("time limit", _duration(job.get("time_limit_ms"))),
         ("grace", _duration(job.get("grace_ms"))),
-        ("signal", escaped(str(job.get("signal_spec") or ""))),
+        ("signal", escaped(_signal(job.get("signal_spec") or ""))),
         ("retries", str(job["retries"]) if job.get("retries") else ""),
         ("notify", "yes" if job.get("notify") else ""),
         ("hook", escaped(job.get("hook") or "")),
         ("MPS", _mps(job)),
-        *((name, escaped(str(said))) for name, said in (job.get("options") or {}).items()),
+        *((name, escaped(value)) for name, value in options),
         ("left out", escaped(_left_out(job))),
         ("submitted", _moment(job.get("submitted_at_ms"), now)),
         ("started", _moment(job.get("started_at_ms"), now)),
@@ -132,6 +134,14 @@ def _mps(job: Job) -> str:
         return ""
     threads = job.get("thread_percentage")
     return "yes" if threads is None else f"{threads} % of the GPU's threads"
+
+
+def _signal(spec: str) -> str:
+    """USR1, 2m before the time limit."""
+    name, _, seconds = spec.partition("@")
+    if not seconds:
+        return name
+    return f"{name}, {duration_text(round(float(seconds[:-1]) * 1000))} before the time limit"
 
 
 def _ids(ids: list[int] | None) -> str:

@@ -47,7 +47,13 @@ _SYNONYMS = {
 
 def meant(word: str, known: list[str]) -> str:
     """What was probably meant, of what is known: by another tool's word, else by its letters."""
-    return synonym(word, known) or nearest(word, known)
+    found = synonym(word, known) or nearest(word, known)
+    if found or len(word) <= 4:
+        return found
+    # One slip in another tool's word, as in `sucess`; short words are near to too much.
+    typed = word.lower().lstrip("-")
+    slips = (synonym(one, known) for one in _SYNONYMS if _distance(typed, one) == 1)
+    return next(filter(None, slips), "")
 
 
 def synonym(word: str, known: list[str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.api.client import Client
+from stoker.api.job_written import shown_options
 from stoker.text import local_moment_text
 from stoker.text.ids import id_list
 from stoker.text.job_page import job_page
@@ -120,5 +121,6 @@ def details(client: Client, job_id: int) -> list[Line]:
             words += f"; {ahead:,} job{'' if ahead == 1 else 's'} before it"
         lines += [[piece(words, "bold")], []]
     # The page is made of printable text: its only control characters are the ends of its lines.
-    lines += [[piece(text)] for text in job_page(job, colour=False).rstrip("\n").split("\n")]
+    page = job_page(job, shown_options(job), colour=False)
+    lines += [[piece(text)] for text in page.rstrip("\n").split("\n")]
     return lines

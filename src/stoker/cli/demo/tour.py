@@ -130,7 +130,7 @@ def false_claims(stage: Stage, start_was_told: bool, without_daemon: int, best: 
     found = {
         f"all {_BIG} jobs succeeded": len(jobs) == len(ended_well) == _BIG,
         "each training ran to its end exactly once": records == once,
-        "three trainings shared a GPU": _most_at_once(jobs) >= 3,
+        "three trainings shared a GPU": most_at_once(jobs) >= 3,
         "the start of a waiting job was estimated": start_was_told,
         "trainings ended while there was no daemon": without_daemon > 0,
         "the best point was found": best == {"lr": 0.1, "bs": 32},
@@ -143,7 +143,7 @@ def false_claims(stage: Stage, start_was_told: bool, without_daemon: int, best: 
     return [claim for claim, held in found.items() if not held]
 
 
-def _most_at_once(jobs: list[Job]) -> int:
+def most_at_once(jobs: list[Job]) -> int:
     """The largest number of jobs that ran on one GPU at the same time."""
     moments = [
         (gpu, at_ms, change)

@@ -63,8 +63,9 @@ def installation(facts: Facts) -> Finding:
         what, _, todo = facts.missing_files[0].partition("; ")
         return Finding(what, todo)
     if facts.other_program:
+        whose = "Stoker" if facts.other_program.endswith("/stoker") else "tool's or Stoker's"
         return Finding(
-            f"{facts.other_program} is found first on PATH, and is another Stoker",
+            f"{facts.other_program} is found first on PATH, and is another {whose}",
             "uninstall one of them, or change PATH",
         )
     return Finding("complete")

@@ -16,7 +16,7 @@ from typing import Any
 from stoker import __version__
 from stoker.api.client import Client
 from stoker.api.filesystems import kind_of
-from stoker.api.installed import what_is_missing
+from stoker.api.installed import COMMANDS, what_is_missing
 from stoker.api.paths import Home
 from stoker.api.standing import standing
 from stoker.cli.service import unit_path
@@ -93,7 +93,7 @@ def gather() -> Facts:
         **_of_daemon(home),
         **_of_gpus(),
         **_of_installation(),
-        **_of_directory(home),
+        **of_directory(home),
         **_of_session(),
         **_of_limits(),
     )
@@ -154,20 +154,28 @@ def vendors_on_bus(devices: str) -> tuple[str, ...]:
 
 
 def _of_installation() -> dict[str, Any]:
-    this = os.path.realpath(sys.argv[0])
-    first = shutil.which("stoker")
-    is_other = os.path.basename(this) == "stoker" and first and os.path.realpath(first) != this
     return {
         "wrong_libraries": wrong_libraries(),
         "missing_files": tuple(what_is_missing()),
-        "other_program": first if is_other and first else "",
+        "other_program": _other_program(),
     }
+
+
+def _other_program() -> str:
+    """The first command on PATH that hides one of ours; a link to ours hides nothing."""
+    folder, this = os.path.split(os.path.realpath(sys.argv[0]))
+    for name in ("stoker", *COMMANDS) if this == "stoker" else ():
+        first = shutil.which(name)
+        if first and os.path.realpath(first) != os.path.realpath(os.path.join(folder, name)):
+            return first
+    return ""
 
 
 # --- the state directory --------------------------------------------------------------------------
 
 
-def _of_directory(home: Home) -> dict[str, Any]:
+def of_directory(home: Home) -> dict[str, Any]:
+    """Whose the state directory is, on what, and how much room it has."""
     try:
         place = standing(home)
     except StokerError:

@@ -52,9 +52,6 @@ def batch(args: Args) -> int:
     with Client() as client:
         client.connect()
         jobs, short = profiled(client, source, jobs, args["profile_epochs"], common["cwd"])
-        if short:
-            kinds = "1 kind of job" if short == 1 else f"{short} kinds of jobs"
-            say(f"stoker: first running {kinds} briefly to measure the GPU memory")
         return _queue_and_follow(client, args, source, jobs, short, common, group)
 
 
@@ -82,14 +79,14 @@ def _queue_and_follow(
 ) -> int:
     """Queue the jobs, of which some are short runs that are not told of, and see them through."""
     from stoker.cli.following import Following
-    from stoker.submission.batch_queueing import number, queue
+    from stoker.submission.batch_queueing import number
 
     number(client, jobs, short, common["cwd"])
     if args["no_wait"]:
-        return _print_ids(client, args, queue(client, jobs, source, common)[short:], group)
+        return _print_ids(client, args, _queue(client, jobs, short, source, common), group)
     with Following(list(dict.fromkeys(job.fields["group"] for job in jobs))) as following:
         try:
-            ids = queue(client, jobs, source, common)[short:]
+            ids = _queue(client, jobs, short, source, common)
             client.close()
             say(f"stoker: {_jobs(len(ids))} queued in the group {group}")
             ended = following.to_the_end(ids, [job.title for job in jobs[short:]])
@@ -106,6 +103,19 @@ def _queue_and_follow(
         told = [{**job, "line": line} for job, line in zip(ended, lines, strict=True)]
         print_json({"group": group, "ids": ids, "jobs": told})
     return int(any(job["state"] != "succeeded" for job in ended))
+
+
+def _queue(
+    client: Client, jobs: list[PlannedJob], short: int, source: str, common: dict[str, Any]
+) -> list[int]:
+    """Queue all of them; the ids of those that are not short runs."""
+    from stoker.submission.batch_queueing import queue
+
+    ids = queue(client, jobs, source, common)
+    if short:
+        kinds = "1 kind of job" if short == 1 else f"{short} kinds of jobs"
+        say(f"stoker: first running {kinds} briefly to measure the GPU memory")
+    return ids[short:]
 
 
 def _jobs(count: int) -> str:

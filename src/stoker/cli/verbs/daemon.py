@@ -85,8 +85,8 @@ def status(args: Args) -> int:
             *([f"logs    {place['logs']}"] if place["logs"] is not None else []),
         ]
         out("".join(escaped(line) + "\n" for line in lines) + _host_text(place))
-        for line in what_is_missing():
-            say(f"stoker: {line}")
+    for line in what_is_missing():
+        say(f"stoker: {line}")
     if place["is_shared"] or not place["is_here"]:
         for finding in findings(Client().home):
             if not finding.is_right:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 
 from stoker import quantities
 from stoker.api.client import Client
@@ -38,13 +39,33 @@ def logs(args: Args) -> None:
                 select = {"ids": [str(jobs[0]["id"])]}
             _follow(client, select, jobs, args, many)
             return
+    unstarted: list[tuple[Job, str]] = []
     for job in jobs:
         try:
             _print(job, args, many)
+        except _NotStarted as error:
+            if not many:
+                raise
+            unstarted.append((job, error.message))
         except Failed as error:
             if not many:
                 raise
             say(f"stoker: {error.message}")
+    _say_unstarted(unstarted)
+
+
+class _NotStarted(Failed):
+    """There is no log because the job has not started."""
+
+
+def _say_unstarted(jobs: list[tuple[Job, str]]) -> None:
+    """Of one job its own line; of several their number, for a sweep may have thousands."""
+    if len(jobs) == 1:
+        say(f"stoker: {jobs[0][1]}")
+    elif jobs:
+        counts = Counter(job["state"] for job, _ in jobs)
+        states = ", ".join(f"{count} {state}" for state, count in counts.items())
+        say(f"stoker: {len(jobs)} jobs have not started and have no log: {states}")
 
 
 def _print(job: Job, args: Args, many: bool) -> None:
@@ -130,9 +151,9 @@ def _no_log(job: Job, path: str | None) -> Failed:
         )
     if job["state"] not in FINAL_STATES:
         words = f"{title(job)} is {job['state']} and has no log yet"
-        return Failed(words, f"`stoker logs -f {job['id']}` waits for it")
+        return _NotStarted(words, f"`stoker logs -f {job['id']}` waits for it")
     why = outcome(job) or job["state"]
-    return Failed(f"{title(job)} has no log, because it never started: {why}")
+    return _NotStarted(f"{title(job)} has no log, because it never started: {why}")
 
 
 def _opened(path: str) -> LogFile | None:
@@ -168,8 +189,8 @@ def _follow(client: Client, select: Json, jobs: list[Job], args: Args, many: boo
             raise UsageError(
                 f"more than {_MOST_FOLLOWED} logs can't be followed at once", "name fewer jobs"
             )
-        for follower in followers.values():
-            follower.step()
+        told = ((follower.job, follower.step()) for follower in followers.values())
+        _say_unstarted([(job, words) for job, words in told if words is not None])
         if all(follower.is_over for follower in followers.values()):
             return
         time.sleep(_POLL_S)
@@ -196,10 +217,10 @@ class _Follower:
         self._attempt = 0
         self._told_reason = False
 
-    def step(self) -> None:
-        """Print what is new."""
+    def step(self) -> str | None:
+        """Print what is new; if there is no log, what is to be said of that once."""
         if self.is_over:
-            return
+            return None
         # The state is asked for before the file is read: once the job is known to be final,
         # what is read afterwards is all that there is.
         final = self.job["state"] in FINAL_STATES
@@ -208,9 +229,13 @@ class _Follower:
             self.is_over = True
             self._printer.finish()
             if self._log is None:
-                self._tell_state(" and has no log")
-            else:
-                self._log.close()
+                return self._state(" and has no log")
+            self._log.close()
+            return None
+        if self._log is not None or self._told_reason:
+            return None
+        self._told_reason = self.job["state"] in ("waiting", "held", "submitted")
+        return self._state("") if self._told_reason else None
 
     def _print_new(self) -> None:
         path = _log_of(self.job, self._args["err"])
@@ -225,9 +250,7 @@ class _Follower:
             self._log = _opened(path)
             if self._log is not None:
                 self._begin(self._log, attempt)
-        if self._log is None:
-            self._tell_reason()
-        else:
+        if self._log is not None:
             self._drain(self._log)
 
     def _begin(self, log: LogFile, attempt: int) -> None:
@@ -243,15 +266,10 @@ class _Follower:
             self._printer.write(piece)
         self._printer.flush()
 
-    def _tell_reason(self) -> None:
-        if not self._told_reason and self.job["state"] in ("waiting", "held", "submitted"):
-            self._told_reason = True
-            self._tell_state("")
-
-    def _tell_state(self, more: str) -> None:
+    def _state(self, more: str) -> str:
         words = outcome(self.job)
         reason = f": {words}" if words else ""
-        say(f"stoker: {title(self.job)} is {self.job['state']}{more}{reason}")
+        return f"{title(self.job)} is {self.job['state']}{more}{reason}"
 
 
 VERB = Verb(

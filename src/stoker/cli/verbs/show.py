@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stoker.api.client import Client
+from stoker.api.job_written import shown_options
 from stoker.cli.options import JSON, Args, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.text.job_page import job_page
@@ -28,7 +29,7 @@ def show(args: Args) -> None:
 
 def _pages(client: Client, jobs: list[Job]) -> list[str]:
     """The jobs in words; a few of them with their metrics, which may have to be read first."""
-    pages = [job_page(job, wants_colour()) for job in jobs]
+    pages = [job_page(job, shown_options(job), wants_colour()) for job in jobs]
     if len(jobs) > _MOST_WITH_METRICS:
         return pages
     from stoker.cli.job_metrics import section

@@ -69,5 +69,11 @@ def take_settings(daemon: Daemon) -> None:
 
 
 def _no_setting(name: str) -> NotFound:
-    known = ", ".join([settings.GPUS, *settings.BY_NAME])
-    return NotFound(f"there is no setting {quoted(name)}", f"the settings are: {known}")
+    import difflib  # For slips only.
+
+    known = [settings.GPUS, *settings.BY_NAME]
+    near = difflib.get_close_matches(name, known, 1)
+    return NotFound(
+        f"there is no setting {quoted(name)}",
+        f"did you mean {near[0]}?" if near else f"the settings are: {', '.join(known)}",
+    )

@@ -8,6 +8,7 @@ from stoker.daemon.requests.selecting import ALL_STATES, check_states, selected
 from stoker.daemon.show import JobViews
 from stoker.errors import NotFound
 from stoker.executors.inherited import left_out
+from stoker.learn.kind import kind_of
 from stoker.store.views import Filter
 
 _FINISHED_SHOWN = 1000
@@ -25,7 +26,12 @@ def show(daemon: Daemon, request: msg.Show) -> Fields:
     jobs = job_views(daemon).with_attempts(daemon.turn_loop.state, ids)
     for job in jobs:
         is_here = job["executor"] == "local"
-        job["env_left_out"] = left_out(daemon.store.launch(job["id"])) if is_here else []
+        launch = daemon.store.launch(job["id"])
+        job["env_left_out"] = left_out(launch) if is_here else []
+        job["env_set"] = sorted(launch.extra_env)  # Their values may be secrets.
+        job["out"], job["err"] = launch.out, launch.err
+        usual = kind_of(launch.argv, launch.shell)
+        job["kind"] = None if launch.kind == usual else launch.kind
     return {"jobs": jobs}
 
 

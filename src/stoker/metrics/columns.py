@@ -1,0 +1,202 @@
+"""Columns of numbers as they are in a log: each is converted only if somebody looks at it.
+
+To convert is what takes longest in a large log, and of a long series few points are kept. Decimals
+with the same number of digits before their dot are in the order of their text, so that the lowest
+and the highest are found without converting the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import compress, repeat
+from typing import TypeVar, cast, overload
+
+Point = tuple[float | None, float]  # a step, which is None where none was said, and a value
+
+_T = TypeVar("_T")
+_ZERO = bytes.maketrans(b"123456789", b"000000000")
+
+
+class _Lazy(Sequence[float]):
+    """Numbers of which each is made when it is asked for."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def _at(self, index: int) -> float:
+        raise NotImplementedError
+
+    def picked(self, indices: Sequence[int]) -> Sequence[float]:
+        """Those at some places."""
+        return [self._at(index) for index in indices]
+
+    @overload
+    def __getitem__(self, index: int) -> float: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[float]: ...
+    def __getitem__(self, index: int | slice) -> float | Sequence[float]:
+        if isinstance(index, slice):
+            return self.picked(range(*index.indices(len(self))))
+        return self._at(index)
+
+    def __iter__(self) -> Iterator[float]:
+        return map(self._at, range(len(self)))
+
+
+class Texts(_Lazy):
+    """Numbers as texts."""
+
+    def __init__(self, texts: Sequence[bytes]) -> None:
+        self.texts = texts
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def _at(self, index: int) -> float:
+        return float(self.texts[index])
+
+    def picked(self, indices: Sequence[int]) -> Texts:
+        """Those at some places."""
+        if isinstance(indices, range) and indices.step == 1:
+            return type(self)(self.texts[indices.start : indices.stop])
+        return type(self)([self.texts[index] for index in indices])
+
+
+class Ordered(Texts):
+    """Finite numbers as texts: ordered by their ranks, and those of one rank by their texts."""
+
+    def __init__(self, texts: Sequence[bytes], ranks: Sequence[int | bytes] | None = None) -> None:
+        super().__init__(texts)
+        self._ranks = ranks  # the digits before the dot, or exponents; None if all are the same
+
+    def picked(self, indices: Sequence[int]) -> Ordered:
+        """Those at some places."""
+        ranks = None if self._ranks is None else picked(self._ranks, indices)
+        return Ordered(picked(self.texts, indices), ranks)
+
+    def extremes(self) -> tuple[int, int]:
+        """Where the lowest and the highest are."""
+        texts, ranks = self.texts, self._ranks
+        if ranks is None:
+            return texts.index(min(texts)), texts.index(max(texts))
+        there = sorted(set(ranks), key=_weight)
+        lowest, highest = (
+            list(compress(texts, map(rank.__eq__, ranks))) for rank in (there[0], there[-1])
+        )
+        if len({*map(len, lowest), *map(len, highest)}) == 1:
+            return texts.index(min(lowest)), texts.index(max(highest))
+        return texts.index(min(lowest, key=_mantissa)), texts.index(max(highest, key=_mantissa))
+
+
+class Within(_Lazy):
+    """Steps within epochs: how many of them are over, and which part of this one is done."""
+
+    def __init__(
+        self, epochs: Sequence[float], less: int, done: Sequence[float], of: Sequence[float]
+    ) -> None:
+        self._epochs, self._less, self._done, self._of = epochs, less, done, of
+
+    def __len__(self) -> int:
+        return len(self._epochs)
+
+    def _at(self, index: int) -> float:
+        return self._epochs[index] - self._less + ratio(self._done[index], self._of[index])
+
+    def picked(self, indices: Sequence[int]) -> Within:
+        """Those at some places."""
+        epochs, done, of = (picked(one, indices) for one in (self._epochs, self._done, self._of))
+        return Within(epochs, self._less, done, of)
+
+
+class After(_Lazy):
+    """Steps that each are one after the one before."""
+
+    def __init__(self, before: float, count: int) -> None:
+        self._before, self._count = before, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _at(self, index: int) -> float:
+        return self._before + 1 + (index if index >= 0 else self._count + index)
+
+
+class Run(Sequence[Point]):
+    """Points in the order of the output: one or more pairs of columns, of steps and of values."""
+
+    def __init__(self) -> None:
+        self.pieces: list[tuple[Sequence[float | None], Sequence[float]]] = []
+
+    def add(self, steps: Sequence[float | None], values: Sequence[float]) -> None:
+        """Add points that come after those that are there."""
+        if len(values):
+            self.pieces.append((steps, values))
+
+    def __len__(self) -> int:
+        return sum(len(values) for _, values in self.pieces)
+
+    def __iter__(self) -> Iterator[Point]:
+        for steps, values in self.pieces:
+            yield from zip(steps, values, strict=True)
+
+    @overload
+    def __getitem__(self, index: int) -> Point: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Point]: ...
+    def __getitem__(self, index: int | slice) -> Point | list[Point]:
+        return list(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    __hash__ = None  # type: ignore[assignment]  # It grows.
+
+
+def values_of(texts: Sequence[bytes]) -> Sequence[float]:
+    """The numbers of a column; ValueError if one is none."""
+    whole = b",%b," % b",".join(texts)
+    count, example = len(texts), texts[0]
+    zeros = whole.translate(_ZERO)
+    signs = zeros.translate(None, b"0")
+    before = example.find(b".")
+    if before > 0 and signs == b",." * count + b",":
+        if zeros.count(b",%b." % (b"0" * before)) == count:
+            return Ordered(texts)
+        if whole.count(b",0") == whole.count(b",0."):
+            return Ordered(texts, list(map(bytes.find, texts, repeat(b"."))))
+    elif before == 1 and signs == b",.e-" * count + b",":
+        if zeros.count(b",0.") == zeros.count(b"e-00,") == count and b",0" not in whole:
+            return Ordered(texts, [text[-4:] for text in texts])
+    elif zeros == b",%b" % (b"0" * len(example)) * count + b",":
+        return Ordered(texts)
+    return list(map(float, texts))
+
+
+def _weight(rank: int | bytes) -> float:
+    return rank if isinstance(rank, int) else float(b"1" + rank)
+
+
+def _mantissa(text: bytes) -> bytes:
+    return text.partition(b"e")[0]
+
+
+def counts_of(texts: Sequence[bytes]) -> Sequence[float]:
+    """The numbers of a column whose order is of no interest; ValueError if one is none."""
+    return Texts(texts) if b"".join(texts).isdigit() else list(map(float, texts))
+
+
+def picked(column: Sequence[_T], indices: Sequence[int]) -> Sequence[_T]:
+    """The numbers of a column at some places."""
+    if isinstance(column, _Lazy):
+        return cast("Sequence[_T]", column.picked(indices))
+    if isinstance(indices, range) and indices.step == 1:
+        return column[indices.start : indices.stop]
+    return [column[at] for at in indices]
+
+
+def ratio(value: float, of: float) -> float:
+    """What a part is of a whole; the part itself if there is none."""
+    return value / of if of else value

@@ -1,0 +1,154 @@
+"""Lines that differ in their numbers alone, taken many at a time by one regular expression.
+
+A template is made from one line whose meaning is known, and matches only lines that mean the same.
+It is loose about what a number is: what `float` then refuses is looked at by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from stoker.metrics.shapes import Plan
+
+Row = tuple[bytes, ...]
+
+# Nearly the same for all lines of one template, and fast: a line without what varies in them.
+KEY_WITHOUT = bytes(b" 0123456789.+-eE#=>" + bytes(range(0x80, 0x100)))
+
+_NUMBER = rb"[-+.\deE]{1,40}+"
+_EXACT = rb"[-+]?+[.\d]{1,40}+(?:[eE][-+]?\d{1,18}+)?+"
+_BEFORE_A_DOT = rb"[-+]?+\d*+\.\d*+(?:[eE][-+]?\d{1,18}+)?+"
+_COUNT = rb"\d{1,18}+"
+_WORD = rb"[-+]?+(?i:nan|inf(?:inity)?+)"
+_PARTS = re.compile(
+    rb"(?P<bar>\x01+)|(?P<space> +)|(?P<digits>\d+)|(?P<high>[\x80-\xff]+)|[^\x01 \d\x80-\xff]+"
+)
+_MAY_BE_CLOSE = frozenset(b"(){}[]|<>=,;%'\"")
+
+
+class Columns(NamedTuple):
+    """What the columns of rows are; the numbers in them, or names where they have digits."""
+
+    metrics: tuple[tuple[str | None, int, int, int | None], ...]  # name, its column, value, divisor
+    step: int | None
+    epoch: int | None
+    has_epochs: bool
+    done: int | None
+    of: int | None
+    is_bar: bool
+    names: frozenset[int]  # columns that are not numbers
+
+    def axes(self) -> tuple[int | None, int | None, int | None, int | None]:
+        """The columns that say how far the training is."""
+        return self.step, self.epoch, self.done, self.of
+
+
+class Template(NamedTuple):
+    """An expression that matches lines of one meaning, and what its groups are."""
+
+    expression: re.Pattern[bytes]
+    columns: Columns
+
+    def texts(self, text: bytes, count: int) -> list[list[bytes]] | None:
+        """The columns of a text of so many lines; None if not all of them match."""
+        width = self.expression.groups + 1
+        parts = self.expression.split(text)
+        if len(parts) != count * width + 1:
+            return None
+        return [parts[at::width] for at in range(1, width)]
+
+    def row(self, line: bytes) -> Row | None:
+        """The row of one line, if it is of this template."""
+        found = self.expression.fullmatch(line)
+        return None if found is None else found.groups()
+
+
+def single(plan: Plan) -> tuple[Columns, Row]:
+    """The row of the line from which a plan was made."""
+    columns, places = _columns(plan)
+    return columns, tuple(plan.text[place] for place in places)
+
+
+def template_of(plan: Plan) -> Template:
+    """The template of the line from which a plan was made."""
+    columns, places = _columns(plan)
+    wanted = {place.start: place.stop for place in places}
+    numbers = dict(plan.places)
+    counted = {plan.places[n][0] for n in (plan.done, plan.of) if n is not None}
+    parts: list[bytes] = []
+    at, text = 0, plan.text
+    for start in sorted({*wanted, *numbers}):
+        parts.append(_text(text[at:start], at in numbers.values(), start in numbers))
+        if start in numbers:
+            at = numbers[start]
+            counts = start in counted
+            number = _COUNT if counts else _number(text[start:at], text[at : at + 1])
+            parts.append(b"(" + number + b")" if start in wanted else number)
+        else:
+            at = wanted[start]
+            parts.append(b"(" + _text(text[start:at], False, False) + b")")
+    parts.append(_text(text[at:], True, False))
+    return Template(re.compile(b"^" + b"".join(parts) + b"$", re.MULTILINE), columns)
+
+
+def _columns(plan: Plan) -> tuple[Columns, list[slice]]:
+    """What is wanted of a line, and where it is, in the order of the line."""
+    wanted: list[int | None] = [plan.step, plan.epoch, plan.done, plan.of]
+    for metric in plan.metrics:
+        wanted += [metric.number, metric.over]
+    numbers = [slice(*plan.places[n]) for n in {n for n in wanted if n is not None}]
+    names = [m.name_at for m in plan.metrics if any(map(str.isdigit, m.name))]
+    places = sorted([*numbers, *names], key=lambda place: place.start)
+    column = {place.start: n for n, place in enumerate(places)}
+
+    def of(number: int | None) -> int | None:
+        return None if number is None else column[plan.places[number][0]]
+
+    metrics = tuple(
+        (None, column[m.name_at.start], column[plan.places[m.number][0]], of(m.over))
+        if m.name_at in names
+        else (m.name, -1, column[plan.places[m.number][0]], of(m.over))
+        for m in plan.metrics
+    )
+    columns = Columns(
+        metrics,
+        of(plan.step),
+        of(plan.epoch),
+        plan.has_epochs,
+        of(plan.done),
+        of(plan.of),
+        plan.is_bar,
+        frozenset(column[place.start] for place in names),
+    )
+    return columns, places
+
+
+def _number(example: bytes, follows: bytes) -> bytes:
+    if example[-1:].isalpha():
+        return _WORD
+    if follows == b".":
+        return _BEFORE_A_DOT
+    return _EXACT if follows in (b"e", b"E", b"-", b"+") else _NUMBER
+
+
+def _text(text: bytes, after_number: bool, before_number: bool) -> bytes:
+    """An expression for the text between numbers, where only what does not matter may differ."""
+    parts: list[bytes] = []
+    joins = after_number and text.strip(b" ") in (b":", b"-", b",", b".", b"/", b"")
+    for found in _PARTS.finditer(text):
+        part = found[0]
+        if found.lastgroup == "bar":
+            parts.append(rb"[ #\d=>.\x80-\xff]*+")
+        elif found.lastgroup == "digits":
+            parts.append(rb"\d++")
+        elif found.lastgroup == "high" and not before_number:
+            parts.append(rb"[\x80-\xff]++")
+        elif found.lastgroup == "space":
+            near = text[found.start() - 1 : found.start()] if found.start() else b"("
+            close = before_number and found.end() == len(text)
+            may = close and not joins and near[0] in _MAY_BE_CLOSE
+            parts.append(b" *+" if may else b" ++")
+        else:
+            parts.append(re.escape(part))
+    return b"".join(parts)
