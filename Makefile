@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint mutants torture two-hosts told-once bench screenshots clean
+.PHONY: help demo test lint mutants torture two-hosts told-once searched-once bench screenshots clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -66,6 +66,10 @@ two-hosts: $(VENV)/.ready-test  ## kill two machines that share a state director
 told-once: $(VENV)/.ready-test  ## kill the daemon KILLS=500 times while it tells of jobs' ends, by SEED
 	@$(BIN)/python -m compileall -q src
 	@PYTHONPATH=tests:src $(BIN)/python -m crash.told_once $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
+
+searched-once: $(VENV)/.ready-test  ## kill daemon and searcher KILLS=500 times during a search, by SEED
+	@$(BIN)/python -m compileall -q src
+	@PYTHONPATH=tests:src $(BIN)/python -m crash.searched_once $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
 
 bench: $(VENV)/.ready-test $(PEERS)/.ready $(BENCH_PEERS)/.ready  ## measure Stoker beside its peers; ONLY=gap,add and QUICK=1 do less
 	@scripts/system-package gcc gcc libc6-dev

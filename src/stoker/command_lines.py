@@ -6,6 +6,7 @@ Each is said once, for the part that starts and for the one that is started:
 - `daemon.page` starts the page (web).
 - `daemon.notices` starts the sender of messages (notify).
 - `daemon.readings` starts the reader of metrics.
+- `daemon.searches` starts a searcher for each search.
 - The library queues calls; the daemon knows them by their words, and starts warm servers for them.
 
 What a worker runs (library/worker.py, calling.py, warm_server.py) loads nothing of Stoker, and so
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 KEEPER, DAEMON, PAGE = "stoker.executors.keeper", "stoker.daemon.main", "stoker.web.main"
 SENDER = "stoker.notify.main"
 READER = "stoker.metrics.reader"
-# What has this in its environment is the sender, a hook, or the reader of metrics: no job, but it
-# may outlive its daemon.
+SEARCHER = "stoker.search.main"
+# What has this in its environment is the sender, a hook, the reader of metrics or a searcher: no
+# job, but it may outlive its daemon.
 SENDER_MARKER = "STOKER_SENDER"
 WORKER = "/stoker/library/worker.py"
 WARM = "--warm="
@@ -56,6 +58,11 @@ def sender(directory: str) -> list[str]:
 def reader(home: str) -> list[str]:
     """A reader of metrics, whose stdin is a socket to the daemon."""
     return [*_python(READER), home]
+
+
+def searcher(home: str, name: str) -> list[str]:
+    """What chooses the points of a search, and ends when its stdin does."""
+    return [*_python(SEARCHER), home, name]
 
 
 def call(worker: str, file: str, full_name: str, warm: str | None) -> list[str]:

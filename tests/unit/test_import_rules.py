@@ -28,7 +28,7 @@ FRONT_ENDS = {"cli", "library", "compat", "web", "top"}
 # What front ends share: the words of the house, and what is read before anything is asked of it.
 TO_FRONT_ENDS = {
     "api", "batch", "command_lines", "core.model", "errors", "holes", "installing", "locks",
-    "metrics", "output_files", "quantities", "submission", "sweep", "text", "wholefile",
+    "metrics", "output_files", "quantities", "search", "submission", "sweep", "text", "wholefile",
     "__version__",
 }  # fmt: skip
 
@@ -72,6 +72,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "api", "batch", "errors", "metrics.patterns", "output_files", "quantities", "sweep", "text",
         "wholefile",
     },
+    "search": {
+        "api", "errors", "installing", "metrics.asking", "submission", "sweep", "text",
+    },
     "notify": {
         "api", "command_lines", "errors", "metrics.gathering", "metrics.results", "text",
         "wholefile",
@@ -93,7 +96,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cli": {
         "api", "batch", "errors", "installing", "metrics", "output_files", "quantities",
-        "submission", "sweep", "text", "wholefile", "__version__", *COMPOSITION["cli"],
+        "search", "submission", "sweep", "text", "wholefile", "__version__",
+        *COMPOSITION["cli"],
     },
     "compat": {"api", "errors", "quantities", "submission", "text", *COMPOSITION["compat"]},
     "__init__": {"library"},
@@ -118,6 +122,8 @@ THIRD_PARTY: dict[str, set[str]] = {
     "msgspec": {
         "api.messages",
         "api.job_messages",
+        "api.request",
+        "api.search_messages",
         "api.field_types",
         "api.fast_json",
         "daemon",
@@ -132,6 +138,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "apprise": {"notify.main"},
     "tensorboard": {"metrics.event_files"},
     "pandas": {"library.results"},
+    "optuna": {"search.study"},
     "rich": {"top"},
     "textual": {"top"},
     "starlette": {"web"},

@@ -25,12 +25,13 @@ _LOOK_AFTER_S = 1.5
 _MANY = 2_000  # jobs in one submission
 _OWN_VERSION = f"{PROTOCOL} {stoker.__version__}\n".encode()
 
-# These only ask, so that they may be asked again if the daemon goes away before it has answered.
+# These only ask, or say the same again if they are given twice, so that they may be repeated if
+# the daemon goes away before it has answered.
 _MOST_REPEATS = 5
 _SAFE_TO_REPEAT = frozenset((
     "list", "browse", "attempts", "forecast", "sweeps", "sweep_points", "sweep_table",
     "groups", "show", "why", "status", "gpus", "config_get", "hello", "wait", "points",
-    "metrics", "curve",
+    "metrics", "curve", "searches", "search_start", "search_told",
 ))  # fmt: skip
 
 

@@ -5,6 +5,7 @@ A request has `op` and its fields; the answer is `{"ok": true, ...}` or
 order. Units are in the names; times on the wire are milliseconds since the epoch.
 The daemon and the page import this module; the command line builds plain dictionaries.
 """
+# ruff: noqa: RUF012 (msgspec gives each message its own copy of a default)
 
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,8 @@ from msgspec import Meta, Struct
 from stoker.api.field_types import CodeAt
 from stoker.api.job_messages import JobOwn as JobOwn
 from stoker.api.job_messages import JobRequest as JobRequest
+from stoker.api.request import Request as Request
+from stoker.api.search_messages import Searches, SearchStart, SearchTold
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
@@ -21,10 +24,6 @@ Millis = Annotated[int, Meta(ge=0, le=10**15)]
 JobId = Annotated[int, Meta(ge=0, le=10**18)]
 # As much as the store can look for at once.
 Names = Annotated[list[Annotated[str, Meta(max_length=1000)]], Meta(max_length=1000)]
-
-
-class Request(Struct, tag_field="op", forbid_unknown_fields=True, kw_only=True):
-    """The base of every request; its tag is the `op`."""
 
 
 class Select(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -49,8 +48,8 @@ class OfGpus(Request, kw_only=True):
     gpus: list[str]
 
 
-Rerun = Literal["missing", "failed", "all"]
-"""Which points get another job: those that have not succeeded; of these those tried; all."""
+Rerun = Literal["missing", "failed", "all", "never"]
+"""Which points get another job: those that have not succeeded; of these those tried; all; none."""
 
 
 class Submit(Request, tag="submit"):
@@ -60,10 +59,9 @@ class Submit(Request, tag="submit"):
     that one but for what their entry says. What they share is then said, and looked at, once.
 
     With `rerun`, jobs are left out by the latest job of their point: if that is not final; if it
-    has succeeded, unless `rerun` is "all"; if there is none, where it is "failed". `ids` are then
-    those of the others, and the answer has `left_out`: how many of each, as `unfinished`,
-    `succeeded` and `not_tried`. Clients that queue the same points at the same moment do not
-    queue them twice.
+    has succeeded, unless `rerun` is "all"; if there is none, where it is "failed"; if there is any,
+    where it is "never". `ids` are then those of the others, and the answer has `left_out`: how many
+    of each, as `unfinished`, `succeeded`, `not_tried`; with "never" `tried`.
 
     A submission that was cut off can be repeated with its token: if it was taken, the answer is
     what it was the first time, and nothing is queued twice.
@@ -199,7 +197,8 @@ class SweepTable(Request, tag="sweep_table"):
     `started_at_ms`, `ended_at_ms`, each a list of `total` values; `params`: the same of each
     parameter that varies, with `absent`: {name: rows in which it is not there at all}. With
     `in_full` there are also `attempt`, `submitted_at_ms`, `command`, `reason`, `log` and `params`
-    (all of them) among the columns. `repeat`: the parameter of `--repeat`, or null.
+    (all of them) among the columns. `repeat`: the parameter of `--repeat`, or null. `search`: null,
+    or the `state`, `progress` and `objectives` of a search.
     """
 
     sweep: Annotated[str, Meta(max_length=1000)]
@@ -492,6 +491,7 @@ class AttachStarted(Request, tag="attach_started"):
 
 AnyRequest = (
     Submit | Adopt | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
+    | Searches | SearchStart | SearchTold
     | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
     | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Metrics | Curve
     | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend

@@ -52,6 +52,9 @@ def chosen(
     return Chosen([some for some in kept if some.each], rule.left_out, latest)
 
 
+_WHY_NOT = ("succeeded", "unfinished", "not_tried")
+
+
 @dataclass(slots=True)
 class _Rule:
     rerun: Rerun
@@ -59,9 +62,7 @@ class _Rule:
     queued: set[str | None]
     state: State
     own: AbstractSet[int]
-    left_out: dict[str, int] = field(
-        default_factory=lambda: {"succeeded": 0, "unfinished": 0, "not_tried": 0}
-    )
+    left_out: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_WHY_NOT, 0))
 
     def takes(self, point: str | None) -> bool:
         """Whether a job is queued for its point; asked once for each, and counted."""
@@ -71,7 +72,7 @@ class _Rule:
         if why_not is None:
             self.queued.add(point)
             return True
-        self.left_out[why_not] += 1
+        self.left_out[why_not] = self.left_out.get(why_not, 0) + 1
         return False
 
     def _why_not(self, point: str) -> str | None:
@@ -83,6 +84,8 @@ class _Rule:
         job_id, state = known
         if job_id in self.own:
             return None
+        if self.rerun == "never":
+            return "tried"
         # One that has ended in this very turn is not known to have ended well.
         if job_id in self.state.jobs or state not in FINAL:
             return "unfinished"

@@ -46,6 +46,7 @@ from stoker.daemon.requests.config import take_settings
 from stoker.daemon.requests.dispatch import Dispatcher
 from stoker.daemon.requests.gpus import shown_gpus
 from stoker.daemon.retention import Clearing
+from stoker.daemon.searches import SearcherProcesses
 from stoker.daemon.server import Connection
 from stoker.daemon.telemetry import Telemetry
 from stoker.daemon.tenure import Tenure
@@ -163,6 +164,7 @@ class Daemon:
         self.frozen_code = FrozenCode(home.root, self.browsing)
         self.code_states = CodeStates(self.store)
         self.readings = Readings(self.turn_loop, self.browsing, home)
+        self.searches = SearcherProcesses(self.store, home.root)
         is_read = self.readings.is_read_before_deletion
         self.clearing = Clearing(self.turn_loop, self.views, self.store, home, is_read)
         self.page = Page(values, self.store.set_setting, home.root)
@@ -262,6 +264,7 @@ class Daemon:
         log.info("ready: version %s, pid %d, %d jobs", __version__, os.getpid(), len(state.jobs))
         ready()
         self.page.come_back()
+        self.searches.begin()
         await self._ended.wait()
         self._door.close()
         for connection in list(self.dispatcher.connections):
@@ -357,6 +360,7 @@ class Daemon:
         self.slurm.close()
         self.page.close()
         self.notices.close()
+        self.searches.close()
         self.readings.close()
         self.code_states.close()
         self.browsing.close()

@@ -233,6 +233,10 @@ class Browser:
             repeat = self._connection.execute(self._sql["sweep_repeat"], {"sweep": name}).fetchone()
             return found | {"repeat": repeat and repeat[0]}
 
+    def search_jobs(self, name: str) -> list[tuple[str, int, str, str | None, str | None]]:
+        """The points of a sweep as a searcher has to know them: point, id, state, cause, params."""
+        return self._run("search_jobs", sweep=name).fetchall()
+
     # ------------------------------------------------------------------ their parts
 
     def _ids(self, wanted: Wanted, now_ms: int, known: Known | None) -> _Found:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from stoker.core.change import Change
 from stoker.core.model import Launch
@@ -20,6 +21,15 @@ from stoker.store.numbered import Numbered
 from stoker.store.outbox import Outbox
 from stoker.store.reserve import PART_BYTES, Reserve, lengthen, room_is_short
 from stoker.store.writing import Writer
+
+
+class SearchRow(NamedTuple):
+    """A search as it is kept; see the table."""
+
+    name: str
+    spec: str
+    state: str
+    progress: str
 
 
 class SqliteStore:
@@ -100,6 +110,16 @@ class SqliteStore:
             query = "unset_setting" if value is None else "set_setting"
             cursor.execute(self._sql[query], {"name": name, "value": value})
         self._settings = None
+
+    def searches(self, name: str | None = None) -> list[SearchRow]:
+        """All searches, or the one of that name."""
+        rows = self.connection.execute(self._sql["searches"], {"name": name}).fetchall()
+        return [SearchRow(*row) for row in rows]
+
+    def keep_search(self, row: SearchRow) -> None:
+        """Keep a search, new or changed."""
+        with transaction(self.connection) as cursor:
+            cursor.execute(self._sql["keep_search"], row._asdict())
 
     def last_code(self) -> int:
         """The highest number of a `Code` that is kept."""

@@ -100,7 +100,7 @@ def plan(spec: SweepSpec) -> Plan:
     """The points and their jobs; UsageError for what makes no sense."""
     ignored: Sequence[str] = ()
     if spec.source is not None:
-        spec, ignored = _with_file(spec, spec.source)
+        spec, ignored = with_file(spec, spec.source)
     space = spec.space
     if not space.names:
         raise UsageError("no parameter was given", "write e.g. lr=0.1,0.01 before the --")
@@ -117,7 +117,8 @@ def plan(spec: SweepSpec) -> Plan:
     shared = {**request.pop("jobs")[0], "group": name}
     if space.repeat is not None:
         shared["repeat"] = space.repeat.name
-    jobs = Jobs(count, points, _job_builder(spec, count, template, shared.get("cwd")))
+    name_of = identity.namer(template.key, cwd)
+    jobs = Jobs(count, points, job_builder(spec, count, template, shared.get("cwd"), name_of))
     if spec.files or template.may_refuse:
         jobs[:]  # One bad point is found before the first one is queued.
     _require_programs(jobs[:1] if template.has_fixed_program else jobs, request, shared)
@@ -127,7 +128,7 @@ def plan(spec: SweepSpec) -> Plan:
     return Plan(name, request, shared, jobs, wanted, space.varied or space.names, ignored)
 
 
-def _with_file(spec: SweepSpec, source: str) -> tuple[SweepSpec, Sequence[str]]:
+def with_file(spec: SweepSpec, source: str) -> tuple[SweepSpec, Sequence[str]]:
     """The same with what a file says beside it, and the keys of the file that have no effect."""
     from stoker.sweep import sweepfile  # It is slow to import, and most sweeps need no file.
 
@@ -155,8 +156,12 @@ def _choosing(file: sweepfile.SweepFile, asked: Choosing, source: str) -> Choosi
     return asked if asked.samples is not None else replace(asked, samples=file.run_cap)
 
 
-def _job_builder(
-    spec: SweepSpec, count: int, template: Template, cwd: str | None
+def job_builder(
+    spec: SweepSpec,
+    count: int,
+    template: Template,
+    cwd: str | None,
+    name_of: Callable[[Point], str],
 ) -> Callable[[Point], dict[str, Any]]:
     """What makes of a point the fields that its job has for itself."""
     space = spec.space
@@ -168,7 +173,6 @@ def _job_builder(
                 f"--{key}: all {count} points would write to one file",
                 f"put a parameter or {{point}} in it, e.g. --{key} 'run-{{point}}.txt'",
             )
-    name_of = identity.namer(template.key, here)
     varied = space.varied or space.names
     labels = ",".join([name.replace("%", "%%") + "=%s" for name in varied])
 
@@ -252,14 +256,19 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
 
 def part_of(plan: Plan, jobs: list[dict[str, Any]], rerun: str | None) -> dict[str, Any]:
     """A request that is known by its token should it be cut off and given again."""
+    make_folders(jobs)
+    how = {"rerun": rerun or "missing", "token": new_token()}
+    return {**plan.request, "jobs": [plan.shared], "each": jobs, **how}
+
+
+def make_folders(jobs: Sequence[dict[str, Any]]) -> None:
+    """Make the directories of output files whose names have parameters."""
     files = [key for key in ("out", "err") if key in jobs[0]]
     for folder in {known_directory(job[key]) for key in files for job in jobs}:
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{folder} can't be made: {error.strerror}", "name others") from None
-    how = {"rerun": rerun or "missing", "token": new_token()}
-    return {**plan.request, "jobs": [plan.shared], "each": jobs, **how}
 
 
 def parts(jobs: Jobs) -> Iterator[list[dict[str, Any]]]:

@@ -72,7 +72,12 @@ class Numbers:
             # random() alone is promised to stay the same in later versions of Python.
             number = low + min(int(rng.random() * (high - low + 1)), high - low)
             return Value(number, str(number))
-        x = self._between(rng)
+        return self.near(self._between(rng))
+
+    def near(self, x: float) -> Value:
+        """The number as it is written in commands: whole, a multiple of the step, or readable."""
+        if self.whole:
+            return Value(round(x), str(round(x)))
         if self.step is not None:
             steps = round(x / self.step)
             x = steps * self.step

@@ -48,6 +48,32 @@ def short(point_name: str) -> str:
     return point_name.removeprefix(PREFIX)[:_SHORT_DIGITS]
 
 
+def trial_name(search: str, number: int) -> str:
+    """The name of a trial's point: by its number, since two trials may have the same values.
+
+    The number is in the part that {point} stands for.
+    """
+    digits = _of_search(search)
+    return f"{PREFIX}{digits[:5]}{number:05x}{digits[5:]}"
+
+
+def trial_number(search: str, point_name: str) -> int | None:
+    """The number of the trial that a point is; None if it is no trial of that search."""
+    digits, own = point_name.removeprefix(PREFIX), _of_search(search)
+    if len(digits) != _POINT_DIGITS or digits[:5] + digits[10:] != own:
+        return None
+    return int(digits[5:10], 16)
+
+
+def _of_search(name: str) -> str:
+    return hashlib.sha256(f"search:{name}".encode()).hexdigest()[: _POINT_DIGITS - 5]
+
+
+def search_name(parts: object) -> str:
+    """The name of a search that was given none: the same for the same command, space and goals."""
+    return f"search-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_SWEEP_DIGITS]}"
+
+
 def sweep_name(command: Sequence[str], cwd: str, names: Sequence[str]) -> str:
     """The name of a sweep that was given none: the same for the same command and parameters."""
     text = json.dumps([cwd, *command, sorted(names)])

@@ -87,8 +87,8 @@ def understood(content: object, environ: Mapping[str, str]) -> SweepFile:
     method = keys.get("method", "grid")
     if method == "bayes":
         raise UsageError(
-            "the method bayes is not supported: it chooses points by the results of others",
-            "write method: random with a run_cap, or method: grid",
+            "the method bayes is not supported in a file",
+            "write method: random with a run_cap, and give --minimize METRIC or --maximize METRIC",
         )
     if method not in _METHODS:
         raise UsageError(f"there is no method {quoted(str(method))}", "write grid or random")

@@ -10,6 +10,7 @@ from stoker.api.client import Client
 from stoker.cli.jobspec import submission
 from stoker.cli.options import Args, print_json
 from stoker.cli.outlook import tell
+from stoker.errors import UsageError
 from stoker.submission.sweeps import Plan, Queued, SweepSpec, plan, queue
 from stoker.sweep import notation
 from stoker.sweep.points import Choosing, Repeat, Space
@@ -22,6 +23,16 @@ def sweep(args: Args) -> None:
     """Queue a sweep's points, or show what they would be."""
     # All that is made here is needed to the end; to look for garbage would take a fifth of it.
     gc.disable()
+    if args["minimize"] or args["maximize"]:
+        from stoker.cli.sweeping.searching import search  # Few sweeps need it, and it is slow.
+
+        search(args, sweep_spec(args))
+        return
+    for option in ("sampler", "until", "for"):
+        if args[option] is not None:
+            raise UsageError(
+                f"--{option} is about a search", "say of what: --minimize or --maximize METRIC"
+            )
     plan = _planned(args)
     if args["dry_run"]:
         _show_plan(plan, args["json"])
@@ -35,21 +46,24 @@ def sweep(args: Args) -> None:
 # ---------------------------------------------------------------------- what is to be queued
 
 
-def _planned(args: Args) -> Plan:
+def sweep_spec(args: Args) -> SweepSpec:
+    """The sweep as it was asked for."""
     axes = [notation.parsed(word) for word in args["space"]]
     axes += [notation.of_words(words) for words in args["parameter"]]
-    made = plan(
-        SweepSpec(
-            Space(tuple(axes), Repeat(*args["repeat"]) if args["repeat"] else None),
-            Choosing(args["samples"], None, args["shuffle"], args["seed"] or 0, args["where"]),
-            args["command"] or (),
-            args["style"] or "flags",
-            args["name"],
-            _request(args),
-            {key: args[key] for key in ("out", "err") if args[key] is not None},
-            args["file"],
-        )
+    return SweepSpec(
+        Space(tuple(axes), Repeat(*args["repeat"]) if args["repeat"] else None),
+        Choosing(args["samples"], None, args["shuffle"], args["seed"] or 0, args["where"]),
+        args["command"] or (),
+        args["style"] or "flags",
+        args["name"],
+        _request(args),
+        {key: args[key] for key in ("out", "err") if args[key] is not None},
+        args["file"],
     )
+
+
+def _planned(args: Args) -> Plan:
+    made = plan(sweep_spec(args))
     if made.ignored:
         say(f"stoker: ignored in {args['file']}: {', '.join(made.ignored)}")
     return made
@@ -70,7 +84,8 @@ def _counted(count: int, word: str = "point") -> str:
     return f"{count} {word}" + ("" if count == 1 else "s")
 
 
-def _command(job: dict[str, Any]) -> str:
+def command_text(job: dict[str, Any]) -> str:
+    """A point's command as it is shown."""
     return escaped(job["shell"]) if "shell" in job else escaped(shlex.join(job["argv"]))
 
 
@@ -83,12 +98,12 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
     first = plan.jobs[:_SHOWN_IN_A_DRY_RUN]
     _warn_of_few(plan)
     if as_json:
-        points = [{"params": job["params"], "command": _command(job)} for job in first]
+        points = [{"params": job["params"], "command": command_text(job)} for job in first]
         print_json({"sweep": plan.name, "count": len(plan.jobs), "points": points})
         return
     out(f"{_counted(len(plan.jobs))}\n")
     for job in first:
-        out(f"{_command(job)}\n")
+        out(f"{command_text(job)}\n")
     more = len(plan.jobs) - len(first)
     if more:
         say(f"and {more} more")

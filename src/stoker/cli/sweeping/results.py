@@ -20,6 +20,7 @@ from stoker.metrics.gathering import sweep_named
 from stoker.quantities import quoted
 from stoker.text import duration_text, local_moment_text
 from stoker.text.jobs import STATE_COLOURS, counts_colour, counts_text, in_order, iso_times, now_ms
+from stoker.text.searches import search_text
 from stoker.text.terminal import (
     Column,
     escaped,
@@ -40,7 +41,8 @@ def show(args: Args) -> None:
     with Client() as client:
         name = sweep_named(client.call, args["id"])
         sweep = client.call("sweep_table", sweep=name, in_full=args["json"])
-        if not sweep["total"]:
+        search = sweep.get("search")
+        if not sweep["total"] and not search:
             raise NotFound(f"there is no sweep {quoted(name)}", "see `stoker sweep ls`")
         sweep["values"] = _values(client, name, sweep, args["metric"])
     if args["json"]:
@@ -50,6 +52,8 @@ def show(args: Args) -> None:
     else:
         out(_as_table(sweep))
         say(_summary(sweep))
+        if search:
+            say(search_text(search))
 
 
 def _values(
@@ -196,6 +200,7 @@ def _as_json(name: str, sweep: Sweep) -> dict[str, Any]:
         "counts": in_order(sweep["counts"]),
         "varied": sweep["varied"],
         "points": points,
+        **({"search": sweep["search"]} if sweep.get("search") else {}),
     }
 
 

@@ -62,7 +62,8 @@ _OWN_OPTIONS = (
            short="f", files="file"),
     Option("parameter", "a parameter and its values, in the older form; may be repeated",
            "NAME VALUE...", short="p", repeat=True, many=True),
-    Option("samples", "N random points instead of the whole grid", "N", _count),
+    Option("samples", "N random points instead of the whole grid; of a search, its trials", "N",
+           _count),
     Option("seed", "random seed for --samples and --shuffle (default: 0)", "N",
            quantities.number_within(0, 2**63 - 1, "seed")),
     Option("shuffle", "queue the grid in random order"),
@@ -74,6 +75,14 @@ _OWN_OPTIONS = (
            "(lr=0.1)", "STYLE", _one_of("flags", "hydra"), choices=("flags", "hydra")),
     Option("rerun", "failed: only points that did not succeed; all: also points that succeeded",
            "WHICH", _one_of("failed", "all"), choices=("failed", "all")),
+    Option("minimize", "search for the lowest value of this metric: each point is chosen by the "
+           "results of those before; may be repeated", "METRIC", repeat=True),
+    Option("maximize", "the same for the highest value", "METRIC", repeat=True),
+    Option("sampler", "how a search chooses, by Optuna's names: tpe, random, gp, cmaes, grid, qmc, "
+           "nsgaii, bruteforce... (default: tpe)", "NAME"),
+    Option("until", "end the search when a value is good enough", "'loss < 0.3'"),
+    Option("for", "begin no more points of a search after this time", "8h",
+           quantities.positive_duration_ms),
     Option("max-running", "run at most N of the sweep's jobs at a time", "N", _count),
     Option("name", "a name for the sweep, which is the group of its jobs", "NAME",
            quantities.sweep_label),
@@ -132,6 +141,9 @@ VERB = Verb(
          "python train.py", "two pairs, three seeds each"),
         ("stoker sweep lr=0.1,0.01 bs=16,32 --where 'lr*bs < 2' --dry-run -- python train.py",
          "show the points without queueing them"),
+        ("stoker sweep 'lr=loguniform(1e-5,1e-1)' 'bs=choice(16,32,64)' --minimize val_loss "
+         "--samples 60 --max-running 4 -- python train.py",
+         "a search: each point is chosen by the results of those before"),
         ("stoker sweep -f sweep.yaml --max-running 4", "a W&B sweep file"),
         ("stoker sweep show last", "show the results"),
     ),
@@ -146,6 +158,9 @@ VERB = Verb(
         "The first parameter changes most slowly. Points with the same command, directory and "
         "parameters are the same point: if the sweep is submitted again, only points that are "
         "new or have not succeeded are queued; those that are queued or running are left alone.",
+        "With --minimize or --maximize, points are chosen one by one by Optuna (the extra search). "
+        "The same command again goes on with the search; a larger --samples extends it. "
+        "`stoker cancel --group NAME` ends it.",
         "The sweep's name is printed on stdout: stoker wait --group $(stoker sweep ...). All "
         "other options are those of `stoker add` and apply to each point.",
         COMMAND_NOTE,

@@ -12,17 +12,23 @@ from stoker.core.state import State
 from stoker.daemon.requests.reply import AfterTurn, Daemon
 from stoker.daemon.requests.selecting import UNFINISHED, named_by_id, selected
 from stoker.engine import Decided
-from stoker.errors import Failed, UsageError
+from stoker.errors import Failed, NotFound, UsageError
 
 
 def cancel(daemon: Daemon, request: msg.Cancel) -> AfterTurn:
     """Each job comes to its end from wherever it stands."""
     select, views = request.select, daemon.views
+    searches = _searches_ended(daemon, request)
 
     def proposal(state: State) -> Decided:
-        ids = selected(select, views, state, UNFINISHED)
+        try:
+            ids = selected(select, views, state, UNFINISHED)
+        except NotFound:
+            if not searches:
+                raise
+            ids = []  # A search that has no point yet.
         jobs = [state.jobs[job_id] for job_id in ids if job_id in state.jobs]
-        if not jobs and not select.all:
+        if not jobs and not select.all and not searches:
             rows = views.rows(ids[:1])
             if len(ids) == 1 and rows:
                 raise Failed(f"job {ids[0]} has ended already ({rows[0]['state']})", "")
@@ -39,6 +45,14 @@ def cancel(daemon: Daemon, request: msg.Cancel) -> AfterTurn:
         return Decided([stop_event(state, job) for job in ours], answer)
 
     return AfterTurn(proposal)
+
+
+def _searches_ended(daemon: Daemon, request: msg.Cancel) -> list[str]:
+    """Who cancels a whole search wants no more of its points; which were under way."""
+    select = request.select
+    if request.let_go or select.states or not (select.all or select.group is not None):
+        return []
+    return daemon.searches.end(None if select.all else [str(select.group)], "it was cancelled")
 
 
 def _ids_of(jobs: Sequence[Job]) -> list[int]:

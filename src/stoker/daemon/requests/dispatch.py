@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.api import messages as msg
+from stoker.api import search_messages as of_searches
 from stoker.daemon.requests import (
     adopt,
     browse,
@@ -26,6 +27,7 @@ from stoker.daemon.requests import (
     profiles,
     retry,
     rm,
+    searches,
     status,
     staying,
     submit,
@@ -75,6 +77,9 @@ ANSWERS: dict[type[msg.Request], Callable[[Daemon, Any], Reply]] = {
     msg.Sweeps: sweeps.sweeps,
     msg.SweepPoints: sweeps.sweep_points,
     msg.SweepTable: sweeps.sweep_table,
+    of_searches.Searches: searches.searches,
+    of_searches.SearchStart: searches.start,
+    of_searches.SearchTold: searches.told,
     msg.Status: status.status,
     msg.Disk: disk.disk,
     msg.Hello: status.hello,

@@ -45,6 +45,7 @@ async def sweep_table(daemon: Daemon, request: msg.SweepTable) -> Fields:
         return table
 
     table = await daemon.browsing.read(read)
+    table["search"] = daemon.searches.brief(request.sweep)
     columns, state = table["columns"], daemon.turn_loop.state
     _with_names_of_gpus(columns, state)
     if request.in_full:

@@ -19,6 +19,16 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 -- Forgets one setting, so that its default counts again.
 DELETE FROM settings WHERE name = :name;
 
+-- name: searches
+-- All searches, or the one of that name.
+SELECT name, spec, state, progress FROM searches WHERE :name IS NULL OR name = :name;
+
+-- name: keep_search
+-- Keeps a search, new or changed.
+INSERT INTO searches (name, spec, state, progress) VALUES (:name, :spec, :state, :progress)
+ON CONFLICT (name) DO UPDATE
+SET spec = excluded.spec, state = excluded.state, progress = excluded.progress;
+
 -- name: needs
 -- All distinct needs of jobs, by number.
 SELECT id, body FROM needs;
@@ -575,6 +585,13 @@ FROM jobs AS j INDEXED BY jobs_grouped
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
 WHERE j."group" = :sweep AND j.point GLOB 'sweep:*'
 ORDER BY j.id;
+
+-- name: search_jobs
+-- Every job of a sweep that is one of its points, as a searcher has to know it.
+SELECT point, id, state, cause, params
+FROM jobs INDEXED BY jobs_grouped
+WHERE "group" = :sweep AND point GLOB 'sweep:*'
+ORDER BY id;
 
 -- name: sweep_repeat
 -- The parameter that only repeats the points of a sweep, as its latest job has it.

@@ -1,0 +1,34 @@
+"""The messages about searches that learn: see `messages`."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from stoker.api.request import Request
+
+
+class Searches(Request, tag="searches"):
+    """Answer: `searches`, each `name`, `spec`, `state` (running, ended) and `progress`.
+
+    With a name, only that one, and `points`: of each job `point`, `id`, `state`, `cause`, `params`.
+    """
+
+    name: Annotated[str, Meta(max_length=1000)] | None = None
+
+
+class SearchStart(Request, tag="search_start"):
+    """Begin a search, or go on with it by another spec. A process of its own chooses its points.
+
+    What the spec says is between front ends and that process (stoker.search.spec).
+    """
+
+    name: Annotated[str, Meta(min_length=1, max_length=1000)]
+    spec: dict[str, Any]
+
+
+class SearchTold(Request, tag="search_told"):
+    """What the process of a search says of it: how far it is, and with `ended`, that it is over."""
+
+    name: Annotated[str, Meta(max_length=1000)]
+    progress: dict[str, Any]
+    ended: bool = False

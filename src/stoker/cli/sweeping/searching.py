@@ -1,0 +1,50 @@
+"""From a command line to a search that learns, and how far one is in words."""
+
+from __future__ import annotations
+
+from stoker.api.client import Client
+from stoker.cli.options import Args, print_json
+from stoker.cli.sweeping.queueing import command_text
+from stoker.errors import UsageError
+from stoker.metrics.gathering import objectives_of
+from stoker.search.spec import Objective
+from stoker.search.starting import Planned, Wanted, begin, planned
+from stoker.submission.sweeps import SweepSpec
+from stoker.text.terminal import out, say
+
+
+def search(args: Args, spec: SweepSpec) -> None:
+    """Begin a search, go on with it, or show what it would be."""
+    if args["rerun"] is not None:
+        raise UsageError("a search runs no point again", "leave out --rerun")
+    wanted = objectives_of(args["minimize"], args["maximize"])
+    objectives = [Objective(one.name, "max" if one.goal == "max" else "min") for one in wanted]
+    asked = planned(
+        spec, Wanted(objectives, args["sampler"], args["until"], args["for"]), args["max_running"]
+    )
+    if asked.plan.ignored:
+        say(f"stoker: ignored in {args['file']}: {', '.join(asked.plan.ignored)}")
+    if args["dry_run"]:
+        _show(asked, args["json"])
+        return
+    with Client() as client:
+        known = begin(client, asked)["trials"]
+    name = asked.search.name
+    if args["json"]:
+        print_json({"sweep": name, "samples": asked.search.ends.samples, "trials": known})
+        return
+    before = f", {known} made before" if known else ""
+    say(f"a search of {asked.ends_in_words}{before}; see `stoker sweep show {name}`")
+    out(f"{name}\n")
+
+
+def _show(asked: Planned, as_json: bool) -> None:
+    [job] = asked.plan.jobs[:1]
+    search = asked.search
+    if as_json:
+        points = [{"params": job["params"], "command": command_text(job)}]
+        print_json({"sweep": search.name, "count": search.ends.samples, "points": points})
+        return
+    count = search.ends.samples
+    out(f"up to {count} point{'' if count == 1 else 's'}\n{command_text(job)}\n")
+    say("and others like it, each chosen by the results of those before")

@@ -1,0 +1,35 @@
+"""Searches that learn: begun by `stoker sweep --minimize`, and told of by their searchers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from stoker.api import search_messages as msg
+from stoker.daemon.requests.reply import Daemon, Fields, Reply
+
+
+def searches(daemon: Daemon, request: msg.Searches) -> Reply:
+    """What is kept of searches; of one, with its points."""
+    found = daemon.searches.kept(request.name)
+    if request.name is None:
+        return {"searches": found}
+    return _with_points(daemon, request.name, found)
+
+
+async def _with_points(daemon: Daemon, name: str, found: list[dict[str, Any]]) -> Fields:
+    rows = await daemon.browsing.read(lambda browser: browser.search_jobs(name))
+    points = [[*row[:4], json.loads(row[4]) if row[4] else {}] for row in rows]
+    return {"searches": found, "points": points}
+
+
+def start(daemon: Daemon, request: msg.SearchStart) -> Fields:
+    """Begin a search, or go on with it."""
+    daemon.searches.start(request.name, request.spec)
+    return {}
+
+
+def told(daemon: Daemon, request: msg.SearchTold) -> Fields:
+    """Keep what a searcher says of its search."""
+    daemon.searches.told(request.name, request.progress, ended=request.ended)
+    return {}

@@ -1,0 +1,174 @@
+"""Searches that learn: what is kept of them, and a process for each that is under way.
+
+The searcher is a process of its own (stoker.search.main), so that no sampler works in the loop that
+starts jobs, and Optuna is never imported here. It is a client of the daemon like any other, and may
+be killed at any moment. One that ends unasked is started again, with increasing delay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stoker import command_lines
+from stoker.store.sqlite import SearchRow, SqliteStore
+
+log = logging.getLogger("stoker.daemon")
+
+_FIRST_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 60.0
+_GOOD_AFTER_S = 60.0  # One that ran so long begins with short pauses again.
+
+
+@dataclass(slots=True, eq=False)
+class _Child:
+    name: str
+    pidfd: int
+    line: socket.socket  # It ends when this is closed.
+    started_at_s: float
+    again: bool = False  # another is wanted when it has ended
+
+
+class SearcherProcesses:
+    """At most one for each search."""
+
+    def __init__(self, store: SqliteStore, home: str) -> None:
+        self._store, self._home = store, home
+        self._children: dict[str, _Child] = {}
+        self._pauses_s: dict[str, float] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._closed = False
+
+    def begin(self) -> None:
+        """An earlier daemon may have had some under way."""
+        for row in self._store.searches():
+            if row.state == "running":
+                self._start(row.name)
+
+    def close(self) -> None:
+        """The daemon ends, and so do they, when they hear that."""
+        self._closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        for child in self._children.values():
+            child.line.close()
+
+    def kept(self, name: str | None = None) -> list[dict[str, Any]]:
+        """What is kept of all searches, or of the one of that name."""
+        return [
+            {"name": row.name, "spec": json.loads(row.spec), "state": row.state,
+             "progress": json.loads(row.progress)}
+            for row in self._store.searches(name)
+        ]  # fmt: skip
+
+    def brief(self, name: str) -> dict[str, Any] | None:
+        """How far the search of that name is; None if there is none."""
+        for one in self.kept(name):
+            objectives = one["spec"].get("objectives", [])
+            return {"state": one["state"], "progress": one["progress"], "objectives": objectives}
+        return None
+
+    def start(self, name: str, spec: Mapping[str, Any]) -> None:
+        """Begin a search, or go on by another spec: what it has learned is in its study."""
+        known = self._store.searches(name)
+        progress = json.loads(known[0].progress) | {"over": ""} if known else {}
+        self._store.keep_search(SearchRow(name, json.dumps(spec), "running", json.dumps(progress)))
+        self._pauses_s.pop(name, None)
+        child = self._children.get(name)
+        if child is None:
+            self._start(name)
+        else:
+            child.again = True
+            child.line.close()
+
+    def told(self, name: str, progress: Mapping[str, Any], *, ended: bool) -> None:
+        """Keep what a searcher says; one that was told to end has no say any more."""
+        for row in self._store.searches(name):
+            if row.state == "running":
+                state = "ended" if ended else "running"
+                self._store.keep_search(row._replace(state=state, progress=json.dumps(progress)))
+
+    def end(self, names: list[str] | None, why: str) -> list[str]:
+        """End these searches, or all; which were under way."""
+        ended = []
+        for row in self._store.searches():
+            if row.state != "running" or (names is not None and row.name not in names):
+                continue
+            progress = json.dumps(json.loads(row.progress) | {"over": why})
+            self._store.keep_search(row._replace(state="ended", progress=progress))
+            child = self._children.get(row.name)
+            if child is not None:
+                child.again = False
+                child.line.close()
+            ended.append(row.name)
+        return ended
+
+    # ------------------------------------------------------------------ the processes
+
+    def _start(self, name: str) -> None:
+        self._timers.pop(name, None)
+        if self._closed or name in self._children or not self._is_wanted(name):
+            return
+        try:
+            child = self._made(name)
+        except OSError as error:
+            log.warning("the search %s can't go on now: %s", name, error)
+            self._start_later(name)
+            return
+        self._children[name] = child
+        asyncio.get_running_loop().add_reader(child.pidfd, self._ended, child)
+
+    def _made(self, name: str) -> _Child:
+        ours, its = socket.socketpair()
+        try:
+            command = command_lines.searcher(self._home, name)
+            marks = {"STOKER_HOME": self._home, command_lines.SENDER_MARKER: "1"}
+            pid = os.posix_spawn(
+                command[0],
+                command,
+                {**os.environ, **marks},
+                file_actions=[(os.POSIX_SPAWN_DUP2, its.fileno(), 0)],
+                setsid=True,
+            )
+            try:
+                pidfd = os.pidfd_open(pid)
+            except OSError:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                raise
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            its.close()
+        return _Child(name, pidfd, ours, asyncio.get_running_loop().time())
+
+    def _ended(self, child: _Child) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(child.pidfd)
+        os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED)
+        os.close(child.pidfd)
+        child.line.close()
+        del self._children[child.name]
+        if child.again:
+            self._start(child.name)
+        elif self._is_wanted(child.name):
+            if loop.time() - child.started_at_s > _GOOD_AFTER_S:
+                self._pauses_s.pop(child.name, None)
+            self._start_later(child.name)
+
+    def _start_later(self, name: str) -> None:
+        pause_s = self._pauses_s.get(name, _FIRST_PAUSE_S)
+        self._pauses_s[name] = min(pause_s * 2, _LONGEST_PAUSE_S)
+        loop = asyncio.get_running_loop()
+        self._timers[name] = loop.call_later(pause_s, self._start, name)
+
+    def _is_wanted(self, name: str) -> bool:
+        return any(row.state == "running" for row in self._store.searches(name))

@@ -1,0 +1,1 @@
+"""Searches that learn: which point is tried next follows from what came of those before."""

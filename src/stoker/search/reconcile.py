@@ -1,0 +1,114 @@
+"""What is to be done so that a study says what Stoker's points say. Pure.
+
+The truth about points is Stoker's record; a study is what a sampler learns from. Either may be
+behind the other: the searcher, the daemon or both can be killed between any two steps. A trial and
+its point have the same number, and so each step is taken once, whatever was done before.
+
+- A trial is asked for, and then its point is queued. A trial without a point was not queued yet.
+- A point is queued, and then noted with its trial. A trial that was noted, and whose point is
+  gone, was removed by a user: nothing more will come of it.
+- A point ends, and then its trial is told. A trial that was told stays as it was told.
+- A study that is behind (its file was deleted, say) is filled from the points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A trial as the study has it; its number is its place."""
+
+    number: int
+    told: bool
+    queued: bool  # it was noted that its point is queued
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A point as Stoker has it."""
+
+    number: int
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """The next trial of the study is one of which nothing is known any more."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """The next trial of the study is this point, of which it does not know."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The point of this trial is to be queued."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """This trial's point is queued, which the study does not know."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """This trial's point has ended."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Nothing more will come of this trial."""
+
+    number: int
+
+
+Step = Fill | Adopt | Queue | Note | Tell | GiveUp
+
+
+def steps(trials: Sequence[Trial], points: Iterable[Seen]) -> list[Step]:
+    """What is to be done, in this order; after each, the rest is still right."""
+    by_number = {point.number: point for point in points}
+    found: list[Step] = [
+        Adopt(number) if number in by_number else Fill(number)
+        for number in range(len(trials), max(by_number, default=-1) + 1)
+    ]
+    for trial in trials:
+        if not trial.told:
+            found += _of_trial(trial, by_number)
+    return found
+
+
+def _of_trial(trial: Trial, points: Mapping[int, Seen]) -> list[Step]:
+    point = points.get(trial.number)
+    if point is None:
+        return [GiveUp(trial.number) if trial.queued else Queue(trial.number)]
+    note: list[Step] = [] if trial.queued else [Note(trial.number)]
+    return [*note, Tell(trial.number)] if point.final else note
+
+
+def may_ask(
+    waiting: int, unfinished: int, asked: int, *, samples: int | None, max_running: int | None
+) -> bool:
+    """Whether one more point may run now: never more than one waits for its turn.
+
+    A point that waits knows less than one that is asked for when its turn comes.
+    """
+    if samples is not None and asked >= samples:
+        return False
+    if max_running is not None and unfinished >= max_running:
+        return False
+    return waiting == 0

@@ -1,0 +1,124 @@
+"""A search asked for, by whichever front end: checked, and begun or gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stoker.api.client import Client
+from stoker.errors import UsageError
+from stoker.search.space import dimensions
+from stoker.search.spec import Ends, Objective, Search, axes_to_wire, until_of
+from stoker.submission.surroundings import resolve_requirements, take_code
+from stoker.submission.sweeps import Plan, SweepSpec, plan, with_file
+from stoker.sweep import identity
+from stoker.text.jobs import now_ms
+
+MOST_TRIALS = 1_000_000
+USUAL_SAMPLER = "tpe"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What makes a sweep a search."""
+
+    objectives: Sequence[Objective]
+    sampler: str | None = None
+    until: str | None = None
+    for_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A search that is fine as far as can be told without the daemon."""
+
+    search: Search
+    plan: Plan  # with one point, as an example
+
+    @property
+    def ends_in_words(self) -> str:
+        """How many trials there are, if that is known."""
+        samples = self.search.ends.samples
+        return "trials" if samples is None else f"{samples} trial" + "s" * (samples != 1)
+
+
+def planned(spec: SweepSpec, wanted: Wanted, max_running: int | None) -> Planned:
+    """What is to be searched; UsageError for what makes no sense."""
+    ignored: Sequence[str] = ()
+    if spec.source is not None:
+        spec, ignored = with_file(spec, spec.source)
+    _refuse(spec)
+    dims = dimensions(spec.space)
+    samples = spec.choosing.samples
+    until = None if wanted.until is None else until_of(wanted.until, wanted.objectives)
+    if samples is None and until is None and wanted.for_ms is None:
+        raise UsageError(
+            "the search has no end", "add --samples 60, --for 8h or --until 'METRIC < NUMBER'"
+        )
+    from stoker.search.study import check  # It loads Optuna, which takes its time.
+
+    sampler = wanted.sampler or USUAL_SAMPLER
+    check(sampler, dims, wanted.objectives)
+    axes, goals = axes_to_wire(spec.space.axes), [[o.name, o.goal] for o in wanted.objectives]
+    parts = [spec.request["cwd"], list(spec.words), spec.style, axes, goals]
+    name = spec.name or identity.search_name(parts)
+    example = replace(
+        spec, name=name, choosing=replace(spec.choosing, samples=1, most=None), source=None
+    )
+    made = replace(plan(example), ignored=ignored)
+    ends = Ends(
+        MOST_TRIALS if samples is None else samples,
+        None if wanted.for_ms is None else now_ms() + wanted.for_ms,
+        until,
+    )
+    search = Search(
+        name, spec.space, tuple(wanted.objectives), ends, sampler, spec.choosing.seed, max_running,
+        tuple(spec.words), spec.style, spec.files, made.request, made.shared,
+    )  # fmt: skip
+    return Planned(search, made)
+
+
+def _refuse(spec: SweepSpec) -> None:
+    if spec.space.repeat is not None:
+        raise UsageError("a search does not repeat its points", "leave out --repeat")
+    if spec.choosing.where:
+        raise UsageError(
+            "a search can't leave out points by --where", "narrow the parameters instead"
+        )
+    if spec.choosing.shuffle:
+        raise UsageError("a search chooses the order itself", "leave out --shuffle")
+
+
+def begin(client: Client, asked: Planned) -> dict[str, Any]:
+    """Begin the search, or go on with the one of that name; how far that is."""
+    search = asked.search
+    answer = client.call("searches", name=search.name)
+    known = answer["searches"]
+    wire = search.to_wire()
+    if known:
+        _refuse_another(known[0]["spec"], wire, search.name)
+    elif answer["points"]:
+        raise UsageError(
+            f"there is a sweep {search.name} that is no search", "give this one another --name"
+        )
+    client.call("limit_group", group=search.name, max_running=search.max_running)
+    resolve_requirements(client, asked.plan.shared)
+    take_code(client, [asked.plan.shared], asked.plan.request)
+    wire["request"], wire["shared"] = asked.plan.request, asked.plan.shared
+    client.call("search_start", name=search.name, spec=wire)
+    numbers = [identity.trial_number(search.name, point[0]) for point in answer["points"]]
+    return {"trials": len({number for number in numbers if number is not None})}
+
+
+def _refuse_another(known: dict[str, Any], new: dict[str, Any], name: str) -> None:
+    for key, what in (("axes", "other parameters"), ("objectives", "another goal")):
+        if _plain(known[key]) != _plain(new[key]):
+            raise UsageError(f"the search {name} has {what}", "give this one another --name")
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it, in which there are only lists."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

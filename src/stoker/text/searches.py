@@ -1,0 +1,42 @@
+"""How far a search is, in one line, for all front ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_WAITS = {
+    "slot": "waits for a slot",
+    "result": "waits for a result",
+    "rest": "waits for the last results",
+}
+
+
+def search_text(search: Mapping[str, Any]) -> str:
+    """`trial 31 of 60, best val_loss 0.412 at trial 17, waits for a slot`.
+
+    Trials are counted from 1 here, while Optuna counts them from 0.
+    """
+    progress, objectives = search["progress"], search["objectives"]
+    if not progress.get("trials"):
+        return _end(search) or "the search begins"
+    samples = progress["samples"]
+    made = f"{progress['trials']} of {samples}" if samples else str(progress["trials"])
+    parts = [f"trial {made}"]
+    best = progress["best"]
+    if len(objectives) > 1 and best:
+        parts.append(f"{len(best)} on the Pareto front")
+    elif best:
+        number, value = best[0]
+        parts.append(f"best {objectives[0][0]} {_number(value)} at trial {number + 1}")
+    parts.append(_end(search) or _WAITS.get(progress.get("waits", ""), "goes on"))
+    return ", ".join(parts)
+
+
+def _end(search: Mapping[str, Any]) -> str:
+    over = search["progress"].get("over", "")
+    return f"ended: {over}" if search["state"] == "ended" else ""
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.5g}"

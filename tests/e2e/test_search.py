@@ -1,0 +1,100 @@
+"""`stoker sweep --minimize` on a real daemon: points chosen one by one, up to the last."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stoker_home import StokerHome
+from waiting import eventually
+
+TRAIN = "echo step 1 loss=$2"
+SPACE = ("x=uniform(0,1)", "--minimize", "loss", "--name", "s")
+COMMAND = ("--", "sh", "-c", TRAIN, "train", "0", "{x}")
+
+
+@pytest.fixture
+def searched(home: StokerHome) -> StokerHome:
+    home.start(gpus="0-3")
+    return home
+
+
+def _shown(home: StokerHome) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(home.stoker("sweep", "show", "s", "--json"))
+    return answer
+
+
+def _ended(home: StokerHome) -> dict[str, Any]:
+    """The search once it is over."""
+
+    def over() -> dict[str, Any] | None:
+        [search] = home.call("searches", name="s")["searches"]
+        return search["progress"] if search["state"] == "ended" else None
+
+    found = eventually(over, "the search ends")
+    assert found is not None
+    return found
+
+
+def test_a_search_makes_its_trials_finds_the_best_and_is_extended(searched: StokerHome) -> None:
+    more = ("--max-running", "2", *COMMAND)
+    assert searched.stoker("sweep", *SPACE, "--samples", "4", *more) == "s\n"
+    progress = _ended(searched)
+    assert (progress["trials"], progress["over"]) == (4, "all trials were made")
+    searched.stoker("sweep", *SPACE, "--samples", "6", *more)
+    eventually(lambda: len(_shown(searched)["points"]) == 6, "two more points")
+    assert _ended(searched)["trials"] == 6
+    points = _shown(searched)["points"]
+    values = [point["params"]["x"] for point in points]
+    assert len(set(values)) == 6
+    number, best = _ended(searched)["best"][0]
+    assert best == min(values) == values[number]
+    assert "best loss" in searched.cli("sweep", "show", "s").err
+
+
+def test_a_search_ends_when_a_value_is_good_enough(searched: StokerHome) -> None:
+    searched.stoker("sweep", *SPACE, "--until", "loss < 2", *COMMAND)
+    assert _ended(searched)["over"] == "loss is good enough"
+
+
+def test_a_metric_that_never_appears_ends_the_search_and_the_others_are_named(
+    searched: StokerHome,
+) -> None:
+    space = ("x=uniform(0,1)", "--minimize", "val_loss", "--name", "s", "--samples", "50")
+    searched.stoker("sweep", *space, "--max-running", "1", *COMMAND)
+    progress = _ended(searched)
+    assert progress["over"] == "the points have no value of val_loss; they have loss"
+    assert progress["trials"] <= 4
+
+
+def test_a_search_that_is_cancelled_chooses_no_more_points(searched: StokerHome) -> None:
+    sleeps = ("--max-running", "1", "--", "sleep", "100{x}")
+    searched.stoker("sweep", *SPACE, "--samples", "9", *sleeps)
+    eventually(lambda: _shown(searched)["counts"].get("running"), "the first point runs")
+    searched.stoker("cancel", "--group", "s")
+    assert _ended(searched)["over"] == "it was cancelled"
+    eventually(lambda: _shown(searched)["counts"] == {"cancelled": 1}, "the point has ended")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("x=1,2", "--minimize", "loss", "--samples", "3"), "a search needs a distribution"),
+        (("x=uniform(0,1)", "--minimize", "loss"), "the search has no end"),
+        (("x=uniform(0,1)", "--samples", "3", "--sampler", "tpe"), "--sampler is about a search"),
+        ((*SPACE, "--samples", "3", "--sampler", "magic"), "Optuna has no sampler 'magic'"),
+        ((*SPACE, "--samples", "3", "--where", "x < 1"), "can't leave out points by --where"),
+        ((*SPACE, "--samples", "3", "--repeat", "seed=2"), "does not repeat its points"),
+        ((*SPACE, "--samples", "3", "--rerun", "all"), "a search runs no point again"),
+        ((*SPACE, "--maximize", "loss", "--samples", "3"), "is wanted twice"),
+    ],
+)
+def test_a_search_that_makes_no_sense_is_refused_in_one_line(
+    home: StokerHome, words: tuple[str, ...], said: str
+) -> None:
+    ran = home.cli("sweep", *words, "--", "true")
+    assert ran.code == 2
+    assert said in ran.err
+    assert not ran.out
