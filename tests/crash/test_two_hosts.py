@@ -162,6 +162,8 @@ def test_the_state_of_a_dead_machine_can_be_claimed_and_its_jobs_are_lost_not_ru
     assert refused.code == 1 and "stoker daemon claim" in refused.err
     claimed = second.cli("daemon", "claim")
     assert claimed.code == 0 and "alpha" in claimed.err
+    again = second.cli("daemon", "claim")
+    assert again.code == 0 and "is this machine's" in again.err and "lost" not in again.err
     shown = job(second)
     assert shown["state"] == "lost" and "alpha" in str(shown["reason"])
     assert lines_of(ran) == ["1"]

@@ -84,6 +84,14 @@ def test_a_frozen_job_runs_old_code_in_the_same_directory_of_the_tree(
     assert f"freeze      {project}/exp" in shown and f"directory   {cwd}" in shown
 
 
+def test_what_was_frozen_is_said_as_it_is(home: StokerHome, tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (alone / "code.sh").write_text("echo old\n")
+    ran = home.cli("add", "--freeze", "--", "sh", "code.sh", cwd=alone)
+    assert f"froze 1 file of {alone};" in ran.err and "git" not in ran.err
+
+
 def test_files_that_change_while_a_thousand_jobs_wait_reach_none_of_them(
     home: StokerHome, project: Path
 ) -> None:

@@ -255,6 +255,13 @@ def test_every_verb_has_help_with_an_example_that_its_own_parser_takes(
             assert parse(member, rest) is not None, line
 
 
+def test_the_help_on_all_verbs_fits_a_terminal_of_80_columns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--help"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
+
+
 def test_help_and_version_are_there_in_every_usual_form(capsys: pytest.CaptureFixture[str]) -> None:
     from stoker import __version__
 

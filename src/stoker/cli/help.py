@@ -20,12 +20,12 @@ def show_overview() -> None:
     """Help on all verbs."""
     colour = wants_colour()
     lines = [
-        "Stoker keeps GPUs fed: it queues commands and runs each as soon as there is room for it.",
+        "Stoker keeps GPUs fed: it runs each queued command as soon as there is room.",
         "",
-        "  stoker add --gpus 2 --name big -- python train.py --lr 0.1    queue a job",
-        "  stoker                                                        GPUs and jobs at a glance",
-        "  stoker logs -f 7                                              follow a job's output",
-        "  stoker run -- python train.py                                 in this terminal",
+        "  stoker add --gpus 2 -- python train.py --lr 0.1    queue a job",
+        "  stoker                                             GPUs and jobs at a glance",
+        "  stoker logs -f 7                                   follow a job's output",
+        "  stoker run -- python train.py                      in this terminal",
     ]
     for section, names in SECTIONS:
         lines += ["", painted(section, "bold", colour)]
@@ -33,7 +33,7 @@ def show_overview() -> None:
             lines += _described(f"  {name}", load(name).summary, 14)
     lines += [
         "",
-        "`stoker VERB --help` has the options and examples of a verb; --version the version.",
+        "`stoker VERB --help` shows the options and examples of a verb.",
     ]
     out("\n".join(lines) + "\n")
 

@@ -7,6 +7,7 @@ that descriptor says that it is ready, or why it is not. The keeper adds who it 
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import gc
 import logging
@@ -441,7 +442,9 @@ def main() -> int:
         return error.exit_code
     except (OSError, StoreFailed) as error:
         log.exception("the daemon could not go on")
-        say(f"{Unavailable.code}\tthe daemon could not start: {error}\tmake room, or see its log")
+        no_room = isinstance(error, StoreFailed) or error.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "make room, or see its log" if no_room else "see its log"
+        say(f"{Unavailable.code}\tthe daemon could not start: {error}\t{hint}")
         return Unavailable.exit_code
     except Exception as error:
         log.exception("the daemon could not go on")

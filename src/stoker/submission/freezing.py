@@ -55,14 +55,17 @@ class _Freezing:
         if self._snapshots.holds(cwd):
             job["freeze"] = request["env"].get("STOKER_SUBMIT_DIR", cwd)
             return
-        root = repository_of(cwd) or cwd
+        repository = repository_of(cwd)
+        root = repository or cwd
         frozen = self._frozen.get(root)
         if frozen is None:
             frozen = self._frozen[root] = self._snapshots.freeze(root, self._most_bytes)
             if frozen.is_new:
+                files = f"{frozen.count:,} file" + ("" if frozen.count == 1 else "s")
+                ignored = f", those in paths that git ignores in {root}" if repository else ""
                 self.notes[
-                    f"froze {frozen.count:,} files of {root}; files that jobs write into their "
-                    f"directory are in {frozen.tree}, those in paths that git ignores in {root}"
+                    f"froze {files} of {root}; files that jobs write into their directory are in "
+                    f"{frozen.tree}{ignored}"
                 ] = None
         code = request.get("code", {})
         if (known := code.get(job.get("cwd") or request["cwd"])) is not None:

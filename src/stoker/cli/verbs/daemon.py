@@ -136,7 +136,10 @@ def claim(args: Args) -> None:
 
     home = Home.from_environment()
     was = claim_from_another(home)
-    say(f"{home.root} is this machine's now" + (f"; it was {whose(was)}'s" if was else ""))
+    if was is None:
+        say(f"{home.root} is this machine's")
+        return
+    say(f"{home.root} is this machine's now; it was {whose(was)}'s")
     say("jobs that ran on the other machine are lost; those with retries left run again here")
 
 
