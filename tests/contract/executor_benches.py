@@ -212,6 +212,7 @@ class LocalBench:
     def close(self) -> None:
         self.executor.close()
         self.ledger.close()
+        self.on_disk.close()
 
 
 class SlurmBench:

@@ -36,6 +36,10 @@ class LedgerOnDisk:
         self.when_told: dict[Key, Entries] = {}
         self.when_reaped: dict[Key, Entries] = {}
 
+    def close(self) -> None:
+        """Let the descriptor go."""
+        os.close(self._kept)
+
     def about_to_make(self, env: EncodedEnv) -> None:
         """A process with this environment is about to be made."""
         key = _attempt_of(env)

@@ -264,6 +264,8 @@ CLEARED = {
     "visible": 'visible = "all"',
     "hook": 'hook = "cat"',
     "slurm": 'slurm = "--qos x"',
+    "metric": 'metric = ["loss=final loss (.*)"]',
+    "metrics-from": 'metrics-from = "runs/{id}"',
 }
 
 

@@ -86,6 +86,7 @@ class Kept:
         if form == 0:
             self._connection.executescript(_SCHEMA)
         elif form != FORM:
+            self.close()
             raise Failed(f"{path} was written by another Stoker", "use the newest one")
 
     def close(self) -> None:

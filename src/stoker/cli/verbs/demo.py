@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from stoker.cli.options import Args, Option, Verb
 
 
@@ -15,6 +17,7 @@ def demo(args: Args) -> int:
         with Stage(pauses=not args["fast"]) as stage:
             return play(stage)
     except Interrupted as interrupted:
+        sys.stdout.flush()  # What was being written comes before the last word.
         say("stoker: the demo was interrupted, and has cleaned up")
         return interrupted.exit_code
 
