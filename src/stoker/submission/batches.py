@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from stoker.api.job_option import NONE
 from stoker.api.job_options import BY_KEY, NEGATIVES, fields_of
 from stoker.batch.entries import Complaints, Entry, Value, located
 from stoker.batch.sequence import Circle, batches, behind_what_they_need
@@ -142,10 +143,12 @@ class Translator:
             try:
                 if key in _REQUIREMENTS:
                     values[key], waits_for[key] = _requirements(said)
-                elif option.repeat:
-                    values[key] = [*values.get(key, ()), *value_of(option, said)]
+                    continue
+                value = value_of(option, said)
+                if option.repeat:
+                    said_before = values.get(key) or ()
+                    values[key] = NONE if value is NONE else [*said_before, *value]
                 else:
-                    value = value_of(option, said)
                     values[option.key] = not value if key in NEGATIVES else value
             except UsageError as error:
                 raise UsageError(f"{option.name}: {error.message}", error.hint) from None
