@@ -21,6 +21,8 @@ def ran(folder: Path) -> Counter[str]:
 def test_jobs_are_shown_as_last_known_while_the_controller_does_not_answer(
     there: StokerHome, cluster: Cluster, tmp_path: Path
 ) -> None:
+    # What it forgets when it is killed is ours, and not the end of jobs of earlier tests.
+    cluster.restart_controller()
     go = tmp_path / "go"
     running = there.add("--on-cluster", "--", f"until [ -e {go} ]; do sleep 0.1; done; exit 3")
     waiting = there.add("--on-cluster", "--at", "+1h", "--", "true")
