@@ -19,7 +19,7 @@ import msgspec
 
 from stoker import command_lines
 from stoker.api.paths import make_private
-from stoker.daemon import settings
+from stoker.daemon import companions, settings
 from stoker.daemon.addresses import addresses, quiet_until_ms
 from stoker.daemon.show import JobViews
 from stoker.errors import StokerError
@@ -193,17 +193,9 @@ class Notices:
                 file.write(msgspec.json.encode(batch))
             os.lseek(fd, 0, os.SEEK_SET)
             command = command_lines.sender(str(self._directory))
-            marks = {"STOKER_HOME": self._daemon.home.root, command_lines.SENDER_MARKER: "1"}
-            pid = os.posix_spawn(
-                command[0],
-                command,
-                {**os.environ, **marks},
-                file_actions=[(os.POSIX_SPAWN_DUP2, fd, 0)],
-                setsid=True,
-            )
+            self._sender = companions.start(command, self._daemon.home.root, fd)
         finally:
             os.close(fd)
-        self._sender = os.pidfd_open(pid)
         self._handed, self._handed_to = some, urls
         asyncio.get_running_loop().add_reader(self._sender, self._ended)
 

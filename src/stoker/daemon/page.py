@@ -21,6 +21,7 @@ import msgspec
 
 from stoker import command_lines
 from stoker.api.messages import PageSettings
+from stoker.daemon.companions import pidfd_of_child
 from stoker.errors import Failed, StokerError, UsageError, from_wire
 
 log = logging.getLogger("stoker.daemon")
@@ -179,12 +180,7 @@ class Page:
             said = msgspec.json.encode(settings).decode()
             command = command_lines.page(report, life, said, self._last_port, again=again)
             pid = os.posix_spawn(command[0], command, {**os.environ, "STOKER_HOME": self._home})
-            try:
-                pidfd = os.pidfd_open(pid)
-            except OSError:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-                raise
+            pidfd = pidfd_of_child(pid)
         except OSError as error:
             for fd in opened:
                 os.close(fd)

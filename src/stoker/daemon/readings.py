@@ -15,7 +15,6 @@ import asyncio
 import json
 import logging
 import os
-import socket
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -25,6 +24,7 @@ from typing import Any
 from stoker import command_lines
 from stoker.api.paths import Home
 from stoker.core.model import JobState
+from stoker.daemon import companions
 from stoker.daemon.browsing import Browsing
 from stoker.daemon.loop import TurnLoop
 from stoker.daemon.show import log_of
@@ -231,7 +231,8 @@ class Readings:
 
     async def _life_of_a_reader(self) -> None:
         try:
-            pidfd, connection = self._made()
+            command = command_lines.reader(self._home.root)
+            pidfd, connection = companions.start_with_socket(command, self._home.root)
         except OSError as error:
             log.warning("metrics can't be read now: %s", error)
         else:
@@ -251,25 +252,6 @@ class Readings:
         self._reader = None
         if self._handed:
             self._try_again()
-
-    def _made(self) -> tuple[int, socket.socket]:
-        ours, its = socket.socketpair()
-        try:
-            command = command_lines.reader(self._home.root)
-            marks = {"STOKER_HOME": self._home.root, command_lines.SENDER_MARKER: "1"}
-            pid = os.posix_spawn(
-                command[0],
-                command,
-                {**os.environ, **marks},
-                file_actions=[(os.POSIX_SPAWN_DUP2, its.fileno(), 0)],
-                setsid=True,
-            )
-            return os.pidfd_open(pid), ours
-        except OSError:
-            ours.close()
-            raise
-        finally:
-            its.close()
 
     def _heard(self, done: Sequence[tuple[int, int, bool]]) -> None:
         self._failures = 0

@@ -11,13 +11,13 @@ import asyncio
 import json
 import logging
 import os
-import signal
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from stoker import command_lines
+from stoker.daemon import companions
 from stoker.store.sqlite import SearchRow, SqliteStore
 
 log = logging.getLogger("stoker.daemon")
@@ -126,29 +126,9 @@ class SearcherProcesses:
         asyncio.get_running_loop().add_reader(child.pidfd, self._ended, child)
 
     def _made(self, name: str) -> _Child:
-        ours, its = socket.socketpair()
-        try:
-            command = command_lines.searcher(self._home, name)
-            marks = {"STOKER_HOME": self._home, command_lines.SENDER_MARKER: "1"}
-            pid = os.posix_spawn(
-                command[0],
-                command,
-                {**os.environ, **marks},
-                file_actions=[(os.POSIX_SPAWN_DUP2, its.fileno(), 0)],
-                setsid=True,
-            )
-            try:
-                pidfd = os.pidfd_open(pid)
-            except OSError:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-                raise
-        except OSError:
-            ours.close()
-            raise
-        finally:
-            its.close()
-        return _Child(name, pidfd, ours, asyncio.get_running_loop().time())
+        command = command_lines.searcher(self._home, name)
+        pidfd, line = companions.start_with_socket(command, self._home)
+        return _Child(name, pidfd, line, asyncio.get_running_loop().time())
 
     def _ended(self, child: _Child) -> None:
         loop = asyncio.get_running_loop()
