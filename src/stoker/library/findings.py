@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,12 @@ if TYPE_CHECKING:
 Names = str | Sequence[str]
 
 
-class Findings:
+class Findings(ABC):
     """The part of a client that compares jobs."""
 
+    @abstractmethod
     def call(self, op: str, **fields: Any) -> dict[str, Any]:
         """Any message of the api, as it is."""
-        raise NotImplementedError
 
     def results(
         self,

@@ -45,10 +45,11 @@ def _word(word: object) -> str:
 def selection(jobs: tuple[Any, ...], name: str | None, group: str | None) -> Fields:
     """Which jobs are meant."""
     names = [] if name is None else [name]
-    return {"ids": list(_id_texts(jobs)), "names": names, "group": group}
+    return {"ids": list(id_texts(jobs)), "names": names, "group": group}
 
 
-def _id_texts(jobs: Iterable[Any]) -> Iterator[str]:
+def id_texts(jobs: Iterable[Any]) -> Iterator[str]:
+    """Their ids as they are typed; jobs are numbers, text, futures, or several of them."""
     for job in jobs:
         if isinstance(job, str | int):
             yield str(job)
@@ -57,7 +58,7 @@ def _id_texts(jobs: Iterable[Any]) -> Iterator[str]:
         elif hasattr(job, "job_id"):
             yield str(job.job_id)
         else:
-            yield from _id_texts(job)
+            yield from id_texts(job)
 
 
 def described(grant: Grant) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
 from stoker.errors import Failed, UsageError
 from stoker.installing import install_command
+from stoker.library.forms import id_texts
 from stoker.metrics.asking import Call, Summary
 from stoker.metrics.gathering import Question, Sources, gather, metrics_of, objectives_of
 from stoker.metrics.result_columns import columns_of
@@ -82,13 +83,9 @@ def _names(said: Names) -> list[str]:
 def _words(jobs: Iterable[Any]) -> Iterable[str]:
     """Jobs and sweeps as they are typed."""
     for job in jobs:
-        if isinstance(job, str | int):
-            yield str(job)
-        elif isinstance(job, Mapping):
-            yield str(job["id"])
-        elif hasattr(job, "job_id"):
-            yield str(job.job_id)
-        elif hasattr(job, "count") and hasattr(job, "ids"):  # what `sweep` gave
+        if hasattr(job, "count") and hasattr(job, "ids"):  # what `sweep` gave
             yield job.name
-        else:
+        elif isinstance(job, list | tuple):
             yield from _words(job)
+        else:
+            yield from id_texts((job,))

@@ -7,6 +7,7 @@ and the highest are found without converting the others.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import compress, repeat
 from typing import TypeVar, cast, overload
@@ -20,11 +21,8 @@ _ZERO = bytes.maketrans(b"123456789", b"000000000")
 class _Lazy(Sequence[float]):
     """Numbers of which each is made when it is asked for."""
 
-    def __len__(self) -> int:
-        raise NotImplementedError
-
-    def _at(self, index: int) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def _at(self, index: int) -> float: ...
 
     def picked(self, indices: Sequence[int]) -> Sequence[float]:
         """Those at some places."""
@@ -151,8 +149,6 @@ class Run(Sequence[Point]):
 
     def __repr__(self) -> str:
         return repr(list(self))
-
-    __hash__ = None  # type: ignore[assignment]  # It grows.
 
 
 def values_of(texts: Sequence[bytes]) -> Sequence[float]:
