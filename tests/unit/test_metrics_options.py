@@ -35,9 +35,9 @@ def test_what_is_no_expression_is_refused(said: Any) -> None:
 def test_a_file_or_directory_is_that_of_the_job() -> None:
     key, params = (7, 2), {"lr": 0.1, "data": "a/b"}
     assert folder_of(None, "/work", key, None, {}) is None
-    assert folder_of("runs/{name}/{attempt}", "/work", key, "big", {}) == "/work/runs/big/2"
+    assert folder_of("runs/{name}/{attempt}", "/here", key, "big", {}) == "/here/runs/big/2"
     assert folder_of("/runs/{id}", "/work", key, None, {}) == "/runs/7"
-    assert folder_of("{lr}/{data}", "/work", key, None, params) == "/work/0.1/a_b"
+    assert folder_of("{lr}/{data}", "/here", key, None, params) == "/here/0.1/a_b"
 
 
 def test_several_expressions_are_a_list_in_the_file_that_is_edited() -> None:

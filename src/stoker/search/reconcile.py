@@ -35,45 +35,32 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
+class _OfTrial:
+    number: int
+
+
+class Fill(_OfTrial):
     """The next trial of the study is one of which nothing is known any more."""
 
-    number: int
 
-
-@dataclass(frozen=True, slots=True)
-class Adopt:
+class Adopt(_OfTrial):
     """The next trial of the study is this point, of which it does not know."""
 
-    number: int
 
-
-@dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(_OfTrial):
     """The point of this trial is to be queued."""
 
-    number: int
 
-
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(_OfTrial):
     """This trial's point is queued, which the study does not know."""
 
-    number: int
 
-
-@dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(_OfTrial):
     """This trial's point has ended."""
 
-    number: int
 
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(_OfTrial):
     """Nothing more will come of this trial."""
-
-    number: int
 
 
 Step = Fill | Adopt | Queue | Note | Tell | GiveUp
