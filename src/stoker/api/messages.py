@@ -16,7 +16,7 @@ from stoker.api.field_types import CodeAt
 from stoker.api.job_messages import JobOwn as JobOwn
 from stoker.api.job_messages import JobRequest as JobRequest
 from stoker.api.request import Request as Request
-from stoker.api.search_messages import Searches, SearchStart, SearchTold
+from stoker.api.search_messages import Searches, SearchStart, SearchTold, StopEarly
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
@@ -491,7 +491,7 @@ class AttachStarted(Request, tag="attach_started"):
 
 AnyRequest = (
     Submit | Adopt | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
-    | Searches | SearchStart | SearchTold
+    | Searches | SearchStart | SearchTold | StopEarly
     | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
     | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Metrics | Curve
     | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend
