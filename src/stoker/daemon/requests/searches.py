@@ -11,6 +11,8 @@ from stoker.daemon.requests.reply import Daemon, Fields, Reply
 
 def searches(daemon: Daemon, request: msg.Searches) -> Reply:
     """What is kept of searches; of one, with its points."""
+    if request.brief:
+        return {"searches": daemon.searches.briefs(request.name)}
     found = daemon.searches.kept(request.name)
     if request.name is None:
         return {"searches": found}
