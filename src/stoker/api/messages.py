@@ -210,9 +210,10 @@ class Show(OfJobs, tag="show"):
 
 
 class Why(OfJobs, tag="why"):
-    """Answer: `jobs`: each `id`, `state`, `reason` (data), `text`, `starts_at_ms` or null, ..."""
+    """Answer: `jobs`: `id`, `state`, `reason` (data), `text`...; their `searches`; `more` jobs."""
 
     most_unfinished: Annotated[int, Meta(ge=0)] | None = None  # with more, nothing is estimated
+    first_unfinished: Annotated[int, Meta(ge=0)] | None = None  # only so many, and none that ended
 
 
 class Metrics(OfJobs, tag="metrics"):
@@ -236,10 +237,7 @@ class Points(Request, tag="points"):
 
 
 class Wait(OfJobs, tag="wait"):
-    """Answered when all jobs are final.
-
-    `jobs`: each `id`, `name`, `state`, `reason`, `exit_code`, `signal`.
-    """
+    """Answered when all jobs are final, and the group is no search that goes on: `jobs`."""
 
 
 class Follow(Request, tag="follow"):
