@@ -87,7 +87,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "__version__", *ADAPTERS,
     },
     "web": {
-        "api", "errors", "holes", "installing", "quantities", "submission", "sweep", "__version__",
+        "api", "errors", "holes", "installing", "metrics", "quantities", "submission", "sweep",
+        "__version__",
     },
     "top": {"api", "errors", "metrics", "text"},
     "library": {

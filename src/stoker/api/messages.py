@@ -220,6 +220,7 @@ class Metrics(OfJobs, tag="metrics"):
     """Answer: `rows` of metrics.asking.Summary, with nan and inf as text; `unread`: ask again."""
 
     names: Names = []  # of metrics; none: all
+    patience_ms: Annotated[int, Meta(ge=0, le=10_000)] = 10_000  # for what is not read yet
 
 
 class Curve(Request, tag="curve"):
@@ -489,10 +490,10 @@ class AttachStarted(Request, tag="attach_started"):
 
 AnyRequest = (
     Submit | Adopt | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
-    | Searches | SearchStart | SearchTold | StopEarly
     | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
     | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Metrics | Curve
     | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend
     | ClusterCheck | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus
-    | Hello | Shutdown | Attach | AttachStarted
+    | Hello | Shutdown | Attach | AttachStarted | Searches | SearchStart | SearchTold
+    | StopEarly
 )  # fmt: skip
