@@ -53,7 +53,7 @@ CALLED_FROM_OUTSIDE = {
 SHOWN_TO_USERS = ("stoker.library.", "stoker.compat.")
 
 # The page makes these names of parts.
-CLASSES_MADE_OF_PARTS = {"a-*": "how text in a log looks: ansi.js"}
+CLASSES_MADE_OF_PARTS = {"a-*": "how text in a log looks: ansi.js", "u-*": "uPlot has these"}
 
 # A word that the glossary has given up -> the files in which it may stand nevertheless.
 _SCHEMA = "stoker/store/sql/schema/"
