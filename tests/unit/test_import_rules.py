@@ -81,9 +81,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
-        "installing", "metrics.lookup", "metrics.spec", "notify.journal", "output_files",
-        "quantities", "submission.changes", "submission.repositories", "submission.rules",
-        "submission.snapshots",
+        "installing", "metrics.lookup", "metrics.overlay", "metrics.spec", "notify.journal",
+        "output_files", "quantities", "submission.changes", "submission.repositories",
+        "submission.rules", "submission.snapshots",
         "__version__", *ADAPTERS,
     },
     "web": {
@@ -125,6 +125,7 @@ THIRD_PARTY: dict[str, set[str]] = {
         "api.job_messages",
         "api.request",
         "api.search_messages",
+        "api.curve_messages",
         "api.field_types",
         "api.fast_json",
         "daemon",

@@ -106,6 +106,26 @@ class SweepResultsQuestion(Fields):
     known: Text | None = None  # the `version` of an answer: if it is still the same, that is said
 
 
+class MetricShown(Fields):
+    """A metric and which of its values are best; else what is likely to be looked for."""
+
+    metric: Text | None = None
+    goal: Literal["min", "max"] | None = None
+
+
+class SweepCurvesQuestion(MetricShown, kw_only=True):
+    """The curves of a sweep's points."""
+
+    name: Text
+    most: Annotated[int, Meta(ge=1, le=1000)] = 200
+
+
+class CompareQuestion(MetricShown, kw_only=True):
+    """Jobs that are compared."""
+
+    id: Annotated[list[JobId], Meta(min_length=1, max_length=50)]
+
+
 class Nothing(Fields):
     """No fields at all."""
 

@@ -570,6 +570,11 @@ LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
 ORDER BY latest.first
 LIMIT :limit OFFSET :offset;
 
+-- name: sweep_ids
+-- The latest job of each point of a sweep.
+SELECT max(id) FROM jobs INDEXED BY jobs_grouped
+WHERE "group" = :sweep AND point GLOB 'sweep:*' GROUP BY point;
+
 -- name: sweep_varied
 -- Each parameter of a sweep's points, in how many points it is, and whether it differs.
 SELECT p.key, count(*), count(DISTINCT p.type || ':' || coalesce(p.value, ''))
