@@ -104,7 +104,7 @@ def begin(client: Client, asked: Planned) -> dict[str, Any]:
         )
     client.call("limit_group", group=search.name, max_running=search.max_running)
     resolve_requirements(client, asked.plan.shared)
-    take_code(client, [asked.plan.shared], asked.plan.request)
+    take_code(client, [asked.plan.shared], asked.plan.request, asked.plan.example)
     wire["request"], wire["shared"] = asked.plan.request, asked.plan.shared
     client.call("search_start", name=search.name, spec=wire)
     numbers = [identity.trial_number(search.name, point[0]) for point in answer["points"]]
