@@ -32,6 +32,17 @@ class SearchStart(Request, tag="search_start"):
     spec: dict[str, Any]
 
 
+class StopEarly(Request, tag="stop_early"):
+    """Stop this attempt of a point of a search, which has seen enough of it; `why` in words.
+
+    Answer: `stopped`. One that has ended, or that is being stopped, keeps its own outcome.
+    """
+
+    job_id: int
+    attempt: int
+    why: Annotated[str, Meta(max_length=1000)]
+
+
 class SearchTold(Request, tag="search_told"):
     """What the process of a search says of it: how far it is, and with `ended`, that it is over."""
 

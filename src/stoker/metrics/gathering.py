@@ -141,6 +141,11 @@ def runs_of_sweep(call: Call, sweep: str) -> Found:
     found = call("sweep_table", sweep=sweep)
     if not found["total"]:
         raise NotFound(f"there is no sweep {quoted(sweep)}", "see `stoker sweep ls`")
+    return runs_in(found), found.get("repeat"), _goals(found.get("search"))
+
+
+def runs_in(found: Mapping[str, Any]) -> list[Run]:
+    """The runs of the daemon's table of a sweep."""
     columns, now = found["columns"], now_ms()
     params: list[dict[str, Any]] = [{} for _ in range(found["total"])]
     for name, values in found["params"].items():
@@ -150,11 +155,10 @@ def runs_of_sweep(call: Call, sweep: str) -> Found:
                 params[place][name] = value
     fields = ("id", "state", "started_at_ms", "ended_at_ms", "gpus")
     rows = zip(*(columns[name] for name in fields), params, strict=True)
-    runs = [
+    return [
         Run(job_id, state, its, _run_time_s(state, began, ended, now), gpus)
         for job_id, state, began, ended, gpus, its in rows
     ]
-    return runs, found.get("repeat"), _goals(found.get("search"))
 
 
 def _goals(search: Mapping[str, Any] | None) -> list[Objective]:

@@ -17,6 +17,7 @@ _FIRST_OF_A_SWEEP = 20
 _STANDING = {
     "succeeded": "has succeeded",
     "failed": "has failed",
+    "stopped": "was stopped early",
     "cancelled": "was cancelled",
     "skipped": "was skipped",
     "lost": "was lost",
@@ -81,7 +82,7 @@ def sentence(job: Job, now: int) -> str:
     if text.startswith(("it is ", "it has ", "it was ")):
         words = f"job {job['id']}: {text}"
     elif text.startswith(job["state"]):
-        words = f"job {job['id']} is {text}"
+        words = f"job {job['id']} {'was' if job['state'] == 'stopped' else 'is'} {text}"
     elif text:
         words += f": {text}"
     ahead = job.get("jobs_ahead")
