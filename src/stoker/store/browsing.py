@@ -245,7 +245,8 @@ class Browser:
         Only jobs with a higher id than `newest`, and those of `unsure`.
         """
         ids = json.dumps(unsure)
-        return self._run("search_jobs", sweep=name, newest=newest, unsure=ids).fetchall()
+        with self._one_moment():
+            return self._run("search_jobs", sweep=name, newest=newest, unsure=ids).fetchall()
 
     # ------------------------------------------------------------------ their parts
 

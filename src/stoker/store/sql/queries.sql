@@ -603,7 +603,7 @@ UNION ALL
 SELECT point, id, state, cause, params
 FROM jobs
 WHERE id IN (SELECT value FROM json_each(:unsure)) AND id <= :newest
-  AND "group" = :sweep AND point GLOB 'sweep:*'
+  AND +"group" = :sweep AND point GLOB 'sweep:*'  -- The plus has it found by id.
 ORDER BY id;
 
 -- name: sweep_repeat
