@@ -146,3 +146,12 @@ def test_a_job_that_is_removed_while_it_waits_is_a_trial_without_a_value(
     searched.stoker("wait", "--group", "s")
     [search] = searched.call("searches", name="s", brief=True)["searches"]
     assert search["progress"]["trials"] == search["progress"]["told"] == 2
+
+
+def test_a_searcher_is_told_only_of_new_points_and_of_those_that_had_not_ended(
+    searched: StokerHome,
+) -> None:
+    searched.stoker("sweep", "x=range(0,5000)", "--name", "s", "--hold", "--", "true {x}")
+    assert len(searched.call("searches", name="s")["points"]) == 5000
+    some = searched.call("searches", name="s", newest=4998, unsure=[3, 4])["points"]
+    assert [job_id for _, job_id, *_ in some] == [3, 4, 4999, 5000]
