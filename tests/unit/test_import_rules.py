@@ -90,7 +90,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "api", "errors", "holes", "installing", "metrics", "quantities", "submission", "sweep",
         "__version__",
     },
-    "top": {"api", "errors", "text"},
+    "top": {"api", "errors", "metrics", "text"},
     "library": {
         "api", "batch", "command_lines", "core.model", "errors", "installing", "locks", "metrics",
         "quantities", "submission", "sweep", "text", "wholefile",

@@ -41,7 +41,7 @@ _STATE = (
     "CASE j.state WHEN 'running' THEN 0 WHEN 'stopping' THEN 1 WHEN 'submitted' THEN 2"
     " WHEN 'waiting' THEN 2"
     " WHEN 'held' THEN 3 WHEN 'failed' THEN 4 WHEN 'lost' THEN 5 WHEN 'skipped' THEN 6"
-    " WHEN 'cancelled' THEN 7 ELSE 8 END"
+    " WHEN 'cancelled' THEN 7 WHEN 'stopped' THEN 8 ELSE 9 END"
 )
 # What a list can be sorted by. Jobs without such a value come last either way.
 _SORTS = {

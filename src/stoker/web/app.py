@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import hashlib
 import logging
 import mimetypes
@@ -35,6 +37,7 @@ _STATUS: dict[type[StokerError], int] = {
     Unreachable: 503,
 }
 _LARGEST_ID = 10**18
+_LARGE = 256 * 1024  # bytes, of an answer
 _SEE = "see /api/openapi.json"
 Respond = Callable[[Request], Awaitable[Response]]
 
@@ -82,7 +85,8 @@ class _Page:
                 fields = asked_fields(request.url.query, endpoint.fields)
             else:
                 fields = decoded(await request.body(), endpoint.fields)
-            return _json(await endpoint.handler(self._services, Asked(grant, job_id, fields)))
+            content = await endpoint.handler(self._services, Asked(grant, job_id, fields))
+            return await _packed(request, _json(content))
 
         return _careful(respond)
 
@@ -209,6 +213,15 @@ def asked_fields(query: str, kind: type[msgspec.Struct]) -> Any:
 
 def _json(content: dict[str, Any], status: int = 200) -> Response:
     return Response(msgspec.json.encode(content) + b"\n", status, media_type="application/json")
+
+
+async def _packed(request: Request, response: Response) -> Response:
+    """A large answer is compressed: a page is often looked at over a slow line."""
+    if len(response.body) < _LARGE or "gzip" not in request.headers.get("accept-encoding", ""):
+        return response
+    body = await asyncio.to_thread(gzip.compress, bytes(response.body), 1)
+    headers = {"content-encoding": "gzip", "vary": "accept-encoding"}
+    return Response(body, media_type="application/json", headers=headers)
 
 
 def _error(code: str, message: str, hint: str, status: int) -> Response:

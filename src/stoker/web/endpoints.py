@@ -17,12 +17,13 @@ from stoker.api.tokens import Grant
 from stoker.errors import NotFound, StokerError, UsageError
 from stoker.quantities import quoted
 from stoker.submission.surroundings import user_name
-from stoker.web import bodies, curves, logs, submitting
+from stoker.web import bodies, curves, logs, submitting, sweep_results
 from stoker.web.events import Feed
 from stoker.web.link import Link
 
 CACHED_S = 1.0
 FORECAST_EVERY_S = 5.0
+METRICS_WITHIN_MS = 1_000  # What is not read by then is asked for again.
 TICKET_LASTS_S = 60.0
 _MOST_TICKETS = 200
 _HOUR_MS = 3_600_000
@@ -230,6 +231,28 @@ async def _sweep(services: Services, asked: Asked) -> Answer:
     return await services.shared(key, ask)
 
 
+async def _sweep_results(services: Services, asked: Asked) -> Answer:
+    question: bodies.SweepResultsQuestion = asked.fields
+    name, known = question.name, question.known
+
+    async def found() -> Answer:
+        table = await services.link.call("sweep_table", sweep=name)
+        if not table["total"]:
+            raise NotFound(f"there is no sweep {quoted(name)}", "see /api/sweeps")
+        read = await services.link.call(
+            "metrics", select={"group": name}, patience_ms=METRICS_WITHIN_MS
+        )
+        return {"table": table, "read": read}
+
+    async def made() -> Answer:
+        both = await services.shared(("sweep's jobs", name), found)
+        return await asyncio.to_thread(sweep_results.answer, both["table"], both["read"], question)
+
+    what = msgspec.structs.replace(question, known=None)
+    key = ("results", msgspec.json.encode(what))
+    return sweep_results.unless_known(await services.shared(key, made), known)
+
+
 async def _sweep_curves(services: Services, asked: Asked) -> Answer:
     key = ("sweep_curves", msgspec.json.encode(asked.fields))
     return await services.shared(key, lambda: curves.of_sweep(services.link, asked.fields))
@@ -435,6 +458,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              "a part of a sweep's points, the latest job of each",
              {"sweep": "Text", "points": "Objects", "total": "Number", "counts": "Counts",
               "varied": "Texts"}, "sweeps"),
+    Endpoint("GET", "/api/sweep/results", _sweep_results, bodies.SweepResultsQuestion,
+             "all points of a sweep in columns, with the last, lowest and highest value of each "
+             "metric; which is best, and which parameters matter",
+             {"sweep": "Text", "total": "Number", "counts": "Counts", "varied": "Texts",
+              "repeat": "MaybeText", "objectives": "Objects", "unread": "Number",
+              "warnings": "Texts", "columns": "Object", "params": "Objects", "metrics": "Objects",
+              "best": "MaybeNumber", "importance": "Objects", "judged_by": "Number",
+              "rough": "Flag", "version": "Text", "changed": "Flag"}, "sweeps"),
     Endpoint("GET", "/api/sweep/curves", _sweep_curves, bodies.SweepCurvesQuestion,
              "the curves of one metric of a sweep's points: of many the best, and some of the rest",
              _CURVES, "sweeps"),

@@ -135,7 +135,7 @@ def _options(options: Iterable[JobOption]) -> dict[str, Any]:
         elif option.repeat:
             kinds = ["object", "array", "string"]
         else:
-            kinds = ["string", "number", "array"]
+            kinds = ["string"] if option.is_only_text else ["string", "number", "array"]
         # What is null counts as not said; in an edit it takes the option away.
         found[option.key] = {"type": [*kinds, "null"], "description": option.help}
         if option.metavar:

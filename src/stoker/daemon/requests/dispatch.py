@@ -82,6 +82,7 @@ ANSWERS: dict[type[msg.Request], Callable[[Daemon, Any], Reply]] = {
     of_searches.Searches: searches.searches,
     of_searches.SearchStart: searches.start,
     of_searches.SearchTold: searches.told,
+    of_searches.StopEarly: searches.stop_early,
     msg.Status: status.status,
     msg.Disk: disk.disk,
     msg.Hello: status.hello,

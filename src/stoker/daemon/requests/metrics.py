@@ -17,7 +17,7 @@ _MOST_WARNINGS = 5
 async def metrics(daemon: Daemon, request: msg.Metrics) -> Fields:
     """The last and best values; what is not kept yet is read first."""
     ids = selected(request.select, daemon.views, daemon.turn_loop.state, ALL_STATES)
-    unread = await daemon.readings.read(ids)
+    unread = await daemon.readings.read(ids, patience_s=request.patience_ms / 1000)
     kept = daemon.readings.kept
     rows, warnings = await daemon.browsing.read(
         lambda browser: (kept.summaries(ids, request.names), kept.troubles(ids, _MOST_WARNINGS))

@@ -13,11 +13,11 @@ const SHOWN = [
   ["all", "All", []],
   ["active", "Running", ["running", "stopping"]],
   ["queued", "Waiting", ["submitted", "waiting", "held"]],
-  ["ended", "Ended", ["succeeded", "failed", "cancelled", "skipped", "lost"]],
+  ["ended", "Ended", ["succeeded", "stopped", "failed", "cancelled", "skipped", "lost"]],
   ["failed", "Failed", ["failed", "lost"]],
 ];
-const COUNTED = ["running", "stopping", "submitted", "waiting", "held", "succeeded", "failed", "cancelled", "skipped",
-  "lost"];
+const COUNTED = ["running", "stopping", "submitted", "waiting", "held", "succeeded", "stopped", "failed", "cancelled",
+  "skipped", "lost"];
 const HISTORY_MS = 5000;
 const FORECAST_MS = 6000;
 

@@ -14,8 +14,8 @@ const SHOWN_ROWS = 200;
 function progress() {
   const parts = new Map();
   const element = h("div", { class: "progress", role: "img" });
-  for (const state of ["succeeded", "failed", "lost", "cancelled", "skipped", "running", "stopping", "submitted",
-    "waiting", "held"]) {
+  for (const state of ["succeeded", "stopped", "failed", "lost", "cancelled", "skipped", "running", "stopping",
+    "submitted", "waiting", "held"]) {
     const part = h("span", { data: { state } });
     parts.set(state, part);
     element.append(part);
