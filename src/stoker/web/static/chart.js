@@ -43,7 +43,9 @@ export function numberText(number) {
 function axisText(number, gap) {
   const size = Math.abs(number);
   if (size !== 0 && (size >= 1e5 || size < 1e-3)) return inPowers(number, 2);
-  return number.toFixed(Math.max(0, Math.min(6, -Math.floor(Math.log10(gap) + 1e-9))));
+  let digits = 0; // as many as tell the marks apart
+  while (digits < 6 && Math.abs(gap * 10 ** digits - Math.round(gap * 10 ** digits)) > 1e-6) digits += 1;
+  return number.toFixed(digits);
 }
 
 const marks = (u, splits) => splits.map((one, place) => (one === null ? "" : axisText(one,
