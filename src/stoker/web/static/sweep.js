@@ -181,7 +181,8 @@ export function sweepView(name) {
     bar.show(data.counts, data.total);
     setText(words, `${count(data.total, "point")}: ${countsText(data.counts)}`);
     curves.show(data);
-    const columns = [["pick", "✓"], OWN[0], OWN[1], ...data.varied.map((one) => [`param ${one}`, one]), ...OWN.slice(2)];
+    const columns = [["pick", "✓"], OWN[0], OWN[1], ...data.varied.map((one) => [`param ${one}`, one]),
+      ...OWN.slice(2)];
     keyed(head, columns, ([key]) => key, ([key, title]) =>
       h("th", {}, h("button", { type: "button", class: "sort", onclick: () => sortBy(key) }, h("bdi", {}, title))),
     (cell, [key]) => cell.setAttribute("aria-sort",
