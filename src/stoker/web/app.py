@@ -261,13 +261,14 @@ async def _wrong_method(request: Request, error: Exception) -> Response:
 def _files() -> dict[str, tuple[bytes, str, str]]:
     """The page's own files by their path: content, kind, and a tag that changes with them."""
     found = {}
-    folder = files("stoker.web") / "static"
-    for item in folder.iterdir():
-        if not item.is_file():
-            continue
-        content, guessed = item.read_bytes(), mimetypes.guess_type(item.name)[0]
-        kind = "text/javascript" if item.name.endswith(".js") else guessed
-        tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
-        path = {"index.html": "/", "enter.html": "/enter"}.get(item.name, f"/{item.name}")
-        found[path] = (content, kind or "application/octet-stream", tag)
+    own = files("stoker.web") / "static"
+    for place, folder in (("/", own), ("/vendor/", own / "vendor")):
+        for item in folder.iterdir():
+            if not item.is_file():
+                continue
+            content, guessed = item.read_bytes(), mimetypes.guess_type(item.name)[0]
+            kind = "text/javascript" if item.name.endswith(".js") else guessed
+            tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+            name = {"index.html": "", "enter.html": "enter"}.get(item.name, item.name)
+            found[place + name] = (content, kind or "application/octet-stream", tag)
     return found

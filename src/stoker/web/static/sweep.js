@@ -1,10 +1,12 @@
 // Sweeps: how far they are, and what came of each point.
 
 import { get } from "./api.js";
+import { Choice } from "./compare.js";
 import { errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
 import { serverNow } from "./feed.js";
 import { count, exitText, FINAL, fineDuration, moment, STATES, valueText } from "./format.js";
 import { importanceBars, scatters } from "./scatter.js";
+import { SweepCurves } from "./sweepcurves.js";
 import { compareWords, pointsOf, pointWords, shownBy, valueWords } from "./sweepdata.js";
 import { heatMap, measuresOf, parallel } from "./sweepplots.js";
 
@@ -16,8 +18,8 @@ const chosen = new Map(); // what was last shown of which sweep
 function progress() {
   const parts = new Map();
   const element = h("div", { class: "progress", role: "img" });
-  for (const state of ["succeeded", "failed", "lost", "cancelled", "skipped", "running", "stopping", "submitted",
-    "waiting", "held"]) {
+  for (const state of ["succeeded", "stopped", "failed", "lost", "cancelled", "skipped", "running", "stopping",
+    "submitted", "waiting", "held"]) {
     const part = h("span", { data: { state } });
     parts.set(state, part);
     element.append(part);
@@ -129,6 +131,9 @@ export function sweepView(name) {
   const heatCard = h("section", { class: "card pad" },
     h("div", { class: "bar" }, h("h2", {}, "Heat map"), h("label", {}, "across ", across),
       h("label", {}, "down ", down), h("label", {}, "colour ", measure)), heat);
+  const choice = new Choice();
+  const curves = new SweepCurves(name, choice);
+  choice.listen(() => drawTable());
   const scatterTitle = h("h2", {});
   const plots = h("div", { class: "stack" },
     h("div", { class: "two wide" },
@@ -139,10 +144,128 @@ export function sweepView(name) {
   const parts = h("div", { class: "stack", hidden: true },
     h("section", { class: "card pad" }, bar.element, words,
       h("div", { class: "bar shown-by" }, h("label", {}, "Show ", metric), goal, value, singleLabel), bestWords),
+    curves.element,
     plots,
     h("section", { class: "card pad" },
       h("div", { class: "bar" }, h("h2", {}, "Points"), filter, h("span", { class: "grow" }), csv),
-      h("div", { class: "scroll-x" }, h("table", { class: "plain points" }, h("thead", {}, head), body)), more));
+      h("div", { class: "scroll-x" }, h("table", { class: "plain points" }, h("thead", {}, head), body)), more),
+    choice.element);
+  const missing = h("p", { class: "empty" }, "…");
+  const element = h("div", { class: "stack" },
+    h("div", { class: "bar" }, h("a", { href: "#/sweeps", class: "back", "aria-label": "To the sweeps" }, "←"),
+      h("h1", { class: "cut" }, h("bdi", {}, name))),
+    trouble.element, missing, parts);
+
+  let closed = false;
+  let timer = null;
+  let due = 0;
+  let asked = 0;
+  let pause = EVERY_MS;
+  let data = null;
+  let shown = shownBy(null);
+  let best = null;
+  let sort = { key: "id", down: false };
+
+  function question() {
+    const said = chosen.get(name);
+    return said ? { name, all: false, ...said } : { name, all: false, likely: true };
+  }
+
+  async function refresh() {
+    timer = null;
+    let sweeps;
+    try {
+      ({ sweeps } = await get("/api/sweeps"));
+      trouble.clear();
+    } catch (error) {
+      if (!closed && error.status) trouble.show(error);
+      return;
+    }
+    if (closed) return;
+    setHidden(empty, sweeps.length > 0);
+    setHidden(table, sweeps.length === 0);
+    setText(empty, "There is no sweep yet.");
+    const at = serverNow();
+    keyed(body, sweeps, (one) => one.sweep, (one) => {
+      const bar = progress();
+      const row = h("tr", {},
+        h("td", {}, h("a", { href: `#/sweep/${encodeURIComponent(one.sweep)}` }, h("bdi", {}, one.sweep))),
+        h("td", { class: "num" }), h("td", { class: "far" }, bar.element), h("td", { class: "dim" }),
+        h("td", { class: "num dim" }));
+      row.bar = bar;
+      return row;
+    }, (row, one) => {
+      setText(row.children[1], one.points.toLocaleString("en"));
+      row.bar.show(one.counts, one.points);
+      setText(row.children[3], countsText(one.counts));
+      setText(row.children[4], moment(one.submitted_at_ms, at));
+    });
+  }
+
+  return {
+    element,
+    title: "Sweeps",
+    open: refresh,
+    close() {
+      closed = true;
+      clearTimeout(timer);
+    },
+    hear(change) {
+      if ((change.many || change.changed.length) && timer === null) timer = setTimeout(refresh, 1000);
+    },
+  };
+}
+
+const OWN = [["id", "Id"], ["state", "State"], ["time", "Ran"], ["gpus", "GPU"], ["exit", "Exit"]];
+
+export function sweepView(name) {
+  const trouble = errorBox();
+  const bar = progress();
+  const words = h("span", { class: "dim num" });
+  const filter = h("input", { type: "search", placeholder: "Filter: lr=0.1 failed …",
+    "aria-label": "Filter the points",
+    oninput: () => drawTable() });
+  const head = h("tr", {});
+  const body = h("tbody", {});
+  const more = h("p", { class: "dim" });
+  const csv = h("button", { type: "button", class: "small", onclick: () => download() }, "CSV");
+  const metric = h("select", { "aria-label": "Shown", onchange: () => choose() });
+  const goal = h("select", { "aria-label": "What is best", onchange: () => choose() },
+    h("option", { value: "min" }, "the lowest is best"), h("option", { value: "max" }, "the highest is best"));
+  const value = h("select", { "aria-label": "Which value", onchange: () => choose() },
+    h("option", { value: "best" }, "best value of each run"), h("option", { value: "last" }, "last value"));
+  const single = h("input", { type: "checkbox", onchange: () => choose() });
+  const singleLabel = h("label", {}, single, " each run by itself");
+  const bestWords = h("p", { class: "best-point", hidden: true });
+  const coordinates = h("div", { class: "plot" });
+  const dots = h("div", { class: "plot scatters" });
+  const bars = importanceBars();
+  const heat = h("div", { class: "plot" });
+  const across = h("select", { "aria-label": "Across", onchange: () => drawPlots() });
+  const down = h("select", { "aria-label": "Down", onchange: () => drawPlots() });
+  const measure = h("select", { "aria-label": "Colour", onchange: () => drawPlots() });
+  const heatCard = h("section", { class: "card pad" },
+    h("div", { class: "bar" }, h("h2", {}, "Heat map"), h("label", {}, "across ", across),
+      h("label", {}, "down ", down), h("label", {}, "colour ", measure)), heat);
+  const choice = new Choice();
+  const curves = new SweepCurves(name, choice);
+  choice.listen(() => drawTable());
+  const scatterTitle = h("h2", {});
+  const plots = h("div", { class: "stack" },
+    h("div", { class: "two wide" },
+      h("section", { class: "card pad" }, h("h2", {}, "Parallel coordinates"), coordinates),
+      h("div", { class: "stack" }, heatCard,
+        h("section", { class: "card pad" }, h("h2", {}, "Parameter importance"), bars.element))),
+    h("section", { class: "card pad" }, scatterTitle, dots));
+  const parts = h("div", { class: "stack", hidden: true },
+    h("section", { class: "card pad" }, bar.element, words,
+      h("div", { class: "bar shown-by" }, h("label", {}, "Show ", metric), goal, value, singleLabel), bestWords),
+    curves.element,
+    plots,
+    h("section", { class: "card pad" },
+      h("div", { class: "bar" }, h("h2", {}, "Points"), filter, h("span", { class: "grow" }), csv),
+      h("div", { class: "scroll-x" }, h("table", { class: "plain points" }, h("thead", {}, head), body)), more),
+    choice.element);
   const missing = h("p", { class: "empty" }, "…");
   const element = h("div", { class: "stack" },
     h("div", { class: "bar" }, h("a", { href: "#/sweeps", class: "back", "aria-label": "To the sweeps" }, "←"),
@@ -177,7 +300,7 @@ export function sweepView(name) {
       trouble.clear();
     } catch (error) {
       if (closed || turn !== asked) return;
-      if (error.status === 404 && what.metric !== undefined) {
+      if (error.status === 404 && what.metric) {
         chosen.delete(name); // The metric is gone, or the sweep.
         refresh();
       } else if (error.status === 404) setText(missing, `There is no sweep ${name}.`);
@@ -190,15 +313,7 @@ export function sweepView(name) {
     if (answer.unread) later(pause);
     else if (Object.keys(answer.counts).some((state) => !FINAL.has(state))) later(Math.max(WHILE_IT_RUNS_MS, pause));
     if (!answer.changed) return;
-    const metrics = answer.metrics;
-    if (!chosen.has(name) && metrics.length) {
-      chosen.set(name, usual(answer));
-      if (chosen.get(name).metric !== null) {
-        refresh();
-        return;
-      }
-    }
-    shown = what.metric === undefined ? shownBy(null) : shownBy(what.metric, what.goal, what.value);
+    shown = shownBy(answer.metric, answer.goal, what.value);
     data = { ...answer, key, points: pointsOf(answer, shown) };
     best = answer.best === null ? null : data.points[answer.best];
     setHidden(missing, true);
@@ -214,16 +329,17 @@ export function sweepView(name) {
   }
 
   function choose() {
-    const said = metric.selectedIndex > 0 ? data.metrics[metric.selectedIndex - 1] : null;
-    const isOther = (chosen.get(name)?.metric ?? null) !== (said?.name ?? null);
-    chosen.set(name, { metric: said?.name ?? null, goal: isOther ? said?.goal ?? "min" : goal.value,
-      value: value.value, single: single.checked });
+    const said = metric.selectedIndex > 0 ? data.metrics[metric.selectedIndex - 1].name : undefined;
+    // Of another metric, its name or the search tells what is best.
+    const best = said === undefined || said !== shown.metric ? undefined : goal.value;
+    chosen.set(name, { metric: said, goal: best, value: value.value, single: single.checked });
     refresh();
   }
 
   function valueOf(point, key) {
     switch (key) {
       case "id": return point.id;
+      case "pick": return choice.has(point.id) ? 0 : 1;
       case "state": return STATES.indexOf(point.state);
       case "time": return point.ran;
       case "gpus": return point.gpus.join(",");
@@ -237,7 +353,8 @@ export function sweepView(name) {
   function columns() {
     const own = shown.metric === null ? [] : [["value", shown.title]];
     if (isMerged()) own.push(["runs", "Runs"]);
-    return [OWN[0], OWN[1], ...data.varied.map((one) => [`param ${one}`, one]), ...own, ...OWN.slice(2)];
+    const params = data.varied.map((one) => [`param ${one}`, one]);
+    return [["pick", "✓"], OWN[0], OWN[1], ...params, ...own, ...OWN.slice(2)];
   }
 
   function isMerged() {
@@ -254,6 +371,8 @@ export function sweepView(name) {
       setText(cell.firstChild.firstChild, title);
       cell.setAttribute("aria-sort", sort.key === key ? (sort.down ? "descending" : "ascending") : "none");
     });
+    curves.show(data);
+    if (shown.metric !== null) curves.follow(shown.metric, shown.goal);
     drawChoice();
     for (const [select, place] of [[across, 0], [down, 1]]) {
       offer(select, data.varied.map((one) => [one, one]), data.varied[Math.min(place, data.varied.length - 1)] ?? "");
@@ -319,6 +438,7 @@ export function sweepView(name) {
     const titles = columns().map(([key]) => key);
     const signature = JSON.stringify(titles);
     keyed(body, rows, (point) => `${point.id} ${signature}`, (point) => h("tr", {}, ...titles.map((key) => {
+      if (key === "pick") return h("td", {}, choice.box(point.id));
       if (key === "id") return h("td", { class: "num" }, h("a", { href: `#/job/${point.id}` }, String(point.id)));
       if (key === "state") return h("td", {}, h("span", { class: "state" }));
       const own = key.startsWith("param ") ? key.slice(6) : null;
@@ -328,7 +448,8 @@ export function sweepView(name) {
       row.classList.toggle("best", point === best);
       titles.forEach((key, place) => {
         const cell = row.children[place];
-        if (key === "state") {
+        if (key === "pick") cell.firstChild.checked = choice.has(point.id);
+        else if (key === "state") {
           setData(cell.firstChild, "state", point.state);
           setText(cell.firstChild, point.state);
         } else if (key in CELLS) setText(cell, CELLS[key](point, shown));
@@ -389,6 +510,7 @@ export function sweepView(name) {
     close() {
       closed = true;
       clearTimeout(timer);
+      curves.close();
     },
     hear(change) {
       if (change.many || change.changed.length) later(pause);
@@ -408,16 +530,6 @@ const CELLS = {
   gpus: (point) => point.gpus.join(", "),
   exit: (point) => exitText(point).replace("exit ", ""),
 };
-
-// What is shown before one has chosen: what a search is after, or the first metric whose name tells what is better.
-function usual(answer) {
-  const [wanted] = answer.objectives;
-  if (wanted && answer.metrics.some((one) => one.name === wanted.metric)) {
-    return { metric: wanted.metric, goal: wanted.goal, value: "best", single: false };
-  }
-  const told = answer.metrics.find((one) => one.goal);
-  return { metric: told?.name ?? null, goal: told?.goal ?? "min", value: "best", single: false };
-}
 
 // The choices of a field, with the one that was chosen if it is still there.
 function offer(select, choices, usual) {

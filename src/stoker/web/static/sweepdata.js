@@ -13,7 +13,8 @@ function numberOf(said) {
 export function pointsOf(answer, shown) {
   const { columns } = answer;
   const points = columns.id.map((id, place) => ({
-    id, place, runs: columns.runs[place], state: columns.state[place], ended: columns.ended[place],
+    id, place, ids: columns.ids?.[place] ?? [id], runs: columns.runs[place],
+    state: columns.state[place], ended: columns.ended[place],
     succeeded: columns.succeeded[place], gpus: columns.gpus[place], exit_code: columns.exit_code[place],
     signal: columns.signal[place], params: Object.create(null), value: null, spread: null,
     ran: columns.run_time_s[place] === null ? null : columns.run_time_s[place] * 1000,
