@@ -75,7 +75,9 @@ def test_each_run_is_a_row_if_that_is_wanted_and_the_best_is_by_what_is_asked(
     assert last["best"] == 3 and last["judged_by"] == 4 and last["rough"] is True
     assert {one["name"] for one in last["importance"]} == {"lr", "seed"}
     by_time = asked(page, name="s", all="false")
-    assert by_time["best"] is by_time["metric"] is None and by_time["metrics"] == [{"name": "loss", "goal": "min"}]
+    assert by_time["best"] is by_time["metric"] is None and by_time["metrics"] == [
+        {"name": "loss", "goal": "min"}
+    ]
 
 
 def test_what_has_not_changed_is_not_sent_again(page: PageHome) -> None:
