@@ -81,13 +81,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
-        "installing", "metrics.lookup", "metrics.spec", "notify.journal", "output_files",
-        "quantities", "submission.changes", "submission.repositories", "submission.rules",
-        "submission.snapshots",
+        "installing", "metrics.lookup", "metrics.overlay", "metrics.spec", "notify.journal",
+        "output_files", "quantities", "submission.changes", "submission.repositories",
+        "submission.rules", "submission.snapshots",
         "__version__", *ADAPTERS,
     },
     "web": {
-        "api", "errors", "holes", "installing", "quantities", "submission", "sweep", "__version__",
+        "api", "errors", "holes", "installing", "metrics", "quantities", "submission", "sweep",
+        "__version__",
     },
     "top": {"api", "errors", "metrics", "text"},
     "library": {
@@ -124,6 +125,7 @@ THIRD_PARTY: dict[str, set[str]] = {
         "api.job_messages",
         "api.request",
         "api.search_messages",
+        "api.curve_messages",
         "api.field_types",
         "api.fast_json",
         "daemon",
