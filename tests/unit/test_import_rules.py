@@ -73,7 +73,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wholefile",
     },
     "search": {
-        "api", "errors", "installing", "metrics.asking", "submission", "sweep", "text",
+        "api", "errors", "installing", "metrics.asking", "metrics.lookup", "submission", "sweep",
+        "text",
     },
     "notify": {
         "api", "command_lines", "errors", "metrics.gathering", "metrics.results", "text",
