@@ -11,9 +11,11 @@ class Searches(Request, tag="searches"):
     """Answer: `searches`, each `name`, `spec`, `state` (running, ended) and `progress`.
 
     With a name, only that one, and `points`: of each job `point`, `id`, `state`, `cause`, `params`.
+    With `brief`, no points and no `spec`, but `objectives` and `trouble`.
     """
 
     name: Annotated[str, Meta(max_length=1000)] | None = None
+    brief: bool = False
 
 
 class SearchStart(Request, tag="search_start"):

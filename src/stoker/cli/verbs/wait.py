@@ -48,6 +48,11 @@ def _resolved(client: Client, select: Json) -> Json:
     """
     if set(select) == {"ids"} and "last" not in select["ids"]:
         return select
+    if set(select) == {"group"}:
+        from stoker.text.searches import is_searching
+
+        if is_searching(client.call, select["group"]):
+            return select  # Its points are still to be chosen.
     if select.get("all"):
         states = ["held", "waiting", "submitted", "running", "stopping"]
         jobs = client.call("list", states=states, all=True)["jobs"]
@@ -109,6 +114,8 @@ VERB = Verb(
         "Exit code: for one job, its own (128 + n if signal n ended it, 1 if it was cancelled, "
         "skipped or lost); for several jobs, 0 if all succeeded, else 1; 124 after --timeout; 3 "
         "if there is no such job. A point that its search stopped early (`stopped`) counts as 0.",
+        "With --group, a search (`stoker sweep --minimize`) is waited for to its end, with all "
+        "points that it chooses until then.",
         IDS_NOTE,
     ),
 )

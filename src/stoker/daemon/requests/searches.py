@@ -15,6 +15,8 @@ from stoker.engine import Decided
 
 def searches(daemon: Daemon, request: msg.Searches) -> Reply:
     """What is kept of searches; of one, with its points."""
+    if request.brief:
+        return {"searches": daemon.searches.briefs(request.name)}
     found = daemon.searches.kept(request.name)
     if request.name is None:
         return {"searches": found}

@@ -355,9 +355,10 @@ SELECT name, first_failed FROM open_groups ORDER BY name;
 DELETE FROM open_groups WHERE name = :name;
 
 -- name: group_is_unfinished
--- Whether a group has a job that is not final.
+-- Whether a group has a job that is not final, or is a search that will have more of them.
 SELECT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_unfinished
-               WHERE ended_at_ms IS NULL AND "group" = :name);
+               WHERE ended_at_ms IS NULL AND "group" = :name)
+    OR EXISTS (SELECT 1 FROM searches WHERE name = :name AND state = 'running');
 
 -- name: ended_group
 -- How many jobs of a group are in each state, and how many of these are points of a sweep.
@@ -568,6 +569,11 @@ JOIN jobs AS j ON j.id = latest.id
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
 ORDER BY latest.first
 LIMIT :limit OFFSET :offset;
+
+-- name: sweep_ids
+-- The latest job of each point of a sweep.
+SELECT max(id) FROM jobs INDEXED BY jobs_grouped
+WHERE "group" = :sweep AND point GLOB 'sweep:*' GROUP BY point;
 
 -- name: sweep_varied
 -- Each parameter of a sweep's points, in how many points it is, and whether it differs.
