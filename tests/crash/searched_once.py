@@ -69,8 +69,8 @@ class SearchedOnce:
         self.check(samples)
 
     def _search(self, samples: int) -> None:
-        words = ("--samples", str(samples), "--sampler", "random", "--max-running", "3")
-        words += ("--stop-early", "asha", "--min-steps", "3", "--grace", "1s")
+        words = ["--samples", str(samples), "--sampler", "random", "--max-running", "3"]
+        words += ["--stop-early", "asha", "--min-steps", "3", "--grace", "1s"]
         command = ("--name", NAME, "--", "sh", "train.sh", "{x}", "{x}")
         self._home.stoker("sweep", "x=uniform(0,1)", "--minimize", "loss", *words, *command)
 
