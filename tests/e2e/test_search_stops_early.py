@@ -56,7 +56,8 @@ def test_points_that_are_behind_are_stopped_and_told_as_pruned(home: StokerHome)
     assert Counter(job["state"] for job in jobs.values()) == {"succeeded": 1, "stopped": 2}
     assert jobs[2]["reason"] == "stopped early at step 3: loss 1.3 (asha)"
     shown = home.cli("sweep", "show", "s")
-    assert "2 stopped" in shown.err + shown.out
+    assert "2 stopped" in shown.out + shown.err
+    assert "best loss 0.5 at trial 1, 2 stopped early, ended: all trials were made" in shown.err
     assert home.cli("wait", "--group", "s").code == 0
     rows = _rows(
         home,

@@ -95,6 +95,7 @@ class Searcher:
         self._end = ""
         self._waits = "slot"
         self.running: dict[int, int] = {}  # the jobs of points that run, by number
+        self._stopped = 0  # points that were stopped early
 
     def look(self) -> bool:
         """Ask and tell as far as there is something to; whether the search is over."""
@@ -157,6 +158,7 @@ class Searcher:
             if number is not None:
                 found[number] = Point(number, job_id, state, params or {})
         self.running = {n: one.job_id for n, one in found.items() if one.state == "running"}
+        self._stopped = sum(one.state == "stopped" for one in found.values())
         return found
 
     def _queue(self, number: int) -> None:
@@ -264,6 +266,7 @@ class Searcher:
             "trials": len(trials),
             "told": sum(trial.told for trial in trials),
             "samples": self._search.ends.samples,
+            "stopped": self._stopped,
             "best": [[number, *map(_said, values)] for number, values in best[:100]],
             "waits": waits,
             "over": over,
