@@ -179,6 +179,7 @@ def test_rows_are_arranged_by_any_column_with_those_that_have_no_value_last() ->
     assert by("loss") == [1, 2, 3] and by("last loss") == [2, 1, 3]
     assert by("acc") == [2, 1, 3], "the best first"
     assert by("acc", reverse=True) == [1, 2, 3]
+    assert by("last acc") == [2, 1, 3], "the best first here, too"
     assert by("ID", reverse=True, top=2) == [3, 2]
     assert [row.id for row in arranged(table, None, True)] == [3, 2, 1]
     with pytest.raises(UsageError, match=r"no column 'tim'; did you mean time\?"):
