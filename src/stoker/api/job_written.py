@@ -38,7 +38,7 @@ def written(option: JobOption, job: Job) -> Any:
         if field.name.endswith("_mib"):
             return f"{value}M" if value else "off"  # Of its log all is kept.
         if isinstance(value, list) and not option.repeat:
-            return shlex.join(value) if option.key == "slurm" else ",".join(value)
+            return shlex.join(value) if option.key == "slurm" else ",".join(map(str, value))
         return value
     return None
 
