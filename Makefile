@@ -8,6 +8,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+TORCH := .venv-torch
 BENCH_PEERS := .venv-bench
 # What a whole cluster on one machine takes; see tests/slurm/cluster.py.
 SLURM := slurmctld slurmd slurm-client munge
@@ -34,6 +35,8 @@ test: lint $(PEERS)/.ready  ## set up what the tests need, check style and types
 		|| echo "make test: the live view is not tried in tmux" >&2
 	@scripts/system-package chromium chromium \
 		|| echo "make test: the page is not tried in a browser" >&2
+	@$(MAKE) --no-print-directory $(TORCH)/.ready \
+		|| echo "make test: no training of PyTorch is tried" >&2
 	@scripts/system-package slurmctld $(SLURM) \
 		|| echo "make test: nothing is tried on a Slurm cluster" >&2
 	@$(BIN)/python -m compileall -q src
@@ -83,7 +86,7 @@ screenshots: $(VENV)/.ready-test  ## make the pictures in docs/images, from a re
 	@$(BIN)/python scripts/screenshots.py
 
 clean:  ## remove the virtual environment and whatever else was made here
-	rm -rf $(VENV) $(PEERS) $(BENCH_PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(TORCH) $(BENCH_PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info src/stoker/executors/*.so
 
@@ -103,6 +106,10 @@ $(VENV)/.ready-test: pyproject.toml $(COMPILED) | $(VENV)/bin/python
 $(PEERS)/.ready: scripts/make-peers | $(VENV)/bin/python
 	@echo "installing what Stoker is compared with into $(PEERS)"
 	@scripts/make-peers $(PEERS)
+
+$(TORCH)/.ready: scripts/make-torch | $(VENV)/bin/python
+	@echo "installing PyTorch for the tests into $(TORCH)"
+	@scripts/make-torch $(TORCH)
 
 $(BENCH_PEERS)/.ready: scripts/make-bench-peers | $(VENV)/bin/python
 	@echo "installing the peers of the benchmarks into $(BENCH_PEERS)"

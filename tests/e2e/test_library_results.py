@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import threading
 from typing import Any
@@ -94,7 +93,6 @@ def test_without_pandas_the_command_that_installs_it_is_told(
         client.results("last").to_pandas()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("pandas") is None, reason="pandas is not installed")
 def test_results_are_a_data_frame(client: Client) -> None:
     swept(client)
     frame = client.results("last", minimize="loss").to_pandas()

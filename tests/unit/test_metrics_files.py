@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import os
@@ -38,9 +37,6 @@ def test_the_csv_of_lightning() -> None:
     assert [step for step, _ in found["train_loss"]] == [1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23]
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("tensorboard") is None, reason="TensorBoard is not installed"
-)
 def test_event_files_of_tensorboard(tmp_path: Path) -> None:
     events = (SAID / "events.out.tfevents.1794989696.host.1.0").read_bytes()
     run = tmp_path / "runs" / "version_0"

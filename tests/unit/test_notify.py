@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -52,3 +54,9 @@ def test_a_journal_that_is_shortened_still_knows_what_was_sent(tmp_path: Path) -
     kept = Record(path)
     assert [kept.is_done(notice, "a") for notice in (4, 5, 6)] == [True, True, False]
     assert kept.why[6, "a"] == "it was refused"
+
+
+def test_a_sender_without_the_end_of_a_sweep_does_not_load_what_reads_metrics() -> None:
+    said = "import sys, stoker.notify.main; print([m for m in sys.modules if 'metrics' in m])"
+    found = subprocess.run([sys.executable, "-c", said], capture_output=True, check=True, text=True)
+    assert found.stdout == "[]\n"

@@ -175,16 +175,18 @@ def _stop_requested(state: State, e: ev.StopRequested) -> None:
     job, attempt = current(state, e)
     if attempt.stop is not None:
         # A user's request counts for more than a time limit or a requirement: no retry follows.
-        if e.cause is Cause.CANCELLED:
-            if attempt.stop.cause in PUTS_BACK:
+        # And whatever ends the job counts for more than what would put it back.
+        was_to_go_on = attempt.stop.cause in PUTS_BACK
+        if e.cause is Cause.CANCELLED or (was_to_go_on and e.cause not in PUTS_BACK):
+            if was_to_go_on:
                 attempt.stop.at_ms = e.at_ms  # It may have been sent no more than its own signal.
                 state.to_warn.pop(job.id, None)
                 state.timers.watch(job)
-            attempt.stop.cause = e.cause
+            attempt.stop.cause, attempt.stop.detail = e.cause, e.detail
             state.change.touched[job.id] = None
         return
     move(state, job, STOPPING)
-    attempt.stop = Stop(e.cause, e.at_ms)
+    attempt.stop = Stop(e.cause, e.at_ms, e.detail)
     state.stopping[job.id] = None
     state.past_slice.pop(job.id, None)
     if is_warned_first(job) and attempt.warning is not Warning.SENT:

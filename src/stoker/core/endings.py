@@ -15,6 +15,7 @@ from stoker.core.model import (
     PLACE_BITS,
     PUTS_BACK,
     SKIPPED,
+    STOPPED,
     SUCCEEDED,
     WAITING,
     Attempt,
@@ -47,6 +48,8 @@ def judged(job: Job, stop: Stop | None, how: Exit | None) -> Outcome:
     if stop is not None and stop.cause is Cause.REQUIREMENT:
         unmet = [r.job_id for r in job.requires or () if r.must_succeed]
         return Outcome(SKIPPED, stop.cause, how, str(unmet[0]) if unmet else "")
+    if stop is not None and stop.cause is Cause.STOPPED_EARLY:
+        return Outcome(STOPPED, stop.cause, how, stop.detail)
     if stop is not None:
         if stop.cause in PUTS_BACK:
             return _after_our_signal(job.terms, stop.cause, how)

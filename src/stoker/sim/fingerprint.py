@@ -72,7 +72,7 @@ def _places(state: State) -> Hashable:
 
     The numbers that say so are given anew once those who had the highest have ended.
     """
-    placed = sorted((job.rank for job in state.jobs.values() if job.place is not None))
+    placed = sorted(job.rank for job in state.jobs.values() if job.place is not None)
     return tuple((rank[0], rank[1], rank[-1]) for rank in placed)
 
 

@@ -188,9 +188,8 @@ def job_builder(
             if cwd is not None:
                 paths["cwd"] = cwd
             # Directories of templated files are made as they are queued: see part_of.
-            usable_paths(
-                paths, here, may_lack=tuple(key for key in files if not files[key].is_fixed)
-            )
+            may_lack = tuple(key for key in files if not files[key].is_fixed)
+            usable_paths(paths, here, may_lack, of_point=True)
             job |= {key: paths[key] for key in files}
         return job
 

@@ -90,7 +90,7 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
                 if changes[name] is not None:
                     rules.refuse_existing(changes[name], f"--{name}")
         rules.check_log_bound(launch.options, launch.out, elsewhere=bool(terms.executor))
-        rules.check_metrics(launch.options)
+        rules.check_metrics(launch.options, launch.params)
         need = _edited_need(job.need, launch.kind, asked, changes, bool(terms.executor))
         terms = _edited_mps(terms, need, asked, changes)
         if terms.executor:
@@ -149,8 +149,7 @@ def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> T
     if "requeue" in changes:
         said["requeue"] = bool(asked.requeue)
     edited = replace(terms, grace_ms=grace, **said)
-    if edited.attached:
-        rules.check_stays_in_terminal(edited)
+    rules.check_stays_in_terminal(edited, edited.attached)
     executor = asked.executor or (CLUSTER if asked.slurm else None)
     if executor is not None:
         if executor == CLUSTER and terms.attached:
