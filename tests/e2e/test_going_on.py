@@ -203,7 +203,7 @@ def test_checkpoints_are_removed_with_their_job_or_when_they_are_old(stoker: Sto
 def test_a_full_disk_keeps_a_job_waiting_until_it_has_room_for_its_checkpoints(
     stoker: StokerHome, disk: SmallDisk
 ) -> None:
-    (stoker.root / "checkpoints").symlink_to(disk.root)
+    Path(stoker.home.root, "checkpoints").symlink_to(disk.root)
     inodes(disk, 1)
     job = stoker.add("--requeue-on", "75", "--", "true")
     eventually(lambda: "could not start" in (stoker.job(job)["reason"] or ""))

@@ -61,7 +61,6 @@ def of_state(state: State) -> Hashable:
         frozenset(state.to_start),
         frozenset(state.to_warn),
         frozenset(state.stopping),
-        frozenset(state.past_slice),
         tuple(state.dependencies.doomed),
         frozenset(timer for timer in state.timers if timer[0] > state.now_ms),
     )

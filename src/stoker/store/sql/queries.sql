@@ -298,10 +298,10 @@ UNION ALL
 SELECT 'succeeded', jobs FROM succeeded WHERE jobs > 0;
 
 -- name: run_times
--- How long the latest attempts of a kind ran that ended well.
+-- How long the latest jobs of a kind ran that ended well, and in one go.
 SELECT a.ended_at_ms - coalesce(a.started_at_ms, a.placed_at_ms)
 FROM (SELECT id, attempt FROM jobs INDEXED BY jobs_kind_succeeded
-      WHERE kind = :kind AND state = 'succeeded' ORDER BY id DESC LIMIT :most) AS j
+      WHERE kind = :kind AND state = 'succeeded' AND resumes = 0 ORDER BY id DESC LIMIT :most) AS j
 JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt;
 
 -- name: attempts_of
