@@ -35,6 +35,8 @@ def test_a_job_that_runs_there_is_requeued_by_hand(there: StokerHome) -> None:
     there.until_state(job, "running")
     eventually(lambda: "attempt 1" in there.log_of(job))
     there.stoker("requeue", str(job))
-    eventually(lambda: "attempt 2" in there.log_of(job), "it runs again", 60)
+    eventually(lambda: there.job(job)["attempt"] == 2, "it waits again", 60)
+    there.until_state(job, "running")
+    eventually(lambda: "attempt 2" in there.log_of(job), "it runs again")
     first = there.job(job)["attempts"][0]
     assert (first["state"], first["signal"]) == ("requeued", 15)
