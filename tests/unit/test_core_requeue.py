@@ -242,8 +242,8 @@ def test_a_job_that_keeps_its_place_makes_room_only_for_those_before_it() -> Non
 def test_as_few_end_their_slices_as_are_needed_the_longest_past_it_first() -> None:
     scene = Scene(3)
     jobs = []
-    for _ in range(3):
-        jobs.append(sliced(scene))
+    for gpu in ("2", "1", "0"):
+        jobs.append(sliced(scene, need=whole(1, on=(gpu,))))
         scene.pass_s(60)
     scene.pass_s(2 * HOUR_S)
     scene.submit(whole(2))
@@ -274,6 +274,16 @@ def test_a_slice_on_a_shared_gpu_ends_only_if_that_makes_room() -> None:
     scene.submit(mem(8))
     scene.plan()
     assert scene.where(small) is S.STOPPING
+
+
+def test_a_large_one_makes_room_alone_where_small_ones_would_not_be_enough() -> None:
+    scene = Scene(1)
+    small = sliced(scene, need=mem(4))
+    large = sliced(scene, need=mem(16))
+    scene.pass_s(2 * HOUR_S)
+    scene.submit(mem(18))
+    scene.plan()
+    assert (scene.where(small), scene.where(large)) == (S.RUNNING, S.STOPPING)
 
 
 def test_jobs_of_a_group_that_is_full_take_turns_by_their_slices() -> None:

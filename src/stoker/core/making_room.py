@@ -42,7 +42,7 @@ class MakingRoom:
         gpus = self._gpus_for(need, offered, chosen)
         if len(gpus) < need.gpus:
             return None
-        for _, gpu in gpus:
+        for gpu in gpus:
             chosen |= {one.id: one for one in self._in_the_way(need, gpu, offered, chosen) or ()}
         cpus = self._cpus + sum(_cpus_of(one) for one in chosen.values())
         for one in offered:
@@ -54,25 +54,25 @@ class MakingRoom:
         for one in chosen.values():
             self._leaving[one.id] = None
             self._leaves(one)
-        for _, gpu in gpus:
+        for gpu in gpus:
             self._taken.setdefault(gpu.id, []).append(reservation(need, gpu))
         self._cpus -= need.cpus
         if job.group is not None:
             self._places[job.group] = self._places.get(job.group, 0) - 1
         return list(chosen.values())
 
-    def _gpus_for(
-        self, need: Need, offered: Sequence[Job], chosen: dict[int, Job]
-    ) -> list[tuple[int, Gpu]]:
-        """The GPUs that the job would get, each with how many would have to end there."""
+    def _gpus_for(self, need: Need, offered: Sequence[Job], chosen: dict[int, Job]) -> list[Gpu]:
+        """The GPUs that the job would get: those on which the fewest have to end, and the first."""
+        places = {one.id: place for place, one in enumerate(offered)}
         found = []
         for gpu in self._state.gpus.values():
             if need.gpus and eligible(need, gpu):
                 in_the_way = self._in_the_way(need, gpu, offered, chosen)
                 if in_the_way is not None:
-                    found.append((len(in_the_way), gpu))
-        found.sort(key=lambda one: (one[0], natural(one[1].shown_as)))
-        return found[: need.gpus]
+                    order = (len(in_the_way), [places[one.id] for one in in_the_way])
+                    found.append((order, natural(gpu.shown_as), gpu))
+        found.sort(key=lambda one: one[:2])
+        return [gpu for _, _, gpu in found[: need.gpus]]
 
     def _in_the_way(
         self, need: Need, gpu: Gpu, offered: Sequence[Job], chosen: dict[int, Job]
@@ -88,6 +88,11 @@ class MakingRoom:
                 return None
             found.append(candidates.pop(0))
             gone.add(found[-1].id)
+        for one in list(found[:-1]):
+            # Those that come later may be larger, and enough without it.
+            if self._fits(mine, gpu, gone - {one.id}):
+                found.remove(one)
+                gone.remove(one.id)
         return found
 
     def _fits(self, mine: Reservation, gpu: Gpu, gone: set[int]) -> bool:
