@@ -240,7 +240,7 @@ class Engine:
             job = state.jobs.get(fact.job_id)
             attempt = None if job is None else job.active
             told = fact
-            if job is not None and job.terms.goes_on and isinstance(fact, _MAY_PUT_BACK):
+            if isinstance(fact, _MAY_PUT_BACK) and job is not None and job.terms.goes_on:
                 looked = self._looked_at(fact, job)
                 if looked is None:
                     continue

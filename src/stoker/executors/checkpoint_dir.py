@@ -20,7 +20,7 @@ _MOST_LOOKED_AT = 100_000
 
 def checkpoint_text(attempts: str, job_id: int, point: str | None) -> str:
     """The path of the directory of a job; `attempts` is where attempts have their files."""
-    root = f"{os.path.dirname(attempts)}/checkpoints"
+    root = f"{attempts.rpartition('/')[0]}/checkpoints"  # Each start asks for it.
     if point is None:
         return f"{root}/{job_id // _JOBS_A_FOLDER:04d}/{job_id}"
     import hashlib  # Most jobs are no points, and the keeper needs none of this.
