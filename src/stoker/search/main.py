@@ -15,7 +15,7 @@ from stoker.api.client import Client, NoAnswerYet
 from stoker.api.paths import Home
 from stoker.errors import StokerError, Unreachable
 from stoker.search.searcher import Searcher, why_given_up
-from stoker.search.space import dimensions
+from stoker.search.space import acceptance, dimensions
 from stoker.search.spec import from_wire
 from stoker.search.study import Study
 from stoker.sweep.identity import trial_name
@@ -51,7 +51,7 @@ def _search(client: Client, news: Client, name: str) -> None:
     try:
         study = Study(
             client.home.root, name, dimensions(search.space), search.objectives,
-            search.sampler, search.seed,
+            search.sampler, search.seed, acceptance(search.space, search.where),
         )  # fmt: skip
         searcher = Searcher(search, study, client.call)
         while not searcher.look():

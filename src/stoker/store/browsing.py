@@ -237,9 +237,16 @@ class Browser:
             repeat = self._connection.execute(self._sql["sweep_repeat"], {"sweep": name}).fetchone()
             return found | {"repeat": repeat and repeat[0]}
 
-    def search_jobs(self, name: str) -> list[tuple[str, int, str, str | None, str | None]]:
-        """The points of a sweep as a searcher has to know them: point, id, state, cause, params."""
-        return self._run("search_jobs", sweep=name).fetchall()
+    def search_jobs(
+        self, name: str, newest: int, unsure: Sequence[int]
+    ) -> list[tuple[str, int, str, str | None, str | None]]:
+        """The points of a sweep as a searcher has to know them: point, id, state, cause, params.
+
+        Only jobs with a higher id than `newest`, and those of `unsure`.
+        """
+        ids = json.dumps(unsure)
+        with self._one_moment():
+            return self._run("search_jobs", sweep=name, newest=newest, unsure=ids).fetchall()
 
     # ------------------------------------------------------------------ their parts
 
