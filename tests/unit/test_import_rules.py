@@ -73,7 +73,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wholefile",
     },
     "search": {
-        "api", "errors", "installing", "metrics.asking", "metrics.results", "submission", "sweep",
+        "api", "errors", "installing", "metrics.asking", "metrics.lookup", "metrics.results",
+        "submission", "sweep",
         "text",
     },
     "notify": {

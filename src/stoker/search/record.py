@@ -87,3 +87,14 @@ class Record:
     def unfinished(self) -> list[Run]:
         """The jobs that have not ended."""
         return [self._trials[trial][repeat] for trial, repeat in self._unsure.values()]
+
+    def running(self) -> dict[int, int]:
+        """The jobs that run, by their trials."""
+        found = ((trial, self._trials[trial][repeat]) for trial, repeat in self._unsure.values())
+        return {trial: run.job_id for trial, run in found if run.state == "running"}
+
+    def stopped(self) -> int:
+        """How many were stopped early."""
+        return sum(
+            run.state == "stopped" for runs in self._trials.values() for run in runs.values()
+        )

@@ -14,12 +14,14 @@ from stoker.search import reconcile as to_do
 from stoker.search.record import Record
 from stoker.search.space import Chosen, chosen_of, dimensions, point_of
 from stoker.search.spec import FIRST_WITHOUT_VALUE, Search
+from stoker.search.stopping import EarlyStops
 from stoker.search.study import MOST_DRAWS
 from stoker.submission.sweeps import SweepSpec, job_builder, make_folders
 from stoker.sweep import identity
 from stoker.sweep.points import Choosing
 from stoker.sweep.template import Template
 from stoker.sweep.values import Value
+from stoker.text.jobs import ENDED_WELL
 
 Call = Callable[..., dict[str, Any]]
 _MANY = 1 << 20  # as good as all: a template with one file for all points is refused
@@ -47,6 +49,9 @@ class Learner(Protocol):
     def tell(self, number: int, values: Sequence[float] | None) -> None:
         """What came of a trial."""
 
+    def tell_stopped(self, number: int, best: float | None) -> None:
+        """A trial was stopped early, and has reached that."""
+
     def adopt(self, chosen: Mapping[str, Chosen] | None, job_id: int | None) -> None:
         """The next trial is a point of which the study did not know, or nothing is known of it."""
 
@@ -60,8 +65,10 @@ class Learner(Protocol):
 class Searcher:
     """One search; `look` does what there is to do now."""
 
-    def __init__(self, search: Search, study: Learner, call: Call) -> None:
-        self._search, self._study, self._call = search, study, call
+    def __init__(
+        self, search: Search, study: Learner, call: Call, stops: EarlyStops | None = None
+    ) -> None:
+        self._search, self._study, self._call, self._stops = search, study, call, stops
         self._dims = dimensions(search.space)
         spec = SweepSpec(
             search.space, Choosing(), search.words, search.style, search.name,
@@ -92,6 +99,11 @@ class Searcher:
             self._said = progress
         return bool(over)
 
+    @property
+    def running(self) -> dict[int, int]:
+        """The jobs of points that run, by the numbers of their trials."""
+        return self._record.running()
+
     def seconds_left(self) -> float | None:
         """Until the search ends by the clock."""
         at_ms = self._search.ends.at_ms
@@ -116,10 +128,19 @@ class Searcher:
                 case to_do.Note():
                     self._study.note(number, self._record.runs(number)[0].job_id)
                 case to_do.Tell():
-                    self._study.tell(number, values.get(number))
+                    self._tell(number, values.get(number))
                 case to_do.GiveUp():
                     self._study.tell(number, None)
         return bool(steps)
+
+    def _tell(self, number: int, values: list[float] | None) -> None:
+        runs = self._record.runs(number)
+        if self._stops is not None and all(run.state in ENDED_WELL for run in runs):
+            self._stops.finish(number, runs[0].job_id)  # Repeats are never stopped early.
+        if any(run.state == "stopped" for run in runs):
+            self._study.tell_stopped(number, None if values is None else values[0])
+        else:
+            self._study.tell(number, values)
 
     def _queue(self, number: int) -> None:
         """Queue a trial's point, unless that was done before: all of its repeats, or none."""
@@ -161,17 +182,22 @@ class Searcher:
         good = {}
         for number in ended:
             runs = self._record.runs(number)
-            if all(run.state == "succeeded" for run in runs):
-                good[number] = [run.job_id for run in runs]
+            if all(run.state in ENDED_WELL for run in runs):
+                good[number] = runs
         if not good:
             return {}
-        ids = [str(job_id) for several in good.values() for job_id in several]
+        ids = [str(run.job_id) for runs in good.values() for run in runs]
         by_job: dict[int, dict[str, Summary]] = {}
         for one in metrics_of(self._call, {"ids": ids}):
             by_job.setdefault(one.job, {})[one.name] = one
         found = {}
-        for number, several in good.items():
-            values = [self._values_of(by_job.get(job_id, {})) for job_id in several]
+        for number, runs in good.items():
+            values = []
+            for run in runs:
+                metrics = by_job.get(run.job_id, {})
+                values.append(self._values_of(metrics))
+                if values[-1] is None and run.state != "stopped":
+                    self._missed(metrics)
             known = [one for one in values if one is not None]
             means = [mean(of) for of in zip(*known, strict=True)]
             sound = [one for one in means if one is not None and not math.isnan(one)]
@@ -188,10 +214,7 @@ class Searcher:
             if one.name in metrics
         ]
         known = [value for value in values if value is not None and not math.isnan(value)]
-        if len(known) == len(objectives):
-            return known
-        self._missed(metrics)
-        return None
+        return known if len(known) == len(objectives) else None
 
     def _missed(self, metrics: Mapping[str, object]) -> None:
         """A point succeeded and has no value: if none has, its name is wrong."""
@@ -255,6 +278,7 @@ class Searcher:
             "trials": len(trials),
             "told": sum(trial.told for trial in trials),
             "samples": self._search.ends.samples,
+            "stopped": self._record.stopped(),
             "best": [[number, *map(_said, values)] for number, values in best[:100]],
             "waits": waits,
             "over": over,

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stoker.errors import UsageError, quoted
+from stoker.search.stopping import Stopping
+from stoker.search.stopping import from_wire as stopping_from
 from stoker.sweep.axes import Axis, Choice, Drawn, Listed, Numbers
 from stoker.sweep.points import Repeat, Space
 from stoker.sweep.template import Style
@@ -57,6 +59,7 @@ class Search:
     request: Mapping[str, Any]  # a submission without its jobs
     shared: Mapping[str, Any]  # a job as far as all of them are alike
     where: tuple[str, ...] = ()  # conditions that points have to fulfil
+    stopping: Stopping | None = None
 
     @property
     def repeats(self) -> int:
@@ -82,6 +85,7 @@ class Search:
             "shared": dict(self.shared),
             "where": list(self.where),
             "repeat": None if repeat is None else [repeat.name, repeat.count],
+            "stopping": None if self.stopping is None else self.stopping.to_wire(),
         }
 
 
@@ -103,6 +107,7 @@ def from_wire(name: str, kept: Mapping[str, Any]) -> Search:
         kept["request"],
         kept["shared"],
         tuple(kept.get("where", ())),
+        stopping_from(kept.get("stopping")),
     )
 
 

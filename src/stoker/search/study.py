@@ -19,11 +19,13 @@ from stoker.installing import install_command
 from stoker.search.reconcile import Trial
 from stoker.search.space import Chosen, Dimension, Options
 from stoker.search.spec import Objective
+from stoker.search.stopping import Judge, Point, Stopping, pruner
 
 Accepts = Callable[[Mapping[str, Chosen]], bool]
 FILE = "studies.db"
 _JOB = "stoker job"  # with a trial: the job that its point is
 _LEFT_OUT = "stoker left out"  # with a trial: a point that is not accepted
+_BEST = "stoker best"  # with a trial that was stopped early: the best value that it has reached
 _LOCKED_S = 60.0
 _EACH_ONCE = ("grid", "bruteforce")  # Beyond the last point, Optuna would begin again.
 _TPE_STARTS_AFTER = 10  # trials, as Optuna has it
@@ -81,6 +83,7 @@ class Study:
         sampler: str,
         seed: int,
         accepts: Accepts | None = None,
+        stopping: Stopping | None = None,
     ) -> None:
         self._module = optuna()
         self._dims, self._sampler, self._seed, self._accepts = dims, sampler, seed, accepts
@@ -95,7 +98,9 @@ class Study:
             storage=storage,
             directions=[_direction(one) for one in objectives],
             load_if_exists=True,
+            pruner=None if stopping is None else pruner(self._module, stopping),
         )
+        self._judge = Judge(self._study)
 
     def trials(self) -> list[Trial]:
         """All trials, by their numbers."""
@@ -139,7 +144,7 @@ class Study:
     def _leave_out(self, frozen: Any) -> None:
         """Samplers are to learn where no points are, so it stays, as one that came to nothing."""
         self._study._storage.set_trial_user_attr(frozen._trial_id, _LEFT_OUT, True)
-        self._finish(frozen, None, self._module.trial.TrialState.PRUNED)
+        self._end(frozen, None, self._module.trial.TrialState.PRUNED)
 
     def note(self, number: int, job_id: int) -> None:
         """This trial's point is that job."""
@@ -149,10 +154,9 @@ class Study:
     def tell(self, number: int, values: Sequence[float] | None) -> None:
         """What came of a trial: a value for each objective, or nothing."""
         state = self._module.trial.TrialState
-        how = state.FAIL if values is None else state.COMPLETE
-        self._finish(self._all()[number], values, how)
+        self._end(self._all()[number], values, state.FAIL if values is None else state.COMPLETE)
 
-    def _finish(self, frozen: Any, values: Sequence[float] | None, state: Any) -> None:
+    def _end(self, frozen: Any, values: Sequence[float] | None, state: Any) -> None:
         self._seeded(frozen.number)
         try:
             self._study.tell(frozen.number, values, state=state)
@@ -165,6 +169,18 @@ class Study:
         if self._is_exhausted:
             return False
         return self._size is None or len(self._everything()) < self._size
+
+    def tell_stopped(self, number: int, best: float | None) -> None:
+        """A trial was stopped early: Optuna takes its last value, and `best` is what it reached."""
+        frozen = self._all()[number]
+        if best is not None and math.isfinite(best):
+            self._study._storage.set_trial_user_attr(frozen._trial_id, _BEST, best)
+        self._end(frozen, None, self._module.trial.TrialState.PRUNED)
+
+    def take_in(self, number: int, points: Sequence[Point]) -> tuple[int, float] | None:
+        """Report what is new of a trial; the step and value by which it is to be stopped."""
+        trial = self._all()[number]
+        return None if trial.state.is_finished() else self._judge.take_in(trial, points)
 
     def adopt(self, chosen: Mapping[str, Chosen] | None, job_id: int | None) -> None:
         """The next trial is a point of which the study did not know, or nothing is known of it."""
@@ -183,9 +199,22 @@ class Study:
         )
 
     def best(self) -> list[tuple[int, list[float]]]:
-        """The best trials with their values: one, or with several objectives the Pareto front."""
+        """The best trials with their values: one, or with several objectives the Pareto front.
+
+        As in `stoker results`, the best value of a trial counts, and so one that was stopped early
+        is the best if it has reached what no other has. Optuna itself takes its last value.
+        """
         numbers = {one.number: number for number, one in enumerate(self._all())}
-        return [(numbers[one.number], list(one.values)) for one in self._study.best_trials]
+        found = [(numbers[one.number], list(one.values)) for one in self._study.best_trials]
+        reached = [
+            (number, [float(one.user_attrs[_BEST])])
+            for number, one in enumerate(self._all())
+            if _BEST in one.user_attrs
+        ]
+        if not reached:
+            return found
+        sign = 1 if self._study.direction.name == "MINIMIZE" else -1
+        return [min([*found, *reached], key=lambda one: sign * one[1][0])]
 
     def told_values(self) -> int:
         """How many trials have values."""

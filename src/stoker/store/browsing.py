@@ -223,7 +223,8 @@ class Browser:
 
     def sweep_ids(self, name: str) -> list[int]:
         """The latest job of each point of a sweep."""
-        return [job_id for (job_id,) in self._run("sweep_ids", sweep=name)]
+        with self._one_moment():
+            return [job_id for (job_id,) in self._run("sweep_ids", sweep=name)]
 
     def sweep_table(self, name: str, *, in_full: bool) -> dict[str, Any]:
         """All points of a sweep, column by column; see api.messages.SweepTable."""
