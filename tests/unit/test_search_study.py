@@ -237,7 +237,7 @@ def test_a_trial_that_was_stopped_early_is_the_best_only_if_no_other_is_as_good(
     tmp_path: Path, goal: Any, reached: float, number: int
 ) -> None:
     asha = Stopping("asha", 1)
-    study = Study(str(tmp_path), "s", DIMS, (Objective("loss", goal),), "random", 0, asha)
+    study = Study(str(tmp_path), "s", DIMS, (Objective("loss", goal),), "random", 0, None, asha)
     study.tell(study.ask(), [0.5])
     study.take_in(study.ask(), [(1.0, reached), (2.0, 7.0)])
     study.tell_stopped(1, reached)
@@ -248,3 +248,21 @@ def test_a_trial_that_was_stopped_early_is_the_best_only_if_no_other_is_as_good(
     [pruned] = [one for one in study._all() if one.state.name == "PRUNED"]
     assert pruned.value == 7.0, "what Optuna learns from is the last value"
     assert study.take_in(1, [(9.0, 1.0)]) is None, "nothing is reported of what was told"
+
+
+def test_points_that_are_left_out_do_not_shift_the_numbers_of_those_stopped_early(
+    tmp_path: Path,
+) -> None:
+    drawn = iter([False, False, True, False, True])
+    study = Study(
+        str(tmp_path), "s", DIMS, LOSS, "random", 0, lambda _: next(drawn), Stopping("asha", 1)
+    )
+    for number in range(2):
+        assert study.chosen(study.ask()) is not None
+        study.note(number, number + 7)
+    study.take_in(1, [(1.0, 0.25), (2.0, 0.5)])
+    study.tell_stopped(1, 0.25)
+    study.tell(0, [0.75])
+    assert study.best() == [(1, [0.25])]
+    assert [one.state.name for one in study._all()] == ["COMPLETE", "PRUNED"]
+    assert study._all()[1].intermediate_values == {1: 0.25, 2: 0.5}
