@@ -12,6 +12,7 @@ import pytest
 from stoker.daemon.addresses import quiet_until_ms
 from stoker.notify.journal import Journal, Record
 from stoker.notify.main import without_secrets
+from stoker.notify.words import message, severity
 
 
 def at(day: int, clock: str) -> int:
@@ -36,6 +37,15 @@ def test_quiet_hours_may_lie_around_midnight_and_end_at_their_minute(
     hours: str, now: tuple[int, str], until: tuple[int, str] | None
 ) -> None:
     assert quiet_until_ms(hours, at(*now)) == (None if until is None else at(*until))
+
+
+def test_points_that_were_stopped_early_are_counted_and_are_no_trouble() -> None:
+    counts = {"stopped": 3, "succeeded": 1}
+    body = {"counts": counts, "sweep": True, "first_failed": None}
+    notice = {"what": "group", "subject": "s", "body": body, "job": None}
+    title, _ = message(notice, "box", lambda name: "")
+    assert title == "sweep s has ended: 1 succeeded, 3 stopped early"
+    assert severity(notice) == "success"
 
 
 def test_a_secret_that_begins_as_another_does_is_hidden_whole() -> None:

@@ -6,12 +6,12 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import Any
 
 from stoker.errors import Failed
-from stoker.metrics.series import Series, said_if
+from stoker.metrics.series import Point, Series, said_if
 from stoker.metrics.spec import Key
 
 FORM = 1  # of the database
@@ -77,6 +77,33 @@ class Lookup:
         )
         rows = {row[0]: row for row in self._rows(query, jobs=ids(jobs), name=name)}
         return [_curve(rows[job], points) for job in jobs if job in rows]
+
+    def settled(
+        self, jobs: Iterable[int], name: str, seen: Mapping[int, tuple[int, int]]
+    ) -> list[tuple[int, int, int, list[Point]]]:
+        """Of each job: attempt, count and curve of a metric, without what may still be replaced.
+
+        Left out are those of which the attempt and the count are those that were seen.
+        """
+        query = (
+            "SELECT job, attempt, count, max(source), record FROM series AS s"
+            " JOIN curves USING (job, attempt, name, source)"
+            f" WHERE {OF_JOBS} AND {_LATEST} AND name = :name GROUP BY job, attempt"
+        )
+        return [
+            (job, attempt, count, Series.from_record(json.loads(record)).curve())
+            for job, attempt, count, _, record in self._rows(query, jobs=ids(jobs), name=name)
+            if seen.get(job) != (attempt, count)
+        ]
+
+    def version(self) -> tuple[int, ...]:
+        """Another one after each change, found without opening anything."""
+        found: list[int] = []
+        for path in (self.path, f"{self.path}-wal"):
+            with suppress(OSError):
+                of_file = os.stat(path)
+                found += (of_file.st_ino, of_file.st_size, of_file.st_mtime_ns)
+        return tuple(found)
 
     def troubles(self, jobs: Iterable[int], most: int) -> list[str]:
         """Why something of these jobs is not read, in words, each with a job of which it is so."""

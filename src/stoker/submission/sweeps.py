@@ -63,6 +63,11 @@ class Plan:
     varied: Sequence[str]  # the parameters that differ between points
     ignored: Sequence[str] = ()  # keys of the sweep file that change nothing here
 
+    @property
+    def example(self) -> dict[str, Any]:
+        """What the job of one point has for itself."""
+        return self.jobs[0] if self.jobs else {}
+
 
 class Jobs(Sequence[dict[str, Any]]):
     """What the job of each of so many points has for itself, made when it is first asked for."""
@@ -100,7 +105,14 @@ def plan(spec: SweepSpec) -> Plan:
     """The points and their jobs; UsageError for what makes no sense."""
     ignored: Sequence[str] = ()
     if spec.source is not None:
-        spec, ignored = with_file(spec, spec.source)
+        source = spec.source
+        spec, file = with_file(spec, source)
+        if file.is_search:
+            raise UsageError(
+                f"{source}: the method bayes is a search, which only `stoker sweep -f` begins",
+                "write method: random or grid",
+            )
+        ignored = sorted((*file.without_effect, *file.of_search))
     space = spec.space
     if not space.names:
         raise UsageError("no parameter was given", "write e.g. lr=0.1,0.01 before the --")
@@ -128,8 +140,8 @@ def plan(spec: SweepSpec) -> Plan:
     return Plan(name, request, shared, jobs, wanted, space.varied or space.names, ignored)
 
 
-def with_file(spec: SweepSpec, source: str) -> tuple[SweepSpec, Sequence[str]]:
-    """The same with what a file says beside it, and the keys of the file that have no effect."""
+def with_file(spec: SweepSpec, source: str) -> tuple[SweepSpec, sweepfile.SweepFile]:
+    """The same with what a file says beside it, and the file."""
     from stoker.sweep import sweepfile  # It is slow to import, and most sweeps need no file.
 
     file = sweepfile.read(source, os.environ)
@@ -141,14 +153,14 @@ def with_file(spec: SweepSpec, source: str) -> tuple[SweepSpec, Sequence[str]]:
         choosing=_choosing(file, spec.choosing, source),
         words=spec.words or file.command,
         name=spec.name or file.name,
-    ), file.without_effect
+    ), file
 
 
 def _choosing(file: sweepfile.SweepFile, asked: Choosing, source: str) -> Choosing:
     """Which points are taken: what a file says of that, under what is asked for."""
-    if not file.at_random:
+    if file.method == "grid":
         return replace(asked, most=file.run_cap)
-    if asked.samples is None and file.run_cap is None:
+    if asked.samples is None and file.run_cap is None and not file.is_search:
         raise UsageError(
             f"{source}: the method random has no end",
             "write run_cap: 40 there, or --samples 40 here",
@@ -241,7 +253,7 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
         # Before the first job is queued, so that there are never more.
         client.call("limit_group", group=plan.name, max_running=max_running)
     resolve_requirements(client, plan.shared)
-    take_code(client, [plan.shared], plan.request)
+    take_code(client, [plan.shared], plan.request, plan.example)
     queued = Queued()
     ahead = Pipeline(client)
     for number, part in enumerate(parts(plan.jobs)):

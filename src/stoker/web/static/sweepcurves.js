@@ -138,7 +138,7 @@ export class SweepCurves {
     if (known && place === 0) return { tone: "tone-best", width: 3.4 };
     if (this.choice.has(id)) return { tone: "tone-hot", width: 2.4 };
     const many = this.answer.curves.length > 30;
-    return { tone: "tone-rest", width: 1.2, alpha: !many ? 0.75 : place < MOST / 2 ? 0.45 : 0.25 };
+    return { tone: "tone-rest", hotTone: "tone-hot", width: 1.2, alpha: !many ? 0.75 : place < MOST / 2 ? 0.45 : 0.25 };
   }
 
   #tip(curve, step, value) {
