@@ -22,7 +22,7 @@ from stoker.errors import StokerError
 from waiting import PATIENCE_S, eventually
 
 SRC = str(Path(__file__).parents[1] / "src")
-FINAL = frozenset({"succeeded", "failed", "cancelled", "skipped", "lost"})
+FINAL = frozenset({"succeeded", "stopped", "failed", "cancelled", "skipped", "lost"})
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,9 @@ class History:
             self.state.apply(ev.JobCancelled(self.state.now_ms, job.id))
         else:
             number = job.active.number
-            event = ev.StopRequested(self.state.now_ms, job.id, number, Cause.CANCELLED)
+            cause = Cause.STOPPED_EARLY if job.id % 2 else Cause.CANCELLED
+            why = "at step 9: loss 0.81 (asha)" if job.id % 2 else ""
+            event = ev.StopRequested(self.state.now_ms, job.id, number, cause, why)
             self.state.apply(event)
 
     def _plan(self, a: int, b: int) -> None:

@@ -126,6 +126,14 @@ def test_a_string_is_run_by_the_users_shell(local: LocalBench) -> None:
     assert local.log(1) == "/bin/bash\n"
 
 
+@pytest.mark.parametrize("shell", ["/bin", "/no/such/shell", "bash", "/etc/passwd"])
+def test_a_shell_that_is_no_program_is_not_taken(local: LocalBench, shell: str) -> None:
+    local.runs(1, argv=(), shell="echo ran", env={"SHELL": shell})
+    local.order(start(1))
+    assert local.until(ev.AttemptExited, 1).exit == Exit(code=0)
+    assert local.log(1) == "ran\n"
+
+
 @pytest.mark.parametrize("shell", [None, "echo"])
 def test_the_ids_of_its_gpus_are_appended_where_that_was_asked_for(
     local: LocalBench, shell: str | None

@@ -19,16 +19,23 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from stoker.sweep.identity import trial_number
 from stoker_home import StokerHome, command_line_of, kill_and_wait, lines_of
 from waiting import eventually
 
 NAME = "killed"
-# It writes down that it runs, and its value as a metric.
+# It writes down that it runs, and its values as a metric. Some are slow, and worse by 10: they are
+# to be stopped early, or end by themselves if that takes too long.
 TRAIN = """\
 echo "$STOKER_JOB_ID $2" >> runs
+if [ $(($STOKER_JOB_ID % 4)) = 1 ]; then
+  for step in $(seq 60); do echo "step $step loss=1$2"; sleep 0.2; done
+  exit 0
+fi
 sleep 0.$(($STOKER_JOB_ID % 3))
-echo "step 1 loss=$2"
+for step in 1 2 3 4; do echo "step $step loss=$2"; done
 test $(($STOKER_JOB_ID % 7)) != 0
 """
 
@@ -62,7 +69,8 @@ class SearchedOnce:
         self.check(samples)
 
     def _search(self, samples: int) -> None:
-        words = ("--samples", str(samples), "--sampler", "random", "--max-running", "3")
+        words = ["--samples", str(samples), "--sampler", "random", "--max-running", "3"]
+        words += ["--stop-early", "asha", "--min-steps", "3", "--grace", "1s"]
         command = ("--name", NAME, "--", "sh", "train.sh", "{x}", "{x}")
         self._home.stoker("sweep", "x=uniform(0,1)", "--minimize", "loss", *words, *command)
 
@@ -89,16 +97,27 @@ class SearchedOnce:
             rows = study.execute(
                 "SELECT number, state, value, value_json FROM trials"
                 " LEFT JOIN trial_values USING (trial_id)"
-                " LEFT JOIN trial_user_attributes USING (trial_id) ORDER BY number"
+                " LEFT JOIN trial_user_attributes AS of ON of.trial_id = trials.trial_id"
+                " AND of.key = 'stoker job' ORDER BY number"
             ).fetchall()
+            steps = study.execute(
+                "SELECT number, step FROM trials JOIN trial_intermediate_values USING (trial_id)"
+            ).fetchall()
+        assert len(set(steps)) == len(steps), "a step was reported twice"
         assert [row[0] for row in rows] == list(range(samples))
         for number, state, value, job in rows:
             job_id, ended, x = jobs[number]
             assert json.loads(job) == job_id
+            printed = x + 10 if job_id % 4 == 1 else x
             if ended == "succeeded":
-                assert (state, value) == ("COMPLETE", x)
+                assert (state, value) == ("COMPLETE", pytest.approx(printed))
+            elif ended == "stopped":
+                assert (state, value) == ("PRUNED", pytest.approx(printed))
             else:
                 assert (state, value) == ("FAIL", None)
+        early = sum(ended == "stopped" for _, ended, _ in jobs.values())
+        print(f"{early} of {samples} points were stopped early", flush=True)
+        assert early, "no point was stopped early"
         # Who tells a trial twice is refused by Optuna, and leaves a traceback.
         log = Path(self._home.home.log).read_text()
         assert "Traceback" not in log, log[-3000:]

@@ -58,6 +58,7 @@ CASES: list[tuple[list[str], int, str]] = [
     (["add", "--on", "0,,1", "--", "true"], USAGE, "0,,1"),
     (["add", "--on", "0", "--gpus", "2", "--", "true"], USAGE, "--on"),
     (["add", "--prefer", "9", "--", "true"], USAGE, "no GPU 9"),
+    (["add", "--on", "1", "--prefer", "1,0", "--", "true"], USAGE, "0 is not among the GPUs"),
     (["add", "--gpus", "0", "--mem", "1G", "--", "true"], USAGE, "--mem"),
     (["add", "--cpus", "999999", "--", "true"], USAGE, "CPU slots"),
     (["add", "--cpus", "some", "--", "true"], USAGE, "some"),

@@ -249,6 +249,17 @@ def test_one_job_is_counted_in_the_singular(reused: StokerHome) -> None:
     assert "stoker: 1 job queued in the group" in reused.cli("batch", "--no-wait", "one.csv").err
 
 
+def test_the_groups_that_rows_name_are_told_and_not_the_files_own(reused: StokerHome) -> None:
+    written(reused, "one.csv", "command,group\ntrue,big\ntrue,big\n")
+    written(reused, "two.csv", "command,group\ntrue,big\ntrue,small\n")
+    assert "2 jobs queued in the group big\n" in reused.cli("batch", "--no-wait", "one.csv").err
+    ran = reused.cli("batch", "--json", "two.csv")
+    assert "2 jobs queued in the groups big, small\n" in ran.err
+    assert "(groups big, small)" in ran.err
+    assert json.loads(ran.out)["group"] is None
+    assert json.loads(reused.cli("batch", "--json", "one.csv").out)["group"] == "big"
+
+
 def test_a_failure_is_told_with_its_line_and_the_exit_code_is_one(reused: StokerHome) -> None:
     written(reused, "jobs.csv", "name,command\ngood,true\nbad,exit 7\n")
     ran = reused.cli("batch", "jobs.csv")

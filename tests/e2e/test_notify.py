@@ -103,6 +103,18 @@ def test_a_sweep_is_told_of_as_a_sweep(home: StokerHome, web: Sink) -> None:
     assert len(web.arrived) == 1
 
 
+def test_a_search_is_told_of_once_and_not_after_each_of_its_points(
+    home: StokerHome, web: Sink
+) -> None:
+    words = ("x=uniform(0,1)", "--minimize", "loss", "--samples", "3", "--max-running", "1")
+    home.stoker("sweep", *words, "--name", "s", "--notify", "--", "echo loss={x} acc=0{x}")
+    title, text = arrived(web, 1)[0]
+    assert title == "sweep s has ended: 3 succeeded"
+    assert "best: loss 0." in text, "a search says what it looks for"
+    until_told(home)
+    assert len(web.arrived) == 1
+
+
 def test_the_message_of_a_sweep_names_its_best_point(home: StokerHome, web: Sink) -> None:
     line = "echo epoch=1 loss={lr}.5; echo epoch=2 loss={lr}.25"
     home.stoker("sweep", "lr=3,1,2", "--name", "lrs", "--notify", "--", line)

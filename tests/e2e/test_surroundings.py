@@ -6,10 +6,12 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stoker import Client
+from stoker.errors import UsageError
 from stoker_home import StokerHome
 from waiting import eventually
 
@@ -246,6 +248,44 @@ def test_a_file_in_the_place_of_a_directory_is_refused(reused: StokerHome) -> No
     assert refused.code == 2 and "there is no directory" in refused.err
     refused = reused.cli("add", "--out", "no/x", "--", "true", "x")
     assert refused.code == 2 and "there is no directory" in refused.err
+
+
+def test_an_unknown_name_in_the_braces_of_a_file_is_refused_whoever_asks(
+    reused: StokerHome,
+) -> None:
+    said = "{foo} is not known in the name of a file"
+    (reused.work / "u.csv").write_text("command,gpus,out\necho x,0,{id}-{foo}.txt\n")
+    held = reused.add("--hold", "--gpus", "0", "--", "true", "x")
+    for option in ("--out", "--err", "--metrics-from"):
+        for words in (("add",), ("run",), ("edit", str(held))):
+            command = () if words[0] == "edit" else ("--gpus", "0", "--", "true", "x")
+            refused = reused.cli(*words, option, "o-{id}-{foo}.txt", *command)
+            assert refused.code == 2 and f"{option}: {said}" in refused.err, (words, refused)
+            assert "{id}, {name}, {attempt}" in refused.err
+    refused = reused.cli("add", "--out", "{foo}/x", "--", "true", "x")
+    assert refused.code == 2 and said in refused.err
+    refused = reused.cli("batch", "u.csv")
+    assert refused.code == 2 and said in refused.err
+    with Client(reused.home.root) as client:
+        for option in ("out", "err", "metrics_from"):
+            said_so: Any = {option: "o-{foo}.txt"}
+            with pytest.raises(UsageError, match="foo} is not known"):
+                client.add(["true"], gpus=0, cwd=str(reused.work), **said_so)
+    refused = reused.cli("sweep", "--metrics-from", "{lr}/{foo}", "lr=1,2", "--", "true", "x")
+    assert refused.code == 2 and said in refused.err and "{lr}" in refused.err
+    assert reused.nth(2) not in reused.jobs()
+
+
+def test_braces_that_name_no_field_stay_in_the_names_of_files(reused: StokerHome) -> None:
+    (reused.work / "{foo}").mkdir()  # What is there is what it is called.
+    names = ["{}", "{1}", "${x}", "{ a }", "{{x}}", "{a,b}", "{foo}/x"]
+    for name in names:
+        reused.stoker("add", "--gpus", "0", "--out", name, "--", "echo", "said")
+    words = ("--gpus", "0", "--out", "{{foo}}-{lr}", "lr=1", "--", "echo said # {lr}")
+    reused.stoker("sweep", *words)
+    reused.until_final(*[reused.nth(number + 1) for number in range(len(names) + 1)])
+    for name in [*names, "{foo}-1"]:
+        assert (reused.work / name).read_text() == "said\n", name
 
 
 def test_a_sweep_makes_the_directories_of_its_files(reused: StokerHome) -> None:

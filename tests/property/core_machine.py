@@ -247,6 +247,15 @@ class CoreMachine(RuleBasedStateMachine):
             number = job.active.number
             self.happens(ev.StopRequested(self.now, job.id, number, Cause.CANCELLED))
 
+    @precondition(lambda self: self.in_states(JobState.RUNNING))
+    @rule(number=picks)
+    def stop_early(self, number: int) -> None:
+        job = self.pick(self.in_states(JobState.RUNNING), number)
+        assert job.active is not None
+        self.known[job.id].stopped_on = job.active.gpus
+        early, attempt = Cause.STOPPED_EARLY, job.active.number
+        self.happens(ev.StopRequested(self.now, job.id, attempt, early, "at step 1"))
+
     @precondition(lambda self: self.last)
     @rule(number=picks, forget=st.sampled_from((False, False, True)))
     def retry_or_remove(self, number: int, forget: bool) -> None:

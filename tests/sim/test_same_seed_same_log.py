@@ -112,6 +112,7 @@ def test_a_run_has_everything_in_it_that_can_happen() -> None:
     assert set(ev.Event.__args__) - seen == never
     assert {str(state) for state in ended} == {
         "succeeded",
+        "stopped",
         "failed",
         "cancelled",
         "skipped",

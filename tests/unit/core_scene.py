@@ -167,6 +167,12 @@ class Scene:
         else:
             self.apply(ev.StopRequested(self.now, job_id, active.number, Cause.CANCELLED))
 
+    def stop_early(self, job_id: int, detail: str = "at step 9: loss 0.81 (asha)") -> None:
+        """As its search does it, of what runs."""
+        number = self.job(job_id).attempt
+        early = Cause.STOPPED_EARLY
+        self.apply(ev.StopRequested(self.now, job_id, number, early, detail))
+
     # ------------------------------------------------------------------ what happens
 
     def plan(self) -> dict[int, tuple[str, ...]]:

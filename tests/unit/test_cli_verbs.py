@@ -377,6 +377,7 @@ def test_why_tells_the_reason_and_when_it_will_start(desk: Desk) -> None:
         ("succeeded", "it has succeeded", "job 9: it has succeeded"),
         ("cancelled", "", "job 9 was cancelled"),
         ("held", "held; release it", "job 9 is held; release it"),
+        ("stopped", "stopped early at step 9", "job 9 was stopped early at step 9"),
     ],
 )
 def test_why_makes_sense_for_jobs_in_any_state(
@@ -488,6 +489,9 @@ def test_config_lists_reads_sets_and_unsets(desk: Desk) -> None:
         ([job(7, "failed", reason="could not start")], 1),
         ([job(7, "failed", signal=15, reason="time limit")], 143),
         ([job(7, "failed", exit_code=0, reason="time limit")], 1),
+        ([job(7, "stopped", signal=15)], 0),
+        ([job(7, "stopped", signal=15), job(8, "succeeded", exit_code=0)], 0),
+        ([job(7, "stopped", signal=15), job(8, "failed", exit_code=3)], 1),
         ([job(7, "cancelled", signal=15)], 1),
         ([job(7, "cancelled", exit_code=3)], 1),
         ([job(7, "cancelled")], 1),

@@ -139,6 +139,7 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ),
     (STARTED, ev.AttemptVanished(NOW, 1, 1, "power cut")),
     (STARTED, ev.StopRequested(NOW, 1, 1, Cause.CANCELLED)),
+    (STARTED, ev.StopRequested(NOW, 1, 1, Cause.STOPPED_EARLY, "at step 9: loss 0.81 (asha)")),
     (STOPPED, ev.StopRequested(NOW, 1, 1, Cause.CANCELLED)),
     (STARTED, ev.WarningDue(NOW, 1, 1)),
     ((*STARTED, ev.WarningDue(NOW, 1, 1)), ev.WarningSent(NOW, 1, 1)),

@@ -160,6 +160,19 @@ def test_one_whose_requirement_failed_is_withdrawn_from_the_cluster_and_skipped(
 # ---------------------------------------------------------------------- endings
 
 
+def test_what_its_search_stops_early_at_a_cluster_is_stopped_however_the_cluster_tells_it() -> None:
+    for cause in (Cause.CANCELLED, Cause.CLUSTER):
+        scene = Scene(1)
+        job = scene.submit(on_cluster=True, retries=2)
+        scene.plan()
+        scene.accepted(job)
+        scene.started(job)
+        scene.stop_early(job)
+        scene.cut_short(job, cause)
+        assert scene.where(job) is S.STOPPED
+        assert scene.outcomes[job].cause is Cause.STOPPED_EARLY
+
+
 @pytest.mark.parametrize("cause", [Cause.PREEMPTED, Cause.NODE_FAILED, Cause.REQUEUED])
 def test_a_job_whose_place_was_taken_away_is_tried_again_without_counting_it(cause: Cause) -> None:
     scene = Scene(0)

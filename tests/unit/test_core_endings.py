@@ -7,6 +7,7 @@ import pytest
 from stoker.core import events as ev
 from stoker.core.endings import BACKOFF_FIRST_MS, BACKOFF_MOST_MS, backoff_ms
 from stoker.core.model import Cause, Exit, JobState, Outcome, Terms
+from stoker.core.reasons import outcome_words
 from unit.core_scene import Scene, mem, whole
 
 S = JobState
@@ -111,6 +112,49 @@ def test_a_cancelled_job_is_not_retried() -> None:
     scene.cancel(job)
     scene.exited(job, 1)
     assert scene.where(job) is S.CANCELLED
+
+
+def test_what_is_stopped_early_has_an_outcome_of_its_own_and_is_not_retried() -> None:
+    for code in (0, 1, 143):
+        scene = Scene(1)
+        job = scene.submit(retries=5)
+        scene.plan()
+        scene.started(job)
+        scene.stop_early(job)
+        assert scene.where(job) is S.STOPPING
+        scene.exited(job, code)
+        said = "at step 9: loss 0.81 (asha)"
+        assert scene.outcomes[job] == Outcome(S.STOPPED, Cause.STOPPED_EARLY, Exit(code=code), said)
+        assert outcome_words(scene.outcomes[job]) == f"stopped early {said}"
+
+
+def test_what_is_stopped_early_and_then_cancelled_is_cancelled_and_says_nothing_else() -> None:
+    scene = Scene(1)
+    job = scene.running()
+    scene.stop_early(job)
+    scene.cancel(job)
+    scene.exited(job, 143)
+    assert scene.outcomes[job] == Outcome(S.CANCELLED, Cause.CANCELLED, Exit(code=143))
+
+
+def test_a_job_that_is_being_cancelled_is_not_stopped_early() -> None:
+    scene = Scene(1)
+    job = scene.running()
+    scene.cancel(job)
+    scene.stop_early(job)
+    scene.exited(job, 143)
+    assert scene.where(job) is S.CANCELLED
+
+
+def test_after_what_was_stopped_early_only_those_start_that_wait_for_any_end() -> None:
+    scene = Scene(2)
+    job = scene.running()
+    needs_success, needs_end = scene.submit(after=[job]), scene.submit(after_any=[job])
+    scene.stop_early(job)
+    scene.vanished(job)
+    assert scene.where(job) is S.STOPPED
+    assert scene.where(needs_success) is S.SKIPPED
+    assert needs_end in scene.plan()
 
 
 # ---------------------------------------------------------------------- retries

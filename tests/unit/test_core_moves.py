@@ -170,6 +170,7 @@ REACHED: dict[tuple[JobState, JobState], Callable[[Scene], int]] = {
     (S.RUNNING, S.LOST): running_then_vanished,
     (S.RUNNING, S.WAITING): running_then_ended(1, retries=1),
     (S.STOPPING, S.CANCELLED): stopping_then_ended(Cause.CANCELLED),
+    (S.STOPPING, S.STOPPED): stopping_then_ended(Cause.STOPPED_EARLY),
     (S.STOPPING, S.FAILED): stopping_then_ended(Cause.TIME_LIMIT),
     (S.STOPPING, S.SKIPPED): with_the_cluster_then_not_wanted,
     (S.STOPPING, S.WAITING): stopping_then_ended(Cause.TIME_LIMIT, retries=1),

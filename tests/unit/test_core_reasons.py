@@ -357,6 +357,8 @@ ENDINGS: list[tuple[Outcome, str | None]] = [
     (Outcome(JobState.CANCELLED, Cause.CANCELLED, None, "by scancel"), "by scancel"),
     (Outcome(JobState.FAILED, Cause.NODE_MEMORY, Exit(signal=9)), "out of memory on its node"),
     (Outcome(JobState.FAILED, Cause.PREEMPTED, None, "preempted on n1"), "preempted on n1"),
+    (Outcome(JobState.STOPPED, Cause.STOPPED_EARLY, None, "at step 9"), "stopped early at step 9"),
+    (Outcome(JobState.STOPPED, Cause.STOPPED_EARLY), "stopped early"),
     (Outcome(JobState.FAILED, Cause.NODE_FAILED), "node failed"),
     (Outcome(JobState.FAILED, Cause.REQUEUED, None, "taken back"), "taken back"),
     (Outcome(JobState.FAILED, Cause.CLUSTER, None, "DEADLINE"), "DEADLINE"),

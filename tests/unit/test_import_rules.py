@@ -73,7 +73,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wholefile",
     },
     "search": {
-        "api", "errors", "installing", "metrics.asking", "submission", "sweep", "text",
+        "api", "errors", "installing", "metrics.asking", "metrics.lookup", "submission", "sweep",
+        "text",
     },
     "notify": {
         "api", "command_lines", "errors", "metrics.gathering", "metrics.results", "text",
@@ -81,15 +82,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "daemon": {
         "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
-        "installing", "metrics.lookup", "metrics.spec", "notify.journal", "output_files",
-        "quantities", "submission.changes", "submission.repositories", "submission.rules",
-        "submission.snapshots",
+        "installing", "metrics.lookup", "metrics.overlay", "metrics.spec", "notify.journal",
+        "output_files", "quantities", "submission.changes", "submission.repositories",
+        "submission.rules", "submission.snapshots",
         "__version__", *ADAPTERS,
     },
     "web": {
-        "api", "errors", "holes", "installing", "quantities", "submission", "sweep", "__version__",
+        "api", "errors", "holes", "installing", "metrics", "quantities", "submission", "sweep",
+        "__version__",
     },
-    "top": {"api", "errors", "text"},
+    "top": {"api", "errors", "metrics", "text"},
     "library": {
         "api", "batch", "command_lines", "core.model", "errors", "installing", "locks", "metrics",
         "quantities", "submission", "sweep", "text", "wholefile",
@@ -124,6 +126,7 @@ THIRD_PARTY: dict[str, set[str]] = {
         "api.job_messages",
         "api.request",
         "api.search_messages",
+        "api.curve_messages",
         "api.field_types",
         "api.fast_json",
         "daemon",

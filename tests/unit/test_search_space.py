@@ -9,6 +9,7 @@ import pytest
 from stoker.errors import UsageError
 from stoker.search.space import Chosen, Options, chosen_of, dimensions, point_of
 from stoker.search.spec import Objective, axes_to_wire, from_wire, until_of
+from stoker.search.stopping import Stopping
 from stoker.sweep import identity, notation
 from stoker.sweep.points import Space
 
@@ -50,11 +51,13 @@ def test_a_search_is_read_as_it_was_kept() -> None:
         "axes": axes_to_wire(space.axes), "objectives": [["loss", "min"]], "samples": 3,
         "ends_at_ms": None, "until": ["loss", 0.5], "sampler": "tpe", "seed": 7,
         "max_running": 2, "words": ["true"], "style": "flags", "files": {}, "request": {},
-        "shared": {},
+        "shared": {}, "stopping": Stopping("hyperband", 3, 27, 3).to_wire(),
     }  # fmt: skip
     search = from_wire("s", json.loads(json.dumps(kept)))
     assert search.space == space
     assert json.loads(json.dumps(search.to_wire())) == json.loads(json.dumps(kept))
+    del kept["stopping"]  # One that was kept before there was any.
+    assert from_wire("s", json.loads(json.dumps(kept))).stopping is None
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from stoker.errors import UsageError
 from stoker.search import study as of_optuna
 from stoker.search.space import dimensions
 from stoker.search.spec import Objective
+from stoker.search.stopping import Stopping
 from stoker.search.study import Study
 from stoker.sweep import notation
 from stoker.sweep.points import Space
@@ -124,3 +125,23 @@ def test_without_optuna_the_command_that_installs_it_is_told(
     assert "Optuna, which is not installed" in refused.value.message
     assert sys.executable in refused.value.hint
     assert "optuna>=" in refused.value.hint
+
+
+@pytest.mark.parametrize(("goal", "reached", "number"), [
+    ("min", 0.4, 1), ("min", 0.5, 0), ("min", 0.6, 0), ("max", 0.6, 1), ("max", 0.4, 0),
+])  # fmt: skip
+def test_a_trial_that_was_stopped_early_is_the_best_only_if_no_other_is_as_good(
+    tmp_path: Path, goal: Any, reached: float, number: int
+) -> None:
+    asha = Stopping("asha", 1)
+    study = Study(str(tmp_path), "s", DIMS, (Objective("loss", goal),), "random", 0, asha)
+    study.tell(study.ask(), [0.5])
+    study.take_in(study.ask(), [(1.0, reached), (2.0, 7.0)])
+    study.tell_stopped(1, reached)
+    [(best, [value])] = study.best()
+    assert (best, value) == (number, reached if number else 0.5)
+    assert study.told_values() == 1
+    assert [trial.told for trial in study.trials()] == [True, True]
+    [pruned] = [one for one in study._all() if one.state.name == "PRUNED"]
+    assert pruned.value == 7.0, "what Optuna learns from is the last value"
+    assert study.take_in(1, [(9.0, 1.0)]) is None, "nothing is reported of what was told"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stoker.errors import UsageError
 from stoker.installing import install_command
-from stoker.sweep import sweepfile
+from stoker.sweep import filesearch, sweepfile
 from stoker.sweep.axes import Choice, Drawn, Listed, Numbers
 from stoker.sweep.sweepfile import SweepFile
 
@@ -75,8 +75,8 @@ depth = {min = 2, max = 8}
 @pytest.mark.parametrize(("name", "text"), [("s.yaml", YAML), ("s.yml", YAML), ("s.toml", TOML)])
 def test_yaml_and_toml_say_the_same(tmp_path: Path, name: str, text: str) -> None:
     file = read(tmp_path, text, name, DATA="/data")
-    assert file.at_random
-    assert (file.run_cap, file.name, file.without_effect) == (12, "my-sweep", ("metric",))
+    assert file.method == "random"
+    assert (file.run_cap, file.name, list(file.of_search)) == (12, "my-sweep", ["metric"])
     assert file.command == ("/usr/bin/env", "python", "train.py", "--data=/data", "${args}")
     lr, bs, opt, drop, depth = file.axes
     assert lr == Drawn("lr", Numbers("log", 1e-6, 1e-2))
@@ -134,10 +134,88 @@ def test_a_program_alone_has_the_usual_command() -> None:
     assert understood({"x": {"value": 1}}, command="train {x}").command == ("train {x}",)
 
 
-def test_bayes_is_refused_and_says_why() -> None:
-    with pytest.raises(UsageError, match="bayes") as caught:
-        understood({"x": {"value": 1}}, method="bayes")
-    assert "random" in caught.value.hint
+def test_bayes_is_a_search_and_other_methods_are_not() -> None:
+    metric = {"name": "loss"}
+    file = understood({"x": {"value": 1}}, method="bayes", metric=metric, project="p")
+    assert file.is_search and file.of_search == {"metric": metric}
+    assert file.without_effect == ("project",)
+    assert not understood({"x": {"value": 1}}, method="random", metric=metric).is_search
+
+
+METRIC = {"name": "loss"}
+
+
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [
+        ({"min_iter": 3}, (3, None, 3)),
+        ({"min_iter": 3, "eta": 2.0}, (3, None, 2)),
+        ({"max_iter": 27, "s": 2}, (3, 27, 3)),
+        ({"max_iter": 27, "s": 9}, (1, 27, 3)),
+        ({"max_iter": 27}, (1, 27, 3)),
+        ({"min_iter": 2, "max_iter": 16, "eta": 4}, (2, 16, 4)),
+    ],
+)
+def test_hyperband_of_a_file_has_its_numbers(
+    said: dict[str, object], means: tuple[int, int | None, int]
+) -> None:
+    found = filesearch.hyperband({"type": "hyperband", **said})
+    assert (found.min_steps, found.max_steps, found.eta) == means
+    assert found.without_effect == ()
+
+
+def test_what_hyperband_has_of_its_own_at_wandb_is_told() -> None:
+    found = filesearch.hyperband({"type": "hyperband", "min_iter": 3, "strict": True})
+    assert found.without_effect == ("early_terminate.strict",)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({}, "neither min_iter nor max_iter"),
+        ({"type": "envelope"}, "there is no type 'envelope'"),
+        ({"min_iter": 3, "s": 2}, "s is about max_iter"),
+        ({"min_iter": 3, "eta": 2.5}, "eta: '2.5' is not a whole number of at least 2"),
+        ({"min_iter": 3, "eta": 1}, "at least 2"),
+        ({"min_iter": True}, "min_iter: 'True' is not"),
+        ({"min_iter": 9, "max_iter": 3}, "max_iter is less than min_iter"),
+        ({"min_iter": 3, "patience": 1}, "there is no key 'patience'"),
+    ],
+)
+def test_an_early_terminate_that_can_not_be_followed_is_refused(
+    said: dict[str, object], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        filesearch.hyperband({"type": "hyperband", **said})
+
+
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [
+        (METRIC, ("loss", "min", None)),
+        ({**METRIC, "goal": "maximize", "target": 1}, ("loss", "max", 1.0)),
+    ],
+)
+def test_the_metric_of_a_file_is_what_is_searched_for(
+    said: object, means: tuple[object, ...]
+) -> None:
+    found = filesearch.metric(said)
+    assert (found.name, found.goal, found.target) == means
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (None, "bayes needs a metric"),
+        ({"goal": "minimize"}, "bayes needs a metric"),
+        ({**METRIC, "goal": "least"}, "there is no goal 'least'"),
+        ({**METRIC, "target": "0.3"}, "the target '0.3' is no number"),
+        ({**METRIC, "impute": "best"}, "there is no key 'impute'"),
+    ],
+)
+def test_a_metric_that_can_not_be_followed_is_refused(said: object, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        filesearch.metric(said)
 
 
 def test_bounds_that_are_exponents_are_refused_with_the_real_ones() -> None:

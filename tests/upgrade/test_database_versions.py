@@ -14,7 +14,7 @@ import pytest
 
 from stoker.core import events as ev
 from stoker.core.check import check
-from stoker.core.model import JobState, Need, Terms
+from stoker.core.model import Cause, Exit, JobState, Need, Terms
 from stoker.errors import Failed
 from stoker.store import database
 from stoker.store.database import APPLICATION_ID, point_hash
@@ -155,14 +155,15 @@ def test_needs_and_gpus_that_were_kept_in_older_words_are_read(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("form", ["as it is written now", "as it was written first"])
-def test_an_upgraded_database_takes_jobs_that_are_with_a_cluster(
+def test_an_upgraded_database_takes_jobs_in_states_that_are_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     path = tmp_path / "stoker.db"
     if form == "as it was written first":
         now = schema_steps()
         start, end = now[0].index("    CHECK (CASE"), now[0].index("END),") + len("END),")
-        states = ", ".join(f"'{state}'" for state in JobState if state != JobState.SUBMITTED)
+        added = (JobState.SUBMITTED, JobState.STOPPED)
+        states = ", ".join(f"'{state}'" for state in JobState if state not in added)
         first = f"    CHECK (state IN ({states})),"
         old = [now[0][:start] + first + now[0][end:], *now[1:]]
         with monkeypatch.context() as patch:
@@ -175,6 +176,11 @@ def test_an_upgraded_database_takes_jobs_that_are_with_a_cluster(
     state.apply(ev.JobSubmitted(state.now_ms, 12, Need(), Terms(executor="slurm")))
     state.apply(ev.AttemptPlaced(state.now_ms, 12, 1, ()))
     state.apply(ev.AttemptAccepted(state.now_ms, 12, 1, "77_3"))
+    state.apply(ev.JobSubmitted(state.now_ms, 13, Need(), Terms()))
+    state.apply(ev.AttemptPlaced(state.now_ms, 13, 1, ()))
+    store.commit(state, state.take_change())
+    early = Cause.STOPPED_EARLY
+    state.apply(ev.StopRequested(state.now_ms, 13, 1, early, "at step 9: loss 0.81 (asha)"))
     store.commit(state, state.take_change())
     assert store.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     store.close()
@@ -182,6 +188,12 @@ def test_an_upgraded_database_takes_jobs_that_are_with_a_cluster(
     job = store.load(1_700_000_010_000).jobs[12]
     assert job.state is JobState.SUBMITTED and job.active is not None
     assert job.active.place == "77_3"
+    state = store.load(1_700_000_010_000)
+    state.apply(ev.AttemptExited(state.now_ms, 13, 1, Exit(signal=15)))
+    store.commit(state, state.take_change())
+    query = "SELECT state, cause, detail FROM jobs WHERE id = 13"
+    said = ("stopped", "stopped early", "at step 9: loss 0.81 (asha)")
+    assert store.connection.execute(query).fetchone() == said
     with pytest.raises(sqlite3.IntegrityError):
         store.connection.execute("UPDATE jobs SET state = 'elsewhere' WHERE id = 12")
     store.close()

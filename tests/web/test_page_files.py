@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +19,7 @@ import stoker.web
 ROOT = Path(__file__).parents[2]
 STATIC = Path(stoker.web.__file__).parent / "static"
 FILES = sorted(path for path in STATIC.iterdir() if path.is_file())
+VENDORED = sorted((STATIC / "vendor").iterdir())
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -38,11 +41,32 @@ def test_a_file_of_the_page_keeps_to_its_policy(path: Path) -> None:
         assert "@import" not in text and "url(" not in text
 
 
+def test_files_of_other_projects_are_as_they_were_published() -> None:
+    said = tomllib.loads((STATIC / "vendor" / "vendored.toml").read_text(encoding="utf-8"))
+    hashes = {name: one for project in said.values() for name, one in project["sha256"].items()}
+    held = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in VENDORED}
+    del held["vendored.toml"]
+    assert held == hashes
+    for project, about in said.items():
+        assert about["version"] in about["package"], "it is known which one it is"
+        assert about["licence"] in (STATIC / "vendor" / f"{project}.LICENSE").read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", VENDORED, ids=lambda path: path.name)
+def test_a_file_of_another_project_makes_no_markup_or_code_of_text(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function"
+        r"|setAttribute|XMLHttpRequest|\bfetch\(|@import|url\(",
+        text,
+    )
+
+
 def test_every_module_that_is_imported_is_there() -> None:
-    names = {path.name for path in FILES}
+    names = {str(path.relative_to(STATIC)) for path in (*FILES, *VENDORED)}
     for path in FILES:
         if path.suffix == ".js":
-            wanted = set(re.findall(r"from \"\./([\w.]+)\"", path.read_text(encoding="utf-8")))
+            wanted = set(re.findall(r"from \"\./([\w./]+)\"", path.read_text(encoding="utf-8")))
             assert wanted <= names, path.name
 
 
@@ -63,5 +87,5 @@ def test_the_wheel_has_the_pages_files(tmp_path: Path) -> None:
     )  # fmt: skip
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        held = {Path(name).name for name in archive.namelist() if "/web/static/" in name}
-    assert held == {path.name for path in FILES}
+        names = [name.partition("/web/static/")[2] for name in archive.namelist()]
+    assert set(filter(None, names)) == {str(p.relative_to(STATIC)) for p in (*FILES, *VENDORED)}

@@ -115,6 +115,10 @@ def test_the_document_has_the_options_of_the_table(shared_page: PageHome) -> Non
     of_job = schemas["SubmitRequest"]["properties"]["options"]["properties"]
     assert "boolean" in of_job["hold"]["type"] and "number" in of_job["gpus"]["type"]
     assert of_job["time_limit"]["description"] == BY_KEY["time_limit"].help
+    for key in ("cwd", "out", "err", "metrics_from", "hook"):
+        assert of_job[key]["type"] == ["string", "null"]
+        refused = {"jobs": [{"shell": "true"}], "options": {key: 5}}
+        assert shared_page.ask("POST", "/api/jobs", body=refused).status == 400
 
 
 def test_orders_over_http_are_narrowed_by_state(page: PageHome) -> None:

@@ -31,7 +31,7 @@ _MOST_REPEATS = 5
 _SAFE_TO_REPEAT = frozenset((
     "list", "browse", "attempts", "forecast", "sweeps", "sweep_points", "sweep_table",
     "groups", "show", "why", "status", "gpus", "config_get", "hello", "wait", "points",
-    "metrics", "curve", "searches", "search_start", "search_told",
+    "metrics", "curve", "curves", "searches", "search_start", "search_told",
 ))  # fmt: skip
 
 

@@ -115,6 +115,11 @@ class JobOption:
         """Whether it takes no value."""
         return not self.metavar
 
+    @property
+    def is_only_text(self) -> bool:
+        """Whether no number stands for it: 5 would be a file or a program of that name."""
+        return bool(self.files) or self.key == "hook"
+
     def fields_for(self, value: Any) -> Fields:
         """The fields of the message that say this value."""
         if value is NONE:

@@ -12,11 +12,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from stoker.api.curve_messages import Curve, Curves
 from stoker.api.field_types import CodeAt
 from stoker.api.job_messages import JobOwn as JobOwn
 from stoker.api.job_messages import JobRequest as JobRequest
 from stoker.api.request import Request as Request
-from stoker.api.search_messages import Searches, SearchStart, SearchTold
+from stoker.api.search_messages import Searches, SearchStart, SearchTold, StopEarly
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
@@ -210,22 +211,16 @@ class Show(OfJobs, tag="show"):
 
 
 class Why(OfJobs, tag="why"):
-    """Answer: `jobs`: each `id`, `state`, `reason` (data), `text`, `starts_at_ms` or null, ..."""
+    """Answer: `jobs`: `id`, `state`, `reason` (data), `text`...; their `searches`; `more` jobs."""
 
     most_unfinished: Annotated[int, Meta(ge=0)] | None = None  # with more, nothing is estimated
+    first_unfinished: Annotated[int, Meta(ge=0)] | None = None  # only so many, and none that ended
 
 
 class Metrics(OfJobs, tag="metrics"):
     """Answer: `rows` of metrics.asking.Summary, with nan and inf as text; `unread`: ask again."""
 
     names: Names = []  # of metrics; none: all
-
-
-class Curve(Request, tag="curve"):
-    """Answer: `curves`: as `rows` above, each with `first`, `not_finite`, `points`; `unread`."""
-
-    job_id: JobId
-    attempt: Annotated[int, Meta(ge=1, le=10**9)] | None = None  # else the latest that has metrics
     patience_ms: Annotated[int, Meta(ge=0, le=10_000)] = 10_000  # for what is not read yet
 
 
@@ -236,10 +231,7 @@ class Points(Request, tag="points"):
 
 
 class Wait(OfJobs, tag="wait"):
-    """Answered when all jobs are final.
-
-    `jobs`: each `id`, `name`, `state`, `reason`, `exit_code`, `signal`.
-    """
+    """Answered when all jobs are final, and the group is no search that goes on: `jobs`."""
 
 
 class Follow(Request, tag="follow"):
@@ -491,10 +483,10 @@ class AttachStarted(Request, tag="attach_started"):
 
 AnyRequest = (
     Submit | Adopt | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
-    | Searches | SearchStart | SearchTold
     | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
-    | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Metrics | Curve
+    | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Metrics
     | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend
     | ClusterCheck | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus
-    | Hello | Shutdown | Attach | AttachStarted
+    | Hello | Shutdown | Attach | AttachStarted | Searches | SearchStart | SearchTold
+    | StopEarly | Curve | Curves
 )  # fmt: skip

@@ -11,9 +11,11 @@ class Searches(Request, tag="searches"):
     """Answer: `searches`, each `name`, `spec`, `state` (running, ended) and `progress`.
 
     With a name, only that one, and `points`: of each job `point`, `id`, `state`, `cause`, `params`.
+    With `brief`, no points and no `spec`, but `objectives` and `trouble`.
     """
 
     name: Annotated[str, Meta(max_length=1000)] | None = None
+    brief: bool = False
 
 
 class SearchStart(Request, tag="search_start"):
@@ -24,6 +26,17 @@ class SearchStart(Request, tag="search_start"):
 
     name: Annotated[str, Meta(min_length=1, max_length=1000)]
     spec: dict[str, Any]
+
+
+class StopEarly(Request, tag="stop_early"):
+    """Stop this attempt of a point of a search, which has seen enough of it; `why` in words.
+
+    Answer: `stopped`. One that has ended, or that is being stopped, keeps its own outcome.
+    """
+
+    job_id: int
+    attempt: int
+    why: Annotated[str, Meta(max_length=1000)]
 
 
 class SearchTold(Request, tag="search_told"):

@@ -171,17 +171,31 @@ class Following:
         for job in jobs:
             self._write(last_words(job["id"], job, _LAST_LINES))
 
-    def summary(self, group: str) -> None:
+    def summary(self) -> None:
         """What became of them, in words."""
         jobs = list(self._jobs.values())
         bad = [job for job in jobs if job["state"] != "succeeded"]
         took = duration_text(int((time.monotonic() - self._began_at) * 1000))
         colour = wants_colour(sys.stderr)
-        text = f"{len(jobs) - len(bad)} of {len(jobs)} jobs succeeded in {took} (group {group})"
+        where = named_groups(self._groups)
+        text = f"{len(jobs) - len(bad)} of {len(jobs)} jobs succeeded in {took} ({where})"
         self._write(painted(escaped(text), "red" if bad else "green", colour) + "\n")
         if not self._terminal:
             return  # Each has had its line, and a file is read from its beginning.
         for job in bad[:_MOST_FAILURES]:
             say(f"  {self._line(job)}; see `stoker logs {job['id']}`")
         if len(bad) > _MOST_FAILURES:
+            group = only_group(self._groups) or "GROUP"
             say(f"  and {len(bad) - _MOST_FAILURES} more: `stoker ls --group {group}`")
+
+
+def only_group(groups: list[str]) -> str | None:
+    """The group of all jobs, if they have the same."""
+    return groups[0] if len(groups) == 1 else None
+
+
+def named_groups(groups: list[str]) -> str:
+    """The groups in words: `group sweep`, `groups a, b and 7 more`."""
+    shown = ", ".join(groups[:3])
+    more = f" and {len(groups) - 3} more" if len(groups) > 3 else ""
+    return f"group{'s' * (len(groups) > 1)} {shown}{more}"

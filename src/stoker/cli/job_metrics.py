@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from stoker.api.client import Client
 from stoker.cli.options import Json
 from stoker.errors import Failed
-from stoker.metrics.asking import Curve, Summary, curves_of, metrics_of
+from stoker.metrics.asking import Curve, Summary, curves_in, metrics_of
 from stoker.metrics.names import no_metric
 from stoker.text.curve import curve_rows
 from stoker.text.jobs import Job
@@ -35,7 +35,7 @@ def section(client: Client, job: Job) -> str:
         return f"  metrics\n    {escaped(error.message)}\n"
     if answer["unread"]:
         return f"  metrics\n    still to be read; `stoker metrics {job['id']}` waits for them\n"
-    curves = curves_of(lambda *_, **__: answer, job["id"])
+    curves = curves_in(answer)
     if not curves:
         return ""
     more = len(curves) - _MOST_SHOWN

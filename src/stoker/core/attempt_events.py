@@ -169,11 +169,11 @@ def _stop_requested(state: State, e: ev.StopRequested) -> None:
     if attempt.stop is not None:
         # A user's request counts for more than a time limit or a requirement: no retry follows.
         if e.cause is Cause.CANCELLED:
-            attempt.stop.cause = e.cause
+            attempt.stop.cause, attempt.stop.detail = e.cause, e.detail
             state.change.touched[job.id] = None
         return
     move(state, job, STOPPING)
-    attempt.stop = Stop(e.cause, e.at_ms)
+    attempt.stop = Stop(e.cause, e.at_ms, e.detail)
     state.stopping[job.id] = None
     state.to_warn.pop(job.id, None)
     state.timers.watch(job)

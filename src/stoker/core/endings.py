@@ -13,6 +13,7 @@ from stoker.core.model import (
     LOST,
     MOST_MPS_RETRIES,
     SKIPPED,
+    STOPPED,
     SUCCEEDED,
     WAITING,
     Attempt,
@@ -43,6 +44,8 @@ def judged(job: Job, stop: Stop | None, how: Exit | None) -> Outcome:
     if stop is not None and stop.cause is Cause.REQUIREMENT:
         unmet = [r.job_id for r in job.requires or () if r.must_succeed]
         return Outcome(SKIPPED, stop.cause, how, str(unmet[0]) if unmet else "")
+    if stop is not None and stop.cause is Cause.STOPPED_EARLY:
+        return Outcome(STOPPED, stop.cause, how, stop.detail)
     if stop is not None:
         failed = stop.cause in (Cause.TIME_LIMIT, Cause.GPU_LOST)
         state = FAILED if failed else CANCELLED

@@ -258,9 +258,10 @@ class ProcessEnded(Timed):
 
 @quick_to_make
 class StopRequested(OfAttempt):
-    """An attempt is to end: by its user, its time limit, or the daemon's own stop."""
+    """An attempt is to end: by its user, its time limit, its search, or the daemon's own stop."""
 
     cause: Cause
+    detail: str = ""
 
 
 @quick_to_make

@@ -32,6 +32,7 @@ class JobState(StrEnum):
     RUNNING = "running"
     STOPPING = "stopping"
     SUCCEEDED = "succeeded"
+    STOPPED = "stopped"
     FAILED = "failed"
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
@@ -39,11 +40,11 @@ class JobState(StrEnum):
 
 
 # To ask an Enum for a member takes a while; these are for what is asked of every job.
-HELD, WAITING, SUBMITTED, RUNNING, STOPPING, SUCCEEDED, FAILED, CANCELLED, SKIPPED, LOST = JobState
-
+HELD, WAITING, SUBMITTED, RUNNING, STOPPING, *_ENDED = JobState
+SUCCEEDED, STOPPED, FAILED, CANCELLED, SKIPPED, LOST = _ENDED
 QUEUED = frozenset({HELD, WAITING})
 ACTIVE = frozenset({SUBMITTED, RUNNING, STOPPING})
-FINAL = frozenset({SUCCEEDED, FAILED, CANCELLED, SKIPPED, LOST})
+FINAL = frozenset(_ENDED)
 
 WHOLE_SHARE_MILLI = 1000
 DEFAULT_MARGIN = (10, 512)  # percent, MiB
@@ -168,6 +169,7 @@ class Cause(StrEnum):
     NOT_STARTED = "could not start"
     SHORTAGE = "shortage"  # the machine had not enough of something to start it
     CANCELLED = "cancelled"
+    STOPPED_EARLY = "stopped early"  # by its search, which had seen enough of it
     TERMINAL_GONE = "terminal gone"
     REQUIREMENT = "requirement"
     OUT_OF_MEMORY = "out of memory"  # of a GPU
@@ -213,9 +215,8 @@ class Requirement:
 class Launch(NamedTuple):
     """What is needed to start a job, and to show it; planning never looks at it.
 
-    `env` is one object for all jobs of a submission, so that a store can keep it once. It may hold
-    secrets, so it is in no repr. It is a tuple since one is made for every job that comes, which
-    takes a fifth of the time that a frozen dataclass takes.
+    `env` is one object for all jobs of a submission, so that a store can keep it once, and in no
+    repr, since it may hold secrets. A tuple takes a fifth of the time that a dataclass takes.
     """
 
     argv: tuple[str, ...] = ()
@@ -276,10 +277,11 @@ class Launch(NamedTuple):
 
 @dataclass(slots=True)
 class Stop:
-    """An attempt was told to stop: why, and when it was told."""
+    """An attempt was told to stop: why, when it was told, and what its outcome is to say."""
 
     cause: Cause
     at_ms: int
+    detail: str = ""
 
 
 class Warning(StrEnum):

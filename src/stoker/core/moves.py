@@ -17,6 +17,7 @@ from stoker.core.model import (
     LOST,
     RUNNING,
     SKIPPED,
+    STOPPED,
     STOPPING,
     SUBMITTED,
     SUCCEEDED,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from stoker.core.state import State
 
 # What a stopped attempt ends as is said by the stop, whichever event tells of the end.
-_AS_STOPPED = {CANCELLED, FAILED, SKIPPED, WAITING}
+_AS_STOPPED = {STOPPED, CANCELLED, FAILED, SKIPPED, WAITING}
 _WHILE_ACTIVE = {SUBMITTED: {SUBMITTED}, RUNNING: {RUNNING}, STOPPING: {STOPPING}}
 
 _BY_EVENT: dict[type[Any], dict[JobState, set[JobState]]] = {

@@ -380,6 +380,8 @@ def outcome_words(outcome: Outcome) -> str | None:
             return f"could not start: {outcome.detail}"
         case Cause.CANCELLED:
             return outcome.detail or None
+        case Cause.STOPPED_EARLY:
+            return f"stopped early {outcome.detail}".rstrip()
         case Cause.TERMINAL_GONE:
             return outcome.detail or "its terminal was gone"
         case Cause.REQUIREMENT:

@@ -7,6 +7,7 @@ from stoker.core.reasons import CanNeverStart, gib, plural
 from stoker.core.state import State
 from stoker.core.waiting import can_never_start
 from stoker.errors import UsageError
+from stoker.submission.rules import preferred_elsewhere
 
 
 def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
@@ -29,6 +30,11 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
         more = f"; `stoker gpus add {','.join(unknown)}` declares {it}"
         hint = f"there are {there}{'' if _has_driver(state) else more}"
         raise UsageError(f"there is no GPU {', '.join(unknown)}", hint)
+    if need.on and need.prefer:  # Either may be named by number or by id.
+        preferred = ((name, state.gpu_named(name)) for name in need.prefer)
+        others = [name for name, gpu in preferred if gpu and not gpu.is_one_of(need.on)]
+        if others:
+            raise preferred_elsewhere(others, need.on)
     if any(state.gpu_named(name) is None for name in need.on):
         if need.mem_mib is not None:
             raise _memory_unknown()

@@ -12,11 +12,12 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from stoker import command_lines
+from stoker.api.paths import Home
 from stoker.daemon import companions
 from stoker.store.sqlite import SearchRow, SqliteStore
 
@@ -44,6 +45,8 @@ class SearcherProcesses:
         self._children: dict[str, _Child] = {}
         self._pauses_s: dict[str, float] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._troubles: dict[str, str] = {}  # why a searcher ended that should not have
+        self._waiting: dict[str, list[Callable[[], None]]] = {}  # for the end of a search
         self._closed = False
 
     def begin(self) -> None:
@@ -70,10 +73,24 @@ class SearcherProcesses:
 
     def brief(self, name: str) -> dict[str, Any] | None:
         """How far the search of that name is; None if there is none."""
-        for one in self.kept(name):
-            objectives = one["spec"].get("objectives", [])
-            return {"state": one["state"], "progress": one["progress"], "objectives": objectives}
-        return None
+        return next(iter(self.briefs(name)), None)
+
+    def briefs(self, name: str | None) -> list[dict[str, Any]]:
+        """How far all searches are, or the one of that name."""
+        return [
+            {"name": one["name"], "state": one["state"], "progress": one["progress"],
+             "objectives": one["spec"].get("objectives", []),
+             "trouble": self._troubles.get(one["name"], "")}
+            for one in self.kept(name)
+        ]  # fmt: skip
+
+    def when_over(self, name: str, then: Callable[[], None]) -> Callable[[], None] | None:
+        """Have it called when the search ends; what to call to wait no more. None: none goes on."""
+        if not self._is_wanted(name):
+            return None
+        others = self._waiting.setdefault(name, [])
+        others.append(then)
+        return lambda: others.remove(then) if then in others else None
 
     def start(self, name: str, spec: Mapping[str, Any]) -> None:
         """Begin a search, or go on by another spec: what it has learned is in its study."""
@@ -94,6 +111,9 @@ class SearcherProcesses:
             if row.state == "running":
                 state = "ended" if ended else "running"
                 self._store.keep_search(row._replace(state=state, progress=json.dumps(progress)))
+                self._troubles.pop(name, None)
+                if ended:
+                    self._is_over(name)
 
     def end(self, names: list[str] | None, why: str) -> list[str]:
         """End these searches, or all; which were under way."""
@@ -108,7 +128,14 @@ class SearcherProcesses:
                 child.again = False
                 child.line.close()
             ended.append(row.name)
+            self._is_over(row.name)
         return ended
+
+    def _is_over(self, name: str) -> None:
+        self._troubles.pop(name, None)
+        self._store.outbox.has_news = True  # Its group may have ended with it.
+        for then in self._waiting.pop(name, []):
+            asyncio.get_running_loop().call_soon(then)
 
     # ------------------------------------------------------------------ the processes
 
@@ -120,6 +147,7 @@ class SearcherProcesses:
             child = self._made(name)
         except OSError as error:
             log.warning("the search %s can't go on now: %s", name, error)
+            self._troubles[name] = f"its searcher can't be started: {error.strerror}"
             self._start_later(name)
             return
         self._children[name] = child
@@ -133,13 +161,15 @@ class SearcherProcesses:
     def _ended(self, child: _Child) -> None:
         loop = asyncio.get_running_loop()
         loop.remove_reader(child.pidfd)
-        os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED)
+        how = os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED)
         os.close(child.pidfd)
         child.line.close()
         del self._children[child.name]
         if child.again:
             self._start(child.name)
         elif self._is_wanted(child.name):
+            if how is not None:
+                self._troubles[child.name] = _trouble(how.si_code, how.si_status, self._home)
             if loop.time() - child.started_at_s > _GOOD_AFTER_S:
                 self._pauses_s.pop(child.name, None)
             self._start_later(child.name)
@@ -152,3 +182,9 @@ class SearcherProcesses:
 
     def _is_wanted(self, name: str) -> bool:
         return any(row.state == "running" for row in self._store.searches(name))
+
+
+def _trouble(code: int, status: int, home: str) -> str:
+    """What became of a searcher that should go on, in words."""
+    how = f"exit code {status}" if code == os.CLD_EXITED else f"signal {status}"
+    return f"its searcher ended ({how}) and is started again; {Home(home).log} may say why"

@@ -188,8 +188,8 @@ class _Drafting:
             self._directories.add(cwd)
         if job.freeze is not None:
             rules.check_frozen(cwd)
-        rules.check_output(job.out, "--out")
-        rules.check_output(job.err, "--err")
+        rules.check_output(job.out, "--out", of_point=job.point is not None)
+        rules.check_output(job.err, "--err", of_point=job.point is not None)
         terms = self._terms_of(job)
         refuse_unless_told(job, self.defaults.has_address)
         if job.hook is not None:
@@ -217,7 +217,7 @@ class _Drafting:
             point=job.point,
             cluster_options=tuple(job.slurm),
             umask=self.request.umask,
-            options=self._options_of(job, terms),
+            options=self._options_of(job, terms, each[0].params or job.params),
             code=self.code.get(cwd if job.freeze is None else job.freeze),
         )
         group = self._label(job.group)
@@ -241,12 +241,14 @@ class _Drafting:
             start += count
         return drafts
 
-    def _options_of(self, job: JobRequest, terms: Terms) -> dict[str, Any]:
+    def _options_of(
+        self, job: JobRequest, terms: Terms, params: Mapping[str, Any]
+    ) -> dict[str, Any]:
         options = executors_options(job)
         rules.says_what_of_files(options)
         no_log_here = bool(terms.executor) or terms.attached
         rules.check_log_bound(options, job.out, elsewhere=no_log_here)
-        rules.check_metrics(options)
+        rules.check_metrics(options, params)
         if terms.executor:
             if job.visible is not None:
                 raise UsageError("the cluster says which GPUs a job sees", "leave out --visible")
@@ -279,8 +281,8 @@ class _Drafting:
                 kinds.append(usual)
             if own.out is not None or own.err is not None:
                 self._has_files = True
-                rules.check_output(own.out, "--out")
-                rules.check_output(own.err, "--err")
+                rules.check_output(own.out, "--out", of_point=own.point is not None)
+                rules.check_output(own.err, "--err", of_point=own.point is not None)
         _check_names([own.name for own in each if own.name is not None])
         return kinds
 

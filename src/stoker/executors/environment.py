@@ -202,4 +202,4 @@ def login_shell(said: str) -> str:
 
 
 def _is_program(path: str) -> bool:
-    return os.path.isabs(path) and os.access(path, os.X_OK)
+    return os.path.isabs(path) and os.access(path, os.X_OK) and not os.path.isdir(path)

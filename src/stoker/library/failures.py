@@ -41,7 +41,7 @@ class JobFailed(Failed):
         signal: int | None = None,
         log_tail: str = "",
     ) -> None:
-        how = f"job {job_id} {state}" if state != "lost" else f"job {job_id} was lost"
+        how = f"job {job_id} {'was ' if state in ('lost', 'stopped') else ''}{state}"
         message = f"{how}: {reason}" if reason and reason != state else how
         super().__init__(message, f"see `stoker show {job_id}` and `stoker logs {job_id}`")
         self.job_id = job_id

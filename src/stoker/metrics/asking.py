@@ -68,7 +68,12 @@ def curves_of(call: Call, job_id: int, attempt: int | None = None) -> list[Curve
     while True:
         answer = call("curve", job_id=job_id, attempt=attempt)
         if not answer["unread"]:
-            return [_curve(row) for row in answer["curves"]]
+            return curves_in(answer)
+
+
+def curves_in(answer: Mapping[str, Any]) -> list[Curve]:
+    """The curves of one answer; there may be more of them in the next."""
+    return [_curve(row) for row in answer["curves"]]
 
 
 def summary(row: Mapping[str, Any]) -> Summary:

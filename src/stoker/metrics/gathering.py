@@ -60,9 +60,9 @@ def gather(call: Call, question: Question, waiting: Waiting = lambda _: None) ->
     """The table of what is asked for; `waiting` is told how many logs are still to be read."""
     sweep, select = _which(call, question)
     if sweep is not None:
-        runs, repeat = runs_of_sweep(call, sweep)
+        runs, repeat, wanted = runs_of_sweep(call, sweep)
     else:
-        runs, repeat = runs_of_jobs(call, select)
+        runs, repeat, wanted = runs_of_jobs(call, select)
         if not runs:
             raise NotFound("there are no such jobs", "see `stoker ls --all`")
     metrics = metrics_of(call, select, question.sources, waiting)
@@ -74,7 +74,10 @@ def gather(call: Call, question: Question, waiting: Waiting = lambda _: None) ->
             names = ", ".join(varied_names([run.params for run in runs])) or "none"
             raise NotFound(f"no job has a parameter {quoted(repeat)}", f"those that vary: {names}")
     repeat = None if question.single else repeat
-    return tabulate(runs, question.objectives, repeat=repeat, names=question.sources.names)
+    there = {name for run in runs for name in run.metrics}
+    if question.objectives or not all(one.name in there for one in wanted):
+        wanted = question.objectives  # A search that has just begun has no values yet.
+    return tabulate(runs, wanted, repeat=repeat, names=question.sources.names)
 
 
 def objectives_of(minimize: Sequence[str], maximize: Sequence[str]) -> list[Objective]:
@@ -127,11 +130,22 @@ def sweep_named(call: Call, word: str) -> str:
     return word
 
 
-def runs_of_sweep(call: Call, sweep: str) -> tuple[list[Run], str | None]:
-    """The latest job of each point of a sweep, and the parameter of its `--repeat`."""
+Found = tuple[list[Run], str | None, Sequence[Objective]]
+
+
+def runs_of_sweep(call: Call, sweep: str) -> Found:
+    """The latest job of each point of a sweep, the parameter of its `--repeat`, and its goals.
+
+    Only a search has goals.
+    """
     found = call("sweep_table", sweep=sweep)
     if not found["total"]:
         raise NotFound(f"there is no sweep {quoted(sweep)}", "see `stoker sweep ls`")
+    return runs_in(found), found.get("repeat"), _goals(found.get("search"))
+
+
+def runs_in(found: Mapping[str, Any]) -> list[Run]:
+    """The runs of the daemon's table of a sweep."""
     columns, now = found["columns"], now_ms()
     params: list[dict[str, Any]] = [{} for _ in range(found["total"])]
     for name, values in found["params"].items():
@@ -141,15 +155,18 @@ def runs_of_sweep(call: Call, sweep: str) -> tuple[list[Run], str | None]:
                 params[place][name] = value
     fields = ("id", "state", "started_at_ms", "ended_at_ms", "gpus")
     rows = zip(*(columns[name] for name in fields), params, strict=True)
-    runs = [
+    return [
         Run(job_id, state, its, _run_time_s(state, began, ended, now), gpus)
         for job_id, state, began, ended, gpus, its in rows
     ]
-    return runs, found.get("repeat")
 
 
-def runs_of_jobs(call: Call, select: Mapping[str, Any]) -> tuple[list[Run], str | None]:
-    """These jobs; one that is no point of a sweep has the options of its command as parameters."""
+def _goals(search: Mapping[str, Any] | None) -> list[Objective]:
+    return [Objective(name, goal) for name, goal in search["objectives"]] if search else []
+
+
+def runs_of_jobs(call: Call, select: Mapping[str, Any]) -> Found:
+    """The same of these jobs; one of no sweep has the options of its command as parameters."""
     jobs: list[Job] = call("list", select=select, all=True)["jobs"]
     now = now_ms()
     runs = [
@@ -164,7 +181,12 @@ def runs_of_jobs(call: Call, select: Mapping[str, Any]) -> tuple[list[Run], str 
         for job in jobs
     ]
     repeats = {job["options"].get("repeat") for job in jobs}
-    return sorted(runs, key=lambda run: run.id), repeats.pop() if len(repeats) == 1 else None
+    groups = {job["group"] for job in jobs}
+    searches = []
+    if len(groups) == 1 and (group := groups.pop()) is not None:
+        searches = call("searches", name=group, brief=True)["searches"]
+    repeat = repeats.pop() if len(repeats) == 1 else None
+    return sorted(runs, key=lambda run: run.id), repeat, _goals(next(iter(searches), None))
 
 
 def _run_time_s(state: str, began: int | None, ended: int | None, now: int) -> float | None:

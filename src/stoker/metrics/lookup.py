@@ -6,12 +6,12 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import Any
 
 from stoker.errors import Failed
-from stoker.metrics.series import Series, said_if
+from stoker.metrics.series import Point, Series, said_if
 from stoker.metrics.spec import Key
 
 FORM = 1  # of the database
@@ -49,12 +49,61 @@ class Lookup:
             " JOIN curves USING (job, attempt, name, source)"
             f" WHERE job = :job AND {which} GROUP BY job, attempt, name"
         )
-        found = []
-        for row in self._rows(query, job=job, attempt=attempt):
-            series = Series.from_record(json.loads(row[-1])).shown()
-            about = {"first": said_if(series.first), "not_finite": series.not_finite}
-            found.append({**_summary(row), **about, "points": series.said_curve()})
-        return found
+        return [_curve(row) for row in self._rows(query, job=job, attempt=attempt)]
+
+    def names(self, jobs: Iterable[int], most: int) -> dict[str, int]:
+        """The metrics of these jobs, each with how many of them have it, most jobs first."""
+        query = (
+            f"SELECT name, count(DISTINCT job) AS jobs FROM series AS s WHERE {OF_JOBS}"
+            f" AND {_LATEST} GROUP BY name ORDER BY jobs DESC, name LIMIT :most"
+        )
+        return dict(self._rows(query, jobs=ids(jobs), most=most))
+
+    def ranked(self, jobs: Iterable[int], name: str, goal: str) -> list[int]:
+        """Those of the jobs that have a metric, the best first, those with only nan last."""
+        best, way = ("max", "DESC") if goal == "max" else ("min", "ASC")
+        query = (
+            f"SELECT job, {best}, max(source) FROM series AS s WHERE {OF_JOBS} AND name = :name"
+            f" AND {_LATEST} GROUP BY job ORDER BY {best} {way} NULLS LAST, job"
+        )
+        return [row[0] for row in self._rows(query, jobs=ids(jobs), name=name)]
+
+    def curves_of(self, jobs: Sequence[int], name: str, points: int) -> list[dict[str, Any]]:
+        """A metric of these jobs in their order, thinned to about so many points each."""
+        query = (
+            f"SELECT {_COLUMNS}, max(source), record FROM series AS s"
+            " JOIN curves USING (job, attempt, name, source)"
+            f" WHERE {OF_JOBS} AND name = :name AND {_LATEST} GROUP BY job"
+        )
+        rows = {row[0]: row for row in self._rows(query, jobs=ids(jobs), name=name)}
+        return [_curve(rows[job], points) for job in jobs if job in rows]
+
+    def settled(
+        self, jobs: Iterable[int], name: str, seen: Mapping[int, tuple[int, int]]
+    ) -> list[tuple[int, int, int, list[Point]]]:
+        """Of each job: attempt, count and curve of a metric, without what may still be replaced.
+
+        Left out are those of which the attempt and the count are those that were seen.
+        """
+        query = (
+            "SELECT job, attempt, count, max(source), record FROM series AS s"
+            " JOIN curves USING (job, attempt, name, source)"
+            f" WHERE {OF_JOBS} AND {_LATEST} AND name = :name GROUP BY job, attempt"
+        )
+        return [
+            (job, attempt, count, Series.from_record(json.loads(record)).curve())
+            for job, attempt, count, _, record in self._rows(query, jobs=ids(jobs), name=name)
+            if seen.get(job) != (attempt, count)
+        ]
+
+    def version(self) -> tuple[int, ...]:
+        """Another one after each change, found without opening anything."""
+        found: list[int] = []
+        for path in (self.path, f"{self.path}-wal"):
+            with suppress(OSError):
+                of_file = os.stat(path)
+                found += (of_file.st_ino, of_file.st_size, of_file.st_mtime_ns)
+        return tuple(found)
 
     def troubles(self, jobs: Iterable[int], most: int) -> list[str]:
         """Why something of these jobs is not read, in words, each with a job of which it is so."""
@@ -89,6 +138,14 @@ def opened(path: str) -> sqlite3.Connection:
 def ids(jobs: Iterable[int]) -> str:
     """Jobs as a parameter."""
     return json.dumps(list(jobs))
+
+
+def _curve(row: Sequence[Any], points: int | None = None) -> dict[str, Any]:
+    series = Series.from_record(json.loads(row[-1])).shown()
+    if points is not None:
+        series = series.thinned(points)
+    about = {"first": said_if(series.first), "not_finite": series.not_finite}
+    return {**_summary(row), **about, "points": series.said_curve()}
 
 
 def _summary(row: Sequence[Any]) -> dict[str, Any]:

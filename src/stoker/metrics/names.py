@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from stoker.errors import NotFound, quoted
 from stoker.text.suggest import nearest
@@ -18,14 +18,25 @@ _MORE = frozenset((
     "top5", "throughput",
 ))  # fmt: skip
 _WORDS = re.compile(r"[^a-z0-9]+")
+_OF_VALIDATION = frozenset(("val", "valid", "validation", "eval", "test", "dev"))
 _SHOWN = 20
 
 
 def goal_of(name: str) -> str | None:
     """ "min" if less of a metric is better, "max" if more is; None if its name does not tell."""
-    words = [word for word in _WORDS.split(name.lower()) if word]
+    words = _WORDS.split(name.lower())
     less, more = (any(word in known for word in words) for known in (_LESS, _MORE))
     return None if less == more else "min" if less else "max"
+
+
+def in_likely_order(names: Iterable[str]) -> list[str]:
+    """Names of metrics, the most telling first: losses and the like, and of these validation's."""
+
+    def rank(name: str) -> tuple[bool, bool, bool]:
+        goal, words = goal_of(name), _WORDS.split(name.lower())
+        return goal is None, _OF_VALIDATION.isdisjoint(words), goal == "max"
+
+    return sorted(names, key=rank)
 
 
 def no_metric(name: str, there: Sequence[str]) -> NotFound:

@@ -78,16 +78,17 @@ def row_as_json(row: Result) -> dict[str, Any]:
             name: {
                 "goal": figure.goal,
                 "runs": figure.runs,
-                "last": _said(figure.last),
-                "last_spread": _said(figure.last_spread),
-                "best": _said(figure.best),
-                "best_spread": _said(figure.best_spread),
-                "best_step": _said(figure.best_step),
+                "last": said(figure.last),
+                "last_spread": said(figure.last_spread),
+                "best": said(figure.best),
+                "best_spread": said(figure.best_spread),
+                "best_step": said(figure.best_step),
             }
             for name, figure in row.metrics.items()
         },
     }
 
 
-def _said(number: float | None) -> float | str | None:
+def said(number: float | None) -> float | str | None:
+    """A number for JSON, which has no nan and no inf."""
     return number if number is None or math.isfinite(number) else repr(number)

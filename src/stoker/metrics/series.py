@@ -113,6 +113,13 @@ class Series:
         it.held = None
         return it
 
+    def thinned(self, points: int) -> Series:
+        """The series with a curve of at most so many points, and the first and the last."""
+        it = copy.copy(self)
+        while len(it._buckets) > 1 and sum(map(len, it._buckets)) > points:
+            it._halve()
+        return it
+
     def curve(self) -> list[Point]:
         """The thinned curve, from the first point to the last."""
         points = [point for bucket in self._buckets for point in bucket]

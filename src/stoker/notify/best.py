@@ -31,12 +31,12 @@ def best_point(sweep: str) -> str:
 
     try:
         with Client(Home.from_environment(), autostart=False) as client:
-            runs, repeat = runs_of_sweep(client.call, sweep)
+            runs, repeat, goals = runs_of_sweep(client.call, sweep)
             metrics = metrics_of(client.call, {"group": sweep}, Sources(), waiting)
         for run in runs:
             run.metrics = metrics.get(run.id, {})
         names = list(dict.fromkeys(name for run in runs for name in run.metrics))
-        objective = only_objective(names)
+        objective = goals[0] if len(goals) == 1 else only_objective(names)
         [best] = tabulate(runs, [objective], repeat=repeat).best
     except (StokerError, OSError, ValueError):
         return ""

@@ -23,7 +23,6 @@ from typing import Any
 
 from stoker.command_lines import SENDER_MARKER
 from stoker.notify import hooks
-from stoker.notify.best import best_point
 from stoker.notify.journal import HOOK, SENDING, Journal, known_as
 from stoker.notify.words import message, severity
 
@@ -53,6 +52,12 @@ def main() -> int:
         if code:
             _say(f"the hook of job {job_id} ended with exit code {code}; see {directory}/hooks.log")
     return 0
+
+
+def _best_point(sweep: str) -> str:
+    from stoker.notify.best import best_point  # It takes longer to load than all else together.
+
+    return best_point(sweep)
 
 
 def _alone(path: Path) -> bool:
@@ -97,7 +102,7 @@ def _send_all(notices: list[dict[str, Any]], urls: list[str], journal: Journal) 
         left = [url for url in urls if not journal.is_done(notice["id"], known_as(url))]
         if not left:
             continue
-        title, text = message(notice, host, best_point)
+        title, text = message(notice, host, _best_point)
         kind = severity(notice)
         for url in left:
             key = (notice["id"], known_as(url))

@@ -15,7 +15,8 @@ _MOST_CHARS = 300
 _NO_TEXT = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 _COMPLAINS = re.compile(r"error|exception|fatal|killed|abort|fault", re.IGNORECASE)
 _FAILURES = ("failed", "lost")
-_ORDER = ("succeeded", "failed", "lost", "skipped", "cancelled")
+_ORDER = ("succeeded", "stopped", "failed", "lost", "skipped", "cancelled")
+_SAID = {"stopped": "stopped early"}
 
 
 def message(notice: Fields, host: str, best_point: Callable[[str], str]) -> tuple[str, str]:
@@ -47,7 +48,7 @@ def severity(notice: Fields) -> str:
     states = set(body["counts"]) if notice["what"] == "group" else {body["state"]}
     if states.intersection(_FAILURES):
         return "failure"
-    return "success" if states <= {"succeeded"} else "warning"
+    return "success" if states <= {"succeeded", "stopped"} else "warning"
 
 
 def _of_group(
@@ -55,7 +56,7 @@ def _of_group(
 ) -> tuple[str, str]:
     counts: dict[str, int] = body["counts"]
     total = sum(counts.values())
-    said = [f"{counts[state]} {state}" for state in _ORDER if counts.get(state)]
+    said = [f"{counts[state]} {_SAID.get(state, state)}" for state in _ORDER if counts.get(state)]
     kind = "sweep" if body["sweep"] else "group"
     lines = [f"on {host}: {total} job{'s' if total != 1 else ''}, {', '.join(said)}"]
     if best:
@@ -72,7 +73,8 @@ def _called(job_id: str, job: Fields | None) -> str:
 
 
 def _has(state: str) -> str:
-    return f"has {state}" if state in ("succeeded", "failed") else f"was {state}"
+    said = _SAID.get(state, state)
+    return f"has {said}" if state in ("succeeded", "failed") else f"was {said}"
 
 
 def _about(job: Fields | None, ended_at_ms: int) -> list[str]:

@@ -10,13 +10,16 @@ import fcntl
 import os
 import sys
 import threading
+import time
 
 from stoker.api.client import Client, NoAnswerYet
 from stoker.api.paths import Home
 from stoker.errors import StokerError, Unreachable
+from stoker.metrics.lookup import Lookup
 from stoker.search.searcher import Searcher, why_given_up
 from stoker.search.space import dimensions
 from stoker.search.spec import from_wire
+from stoker.search.stopping import LOOK_EVERY_S, EarlyStops
 from stoker.search.study import Study
 from stoker.sweep.identity import trial_name
 
@@ -51,12 +54,22 @@ def _search(client: Client, news: Client, name: str) -> None:
     try:
         study = Study(
             client.home.root, name, dimensions(search.space), search.objectives,
-            search.sampler, search.seed,
+            search.sampler, search.seed, search.stopping,
         )  # fmt: skip
-        searcher = Searcher(search, study, client.call)
+        stops = None
+        if search.stopping is not None:
+            kept, metric = Lookup(f"{client.home.root}/metrics.db"), search.objectives[0].name
+            stops = EarlyStops(search.stopping, metric, study, client.call, kept)
+        searcher = Searcher(search, study, client.call, stops)
         while not searcher.look():
-            left_s = searcher.seconds_left()
-            _hear(news, _LOOK_AGAIN_S if left_s is None else min(left_s, _LOOK_AGAIN_S))
+            ends_s = searcher.seconds_left()
+            longest_s = _LOOK_AGAIN_S if ends_s is None else min(ends_s, _LOOK_AGAIN_S)
+            until_s, heard = time.monotonic() + max(longest_s, 0.01), False
+            while not heard and (left_s := until_s - time.monotonic()) > 0:
+                if stops is not None and searcher.running:
+                    stops.look(searcher.running)
+                    left_s = min(left_s, LOOK_EVERY_S)
+                heard = _hears(news, left_s)
     except StokerError as error:
         over = why_given_up(error)
         if not over:
@@ -65,14 +78,15 @@ def _search(client: Client, news: Client, name: str) -> None:
         client.call("search_told", name=name, progress=progress, ended=True)
 
 
-def _hear(news: Client, longest_s: float) -> None:
-    """Wait for a change, and take in all that have come."""
+def _hears(news: Client, longest_s: float) -> bool:
+    """Wait for a change, and take in all that have come; False if none came."""
     try:
         news.receive(max(longest_s, 0.01))
         while news.has_line():
             news.receive()
     except NoAnswerYet:
-        pass
+        return False
+    return True
 
 
 def _end_with_daemon() -> None:

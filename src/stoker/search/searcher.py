@@ -13,13 +13,14 @@ from stoker.metrics.asking import Summary, metrics_of
 from stoker.search import reconcile as to_do
 from stoker.search.space import Chosen, chosen_of, dimensions, point_of
 from stoker.search.spec import FIRST_WITHOUT_VALUE, Search
+from stoker.search.stopping import EarlyStops
 from stoker.submission.sweeps import SweepSpec, job_builder, make_folders
 from stoker.sweep import identity
 from stoker.sweep.points import Choosing
 from stoker.sweep.template import Template
+from stoker.text.jobs import ENDED_WELL, FINAL_STATES
 
 Call = Callable[..., dict[str, Any]]
-_FINAL = ("succeeded", "failed", "cancelled", "skipped", "lost")
 _MANY = 1 << 20  # as good as all: a template with one file for all points is refused
 
 
@@ -43,6 +44,9 @@ class Learner(Protocol):
     def tell(self, number: int, values: Sequence[float] | None) -> None:
         """What came of a trial."""
 
+    def tell_stopped(self, number: int, best: float | None) -> None:
+        """A trial was stopped early, and has reached that."""
+
     def adopt(self, chosen: Mapping[str, Chosen] | None, job_id: int | None) -> None:
         """The next trial is a point of which the study did not know, or nothing is known of it."""
 
@@ -65,14 +69,16 @@ class Point:
     @property
     def is_final(self) -> bool:
         """Whether nothing more comes of it."""
-        return self.state in _FINAL
+        return self.state in FINAL_STATES
 
 
 class Searcher:
     """One search; `look` does what there is to do now."""
 
-    def __init__(self, search: Search, study: Learner, call: Call) -> None:
-        self._search, self._study, self._call = search, study, call
+    def __init__(
+        self, search: Search, study: Learner, call: Call, stops: EarlyStops | None = None
+    ) -> None:
+        self._search, self._study, self._call, self._stops = search, study, call, stops
         self._dims = dimensions(search.space)
         spec = SweepSpec(
             search.space, Choosing(), search.words, search.style, search.name,
@@ -88,6 +94,8 @@ class Searcher:
         self._said: dict[str, Any] | None = None
         self._end = ""
         self._waits = "slot"
+        self.running: dict[int, int] = {}  # the jobs of points that run, by number
+        self._stopped = 0  # points that were stopped early
 
     def look(self) -> bool:
         """Ask and tell as far as there is something to; whether the search is over."""
@@ -128,10 +136,18 @@ class Searcher:
                 case to_do.Note():
                     self._study.note(number, points[number].job_id)
                 case to_do.Tell():
-                    self._study.tell(number, values.get(number))
+                    self._tell(points[number], values.get(number))
                 case to_do.GiveUp():
                     self._study.tell(number, None)
         return bool(steps)
+
+    def _tell(self, point: Point, values: list[float] | None) -> None:
+        if self._stops is not None and point.state in ENDED_WELL:
+            self._stops.finish(point.number, point.job_id)
+        if point.state == "stopped":
+            self._study.tell_stopped(point.number, None if values is None else values[0])
+        else:
+            self._study.tell(point.number, values)
 
     def _points(self) -> dict[int, Point]:
         """The points of the search by number; of two jobs of one point, the later."""
@@ -141,6 +157,8 @@ class Searcher:
             number = identity.trial_number(name, point)
             if number is not None:
                 found[number] = Point(number, job_id, state, params or {})
+        self.running = {n: one.job_id for n, one in found.items() if one.state == "running"}
+        self._stopped = sum(one.state == "stopped" for one in found.values())
         return found
 
     def _queue(self, number: int) -> None:
@@ -165,7 +183,8 @@ class Searcher:
 
     def _values(self, ended: Sequence[Point]) -> dict[int, list[float]]:
         """The values of those points that have all of them."""
-        good = {one.job_id: one.number for one in ended if one.state == "succeeded"}
+        good = {one.job_id: one.number for one in ended if one.state in ENDED_WELL}
+        early = {one.job_id for one in ended if one.state == "stopped"}
         if not good:
             return {}
         objectives = self._search.objectives
@@ -183,7 +202,7 @@ class Searcher:
             known = [value for value in values if value is not None and not math.isnan(value)]
             if len(known) == len(objectives):
                 found[number] = known
-            else:
+            elif job_id not in early:
                 self._missed(metrics)
         return found
 
@@ -247,6 +266,7 @@ class Searcher:
             "trials": len(trials),
             "told": sum(trial.told for trial in trials),
             "samples": self._search.ends.samples,
+            "stopped": self._stopped,
             "best": [[number, *map(_said, values)] for number, values in best[:100]],
             "waits": waits,
             "over": over,

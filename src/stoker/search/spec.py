@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stoker.errors import UsageError, quoted
+from stoker.search.stopping import Stopping
+from stoker.search.stopping import from_wire as stopping_from
 from stoker.sweep.axes import Axis, Choice, Drawn, Listed, Numbers
 from stoker.sweep.points import Space
 from stoker.sweep.template import Style
@@ -56,6 +58,7 @@ class Search:
     files: Mapping[str, str]
     request: Mapping[str, Any]  # a submission without its jobs
     shared: Mapping[str, Any]  # a job as far as all of them are alike
+    stopping: Stopping | None = None
 
     def to_wire(self) -> dict[str, Any]:
         """As it is kept."""
@@ -73,6 +76,7 @@ class Search:
             "files": dict(self.files),
             "request": dict(self.request),
             "shared": dict(self.shared),
+            "stopping": None if self.stopping is None else self.stopping.to_wire(),
         }
 
 
@@ -92,6 +96,7 @@ def from_wire(name: str, kept: Mapping[str, Any]) -> Search:
         kept["files"],
         kept["request"],
         kept["shared"],
+        stopping_from(kept.get("stopping")),
     )
 
 

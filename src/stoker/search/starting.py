@@ -8,8 +8,11 @@ from typing import Any
 
 from stoker.api.client import Client
 from stoker.errors import UsageError
+from stoker.search.fromfile import read_file
 from stoker.search.space import dimensions
 from stoker.search.spec import Ends, Objective, Search, axes_to_wire, until_of
+from stoker.search.stopping import asked as asked_stopping
+from stoker.search.stopping import refuse_several
 from stoker.submission.surroundings import resolve_requirements, take_code
 from stoker.submission.sweeps import Plan, SweepSpec, plan, with_file
 from stoker.sweep import identity
@@ -27,6 +30,14 @@ class Wanted:
     sampler: str | None = None
     until: str | None = None
     for_ms: int | None = None
+    stop_early: str | None = None
+    min_steps: int | None = None
+
+    def filled(self, objectives: Sequence[Objective], until: str | None) -> Wanted:
+        """The same, with what a file says of what was not said."""
+        if self.objectives:
+            return self
+        return replace(self, objectives=objectives, until=self.until or until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +56,17 @@ class Planned:
 
 def planned(spec: SweepSpec, wanted: Wanted, max_running: int | None) -> Planned:
     """What is to be searched; UsageError for what makes no sense."""
-    ignored: Sequence[str] = ()
+    of_file = None
     if spec.source is not None:
-        spec, ignored = with_file(spec, spec.source)
+        source = spec.source
+        spec, file = with_file(spec, source)
+        of_file = read_file(file, source, has_goal=bool(wanted.objectives))
+        spec = replace(spec, space=of_file.choosable(spec.space))
+        wanted = wanted.filled(of_file.objectives, of_file.until)
+    ignored: Sequence[str] = () if of_file is None else of_file.ignored
+    by_file = None if of_file is None else of_file.stopping
+    stopping = asked_stopping(wanted.stop_early, wanted.min_steps, by_file)
+    refuse_several(stopping, wanted.objectives)
     _refuse(spec)
     dims = dimensions(spec.space)
     samples = spec.choosing.samples
@@ -74,7 +93,7 @@ def planned(spec: SweepSpec, wanted: Wanted, max_running: int | None) -> Planned
     )
     search = Search(
         name, spec.space, tuple(wanted.objectives), ends, sampler, spec.choosing.seed, max_running,
-        tuple(spec.words), spec.style, spec.files, made.request, made.shared,
+        tuple(spec.words), spec.style, spec.files, made.request, made.shared, stopping,
     )  # fmt: skip
     return Planned(search, made)
 

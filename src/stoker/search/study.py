@@ -8,6 +8,7 @@ repeat what its predecessor drew.
 from __future__ import annotations
 
 import hashlib
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,9 +18,11 @@ from stoker.installing import install_command
 from stoker.search.reconcile import Trial
 from stoker.search.space import Chosen, Dimension, Options
 from stoker.search.spec import Objective
+from stoker.search.stopping import Judge, Point, Stopping, pruner
 
 FILE = "studies.db"
 _JOB = "stoker job"  # with a trial: the job that its point is
+_BEST = "stoker best"  # with a trial that was stopped early: the best value that it has reached
 _LOCKED_S = 60.0
 # What samplers import only when they are used.
 _NEEDS = {"gp": ("scipy", "torch"), "cmaes": ("cmaes",), "qmc": ("scipy",)}
@@ -71,6 +74,7 @@ class Study:
         objectives: Sequence[Objective],
         sampler: str,
         seed: int,
+        stopping: Stopping | None = None,
     ) -> None:
         self._module = optuna()
         self._dims, self._sampler, self._seed = dims, sampler, seed
@@ -84,7 +88,9 @@ class Study:
             storage=storage,
             directions=[_direction(one) for one in objectives],
             load_if_exists=True,
+            pruner=None if stopping is None else pruner(self._module, stopping),
         )
+        self._judge = Judge(self._study)
 
     def trials(self) -> list[Trial]:
         """All trials, by their numbers."""
@@ -118,11 +124,26 @@ class Study:
     def tell(self, number: int, values: Sequence[float] | None) -> None:
         """What came of a trial: a value for each objective, or nothing."""
         state = self._module.trial.TrialState
+        self._end(number, values, state.FAIL if values is None else state.COMPLETE)
+
+    def _end(self, number: int, values: Sequence[float] | None, state: Any) -> None:
         self._seeded(number)
         try:
-            self._study.tell(number, values, state=state.FAIL if values is None else state.COMPLETE)
+            self._study.tell(number, values, state=state)
         except RuntimeError:  # The way in which a sampler says that nothing is left.
             self.is_exhausted = True
+
+    def tell_stopped(self, number: int, best: float | None) -> None:
+        """A trial was stopped early: Optuna takes its last value, and `best` is what it reached."""
+        if best is not None and math.isfinite(best):
+            storage, trial_id = self._study._storage, self._all()[number]._trial_id
+            storage.set_trial_user_attr(trial_id, _BEST, best)
+        self._end(number, None, self._module.trial.TrialState.PRUNED)
+
+    def take_in(self, number: int, points: Sequence[Point]) -> tuple[int, float] | None:
+        """Report what is new of a trial; the step and value by which it is to be stopped."""
+        trial = self._all()[number]
+        return None if trial.state.is_finished() else self._judge.take_in(trial, points)
 
     def adopt(self, chosen: Mapping[str, Chosen] | None, job_id: int | None) -> None:
         """The next trial is a point of which the study did not know, or nothing is known of it."""
@@ -141,8 +162,22 @@ class Study:
         )
 
     def best(self) -> list[tuple[int, list[float]]]:
-        """The best trials with their values: one, or with several objectives the Pareto front."""
-        return [(one.number, list(one.values)) for one in self._study.best_trials]
+        """The best trials with their values: one, or with several objectives the Pareto front.
+
+        As in `stoker results`, the best value of a trial counts, and so one that was stopped early
+        is the best if it has reached what no other has. Optuna itself takes its last value.
+        """
+        found = [(one.number, list(one.values)) for one in self._study.best_trials]
+        pruned = self._module.trial.TrialState.PRUNED
+        reached = [
+            (one.number, [float(one.user_attrs[_BEST])])
+            for one in self._study.get_trials(deepcopy=False, states=(pruned,))
+            if _BEST in one.user_attrs
+        ]
+        if not reached:
+            return found
+        sign = 1 if self._study.direction.name == "MINIMIZE" else -1
+        return [min([*found, *reached], key=lambda one: sign * one[1][0])]
 
     def told_values(self) -> int:
         """How many trials have values."""

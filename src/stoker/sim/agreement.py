@@ -85,7 +85,9 @@ def _check_ending(outcome: Outcome, own: list[Exit], what: str) -> None:
             assert outcome.exit is not None
             ok = outcome.state is JobState.SUCCEEDED
             assert ok == outcome.exit.ok, f"{what}: {outcome}"
-        case Cause.CANCELLED | Cause.TIME_LIMIT:
+        case Cause.CANCELLED | Cause.TIME_LIMIT | Cause.STOPPED_EARLY:
+            early = outcome.cause is Cause.STOPPED_EARLY
+            assert early == (outcome.state is JobState.STOPPED) == bool(outcome.detail), what
             possible = (None, *own, *_BY_STOPPING)
             assert outcome.exit in possible, f"{what}: {outcome}"
             assert own or outcome.exit is None, f"{what}: {outcome}"

@@ -41,7 +41,7 @@ _STATE = (
     "CASE j.state WHEN 'running' THEN 0 WHEN 'stopping' THEN 1 WHEN 'submitted' THEN 2"
     " WHEN 'waiting' THEN 2"
     " WHEN 'held' THEN 3 WHEN 'failed' THEN 4 WHEN 'lost' THEN 5 WHEN 'skipped' THEN 6"
-    " WHEN 'cancelled' THEN 7 ELSE 8 END"
+    " WHEN 'cancelled' THEN 7 WHEN 'stopped' THEN 8 ELSE 9 END"
 )
 # What a list can be sorted by. Jobs without such a value come last either way.
 _SORTS = {
@@ -220,6 +220,10 @@ class Browser:
             key for key, many, values in parameters if values > 1 or many < total or total == 1
         ]
         return {"points": points, "total": total, "counts": counts, "varied": varied}
+
+    def sweep_ids(self, name: str) -> list[int]:
+        """The latest job of each point of a sweep."""
+        return [job_id for (job_id,) in self._run("sweep_ids", sweep=name)]
 
     def sweep_table(self, name: str, *, in_full: bool) -> dict[str, Any]:
         """All points of a sweep, column by column; see api.messages.SweepTable."""

@@ -141,8 +141,8 @@ def _moved_row(job: Job) -> Row:
 
 def attempt_from(row: Row) -> Attempt:
     """The attempt of a row of `active_attempt`."""
-    number, gpus, placed, started, pid, place, stop_cause, stop_at, warning, *kept = row[1:]
-    stop = Stop(Cause(stop_cause), stop_at) if stop_cause is not None else None
+    number, gpus, placed, started, pid, place, stop_cause, stop_at, detail, warning, *kept = row[1:]
+    stop = None if stop_cause is None else Stop(Cause(stop_cause), stop_at, detail or "")
     where, told = tuple(json.loads(gpus)), Warning(warning)
     *reserved, peak_mib = kept
     memory = None if reserved[0] is None else Memory(*reserved)
@@ -189,6 +189,7 @@ def _attempt_row(job_id: int, attempt: Attempt) -> Row:
         attempt.place or None,
         stop.cause._value_ if stop is not None else None,
         stop.at_ms if stop is not None else None,
+        (stop.detail or None) if stop is not None else None,
         attempt.warning._value_,
         *(attempt.memory or _NO_MEMORY),
         attempt.peak_mib,

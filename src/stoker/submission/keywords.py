@@ -183,7 +183,7 @@ def _text(option: JobOption, said: Any) -> str:
         return os.fsdecode(said)
     if isinstance(said, dict):
         raise UsageError("this can't be a table", f"write e.g. {option.metavar}")
-    if option.files or option.key == "hook":  # Else 5 would be a file of that name.
+    if option.is_only_text:
         raise UsageError(f"{quoted(str(said))} is not text", f"write e.g. {option.metavar!r}")
     if isinstance(said, list | tuple):
         return ",".join(str(one) for one in said)

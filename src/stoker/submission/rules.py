@@ -13,7 +13,7 @@ from stoker.quantities import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
 # The kernel's limits for one word and (with room left for the environment) for all of them.
@@ -60,6 +60,16 @@ def check_need(job: Any, *, elsewhere: bool = False) -> None:
             f"--gpus {job.gpus} is more than the {named} named with --on",
             "name more GPUs, or ask for fewer",
         )
+    others = [name for name in job.prefer or () if named and name not in job.on]
+    if others and all(name.isdigit() for name in (*job.on, *others)):  # Else the daemon knows.
+        raise preferred_elsewhere(others, job.on)
+
+
+def preferred_elsewhere(others: Sequence[str], on: Sequence[str]) -> UsageError:
+    """Against a preference for GPUs that the job may not run on."""
+    names = ",".join(others)
+    what = f"--prefer: {names} {'is' if len(others) == 1 else 'are'} not among the GPUs of --on"
+    return UsageError(what, f"leave out --prefer {names}, or write --on {','.join([*on, *others])}")
 
 
 def check_limits(job: Any, *, has_limit: bool = False) -> None:
@@ -153,8 +163,10 @@ def check_log_bound(said: Mapping[str, Any], out: str | None, *, elsewhere: bool
         raise UsageError("--max-log is for logs on this machine that Stoker keeps", "leave it out")
 
 
-def check_metrics(said: Mapping[str, Any]) -> None:
-    """Refuse an expression for a metric that can't be one."""
+def check_metrics(said: Mapping[str, Any], params: Iterable[str]) -> None:
+    """Refuse an expression for a metric that can't be one, and a place that nothing is kept in."""
+    if "{" in said.get("metrics_from", ""):
+        check_braces(said["metrics_from"], "--metrics-from", params)
     if said.get("metric"):
         from stoker.metrics.patterns import read_pattern  # Few jobs name one.
 
@@ -179,8 +191,27 @@ def _is_for_output(path: str) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISCHR(mode)
 
 
-def check_output(path: str | None, option: str) -> None:
-    """Refuse an output file that could not be made."""
+def check_braces(path: str, option: str, params: Iterable[str] = ()) -> None:
+    """Refuse a name in braces that nothing is filled in for: the file would be called just that.
+
+    What a name may look like is said in sweep/template.py; {{lr}} and ${lr} are no such places.
+    """
+    import re  # Few files have braces.
+
+    from stoker.output_files import FIELDS
+
+    known = (*FIELDS, *params)
+    for name in re.findall(r"(?<![${])\{([^\W\d][\w.\-/@]*(?::[^{}]*)?)\}", path):
+        if name not in known:
+            there_are = ", ".join(f"{{{field}}}" for field in known)
+            raise UsageError(
+                f"{option}: {{{name}}} is not known in the name of a file",
+                f"there are {there_are}" + ("" if params else "; in a sweep also its parameters"),
+            )
+
+
+def check_output(path: str | None, option: str, *, of_point: bool = False) -> None:
+    """Refuse an output file that could not be made; that of a point is filled in already."""
     if path is None:
         return
     if not os.path.isabs(path) or "\0" in path:
@@ -192,5 +223,10 @@ def check_output(path: str | None, option: str) -> None:
     from stoker.output_files import existing_directory  # Few jobs have such a file.
 
     directory = existing_directory(path)
+    if "{" in path and not of_point:
+        there = directory  # What is there is called what it is called.
+        while there != "/" and not os.path.lexists(there):
+            there = os.path.dirname(there)
+        check_braces(path[len(there) :], option)
     if not os.path.isdir(directory):
         raise UsageError(f"{option}: there is no directory {quoted(directory)}", "create it first")

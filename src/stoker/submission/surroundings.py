@@ -179,7 +179,9 @@ def absolute_paths(fields: dict[str, Any], here: str) -> str:
     return cwd
 
 
-def usable_paths(fields: dict[str, Any], here: str, may_lack: tuple[str, ...] = ()) -> str:
+def usable_paths(
+    fields: dict[str, Any], here: str, may_lack: tuple[str, ...] = (), *, of_point: bool = False
+) -> str:
     """The same; refused at once where the job could not use them.
 
     `may_lack`: the files whose directories are made, should they be missing.
@@ -193,17 +195,17 @@ def usable_paths(fields: dict[str, Any], here: str, may_lack: tuple[str, ...] = 
         raise UsageError(f"the directory {cwd} can't be entered", "name another with --cwd")
     for key in ("out", "err"):
         if key in fields:
-            _require_writable(key, fields[key], key in may_lack)
+            _require_writable(key, fields[key], key in may_lack, of_point)
     return cwd
 
 
-def _require_writable(key: str, path: str, may_lack: bool) -> None:
+def _require_writable(key: str, path: str, may_lack: bool, of_point: bool) -> None:
     from stoker.output_files import existing_directory, known_directory
     from stoker.submission.rules import check_output
 
     if may_lack and not os.path.lexists(known_directory(path)):
         return
-    check_output(path, f"--{key}")
+    check_output(path, f"--{key}", of_point=of_point)
     if not os.access(path if os.path.exists(path) else existing_directory(path), os.W_OK):
         raise UsageError(f"--{key}: {path} can't be written", "name another file")
 

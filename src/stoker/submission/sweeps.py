@@ -100,7 +100,14 @@ def plan(spec: SweepSpec) -> Plan:
     """The points and their jobs; UsageError for what makes no sense."""
     ignored: Sequence[str] = ()
     if spec.source is not None:
-        spec, ignored = with_file(spec, spec.source)
+        source = spec.source
+        spec, file = with_file(spec, source)
+        if file.is_search:
+            raise UsageError(
+                f"{source}: the method bayes is a search, which only `stoker sweep -f` begins",
+                "write method: random or grid",
+            )
+        ignored = sorted((*file.without_effect, *file.of_search))
     space = spec.space
     if not space.names:
         raise UsageError("no parameter was given", "write e.g. lr=0.1,0.01 before the --")
@@ -128,8 +135,8 @@ def plan(spec: SweepSpec) -> Plan:
     return Plan(name, request, shared, jobs, wanted, space.varied or space.names, ignored)
 
 
-def with_file(spec: SweepSpec, source: str) -> tuple[SweepSpec, Sequence[str]]:
-    """The same with what a file says beside it, and the keys of the file that have no effect."""
+def with_file(spec: SweepSpec, source: str) -> tuple[SweepSpec, sweepfile.SweepFile]:
+    """The same with what a file says beside it, and the file."""
     from stoker.sweep import sweepfile  # It is slow to import, and most sweeps need no file.
 
     file = sweepfile.read(source, os.environ)
@@ -141,14 +148,14 @@ def with_file(spec: SweepSpec, source: str) -> tuple[SweepSpec, Sequence[str]]:
         choosing=_choosing(file, spec.choosing, source),
         words=spec.words or file.command,
         name=spec.name or file.name,
-    ), file.without_effect
+    ), file
 
 
 def _choosing(file: sweepfile.SweepFile, asked: Choosing, source: str) -> Choosing:
     """Which points are taken: what a file says of that, under what is asked for."""
-    if not file.at_random:
+    if file.method == "grid":
         return replace(asked, most=file.run_cap)
-    if asked.samples is None and file.run_cap is None:
+    if asked.samples is None and file.run_cap is None and not file.is_search:
         raise UsageError(
             f"{source}: the method random has no end",
             "write run_cap: 40 there, or --samples 40 here",
@@ -188,9 +195,8 @@ def job_builder(
             if cwd is not None:
                 paths["cwd"] = cwd
             # Directories of templated files are made as they are queued: see part_of.
-            usable_paths(
-                paths, here, may_lack=tuple(key for key in files if not files[key].is_fixed)
-            )
+            may_lack = tuple(key for key in files if not files[key].is_fixed)
+            usable_paths(paths, here, may_lack, of_point=True)
             job |= {key: paths[key] for key in files}
         return job
 

@@ -13,10 +13,11 @@ from stoker.quantities import quoted
 from stoker.sweep.axes import Axis
 from stoker.sweep.filevalues import axes_from
 
-# Keys that describe the sweep to W&B's server, or steer what only that does.
-_WITHOUT_EFFECT = frozenset({"project", "entity", "description", "metric", "early_terminate"})
+# Keys that describe the sweep to W&B's server, and those that say something of a search alone.
+_WITHOUT_EFFECT = frozenset({"project", "entity", "description"})
+_OF_SEARCHES = frozenset({"metric", "early_terminate"})
 _KEYS = frozenset({"method", "parameters", "command", "program", "run_cap", "name"})
-_METHODS = ("grid", "random")
+_METHODS = ("grid", "random", "bayes")
 _USUAL_COMMAND = ("${env}", "${interpreter}", "${program}", "${args}")
 _MACRO = re.compile(r"\$\{(env|interpreter|program|args_json_file|envvar:[^{}]*)\}")
 _MOST_BYTES = 64 * 1024 * 1024
@@ -27,11 +28,17 @@ class SweepFile:
     """What a file says."""
 
     axes: tuple[Axis, ...]
-    at_random: bool
+    method: str
     run_cap: int | None
     command: tuple[str, ...]  # empty if the file names none
     name: str | None
     without_effect: tuple[str, ...]  # keys that it has and that change nothing here
+    of_search: Mapping[str, Any]  # keys that it has and that are about a search: see filesearch
+
+    @property
+    def is_search(self) -> bool:
+        """Whether each of its points is to be chosen by the results of those before."""
+        return self.method == "bayes"
 
 
 def read(path: str, environ: Mapping[str, str]) -> SweepFile:
@@ -79,29 +86,25 @@ def understood(content: object, environ: Mapping[str, str]) -> SweepFile:
     if not isinstance(content, dict):
         raise UsageError("it has no keys", "write at least `parameters:`")
     keys = {str(key): value for key, value in content.items()}
-    unknown = sorted(keys.keys() - _KEYS - _WITHOUT_EFFECT)
+    unknown = sorted(keys.keys() - _KEYS - _WITHOUT_EFFECT - _OF_SEARCHES)
     if unknown:
         raise UsageError(
             f"there is no key {quoted(unknown[0])}", f"the keys are {', '.join(sorted(_KEYS))}"
         )
     method = keys.get("method", "grid")
-    if method == "bayes":
-        raise UsageError(
-            "the method bayes is not supported in a file",
-            "write method: random with a run_cap, and give --minimize METRIC or --maximize METRIC",
-        )
     if method not in _METHODS:
-        raise UsageError(f"there is no method {quoted(str(method))}", "write grid or random")
+        raise UsageError(f"there is no method {quoted(str(method))}", "write grid, random or bayes")
     parameters = keys.get("parameters")
     if not isinstance(parameters, dict) or not parameters:
         raise UsageError("it has no parameters", "write e.g. parameters: {lr: {values: [0.1]}}")
     return SweepFile(
         tuple(axes_from(parameters)),
-        method == "random",
+        method,
         _run_cap(keys.get("run_cap")),
         _command(keys.get("command"), keys.get("program"), environ),
         _text(keys, "name"),
         tuple(sorted(keys.keys() & _WITHOUT_EFFECT)),
+        {key: keys[key] for key in sorted(keys.keys() & _OF_SEARCHES)},
     )
 
 

@@ -68,7 +68,7 @@ def holes_of(text: str, names: Sequence[str], later: Sequence[str]) -> list[_Par
         elif found["name"] in later and found["name"] not in names and found["form"] is None:
             parts.append(found[0])
         else:
-            parts.append(_hole(found["name"], found["form"], names))
+            parts.append(_hole(found["name"], found["form"], names, later))
     parts.append(text[place:])
     return _joined(parts)
 
@@ -84,11 +84,12 @@ def _joined(parts: list[_Part]) -> list[_Part]:
     return joined
 
 
-def _hole(name: str, form: str | None, names: Sequence[str]) -> _Hole:
+def _hole(name: str, form: str | None, names: Sequence[str], later: Sequence[str]) -> _Hole:
     if name not in names and name != POINT:
+        known = ", ".join((*names, *later))
         raise UsageError(
             f"{{{name}}} is not a parameter of the sweep",
-            f"there are {', '.join(names)}; {{{{{name}}}}} stands for the text {{{name}}}"
+            f"there are {known}; {{{{{name}}}}} stands for the text {{{name}}}"
             if names
             else "name parameters, e.g. lr=0.1,0.01",
         )

@@ -17,13 +17,14 @@ _WIDE = 160  # columns, in which names and commands are shown side by side
 
 STATES = (
     "held", "waiting", "submitted", "running", "stopping",
-    "succeeded", "failed", "cancelled", "skipped", "lost",
+    "succeeded", "stopped", "failed", "cancelled", "skipped", "lost",
 )  # fmt: skip
 FINAL_STATES = frozenset(STATES[5:])
+ENDED_WELL = ("succeeded", "stopped")  # What its search stops early has done what it was for.
 
 STATE_COLOURS = {
     "held": "blue", "waiting": "yellow", "submitted": "cyan", "running": "green",
-    "stopping": "magenta", "succeeded": "", "failed": "red", "cancelled": "dim",
+    "stopping": "magenta", "succeeded": "", "stopped": "dim", "failed": "red", "cancelled": "dim",
     "skipped": "dim", "lost": "red",
 }  # fmt: skip
 
@@ -99,7 +100,7 @@ def job_table(
     narrow = (terminal_width() or _WIDE) < _WIDE
 
     def faint(job: Job) -> str:
-        return "dim" if job["state"] in ("cancelled", "skipped") else ""
+        return "dim" if job["state"] in ("stopped", "cancelled", "skipped") else ""
 
     def of_note(job: Job) -> str:
         return "red" if job["state"] in ("failed", "lost") else "dim"
@@ -206,12 +207,12 @@ def need_text(need: dict[str, Any]) -> str:
 
 
 def exit_code(jobs: list[Job]) -> int:
-    """The job's own for one that ran to its end; else 0 if all succeeded, and 1 if not.
+    """The job's own for one that ran to its end; else 0 if all ended well, and 1 if not.
 
     What a cancelled process ended with tells of the cancelling, and nothing of the job.
     """
     if len(jobs) != 1 or jobs[0]["state"] != "failed":
-        return int(any(job["state"] != "succeeded" for job in jobs))
+        return int(any(job["state"] not in ENDED_WELL for job in jobs))
     job = jobs[0]
     if job.get("signal"):
         return 128 + int(job["signal"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 _WAITS = {
@@ -12,6 +12,12 @@ _WAITS = {
 }
 
 
+def is_searching(call: Callable[..., dict[str, Any]], group: str) -> bool:
+    """Whether a group is a search that still chooses points; `call` is that of a client."""
+    found = call("searches", name=group, brief=True)["searches"]
+    return any(one["state"] == "running" for one in found)
+
+
 def search_text(search: Mapping[str, Any]) -> str:
     """`trial 31 of 60, best val_loss 0.412 at trial 17, waits for a slot`.
 
@@ -19,7 +25,7 @@ def search_text(search: Mapping[str, Any]) -> str:
     """
     progress, objectives = search["progress"], search["objectives"]
     if not progress.get("trials"):
-        return _end(search) or "the search begins"
+        return _end(search) or search.get("trouble") or "the search begins"
     samples = progress["samples"]
     made = f"{progress['trials']} of {samples}" if samples else str(progress["trials"])
     parts = [f"trial {made}"]
@@ -29,7 +35,10 @@ def search_text(search: Mapping[str, Any]) -> str:
     elif best:
         number, value = best[0]
         parts.append(f"best {objectives[0][0]} {_number(value)} at trial {number + 1}")
-    parts.append(_end(search) or _WAITS.get(progress.get("waits", ""), "goes on"))
+    if progress.get("stopped"):
+        parts.append(f"{progress['stopped']} stopped early")
+    waits = _WAITS.get(progress.get("waits", ""), "goes on")
+    parts.append(_end(search) or search.get("trouble") or waits)
     return ", ".join(parts)
 
 

@@ -40,7 +40,7 @@ _SYNONYMS = {
     "started": "running", "r": "running", "paused": "held", "done": "succeeded",
     "completed": "succeeded", "complete": "succeeded", "finished": "succeeded", "cd": "succeeded",
     "success": "succeeded", "ok": "succeeded", "errored": "failed", "crashed": "failed",
-    "oom": "failed", "killed": "cancelled", "canceled": "cancelled", "stopped": "cancelled",
+    "oom": "failed", "killed": "cancelled", "canceled": "cancelled",
     "aborted": "cancelled",
 }  # fmt: skip
 

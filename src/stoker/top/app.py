@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Container
 from textual.message import Message
 
 from stoker.api.client import Client
@@ -21,6 +22,8 @@ from stoker.errors import StokerError
 from stoker.text.jobs import title
 from stoker.top import actions
 from stoker.top.confirmation import Confirmation, Pages
+from stoker.top.curve_pane import CurvePane
+from stoker.top.curve_reader import CurveNews
 from stoker.top.feed import Feed, Picture
 from stoker.top.filter_line import FilterLine, wanted
 from stoker.top.frame import key_lines, list_title, listed, summary
@@ -34,6 +37,7 @@ from stoker.top.rows import Rows, Scroller
 
 _MESSAGE_S = 6.0
 _DETAILS_S = 1.0
+_BESIDE_COLUMNS = 100  # from which on there is room for a curve beside a log
 
 
 class Top(App[None]):
@@ -45,7 +49,11 @@ class Top(App[None]):
     #summary, #title, #pane_title, #filter { height: 1; }
     #gpus { height: 2; }
     #jobs { height: 1fr; min-height: 2; }
-    #log, #details { height: 2fr; min-height: 2; }
+    #output, #details { height: 2fr; min-height: 2; }
+    #output.beside { layout: horizontal; }
+    #log { width: 1fr; height: 1fr; }
+    #curve { height: 40%; }
+    .beside #curve { width: 40%; height: 1fr; }
     #keys { height: 1; }
     Confirmation, Pages { align: center middle; background: transparent; }
     #question, #pages {
@@ -81,6 +89,8 @@ class Top(App[None]):
         self.foot = Rows(id="keys")
         self.table = JobTable(glyphs, id="jobs")
         self.log_pane = LogPane(home, self._log_read, id="log")
+        self.curve_pane = CurvePane(home, glyphs, self._curves_read, id="curve")
+        self.output = Container(self.log_pane, self.curve_pane, id="output")
         self.details_pane = Scroller(id="details", indent=14)
         self._details_of: int | None = None
         self._details_at = 0.0
@@ -97,14 +107,14 @@ class Top(App[None]):
         yield self.table
         yield self.filter_line
         yield self.pane_title
-        yield self.log_pane
+        yield self.output
         yield self.details_pane
         yield self.foot
 
     def on_mount(self) -> None:
         """Begin to listen."""
-        for part in (self.filter_line, self.log_pane, self.details_pane, self.pane_title):
-            part.display = False
+        self.filter_line.display = False
+        self._hide_panes()
         self.screen.set_focus(self.table)
         self.feed.start()
         if self.picture is not None:
@@ -156,6 +166,9 @@ class Top(App[None]):
     def _log_read(self, news: LogNews) -> None:
         self._in_view(lambda: self._show_log(news))
 
+    def _curves_read(self, news: CurveNews) -> None:
+        self._in_view(lambda: self.curve_pane.take(news))
+
     def _show(self, picture: Picture | None, lost: str = "") -> None:
         self.lost = lost
         if picture is not None:
@@ -181,7 +194,7 @@ class Top(App[None]):
         job = self.table.cursor_job
         if job is not None and self.table.has_focus:
             if self.log_pane.display:
-                self.log_pane.open(job["id"])
+                self._show_output(job["id"])
             elif self.details_pane.display and job["id"] != self._details_of:
                 self._show_details(job["id"])
         self._draw_list_title()
@@ -191,6 +204,8 @@ class Top(App[None]):
     def _draw(self) -> None:
         columns, rows = self.size
         picture = self.picture
+        self.curve_pane.is_beside = columns >= _BESIDE_COLUMNS
+        self.output.set_class(self.curve_pane.is_beside, "beside")
         if self.lost:
             self.head.put([fitted([piece(f" {self.lost} ", "reverse bold")], columns)])
         elif picture is None:
@@ -353,10 +368,21 @@ class Top(App[None]):
 
     def _open_log(self, job: dict[str, Any]) -> None:
         self._close_pane()
-        self.pane_title.display = self.log_pane.display = True
-        self.log_pane.open(job["id"])
+        self.pane_title.display = self.output.display = self.log_pane.display = True
+        self._show_output(job["id"])
         self.screen.set_focus(self.log_pane)
         self._draw_pane_title()
+
+    def _show_output(self, job_id: int) -> None:
+        self.log_pane.open(job_id)
+        self.curve_pane.open(job_id)
+
+    def action_metric(self) -> None:
+        """Show the next metric of the job, beside its log."""
+        if not self.log_pane.display:
+            self.table.when_there(self._open_log)
+        elif not self.curve_pane.next_metric():
+            self.say(f"job {self.curve_pane.job_id} has no metrics so far")
 
     def action_details(self) -> None:
         """Show all that is known of the job under the cursor."""
@@ -369,12 +395,17 @@ class Top(App[None]):
         self._show_details(job["id"])
 
     def _close_pane(self) -> None:
-        for part in (self.log_pane, self.details_pane, self.pane_title):
-            part.display = False
+        self._hide_panes()
         self.log_pane.close()
+        self.curve_pane.close()
         self._details_of = None
         self.details_pane.show_all([])
         self.screen.set_focus(self.table)
+
+    def _hide_panes(self) -> None:
+        panes = (self.output, self.log_pane, self.curve_pane, self.details_pane, self.pane_title)
+        for part in panes:
+            part.display = False
 
     def _show_details(self, job_id: int) -> None:
         if job_id != self._details_of:

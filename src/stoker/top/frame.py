@@ -24,8 +24,8 @@ _STYLES = {"running": "green", "stopping": "magenta", "failed": "red", "lost": "
 # What each key does, in one word; the help says more.
 KEYS = (
     ("q", "quit"), ("?", "help"), ("/", "filter"), ("j k", "move"), ("Enter", "job"),
-    ("Esc", "back"), ("Space", "mark"), ("s", "sort"), ("l", "log"), ("c", "cancel"),
-    ("r", "retry"), ("h", "hold"), ("+ -", "sooner/later"),
+    ("Esc", "back"), ("Space", "mark"), ("s", "sort"), ("l", "log"), ("m", "metric"),
+    ("c", "cancel"), ("r", "retry"), ("h", "hold"), ("+ -", "sooner/later"),
 )  # fmt: skip
 
 

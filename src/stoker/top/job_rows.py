@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 STATE_STYLES = {
     "held": "dim", "submitted": "cyan", "running": "green", "stopping": "magenta",
-    "succeeded": "dim", "failed": "bold red", "cancelled": "dim", "skipped": "dim",
-    "lost": "bold red",
+    "succeeded": "dim", "stopped": "dim", "failed": "bold red", "cancelled": "dim",
+    "skipped": "dim", "lost": "bold red",
 }  # fmt: skip
 
 
@@ -63,7 +63,7 @@ class JobColumns:
         """One job."""
         state = str(job["state"])
         style = STATE_STYLES.get(state, "")
-        faint = "dim" if state in ("cancelled", "skipped") else ""
+        faint = "dim" if state in ("stopped", "cancelled", "skipped") else ""
         command, words = job.get("command") or "", note(job)
         if words or self._command:
             last = piece(words, style if "red" in style else "dim")

@@ -30,18 +30,19 @@ class Glyphs(NamedTuple):
     reserved: str  # memory that is set aside for our jobs, and not used
     free: str
     rule: str
+    edge: str  # between panes side by side
     mark: str
     bullet: str
     degree: str
 
 
 BLOCKS = Glyphs(
-    levels="▁▂▃▄▅▆▇█", ours="█", others="▒", reserved="░", free="·", rule="─", mark="●",
-    bullet="·", degree="°C",
+    levels="▁▂▃▄▅▆▇█", ours="█", others="▒", reserved="░", free="·", rule="─", edge="│",
+    mark="●", bullet="·", degree="°C",
 )  # fmt: skip
 LETTERS = Glyphs(
-    levels="_.-~=+*#", ours="#", others="x", reserved="=", free=".", rule="-", mark="*",
-    bullet="-", degree="C",
+    levels="_.-~=+*#", ours="#", others="x", reserved="=", free=".", rule="-", edge="|",
+    mark="*", bullet="-", degree="C",
 )  # fmt: skip
 
 # Settled here, since the live view puts another stdout in the place of the terminal's.

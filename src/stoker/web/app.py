@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import hashlib
 import logging
 import mimetypes
@@ -35,6 +37,7 @@ _STATUS: dict[type[StokerError], int] = {
     Unreachable: 503,
 }
 _LARGEST_ID = 10**18
+_LARGE = 256 * 1024  # bytes, of an answer
 _SEE = "see /api/openapi.json"
 Respond = Callable[[Request], Awaitable[Response]]
 
@@ -82,7 +85,8 @@ class _Page:
                 fields = asked_fields(request.url.query, endpoint.fields)
             else:
                 fields = decoded(await request.body(), endpoint.fields)
-            return _json(await endpoint.handler(self._services, Asked(grant, job_id, fields)))
+            content = await endpoint.handler(self._services, Asked(grant, job_id, fields))
+            return await _packed(request, _json(content))
 
         return _careful(respond)
 
@@ -211,6 +215,15 @@ def _json(content: dict[str, Any], status: int = 200) -> Response:
     return Response(msgspec.json.encode(content) + b"\n", status, media_type="application/json")
 
 
+async def _packed(request: Request, response: Response) -> Response:
+    """A large answer is compressed: a page is often looked at over a slow line."""
+    if len(response.body) < _LARGE or "gzip" not in request.headers.get("accept-encoding", ""):
+        return response
+    body = await asyncio.to_thread(gzip.compress, bytes(response.body), 1)
+    headers = {"content-encoding": "gzip", "vary": "accept-encoding"}
+    return Response(body, media_type="application/json", headers=headers)
+
+
 def _error(code: str, message: str, hint: str, status: int) -> Response:
     return _json({"error": {"code": code, "message": message, "hint": hint}}, status)
 
@@ -248,13 +261,14 @@ async def _wrong_method(request: Request, error: Exception) -> Response:
 def _files() -> dict[str, tuple[bytes, str, str]]:
     """The page's own files by their path: content, kind, and a tag that changes with them."""
     found = {}
-    folder = files("stoker.web") / "static"
-    for item in folder.iterdir():
-        if not item.is_file():
-            continue
-        content, guessed = item.read_bytes(), mimetypes.guess_type(item.name)[0]
-        kind = "text/javascript" if item.name.endswith(".js") else guessed
-        tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
-        path = {"index.html": "/", "enter.html": "/enter"}.get(item.name, f"/{item.name}")
-        found[path] = (content, kind or "application/octet-stream", tag)
+    own = files("stoker.web") / "static"
+    for place, folder in (("/", own), ("/vendor/", own / "vendor")):
+        for item in folder.iterdir():
+            if not item.is_file():
+                continue
+            content, guessed = item.read_bytes(), mimetypes.guess_type(item.name)[0]
+            kind = "text/javascript" if item.name.endswith(".js") else guessed
+            tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+            name = {"index.html": "", "enter.html": "enter"}.get(item.name, item.name)
+            found[place + name] = (content, kind or "application/octet-stream", tag)
     return found

@@ -94,6 +94,38 @@ class SweepQuestion(Fields):
     limit: Annotated[int, Meta(ge=0, le=100_000)] = 1_000
 
 
+class SweepResultsQuestion(Fields):
+    """A sweep's points with their metrics; by `metric` (default: the run time) one is best."""
+
+    name: Text
+    metric: Text | None = None
+    goal: Literal["min", "max"] | None = None  # default: what the metric's name tells, or min
+    value: Literal["best", "last"] = "best"  # of each run, the best value or the last one
+    single: bool = False  # one row per run, also where points were repeated
+    all: bool = True  # false: values of `metric` only
+    known: Text | None = None  # the `version` of an answer: if it is still the same, that is said
+
+
+class MetricShown(Fields):
+    """A metric and which of its values are best; else what is likely to be looked for."""
+
+    metric: Text | None = None
+    goal: Literal["min", "max"] | None = None
+
+
+class SweepCurvesQuestion(MetricShown, kw_only=True):
+    """The curves of a sweep's points."""
+
+    name: Text
+    most: Annotated[int, Meta(ge=1, le=1000)] = 200
+
+
+class CompareQuestion(MetricShown, kw_only=True):
+    """Jobs that are compared."""
+
+    id: Annotated[list[JobId], Meta(min_length=1, max_length=50)]
+
+
 class Nothing(Fields):
     """No fields at all."""
 

@@ -17,12 +17,13 @@ from stoker.api.tokens import Grant
 from stoker.errors import NotFound, StokerError, UsageError
 from stoker.quantities import quoted
 from stoker.submission.surroundings import user_name
-from stoker.web import bodies, logs, submitting
+from stoker.web import bodies, curves, logs, submitting, sweep_results
 from stoker.web.events import Feed
 from stoker.web.link import Link
 
 CACHED_S = 1.0
 FORECAST_EVERY_S = 5.0
+METRICS_WITHIN_MS = 1_000  # What is not read by then is asked for again.
 TICKET_LASTS_S = 60.0
 _MOST_TICKETS = 200
 _HOUR_MS = 3_600_000
@@ -170,6 +171,12 @@ async def _job_history(services: Services, asked: Asked) -> Answer:
     return await services.link.call("job_history", **fields)
 
 
+async def _job_metrics(services: Services, asked: Asked) -> Answer:
+    attempt = asked.fields.attempt
+    key = ("metrics", asked.job_id, attempt)
+    return await services.shared(key, lambda: curves.of_job(services.link, asked.job_id, attempt))
+
+
 async def _gpu_history(services: Services, asked: Asked) -> Answer:
     question: bodies.GpuHistoryQuestion = asked.fields
 
@@ -222,6 +229,38 @@ async def _sweep(services: Services, asked: Asked) -> Answer:
 
     key = ("sweep", question.name, question.offset, question.limit)
     return await services.shared(key, ask)
+
+
+async def _sweep_results(services: Services, asked: Asked) -> Answer:
+    question: bodies.SweepResultsQuestion = asked.fields
+    name, known = question.name, question.known
+
+    async def found() -> Answer:
+        table = await services.link.call("sweep_table", sweep=name)
+        if not table["total"]:
+            raise NotFound(f"there is no sweep {quoted(name)}", "see /api/sweeps")
+        read = await services.link.call(
+            "metrics", select={"group": name}, patience_ms=METRICS_WITHIN_MS
+        )
+        return {"table": table, "read": read}
+
+    async def made() -> Answer:
+        both = await services.shared(("sweep's jobs", name), found)
+        return await asyncio.to_thread(sweep_results.answer, both["table"], both["read"], question)
+
+    what = msgspec.structs.replace(question, known=None)
+    key = ("results", msgspec.json.encode(what))
+    return sweep_results.unless_known(await services.shared(key, made), known)
+
+
+async def _sweep_curves(services: Services, asked: Asked) -> Answer:
+    key = ("sweep_curves", msgspec.json.encode(asked.fields))
+    return await services.shared(key, lambda: curves.of_sweep(services.link, asked.fields))
+
+
+async def _compare(services: Services, asked: Asked) -> Answer:
+    key = ("compare", msgspec.json.encode(asked.fields))
+    return await services.shared(key, lambda: curves.compared(services.link, asked.fields))
 
 
 # ---------------------------------------------------------------------- logs
@@ -333,6 +372,8 @@ async def _queue_sweep(services: Services, asked: Asked) -> Answer:
 
 _IDS = {"ids": "Ids"}
 _GPUS = {"gpus": "Texts"}
+_CURVES = {"names": "Lists", "metric": "MaybeText", "goal": "MaybeText", "total": "Number",
+           "curves": "Objects", "unread": "Number", "warnings": "Texts"}  # fmt: skip
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/api/me", _me, bodies.Nothing, "who one is here",
@@ -374,6 +415,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/api/jobs/{id}/history", _job_history, bodies.HistoryQuestion,
              "GPU memory and use of an attempt (default: the latest) over time",
              {"at_ms": "Ids", "mem_mib": "MaybeNumbers", "use_percent": "MaybeNumbers"}),
+    Endpoint("GET", "/api/jobs/{id}/metrics", _job_metrics, bodies.HistoryQuestion,
+             "all metrics of an attempt (default: the latest with any) with their curves; "
+             "while some is unread, ask again",
+             {"curves": "Objects", "unread": "Number", "warnings": "Texts"}),
+    Endpoint("GET", "/api/compare", _compare, bodies.CompareQuestion,
+             "some jobs with their parameters, and the curves of one of their metrics",
+             {"runs": "Objects", "varied": "Texts", **_CURVES}),
     Endpoint("GET", "/api/jobs/{id}/log", _log, bodies.LogQuestion, "a part of a job's log",
              {"start": "Number", "end": "Number", "size": "Number", "lines": "Objects",
               "partial": "Flag"}, "logs"),
@@ -410,6 +458,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              "a part of a sweep's points, the latest job of each",
              {"sweep": "Text", "points": "Objects", "total": "Number", "counts": "Counts",
               "varied": "Texts"}, "sweeps"),
+    Endpoint("GET", "/api/sweep/results", _sweep_results, bodies.SweepResultsQuestion,
+             "all points of a sweep in columns, with the last, lowest and highest value of each "
+             "metric; which is best, and which parameters matter",
+             {"sweep": "Text", "total": "Number", "counts": "Counts", "varied": "Texts",
+              "repeat": "MaybeText", "objectives": "Objects", "unread": "Number",
+              "warnings": "Texts", "columns": "Object", "params": "Objects", "metrics": "Objects",
+              "best": "MaybeNumber", "importance": "Objects", "judged_by": "Number",
+              "rough": "Flag", "version": "Text", "changed": "Flag"}, "sweeps"),
+    Endpoint("GET", "/api/sweep/curves", _sweep_curves, bodies.SweepCurvesQuestion,
+             "the curves of one metric of a sweep's points: of many the best, and some of the rest",
+             _CURVES, "sweeps"),
     Endpoint("POST", "/api/sweep/preview", _preview, bodies.SweepRequest,
              "the points that a sweep would have; nothing is queued",
              {"sweep": "Text", "count": "Number", "varied": "Texts", "points": "Objects"},

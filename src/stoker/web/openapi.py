@@ -30,6 +30,7 @@ _ANSWERS: dict[str, dict[str, Any]] = {
     "MaybeNumbers": {"type": "array", "items": {"type": ["number", "null"]}},
     "Ids": {"type": "array", "items": _NUMBER},
     "Object": _OBJECT,
+    "Lists": {"type": "array", "items": {"type": "array"}},
     "Objects": {"type": "array", "items": _OBJECT},
     "Counts": {"type": "object", "additionalProperties": _NUMBER},
     "Jobs": {"type": "array", "items": {"$ref": "#/components/schemas/JobRow"}},
@@ -134,7 +135,7 @@ def _options(options: Iterable[JobOption]) -> dict[str, Any]:
         elif option.repeat:
             kinds = ["object", "array", "string"]
         else:
-            kinds = ["string", "number", "array"]
+            kinds = ["string"] if option.is_only_text else ["string", "number", "array"]
         # What is null counts as not said; in an edit it takes the option away.
         found[option.key] = {"type": [*kinds, "null"], "description": option.help}
         if option.metavar:

@@ -46,7 +46,9 @@ def best(args: Args) -> None:
     with Client() as client:
         asked = _objectives(args)
         table = _found(client, args, asked)
-        if not asked:
+        if not asked and table.objectives:  # those of a search
+            asked = table.objectives
+        elif not asked:
             asked = [only_objective(table.metrics)]
             way = "maximized" if asked[0].goal == "max" else "minimized"
             say(f"stoker: {asked[0].name} is taken to be {way}; --minimize and --maximize say more")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import shlex
 from typing import Any
 
@@ -23,13 +24,13 @@ def sweep(args: Args) -> None:
     """Queue a sweep's points, or show what they would be."""
     # All that is made here is needed to the end; to look for garbage would take a fifth of it.
     gc.disable()
-    if args["minimize"] or args["maximize"]:
+    if args["minimize"] or args["maximize"] or _is_search_file(args["file"]):
         from stoker.cli.sweeping.searching import search  # Few sweeps need it, and it is slow.
 
         search(args, sweep_spec(args))
         return
-    for option in ("sampler", "until", "for"):
-        if args[option] is not None:
+    for option in ("sampler", "until", "for", "stop-early", "min-steps"):
+        if args[option.replace("-", "_")] is not None:
             raise UsageError(
                 f"--{option} is about a search", "say of what: --minimize or --maximize METRIC"
             )
@@ -44,6 +45,14 @@ def sweep(args: Args) -> None:
 
 
 # ---------------------------------------------------------------------- what is to be queued
+
+
+def _is_search_file(path: str | None) -> bool:
+    if path is None:
+        return False
+    from stoker.sweep import sweepfile  # It is slow to import, and most sweeps need no file.
+
+    return sweepfile.read(path, os.environ).is_search
 
 
 def sweep_spec(args: Args) -> SweepSpec:

@@ -44,7 +44,8 @@ def show(args: Args) -> None:
         search = sweep.get("search")
         if not sweep["total"] and not search:
             raise NotFound(f"there is no sweep {quoted(name)}", "see `stoker sweep ls`")
-        sweep["values"] = _values(client, name, sweep, args["metric"])
+        goals = [metric for metric, _ in search["objectives"]] if search else []
+        sweep["values"] = _values(client, name, sweep, args["metric"], goals)
     if args["json"]:
         print_json(_as_json(name, sweep))
     elif args["csv"]:
@@ -57,15 +58,20 @@ def show(args: Args) -> None:
 
 
 def _values(
-    client: Client, name: str, sweep: Sweep, metrics: list[str]
+    client: Client, name: str, sweep: Sweep, metrics: list[str], goals: list[str]
 ) -> dict[str, list[float | None]]:
-    """The last values of metrics, a column each."""
-    if not metrics:
+    """The last values of metrics, a column each: those asked for, or else a search's goals."""
+    if not metrics and not goals:
         return {}
     from stoker.cli.job_metrics import last_values
 
     ids = sweep["columns"]["id"]
-    found = last_values(client, ids, metrics, {"group": name})
+    try:
+        found = last_values(client, ids, metrics or goals, {"group": name})
+    except NotFound:
+        if metrics:
+            raise
+        return {}  # The search itself says that there are no values.
     return {metric: [of.get(job_id) for job_id in ids] for metric, of in found.items()}
 
 

@@ -20,8 +20,13 @@ def search(args: Args, spec: SweepSpec) -> None:
     wanted = objectives_of(args["minimize"], args["maximize"])
     objectives = [Objective(one.name, "max" if one.goal == "max" else "min") for one in wanted]
     asked = planned(
-        spec, Wanted(objectives, args["sampler"], args["until"], args["for"]), args["max_running"]
-    )
+        spec,
+        Wanted(
+            objectives, args["sampler"], args["until"], args["for"], args["stop_early"],
+            args["min_steps"],
+        ),
+        args["max_running"],
+    )  # fmt: skip
     if asked.plan.ignored:
         say(f"stoker: ignored in {args['file']}: {', '.join(asked.plan.ignored)}")
     if args["dry_run"]:

@@ -52,7 +52,7 @@ def batch(args: Args) -> int:
     with Client() as client:
         client.connect()
         jobs, short = profiled(client, source, jobs, args["profile_epochs"], common["cwd"])
-        return _queue_and_follow(client, args, source, jobs, short, common, group)
+        return _queue_and_follow(client, args, source, jobs, short, common)
 
 
 def _path(args: Args) -> str:
@@ -75,33 +75,35 @@ def _queue_and_follow(
     jobs: list[PlannedJob],
     short: int,
     common: dict[str, Any],
-    group: str,
 ) -> int:
     """Queue the jobs, of which some are short runs that are not told of, and see them through."""
-    from stoker.cli.following import Following
+    from stoker.cli.following import Following, named_groups, only_group
     from stoker.submission.batch_queueing import number
 
     number(client, jobs, short, common["cwd"])
+    # A row may name another group than its file's.
+    groups: list[str] = list(dict.fromkeys(job.fields["group"] for job in jobs))
     if args["no_wait"]:
-        return _print_ids(client, args, _queue(client, jobs, short, source, common), group)
-    with Following(list(dict.fromkeys(job.fields["group"] for job in jobs))) as following:
+        return _print_ids(client, args, _queue(client, jobs, short, source, common), groups)
+    with Following(groups) as following:
         try:
             ids = _queue(client, jobs, short, source, common)
             client.close()
-            say(f"stoker: {_jobs(len(ids))} queued in the group {group}")
+            say(f"stoker: {_jobs(len(ids))} queued in the {named_groups(groups)}")
             ended = following.to_the_end(ids, [job.title for job in jobs[short:]])
         except KeyboardInterrupt:
+            group = only_group(groups) or "GROUP"
             say(
                 f"stoker: queued jobs continue; `stoker wait --group {group}` waits for them "
                 f"again, `stoker cancel --group {group}` cancels them"
             )
             return INTERRUPTED
-    following.summary(group)
+    following.summary()
     following.last_words()
     if args["json"]:
         lines = [job.entry.line for job in jobs[short:]]
         told = [{**job, "line": line} for job, line in zip(ended, lines, strict=True)]
-        print_json({"group": group, "ids": ids, "jobs": told})
+        print_json({"group": only_group(groups), "ids": ids, "jobs": told})
     return int(any(job["state"] != "succeeded" for job in ended))
 
 
@@ -122,14 +124,15 @@ def _jobs(count: int) -> str:
     return "1 job" if count == 1 else f"{count} jobs"
 
 
-def _print_ids(client: Client, args: Args, ids: list[int], group: str) -> int:
-    if args["json"]:
-        print_json({"group": group, "ids": ids})
-    else:
-        out("".join(f"{job_id}\n" for job_id in ids))
-        say(f"stoker: {_jobs(len(ids))} queued in the group {group}")
+def _print_ids(client: Client, args: Args, ids: list[int], groups: list[str]) -> int:
+    from stoker.cli.following import named_groups, only_group
     from stoker.cli.outlook import tell
 
+    if args["json"]:
+        print_json({"group": only_group(groups), "ids": ids})
+    else:
+        out("".join(f"{job_id}\n" for job_id in ids))
+        say(f"stoker: {_jobs(len(ids))} queued in the {named_groups(groups)}")
     tell(client, ids, args)
     return 0
 

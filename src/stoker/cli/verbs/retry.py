@@ -15,7 +15,7 @@ VERB = request_verb(
     ),
     notes=(
         "A job that you name by its id is queued again however it ended. A range, --name, --group "
-        "and --all mean the jobs that did not succeed and that you did not cancel (failed, lost, "
-        "skipped), unless --state says otherwise.",
+        "and --all mean the jobs that did not succeed and that neither you cancelled nor a search "
+        "stopped early (failed, lost, skipped), unless --state says otherwise.",
     ),
 )

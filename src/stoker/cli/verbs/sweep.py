@@ -83,6 +83,9 @@ _OWN_OPTIONS = (
     Option("until", "end the search when a value is good enough", "'loss < 0.3'"),
     Option("for", "begin no more points of a search after this time", "8h",
            quantities.positive_duration_ms),
+    Option("stop-early", "stop points of a search that are behind others at the same step: asha, "
+           "median or hyperband", "RULE", choices=("asha", "median", "hyperband")),
+    Option("min-steps", "stop no point early before this step", "N", _count),
     Option("max-running", "run at most N of the sweep's jobs at a time", "N", _count),
     Option("name", "a name for the sweep, which is the group of its jobs", "NAME",
            quantities.sweep_label),
@@ -144,6 +147,9 @@ VERB = Verb(
         ("stoker sweep 'lr=loguniform(1e-5,1e-1)' 'bs=choice(16,32,64)' --minimize val_loss "
          "--samples 60 --max-running 4 -- python train.py",
          "a search: each point is chosen by the results of those before"),
+        ("stoker sweep 'lr=loguniform(1e-5,1e-1)' --minimize val_loss --samples 60 "
+         "--stop-early asha --min-steps 3 -- python train.py",
+         "a search that stops points early if others are better at the same step"),
         ("stoker sweep -f sweep.yaml --max-running 4", "a W&B sweep file"),
         ("stoker sweep show last", "show the results"),
     ),

@@ -11,7 +11,7 @@ from stoker.cli.reconnect import Reconnection
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.errors import NotFound, Unavailable
 from stoker.text.ids import ranges
-from stoker.text.jobs import FINAL_STATES, Job, exit_code, outcome, title
+from stoker.text.jobs import ENDED_WELL, FINAL_STATES, Job, exit_code, outcome, title
 from stoker.text.terminal import say
 
 TIMED_OUT = 124
@@ -34,7 +34,7 @@ def wait(args: Args) -> int:
         _print_json(jobs, timed_out=False)
     elif len(jobs) > 1:
         for job in jobs:
-            if job["state"] != "succeeded":
+            if job["state"] not in ENDED_WELL:
                 words = outcome(job)
                 say(f"{title(job)} {job['state']}" + (f": {words}" if words else ""))
     return exit_code(jobs)
@@ -48,6 +48,11 @@ def _resolved(client: Client, select: Json) -> Json:
     """
     if set(select) == {"ids"} and "last" not in select["ids"]:
         return select
+    if set(select) == {"group"}:
+        from stoker.text.searches import is_searching
+
+        if is_searching(client.call, select["group"]):
+            return select  # Its points are still to be chosen.
     if select.get("all"):
         states = ["held", "waiting", "submitted", "running", "stopping"]
         jobs = client.call("list", states=states, all=True)["jobs"]
@@ -108,7 +113,9 @@ VERB = Verb(
     notes=(
         "Exit code: for one job, its own (128 + n if signal n ended it, 1 if it was cancelled, "
         "skipped or lost); for several jobs, 0 if all succeeded, else 1; 124 after --timeout; 3 "
-        "if there is no such job.",
+        "if there is no such job. A point that its search stopped early (`stopped`) counts as 0.",
+        "With --group, a search (`stoker sweep --minimize`) is waited for to its end, with all "
+        "points that it chooses until then.",
         IDS_NOTE,
     ),
 )

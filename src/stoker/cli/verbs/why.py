@@ -2,31 +2,76 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from stoker.api.client import Client
-from stoker.cli.options import JSON, Args, Verb, print_json
-from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
+from stoker.cli.options import JSON, Args, Json, Positional, Verb, print_json
+from stoker.cli.selection import GROUP, IDS_NOTE, NAME, job_ids, required
+from stoker.errors import NotFound, UsageError
 from stoker.text import duration_text, local_moment_text
 from stoker.text.jobs import Job, iso_times, now_ms
-from stoker.text.terminal import escaped, out
+from stoker.text.searches import search_text
+from stoker.text.terminal import escaped, out, say
 
+_FIRST_OF_A_SWEEP = 20
 _STANDING = {
     "succeeded": "has succeeded",
     "failed": "has failed",
+    "stopped": "was stopped early",
     "cancelled": "was cancelled",
     "skipped": "was skipped",
     "lost": "was lost",
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Sweep:
+    """A word that may be the name of a sweep; else it is refused as what is no id."""
+
+    name: str
+    refusal: UsageError
+
+
+def _ids_or_sweep(text: str) -> list[str] | _Sweep:
+    try:
+        return job_ids(text)
+    except UsageError as error:
+        return _Sweep(text, error)
+
+
 def why(args: Args) -> None:
-    """Tell the reasons of jobs."""
-    select = required(args, "why")
+    """Tell the reasons of jobs, and what searches do."""
+    sweeps = [one for one in args["id"] if isinstance(one, _Sweep)]
+    ids = [one for one in args["id"] if not isinstance(one, _Sweep)]
     with Client() as client:
-        jobs = client.call("why", select=select)["jobs"]
+        answers = [_of_sweep(client, one) for one in sweeps]
+        if ids or not sweeps or args["name"] or args["group"] is not None:
+            select = required({**args, "id": ids}, "why")
+            answers.append(client.call("why", select=select))
+    searches = {one["name"]: one for answer in answers for one in answer.get("searches", ())}
+    jobs = {job["id"]: job for answer in answers for job in answer["jobs"]}.values()
     if args["json"]:
-        print_json({"jobs": [iso_times(job) for job in jobs]})
-    else:
-        out("".join(f"{sentence(job, now_ms())}\n" for job in jobs))
+        told = [one | {"text": search_text(one)} for one in searches.values()]
+        told_jobs = {"jobs": [iso_times(job) for job in jobs]}
+        print_json(told_jobs | ({"searches": told} if told else {}))
+        return
+    for search in searches.values():
+        out(escaped(f"search {search['name']}: {search_text(search)}") + "\n")
+    out("".join(f"{sentence(job, now_ms())}\n" for job in jobs))
+    for sweep, answer in zip(sweeps, answers, strict=False):
+        if answer["more"]:
+            say(f"and {answer['more']} more; `stoker why --group {sweep.name}` has all")
+        elif not answer["jobs"] and not answer["searches"]:
+            say(f"all jobs of {sweep.name} have ended; see `stoker sweep show {sweep.name}`")
+
+
+def _of_sweep(client: Client, sweep: _Sweep) -> Json:
+    """The first jobs of a sweep that have not ended."""
+    select = {"group": sweep.name}
+    try:
+        return client.call("why", select=select, first_unfinished=_FIRST_OF_A_SWEEP)
+    except NotFound:
+        raise sweep.refusal from None
 
 
 def sentence(job: Job, now: int) -> str:
@@ -37,7 +82,7 @@ def sentence(job: Job, now: int) -> str:
     if text.startswith(("it is ", "it has ", "it was ")):
         words = f"job {job['id']}: {text}"
     elif text.startswith(job["state"]):
-        words = f"job {job['id']} is {text}"
+        words = f"job {job['id']} {'was' if job['state'] == 'stopped' else 'is'} {text}"
     elif text:
         words += f": {text}"
     ahead = job.get("jobs_ahead")
@@ -50,15 +95,20 @@ def sentence(job: Job, now: int) -> str:
     return escaped(words)
 
 
+_IDS = Positional(
+    "ID", "job ids: 7, a range 3-9, or last (the newest job); or the name of a sweep",
+    _ids_or_sweep, many=True, optional=True,
+)  # fmt: skip
 VERB = Verb(
     "why",
-    "explain why a job waits and estimate its start",
+    "explain why a job waits and estimate its start; what a search does",
     run=why,
-    positionals=(IDS,),
+    positionals=(_IDS,),
     options=(NAME, GROUP, JSON),
     examples=(
         ("stoker why 9", "e.g. job 9 is waiting: needs 2 GPUs, 1 is free"),
         ("stoker why last --json", "the reason as data"),
+        ("stoker why lr-search", "a sweep or a search: how far it is, and what its jobs wait for"),
     ),
     notes=(IDS_NOTE,),
 )

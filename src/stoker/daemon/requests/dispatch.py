@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from stoker.api import curve_messages as of_curves
 from stoker.api import messages as msg
 from stoker.api import search_messages as of_searches
 from stoker.daemon.requests import (
@@ -69,7 +70,8 @@ ANSWERS: dict[type[msg.Request], Callable[[Daemon, Any], Reply]] = {
     msg.Why: ls.why,
     msg.JobHistory: ls.job_history,
     msg.Metrics: metrics.metrics,
-    msg.Curve: metrics.curve,
+    of_curves.Curve: metrics.curve,
+    of_curves.Curves: metrics.curves,
     msg.Browse: browse.browse,
     msg.Attempts: browse.attempts,
     msg.Forecast: browse.forecast,
@@ -80,6 +82,7 @@ ANSWERS: dict[type[msg.Request], Callable[[Daemon, Any], Reply]] = {
     of_searches.Searches: searches.searches,
     of_searches.SearchStart: searches.start,
     of_searches.SearchTold: searches.told,
+    of_searches.StopEarly: searches.stop_early,
     msg.Status: status.status,
     msg.Disk: disk.disk,
     msg.Hello: status.hello,

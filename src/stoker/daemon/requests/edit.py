@@ -89,7 +89,7 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
                 if changes[name] is not None:
                     rules.refuse_existing(changes[name], f"--{name}")
         rules.check_log_bound(launch.options, launch.out, elsewhere=bool(terms.executor))
-        rules.check_metrics(launch.options)
+        rules.check_metrics(launch.options, launch.params)
         need = _edited_need(job.need, launch.kind, asked, changes, bool(terms.executor))
         terms = _edited_mps(terms, need, asked, changes)
         if terms.executor:

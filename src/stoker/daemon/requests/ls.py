@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from stoker.api import messages as msg
 from stoker.daemon.requests.reply import Daemon, Fields
 from stoker.daemon.requests.selecting import ALL_STATES, check_states, selected
@@ -37,10 +39,31 @@ def show(daemon: Daemon, request: msg.Show) -> Fields:
 
 def why(daemon: Daemon, request: msg.Why) -> Fields:
     """Why each job stands where it does, and when it will start if that can be told."""
-    ids = _selected(daemon, request.select)
     state, most = daemon.turn_loop.state, request.most_unfinished
+    group, first = request.select.group, request.first_unfinished
+    search = None if group is None else daemon.searches.brief(group)
+    try:
+        ids = _selected(daemon, request.select)
+    except NotFound:
+        if search is None:
+            raise
+        ids = []  # It has no point yet.
+    more = 0
+    if first is not None:
+        unfinished = [job_id for job_id in ids if job_id in state.jobs]
+        ids, more = unfinished[:first], len(unfinished[first:])
     estimate = most is None or len(state.jobs) <= most
-    return {"jobs": job_views(daemon).why(state, ids, estimate=estimate)}
+    jobs = job_views(daemon).why(state, ids, estimate=estimate)
+    searches = [search] if search is not None else _searches_of(daemon, ids)
+    return {"jobs": jobs, "searches": searches, "more": more}
+
+
+def _searches_of(daemon: Daemon, ids: list[int]) -> list[dict[str, Any]]:
+    """The searches that these jobs are points of, as far as they have not ended."""
+    live = daemon.turn_loop.state.jobs
+    groups = {live[job_id].group for job_id in ids if job_id in live}
+    found = [daemon.searches.brief(group) for group in sorted(filter(None, groups))]
+    return [one for one in found if one is not None]
 
 
 def job_history(daemon: Daemon, request: msg.JobHistory) -> Fields:

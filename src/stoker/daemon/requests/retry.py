@@ -28,7 +28,7 @@ from stoker.locks import is_locked
 _STOPPING = JobState.STOPPING.value
 _STOP = "`stoker cancel` stops it"
 # What a range, a name, a group or --all means: it was wanted, and it was not had.
-_UNWANTED = {JobState.SUCCEEDED.value, JobState.CANCELLED.value}
+_UNWANTED = {JobState.SUCCEEDED.value, JobState.STOPPED.value, JobState.CANCELLED.value}
 
 
 def retry(daemon: Daemon, request: msg.Retry) -> AfterTurn:

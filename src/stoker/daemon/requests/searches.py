@@ -6,11 +6,17 @@ import json
 from typing import Any
 
 from stoker.api import search_messages as msg
-from stoker.daemon.requests.reply import Daemon, Fields, Reply
+from stoker.core import events as ev
+from stoker.core.model import RUNNING, Cause
+from stoker.core.state import State
+from stoker.daemon.requests.reply import AfterTurn, Daemon, Fields, Reply
+from stoker.engine import Decided
 
 
 def searches(daemon: Daemon, request: msg.Searches) -> Reply:
     """What is kept of searches; of one, with its points."""
+    if request.brief:
+        return {"searches": daemon.searches.briefs(request.name)}
     found = daemon.searches.kept(request.name)
     if request.name is None:
         return {"searches": found}
@@ -33,3 +39,22 @@ def told(daemon: Daemon, request: msg.SearchTold) -> Fields:
     """Keep what a searcher says of its search."""
     daemon.searches.told(request.name, request.progress, ended=request.ended)
     return {}
+
+
+def stop_early(_: Daemon, request: msg.StopEarly) -> AfterTurn:
+    """Stop a point while it runs; asked again after a crash, it is stopped once."""
+
+    def proposal(state: State) -> Decided:
+        job = state.jobs.get(request.job_id)
+        if (
+            job is None
+            or job.state is not RUNNING
+            or job.attempt != request.attempt
+            or job.terms.adopted is not None
+        ):
+            return Decided([], {"stopped": False})
+        early = Cause.STOPPED_EARLY
+        stop = ev.StopRequested(state.now_ms, job.id, request.attempt, early, request.why)
+        return Decided([stop], {"stopped": True})
+
+    return AfterTurn(proposal)

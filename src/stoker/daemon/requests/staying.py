@@ -10,11 +10,29 @@ from stoker.core.reasons import outcome_words
 from stoker.daemon.requests.reply import Daemon
 from stoker.daemon.requests.selecting import UNFINISHED, selected
 from stoker.daemon.server import Connection
+from stoker.errors import StokerError
 from stoker.store.views import Views, outcome_of
 
 
 def wait(daemon: Daemon, request: msg.Wait, connection: Connection) -> None:
-    """Answer once all these jobs have ended."""
+    """Answer once all these jobs have ended, and the search that they are points of."""
+
+    def over() -> None:
+        connection.on_close.remove(left)
+        try:
+            _wait_for_jobs(daemon, request, connection)
+        except StokerError as error:  # It has ended without any point.
+            connection.fail(error)
+
+    group = request.select.group
+    left = None if group is None else daemon.searches.when_over(group, over)
+    if left is None:
+        _wait_for_jobs(daemon, request, connection)
+    else:
+        connection.on_close.append(left)
+
+
+def _wait_for_jobs(daemon: Daemon, request: msg.Wait, connection: Connection) -> None:
     ids = selected(request.select, daemon.views, daemon.turn_loop.state, UNFINISHED)
 
     def left() -> None:

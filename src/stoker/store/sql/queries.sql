@@ -108,7 +108,7 @@ CROSS JOIN jobs AS j ON j.id = asked.value;
 -- name: active_attempt
 -- The attempt of a job that is running, stopping or submitted.
 SELECT job_id, number, gpus, placed_at_ms, started_at_ms, pid, place, stop_cause, stop_at_ms,
-       warning, mem_mib, margin_mib, growth_mib, peak_mib
+       stop_detail, warning, mem_mib, margin_mib, growth_mib, peak_mib
 FROM attempts
 WHERE job_id = :job_id AND number = :number;
 
@@ -231,13 +231,14 @@ DELETE FROM attempts WHERE job_id = :job_id AND number = :number;
 -- name: put_attempt
 -- All that is known of an active attempt, whether its row is there or not.
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, place,
-                      stop_cause, stop_at_ms, warning, mem_mib, margin_mib, growth_mib, peak_mib)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                      stop_cause, stop_at_ms, stop_detail, warning, mem_mib, margin_mib, growth_mib,
+                      peak_mib)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id, number) DO UPDATE
 SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
     pid = excluded.pid, place = excluded.place, stop_cause = excluded.stop_cause,
-    stop_at_ms = excluded.stop_at_ms, warning = excluded.warning, mem_mib = excluded.mem_mib,
-    margin_mib = excluded.margin_mib, growth_mib = excluded.growth_mib,
+    stop_at_ms = excluded.stop_at_ms, stop_detail = excluded.stop_detail, warning = excluded.warning,
+    mem_mib = excluded.mem_mib, margin_mib = excluded.margin_mib, growth_mib = excluded.growth_mib,
     peak_mib = excluded.peak_mib;
 
 -- name: start_attempt
@@ -247,14 +248,14 @@ UPDATE attempts SET started_at_ms = ?, pid = ? WHERE job_id = ? AND number = ?;
 -- name: end_attempt
 -- How and when an attempt ended; its row is not there yet if it was placed in the same turn.
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, place,
-                      stop_cause, stop_at_ms, warning, mem_mib, margin_mib, growth_mib, peak_mib,
-                      ended_at_ms, state, cause, exit_code, signal, detail)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                      stop_cause, stop_at_ms, stop_detail, warning, mem_mib, margin_mib, growth_mib,
+                      peak_mib, ended_at_ms, state, cause, exit_code, signal, detail)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id, number) DO UPDATE
 SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
     pid = excluded.pid, place = excluded.place, stop_cause = excluded.stop_cause,
-    stop_at_ms = excluded.stop_at_ms, warning = excluded.warning, mem_mib = excluded.mem_mib,
-    margin_mib = excluded.margin_mib, growth_mib = excluded.growth_mib,
+    stop_at_ms = excluded.stop_at_ms, stop_detail = excluded.stop_detail, warning = excluded.warning,
+    mem_mib = excluded.mem_mib, margin_mib = excluded.margin_mib, growth_mib = excluded.growth_mib,
     peak_mib = excluded.peak_mib,
     ended_at_ms = excluded.ended_at_ms, state = excluded.state,
     cause = excluded.cause, exit_code = excluded.exit_code, signal = excluded.signal,
@@ -354,9 +355,10 @@ SELECT name, first_failed FROM open_groups ORDER BY name;
 DELETE FROM open_groups WHERE name = :name;
 
 -- name: group_is_unfinished
--- Whether a group has a job that is not final.
+-- Whether a group has a job that is not final, or is a search that will have more of them.
 SELECT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_unfinished
-               WHERE ended_at_ms IS NULL AND "group" = :name);
+               WHERE ended_at_ms IS NULL AND "group" = :name)
+    OR EXISTS (SELECT 1 FROM searches WHERE name = :name AND state = 'running');
 
 -- name: ended_group
 -- How many jobs of a group are in each state, and how many of these are points of a sweep.
@@ -567,6 +569,11 @@ JOIN jobs AS j ON j.id = latest.id
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
 ORDER BY latest.first
 LIMIT :limit OFFSET :offset;
+
+-- name: sweep_ids
+-- The latest job of each point of a sweep.
+SELECT max(id) FROM jobs INDEXED BY jobs_grouped
+WHERE "group" = :sweep AND point GLOB 'sweep:*' GROUP BY point;
 
 -- name: sweep_varied
 -- Each parameter of a sweep's points, in how many points it is, and whether it differs.

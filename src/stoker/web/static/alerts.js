@@ -4,7 +4,7 @@
 import { setHidden } from "./dom.js";
 import { listen, now } from "./feed.js";
 
-const ENDS = ["succeeded", "failed", "lost", "skipped", "cancelled"];
+const ENDS = ["succeeded", "stopped", "failed", "lost", "skipped", "cancelled"];
 const WANTED = "stoker.alerts";
 const WORDS = {
   on: "Notifications of this browser: on",

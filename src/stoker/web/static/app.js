@@ -4,6 +4,7 @@ import { clear, h, hideTip, setHidden, setText } from "./dom.js";
 import { listen, now, start } from "./feed.js";
 import { nowView } from "./now.js";
 import { timelineView } from "./timeline.js";
+import { compareView } from "./compare.js";
 import { jobView } from "./job.js";
 import { sweepsView, sweepView } from "./sweep.js";
 import { diskView } from "./disk.js";
@@ -17,6 +18,7 @@ const ROUTES = [
   [/^$/, "now", () => nowView()],
   [/^timeline$/, "timeline", () => timelineView()],
   [/^job\/([0-9]+)$/, "now", (id) => jobView(Number(id))],
+  [/^compare\/([0-9,]+)$/, "now", (ids, query) => compareView(ids, query)],
   [/^sweeps$/, "sweeps", () => sweepsView()],
   [/^sweep\/(.+)$/, "sweeps", (name) => sweepView(name)],
   [/^disk$/, "disk", () => diskView()],

@@ -86,6 +86,6 @@ export function valueText(value) {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-export const FINAL = new Set(["succeeded", "failed", "cancelled", "skipped", "lost"]);
+export const FINAL = new Set(["succeeded", "stopped", "failed", "cancelled", "skipped", "lost"]);
 export const STATES = ["running", "stopping", "submitted", "waiting", "held", "failed", "lost", "succeeded",
-  "cancelled", "skipped"];
+  "stopped", "cancelled", "skipped"];

@@ -2,6 +2,7 @@
 
 import { setTitle } from "./alerts.js";
 import { get, post } from "./api.js";
+import { JobCurves } from "./curves.js";
 import { clear, errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
 import { now, serverNow } from "./feed.js";
 import { count, duration, exitText, FINAL, fromNow, gib, moment, valueText } from "./format.js";
@@ -33,6 +34,7 @@ export function jobView(id) {
   const history = h("ol", { class: "history" });
   const attempts = h("div", { class: "scroll-x" });
   const plot = new JobPlot();
+  const curves = new JobCurves(id);
   const log = new LogPane(id);
   const parts = h("div", { class: "stack", hidden: true },
     h("div", { class: "two" },
@@ -40,6 +42,7 @@ export function jobView(id) {
       h("div", { class: "stack" },
         h("section", { class: "card pad" }, h("h2", {}, "What became of it"), history, attempts),
         h("section", { class: "card pad" }, h("h2", {}, "GPU memory and use"), plot.element))),
+    curves.element,
     log.element);
   const missing = h("p", { class: "empty" }, "…");
   const element = h("div", { class: "stack job" },
@@ -86,6 +89,7 @@ export function jobView(id) {
     drawHistory();
     drawAttempts();
     drawLog();
+    curves.show(job);
   }
 
   function whyText(reason) {
@@ -255,6 +259,7 @@ export function jobView(id) {
     close() {
       closed = true;
       log.close();
+      curves.close();
       timers.forEach(clearInterval);
     },
     hear(change) {

@@ -1,6 +1,7 @@
 // Now: the GPUs, the totals, and the queue.
 
 import { get, post } from "./api.js";
+import { compareAddress } from "./compare.js";
 import { errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
 import { now, serverNow } from "./feed.js";
 import { count, duration, exitText, FINAL, fromNow, moment, need } from "./format.js";
@@ -12,11 +13,11 @@ const SHOWN = [
   ["all", "All", []],
   ["active", "Running", ["running", "stopping"]],
   ["queued", "Waiting", ["submitted", "waiting", "held"]],
-  ["ended", "Ended", ["succeeded", "failed", "cancelled", "skipped", "lost"]],
+  ["ended", "Ended", ["succeeded", "stopped", "failed", "cancelled", "skipped", "lost"]],
   ["failed", "Failed", ["failed", "lost"]],
 ];
-const COUNTED = ["running", "stopping", "submitted", "waiting", "held", "succeeded", "failed", "cancelled", "skipped",
-  "lost"];
+const COUNTED = ["running", "stopping", "submitted", "waiting", "held", "succeeded", "stopped", "failed", "cancelled",
+  "skipped", "lost"];
 const HISTORY_MS = 5000;
 const FORECAST_MS = 6000;
 
@@ -55,7 +56,8 @@ export function nowView() {
   const chosenButtons = ["cancel", "retry", "hold", "release", "remove"].map((name) =>
     h("button", { type: "button", class: `small${name === "cancel" || name === "remove" ? " danger" : ""}`,
       data: { order: name }, onclick: () => giveAll(name) }, name[0].toUpperCase() + name.slice(1)));
-  chosenBar.append(chosenCount, ...chosenButtons,
+  const compare = h("a", { class: "button small" }, "Compare");
+  chosenBar.append(chosenCount, ...chosenButtons, compare,
     h("button", { type: "button", class: "small quiet", onclick: () => list.chooseNone() }, "None"));
 
   const starts = new Map();
@@ -155,6 +157,7 @@ export function nowView() {
     const jobs = [...list.chosen.values()];
     chosenBar.classList.toggle("some", jobs.length > 0);
     setText(chosenCount, jobs.length ? `${count(jobs.length, "job")} chosen` : "");
+    compare.href = compareAddress(list.chosen.keys());
     for (const button of chosenButtons) button.disabled = !jobs.some((job) => possible(job)[button.dataset.order]);
   }
   showChosen();

@@ -1,9 +1,11 @@
 // Sweeps: how far they are, and what came of each point.
 
 import { get } from "./api.js";
+import { Choice } from "./compare.js";
 import { errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
 import { serverNow } from "./feed.js";
 import { count, exitText, fineDuration, moment, STATES, valueText } from "./format.js";
+import { SweepCurves } from "./sweepcurves.js";
 import { heatMap, parallel } from "./sweepplots.js";
 
 const MOST_POINTS = 20_000;
@@ -12,8 +14,8 @@ const SHOWN_ROWS = 200;
 function progress() {
   const parts = new Map();
   const element = h("div", { class: "progress", role: "img" });
-  for (const state of ["succeeded", "failed", "lost", "cancelled", "skipped", "running", "stopping", "submitted",
-    "waiting", "held"]) {
+  for (const state of ["succeeded", "stopped", "failed", "lost", "cancelled", "skipped", "running", "stopping",
+    "submitted", "waiting", "held"]) {
     const part = h("span", { data: { state } });
     parts.set(state, part);
     element.append(part);
@@ -117,14 +119,19 @@ export function sweepView(name) {
   const heatCard = h("section", { class: "card pad" },
     h("div", { class: "bar" }, h("h2", {}, "Heat map"), h("label", {}, "across ", across),
       h("label", {}, "down ", down), h("label", {}, "colour ", measure)), heat);
+  const choice = new Choice();
+  const curves = new SweepCurves(name, choice);
+  choice.listen(() => drawTable());
   const parts = h("div", { class: "stack", hidden: true },
     h("section", { class: "card pad" }, bar.element, words),
+    curves.element,
     h("div", { class: "two wide" },
       h("section", { class: "card pad" }, h("h2", {}, "Parallel coordinates"), coordinates),
       heatCard),
     h("section", { class: "card pad" },
       h("div", { class: "bar" }, h("h2", {}, "Points"), filter, h("span", { class: "grow" }), csv),
-      h("div", { class: "scroll-x" }, h("table", { class: "plain points" }, h("thead", {}, head), body)), more));
+      h("div", { class: "scroll-x" }, h("table", { class: "plain points" }, h("thead", {}, head), body)), more),
+    choice.element);
   const missing = h("p", { class: "empty" }, "…");
   const element = h("div", { class: "stack" },
     h("div", { class: "bar" }, h("a", { href: "#/sweeps", class: "back", "aria-label": "To the sweeps" }, "←"),
@@ -161,6 +168,7 @@ export function sweepView(name) {
   function valueOf(point, key) {
     switch (key) {
       case "id": return point.id;
+      case "pick": return choice.has(point.id) ? 0 : 1;
       case "state": return STATES.indexOf(point.state);
       case "time": return ran(point);
       case "gpus": return point.gpus.join(",");
@@ -172,7 +180,8 @@ export function sweepView(name) {
   function draw() {
     bar.show(data.counts, data.total);
     setText(words, `${count(data.total, "point")}: ${countsText(data.counts)}`);
-    const columns = [OWN[0], OWN[1], ...data.varied.map((one) => [`param ${one}`, one]), ...OWN.slice(2)];
+    curves.show(data);
+    const columns = [["pick", "✓"], OWN[0], OWN[1], ...data.varied.map((one) => [`param ${one}`, one]), ...OWN.slice(2)];
     keyed(head, columns, ([key]) => key, ([key, title]) =>
       h("th", {}, h("button", { type: "button", class: "sort", onclick: () => sortBy(key) }, h("bdi", {}, title))),
     (cell, [key]) => cell.setAttribute("aria-sort",
@@ -223,6 +232,7 @@ export function sweepView(name) {
       : points.length ? "" : "No point is like that.");
     keyed(body, shown, (point) => `${point.id} ${data.varied.length}`, (point) => {
       const row = h("tr", {},
+        h("td", {}, choice.box(point.id)),
         h("td", { class: "num" }, h("a", { href: `#/job/${point.id}` }, String(point.id))),
         h("td", {}, h("span", { class: "state" })),
         ...data.varied.map((one) => h("td", { class: "mono" },
@@ -231,7 +241,8 @@ export function sweepView(name) {
       return row;
     }, (row, point) => {
       const cells = row.children;
-      const state = cells[1].firstChild;
+      cells[0].firstChild.checked = choice.has(point.id);
+      const state = cells[2].firstChild;
       setData(state, "state", point.state);
       setText(state, point.state);
       setText(cells[cells.length - 3], ran(point) === null ? "" : fineDuration(ran(point)));
@@ -276,6 +287,7 @@ export function sweepView(name) {
     close() {
       closed = true;
       clearTimeout(timer);
+      curves.close();
     },
     hear(change) {
       if ((change.many || change.changed.length) && timer === null) timer = setTimeout(refresh, 1000);

@@ -1,0 +1,158 @@
+"""A sweep's points with parameters and metrics, which is best, and which parameters matter.
+
+Pure: made of what the daemon has found, in the page's own process. What is said of many points is
+in columns; names are values, never keys, so that no name can be anything else in a browser.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from stoker.metrics.asking import Summary, summary
+from stoker.metrics.gathering import runs_in
+from stoker.metrics.importance import importances
+from stoker.metrics.names import goal_of
+from stoker.metrics.result_columns import said
+from stoker.metrics.results import Objective, Result, Run, mean, spread, tabulate
+from stoker.web.bodies import SweepResultsQuestion
+
+Answer = dict[str, Any]
+Numbers = list[float | None]
+
+_PARTS: tuple[tuple[str, Callable[[Summary], float | None]], ...] = (
+    ("last", lambda one: one.last), ("min", lambda one: one.min), ("max", lambda one: one.max),
+)  # fmt: skip
+# What is not said again if it has not changed since it was last asked for.
+_LONG = ("columns", "params", "metrics", "importance")
+
+
+def answer(found: Answer, read: Answer, question: SweepResultsQuestion) -> Answer:
+    """What is asked, of the daemon's table of the sweep and the metrics of its jobs."""
+    runs = {run.id: run for run in runs_in(found)}
+    for row in read["rows"]:
+        if row["job"] in runs:
+            runs[row["job"]].metrics[row["name"]] = summary(row)
+    rows, varied = _rows(list(runs.values()), found.get("repeat"), question)
+    names = dict.fromkeys(name for run in runs.values() for name in run.metrics)
+    figures = {
+        name: _figures([[runs[job_id] for job_id in row.ids] for row in rows], name)
+        for name in names
+        if question.all or name == question.metric
+    }
+    columns = _columns(rows, found["columns"])
+    shown, best = _shown(columns, figures, question)
+    judged = importances([row.params for row in rows], shown, varied)
+    content = {
+        "sweep": question.name,
+        "total": found["total"],
+        "counts": found["counts"],
+        "varied": varied,
+        "repeat": found.get("repeat"),
+        "objectives": _objectives(found),
+        "unread": read["unread"],
+        "warnings": read.get("warnings", []),
+        "columns": columns,
+        "params": [_param(rows, name) for name in varied],
+        "metrics": [
+            {"name": name, "goal": goal_of(name)}
+            | {part: [said(one) for one in of] for part, of in figures.get(name, {}).items()}
+            for name in names
+        ],
+        "best": best,
+        "importance": [{"name": one.name, "share": one.share} for one in judged.of],
+        "judged_by": judged.points,
+        "rough": judged.is_rough,
+    }
+    version = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:20]
+    return {**content, "version": version, "changed": True}
+
+
+def unless_known(content: Answer, known: str | None) -> Answer:
+    """The same without its long parts if the one who asks has them."""
+    if content["version"] != known:
+        return content
+    return {**content, **{name: type(content[name])() for name in _LONG}, "changed": False}
+
+
+def _rows(
+    runs: Sequence[Run], repeat: str | None, question: SweepResultsQuestion
+) -> tuple[list[Result], list[str]]:
+    """One row per point, repeats put together as `stoker results` does, in the order of ids."""
+    wanted = [] if question.metric is None else [Objective(question.metric, _goal(question))]
+    names = [one.name for one in wanted]
+    table = tabulate(runs, wanted, repeat=None if question.single else repeat, names=names)
+    return sorted(table.rows, key=lambda row: row.ids[0]), table.varied
+
+
+def _goal(question: SweepResultsQuestion) -> str:
+    return question.goal or goal_of(question.metric or "") or "min"
+
+
+def _objectives(found: Answer) -> list[Answer]:
+    """What a search is after."""
+    search = found.get("search") or {}
+    return [{"metric": name, "goal": goal} for name, goal in search.get("objectives", ())]
+
+
+def _figures(groups: Sequence[Sequence[Run]], name: str) -> dict[str, Numbers]:
+    """The values of a metric, row by row: of one run, or the means of several and their spread."""
+    found: dict[str, Numbers] = {}
+    several = any(len(group) > 1 for group in groups)
+    for part, of in _PARTS:
+        column: Numbers = []
+        spreads: Numbers = []
+        for group in groups:
+            values = [of(run.metrics[name]) for run in group if name in run.metrics]
+            known = [value for value in values if value is not None]
+            column.append(known[0] if len(known) == 1 else mean(known))
+            spreads.append(spread(known))
+        found[part] = column
+        if several:
+            found[f"{part}_spread"] = spreads
+    return found
+
+
+def _shown(
+    columns: Mapping[str, Sequence[Any]],
+    figures: Mapping[str, Mapping[str, Numbers]],
+    question: SweepResultsQuestion,
+) -> tuple[Numbers, int | None]:
+    """The values that are asked about, and the place of the best; of run times none is best."""
+    if question.metric is None:
+        rows = zip(columns["run_time_s"], columns["ended"], columns["runs"], strict=True)
+        return [ran if ended == runs else None for ran, ended, runs in rows], None
+    goal = _goal(question)
+    values = figures[question.metric][goal if question.value == "best" else "last"]
+    there = [place for place, value in enumerate(values) if value is not None and value == value]
+    sign = -1 if goal == "max" else 1
+    return values, min(there, key=lambda place: sign * (values[place] or 0.0), default=None)
+
+
+def _columns(rows: Sequence[Result], jobs: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """What is said of each row beside its parameters and metrics; how it ended, of single runs."""
+    places = {job_id: place for place, job_id in enumerate(jobs["id"])}
+    of = [[places[job_id] for job_id in row.ids] for row in rows]
+    return {
+        "id": [row.id for row in rows],
+        "runs": [len(row.ids) for row in rows],
+        "state": [row.state for row in rows],
+        "ended": [sum(jobs["ended_at_ms"][one] is not None for one in its) for its in of],
+        "succeeded": [sum(jobs["state"][one] == "succeeded" for one in its) for its in of],
+        "run_time_s": [row.run_time_s for row in rows],
+        "gpus": [row.gpus for row in rows],
+        "exit_code": [jobs["exit_code"][its[0]] if len(its) == 1 else None for its in of],
+        "signal": [jobs["signal"][its[0]] if len(its) == 1 else None for its in of],
+    }
+
+
+def _param(rows: Sequence[Result], name: str) -> Answer:
+    """The values of a parameter, and the rows in which it is not there at all."""
+    return {
+        "name": name,
+        "values": [row.params.get(name) for row in rows],
+        "absent": [place for place, row in enumerate(rows) if name not in row.params],
+    }

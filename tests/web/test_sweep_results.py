@@ -1,0 +1,125 @@
+"""What the HTTP api says of a sweep's results is what `stoker results` says."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+from web.page_home import PageHome
+
+NUMBERS = {(0.1, 0): [5.0, 3.0], (0.1, 1): [6.0, 4.0], (0.01, 0): [9.0, 2.0], (0.01, 1): [7.0, 8.0]}
+
+
+def printed(values: list[Any], name: str = "loss") -> str:
+    return "; ".join(f"echo step {step} {name}={value}" for step, value in enumerate(values))
+
+
+def sweep_of_repeats(page: PageHome) -> list[int]:
+    """Two learning rates, each with two seeds, of which one run fails."""
+    home = page.home
+    script = home.work / "train.sh"
+    lines = [
+        f"[ $1,$2 = {lr},{seed} ] && {{ {printed(values)}; }}" for (lr, seed), values in
+        NUMBERS.items()
+    ]  # fmt: skip
+    script.write_text("\n".join([*lines, "[ $1,$2 != 0.01,1 ]"]), encoding="utf-8")
+    home.stoker("sweep", "lr=0.1,0.01", "--repeat", "seed=2", "--name", "s", "--gpus", "0",
+                "--", "sh", "train.sh", "{lr}", "{seed}")  # fmt: skip
+    home.until_final(1, 2, 3, 4)
+    home.stoker("results", "s")  # waits until all logs are read
+    return [1, 2, 3, 4]
+
+
+def asked(page: PageHome, **question: Any) -> Any:
+    return page.get(f"/api/sweep/results?{urlencode(question)}")
+
+
+def column(answer: Any, metric: str, part: str) -> Any:
+    return next(one for one in answer["metrics"] if one["name"] == metric)[part]
+
+
+def test_repeats_are_put_together_as_by_the_command(page: PageHome) -> None:
+    sweep_of_repeats(page)
+    said = json.loads(page.home.stoker("results", "s", "--minimize", "loss", "--json"))
+    rows = sorted(said["results"], key=lambda row: min(row["ids"]))
+    answer = asked(page, name="s", metric="loss")
+    assert answer["repeat"] == said["repeat"] == "seed"
+    assert answer["varied"] == said["varied"] == ["lr"]
+    columns = answer["columns"]
+    assert columns["id"] == [row["id"] for row in rows]
+    assert columns["runs"] == [2, 2] and columns["ended"] == [2, 2]
+    assert columns["state"] == [row["state"] for row in rows]
+    assert columns["succeeded"] == [2, 1]
+    for part, key in (("last", "last"), ("last_spread", "last_spread"), ("min", "best"),
+                      ("min_spread", "best_spread")):  # fmt: skip
+        assert column(answer, "loss", part) == [row["metrics"]["loss"][key] for row in rows], part
+    assert column(answer, "loss", "max") == [5.5, 8.5]
+    assert rows[answer["best"]]["best"] is True
+    assert answer["params"] == [{"name": "lr", "values": [0.1, 0.01], "absent": []}]
+
+
+def test_each_run_is_a_row_if_that_is_wanted_and_the_best_is_by_what_is_asked(
+    page: PageHome,
+) -> None:
+    sweep_of_repeats(page)
+    answer = asked(page, name="s", metric="loss", single="true")
+    assert answer["columns"]["id"] == [1, 2, 3, 4]
+    assert answer["columns"]["exit_code"] == [0, 0, 0, 1]
+    assert answer["varied"] == ["lr", "seed"] and answer["best"] == 2
+    assert "last_spread" not in answer["metrics"][0]
+    highest = asked(page, name="s", metric="loss", goal="max", single="true")
+    assert highest["best"] == 2, "9 is the highest value of all"
+    last = asked(page, name="s", metric="loss", goal="max", single="true", value="last")
+    assert last["best"] == 3 and last["judged_by"] == 4 and last["rough"] is True
+    assert {one["name"] for one in last["importance"]} == {"lr", "seed"}
+    by_time = asked(page, name="s", all="false")
+    assert by_time["best"] is None and by_time["metrics"] == [{"name": "loss", "goal": "min"}]
+
+
+def test_what_has_not_changed_is_not_sent_again(page: PageHome) -> None:
+    sweep_of_repeats(page)
+    first = asked(page, name="s", metric="loss")
+    again = asked(page, name="s", metric="loss", known=first["version"])
+    assert again["version"] == first["version"] and again["changed"] is False
+    assert again["columns"] == {} and again["params"] == again["metrics"] == []
+    other = asked(page, name="s", metric="loss", goal="max", known=first["version"])
+    assert other["changed"] is True and other["columns"]["id"]
+
+
+def test_values_that_are_no_numbers_are_text_and_nan_is_never_best(page: PageHome) -> None:
+    home = page.home
+    for number, values in enumerate((["nan"], ["inf"], [3]), 1):
+        point = {"group": "odd", "params": {"x": number}, "point": f"sweep:{number}"}
+        home.submit_all([{"shell": printed(values, "acc"), "gpus": 0, **point}])
+    home.until_final(1, 2, 3)
+    home.stoker("results", "odd")
+    answer = asked(page, name="odd", metric="acc", goal="min")
+    assert column(answer, "acc", "last") == ["nan", "inf", 3]
+    assert column(answer, "acc", "min") == [None, "inf", 3]
+    assert answer["best"] == 2 and answer["judged_by"] == 2
+    assert asked(page, name="odd", metric="acc")["best"] == 1, "more of acc is better"
+
+
+def test_a_metric_that_is_not_there_is_answered_with_those_that_are(page: PageHome) -> None:
+    sweep_of_repeats(page)
+    reply = page.ask("GET", "/api/sweep/results?name=s&metric=los")
+    assert reply.status == 404 and "no metric is called 'los'" in reply.message
+    assert "did you mean loss?" in reply.json["error"]["hint"]
+    assert page.ask("GET", "/api/sweep/results?name=none").status == 404
+
+
+def test_large_answers_are_compressed_for_those_who_take_it(page: PageHome) -> None:
+    page.home.call("pause")
+    page.home.submit_all([{"argv": ["true"], "group": "big", "params": {"x": number},
+                           "point": f"sweep:{number}", "gpus": 0}
+                          for number in range(7_000)])  # fmt: skip
+    path = "/api/sweep/results?name=big"
+    plain = page.ask("GET", path)
+    packed = page.ask("GET", path, headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in plain.headers and len(plain.body) > 256 * 1024
+    assert packed.headers["content-encoding"] == "gzip" and packed.headers["vary"]
+    assert json.loads(gzip.decompress(packed.body)) == plain.json
+    small = page.ask("GET", "/api/me", headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in small.headers
