@@ -10,15 +10,18 @@ from __future__ import annotations
 import heapq
 import random
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness.objectives import Problem
 from stoker.search.searcher import Searcher
+from stoker.search.stopping import EarlyStops
 
 METRIC = "val_loss"
 FASTEST_S, SLOWEST_S = 20.0, 80.0
 _CALL_S = 0.005
+_READ_EVERY_S = 1.0  # as the reader of metrics
 
 
 @dataclass(slots=True)
@@ -85,21 +88,29 @@ class VirtualSlots:
             if one.state != "waiting"
         )
 
-    def search(self, searcher: Searcher) -> None:
+    def gpu_s_until(self, moment_s: float) -> float:
+        """The time for which slots had worked by then, once all has ended."""
+        return sum(max(0.0, min(one.ends_s, moment_s) - one.starts_s) for one in self.runs)
+
+    def search(self, searcher: Searcher, stops: EarlyStops | None = None) -> None:
         """Let a search come to its end."""
-        while not self.step(searcher):
+        while not self.step(searcher, stops):
             pass
 
-    def step(self, searcher: Searcher) -> bool:
+    def step(self, searcher: Searcher, stops: EarlyStops | None = None) -> bool:
         """One look of the searcher, and time until something happens; whether it is over."""
         if self.counts_searcher:
             self._thinks_since_s = time.perf_counter()
         over = searcher.look()
         self._now_s, self._thinks_since_s = self.now_s, None
         self._pass(self._now_s)
-        if not over and self._changes == self._seen:  # else it looks again at once
-            self._now_s = self._ends[0][0]
+        while not over and self._changes == self._seen:  # else it looks again at once
+            now_s, self._now_s = self._now_s, self._ends[0][0]
+            if stops is not None:
+                self._now_s = min(self._now_s, now_s + _READ_EVERY_S)
             self._pass(self._now_s)
+            if stops is not None:
+                stops.look(searcher.running)
         return over
 
     # ------------------------------------------------------------------ what passes
@@ -163,5 +174,29 @@ class VirtualSlots:
                 })  # fmt: skip
         return {"unread": 0, "rows": rows}
 
+    def _stop_early(self, job_id: int, **_: Any) -> dict[str, Any]:
+        run = self.runs[job_id]
+        if run.state == "running":
+            self._end(run, "stopped", self.now_s)
+        return {"stopped": run.state == "stopped"}
+
     def _search_told(self, **_: Any) -> dict[str, Any]:
         return {}
+
+    # ------------------------------------------------------------------ what the reader keeps
+
+    def version(self) -> tuple[int, ...]:
+        """See `Lookup`: at another time there may be something new."""
+        return (round(self.now_s * 1000),)
+
+    def settled(
+        self, jobs: Iterable[int], name: str, seen: Mapping[int, tuple[int, int]]
+    ) -> list[tuple[int, int, int, list[tuple[float, float]]]]:
+        """See `Lookup`."""
+        found = []
+        for job in jobs:
+            said = self.runs[job].reported(self.now_s)
+            if said and seen.get(job) != (1, len(said)):
+                points = [(float(step), value) for step, value in enumerate(said, 1)]
+                found.append((job, 1, len(said), points))
+        return found

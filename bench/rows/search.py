@@ -15,19 +15,21 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import optuna
 
 from harness.measures import Goal, Measure, Report, measure
-from harness.objectives import PROBLEMS, Problem, branin
+from harness.objectives import PROBLEMS, Problem, branin, learning_curves
 from harness.setting import Setting
 from harness.virtual_slots import FASTEST_S, METRIC, SLOWEST_S, VirtualSlots
+from stoker.metrics.lookup import Lookup
 from stoker.search.searcher import Searcher
 from stoker.search.space import dimensions
 from stoker.search.spec import Objective
 from stoker.search.starting import Wanted, planned
+from stoker.search.stopping import EarlyStops
 from stoker.search.study import Study
 from stoker.submission.sweeps import SweepSpec
 from stoker.sweep.notation import parsed
@@ -35,6 +37,7 @@ from stoker.sweep.points import Choosing, Space
 
 SLOTS = 8
 TRIALS = 200
+MIN_STEPS = 3  # before a run may be stopped early
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class Asked:
     sampler: str = "tpe"
     trials: int = TRIALS
     max_running: int | None = SLOTS
+    stop_early: str | None = None
+    min_steps: int | None = None
 
 
 def search(setting: Setting) -> list[Report]:
@@ -55,6 +60,9 @@ def search(setting: Setting) -> list[Report]:
     for name, problem in PROBLEMS.items():
         measures += _found(name, problem, seeds, trials)
         setting.say(f"search: {name}: {measures[-2].value} of Optuna's seeds are better")
+    for min_steps in (MIN_STEPS, None):
+        measures += _early(seeds, setting.so_many(60, 20), min_steps)
+        setting.say(f"search: asha takes {measures[-2].value} of the GPU time")
     trials = setting.so_many(200, 30)
     for max_running, how in ((SLOTS, f"--max-running {SLOTS}"), (None, "one point ahead")):
         asked = Asked(trials=trials, max_running=max_running)
@@ -99,6 +107,35 @@ def _found(
     ]  # fmt: skip
 
 
+def _early(seeds: Sequence[int], trials: int, min_steps: int | None) -> list[Measure]:
+    """The part of the GPU time of random search in which asha has found what that has found.
+
+    Where it has not found that with four times the trials, all of its time is counted.
+    """
+    parts, found = [], 0
+    for seed in seeds:
+        problem = learning_curves(seed)
+        whole = through_stoker(problem, seed, Asked("random", trials))
+        asked = Asked("random", 4 * trials, stop_early="asha", min_steps=min_steps)
+        early = through_stoker(problem, seed, asked)
+        wanted = problem.least + regret(whole)
+        reached = [
+            one.ends_s
+            for one in early.runs
+            if one.state == "succeeded" and problem.value(one.params) <= wanted
+        ]
+        found += bool(reached)
+        parts.append(early.gpu_s_until(min(reached, default=early.now_s)) / whole.gpu_s)
+    how = "asha" if min_steps is None else f"asha --min-steps {min_steps}"
+    must = None if min_steps is None else Goal(0.333)
+    return [
+        measure(f"learning curves: GPU time of {how} for random's best, over random's", parts, "x",
+                must=must, slack=0.05),
+        measure(f"learning curves: seeds for which {how} has found it", [100 * found / len(seeds)],
+                "%", more_is_better=True, slack=10.0),
+    ]  # fmt: skip
+
+
 # ---------------------------------------------------------------------- one search
 
 
@@ -111,7 +148,8 @@ def through_stoker(
         Space(tuple(parsed(one.word) for one in problem.space)),
         Choosing(samples=asked.trials, seed=seed), ["true"], "flags", "s", request, {},
     )  # fmt: skip
-    wanted = Wanted([Objective(METRIC, "min")], asked.sampler)
+    goal = Objective(METRIC, "min")
+    wanted = Wanted([goal], asked.sampler, stop_early=asked.stop_early, min_steps=asked.min_steps)
     search = planned(spec, wanted, asked.max_running).search
     slots = VirtualSlots(problem, SLOTS, seed, counts_searcher=home is not None)
     with ExitStack() as stack:
@@ -121,9 +159,12 @@ def through_stoker(
             stack.enter_context(patch.object(optuna, "create_study", in_memory))
         study = Study(
             home or "", search.name, dimensions(search.space), search.objectives, search.sampler,
-            search.seed,
+            search.seed, search.stopping,
         )  # fmt: skip
-        slots.search(Searcher(search, study, slots.call))
+        stops = None
+        if search.stopping is not None:
+            stops = EarlyStops(search.stopping, METRIC, study, slots.call, cast("Lookup", slots))
+        slots.search(Searcher(search, study, slots.call, stops), stops)
     return slots
 
 

@@ -70,3 +70,12 @@ def test_a_run_reports_step_by_step() -> None:
     halfway_s = run.starts_s + run.takes_s / 2
     assert len(run.reported(halfway_s)) == len(run.reports) // 2
     assert run.reported(run.ends_s) == run.reports
+
+
+def test_a_run_that_is_stopped_early_frees_its_slot_at_once() -> None:
+    asked = Asked("random", 40, stop_early="asha", min_steps=3)
+    slots = through_stoker(learning_curves(0), 0, asked)
+    stopped = [one for one in slots.runs if one.state == "stopped"]
+    assert len(stopped) > 20 and slots.waited_s == 0
+    assert all(3 <= len(one.reported(one.ends_s)) < len(one.reports) for one in stopped)
+    assert slots.gpu_s_until(slots.now_s) == pytest.approx(slots.gpu_s)
