@@ -26,7 +26,7 @@ def uninstall(args: Args) -> None:
                 "jobs are running, and their data can't be deleted under them",
                 "wait for them, or add --kill",
             )
-        continuing = stop_daemon(running["pid"], "kill" if args["kill"] else "leave")
+        continuing = stop_daemon("kill" if args["kill"] else "leave")
     deleted = _delete(home) if args["delete_data"] else []
     left = _left(home)
     if args["json"]:
