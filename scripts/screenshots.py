@@ -152,6 +152,16 @@ def taken(tab: Page, view: str, name: str, ready: Callable[[Page], object]) -> N
     print(f"docs/images/{name}.png")
 
 
+def pointed_at(tab: Page, across: float, down: float) -> None:
+    """Let the first chart say what is at a place, in parts of its width and height."""
+    over = tab.locator(".curves .u-over").first
+    over.scroll_into_view_if_needed()
+    box = over.bounding_box()
+    assert box is not None
+    tab.mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"])
+    tab.wait_for_selector("#tip:not([hidden])")
+
+
 def pictures(scene: Scene) -> None:
     """All of them."""
     IMAGES.mkdir(parents=True, exist_ok=True)
@@ -162,6 +172,12 @@ def pictures(scene: Scene) -> None:
         taken(tab, "#/timeline", "timeline", lambda t: t.wait_for_selector(".tbar.ahead"))
         taken(tab, "#/job/17", "job", lambda t: t.wait_for_selector(".jobplot path[d*=L]"))
         taken(tab, "#/sweep/lr-search", "sweep", lambda t: t.wait_for_selector(".heat td"))
+        card = tab.locator(".curves")
+        pointed_at(tab, 0.45, 0.5)
+        card.screenshot(path=IMAGES / "curves.png")
+        print("docs/images/curves.png")
+        seen = ".curves canvas"
+        taken(tab, "#/compare/5,8,11,14", "compare", lambda t: t.wait_for_selector(seen))
 
         def previewed(tab: Page) -> None:
             tab.get_by_label("Parameters, one a line").fill("lr=0.1,0.01\nbatch=range(16,65,16)")

@@ -87,6 +87,9 @@ SURROUNDINGS = {
     ),
     "docs/coming-from-scheduler-py.md": Surroundings(),
     "docs/coming-from-simple-gpu-scheduler.md": Surroundings(),
+    "docs/coming-from-wandb-sweeps.md": Surroundings(before=(DECLARE,)),
+    "docs/coming-from-optuna.md": Surroundings(before=(DECLARE,)),
+    "docs/coming-from-hydra.md": Surroundings(before=(DECLARE,)),
     "docs/reference.md": Surroundings(
         files={
             "sweep.yaml": "program: train.py\nname: lr-search\nparameters: {lr: {values: [1]}}\n",

@@ -23,8 +23,8 @@ def text_of(page: Path) -> str:
     return " ".join(page.read_text(encoding="utf-8").split())
 
 
-def test_there_is_a_page_for_each_of_the_five_tools() -> None:
-    assert len(PAGES) == 5 and {page.name for page in PAGES} > SHARE_FILES.keys()
+def test_there_is_a_page_for_each_of_the_five_tools_and_for_three_that_sweep() -> None:
+    assert len(PAGES) == 8 and {page.name for page in PAGES} > SHARE_FILES.keys()
 
 
 @pytest.mark.parametrize("name", SHARE_FILES)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,12 @@ def queued(home: StokerHome, project: Path, *words: str) -> list[int]:
     ran = home.cli(*words, cwd=project / "exp")
     assert ran.code == 0, ran.err
     return [int(line) for line in ran.out.split()]
+
+
+def swept(home: StokerHome, project: Path, *command: str) -> list[int]:
+    words = ("sweep", "n=1,2", "--freeze", "--gpus", "0", "--json", "--", *command)
+    ids: list[int] = json.loads(home.cli(*words, cwd=project / "exp").out)["ids"]
+    return ids
 
 
 def outputs(home: StokerHome, *ids: int) -> list[str]:
@@ -171,6 +179,55 @@ def test_an_editable_install_of_the_frozen_code_is_frozen_with_it(
     (project / "src/a.py").write_text("state = 'new'\n")
     (project / "lib/b/__init__.py").write_text("state = 'new'\n")
     assert outputs(home, int(ran.out)) == ["old old"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("../venv/bin/python", "-c", "import a; print(a.state)"),
+        ("env", "A=1", "{exp}/../venv/bin/python", "-c", "import a; print(a.state)"),
+        ("../venv/bin/python -c 'import a; print(a.state)'",),
+        ("bash", "-c", ". ../venv/bin/activate; python -c 'import a; print(a.state)'"),
+        ("sh", "./run.sh"),
+    ],
+)
+def test_an_editable_install_is_frozen_however_the_command_comes_to_its_python(
+    home: StokerHome, project: Path, command: tuple[str, ...]
+) -> None:
+    venv.create(project / "venv", with_pip=False)
+    (project / ".gitignore").write_text("venv/\n")
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    (project / "venv/lib" / version / "site-packages/a.pth").write_text(f"{project}/src\n")
+    (project / "src").mkdir()
+    (project / "src/a.py").write_text("state = 'old'\n")
+    (project / "exp/run.sh").write_text("../venv/bin/python -c 'import a; print(a.state)'\n")
+    words = [word.replace("{exp}", str(project / "exp")) for word in command]
+    ran = home.cli("add", "--freeze", "--gpus", "0", "--", *words, cwd=project / "exp")
+    ids = [int(ran.out)]
+    ids += swept(home, project, *words) if len(words) > 1 else ()
+    (project / "src/a.py").write_text("state = 'new'\n")
+    assert set(outputs(home, *ids)) == {"old"}
+
+
+def test_a_python_elsewhere_that_each_point_of_a_sweep_names_is_looked_into(
+    home: StokerHome, project: Path
+) -> None:
+    venv.create(home.root / "venv", with_pip=False)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    (home.root / "venv/lib" / version / "site-packages/a.pth").write_text(f"{project}/exp\n")
+    (project / "exp/a.py").write_text("print('old')\n")
+    python = str(home.root / "venv/bin/python")
+    ids = swept(home, project, python, "-c", "import a", "{n}")
+    (project / "exp/a.py").write_text("print('new')\n")
+    assert outputs(home, *ids) == ["old", "old"]
+
+
+def test_a_path_that_leaves_the_repository_is_warned_of(home: StokerHome, project: Path) -> None:
+    (home.work / "data").mkdir()
+    ran = home.cli("add", "--freeze", "--", "ls", "../../data", "../runs", cwd=project / "exp")
+    told = "names ../../data, which is not there as seen from frozen code; write "
+    assert f"{told}{home.work}/data instead" in ran.err
+    assert "../runs" not in ran.err
 
 
 def test_too_much_code_is_refused_and_nothing_is_queued(home: StokerHome, project: Path) -> None:

@@ -132,6 +132,21 @@ def test_a_group_and_ids_are_compared_by_the_options_of_their_commands(stoker: S
     assert [row["id"] for row in found(stoker, "2", "1")["results"]] == [1, 2]
 
 
+def test_the_importance_of_each_parameter_is_told(stoker: StokerHome) -> None:
+    ran = stoker.cli("sweep", "lr=1,2,3,4", "act=a,b", "--name", "s", "--gpus", "0",
+                     "--", "echo loss={lr}; : {act}")  # fmt: skip
+    assert ran.code == 0 and stoker.cli("wait", "--group", "s").code == 0
+    told = stoker.cli("results", "s", "--minimize", "loss", "--importance")
+    assert [line.split() for line in told.out.splitlines()] == [
+        ["PARAMETER", "IMPORTANCE"], ["lr", "100%"], ["act", "0%"]
+    ]  # fmt: skip
+    assert told.err == "for min loss, by 8 points; so few points are but a hint\n"
+    answer = found(stoker, "s", "--importance")
+    assert answer["metric"] == "loss" and answer["points"] == 8
+    assert answer["importance"][0] == {"parameter": "lr", "importance": 1.0}
+    assert stoker.cli("results", "s", "--importance", "--csv").out.splitlines()[1] == "lr,1.0"
+
+
 def test_several_objectives_show_the_front(stoker: StokerHome) -> None:
     sweep(stoker, "lr=1,2,3", "echo loss={lr} latency=$(( ({lr}-2)*({lr}-2) ))")
     said = found(stoker, "last", "--minimize", "loss", "--minimize", "latency")

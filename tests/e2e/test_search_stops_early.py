@@ -107,6 +107,10 @@ def test_a_wandb_file_with_bayes_and_hyperband_is_a_search_that_stops_early(
             ("--minimize", "loss", "--maximize", "acc", "--stop-early", "asha"),
             "--stop-early can't choose between several goals",
         ),
+        (
+            ("--minimize", "loss", "--repeat", "seed=2", "--stop-early", "asha"),
+            "--stop-early compares single runs",
+        ),
     ],
 )
 def test_early_stopping_that_makes_no_sense_is_refused_in_one_line(

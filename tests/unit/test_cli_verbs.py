@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from stoker.api.messages import AnyRequest
+from stoker.cli.sweeping import results as sweep_results
 from stoker.machine import process_start
 from stoker.submission.surroundings import user_name
 from unit.cli_run import Ran, stoker
@@ -593,3 +594,8 @@ def test_a_home_with_a_long_path_is_reached_all_the_same(
     monkeypatch.setenv("STOKER_HOME", str(home))
     with ScriptedDaemon(home, {"gpus": {"gpus": []}}):
         assert stoker(capsys, "gpus").code == 0
+
+
+def test_a_search_that_has_only_begun_has_no_points_and_no_states() -> None:
+    assert sweep_results._summary({"total": 0, "counts": {}}) == "0 points"
+    assert sweep_results._summary({"total": 1, "counts": {"held": 1}}) == "1 point: 1 held"

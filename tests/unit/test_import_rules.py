@@ -73,7 +73,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wholefile",
     },
     "search": {
-        "api", "errors", "installing", "metrics.asking", "metrics.lookup", "submission", "sweep",
+        "api", "errors", "installing", "metrics.asking", "metrics.lookup", "metrics.results",
+        "submission", "sweep",
         "text",
     },
     "notify": {
@@ -94,7 +95,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "top": {"api", "errors", "metrics", "text"},
     "library": {
         "api", "batch", "command_lines", "core.model", "errors", "installing", "locks", "metrics",
-        "quantities", "submission", "sweep", "text", "wholefile",
+        "quantities", "search", "submission", "sweep", "text", "wholefile",
     },
     "cli": {
         "api", "batch", "errors", "installing", "metrics", "output_files", "quantities",

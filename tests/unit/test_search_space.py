@@ -11,7 +11,7 @@ from stoker.search.space import Chosen, Options, chosen_of, dimensions, point_of
 from stoker.search.spec import Objective, axes_to_wire, from_wire, until_of
 from stoker.search.stopping import Stopping
 from stoker.sweep import identity, notation
-from stoker.sweep.points import Space
+from stoker.sweep.points import Repeat, Space
 
 LOSS = Objective("loss", "min")
 
@@ -46,15 +46,16 @@ def test_values_that_are_written_alike_and_differ_are_told_apart() -> None:
 
 def test_a_search_is_read_as_it_was_kept() -> None:
     words = "lr=loguniform(1e-5,1e-1)", "x=normal(0,1)", "b=choice(1,2)", "c=3,4", "n=randint(1,9)"
-    space = _space(*words)
+    space = Space(_space(*words).axes, Repeat("seed", 3))
     kept = {
         "axes": axes_to_wire(space.axes), "objectives": [["loss", "min"]], "samples": 3,
         "ends_at_ms": None, "until": ["loss", 0.5], "sampler": "tpe", "seed": 7,
         "max_running": 2, "words": ["true"], "style": "flags", "files": {}, "request": {},
-        "shared": {}, "stopping": Stopping("hyperband", 3, 27, 3).to_wire(),
+        "shared": {}, "where": ["b < 2"], "repeat": ["seed", 3],
+        "stopping": Stopping("hyperband", 3, 27, 3).to_wire(),
     }  # fmt: skip
     search = from_wire("s", json.loads(json.dumps(kept)))
-    assert search.space == space
+    assert (search.space, search.repeats) == (space, 3)
     assert json.loads(json.dumps(search.to_wire())) == json.loads(json.dumps(kept))
     del kept["stopping"]  # One that was kept before there was any.
     assert from_wire("s", json.loads(json.dumps(kept))).stopping is None

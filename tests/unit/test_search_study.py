@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from stoker.errors import UsageError
 from stoker.search import study as of_optuna
-from stoker.search.space import dimensions
+from stoker.search.space import Chosen, acceptance, dimensions
 from stoker.search.spec import Objective
 from stoker.search.stopping import Stopping
 from stoker.search.study import Study
@@ -26,12 +27,18 @@ def _study(home: Path, sampler: str = "tpe", seed: int = 0) -> Study:
     return Study(str(home), "s", DIMS, LOSS, sampler, seed)
 
 
+def _chosen(study: Study, number: int) -> dict[str, Chosen]:
+    chosen = study.chosen(number)
+    assert chosen is not None
+    return chosen
+
+
 def test_a_study_that_is_opened_again_goes_on_and_draws_nothing_twice(tmp_path: Path) -> None:
     drawn: list[Any] = []
     for number in range(6):
         study = _study(tmp_path, "random")  # As after a kill.
         assert study.ask() == number
-        drawn.append(study.chosen(number)["lr"])
+        drawn.append(_chosen(study, number)["lr"])
         study.note(number, 100 + number)
         study.tell(number, [float(number)])
     assert len(set(drawn)) == 6
@@ -58,7 +65,7 @@ def test_a_trial_that_was_cut_off_while_it_was_asked_for_is_completed(tmp_path: 
     again = _study(tmp_path)
     [trial] = again.trials()
     assert not trial.told
-    assert set(again.chosen(0)) == {"lr", "bs"}
+    assert set(_chosen(again, 0)) == {"lr", "bs"}
     assert again.chosen(0) == again.chosen(0)
 
 
@@ -84,17 +91,113 @@ def test_a_small_grid_comes_to_its_end(tmp_path: Path) -> None:
     dims = dimensions(Space((notation.parsed("bs=choice(16,32)"),)))
     study = Study(str(tmp_path), "s", dims, LOSS, "grid", 0)
     seen = set()
-    while not study.is_exhausted:
+    while study.has_more:
         number = study.ask()
-        seen.add(study.chosen(number)["bs"])
+        seen.add(_chosen(study, number)["bs"])
         study.tell(number, [1.0])
     assert seen == {"16", "32"}
     assert len(study.trials()) == 2
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "random", "nsgaii", "TPE"])
-def test_samplers_go_by_the_names_that_optuna_gives_them(sampler: str) -> None:
+SMALL = Space(tuple(map(notation.parsed, ("a=choice(1,2,3)", "b=randint(1,4)"))))
+
+
+@pytest.mark.parametrize("sampler", ["grid", "bruteforce"])
+def test_each_point_of_a_grid_is_tried_once_also_if_several_run_at_a_time(
+    tmp_path: Path, sampler: str
+) -> None:
+    dims, seen = dimensions(SMALL), []
+    while (study := Study(str(tmp_path), "s", dims, LOSS, sampler, 7)).has_more:  # As after a kill.
+        number = study.ask()
+        seen.append(study.chosen(number))
+        if number >= 3:
+            study.tell(number - 3, [float(number)])  # Three others run meanwhile.
+    assert len({str(chosen) for chosen in seen}) == len(seen) == 12
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random", "nsgaii", "nsgaiii", "bruteforce", "grid"])
+def test_what_is_left_out_has_no_number_and_is_never_tried(tmp_path: Path, sampler: str) -> None:
+    dims, accepts = dimensions(SMALL), acceptance(SMALL, ["a * b < 7", "a != 2"])
+    seen: list[Any] = []
+    for number in range(6):
+        study = Study(str(tmp_path), "s", dims, LOSS, sampler, 0, accepts)  # As after a kill.
+        assert study.ask() == number
+        chosen = Study(str(tmp_path), "s", dims, LOSS, sampler, 0, accepts).chosen(number)
+        assert chosen is not None
+        assert study.chosen(number) == chosen
+        study.note(number, number)
+        study.tell(number, [float(chosen["b"])])
+        seen.append((int(chosen["a"]), chosen["b"]))
+    assert [trial.told for trial in study.trials()] == [True] * 6
+    assert all(a * b < 7 and a != 2 for a, b in seen)
+    values = [b for _, b in seen]
+    assert study.best()[0] == (values.index(min(values)), [min(values)])
+
+
+def test_a_condition_that_no_point_fulfils_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_optuna, "MOST_DRAWS", 5)
+    study = Study(str(tmp_path), "s", DIMS, LOSS, "random", 0, lambda _: False)
+    assert study.chosen(study.ask()) is None
+    assert study.trials() == []
+    assert study.has_more
+
+
+def test_tpe_learns_where_no_points_are(tmp_path: Path) -> None:
+    space = Space(tuple(map(notation.parsed, ("x=uniform(0,1)", "y=uniform(0,1)"))))
+    drawn = 0
+
+    def accepts(chosen: Any) -> bool:
+        nonlocal drawn
+        drawn += 1
+        return bool(chosen["x"] + chosen["y"] < 0.7)
+
+    study = Study(str(tmp_path), "s", dimensions(space), LOSS, "tpe", 0, accepts)
+    for number in range(30):
+        chosen = study.chosen(study.ask())
+        assert chosen is not None
+        study.tell(number, [-float(chosen["x"]) - float(chosen["y"])])  # The best is at the edge.
+        if number == 14:
+            at_first = drawn
+    assert drawn - at_first < at_first, "later fewer are drawn in vain"
+    assert study.best()[0][1][0] < -0.6
+
+
+NUMBERS = dimensions(Space(tuple(map(notation.parsed, ("x=uniform(0,1)", "y=loguniform(1e-3,1)")))))
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random", "nsgaii", "nsgaiii", "TPE"])
+def test_samplers_go_by_the_names_that_optuna_gives_them(tmp_path: Path, sampler: str) -> None:
     of_optuna.check(sampler, DIMS, LOSS)
+    drawn: list[Any] = []
+    for seed in (1, 1, 2):
+        home = tmp_path / f"{len(drawn)}"
+        home.mkdir()
+        study = _study(home, sampler, seed)
+        for number in range(4):
+            study.tell(study.ask(), [float(number)])
+        drawn.append([study.chosen(number) for number in range(4)])
+    assert drawn[0] == drawn[1] != drawn[2], "the seed says which points"
+    assert all(chosen and chosen["bs"] in ("16", "32", "64") for chosen in drawn[0])
+
+
+@pytest.mark.parametrize(
+    ("sampler", "needs"), [("cmaes", ["cmaes"]), ("gp", ["scipy", "torch"]), ("qmc", ["scipy"])]
+)
+def test_a_sampler_works_or_names_what_it_needs(
+    tmp_path: Path, sampler: str, needs: list[str]
+) -> None:
+    if all(importlib.util.find_spec(name) for name in needs):
+        of_optuna.check(sampler, NUMBERS, LOSS)
+        study = Study(str(tmp_path), "s", NUMBERS, LOSS, sampler, 0)
+        for number in range(3):
+            study.tell(study.ask(), [float(number)])
+        assert len({str(study.chosen(number)) for number in range(3)}) == 3
+    else:
+        with pytest.raises(UsageError, match=f"the sampler {sampler} needs {needs[0]}") as refused:
+            of_optuna.check(sampler, NUMBERS, LOSS)
+        assert all(name in refused.value.hint for name in needs)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +237,7 @@ def test_a_trial_that_was_stopped_early_is_the_best_only_if_no_other_is_as_good(
     tmp_path: Path, goal: Any, reached: float, number: int
 ) -> None:
     asha = Stopping("asha", 1)
-    study = Study(str(tmp_path), "s", DIMS, (Objective("loss", goal),), "random", 0, asha)
+    study = Study(str(tmp_path), "s", DIMS, (Objective("loss", goal),), "random", 0, None, asha)
     study.tell(study.ask(), [0.5])
     study.take_in(study.ask(), [(1.0, reached), (2.0, 7.0)])
     study.tell_stopped(1, reached)
@@ -145,3 +248,21 @@ def test_a_trial_that_was_stopped_early_is_the_best_only_if_no_other_is_as_good(
     [pruned] = [one for one in study._all() if one.state.name == "PRUNED"]
     assert pruned.value == 7.0, "what Optuna learns from is the last value"
     assert study.take_in(1, [(9.0, 1.0)]) is None, "nothing is reported of what was told"
+
+
+def test_points_that_are_left_out_do_not_shift_the_numbers_of_those_stopped_early(
+    tmp_path: Path,
+) -> None:
+    drawn = iter([False, False, True, False, True])
+    study = Study(
+        str(tmp_path), "s", DIMS, LOSS, "random", 0, lambda _: next(drawn), Stopping("asha", 1)
+    )
+    for number in range(2):
+        assert study.chosen(study.ask()) is not None
+        study.note(number, number + 7)
+    study.take_in(1, [(1.0, 0.25), (2.0, 0.5)])
+    study.tell_stopped(1, 0.25)
+    study.tell(0, [0.75])
+    assert study.best() == [(1, [0.25])]
+    assert [one.state.name for one in study._all()] == ["COMPLETE", "PRUNED"]
+    assert study._all()[1].intermediate_values == {1: 0.25, 2: 0.5}

@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -262,6 +263,44 @@ def test_a_blob_that_was_written_to_is_not_used_again(project: Path, store: Snap
     (tree / "new.py").write_text("spoilt")
     (project / "train.py").write_text("print('new')\n")
     assert (frozen(store, project)[1] / "new.py").read_text() == "new = 1\n"
+
+
+def _written_to(file: Path) -> None:
+    file.chmod(0o644)
+    file.write_text("spoilt")
+
+
+def _replaced(file: Path) -> None:
+    file.unlink()
+    file.write_text("spoilt")
+
+
+def _replaced_by_another(file: Path) -> None:
+    (file.parent / "train.py").rename(file)
+
+
+@pytest.mark.parametrize("spoil", [_written_to, _replaced, _replaced_by_another, Path.unlink])
+def test_a_tree_that_a_job_wrote_to_is_not_used_again(
+    project: Path, store: Snapshots, spoil: Callable[[Path], None]
+) -> None:
+    _, spoilt = frozen(store, project)
+    spoil(spoilt / "new.py")
+    made, tree = frozen(store, project)
+    assert made.is_new and tree != spoilt and (tree / "new.py").read_text() == "new = 1\n"
+    again, same = frozen(store, project)
+    assert not again.is_new and same == tree
+    assert store.collect({tree.parent.name}, untouched_for_s=-1) in (0, 1)
+    assert (tree / "new.py").read_text() == "new = 1\n"
+
+
+def test_a_link_that_a_job_pointed_elsewhere_is_not_used_again(
+    project: Path, store: Snapshots
+) -> None:
+    (project / "link.py").symlink_to("new.py")
+    _, spoilt = frozen(store, project)
+    (spoilt / "link.py").unlink()
+    (spoilt / "link.py").symlink_to("train.py")
+    assert os.readlink(frozen(store, project)[1] / "link.py") == "new.py"
 
 
 def test_unused_trees_are_deleted_with_their_blobs(project: Path, store: Snapshots) -> None:

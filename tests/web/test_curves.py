@@ -42,7 +42,7 @@ def swept(home: StokerHome, *space: str, name: str = "s") -> list[int]:
 
 def inked(chart: Locator) -> int:
     """How many pixels of a chart's canvas are not empty, beyond its axes."""
-    found: int = chart.locator("canvas").evaluate(
+    found: int = chart.locator("canvas:not(.hotline)").evaluate(
         "(it) => { const all = it.getContext('2d').getImageData(0, 0, it.width, it.height).data;"
         " let many = 0; for (let i = 3; i < all.length; i += 4) if (all[i] > 180) many += 1;"
         " return many; }"
@@ -92,7 +92,7 @@ def test_dragging_zooms_and_a_double_click_shows_all_again(tabs: Tabs) -> None:
     chart = tab.locator(".panel")
     out = chart.get_by_role("button", name="Zoom out")
     expect(out).to_be_hidden()
-    for back in (lambda: chart.locator(".u-over").dblclick(), out.click):
+    for by_button in (False, True):
         hover(tab, chart, 0.5, 0.5)
         tab.mouse.down()
         hover(tab, chart, 0.75, 0.6)
@@ -100,7 +100,10 @@ def test_dragging_zooms_and_a_double_click_shows_all_again(tabs: Tabs) -> None:
         expect(out).to_be_visible()
         hover(tab, chart, 0.001, 0.5)
         expect(tab.locator("#tip b")).to_have_text(re.compile(r"step (49|50)"))
-        back()
+        if by_button:
+            out.click()
+        else:
+            chart.locator(".u-over").dblclick()
         expect(out).to_be_hidden()
         hover(tab, chart, 0.001, 0.5)
         expect(tab.locator("#tip b")).to_have_text("step 0")
@@ -157,19 +160,25 @@ def test_attempts_are_told_apart(tabs: Tabs) -> None:
 
 
 def test_values_that_are_not_finite_are_gaps_and_are_counted(tabs: Tabs) -> None:
-    values = ("1", "nan", "3", "inf", "-inf", "2", "1e308", "-1e308")
-    job = trained(tabs.page.home, *[f"step {n} loss={one}" for n, one in enumerate(values)],
-                  "step 1 bad=nan", "step 1 one=5")  # fmt: skip
+    values = ("1", "nan", "3", "inf", "-inf", "2")
+    others = ("step 1 bad=nan", "step 1 one=5", "step 1 vast=1e308", "step 2 vast=-1e308")
+    lines = [f"step {n} loss={one}" for n, one in enumerate(values)]
+    job = trained(tabs.page.home, *lines, *others)
     tab = tabs.enter(f"#/job/{job}")
-    expect(tab.locator(".panel")).to_have_count(3)
+    expect(tab.locator(".panel")).to_have_count(4)
     loss = tab.locator(".panel", has_text="loss")
     expect(loss.locator(".words")).to_contain_text("3 values not finite")
     tab.get_by_label("logarithmic").check()
-    hover(tab, loss, 1 / 7, 0.5)
+    hover(tab, loss, 1 / 5, 0.5)
     expect(tab.locator("#tip")).to_have_text("step 1loss nan")
     tab.get_by_label("logarithmic").uncheck()
-    hover(tab, loss, 3 / 7, 0.5)
+    hover(tab, loss, 3 / 5, 0.5)
     expect(tab.locator("#tip")).to_have_text("step 3loss inf")
+    hover(tab, loss, 2 / 5, 0.5)
+    expect(tab.locator("#tip")).to_have_text("step 2loss 3")
+    dot, over = (loss.locator(one).bounding_box() for one in (".hotdot", ".u-over"))
+    assert dot is not None and over is not None
+    assert dot["y"] - over["y"] < over["height"] / 4, "the highest finite value is at the top"
     expect(tab.locator(".panel", has_text="bad").locator(".words")).to_contain_text("last nan")
     eventually(lambda: inked(tab.locator(".panel", has_text="one")) > 20, "one point is a dot")
 

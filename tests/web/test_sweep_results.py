@@ -75,7 +75,9 @@ def test_each_run_is_a_row_if_that_is_wanted_and_the_best_is_by_what_is_asked(
     assert last["best"] == 3 and last["judged_by"] == 4 and last["rough"] is True
     assert {one["name"] for one in last["importance"]} == {"lr", "seed"}
     by_time = asked(page, name="s", all="false")
-    assert by_time["best"] is None and by_time["metrics"] == [{"name": "loss", "goal": "min"}]
+    assert by_time["best"] is by_time["metric"] is None and by_time["metrics"] == [
+        {"name": "loss", "goal": "min"}
+    ]
 
 
 def test_what_has_not_changed_is_not_sent_again(page: PageHome) -> None:
@@ -90,7 +92,8 @@ def test_what_has_not_changed_is_not_sent_again(page: PageHome) -> None:
 
 def test_values_that_are_no_numbers_are_text_and_nan_is_never_best(page: PageHome) -> None:
     home = page.home
-    for number, values in enumerate((["nan"], ["inf"], [3]), 1):
+    said: list[list[Any]] = [["nan"], ["inf"], [3]]
+    for number, values in enumerate(said, 1):
         point = {"group": "odd", "params": {"x": number}, "point": f"sweep:{number}"}
         home.submit_all([{"shell": printed(values, "acc"), "gpus": 0, **point}])
     home.until_final(1, 2, 3)
@@ -123,3 +126,20 @@ def test_large_answers_are_compressed_for_those_who_take_it(page: PageHome) -> N
     assert json.loads(gzip.decompress(packed.body)) == plain.json
     small = page.ask("GET", "/api/me", headers={"accept-encoding": "gzip"})
     assert "content-encoding" not in small.headers
+
+
+def test_without_a_metric_the_likely_one_is_chosen_if_that_is_wanted(page: PageHome) -> None:
+    ids = page.home.submit_all(
+        [
+            {"shell": f"{printed([x], 'acc')}; {printed([x], 'val_loss')}", "gpus": 0,
+             "group": "s", "params": {"x": x}, "point": f"sweep:{x}"}
+            for x in (1, 2, 3)
+        ]
+    )  # fmt: skip
+    page.home.until_final(*ids)
+    page.home.stoker("results", "s")
+    answer = asked(page, name="s", likely="true")
+    curves = page.get("/api/sweep/curves?name=s")
+    assert (answer["metric"], answer["goal"]) == (curves["metric"], curves["goal"])
+    assert (answer["metric"], answer["goal"]) == ("val_loss", "min") and answer["best"] == 0
+    assert asked(page, name="s")["metric"] is None

@@ -1,5 +1,6 @@
 """The messages about searches that learn: see `messages`."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -11,10 +12,13 @@ class Searches(Request, tag="searches"):
     """Answer: `searches`, each `name`, `spec`, `state` (running, ended) and `progress`.
 
     With a name, only that one, and `points`: of each job `point`, `id`, `state`, `cause`, `params`.
+    Of these only jobs with a higher id than `newest`, and those of `unsure`.
     With `brief`, no points and no `spec`, but `objectives` and `trouble`.
     """
 
     name: Annotated[str, Meta(max_length=1000)] | None = None
+    newest: Annotated[int, Meta(ge=0)] = 0
+    unsure: Sequence[int] = ()
     brief: bool = False
 
 

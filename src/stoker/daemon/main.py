@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from stoker import __version__
+from stoker import __version__, command_lines
 from stoker.api import holder
 from stoker.api.paths import Home, make_private, socket_address
 from stoker.api.skew import announce
@@ -405,8 +405,11 @@ def listen(path: str) -> socket.socket:
     return listener
 
 
-async def _run(home: Home, keeper_word: str, ready: Callable[[], None]) -> None:
+async def _run(
+    home: Home, keeper_word: str, starts_nothing: bool, ready: Callable[[], None]
+) -> None:
     daemon = Daemon(home, keeper_word, file_limit.raise_limit())
+    daemon.turn_loop.engine.starts_nothing = starts_nothing
     try:
         await daemon.run(ready)
     finally:
@@ -422,7 +425,9 @@ def call_off_timers(loop: Any) -> None:
 
 def main() -> int:
     """Run a daemon in this process; see the module."""
-    ready_fd, keeper_word = int(sys.argv[1]), "".join(sys.argv[2:3])
+    starts_nothing = command_lines.STARTS_NOTHING in sys.argv
+    words = [word for word in sys.argv[1:] if word != command_lines.STARTS_NOTHING]
+    ready_fd, keeper_word = int(words[0]), "".join(words[1:2])
     os.set_inheritable(ready_fd, False)  # The first jobs may be started before it is closed.
     home = Home.from_environment()
     own_log.begin(home.log)
@@ -435,7 +440,7 @@ def main() -> int:
     gc.collect()
     gc.disable()  # until the state is loaded
     try:
-        asyncio.run(_run(home, keeper_word, lambda: say("ready")))
+        asyncio.run(_run(home, keeper_word, starts_nothing, lambda: say("ready")))
     except StokerError as error:
         log.error("%s", error.message)
         say(f"{error.code}\t{error.message}\t{error.hint}")

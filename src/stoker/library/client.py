@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from stoker.api.client import ConnectionLost, NoAnswerYet
@@ -19,8 +20,8 @@ from stoker.api.paths import Home
 from stoker.api.reconnect import Reconnection
 from stoker.errors import Unavailable, UsageError
 from stoker.library.channel import Connection, whole_answers
-from stoker.library.findings import Findings
 from stoker.library.forms import command_of, described, request_of, selection, texts
+from stoker.library.searching import SEARCH_WORDS, Searching
 from stoker.quantities import duration_ms
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import check_keywords, in_keywords, values_of
@@ -32,6 +33,7 @@ from stoker.submission.surroundings import (
 )
 from stoker.text.jobs import FINAL_STATES, exit_code
 from stoker.text.logfile import whole_log
+from stoker.text.searches import is_searching
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
 Job = dict[str, Any]
 
 
-class Client(Findings):
+class Client(Searching):
     """A Stoker: the one that the environment names, or that of another state directory.
 
     Where methods take jobs, these are ids (7), ranges ("3-9"), "last", futures, or lists of them;
@@ -84,6 +86,11 @@ class Client(Findings):
         """Any message of the api, as it is."""
         with self._lock, whole_answers(self._connection):
             return self._connection.call(op, **fields)
+
+    @contextmanager
+    def _alone(self) -> Iterator[Connection]:
+        with self._lock, whole_answers(self._connection):
+            yield self._connection
 
     def _listed(self, op: str, name: str, **fields: Any) -> list[Any]:
         """One list of the answer."""
@@ -164,6 +171,8 @@ class Client(Findings):
         """
         from stoker.library import many
 
+        if any(word in options for word in SEARCH_WORDS):
+            raise UsageError("a sweep runs all of its points", "use Client.search to search")
         check_keywords(options, self.sweep)
         spec = many.SweepSpec(
             command, params or {}, file, samples, seed, shuffle, where, repeat, style, rerun,
@@ -274,13 +283,22 @@ class Client(Findings):
         group: str | None = None,
         timeout: float | None = None,
     ) -> list[Job]:
-        """Return when all of these jobs have ended; TimeoutError if the time (s) passes first."""
+        """Return when all of these jobs have ended; TimeoutError if the time (s) passes first.
+
+        A `group` that is a search has ended when the search is over.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
-        ids = [str(job["id"]) for job in self.ls(*jobs, name=name, group=group, all=True)]
+        if group is not None and not jobs and name is None and is_searching(self.call, group):
+            select: dict[str, Any] = {"group": group}  # Its points are still to be chosen.
+        else:
+            found = self.ls(*jobs, name=name, group=group, all=True)
+            if not found:
+                return []
+            select = {"ids": [str(job["id"]) for job in found]}
         # On a connection of its own, so that other threads can go on with this client.
         mine = self._connection
         with Connection(mine.home, autostart=mine.autostart) as connection:
-            return _ended(connection, ids, deadline) if ids else []
+            return _ended(connection, select, deadline)
 
     # --- requests about jobs ---
 
@@ -452,11 +470,11 @@ class Client(Findings):
         self.call("shutdown", mode=mode)
 
 
-def _ended(connection: Connection, ids: list[str], deadline: float | None) -> list[Job]:
+def _ended(connection: Connection, select: dict[str, Any], deadline: float | None) -> list[Job]:
     """The jobs once all of them have ended, whatever becomes of the daemon meanwhile."""
     while True:
         try:
-            connection.send("wait", select={"ids": ids})
+            connection.send("wait", select=select)
             left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
             ended: list[Job] = connection.receive(left_s)["jobs"]
             if all(job["state"] in FINAL_STATES for job in ended):

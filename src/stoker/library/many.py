@@ -13,13 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.api.client import Client as Connection
+from stoker.api.job_options import duration_said
 from stoker.batch.entries import Entry
 from stoker.batch.reading import Reading, read_entries
 from stoker.errors import UsageError
-from stoker.quantities import quoted
+from stoker.library.findings import Names
+from stoker.metrics.gathering import objectives_of
+from stoker.quantities import duration_ms, quoted
+from stoker.search.spec import Objective
+from stoker.search.starting import Wanted, begin, planned
 from stoker.submission import batch_queueing, sweeps
 from stoker.submission.batches import COLUMNS, Translator, new_group
-from stoker.submission.keywords import job_fields, values_of
+from stoker.submission.keywords import in_keywords, job_fields, values_of
 from stoker.submission.lines import Command, LineReader, Refusal
 from stoker.submission.profiling import profiled
 from stoker.submission.surroundings import surroundings
@@ -71,12 +76,39 @@ def sweep(connection: Connection, spec: SweepSpec) -> QueuedSweep:
     """Queue a parameter space, one job per point."""
     if spec.rerun not in _RERUNS:
         raise UsageError(f"rerun: {quoted(str(spec.rerun))} is not known", "failed or all")
-    plan = _plan(spec)
+    plan = sweeps.plan(_spec(spec))
     queued = sweeps.queue(connection, plan, spec.rerun, spec.max_running)
     return QueuedSweep(plan.name, queued.ids, len(plan.jobs), queued.done, queued.unfinished)
 
 
-def _plan(spec: SweepSpec) -> sweeps.Plan:
+def search_wanted(
+    minimize: Names, maximize: Names, sampler: str | None, until: str | None, for_: Any
+) -> Wanted:
+    """What makes a sweep a search, in Python's words."""
+    said = [[one] if isinstance(one, str) else list(one) for one in (minimize, maximize)]
+    goals = [Objective(one.name, "max" if one.goal == "max" else "min")
+             for one in objectives_of(*said)]  # fmt: skip
+    if not goals:
+        raise UsageError("it was not said what to search for", 'write e.g. minimize="val_loss"')
+    for_ms = None if for_ is None else duration_ms(str(duration_said(for_)), likely="dh")
+    return Wanted(goals, sampler, until, for_ms)
+
+
+def search(connection: Connection, spec: SweepSpec, wanted: Wanted) -> str:
+    """Begin a search, or go on with it; its name."""
+    if spec.file is None and not (spec.samples or wanted.until or wanted.for_ms):
+        raise UsageError(
+            "the search has no end", 'add samples=60, for_="8h" or until="METRIC < NUMBER"'
+        )
+    try:
+        asked = planned(_spec(spec), wanted, spec.max_running)
+        begin(connection, asked)
+    except UsageError as error:
+        raise in_keywords(error) from None
+    return asked.search.name
+
+
+def _spec(spec: SweepSpec) -> sweeps.SweepSpec:
     axes = tuple(_axis(name, values) for name, values in spec.params.items())
     where = [spec.where] if isinstance(spec.where, str) else list(spec.where)
     options = dict(spec.options)
@@ -84,17 +116,15 @@ def _plan(spec: SweepSpec) -> sweeps.Plan:
     job = job_fields(options, front_end="sweep", words=_words(spec.command))
     request = surroundings() | {"jobs": [job]}
     request["cwd"] = job.get("cwd", request["cwd"])
-    return sweeps.plan(
-        sweeps.SweepSpec(
-            Space(axes, _repeat(spec.repeat)),
-            Choosing(spec.samples, None, spec.shuffle, spec.seed, where),
-            _words(spec.command),
-            _style(spec.style),
-            spec.name,
-            request,
-            files,
-            None if spec.file is None else os.fspath(spec.file),
-        )
+    return sweeps.SweepSpec(
+        Space(axes, _repeat(spec.repeat)),
+        Choosing(spec.samples, None, spec.shuffle, spec.seed, where),
+        _words(spec.command),
+        _style(spec.style),
+        spec.name,
+        request,
+        files,
+        None if spec.file is None else os.fspath(spec.file),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from stoker.errors import Failed, UsageError
 from stoker.installing import install_command
 from stoker.library.forms import id_texts
+from stoker.library.searching import Search
 from stoker.metrics.asking import Call, Summary
 from stoker.metrics.gathering import Question, Sources, gather, metrics_of, objectives_of
 from stoker.metrics.result_columns import columns_of
@@ -83,8 +84,8 @@ def _names(said: Names) -> list[str]:
 def _words(jobs: Iterable[Any]) -> Iterable[str]:
     """Jobs and sweeps as they are typed."""
     for job in jobs:
-        if hasattr(job, "count") and hasattr(job, "ids"):  # what `sweep` gave
-            yield job.name
+        if isinstance(job, Search) or (hasattr(job, "count") and hasattr(job, "ids")):
+            yield job.name  # what `sweep` or `search` gave
         elif isinstance(job, list | tuple):
             yield from _words(job)
         else:

@@ -17,7 +17,7 @@ from stoker.api.paths import Home
 from stoker.errors import StokerError, Unreachable
 from stoker.metrics.lookup import Lookup
 from stoker.search.searcher import Searcher, why_given_up
-from stoker.search.space import dimensions
+from stoker.search.space import acceptance, dimensions
 from stoker.search.spec import from_wire
 from stoker.search.stopping import LOOK_EVERY_S, EarlyStops
 from stoker.search.study import Study
@@ -54,7 +54,7 @@ def _search(client: Client, news: Client, name: str) -> None:
     try:
         study = Study(
             client.home.root, name, dimensions(search.space), search.objectives,
-            search.sampler, search.seed, search.stopping,
+            search.sampler, search.seed, acceptance(search.space, search.where), search.stopping,
         )  # fmt: skip
         stops = None
         if search.stopping is not None:

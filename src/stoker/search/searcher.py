@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from stoker.errors import StokerError, Unavailable
 from stoker.metrics.asking import Summary, metrics_of
+from stoker.metrics.results import mean
 from stoker.search import reconcile as to_do
+from stoker.search.record import Record
 from stoker.search.space import Chosen, chosen_of, dimensions, point_of
 from stoker.search.spec import FIRST_WITHOUT_VALUE, Search
 from stoker.search.stopping import EarlyStops
+from stoker.search.study import MOST_DRAWS
 from stoker.submission.sweeps import SweepSpec, job_builder, make_folders
 from stoker.sweep import identity
 from stoker.sweep.points import Choosing
 from stoker.sweep.template import Template
-from stoker.text.jobs import ENDED_WELL, FINAL_STATES
+from stoker.sweep.values import Value
+from stoker.text.jobs import ENDED_WELL
 
 Call = Callable[..., dict[str, Any]]
 _MANY = 1 << 20  # as good as all: a template with one file for all points is refused
@@ -27,7 +30,9 @@ _MANY = 1 << 20  # as good as all: a template with one file for all points is re
 class Learner(Protocol):
     """What a searcher needs of a study; see `study.Study`."""
 
-    is_exhausted: bool
+    @property
+    def has_more(self) -> bool:
+        """Whether there are points that were not tried yet."""
 
     def trials(self) -> list[to_do.Trial]:
         """All trials, by their numbers."""
@@ -35,8 +40,8 @@ class Learner(Protocol):
     def ask(self) -> int:
         """The number of a new trial."""
 
-    def chosen(self, number: int) -> dict[str, Chosen]:
-        """What a trial tries."""
+    def chosen(self, number: int) -> dict[str, Chosen] | None:
+        """What a trial tries; None if there is nothing that it may."""
 
     def note(self, number: int, job_id: int) -> None:
         """This trial's point is that job."""
@@ -57,21 +62,6 @@ class Learner(Protocol):
         """How many trials have values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A trial's point in Stoker's record."""
-
-    number: int
-    job_id: int
-    state: str
-    params: dict[str, Any]
-
-    @property
-    def is_final(self) -> bool:
-        """Whether nothing more comes of it."""
-        return self.state in FINAL_STATES
-
-
 class Searcher:
     """One search; `look` does what there is to do now."""
 
@@ -85,17 +75,17 @@ class Searcher:
             dict(search.request), dict(search.files),
         )  # fmt: skip
         template = Template(search.words, search.space.names, search.style)
-        self._number = 0  # of the trial whose job is being made
+        self._record = Record(search, call)
+        self._number = 0  # of the point whose job is being made
         self._job_at = job_builder(
             spec, _MANY, template, search.shared.get("cwd"),
             lambda _: identity.trial_name(search.name, self._number),
         )  # fmt: skip
         self._without_value = 0
         self._said: dict[str, Any] | None = None
-        self._end = ""
+        self._end = ""  # why it is given up
+        self._no_more = ""  # why no more is asked for, while the last points are awaited
         self._waits = "slot"
-        self.running: dict[int, int] = {}  # the jobs of points that run, by number
-        self._stopped = 0  # points that were stopped early
 
     def look(self) -> bool:
         """Ask and tell as far as there is something to; whether the search is over."""
@@ -109,6 +99,11 @@ class Searcher:
             self._said = progress
         return bool(over)
 
+    @property
+    def running(self) -> dict[int, int]:
+        """The jobs of points that run, by the numbers of their trials."""
+        return self._record.running()
+
     def seconds_left(self) -> float | None:
         """Until the search ends by the clock."""
         at_ms = self._search.ends.at_ms
@@ -118,93 +113,108 @@ class Searcher:
 
     def _catch_up(self) -> bool:
         """Have the study say what the record says; whether there was something to do."""
-        points = self._points()
-        seen = [to_do.Seen(one.number, one.is_final) for one in points.values()]
-        steps = to_do.steps(self._study.trials(), seen)
-        tells = [step.number for step in steps if isinstance(step, to_do.Tell)]
-        values = self._values([points[number] for number in tells])
+        steps = to_do.steps(self._study.trials(), self._record.look())
+        values = self._values([step.number for step in steps if isinstance(step, to_do.Tell)])
         for step in steps:
             number = step.number
             match step:
                 case to_do.Fill():
                     self._study.adopt(None, None)
                 case to_do.Adopt():
-                    chosen = chosen_of(self._dims, points[number].params)
-                    self._study.adopt(chosen, points[number].job_id)
+                    first = self._record.runs(number)[0]
+                    self._study.adopt(chosen_of(self._dims, first.params), first.job_id)
                 case to_do.Queue():
                     self._queue(number)
                 case to_do.Note():
-                    self._study.note(number, points[number].job_id)
+                    self._study.note(number, self._record.runs(number)[0].job_id)
                 case to_do.Tell():
-                    self._tell(points[number], values.get(number))
+                    self._tell(number, values.get(number))
                 case to_do.GiveUp():
                     self._study.tell(number, None)
         return bool(steps)
 
-    def _tell(self, point: Point, values: list[float] | None) -> None:
-        if self._stops is not None and point.state in ENDED_WELL:
-            self._stops.finish(point.number, point.job_id)
-        if point.state == "stopped":
-            self._study.tell_stopped(point.number, None if values is None else values[0])
+    def _tell(self, number: int, values: list[float] | None) -> None:
+        runs = self._record.runs(number)
+        if self._stops is not None and all(run.state in ENDED_WELL for run in runs):
+            self._stops.finish(number, runs[0].job_id)  # Repeats are never stopped early.
+        if any(run.state == "stopped" for run in runs):
+            self._study.tell_stopped(number, None if values is None else values[0])
         else:
-            self._study.tell(point.number, values)
-
-    def _points(self) -> dict[int, Point]:
-        """The points of the search by number; of two jobs of one point, the later."""
-        name = self._search.name
-        found = {}
-        for point, job_id, state, _, params in self._call("searches", name=name)["points"]:
-            number = identity.trial_number(name, point)
-            if number is not None:
-                found[number] = Point(number, job_id, state, params or {})
-        self.running = {n: one.job_id for n, one in found.items() if one.state == "running"}
-        self._stopped = sum(one.state == "stopped" for one in found.values())
-        return found
+            self._study.tell(number, values)
 
     def _queue(self, number: int) -> None:
-        """Queue a trial's point, unless that was done before."""
-        search = self._search
-        self._number = number
-        job = self._job_at(point_of(search.space, self._study.chosen(number)))
-        make_folders([job])
+        """Queue a trial's point, unless that was done before: all of its repeats, or none."""
+        search, chosen = self._search, self._study.chosen(number)
+        if chosen is None:
+            if self._study.has_more:
+                self._no_more = f"--where left none of {MOST_DRAWS} points that were drawn"
+            return
+        jobs = [self._job(number, chosen, repeat) for repeat in range(search.repeats)]
+        make_folders(jobs)
         answer = self._call(
             "submit",
-            **{**search.request, "jobs": [search.shared], "each": [job], "rerun": "never"},
-            token=f"search {job['point']}",
+            **{**search.request, "jobs": [search.shared], "each": jobs, "rerun": "never"},
+            token=f"search {jobs[0]['point']}",
         )
         ids = answer["ids"]
         if not ids:  # It was queued before, and may be in another group by now.
-            known = self._call("points", points=[job["point"]])["points"]
+            known = self._call("points", points=[jobs[0]["point"]])["points"]
             ids = [one["id"] for one in known.values()]
         for job_id in ids[:1]:
             self._study.note(number, job_id)
 
+    def _job(self, number: int, chosen: Mapping[str, Chosen], repeat: int) -> dict[str, Any]:
+        space = self._search.space
+        self._number = number * self._search.repeats + repeat
+        point = point_of(space, chosen)
+        if space.repeat is not None:
+            point[space.repeat.name] = Value(repeat, str(repeat))
+        return self._job_at(point)
+
     # ------------------------------------------------------------------ what came of points
 
-    def _values(self, ended: Sequence[Point]) -> dict[int, list[float]]:
-        """The values of those points that have all of them."""
-        good = {one.job_id: one.number for one in ended if one.state in ENDED_WELL}
-        early = {one.job_id for one in ended if one.state == "stopped"}
+    def _values(self, ended: Sequence[int]) -> dict[int, list[float]]:
+        """The values of those trials that have all of them: the means of their repeats.
+
+        A trial of which one repeat fails has failed: the mean of the others would praise a point
+        that is good by luck.
+        """
+        good = {}
+        for number in ended:
+            runs = self._record.runs(number)
+            if all(run.state in ENDED_WELL for run in runs):
+                good[number] = runs
         if not good:
             return {}
-        objectives = self._search.objectives
+        ids = [str(run.job_id) for runs in good.values() for run in runs]
         by_job: dict[int, dict[str, Summary]] = {}
-        for one in metrics_of(self._call, {"ids": [str(job_id) for job_id in good]}):
+        for one in metrics_of(self._call, {"ids": ids}):
             by_job.setdefault(one.job, {})[one.name] = one
         found = {}
-        for job_id, number in good.items():
-            metrics = by_job.get(job_id, {})
-            values = [
-                (metrics[one.name].min if one.goal == "min" else metrics[one.name].max)
-                for one in objectives
-                if one.name in metrics
-            ]
-            known = [value for value in values if value is not None and not math.isnan(value)]
-            if len(known) == len(objectives):
-                found[number] = known
-            elif job_id not in early:
-                self._missed(metrics)
+        for number, runs in good.items():
+            values = []
+            for run in runs:
+                metrics = by_job.get(run.job_id, {})
+                values.append(self._values_of(metrics))
+                if values[-1] is None and run.state != "stopped":
+                    self._missed(metrics)
+            known = [one for one in values if one is not None]
+            means = [mean(of) for of in zip(*known, strict=True)]
+            sound = [one for one in means if one is not None and not math.isnan(one)]
+            if len(known) == len(values) and len(sound) == len(means):  # inf - inf is nan.
+                found[number] = sound
         return found
+
+    def _values_of(self, metrics: Mapping[str, Summary]) -> list[float] | None:
+        """A job's value of each objective; None if one is missing."""
+        objectives = self._search.objectives
+        values = [
+            (metrics[one.name].min if one.goal == "min" else metrics[one.name].max)
+            for one in objectives
+            if one.name in metrics
+        ]
+        known = [value for value in values if value is not None and not math.isnan(value)]
+        return known if len(known) == len(objectives) else None
 
     def _missed(self, metrics: Mapping[str, object]) -> None:
         """A point succeeded and has no value: if none has, its name is wrong."""
@@ -220,8 +230,7 @@ class Searcher:
     def _asks(self) -> bool:
         if self._why_over():
             return False
-        search, points = self._search, self._points().values()
-        unfinished = [one for one in points if not one.is_final]
+        search, unfinished = self._search, self._record.unfinished()
         # A cluster has a queue of its own: it is given as many as may run, if that was said.
         queued = ("waiting", "held", *(("submitted",) if search.max_running is None else ()))
         waiting = [one for one in unfinished if one.state in queued]
@@ -231,9 +240,11 @@ class Searcher:
             len(waiting), len(unfinished), asked,
             samples=search.ends.samples, max_running=search.max_running,
         )  # fmt: skip
+        all_made = search.ends.samples is not None and asked >= search.ends.samples
+        if all_made or self._no_more or not self._study.has_more:
+            self._waits = "rest"
+            return False
         if not may:
-            if search.ends.samples is not None and asked >= search.ends.samples:
-                self._waits = "rest"
             return False
         self._queue(self._study.ask())
         return True
@@ -243,16 +254,17 @@ class Searcher:
         ends = self._search.ends
         if self._end:
             return self._end
-        if self._study.is_exhausted:
-            return "all points were tried"
         if ends.at_ms is not None and time.time() * 1000 >= ends.at_ms:
             return "its time is over"
         if ends.until is not None and self._is_good_enough(*ends.until):
             return f"{ends.until[0]} is good enough"
         trials = self._study.trials()
+        no_more = self._no_more
         if ends.samples is not None and len(trials) >= ends.samples:
-            return "all trials were made" if all(trial.told for trial in trials) else ""
-        return ""
+            no_more = "all trials were made"
+        elif not self._study.has_more:
+            no_more = "all points were tried"
+        return no_more if all(trial.told for trial in trials) else ""
 
     def _is_good_enough(self, name: str, bound: float) -> bool:
         place, objective = next(
@@ -266,7 +278,7 @@ class Searcher:
             "trials": len(trials),
             "told": sum(trial.told for trial in trials),
             "samples": self._search.ends.samples,
-            "stopped": self._stopped,
+            "stopped": self._record.stopped(),
             "best": [[number, *map(_said, values)] for number, values in best[:100]],
             "waits": waits,
             "over": over,

@@ -6,13 +6,13 @@ A search samples numbers between bounds, and choices. What has one value only is
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stoker.errors import UsageError
 from stoker.sweep.axes import Axis, Choice, Drawn, Listed, Numbers
-from stoker.sweep.points import Space
+from stoker.sweep.points import Space, condition
 from stoker.sweep.values import Point, Value
 
 Chosen = float | int | str
@@ -102,6 +102,14 @@ def point_of(space: Space, chosen: Mapping[str, Chosen]) -> Point:
         else:
             point |= one.point(chosen[one.name])
     return point
+
+
+def acceptance(space: Space, where: Sequence[str]) -> Callable[[Mapping[str, Chosen]], bool] | None:
+    """Whether what was chosen is a point that `--where` leaves; None if any is."""
+    if not where:
+        return None
+    fulfils = condition(space, where)
+    return lambda chosen: fulfils(point_of(space, chosen))
 
 
 def chosen_of(dims: Sequence[Dimension], params: Mapping[str, Any]) -> dict[str, Chosen] | None:

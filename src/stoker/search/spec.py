@@ -13,7 +13,7 @@ from stoker.errors import UsageError, quoted
 from stoker.search.stopping import Stopping
 from stoker.search.stopping import from_wire as stopping_from
 from stoker.sweep.axes import Axis, Choice, Drawn, Listed, Numbers
-from stoker.sweep.points import Space
+from stoker.sweep.points import Repeat, Space
 from stoker.sweep.template import Style
 from stoker.sweep.values import Value
 
@@ -58,10 +58,17 @@ class Search:
     files: Mapping[str, str]
     request: Mapping[str, Any]  # a submission without its jobs
     shared: Mapping[str, Any]  # a job as far as all of them are alike
+    where: tuple[str, ...] = ()  # conditions that points have to fulfil
     stopping: Stopping | None = None
+
+    @property
+    def repeats(self) -> int:
+        """How many jobs a trial is."""
+        return 1 if self.space.repeat is None else self.space.repeat.count
 
     def to_wire(self) -> dict[str, Any]:
         """As it is kept."""
+        repeat = self.space.repeat
         return {
             "axes": axes_to_wire(self.space.axes),
             "objectives": [[one.name, one.goal] for one in self.objectives],
@@ -76,16 +83,19 @@ class Search:
             "files": dict(self.files),
             "request": dict(self.request),
             "shared": dict(self.shared),
+            "where": list(self.where),
+            "repeat": None if repeat is None else [repeat.name, repeat.count],
             "stopping": None if self.stopping is None else self.stopping.to_wire(),
         }
 
 
 def from_wire(name: str, kept: Mapping[str, Any]) -> Search:
     """What `to_wire` has made."""
-    until = kept["until"]
+    until, repeat = kept["until"], kept.get("repeat")
+    axes = tuple(_axis(one) for one in kept["axes"])
     return Search(
         name,
-        Space(tuple(_axis(one) for one in kept["axes"])),
+        Space(axes, None if repeat is None else Repeat(*repeat)),
         tuple(Objective(*one) for one in kept["objectives"]),
         Ends(kept["samples"], kept["ends_at_ms"], None if until is None else (until[0], until[1])),
         kept["sampler"],
@@ -96,6 +106,7 @@ def from_wire(name: str, kept: Mapping[str, Any]) -> Search:
         kept["files"],
         kept["request"],
         kept["shared"],
+        tuple(kept.get("where", ())),
         stopping_from(kept.get("stopping")),
     )
 

@@ -67,9 +67,21 @@ def planned(spec: SweepSpec, wanted: Wanted, max_running: int | None) -> Planned
     by_file = None if of_file is None else of_file.stopping
     stopping = asked_stopping(wanted.stop_early, wanted.min_steps, by_file)
     refuse_several(stopping, wanted.objectives)
+    if stopping is not None and spec.space.repeat is not None:
+        raise UsageError(
+            "--stop-early compares single runs, and --repeat makes several of each point",
+            "leave out one of them",
+        )
+    sampler = wanted.sampler or USUAL_SAMPLER
     _refuse(spec)
     dims = dimensions(spec.space)
     samples = spec.choosing.samples
+    repeat = spec.space.repeat
+    most = MOST_TRIALS // (1 if repeat is None else repeat.count)
+    if samples is not None and samples > most:
+        raise UsageError(
+            f"the search would have more than {MOST_TRIALS} jobs", f"--samples {most} at most"
+        )
     until = None if wanted.until is None else until_of(wanted.until, wanted.objectives)
     if samples is None and until is None and wanted.for_ms is None:
         raise UsageError(
@@ -77,34 +89,30 @@ def planned(spec: SweepSpec, wanted: Wanted, max_running: int | None) -> Planned
         )
     from stoker.search.study import check  # It loads Optuna, which takes its time.
 
-    sampler = wanted.sampler or USUAL_SAMPLER
     check(sampler, dims, wanted.objectives)
     axes, goals = axes_to_wire(spec.space.axes), [[o.name, o.goal] for o in wanted.objectives]
     parts = [spec.request["cwd"], list(spec.words), spec.style, axes, goals]
+    parts += [list(spec.choosing.where)] if spec.choosing.where else []
+    parts += [[repeat.name, repeat.count]] if repeat is not None else []
     name = spec.name or identity.search_name(parts)
     example = replace(
         spec, name=name, choosing=replace(spec.choosing, samples=1, most=None), source=None
     )
     made = replace(plan(example), ignored=ignored)
     ends = Ends(
-        MOST_TRIALS if samples is None else samples,
+        most if samples is None else samples,
         None if wanted.for_ms is None else now_ms() + wanted.for_ms,
         until,
     )
     search = Search(
         name, spec.space, tuple(wanted.objectives), ends, sampler, spec.choosing.seed, max_running,
-        tuple(spec.words), spec.style, spec.files, made.request, made.shared, stopping,
+        tuple(spec.words), spec.style, spec.files, made.request, made.shared,
+        tuple(spec.choosing.where), stopping,
     )  # fmt: skip
     return Planned(search, made)
 
 
 def _refuse(spec: SweepSpec) -> None:
-    if spec.space.repeat is not None:
-        raise UsageError("a search does not repeat its points", "leave out --repeat")
-    if spec.choosing.where:
-        raise UsageError(
-            "a search can't leave out points by --where", "narrow the parameters instead"
-        )
     if spec.choosing.shuffle:
         raise UsageError("a search chooses the order itself", "leave out --shuffle")
 
@@ -123,16 +131,18 @@ def begin(client: Client, asked: Planned) -> dict[str, Any]:
         )
     client.call("limit_group", group=search.name, max_running=search.max_running)
     resolve_requirements(client, asked.plan.shared)
-    take_code(client, [asked.plan.shared], asked.plan.request)
+    take_code(client, [asked.plan.shared], asked.plan.request, asked.plan.example)
     wire["request"], wire["shared"] = asked.plan.request, asked.plan.shared
     client.call("search_start", name=search.name, spec=wire)
     numbers = [identity.trial_number(search.name, point[0]) for point in answer["points"]]
-    return {"trials": len({number for number in numbers if number is not None})}
+    trials = {number // search.repeats for number in numbers if number is not None}
+    return {"trials": len(trials)}
 
 
 def _refuse_another(known: dict[str, Any], new: dict[str, Any], name: str) -> None:
-    for key, what in (("axes", "other parameters"), ("objectives", "another goal")):
-        if _plain(known[key]) != _plain(new[key]):
+    others = {"axes": "other parameters", "objectives": "another goal", "repeat": "other repeats"}
+    for key, what in others.items():
+        if _plain(known.get(key)) != _plain(new[key]):
             raise UsageError(f"the search {name} has {what}", "give this one another --name")
 
 

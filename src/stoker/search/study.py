@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from stoker.errors import UsageError, quoted
@@ -20,10 +21,15 @@ from stoker.search.space import Chosen, Dimension, Options
 from stoker.search.spec import Objective
 from stoker.search.stopping import Judge, Point, Stopping, pruner
 
+Accepts = Callable[[Mapping[str, Chosen]], bool]
 FILE = "studies.db"
 _JOB = "stoker job"  # with a trial: the job that its point is
+_LEFT_OUT = "stoker left out"  # with a trial: a point that is not accepted
 _BEST = "stoker best"  # with a trial that was stopped early: the best value that it has reached
 _LOCKED_S = 60.0
+_EACH_ONCE = ("grid", "bruteforce")  # Beyond the last point, Optuna would begin again.
+_TPE_STARTS_AFTER = 10  # trials, as Optuna has it
+MOST_DRAWS = 1_000  # for one trial, until one is accepted
 # What samplers import only when they are used.
 _NEEDS = {"gp": ("scipy", "torch"), "cmaes": ("cmaes",), "qmc": ("scipy",)}
 
@@ -46,6 +52,8 @@ def optuna() -> Any:
 def check(sampler: str, dims: Sequence[Dimension], objectives: Sequence[Objective]) -> None:
     """Refuse what Optuna does not have, or can't do with this space."""
     module = optuna()
+    if not all(find_spec(name) for name in _NEEDS.get(sampler.lower(), ())):
+        raise _lacks(sampler)  # Some would say so only after the first trials.
     made = _sampler(module, sampler, 0, dims)
     study = module.create_study(directions=[_direction(one) for one in objectives], sampler=made)
     try:
@@ -74,11 +82,13 @@ class Study:
         objectives: Sequence[Objective],
         sampler: str,
         seed: int,
+        accepts: Accepts | None = None,
         stopping: Stopping | None = None,
     ) -> None:
         self._module = optuna()
-        self._dims, self._sampler, self._seed = dims, sampler, seed
-        self.is_exhausted = False  # all points of a finite space were tried
+        self._dims, self._sampler, self._seed, self._accepts = dims, sampler, seed, accepts
+        self._size = _size(dims) if sampler.lower() in _EACH_ONCE else None
+        self._is_exhausted = False
         storage = self._module.storages.RDBStorage(
             f"sqlite:///{home}/{FILE}",
             engine_kwargs={"connect_args": {"timeout": _LOCKED_S}},
@@ -95,26 +105,46 @@ class Study:
     def trials(self) -> list[Trial]:
         """All trials, by their numbers."""
         return [
-            Trial(one.number, one.state.is_finished(), _JOB in one.user_attrs)
-            for one in self._all()
+            Trial(number, one.state.is_finished(), _JOB in one.user_attrs)
+            for number, one in enumerate(self._all())
         ]
 
     def ask(self) -> int:
         """The number of a new trial."""
-        self._seeded(len(self._all()))
-        trial = self._study.ask()
-        _suggest(trial, self._dims)
-        return int(trial.number)
+        number = len(self._all())
+        self._asked(number)
+        return number
 
-    def chosen(self, number: int) -> dict[str, Chosen]:
-        """What a trial tries; one that was cut off while it was asked for is completed."""
-        frozen = self._all()[number]
-        if any(one.name not in frozen.params for one in self._dims):
-            self._seeded(number)
-            trial = self._module.trial.Trial(self._study, frozen._trial_id)
-            _suggest(trial, self._dims)
-            frozen = self._all()[number]
-        return {one.name: frozen.params[one.name] for one in self._dims}
+    def chosen(self, number: int) -> dict[str, Chosen] | None:
+        """What a trial tries; one that was cut off while it was asked for is completed.
+
+        One that is not accepted has no number any more: the next takes its place. None if none is
+        accepted, and then there is no such trial.
+        """
+        for _ in range(MOST_DRAWS):
+            found = self._all()[number:]
+            frozen = found[0] if found else self._asked(number)
+            if any(one.name not in frozen.params for one in self._dims):
+                self._seeded(frozen.number)
+                _suggest(self._module.trial.Trial(self._study, frozen._trial_id), self._dims)
+                frozen = self._all()[number]
+            chosen = {one.name: frozen.params[one.name] for one in self._dims}
+            if self._accepts is None or _JOB in frozen.user_attrs or self._accepts(chosen):
+                return chosen
+            self._leave_out(frozen)
+            if not self.has_more:
+                break
+        return None
+
+    def _asked(self, number: int) -> Any:
+        self._seeded(len(self._everything()))
+        _suggest(self._study.ask(), self._dims)
+        return self._all()[number]
+
+    def _leave_out(self, frozen: Any) -> None:
+        """Samplers are to learn where no points are, so it stays, as one that came to nothing."""
+        self._study._storage.set_trial_user_attr(frozen._trial_id, _LEFT_OUT, True)
+        self._end(frozen, None, self._module.trial.TrialState.PRUNED)
 
     def note(self, number: int, job_id: int) -> None:
         """This trial's point is that job."""
@@ -124,21 +154,28 @@ class Study:
     def tell(self, number: int, values: Sequence[float] | None) -> None:
         """What came of a trial: a value for each objective, or nothing."""
         state = self._module.trial.TrialState
-        self._end(number, values, state.FAIL if values is None else state.COMPLETE)
+        self._end(self._all()[number], values, state.FAIL if values is None else state.COMPLETE)
 
-    def _end(self, number: int, values: Sequence[float] | None, state: Any) -> None:
-        self._seeded(number)
+    def _end(self, frozen: Any, values: Sequence[float] | None, state: Any) -> None:
+        self._seeded(frozen.number)
         try:
-            self._study.tell(number, values, state=state)
+            self._study.tell(frozen.number, values, state=state)
         except RuntimeError:  # The way in which a sampler says that nothing is left.
-            self.is_exhausted = True
+            self._is_exhausted = True
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are points that were not tried yet; a grid that is at its end has none."""
+        if self._is_exhausted:
+            return False
+        return self._size is None or len(self._everything()) < self._size
 
     def tell_stopped(self, number: int, best: float | None) -> None:
         """A trial was stopped early: Optuna takes its last value, and `best` is what it reached."""
+        frozen = self._all()[number]
         if best is not None and math.isfinite(best):
-            storage, trial_id = self._study._storage, self._all()[number]._trial_id
-            storage.set_trial_user_attr(trial_id, _BEST, best)
-        self._end(number, None, self._module.trial.TrialState.PRUNED)
+            self._study._storage.set_trial_user_attr(frozen._trial_id, _BEST, best)
+        self._end(frozen, None, self._module.trial.TrialState.PRUNED)
 
     def take_in(self, number: int, points: Sequence[Point]) -> tuple[int, float] | None:
         """Report what is new of a trial; the step and value by which it is to be stopped."""
@@ -167,11 +204,11 @@ class Study:
         As in `stoker results`, the best value of a trial counts, and so one that was stopped early
         is the best if it has reached what no other has. Optuna itself takes its last value.
         """
-        found = [(one.number, list(one.values)) for one in self._study.best_trials]
-        pruned = self._module.trial.TrialState.PRUNED
+        numbers = {one.number: number for number, one in enumerate(self._all())}
+        found = [(numbers[one.number], list(one.values)) for one in self._study.best_trials]
         reached = [
-            (one.number, [float(one.user_attrs[_BEST])])
-            for one in self._study.get_trials(deepcopy=False, states=(pruned,))
+            (number, [float(one.user_attrs[_BEST])])
+            for number, one in enumerate(self._all())
             if _BEST in one.user_attrs
         ]
         if not reached:
@@ -185,13 +222,32 @@ class Study:
         return sum(one.state == complete for one in self._all())
 
     def _all(self) -> list[Any]:
+        """The trials that have points; a trial's number is its place among these."""
+        return [one for one in self._everything() if _LEFT_OUT not in one.user_attrs]
+
+    def _everything(self) -> list[Any]:
         found: list[Any] = self._study.get_trials(deepcopy=False)
         return found
 
     def _seeded(self, number: int) -> None:
-        text = f"{self._seed}:{number}".encode()
+        # A grid is put into an order by its seed, which has to stay.
+        text = f"{self._seed}:{0 if self._sampler.lower() == 'grid' else number}".encode()
         seed = int.from_bytes(hashlib.sha256(text).digest()[:4])
         self._study.sampler = _sampler(self._module, self._sampler, seed, self._dims)
+        if self._accepts is not None and isinstance(
+            self._study.sampler, self._module.samplers.TPESampler
+        ):
+            self._study.sampler = self._tpe(seed)
+
+    def _tpe(self, seed: int) -> Any:
+        """TPE counts what was left out among its trials: not so for its start, nor for the best."""
+        everything = self._everything()
+        left_out = sum(_LEFT_OUT in one.user_attrs for one in everything)
+        return self._module.samplers.TPESampler(
+            seed=seed,
+            n_startup_trials=_TPE_STARTS_AFTER + left_out,
+            gamma=lambda count: max(1, min(math.ceil(0.1 * (count - left_out)), 25)),
+        )
 
 
 def _direction(objective: Objective) -> str:
@@ -240,6 +296,21 @@ def _grid(dims: Sequence[Dimension]) -> dict[str, list[Any]]:
                 f"the sampler grid has no end with {one.name}", "use randint or choice, or tpe"
             )
     return grid
+
+
+def _size(dims: Sequence[Dimension]) -> int | None:
+    """How many points there are; None if they can't be counted."""
+    size = 1
+    for one in dims:
+        if isinstance(one, Options):
+            size *= len(one.rows)
+        elif one.is_whole:
+            size *= int(one.high) - int(one.low) + 1
+        elif one.step is not None:
+            size *= round((one.high - one.low) / one.step) + 1
+        else:
+            return None
+    return size
 
 
 def _suggest(trial: Any, dims: Sequence[Dimension]) -> None:

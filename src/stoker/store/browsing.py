@@ -223,7 +223,8 @@ class Browser:
 
     def sweep_ids(self, name: str) -> list[int]:
         """The latest job of each point of a sweep."""
-        return [job_id for (job_id,) in self._run("sweep_ids", sweep=name)]
+        with self._one_moment():
+            return [job_id for (job_id,) in self._run("sweep_ids", sweep=name)]
 
     def sweep_table(self, name: str, *, in_full: bool) -> dict[str, Any]:
         """All points of a sweep, column by column; see api.messages.SweepTable."""
@@ -237,9 +238,16 @@ class Browser:
             repeat = self._connection.execute(self._sql["sweep_repeat"], {"sweep": name}).fetchone()
             return found | {"repeat": repeat and repeat[0]}
 
-    def search_jobs(self, name: str) -> list[tuple[str, int, str, str | None, str | None]]:
-        """The points of a sweep as a searcher has to know them: point, id, state, cause, params."""
-        return self._run("search_jobs", sweep=name).fetchall()
+    def search_jobs(
+        self, name: str, newest: int, unsure: Sequence[int]
+    ) -> list[tuple[str, int, str, str | None, str | None]]:
+        """The points of a sweep as a searcher has to know them: point, id, state, cause, params.
+
+        Only jobs with a higher id than `newest`, and those of `unsure`.
+        """
+        ids = json.dumps(unsure)
+        with self._one_moment():
+            return self._run("search_jobs", sweep=name, newest=newest, unsure=ids).fetchall()
 
     # ------------------------------------------------------------------ their parts
 

@@ -16,10 +16,12 @@ from stoker.wholefile import text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # As setuptools writes it: `MAPPING: dict[str, str] = {'pkg': '/home/ada/project/src/pkg'}`.
 _MAPPING = re.compile(r"^MAPPING\b[^=\n]*=\s*(\{.*\})\s*$", re.MULTILINE)
+_APART = re.compile(r"[\s;&|()'\"`=]+")  # what stands between words of a shell
+_MOST_ENTRIES = 10_000
 
 
 class EditableInstalls:
@@ -32,10 +34,28 @@ class EditableInstalls:
         self.unhandled: list[str] = []
 
 
-def editable_installs(env: Mapping[str, str], program: str, root: str) -> EditableInstalls:
-    """What the Python of a job with this environment would import from below `root`."""
+def pythons_named(words: Iterable[str]) -> tuple[str, ...]:
+    """The Pythons that a command names, at any place of it, and the environments it activates."""
+    return tuple(
+        dict.fromkeys(
+            part
+            for word in words
+            for part in _APART.split(word)
+            if os.path.basename(part).startswith("python") or part.endswith("/bin/activate")
+        )
+    )
+
+
+def editable_installs(
+    env: Mapping[str, str], pythons: Sequence[str], cwd: str, root: str
+) -> EditableInstalls:
+    """What the Python of a job with this environment would import from below `root`.
+
+    Environments in the project count, too: a script may activate one, as `uv run` does.
+    """
     found = EditableInstalls()
-    for packages in dict.fromkeys(_package_directories(env, program)):
+    prefixes = [*_prefixes(env, pythons, cwd), *_environments_in(cwd), *_environments_in(root)]
+    for packages in dict.fromkeys(_package_directories(prefixes)):
         for path in sorted(glob.glob(os.path.join(glob.escape(packages), "*.pth"))):
             for line in text_of(path).splitlines():
                 directory = os.path.realpath(line.strip()) if os.path.isabs(line.strip()) else ""
@@ -70,14 +90,29 @@ def _look_into(text: str, name: str, root: str, found: EditableInstalls) -> None
             found.unhandled.append(str(package))
 
 
-def _package_directories(env: Mapping[str, str], program: str) -> Iterator[str]:
-    """Where the packages of the Pythons are that a job may mean."""
-    prefixes = [env.get("VIRTUAL_ENV", ""), env.get("CONDA_PREFIX", "")]
-    for name in (program, "python", "python3"):
-        if os.path.basename(name).startswith("python"):
-            path = find_program(name, "/", env.get("PATH"))
-            prefixes.append(os.path.dirname(os.path.dirname(path)) if path else "")
-    prefixes.append(os.path.join(env["HOME"], ".local") if env.get("HOME") else "")
+def _prefixes(env: Mapping[str, str], pythons: Sequence[str], cwd: str) -> Iterator[str]:
+    """Where the Pythons are installed that a job may mean."""
+    yield env.get("VIRTUAL_ENV", "")
+    yield env.get("CONDA_PREFIX", "")
+    for name in (*pythons, "python", "python3"):
+        if name.endswith("/activate"):
+            yield os.path.dirname(os.path.dirname(os.path.join(cwd, name)))
+        elif path := find_program(name, cwd, env.get("PATH")):
+            yield os.path.dirname(os.path.dirname(path))
+    yield os.path.join(env["HOME"], ".local") if env.get("HOME") else ""
+
+
+def _environments_in(directory: str) -> list[str]:
+    """The virtual environments in a directory, such as .venv."""
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return []
+    paths = [os.path.join(directory, name) for name in names[:_MOST_ENTRIES]]
+    return sorted(path for path in paths if os.path.isfile(os.path.join(path, "pyvenv.cfg")))
+
+
+def _package_directories(prefixes: Iterable[str]) -> Iterator[str]:
     for prefix in filter(None, prefixes):
         for kind in ("site", "dist"):
             pattern = os.path.join(glob.escape(prefix), "lib", "python3*", f"{kind}-packages")

@@ -6,7 +6,7 @@ import os
 
 from stoker.quantities import memory_mib
 from stoker.submission.code_files import repository_of
-from stoker.submission.editable_installs import editable_installs
+from stoker.submission.editable_installs import editable_installs, pythons_named
 from stoker.submission.snapshots import Frozen, Snapshots
 from stoker.text.terminal import say
 
@@ -19,24 +19,31 @@ if TYPE_CHECKING:
 LIMIT = "freeze-limit"  # the setting
 
 
-def freeze_for(client: Client, jobs: list[dict[str, Any]], request: dict[str, Any]) -> None:
+def freeze_for(
+    client: Client, jobs: list[dict[str, Any]], request: dict[str, Any], example: dict[str, Any]
+) -> None:
     """Freeze the code of jobs that are about to be queued, and say what a user should know."""
     limit = client.call("config_get", name=LIMIT)["settings"][0]["value"]
-    for note in freeze_jobs(client.home.root, limit, jobs, request):
+    for note in freeze_jobs(client.home.root, limit, jobs, request, example):
         say(f"stoker: {note}")
 
 
 def freeze_jobs(
-    home: str, limit: str, jobs: list[dict[str, Any]], request: dict[str, Any]
+    home: str,
+    limit: str,
+    jobs: list[dict[str, Any]],
+    request: dict[str, Any],
+    example: dict[str, Any],
 ) -> list[str]:
     """Change the jobs of a request that say `freeze`, all in one moment; what to tell of it.
 
     `freeze` is then the directory that the job was queued in, and `cwd` the one it will run in.
+    Where a job is what many have in common, `example` is what one of them has for itself.
     """
     freezing = _Freezing(Snapshots(home), memory_mib(limit) * 2**20)
     for job in jobs:
         if job.get("freeze"):
-            freezing.change(job, request)
+            freezing.change(job, request, {**example, **job})
     return list(freezing.notes)
 
 
@@ -50,7 +57,7 @@ class _Freezing:
         self._frozen: dict[str, Frozen] = {}  # by root
         self._python_paths: dict[tuple[str, ...], str] = {}
 
-    def change(self, job: dict[str, Any], request: dict[str, Any]) -> None:
+    def change(self, job: dict[str, Any], request: dict[str, Any], example: dict[str, Any]) -> None:
         cwd = os.path.realpath(job.get("cwd") or request["cwd"])
         if self._snapshots.holds(cwd):
             job["freeze"] = request["env"].get("STOKER_SUBMIT_DIR", cwd)
@@ -74,20 +81,21 @@ class _Freezing:
         job["cwd"] = _in_tree(cwd, frozen)
         os.makedirs(job["cwd"], exist_ok=True)  # It may have no code.
         env = {**request["env"], **job.get("env", {})}
-        path = self._python_path(env, job, frozen)
+        words = example.get("argv") or [example.get("shell") or ""]
+        path = self._python_path(env, words, cwd, frozen)
         if path != env.get("PYTHONPATH", ""):
             job["env"] = {**job.get("env", {}), "PYTHONPATH": path}
-        self._name_absolute(job, frozen)
+        self._name_paths([part for word in words for part in word.split()], cwd, frozen)
 
-    def _python_path(self, env: dict[str, str], job: dict[str, Any], frozen: Frozen) -> str:
+    def _python_path(self, env: dict[str, str], words: list[str], cwd: str, frozen: Frozen) -> str:
         """PYTHONPATH with frozen directories: those it names, and those of editable installs."""
         said = env.get("PYTHONPATH", "")
         names = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "HOME")
-        program = (job.get("argv") or [""])[0]
-        key = (frozen.root, said, program, *(env.get(name, "") for name in names))
+        pythons = pythons_named(words)
+        key = (frozen.root, cwd, said, *(env.get(name, "") for name in names), *pythons)
         known = self._python_paths.get(key)
         if known is None:
-            found = editable_installs(env, program, frozen.root)
+            found = editable_installs(env, pythons, cwd, frozen.root)
             for name in found.unhandled:
                 self.notes[
                     f"the editable install {name} is used as it is when the job runs; "
@@ -100,23 +108,30 @@ class _Freezing:
                 known = self._python_paths[key] = said
         return known
 
-    def _name_absolute(self, job: dict[str, Any], frozen: Frozen) -> None:
-        """Warn of code that a command names by the path at which it may change."""
-        for word in job.get("argv") or (job.get("shell") or "").split():
+    def _name_paths(self, words: list[str], cwd: str, frozen: Frozen) -> None:
+        """Warn of code that a command names where it may change, and of what it won't find."""
+        for word in words:
+            path = os.path.normpath(os.path.join(cwd, word))
+            if word.startswith("../") and not _is_in(path, frozen) and os.path.exists(path):
+                self.notes[
+                    f"the command names {word}, which is not there as seen from frozen code; "
+                    f"write {path} instead"
+                ] = None
+                continue
             frozen_file = _in_tree(word, frozen)
             if frozen_file == word or os.path.realpath(frozen_file) == os.path.realpath(word):
                 continue  # It is none of the code.
             if os.path.isfile(frozen_file):
-                inside = os.path.relpath(word, job["freeze"])
+                inside = os.path.relpath(word, cwd)
                 self.notes[
                     f"the command names {word}, which is not frozen; write {inside} instead"
                 ] = None
 
 
+def _is_in(path: str, frozen: Frozen) -> bool:
+    return path == frozen.root or path.startswith(frozen.root + "/")
+
+
 def _in_tree(path: str, frozen: Frozen) -> str:
     """Where a path of the root is in the tree; another path as it is."""
-    if path == frozen.root:
-        return frozen.tree
-    if path.startswith(frozen.root + "/"):
-        return frozen.tree + path[len(frozen.root) :]
-    return path
+    return frozen.tree + path[len(frozen.root) :] if _is_in(path, frozen) else path

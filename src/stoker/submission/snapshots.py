@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -222,10 +223,14 @@ class Snapshots:
         for name, entry in entries.items():
             hashed.update(os.fsencode(f"{name}\0{entry}\0"))
         snapshot = hashed.hexdigest()[:32]
-        directory = os.path.join(self._trees, snapshot)
-        manifest = os.path.join(directory, MANIFEST)
-        tree = os.path.join(directory, os.path.basename(root) or "root")
-        is_new = not os.path.exists(manifest)
+        # A tree that a job wrote to is not for others. It stays, since jobs may be in it.
+        for number in itertools.count():
+            directory = os.path.join(self._trees, f"{snapshot}-{number}" if number else snapshot)
+            manifest = os.path.join(directory, MANIFEST)
+            tree = os.path.join(directory, os.path.basename(root) or "root")
+            is_new = not os.path.exists(manifest)
+            if is_new or self._is_whole(tree, entries):
+                break
         if is_new:
             fresh = os.path.join(self._trees, ".new")
             shutil.rmtree(fresh, ignore_errors=True)
@@ -275,6 +280,22 @@ class Snapshots:
                 os.unlink(blob)
                 self._renew(root, name, entry)
                 os.link(blob, path)
+
+    def _is_whole(self, tree: str, entries: dict[str, str]) -> bool:
+        """Whether the frozen files of a tree are still what was frozen."""
+        try:
+            for name, entry in entries.items():
+                path = os.path.join(tree, name)
+                if entry.startswith("link "):
+                    if os.readlink(path) != entry[5:]:
+                        return False
+                    continue
+                blob = os.lstat(self._blob(entry))
+                if blob.st_mtime != _TIME_S or os.lstat(path).st_ino != blob.st_ino:
+                    return False
+        except OSError:
+            return False
+        return True
 
     def _renew(self, root: str, name: str, entry: str) -> None:
         """Have a blob again that is no longer what it was."""

@@ -289,14 +289,22 @@ def submit(client: Client, request: dict[str, Any], **more: Any) -> int:
     return job_id
 
 
-def take_code(client: Client, jobs: list[dict[str, Any]], request: dict[str, Any]) -> None:
-    """Say of which commit the code of jobs is, and have those with --freeze run it as it is now."""
+def take_code(
+    client: Client,
+    jobs: list[dict[str, Any]],
+    request: dict[str, Any],
+    example: dict[str, Any] | None = None,
+) -> None:
+    """Say of which commit the code of jobs is, and have those with --freeze run it as it is now.
+
+    Where a job is what many have in common, `example` is what one of them has for itself.
+    """
     _refuse_unless_told(client, jobs, request["cwd"])
     note_commits(jobs, request)
     if any("freeze" in job for job in jobs):
         from stoker.submission.freezing import freeze_for
 
-        freeze_for(client, jobs, request)
+        freeze_for(client, jobs, request, example or {})
 
 
 def _refuse_unless_told(client: Client, jobs: list[dict[str, Any]], here: str) -> None:

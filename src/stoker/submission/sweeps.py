@@ -63,6 +63,11 @@ class Plan:
     varied: Sequence[str]  # the parameters that differ between points
     ignored: Sequence[str] = ()  # keys of the sweep file that change nothing here
 
+    @property
+    def example(self) -> dict[str, Any]:
+        """What the job of one point has for itself."""
+        return self.jobs[0] if self.jobs else {}
+
 
 class Jobs(Sequence[dict[str, Any]]):
     """What the job of each of so many points has for itself, made when it is first asked for."""
@@ -248,7 +253,7 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
         # Before the first job is queued, so that there are never more.
         client.call("limit_group", group=plan.name, max_running=max_running)
     resolve_requirements(client, plan.shared)
-    take_code(client, [plan.shared], plan.request)
+    take_code(client, [plan.shared], plan.request, plan.example)
     queued = Queued()
     ahead = Pipeline(client)
     for number, part in enumerate(parts(plan.jobs)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from typing import TYPE_CHECKING
@@ -151,6 +151,12 @@ def _conditions(space: Space, where: Sequence[str]) -> list[Where]:
     from stoker.sweep.where import Where  # It is slow to import, and most sweeps are whole grids.
 
     return [Where(text, space.base_names) for text in where]
+
+
+def condition(space: Space, where: Sequence[str]) -> Callable[[Point], bool]:
+    """Whether a point is one that --where leaves."""
+    conditions = _conditions(space, where)
+    return lambda point: _fulfils(point, conditions)
 
 
 def _fulfils(point: Point, conditions: Sequence[Where]) -> bool:

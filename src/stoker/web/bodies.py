@@ -99,7 +99,8 @@ class SweepResultsQuestion(Fields):
 
     name: Text
     metric: Text | None = None
-    goal: Literal["min", "max"] | None = None  # default: what the metric's name tells, or min
+    likely: bool = False  # if none is named: that of a search, else a validation loss or so
+    goal: Literal["min", "max"] | None = None  # default: a search's, what the name tells, or min
     value: Literal["best", "last"] = "best"  # of each run, the best value or the last one
     single: bool = False  # one row per run, also where points were repeated
     all: bool = True  # false: values of `metric` only

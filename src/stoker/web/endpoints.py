@@ -462,7 +462,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              "all points of a sweep in columns, with the last, lowest and highest value of each "
              "metric; which is best, and which parameters matter",
              {"sweep": "Text", "total": "Number", "counts": "Counts", "varied": "Texts",
-              "repeat": "MaybeText", "objectives": "Objects", "unread": "Number",
+              "repeat": "MaybeText", "metric": "MaybeText", "goal": "MaybeText", "unread": "Number",
               "warnings": "Texts", "columns": "Object", "params": "Objects", "metrics": "Objects",
               "best": "MaybeNumber", "importance": "Objects", "judged_by": "Number",
               "rough": "Flag", "version": "Text", "changed": "Flag"}, "sweeps"),

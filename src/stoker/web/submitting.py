@@ -64,7 +64,7 @@ async def submit(link: Link, request: SubmitRequest) -> dict[str, Any]:
     message: dict[str, Any] = {"jobs": jobs, **inherited(cwd)}
     if request.environment_of is not None:
         message |= {"env": {}, "env_of": request.environment_of}
-    await _take_code(link, jobs, message)
+    await _take_code(link, jobs, message, {})
     token = request.token or new_token()
     answer = await link.call("submit", **message, token=token)
     return {"ids": answer["ids"], "warnings": answer.get("warnings", [])}
@@ -92,7 +92,9 @@ def _of_project(
     return job_fields(options, here, "library", words, job)
 
 
-async def _take_code(link: Link, jobs: list[dict[str, Any]], message: dict[str, Any]) -> None:
+async def _take_code(
+    link: Link, jobs: list[dict[str, Any]], message: dict[str, Any], example: dict[str, Any]
+) -> None:
     """Say which commit the code is of, and have jobs with `freeze` run it as it is now.
 
     Other requests do not wait for it.
@@ -102,7 +104,7 @@ async def _take_code(link: Link, jobs: list[dict[str, Any]], message: dict[str, 
         return
     limit = (await link.call("config_get", name=LIMIT))["settings"][0]["value"]
     home = (await link.call("hello"))["home"]
-    await asyncio.to_thread(freeze_jobs, home, limit, jobs, message)
+    await asyncio.to_thread(freeze_jobs, home, limit, jobs, message, example)
 
 
 def _resolved(job: JobRequest, cwd: str) -> dict[str, Any]:
@@ -194,7 +196,7 @@ async def queue_sweep(link: Link, request: SweepRequest, plan: Plan) -> Queued:
     queued = Queued()
     if request.max_running is not None:
         await link.call("limit_group", group=plan.name, max_running=request.max_running)
-    await _take_code(link, [plan.shared], plan.request)
+    await _take_code(link, [plan.shared], plan.request, plan.example)
     for part in parts(plan.jobs):
         queued.took(await link.call("submit", **part_of(plan, part, request.rerun)))
     return queued

@@ -7,6 +7,7 @@ in columns; names are values, never keys, so that no name can be anything else i
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,8 @@ import msgspec
 from stoker.metrics.asking import Summary, summary
 from stoker.metrics.gathering import runs_in
 from stoker.metrics.importance import importances
-from stoker.metrics.names import goal_of
+from stoker.metrics.names import goal_of, in_likely_order
+from stoker.metrics.overlay import likely
 from stoker.metrics.result_columns import said
 from stoker.metrics.results import Objective, Result, Run, mean, spread, tabulate
 from stoker.web.bodies import SweepResultsQuestion
@@ -36,8 +38,9 @@ def answer(found: Answer, read: Answer, question: SweepResultsQuestion) -> Answe
     for row in read["rows"]:
         if row["job"] in runs:
             runs[row["job"]].metrics[row["name"]] = summary(row)
+    names = Counter(name for run in runs.values() for name in run.metrics)
+    question = _settled(question, names, found)
     rows, varied = _rows(list(runs.values()), found.get("repeat"), question)
-    names = dict.fromkeys(name for run in runs.values() for name in run.metrics)
     figures = {
         name: _figures([[runs[job_id] for job_id in row.ids] for row in rows], name)
         for name in names
@@ -52,7 +55,8 @@ def answer(found: Answer, read: Answer, question: SweepResultsQuestion) -> Answe
         "counts": found["counts"],
         "varied": varied,
         "repeat": found.get("repeat"),
-        "objectives": _objectives(found),
+        "metric": question.metric,
+        "goal": question.goal,
         "unread": read["unread"],
         "warnings": read.get("warnings", []),
         "columns": columns,
@@ -60,7 +64,7 @@ def answer(found: Answer, read: Answer, question: SweepResultsQuestion) -> Answe
         "metrics": [
             {"name": name, "goal": goal_of(name)}
             | {part: [said(one) for one in of] for part, of in figures.get(name, {}).items()}
-            for name in names
+            for name in in_likely_order(names)
         ],
         "best": best,
         "importance": [{"name": one.name, "share": one.share} for one in judged.of],
@@ -78,24 +82,28 @@ def unless_known(content: Answer, known: str | None) -> Answer:
     return {**content, **{name: type(content[name])() for name in _LONG}, "changed": False}
 
 
+def _settled(
+    question: SweepResultsQuestion, names: Mapping[str, int], found: Answer
+) -> SweepResultsQuestion:
+    """The same with a goal for its metric, and with the likely metric if that is wanted."""
+    objectives = (found.get("search") or {}).get("objectives", ())
+    metric = question.metric
+    if metric is None and question.likely:
+        metric = likely(names, objectives)
+    goal = None
+    if metric is not None:
+        goal = question.goal or dict(objectives).get(metric) or goal_of(metric) or "min"
+    return msgspec.structs.replace(question, metric=metric, goal=goal)
+
+
 def _rows(
     runs: Sequence[Run], repeat: str | None, question: SweepResultsQuestion
 ) -> tuple[list[Result], list[str]]:
     """One row per point, repeats put together as `stoker results` does, in the order of ids."""
-    wanted = [] if question.metric is None else [Objective(question.metric, _goal(question))]
+    wanted = [] if question.metric is None else [Objective(question.metric, question.goal or "min")]
     names = [one.name for one in wanted]
     table = tabulate(runs, wanted, repeat=None if question.single else repeat, names=names)
     return sorted(table.rows, key=lambda row: row.ids[0]), table.varied
-
-
-def _goal(question: SweepResultsQuestion) -> str:
-    return question.goal or goal_of(question.metric or "") or "min"
-
-
-def _objectives(found: Answer) -> list[Answer]:
-    """What a search is after."""
-    search = found.get("search") or {}
-    return [{"metric": name, "goal": goal} for name, goal in search.get("objectives", ())]
 
 
 def _figures(groups: Sequence[Sequence[Run]], name: str) -> dict[str, Numbers]:
@@ -125,10 +133,10 @@ def _shown(
     if question.metric is None:
         rows = zip(columns["run_time_s"], columns["ended"], columns["runs"], strict=True)
         return [ran if ended == runs else None for ran, ended, runs in rows], None
-    goal = _goal(question)
-    values = figures[question.metric][goal if question.value == "best" else "last"]
+    part = question.goal or "min" if question.value == "best" else "last"
+    values = figures[question.metric][part]
     there = [place for place, value in enumerate(values) if value is not None and value == value]
-    sign = -1 if goal == "max" else 1
+    sign = -1 if question.goal == "max" else 1
     return values, min(there, key=lambda place: sign * (values[place] or 0.0), default=None)
 
 
@@ -139,6 +147,7 @@ def _columns(rows: Sequence[Result], jobs: Mapping[str, Sequence[Any]]) -> dict[
     return {
         "id": [row.id for row in rows],
         "runs": [len(row.ids) for row in rows],
+        **({"ids": [row.ids for row in rows]} if any(len(its) > 1 for its in of) else {}),
         "state": [row.state for row in rows],
         "ended": [sum(jobs["ended_at_ms"][one] is not None for one in its) for its in of],
         "succeeded": [sum(jobs["state"][one] == "succeeded" for one in its) for its in of],

@@ -13,11 +13,12 @@ from stoker.cli.sweeping.result_rows import as_table, best_page, shown_metrics
 from stoker.cli.sweeping.results import csv_text, text_of
 from stoker.errors import NotFound, UsageError
 from stoker.metrics.gathering import Question, Sources, gather, objectives_of
+from stoker.metrics.importance import importances
 from stoker.metrics.names import goal_of
 from stoker.metrics.result_columns import as_json, columns_of, row_as_json
 from stoker.metrics.results import Objective, ResultTable, arranged, only_objective
 from stoker.submission.again import add_again
-from stoker.text.terminal import has_terminal, out, say
+from stoker.text.terminal import Column, escaped, has_terminal, out, say, table_of_columns
 
 
 def results(args: Args) -> None:
@@ -27,6 +28,9 @@ def results(args: Args) -> None:
     gc.disable()  # All that is made here is needed to the end.
     with Client() as client:
         table = _found(client, args, _objectives(args))
+    if args["importance"]:
+        _show_importance(table, args)
+        return
     rows = arranged(table, args["sort"], args["reverse"], args["top"])
     if args["json"]:
         print_json(as_json(table, rows))
@@ -39,6 +43,26 @@ def results(args: Args) -> None:
         shown = shown_metrics(table, args["metric"])
         out(as_table(table, rows, shown))
         _say_more(table, len(rows), shown)
+
+
+def _show_importance(table: ResultTable, args: Args) -> None:
+    """How much each parameter matters for the first objective, or the only metric that tells."""
+    wanted = table.objectives[0] if table.objectives else only_objective(table.metrics)
+    values = [row.metrics[wanted.name].best for row in table.rows]
+    found = importances([row.params for row in table.rows], values, table.varied)
+    shares = [(one.name, None if one.share is None else round(one.share, 3)) for one in found.of]
+    if args["json"]:
+        of = [{"parameter": name, "importance": share} for name, share in shares]
+        print_json({"metric": wanted.name, "points": found.points, "importance": of})
+    elif args["csv"]:
+        lines = itertools.chain([["parameter", "importance"]], ([a, _cell(b)] for a, b in shares))
+        out(csv_text(lines, for_terminal=has_terminal(), for_spreadsheet=False))
+    else:
+        titles = [Column("PARAMETER", least=5), Column("IMPORTANCE", right=True)]
+        said = ["?" if share is None else f"{share:.0%}" for _, share in shares]
+        out(table_of_columns(titles, [[escaped(name) for name, _ in shares], said], [None, None]))
+        hint = "; so few points are but a hint" if found.is_rough else ""
+        say(f"for {wanted.goal} {escaped(wanted.name)}, by {found.points} points{hint}")
 
 
 def best(args: Args) -> None:

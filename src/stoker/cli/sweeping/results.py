@@ -130,7 +130,8 @@ def _exit(code: int | None, signal: int | None) -> str:
 
 def _summary(sweep: Sweep) -> str:
     total = sweep["total"]
-    return f"{total} point{'' if total == 1 else 's'}: {counts_text(sweep['counts'])}"
+    states = f": {counts_text(sweep['counts'])}" if total else ""  # A search has only begun.
+    return f"{total} point{'' if total == 1 else 's'}{states}"
 
 
 def _as_csv(sweep: Sweep) -> str:

@@ -73,6 +73,7 @@ VERB = Verb(
         Option("reverse", "the other way round"),
         Option("top", "show only the first N rows", "N",
                quantities.number_within(1, 1_000_000)),
+        Option("importance", "show how much each parameter matters for the metric, not the rows"),
         Option("csv", "print CSV instead of a table"),
         JSON,
     ),
@@ -94,6 +95,9 @@ VERB = Verb(
         "Runs of a point that was repeated (`stoker sweep --repeat seed=3`) are one row: the mean "
         "of their values, ± the standard deviation, and the number of RUNS. ID is the best of "
         "them.",
+        "--importance is the share of the order of the points, by the best value of the metric, "
+        "that goes along with a parameter alone, less what chance would explain. What parameters "
+        "do only together is not in it, and of few points it is a hint.",
         "Only parameters that vary have a column. Jobs that are not of a sweep are compared by the "
         "options in their commands. Of a point that was run more than once, the latest job counts.",
     ),

@@ -114,8 +114,8 @@ VERB = Verb(
         "Exit code: for one job, its own (128 + n if signal n ended it, 1 if it was cancelled, "
         "skipped or lost); for several jobs, 0 if all succeeded, else 1; 124 after --timeout; 3 "
         "if there is no such job. A point that its search stopped early (`stopped`) counts as 0.",
-        "With --group, a search (`stoker sweep --minimize`) is waited for to its end, with all "
-        "points that it chooses until then.",
+        "With --group, a search (`stoker sweep --minimize loss`) is waited for to its end, with "
+        "all points that it chooses until then.",
         IDS_NOTE,
     ),
 )

@@ -20,11 +20,14 @@ def searches(daemon: Daemon, request: msg.Searches) -> Reply:
     found = daemon.searches.kept(request.name)
     if request.name is None:
         return {"searches": found}
-    return _with_points(daemon, request.name, found)
+    return _with_points(daemon, request, found)
 
 
-async def _with_points(daemon: Daemon, name: str, found: list[dict[str, Any]]) -> Fields:
-    rows = await daemon.browsing.read(lambda browser: browser.search_jobs(name))
+async def _with_points(
+    daemon: Daemon, request: msg.Searches, found: list[dict[str, Any]]
+) -> Fields:
+    name, newest, unsure = request.name or "", request.newest, request.unsure
+    rows = await daemon.browsing.read(lambda browser: browser.search_jobs(name, newest, unsure))
     points = [[*row[:4], json.loads(row[4]) if row[4] else {}] for row in rows]
     return {"searches": found, "points": points}
 

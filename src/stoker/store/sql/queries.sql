@@ -594,10 +594,16 @@ WHERE j."group" = :sweep AND j.point GLOB 'sweep:*'
 ORDER BY j.id;
 
 -- name: search_jobs
--- Every job of a sweep that is one of its points, as a searcher has to know it.
+-- The jobs of a sweep that are points of it, as a searcher has to know them: the new ones, and
+-- those that it was not sure of.
 SELECT point, id, state, cause, params
 FROM jobs INDEXED BY jobs_grouped
-WHERE "group" = :sweep AND point GLOB 'sweep:*'
+WHERE "group" = :sweep AND id > :newest AND point GLOB 'sweep:*'
+UNION ALL
+SELECT point, id, state, cause, params
+FROM jobs
+WHERE id IN (SELECT value FROM json_each(:unsure)) AND id <= :newest
+  AND +"group" = :sweep AND point GLOB 'sweep:*'  -- The plus has it found by id.
 ORDER BY id;
 
 -- name: sweep_repeat

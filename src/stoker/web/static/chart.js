@@ -43,7 +43,9 @@ export function numberText(number) {
 function axisText(number, gap) {
   const size = Math.abs(number);
   if (size !== 0 && (size >= 1e5 || size < 1e-3)) return inPowers(number, 2);
-  return number.toFixed(Math.max(0, Math.min(6, -Math.floor(Math.log10(gap) + 1e-9))));
+  let digits = 0; // as many as tell the marks apart
+  while (digits < 6 && Math.abs(gap * 10 ** digits - Math.round(gap * 10 ** digits)) > 1e-6) digits += 1;
+  return number.toFixed(digits);
 }
 
 const marks = (u, splits) => splits.map((one, place) => (one === null ? "" : axisText(one,
@@ -63,6 +65,7 @@ export class CurveChart {
     this.reset = h("button", { type: "button", class: "small zoomout", hidden: true, onclick: () => this.#whole() },
       "Zoom out");
     this.box = h("div", { class: "canvas", tabIndex: 0, role: "img", "aria-label": label });
+    this.above = h("canvas", { class: "hotline", hidden: true });
     this.dot = h("div", { class: "hotdot", hidden: true });
     this.element = h("div", { class: "curvechart" }, this.box, this.reset);
     this.box.addEventListener("keydown", (event) => this.#key(event));
@@ -87,10 +90,11 @@ export class CurveChart {
     this.plot = null;
   }
 
-  // curves: { id, points, tone, width, alpha, dash }, the ones drawn last on top.
+  // curves: { id, points, tone, hotTone, width, alpha, dash }, the ones drawn last on top.
   show(curves, { log = false, label = "" } = {}) {
     if (label) this.box.setAttribute("aria-label", label);
-    this.curves = curves.map((curve) => ({ width: 1.6, alpha: 1, dash: [], ...curve, ...split(curve.points) }));
+    this.curves = curves.map((curve) => ({ width: 1.6, alpha: 1, dash: [], hotTone: curve.tone, ...curve,
+      ...split(curve.points) }));
     this.hot = this.curves.find((curve) => curve.id === this.hot?.id) || null;
     this.at = null;
     const all = this.curves.flatMap((curve) => [curve.low, curve.high]).filter(Number.isFinite);
@@ -127,12 +131,13 @@ export class CurveChart {
         y: { auto: true, distr: this.log ? 3 : 1, log: 10, range: () => this.#down() },
       },
       series: [{}, { scale: "y", paths: () => null, points: { show: false } }],
-      axes: [{ ...axis, space: 60, size: 26, gap: 3 },
+      axes: [{ ...axis, space: 60, size: 24, gap: 3, label: "step", labelSize: 15, labelGap: 0, labelFont: axis.font },
         { ...axis, size: (u, words) => 14 + 7 * Math.max(2, ...(words || []).map((word) => word.length)),
           ...(this.log ? { values: (u, splits) => splits.map((one) => (one === null ? "" : numberText(one))) } : {}) }],
       hooks: { draw: [() => this.#draw()] },
     }, this.#frame(), this.box);
     const { over } = this.plot;
+    over.before(this.above);
     over.append(this.dot);
     over.addEventListener("pointermove", (event) => this.#point(event));
     over.addEventListener("pointerdown", (event) => this.#point(event));
@@ -231,13 +236,32 @@ export class CurveChart {
     ctx.rect(bbox.left, bbox.top - 4, bbox.width + 6, bbox.height + 8);
     ctx.clip();
     ctx.lineJoin = "round";
-    for (const curve of this.curves) if (curve !== this.hot) this.#stroke(curve, places.get(curve));
-    if (this.hot) this.#stroke({ ...this.hot, width: this.hot.width + 1.2, alpha: 1 }, places.get(this.hot));
+    for (const curve of this.curves) this.#stroke(ctx, curve, places.get(curve));
+    ctx.restore();
+    this.#heat();
+  }
+
+  // The curve that is pointed at has a canvas of its own: to draw all again would be felt.
+  #heat() {
+    const { ctx: { canvas }, bbox } = this.plot;
+    const { above, hot } = this;
+    setHidden(above, !hot);
+    if (!hot) return;
+    if (above.width !== canvas.width || above.height !== canvas.height) {
+      [above.width, above.height] = [canvas.width, canvas.height];
+    }
+    const ctx = above.getContext("2d");
+    ctx.clearRect(0, 0, above.width, above.height);
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top - 4, bbox.width + 6, bbox.height + 8);
+    ctx.clip();
+    ctx.lineJoin = "round";
+    this.#stroke(ctx, { ...hot, tone: hot.hotTone, width: hot.width + 1.2, alpha: 1 }, this.#placed().get(hot));
     ctx.restore();
   }
 
-  #stroke({ tone, width, alpha, dash }, { line, lone }) {
-    const { ctx } = this.plot;
+  #stroke(ctx, { tone, width, alpha, dash }, { line, lone }) {
     ctx.globalAlpha = alpha;
     ctx.strokeStyle = ctx.fillStyle = this.#colour(tone);
     ctx.lineWidth = width * devicePixelRatio;
@@ -267,11 +291,11 @@ export class CurveChart {
     const { bbox } = this.plot;
     if (this.hot !== curve) {
       this.hot = curve;
-      this.plot.redraw(false, false);
+      this.#heat();
     }
     const left = (px[place] - bbox.left) / devicePixelRatio;
     const top = Number.isNaN(py[place]) ? 0 : (py[place] - bbox.top) / devicePixelRatio;
-    this.dot.className = `hotdot ${curve.tone}`;
+    this.dot.className = `hotdot ${curve.hotTone}`;
     this.dot.style.transform = `translate(${left}px, ${top}px)`;
     setHidden(this.dot, Number.isNaN(py[place]));
     const box = this.plot.over.getBoundingClientRect();
@@ -285,7 +309,7 @@ export class CurveChart {
     setHidden(this.dot, true);
     if (!this.hot) return;
     this.hot = null;
-    this.plot?.redraw(false, false);
+    if (this.plot) this.#heat();
   }
 
   // Left and right along a curve, up and down to another one.

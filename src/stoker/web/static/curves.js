@@ -70,7 +70,7 @@ export class JobCurves {
     this.missing = false;
     try {
       const { attempts, state } = this.job;
-      for (const { attempt } of attempts.slice(-MOST_ATTEMPTS)) {
+      for (const { attempt } of attempts.slice(Math.max(0, attempts.length - MOST_ATTEMPTS))) {
         if (this.attempts.get(attempt)?.whole) continue;
         const answer = await get(`/api/jobs/${this.id}/metrics`, { attempt });
         const over = FINAL.has(state) || attempt < attempts[attempts.length - 1].attempt;

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { CurveChart, numberOf, numberText } from "./chart.js";
 import { summaryText } from "./curves.js";
 import { h, setHidden, setText } from "./dom.js";
-import { count, FINAL, valueText } from "./format.js";
+import { count, valueText } from "./format.js";
 
 const EVERY_MS = 4000;
 const MOST = 200;
@@ -70,12 +70,22 @@ export class SweepCurves {
 
   // The sweep as it is now.
   show({ points, varied }) {
-    this.points = new Map(points.map((point) => [point.id, point]));
+    this.points = new Map(points.flatMap((point) => point.ids.map((id) => [id, point])));
     this.varied = varied;
-    const states = points.reduce((sum, point) => sum + (FINAL.has(point.state) ? 1 : 0), points.length * 1e6);
-    this.live = points.some((point) => ["running", "stopping"].includes(point.state));
+    const states = points.reduce((sum, point) => sum + point.ended, points.length * 1e6);
+    this.live = points.some((point) => /\b(running|stopping)\b/.test(point.state));
     if (this.states !== states) this.ask(!this.answer);
     this.states = states;
+  }
+
+  // The metric that the other pictures show is shown here, too, until another is chosen here.
+  follow(metric, goal) {
+    const key = JSON.stringify([metric, goal]);
+    if (this.followed === key) return;
+    this.followed = key;
+    if (this.answer && this.answer.metric === metric && this.answer.goal === goal) return;
+    this.which.wanted = { metric, goal };
+    this.ask(true);
   }
 
   #again() {
@@ -128,7 +138,7 @@ export class SweepCurves {
     if (known && place === 0) return { tone: "tone-best", width: 3.4 };
     if (this.choice.has(id)) return { tone: "tone-hot", width: 2.4 };
     const many = this.answer.curves.length > 30;
-    return { tone: "tone-rest", width: 1.2, alpha: !many ? 0.75 : place < MOST / 2 ? 0.45 : 0.25 };
+    return { tone: "tone-rest", hotTone: "tone-hot", width: 1.2, alpha: !many ? 0.75 : place < MOST / 2 ? 0.45 : 0.25 };
   }
 
   #tip(curve, step, value) {

@@ -1,157 +1,224 @@
 // Pictures of a sweep: parallel coordinates, and a heat map of two parameters.
 
 import { clear, h, hideTip, showTip, svg } from "./dom.js";
-import { count, duration, fineDuration, valueText } from "./format.js";
+import { count, fineDuration, valueText } from "./format.js";
 import { label } from "./plot.js";
+import { compareWords, figure, isThere, pointTitle, pointWords, scaleOf, shortened, thinned, valueWords }
+  from "./sweepdata.js";
 
-const SIZE = { width: 640, height: 300, top: 26, bottom: 22, side: 46 };
+const SIZE = { height: 300, top: 26, bottom: 22, side: 46, axis: 74 };
 const MOST_LINES = 1500;
+const MOST_VALUES = 30; // Of a number with more of them, some share a row or column of the heat map.
+const BINS = 12;
 
-// A scale for the values of one parameter: by number if all are, else one place a value.
-function scaleOf(values, from, to) {
-  const numbers = values.filter((value) => value !== undefined && value !== null);
-  if (numbers.length && numbers.every((value) => typeof value === "number")) {
-    const low = Math.min(...numbers);
-    const high = Math.max(...numbers);
-    const wide = low > 0 && high / low >= 50; // Such values were meant by their magnitude.
-    const place = wide ? Math.log : (value) => value;
-    const span = place(high) - place(low) || 1;
-    const at = (value) => from + ((place(value) - place(low)) / span) * (to - from);
-    const marks = [...new Set(numbers)].sort((a, b) => a - b);
-    const some = marks.length <= 8 ? marks : [low, high];
-    return { at, marks: some.map((value) => [value, at(value)]) };
-  }
-  const known = [...new Set(numbers.map(valueText))].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
-  const step = known.length > 1 ? (to - from) / (known.length - 1) : 0;
-  const at = (value) => (known.length > 1 ? from + known.indexOf(valueText(value)) * step : (from + to) / 2);
-  const marks = known.map((value, place) => [value, known.length > 1 ? from + place * step : (from + to) / 2]);
-  return { at, marks: marks.length <= 12 ? marks : [marks[0], marks[marks.length - 1]] };
+// How good values are among each other, from 0 to 1, where it is known what is better.
+function goodness(points, shown) {
+  const values = points.map(shown.of).filter(isThere);
+  if (!shown.goal || !values.length) return null;
+  const scale = scaleOf(values);
+  return (value) => (shown.goal === "max" ? scale.part(value) : 1 - scale.part(value));
 }
 
-function shortened(words, most) {
-  return words.length > most ? `${words.slice(0, most - 1)}…` : words;
+export function openJob(point) {
+  location.hash = `#/job/${point.id}`;
 }
 
-// Only those of many that still give the picture.
-function some(points) {
-  if (points.length <= MOST_LINES) return points;
-  const step = points.length / MOST_LINES;
-  return Array.from({ length: MOST_LINES }, (_, place) => points[Math.floor(place * step)]);
+export function tipOf(event, point, names, shown) {
+  showTip(event, h("b", {}, pointTitle(point)), ...pointWords(point, names).map((words) => h("div", {}, words)),
+    point.value === null ? "" : h("div", {}, `${shown.title}: ${valueWords(point, shown)}`));
 }
 
-export function parallel(box, points, names, ran) {
+function extremes(points, shown) {
+  const known = points.filter((point) => isThere(point.value));
+  if (!known.length) return [];
+  const [low, high] = known.reduce(([a, b], point) => [point.value < a.value ? point : a,
+    point.value > b.value ? point : b], [known[0], known[0]]);
+  return shown.goal === "max" ? [high.place, low.place] : [low.place, high.place];
+}
+
+export function parallel(box, points, names, shown, best) {
   clear(box);
-  const { width, height, top, bottom, side } = SIZE;
-  const axes = [...names.map((name) => [name, (point) => point.params[name]]),
-    ["run time (s)", (point) => (ran(point) === null ? null : ran(point) / 1000)]];
+  const { height, top, bottom, side } = SIZE;
+  const finite = (value) => (typeof value === "number" && !Number.isFinite(value) ? null : value ?? null);
+  const axes = [...names.map((name) => [name, (point) => finite(point.params[name])]),
+    [shown.metric === null ? "run time (s)" : shown.title, (point) => (isThere(point.value)
+      ? (shown.metric === null ? point.value / 1000 : point.value) : null)]];
+  const width = Math.max(box.clientWidth || 640, axes.length * SIZE.axis);
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img",
     "aria-label": "Each point as a line across its parameters" });
+  picture.style.setProperty("min-width", `${axes.length * SIZE.axis}px`);
   const x = (place) => side + (axes.length > 1 ? (place / (axes.length - 1)) * (width - 2 * side) : 0);
-  const scales = axes.map(([, value]) => scaleOf(points.map(value), height - bottom, top));
-  const lines = svg("g", { class: "lines-across" });
-  for (const point of some(points)) {
-    const places = axes.map(([, value], place) => {
-      const one = value(point);
-      return one === null || one === undefined ? null : [x(place), scales[place].at(one)];
+  const y = (part) => height - bottom - part * (height - top - bottom);
+  const scales = axes.map(([, value]) => scaleOf(points.map(value)));
+  const parts = axes.map(([, value], axis) => points.map((point) => {
+    const one = value(point);
+    return one === null ? null : scales[axis].part(one);
+  }));
+  const always = [...extremes(points, shown), ...(best ? [best.place] : [])];
+  const drawn = thinned(points.length, parts, MOST_LINES, always);
+  const good = goodness(points, shown);
+  // The better ones are drawn over the others.
+  if (good) drawn.sort((a, b) => (points[a].value ?? 0) - (points[b].value ?? 0));
+  if (good && shown.goal === "min") drawn.reverse();
+  const lines = svg("g", { class: good ? "lines-across by-value" : "lines-across" });
+  for (const place of drawn) {
+    const point = points[place];
+    let d = "";
+    axes.forEach((_, axis) => {
+      const part = parts[axis][place];
+      if (part !== null) d += `${d ? "L" : "M"}${x(axis).toFixed(1)} ${y(part).toFixed(1)}`;
     });
-    const d = places.filter(Boolean).map(([a, b], place) => `${place ? "L" : "M"}${a.toFixed(1)} ${b.toFixed(1)}`)
-      .join("");
-    const line = svg("path", { d, "data-state": point.state, "data-id": point.id });
-    line.addEventListener("pointermove", (event) => {
-      line.classList.add("hot");
-      line.parentNode.append(line);
-      showTip(event, h("b", {}, `${point.id} ${point.state}`),
-        ...Object.entries(point.params).filter(([name]) => names.includes(name))
-          .map(([name, value]) => h("div", {}, `${name} = ${valueText(value)}`)),
-        ran(point) === null ? "" : h("div", {}, `ran ${duration(ran(point))}`));
-    });
-    line.addEventListener("pointerleave", () => {
-      line.classList.remove("hot");
-      hideTip();
-    });
-    line.addEventListener("click", () => {
-      location.hash = `#/job/${point.id}`;
-    });
+    const line = svg("path", { d, "data-state": point.state, "data-place": place });
+    if (good && isThere(point.value)) line.style.setProperty("--part", good(point.value).toFixed(3));
+    if (point === best) line.classList.add("best");
     lines.append(line);
   }
+  const marked = lines.querySelector(".best");
+  if (marked) lines.append(marked);
+  let hot = null;
+  const cool = () => {
+    hot?.classList.remove("hot");
+    hot = null;
+    hideTip();
+  };
+  lines.addEventListener("pointermove", (event) => {
+    const line = event.target.closest("path");
+    if (!line) return;
+    if (line !== hot) cool();
+    hot = line;
+    line.classList.add("hot");
+    tipOf(event, points[line.dataset.place], names, shown);
+  });
+  lines.addEventListener("pointerleave", cool);
+  lines.addEventListener("click", (event) => {
+    const line = event.target.closest("path");
+    if (line) openJob(points[line.dataset.place]);
+  });
   picture.append(lines);
-  axes.forEach(([name], place) => {
-    const at = x(place);
-    const anchor = place === 0 ? "start" : place === axes.length - 1 ? "end" : "middle";
-    picture.append(svg("line", { class: "axis", x1: at, x2: at, y1: top, y2: height - bottom }));
-    picture.append(label(place === 0 ? 4 : place === axes.length - 1 ? width - 4 : at, 14, shortened(name, 16), anchor,
-      { class: "name" }));
-    for (const [value, y] of scales[place].marks) {
-      const words = typeof value === "number" ? Number(value.toPrecision(4)) : value;
-      const last = place === axes.length - 1;
-      picture.append(label(last ? at - 5 : at + 5, y + 4, shortened(String(words), 9), last ? "end" : "start",
+  axes.forEach(([name], axis) => {
+    const at = x(axis);
+    const last = axis === axes.length - 1;
+    const room = Math.max(8, Math.floor((x(1) - x(0)) / 8));
+    const title = label(axis === 0 ? 4 : last ? width - 4 : at, 14, shortened(name, Math.min(room, 22)),
+      axis === 0 ? "start" : last ? "end" : "middle", { class: "name" });
+    title.append(svg("title", {}, name));
+    picture.append(svg("line", { class: "axis", x1: at, x2: at, y1: top, y2: height - bottom }), title);
+    for (const [words, part] of scales[axis].marks) {
+      picture.append(label(last ? at - 5 : at + 5, y(part) + 4, shortened(words, 9), last ? "end" : "start",
         { class: "mark" }));
     }
   });
-  box.append(picture);
+  box.append(h("div", { class: "scroll-x" }, picture));
+  if (drawn.length < points.length) {
+    box.append(h("p", { class: "dim" }, `${drawn.length.toLocaleString("en")} of ${count(points.length, "point")} are`
+      + " drawn: every value keeps at least one line, and so do the best and the worst."));
+  }
 }
 
-export function heatMap(box, points, across, down, measure, ran) {
+// The rows or columns of a heat map: the values of a parameter, or ranges of it if they are too many.
+function classesOf(points, name) {
+  const own = points.filter((point) => name in point.params).map((point) => point.params[name]);
+  const scale = scaleOf(own);
+  if (scale.isNumber && scale.size > MOST_VALUES) {
+    const bin = (value) => Math.min(BINS - 1, Math.floor(scale.part(value) * BINS));
+    const edge = (place) => figure(Number(scale.at(place / BINS).toPrecision(2)));
+    const words = Array.from({ length: BINS }, (_, place) => `${edge(place)} to ${edge(place + 1)}`);
+    return { of: (value) => bin(value), keys: words.map((_, place) => place), words: (place) => words[place],
+      short: (place) => edge(place) };
+  }
+  const known = new Map(own.map((value) => [valueText(value), value]));
+  const keys = [...known].sort(([a, v], [b, w]) =>
+    (typeof v === "number" && typeof w === "number" ? v - w : compareWords(a, b))).map(([key]) => key);
+  return { of: valueText, keys, words: (key) => key, short: (key) => key };
+}
+
+const mean = (values) => (values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : null);
+
+// What the colour of a cell can stand for. `better`: the stronger, the better.
+export function measuresOf(shown) {
+  const time = { key: "time", title: "mean run time", words: fineDuration,
+    of: (own) => mean(own.filter((point) => point.ended && point.ran !== null).map((point) => point.ran)) };
+  const good = { key: "good", title: "share that succeeded", range: [0, 1],
+    words: (value) => `${Math.round(value * 100)} %`,
+    of: (own) => {
+      const ended = own.reduce((sum, point) => sum + point.ended, 0);
+      return ended ? own.reduce((sum, point) => sum + point.succeeded, 0) / ended : null;
+    } };
+  const many = { key: "count", title: "points", words: String, of: (own) => own.length };
+  if (shown.metric === null) return [time, good, many];
+  const known = (own) => own.map(shown.of).filter(isThere);
+  const first = { key: "best", title: `best ${shown.title}`, words: figure, goal: shown.goal, of: (own) => {
+    const values = known(own);
+    if (!values.length) return null;
+    return values.reduce((a, b) => ((shown.goal === "max") === (a > b) ? a : b));
+  } };
+  const all = { key: "mean", title: `mean ${shown.title}`, words: figure, goal: shown.goal,
+    of: (own) => mean(known(own)) };
+  return [first, all, time, good, many];
+}
+
+export function heatMap(box, points, across, down, measure, best) {
   clear(box);
   if (across === down) {
     box.append(h("p", { class: "dim" }, "Choose two different parameters."));
     return;
   }
-  const values = (name) => {
-    const known = new Map(points.filter((point) => name in point.params)
-      .map((point) => [valueText(point.params[name]), point.params[name]]));
-    return [...known].sort(([a, x], [b, y]) =>
-      (typeof x === "number" && typeof y === "number" ? x - y : a.localeCompare(b, undefined, { numeric: true })))
-      .map(([key]) => key);
-  };
-  const columns = values(across);
-  const rows = values(down);
-  if (columns.length * rows.length > 2500) {
-    box.append(h("p", { class: "dim" }, `${columns.length} by ${rows.length} values are too many to be told apart.`));
+  const columns = classesOf(points, across);
+  const rows = classesOf(points, down);
+  if (columns.keys.length * rows.keys.length > 2500) {
+    box.append(h("p", { class: "dim" },
+      `${columns.keys.length} by ${rows.keys.length} values are too many to be told apart.`));
     return;
   }
   const cells = new Map();
   for (const point of points) {
     if (!(across in point.params) || !(down in point.params)) continue;
-    const key = `${valueText(point.params[down])}\n${valueText(point.params[across])}`;
-    if (!cells.has(key)) cells.set(key, []);
-    cells.get(key).push(point);
+    const key = `${rows.of(point.params[down])}\n${columns.of(point.params[across])}`;
+    if (!cells.has(key)) cells.set(key, { points: [], value: null });
+    cells.get(key).points.push(point);
   }
-  const measured = (own) => {
-    if (measure === "count") return own.length;
-    if (measure === "good") {
-      const ended = own.filter((point) => point.ended_at_ms);
-      return ended.length ? ended.filter((point) => point.state === "succeeded").length / ended.length : null;
-    }
-    const times = own.filter((point) => point.ended_at_ms && ran(point) !== null).map(ran);
-    return times.length ? times.reduce((sum, one) => sum + one, 0) / times.length : null;
-  };
-  const words = (value) => (value === null ? "nothing yet" : measure === "time" ? fineDuration(value)
-    : measure === "good" ? `${Math.round(value * 100)} %` : String(value));
-  const known = [...cells.values()].map(measured).filter((value) => value !== null);
-  const [low, high] = measure === "good" ? [0, 1] : [Math.min(...known), Math.max(...known)];
+  for (const cell of cells.values()) cell.value = measure.of(cell.points);
+  const words = (value) => (value === null ? "nothing yet" : measure.words(value));
+  const known = [...cells.values()].map((cell) => cell.value).filter((value) => value !== null);
+  const scale = scaleOf(measure.range ?? known);
+  const strength = (value) => (measure.goal === "min" ? 1 - scale.part(value) : scale.part(value));
   const table = h("table", { class: "heat" });
   table.append(h("tr", {}, h("td", { class: "corner dim" }, h("bdi", {}, `${shortened(down, 14)} ↓`), " ",
-    h("bdi", {}, `${shortened(across, 14)} →`)),
-    ...columns.map((value) => h("th", { title: value }, h("bdi", {}, shortened(value, 9))))));
-  for (const row of rows) {
-    table.append(h("tr", {}, h("th", { title: row }, h("bdi", {}, shortened(row, 14))), ...columns.map((column) => {
-      const own = cells.get(`${row}\n${column}`) || [];
-      const value = own.length ? measured(own) : null;
-      const cell = h("td", { class: value === null ? "none" : "", tabIndex: own.length ? 0 : -1 },
-        own.length ? (columns.length <= 14 && value !== null ? words(value) : "") : "");
-      const part = value === null ? 0 : high > low ? (value - low) / (high - low) : 1;
-      cell.style.setProperty("--part", part.toFixed(3));
-      if (part > 0.55 && value !== null) cell.classList.add("deep");
-      const tell = (event) => own.length && showTip(event, h("b", {}, `${across} = ${column}, ${down} = ${row}`),
-        `${words(value)}; ${count(own.length, "point")}`);
-      cell.addEventListener("pointermove", tell);
-      cell.addEventListener("focus", tell);
-      cell.addEventListener("pointerleave", hideTip);
-      cell.addEventListener("blur", hideTip);
-      if (own.length === 1) cell.addEventListener("click", () => { location.hash = `#/job/${own[0].id}`; });
-      return cell;
-    })));
+    h("bdi", {}, `${shortened(across, 14)} →`)), ...columns.keys.map((key) =>
+    h("th", { title: columns.words(key) }, h("bdi", {}, shortened(columns.short(key), 9))))));
+  const told = new WeakMap();
+  for (const row of rows.keys) {
+    table.append(h("tr", {}, h("th", { title: rows.words(row) }, h("bdi", {}, shortened(rows.short(row), 14))),
+      ...columns.keys.map((column) => {
+        const own = cells.get(`${row}\n${column}`);
+        const value = own ? own.value : null;
+        const cell = h("td", { class: value === null ? "none" : "", tabIndex: own ? 0 : -1 },
+          value !== null && columns.keys.length <= 14 ? words(value) : "");
+        const part = value === null ? 0 : known.length > 1 && isThere(value) ? strength(value) : 1;
+        cell.style.setProperty("--part", part.toFixed(3));
+        if (part > 0.55 && value !== null) cell.classList.add("deep");
+        if (own && best && own.points.includes(best)) cell.classList.add("best");
+        if (own) told.set(cell, { own, value, row, column });
+        return cell;
+      })));
   }
+  const tell = (event) => {
+    const one = told.get(event.target.closest("td"));
+    if (!one) {
+      hideTip();
+      return;
+    }
+    showTip(event, h("b", {}, `${across} = ${columns.words(one.column)}, ${down} = ${rows.words(one.row)}`),
+      `${measure.title}: ${words(one.value)}; ${count(one.own.points.length, "point")}`);
+  };
+  table.addEventListener("pointermove", tell);
+  table.addEventListener("focusin", tell);
+  table.addEventListener("pointerleave", hideTip);
+  table.addEventListener("focusout", hideTip);
+  table.addEventListener("click", (event) => {
+    const one = told.get(event.target.closest("td"));
+    if (one?.own.points.length === 1) openJob(one.own.points[0]);
+  });
   box.append(h("div", { class: "scroll-x" }, table));
+  if (measure.goal) box.append(h("p", { class: "dim" }, "The stronger the colour, the better."));
 }
