@@ -159,7 +159,7 @@ def through_stoker(
             stack.enter_context(patch.object(optuna, "create_study", in_memory))
         study = Study(
             home or "", search.name, dimensions(search.space), search.objectives, search.sampler,
-            search.seed, search.stopping,
+            search.seed, stopping=search.stopping,
         )  # fmt: skip
         stops = None
         if search.stopping is not None:

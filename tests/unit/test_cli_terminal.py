@@ -68,6 +68,9 @@ def test_what_differs_is_shown_with_its_option_where_there_is_room(
     monkeypatch.setattr(terminal, "cut_mark", lambda: "…")
     assert elided(_FEED + _OTHERS, 22)[1] == "pyth…--lr 0.1 --seed 2"
     assert elided(_FEED + _OTHERS, 22)[5] == "python train.…--seed 2"
+    assert elided(["python train.py --arch a1", "python train.py --arch a2"], 22)[1] == (
+        "python train…--arch a2"
+    )
     assert elided(_FEED, 16)[1] == "python tra…0.1…2"
     assert elided(_NAMES, 28)[3] == "model=vit…seed=2"
     assert elided(["python a/very/long/path.py --x"], 16) == ["python …h.py --x"]

@@ -119,8 +119,8 @@ def _elided(text: str, words: list[str], differ: list[int], shared: int, width: 
     mark = cut_mark()
     if not any(differ):  # There is nothing to tell it from, or only the first word does.
         tail = text[shared:] if differ else text[-(width // 2) :]
-        head = max(width - 1 - len(tail), width // 4)
-        return clipped(text if differ and head >= shared else text[:head] + mark + tail, width)
+        left = max(width - 1 - len(tail), width // 4)
+        return clipped(text if differ and left >= shared else text[:left] + mark + tail, width)
     between = " " if " " in text else ","
     before = between.join([*words[: differ[0]], ""])
     named = _joined(words, differ, between, by_name=True)
@@ -131,10 +131,10 @@ def _elided(text: str, words: list[str], differ: list[int], shared: int, width: 
         values = [_value(words[n]) for n in differ]
         tried = (mark.join(one[-most:] for one in values) for most in range(width, 0, -1))
         return next((one for one in tried if len(one) <= width), clipped(bare, width))
-    head = before[: width - 1 - len(kept)]
-    if not before or text.startswith(before + kept):
-        return clipped(before + kept, width)
-    return f"{head}{mark}{kept}"
+    whole = before + kept
+    if len(whole) < width:
+        return clipped(text, width) if text.startswith(whole) else whole
+    return before[: width - 1 - len(kept)] + mark + kept if before else kept
 
 
 def _joined(words: list[str], differ: list[int], between: str, *, by_name: bool) -> str:

@@ -601,7 +601,7 @@ ORDER BY j.id;
 
 -- name: search_jobs
 -- The jobs of a sweep that are points of it, as a searcher has to know them: the new ones, and
--- those that it was not sure of.
+-- those that it was not sure of, which the plus has SQLite find by id.
 SELECT point, id, state, cause, params
 FROM jobs INDEXED BY jobs_grouped
 WHERE "group" = :sweep AND id > :newest AND point GLOB 'sweep:*'
@@ -609,7 +609,7 @@ UNION ALL
 SELECT point, id, state, cause, params
 FROM jobs
 WHERE id IN (SELECT value FROM json_each(:unsure)) AND id <= :newest
-  AND +"group" = :sweep AND point GLOB 'sweep:*'  -- The plus has it found by id.
+  AND +"group" = :sweep AND point GLOB 'sweep:*'
 ORDER BY id;
 
 -- name: sweep_repeat
