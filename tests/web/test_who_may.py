@@ -326,5 +326,5 @@ def test_the_pages_own_files_are_those_of_one_folder(shared_page: PageHome) -> N
     assert any(one.parent.name == "vendor" for one in files)
     for file in files:
         if file.name not in ("index.html", "enter.html"):
-            name = file.relative_to(folder / "static")
-            assert shared_page.ask("GET", f"/{name}").status == 200, name
+            path = file.relative_to(folder / "static")
+            assert shared_page.ask("GET", f"/{path}").status == 200, path
