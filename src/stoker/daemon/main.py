@@ -30,6 +30,7 @@ from stoker.core.model import Job
 from stoker.daemon import own_log, settings
 from stoker.daemon.awaited_processes import AwaitedProcesses
 from stoker.daemon.browsing import Browsing
+from stoker.daemon.checkpoints import Checkpoints
 from stoker.daemon.clock import SystemClock
 from stoker.daemon.code_states import CodeStates
 from stoker.daemon.disk_room import DiskWatch
@@ -139,6 +140,8 @@ class Daemon:
             MpsClients(MpsServers(Path(home.root, "mps"), values["instance"])),
         )
         self.slurm = SlurmExecutor(attempts, values["instance"], self.clock.now_ms)
+        launch_of, now_ms = self.store.launch, self.clock.now_ms
+        self.checkpoints = Checkpoints(home.attempts, launch_of, now_ms, self._wake)
         engine = Engine(
             self.store,
             Router({"": self.executor, CLUSTER: self.slurm}),
@@ -146,6 +149,7 @@ class Daemon:
             self.clock,
             says_out_of_memory=self._says_out_of_memory,
             takeover=self.executor.takeover,
+            progressed=self.checkpoints.progressed,
         )
         active = [(job_id, engine.state.jobs[job_id].attempt) for job_id in engine.state.active]
         self.tenure.begin(elsewhere, active, self.store)
@@ -167,7 +171,8 @@ class Daemon:
         self.readings = Readings(self.turn_loop, self.browsing, home)
         self.searches = SearcherProcesses(self.store, home.root)
         is_read = self.readings.is_read_before_deletion
-        self.clearing = Clearing(self.turn_loop, self.views, self.store, home, is_read)
+        delete = self.checkpoints.delete
+        self.clearing = Clearing(self.turn_loop, self.views, self.store, home, is_read, delete)
         self.page = Page(values, self.store.set_setting, home.root)
         self.notices = Notices(self)
         self.started_at_ms = self.clock.now_ms()
@@ -254,6 +259,7 @@ class Daemon:
         self.tenure.keep(loop, self.turn_loop)
         self.clearing.begin()
         self.log_caps.begin()
+        self.checkpoints.begin()
         self.readings.begin()
         self.lent_gpus.begin()
         self.turn_loop.turn()
@@ -339,12 +345,16 @@ class Daemon:
         """Delete the files of removed jobs, a few at a time so that no request waits for it."""
         may_be_some = self._more_removals or self.turn_loop.engine.committed.removed
         pending = self.store.removals(_REMOVALS_AT_A_TIME) if may_be_some else []
-        for job_id, attempts in pending:
+        points = [point for _, _, point in pending if point is not None]
+        living = self.views.at_points(points) if points else {}
+        for job_id, attempts, point in pending:
             for number in range(1, attempts + 1):
                 delete_files(self.home.attempts, job_id, number)
+            if attempts and point not in living:
+                self.checkpoints.delete(job_id, point)
         if pending:
             try:
-                self.store.removals_done([job_id for job_id, _ in pending])
+                self.store.removals_done([job_id for job_id, _, _ in pending])
             except StoreFailed as failure:
                 log.warning("can't note that logs were deleted: %s", failure)
                 return
@@ -364,6 +374,7 @@ class Daemon:
         self.searches.close()
         self.readings.close()
         self.code_states.close()
+        self.checkpoints.close()
         self.browsing.close()
         self.store.close()
         self._watch.close()
