@@ -27,7 +27,6 @@ from stoker.executors.environment import inherited, of_job
 from stoker.notify.journal import HOOK, Record, known_as
 from stoker.ports import Sighting, StoreFailed
 from stoker.store.outbox import LOST_GPUS, Notice
-from stoker.text.jobs import iso_times
 
 if TYPE_CHECKING:
     from stoker.core.model import Launch
@@ -234,7 +233,6 @@ class Notices:
             if found:
                 launch = daemon.store.launch(int(job_id))
                 told |= {"cwd": launch.cwd, "env": _environment(launch, found[0])}
-                told["job"] = iso_times(found[0])
         return told
 
 
