@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,11 +115,14 @@ class VirtualSlots:
 
     # ------------------------------------------------------------------ what passes
 
+    def _run(self, job_id: int) -> Run:
+        return self.runs[job_id - 1]
+
     def _pass(self, until_s: float) -> None:
         while self._ends and self._ends[0][0] <= until_s:
             ends_s, number = heapq.heappop(self._ends)
-            if self.runs[number].state == "running":
-                self._end(self.runs[number], "succeeded", ends_s)
+            if self._run(number).state == "running":
+                self._end(self._run(number), "succeeded", ends_s)
 
     def _end(self, run: Run, state: str, at_s: float) -> None:
         run.state, run.ends_s = state, at_s
@@ -145,15 +148,18 @@ class VirtualSlots:
         answer: dict[str, Any] = getattr(self, f"_{op}")(**fields)
         return answer
 
-    def _searches(self, name: str) -> dict[str, Any]:
+    def _searches(self, name: str, newest: int, unsure: Sequence[int]) -> dict[str, Any]:
         self._seen = self._changes
-        rows = [[one.point, one.id, one.state, None, one.params] for one in self.runs]
+        asked = {*unsure, *range(newest + 1, len(self.runs) + 1)}
+        rows = [
+            [one.point, one.id, one.state, None, one.params] for one in self.runs if one.id in asked
+        ]
         return {"searches": [], "points": rows}
 
     def _submit(self, each: list[dict[str, Any]], **_: Any) -> dict[str, Any]:
         [job] = each
-        number = len(self.runs)
-        chance = random.Random(f"{self.seed}:{number}")
+        number = len(self.runs) + 1
+        chance = random.Random(f"{self.seed}:{number - 1}")
         takes_s = chance.uniform(FASTEST_S, SLOWEST_S)
         reports = self.problem.curve(job["params"], chance)
         self.runs.append(Run(number, job["point"], job["params"], reports, takes_s, self.now_s))
@@ -162,7 +168,7 @@ class VirtualSlots:
 
     def _metrics(self, select: dict[str, Any], names: list[str]) -> dict[str, Any]:
         rows = []
-        for run in (self.runs[int(one)] for one in select["ids"]):
+        for run in (self._run(int(one)) for one in select["ids"]):
             said = run.reported(self.now_s)
             if said:
                 low, high = min(said), max(said)
@@ -175,7 +181,7 @@ class VirtualSlots:
         return {"unread": 0, "rows": rows}
 
     def _stop_early(self, job_id: int, **_: Any) -> dict[str, Any]:
-        run = self.runs[job_id]
+        run = self._run(job_id)
         if run.state == "running":
             self._end(run, "stopped", self.now_s)
         return {"stopped": run.state == "stopped"}
@@ -195,7 +201,7 @@ class VirtualSlots:
         """See `Lookup`."""
         found = []
         for job in jobs:
-            said = self.runs[job].reported(self.now_s)
+            said = self._run(job).reported(self.now_s)
             if said and seen.get(job) != (1, len(said)):
                 points = [(float(step), value) for step, value in enumerate(said, 1)]
                 found.append((job, 1, len(said), points))
