@@ -43,6 +43,7 @@ from rows.metrics import metrics
 from rows.page import page
 from rows.reading import reading
 from rows.results import results as results_of_sweeps
+from rows.search import search
 from side_by_side import HERE, machine
 
 DOCS = HERE.parent / "docs"
@@ -68,6 +69,7 @@ ROWS: dict[str, Run] = {
     "metrics": metrics,
     "reading": reading,
     "results": results_of_sweeps,
+    "search": search,
 }
 NUMBERS = {name: number for number, name in enumerate(ROWS, start=1)}
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 KEEPER, DAEMON, PAGE = "stoker.executors.keeper", "stoker.daemon.main", "stoker.web.main"
+STARTS_NOTHING = "starts-nothing"  # a daemon that only looks after jobs that run already
 SENDER = "stoker.notify.main"
 READER = "stoker.metrics.reader"
 SEARCHER = "stoker.search.main"
@@ -39,9 +40,10 @@ def _python(module: str) -> list[str]:
     return [sys.executable, "-P", "-m", module]
 
 
-def keeper(attempts: str, ledgers: str, report: int) -> list[str]:
+def keeper(attempts: str, ledgers: str, report: int, *, starts_nothing: bool = False) -> list[str]:
     """A keeper of these directories, whose daemon says on `report` that it is ready."""
-    return [*_python(KEEPER), attempts, ledgers, *_python(DAEMON), str(report)]
+    daemon = [*_python(DAEMON), str(report), *([STARTS_NOTHING] if starts_nothing else [])]
+    return [*_python(KEEPER), attempts, ledgers, *daemon]
 
 
 def page(report: int, life: int, settings: str, last_port: int | None, *, again: bool) -> list[str]:

@@ -19,15 +19,18 @@ from stoker.core.commands import Command, Terminate, commands_for
 from stoker.core.learning import Habits, consequences, gpus_were_full
 from stoker.core.model import Job
 from stoker.core.plan import Scan
+from stoker.core.slices import slices_over
 from stoker.core.state import State
 from stoker.core.takeover import NO_TAKEOVERS, AllowTakeovers, allowed, planned
-from stoker.core.unsaved import Ending, UnsavedStops, is_easing
+from stoker.core.unsaved import Ending, UnsavedStops, is_easing, is_ending
 from stoker.errors import StokerError, Unavailable
 from stoker.ports import Clock, Executor, Inventory, Sighting, Store, StoreFailed, Takeover
 from stoker.sightings import differences, readings
 
 _WAIT_FOR_READING_MS = 2_000
 _JUDGE_AGAIN_MS = 50
+_MayPutBack = ev.AttemptExited | ev.AttemptCutShort | ev.AttemptVanished
+_MAY_PUT_BACK = (ev.AttemptExited, ev.AttemptCutShort, ev.AttemptVanished)
 _GOES_ON = (ev.AttemptAccepted, ev.AttemptStarted, ev.WarningSent)  # The attempt is not over.
 
 
@@ -69,7 +72,7 @@ class _Tried:
     def stops(self) -> list[Ending]:
         """What is to stop because a user wants it, or because its time has come."""
         events = chain(self.due, *self.granted)
-        return [event for event in events if isinstance(event, Ending)]
+        return [event for event in events if is_ending(event)]
 
 
 class Engine:
@@ -83,14 +86,19 @@ class Engine:
         clock: Clock,
         says_out_of_memory: Callable[[Job], bool] | None = None,
         takeover: Takeover | None = None,
+        progressed: Callable[[Job], bool | None] | None = None,
     ) -> None:
-        """`says_out_of_memory` looks at the output of a job that has failed."""
+        """`says_out_of_memory` looks at the output of a job that has failed.
+
+        `progressed`: whether the attempt of a job has brought it further; None: not known yet.
+        """
         self._store = store
         self._executor = executor
         self._inventory = inventory
         self._clock = clock
         self._says_out_of_memory = says_out_of_memory
         self._takeover = takeover
+        self._progressed = progressed
         self.starts_nothing = False  # while the daemon drains
         self.committed = Change()  # what the last turn has changed
         self.failing = False  # the last turn could not be saved, or not as a whole
@@ -98,6 +106,7 @@ class Engine:
         self.unsaved = UnsavedStops()
         self.habits = Habits()
         self._seen: Sighting | None = None
+        self._unlooked: set[tuple[int, int]] = set()  # ends for which it is not known if they have
         self._unjudged: dict[tuple[int, int], int] = {}  # since when failures wait for a reading
         reading = clock.read()
         # A shift is noticed once, and counts until what follows from it is committed: also one
@@ -181,7 +190,7 @@ class Engine:
                 return answers
         self.unsaved.add(stops)
         for number, (answer, events) in zip(easing, granted, strict=True):
-            if all(isinstance(event, Ending) for event in events):
+            if all(map(is_ending, events)):
                 what = "it is" if len(events) == 1 else f"these {len(events)} jobs are"
                 note = f"{what} being stopped, but that is not on record yet: {error.message}"
                 answers[number] = replace(answer, note=note)
@@ -196,7 +205,7 @@ class Engine:
     def next_wakeup_ms(self) -> int | None:
         """When the next turn is due although nothing is heard from outside."""
         executor_ms = self._executor.next_wakeup_ms()
-        if self._unjudged and executor_ms is not None:
+        if (self._unjudged or self._unlooked) and executor_ms is not None:
             # It tells again what is not acknowledged; a reading will wake us, or this will.
             executor_ms = max(executor_ms, self.state.now_ms + _JUDGE_AGAIN_MS)
         timer_ms = self.state.next_timer_ms()
@@ -215,6 +224,7 @@ class Engine:
         self.state.apply(ev.DiskLooked(now_ms, low_disk))  # nor is how full a disk is,
         self._seen = None  # nor is what was read.
         self._unjudged.clear()
+        self._unlooked.clear()
 
     def apply(self, event: ev.Event) -> None:
         """Let one fact come true. A simulation looks on by a method of its own for this."""
@@ -227,9 +237,15 @@ class Engine:
             failed = isinstance(fact, ev.AttemptExited) and not fact.exit.ok
             if failed and self._must_wait(fact):
                 continue
-            taken.append(fact)
             job = state.jobs.get(fact.job_id)
             attempt = None if job is None else job.active
+            told = fact
+            if isinstance(fact, _MAY_PUT_BACK) and job is not None and job.terms.goes_on:
+                looked = self._looked_at(fact, job)
+                if looked is None:
+                    continue
+                fact = looked
+            taken.append(told)
             if job is None or attempt is None or attempt.number != fact.attempt:
                 continue  # It was committed before a crash, or is about an earlier attempt.
             if attempt.started_at_ms is not None and isinstance(fact, ev.AttemptStarted):
@@ -270,6 +286,22 @@ class Engine:
             return True
         del self._unjudged[key]  # The driver hangs; the job has failed whatever it would say.
         return False
+
+    def _looked_at(self, fact: _MayPutBack, job: Job) -> _MayPutBack | None:
+        """The end of an attempt with whether it has brought its job further; None: not yet.
+
+        That is asked only where the job may be put back, and of a file system that may be slow.
+        """
+        key = (fact.job_id, fact.attempt)
+        self._unlooked.discard(key)
+        done = isinstance(fact, ev.AttemptExited) and fact.exit.ok
+        if self._progressed is None or done or not self.state.is_current(*key):
+            return fact
+        progressed = self._progressed(job)
+        if progressed is None:
+            self._unlooked.add(key)
+            return None
+        return replace(fact, progressed=progressed)
 
     def _examined(self, fact: ev.AttemptExited, job: Job) -> ev.AttemptExited:
         assert job.active is not None
@@ -315,6 +347,9 @@ class Engine:
                 self.apply(event)
         if starts:
             Scan(self.state).carry_out(self.apply)
+            if self.state.past_slice:
+                for stop in slices_over(self.state):
+                    self.apply(stop)
         takeovers = planned(self.state) if starts and self._takeover is not None else NO_TAKEOVERS
         if takeovers != self.state.takeovers:
             self.apply(ev.TakeoversPlanned(self.state.now_ms, takeovers))

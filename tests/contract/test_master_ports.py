@@ -101,3 +101,12 @@ def test_a_machine_without_descriptors_is_short_of_them_and_not_of_ports(
     ports.close()
     assert told(ports, 1) == first, "no claim is left behind"
     ports.close()
+
+
+def test_the_port_stands_for_its_place_in_a_command_and_a_variable_of_the_shell_stays() -> None:
+    ports = MasterPorts()
+    launch, env = ports.told((1, 1), Launch(argv=(), shell="echo {port} ${port}"))
+    assert launch.shell == f"echo {env['MASTER_PORT']} ${{port}}"
+    launch, env = ports.told((1, 1), Launch(argv=("run", "--port={port}", "${port}")))
+    assert launch.argv == ("run", f"--port={env['MASTER_PORT']}", "${port}")
+    ports.close()

@@ -24,6 +24,7 @@ from stoker.core.model import (
     Job,
     JobState,
     Need,
+    Rank,
     Requirement,
     Terms,
     Warning,
@@ -104,6 +105,15 @@ UNUSUAL: dict[str, Happening] = {
     "out of memory": lambda i: _ran(i, _exited(i, out_of_memory=True), need=SHARE),
     "taken along by MPS": lambda i: _ran(i, _exited(i, mps_fault=True), need=SHARE),
     "vanished": lambda i: _ran(i, ev.AttemptVanished(NOW_MS, i, 1, "a power cut"), retries=1),
+    "put back": lambda i: _ran(i, _exited(i), requeue_on=(1,)),
+    "put back, and stuck": lambda i: _ran(i, _exited(i, progressed=False), requeue_on=(1,)),
+    "put back where it was": lambda i: _ran(i, _exited(i), requeue_on=(1,), keep_place=True),
+    "put back, and placed again": lambda i: _ran(
+        i, _exited(i), ev.AttemptPlaced(NOW_MS, i, 2, GPU), requeue_on=(1,)
+    ),
+    "past its slice, and warned": lambda i: _ran(
+        i, ev.StopRequested(NOW_MS, i, 1, Cause.SLICE), signal=12, signal_before_ms=9, slice_ms=99
+    ),
     "handed over": _on_cluster,
     "taken by a cluster": lambda i: _on_cluster(i, ev.AttemptAccepted(NOW_MS, i, 1, "77_3")),
     "running on a cluster": lambda i: _on_cluster(
@@ -124,7 +134,7 @@ def _usual(job_id: int) -> ev.JobSubmitted:
     return _submitted(job_id, priority=-job_id % 3, group="odd" if job_id % 2 else None)
 
 
-def _line(state: State) -> list[tuple[int, int]]:
+def _line(state: State) -> list[Rank]:
     """Who is next, and so on, for as many as there are."""
     line = []
     while (cls := state.ready.pop_class(gpu=True)) is not None:
@@ -168,7 +178,8 @@ def test_an_unusual_job_among_usual_ones_is_restored_as_it_was(store: Store, kin
 
 def test_all_kinds_together_are_restored_as_they_were(store: Store) -> None:
     # Those that hold the GPU can't be there at once.
-    alone = {"placed", "running", "stopping", "warned"}
+    alone = {"placed", "running", "stopping", "warned", "put back, and placed again"}
+    alone |= {"past its slice, and warned"}
     kinds = [happening for kind, happening in UNUSUAL.items() if kind not in alone]
     state = _among_usual_ones(store, [*kinds, UNUSUAL["stopping"]])
     loaded = store.load(NOW_MS)
@@ -186,6 +197,8 @@ def test_the_table_of_kinds_has_each_thing_that_can_be_unusual() -> None:
     assert {job.state for job in jobs} == QUEUED | ACTIVE
     assert any(job.ooms for job in jobs) and any(job.mps_faults for job in jobs)
     assert any(job.floor_mib for job in jobs) and any(job.failures for job in jobs)
+    assert any(job.place for job in jobs) and any(job.resumes for job in jobs)
+    assert any(job.stuck for job in jobs)
     assert any(job.active and job.active.warning is Warning.DUE for job in jobs)
 
 
@@ -221,5 +234,7 @@ def test_no_column_of_a_job_in_memory_is_forgotten_by_the_test_above() -> None:
     shared = {"id", "need", "terms", "priority", "group"}
     tried = {"state", "not_before_ms", "backoff_until_ms", "attempt", "failures", "requires",
              "ooms", "floor_mib", "mps_faults"}  # fmt: skip
+    only_after_an_attempt = {"place", "resumes", "stuck"}
     indexes = {"active", "in_class"}
-    assert set(Job.__dataclass_fields__) == shared | tried | indexes
+    fields = set(Job.__dataclass_fields__)
+    assert fields == shared | tried | only_after_an_attempt | indexes

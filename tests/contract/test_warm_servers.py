@@ -150,6 +150,7 @@ def test_a_warm_call_sees_what_a_cold_one_sees(warm: Warm, tmp_path: Path) -> No
     assert seen["session"] == seen.pop("pid") and seen.pop("session")
     for one, job_id in ((cold, 6), (seen, 5)):
         assert f"/{job_id}.1" in one["env"].pop("STOKER_METRICS")
+        assert one["env"].pop("STOKER_CHECKPOINT_DIR").endswith(f"/checkpoints/0000/{job_id}")
         for name in ("STOKER_JOB_ID", "STOKER_ATTEMPT_ID", "MASTER_PORT"):
             del one["env"][name]
     for name in ("marker", "pid", "session"):

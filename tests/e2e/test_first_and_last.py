@@ -97,6 +97,63 @@ def test_a_directory_that_is_not_stokers_is_not_deleted(home: StokerHome) -> Non
     assert mine.exists()
 
 
+def test_of_a_directory_with_other_files_only_what_is_stokers_is_deleted(
+    stoker: StokerHome,
+) -> None:
+    root = Path(stoker.home.root)
+    mine = [root / "thesis.tex", root / "claim.txt", root / "stoker.db.bak", root / "data"]
+    for path in mine[:-1]:
+        path.write_text("years")
+    (root / "data").mkdir()
+    stoker.until_final(stoker.submit("true", gpus=0))
+    ran = stoker.cli("uninstall", "--delete-data")
+    assert ran.code == 0 and sorted(root.iterdir()) == sorted(mine)
+    assert "kept, because it is not Stoker's: " in ran.err
+    assert str(root / "thesis.tex") in ran.err and f"deleted {root}/attempts\n" in ran.err
+    assert "jobs, logs and settings" not in ran.out
+
+
+def test_a_state_directory_that_is_reached_by_a_link_is_deleted(home: StokerHome) -> None:
+    real = home.root / "real"
+    real.mkdir(mode=0o700)
+    Path(home.home.root).symlink_to(real)
+    home.start()
+    ran = home.cli("uninstall", "--delete-data")
+    assert ran.code == 0, ran
+    assert not real.exists() and not os.path.lexists(home.home.root)
+
+
+def test_results_in_frozen_code_are_kept(stoker: StokerHome) -> None:
+    (stoker.work / "train.py").write_text("open('best.pt', 'w').write('weights')")
+    subprocess.run(["git", "init", "-q", stoker.work], check=True)
+    job = stoker.add("--gpus", "0", "--freeze", "--", sys.executable, "train.py")
+    assert stoker.until_final(job)[0]["state"] == "succeeded"
+    ran = stoker.cli("uninstall", "--delete-data")
+    left = [path for path in Path(stoker.home.root).rglob("*") if path.name == "best.pt"]
+    assert ran.code == 0 and len(left) == 1 and "frozen/trees/" in ran.err
+
+
+def test_data_are_not_deleted_under_jobs_that_go_on_without_a_daemon(stoker: StokerHome) -> None:
+    job = stoker.submit("sleep", "1000", gpus=0)
+    pid = stoker.until_pid(job)
+    for end in (lambda: stoker.stoker("daemon", "stop"), stoker.kill_daemon):
+        stoker.start()
+        end()
+        ran = stoker.cli("uninstall", "--delete-data")
+        assert (ran.code, ran.err.count("\n")) == (1, 1) and f"job {job} is running" in ran.err
+        assert not all_gone([pid]) and not stoker.daemons()
+
+
+def test_kill_ends_jobs_that_go_on_without_a_daemon_and_starts_none(stoker: StokerHome) -> None:
+    pid = stoker.until_pid(stoker.submit("sleep", "1000", on=["0"], gpus=1))
+    started = stoker.work / "started"
+    stoker.submit("touch", str(started), on=["0"], gpus=1)
+    stoker.kill_daemon()
+    ran = stoker.cli("uninstall", "--delete-data", "--kill")
+    assert ran.code == 0 and "1 job had not started, and was deleted too" in ran.err, ran
+    assert all_gone([pid]) and not started.exists() and not Path(stoker.home.root).exists()
+
+
 @pytest.mark.parametrize(
     ("file", "command"),
     [("uv-receipt.toml", "uv tool uninstall"), ("pipx_metadata.json", "pipx uninstall"),

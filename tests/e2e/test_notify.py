@@ -178,6 +178,20 @@ def test_a_hook_gets_the_job_as_json_in_the_jobs_place(home: StokerHome) -> None
     assert home.job(job_id)["hook"] == hook
 
 
+def test_a_hook_gets_the_json_of_show_and_knows_its_job(home: StokerHome) -> None:
+    home.start(gpus="0-1")
+    kept = home.work / "kept"
+    env = "$STOKER_JOB_ID $STOKER_ATTEMPT $STOKER_NAME ${STOKER_ATTEMPT_ID-none}"
+    hook = f"cat > {kept}.new; echo {env} >> {kept}.new; mv {kept}.new {kept}"
+    job_id = home.add("--hook", hook, "--name", "long", "--", "true")
+    eventually(kept.exists, "the hook has run")
+    text, told = kept.read_text().splitlines()
+    shown = json.loads(home.stoker("show", str(job_id), "--json"))["job"]
+    assert json.loads(text).keys() == shown.keys()
+    assert json.loads(text)["ended_at"] == shown["ended_at"]
+    assert told == f"{job_id} 1 long none"
+
+
 def test_a_hook_that_fails_is_logged_and_touches_no_job(home: StokerHome) -> None:
     home.start(gpus="0-1")
     job_id = home.add("--hook", "echo oh dear; exit 9", "--", "true")

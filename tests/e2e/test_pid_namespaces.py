@@ -136,3 +136,19 @@ def test_a_job_that_can_not_be_seen_keeps_its_gpu_though_its_client_was_killed(
     job.let_go()
     assert inside.until_final(1)[0]["state"] == "lost", "nothing tells how it ended"
     assert inside.until_final(after)[0]["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("words", [("stop",), ("stop", "--kill"), ("stop", "--drain")])
+def test_a_daemon_that_was_stopped_from_another_namespace_has_gone(
+    one: StokerHome, words: tuple[str, ...]
+) -> None:
+    job = one.submit("sh", "-c", "trap 'sleep 0.5; exit' TERM; sleep 2 & wait")
+    one.until_pid(job)
+    ran = subprocess.run([*APART, *one.command("daemon", *words)], env=one.env, capture_output=True)
+    assert ran.returncode == 0 and not one.daemons(), ran
+    assert b"the daemon has stopped" in ran.stderr
+
+
+def test_a_daemon_in_a_namespace_below_is_stopped_from_its_host(inside: StokerHome) -> None:
+    ran = inside.cli("daemon", "stop")
+    assert ran.code == 0 and not inside.daemons(), ran

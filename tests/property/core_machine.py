@@ -50,8 +50,9 @@ from stoker.core.model import (
 )
 from stoker.core.plan import Scan
 from stoker.core.reasons import IsNext, QueueIsPaused, as_data, words
+from stoker.core.slices import slices_over
 from stoker.core.state import State
-from stoker.core.timers import deadline_ms, kill_ms
+from stoker.core.timers import deadline_ms, kill_ms, slice_over_ms
 from stoker.core.waiting import reason_for
 from stoker.sim.fingerprint import of_state
 from stoker.store.memory import MemoryStore
@@ -256,6 +257,15 @@ class CoreMachine(RuleBasedStateMachine):
         early, attempt = Cause.STOPPED_EARLY, job.active.number
         self.happens(ev.StopRequested(self.now, job.id, attempt, early, "at step 1"))
 
+    @precondition(lambda self: self.in_states(JobState.RUNNING))
+    @rule(number=picks)
+    def requeue(self, number: int) -> None:
+        job = self.pick(self.in_states(JobState.RUNNING), number)
+        assert job.active is not None
+        self.known[job.id].stopped_on = job.active.gpus
+        attempt = job.active.number
+        self.happens(ev.StopRequested(self.now, job.id, attempt, Cause.REQUEUED))
+
     @precondition(lambda self: self.last)
     @rule(number=picks, forget=st.sampled_from((False, False, True)))
     def retry_or_remove(self, number: int, forget: bool) -> None:
@@ -341,6 +351,21 @@ class CoreMachine(RuleBasedStateMachine):
             check(self.state)
 
         Scan(self.state).carry_out(placed)
+        for stop in slices_over(self.state):
+            self._ends_its_slice(stop)
+
+    def _ends_its_slice(self, stop: ev.StopRequested) -> None:
+        job = self.state.jobs[stop.job_id]
+        over_ms = slice_over_ms(job)
+        assert over_ms is not None and over_ms <= self.now, "its slice is not over"
+        before = job.rank if job.terms.keep_place else (job.priority, self.state.next_job_id)
+        waiting = [one for one in self.in_states(JobState.WAITING) if one.rank < before]
+        assert waiting, "nothing waits that would come first"
+        assert not self.state.paused, "nothing could start in its place"
+        assert job.active is not None
+        self.known[job.id].stopped_on = job.active.gpus
+        self.state.apply(stop)
+        check(self.state)
 
     def _group_has_room(self, job: Job) -> bool:
         most = None if job.group is None else self.state.groups[job.group].max_running
@@ -442,15 +467,21 @@ class CoreMachine(RuleBasedStateMachine):
     @rule(
         number=picks,
         how=st.sampled_from((Exit(code=0), Exit(code=0), Exit(code=3), Exit(signal=9), None)),
+        progressed=st.booleans(),
     )
-    def ends(self, number: int, how: Exit | None) -> None:
+    def ends(self, number: int, how: Exit | None, progressed: bool) -> None:
         job = self.pick(self.in_states(JobState.RUNNING, JobState.STOPPING), number)
         assert job.active is not None
-        attempt = job.active.number
+        attempt, resumes, failures = job.active.number, job.resumes, job.failures
         if how is None:
-            self.happens(ev.AttemptVanished(self.now, job.id, attempt, "power cut"))
+            vanished = ev.AttemptVanished(self.now, job.id, attempt, "power cut", progressed)
+            self.happens(vanished)
         else:
-            self.happens(ev.AttemptExited(self.now, job.id, attempt, how))
+            self.happens(ev.AttemptExited(self.now, job.id, attempt, how, progressed=progressed))
+        if job.resumes > resumes:
+            assert how is None or not how.ok, "it has succeeded, and is put back"
+            assert job.failures == failures and job.backoff_until_ms is None
+            assert self.store.attempts[job.id, attempt].state is JobState.WAITING
 
     @precondition(lambda self: self.state.to_warn)
     @rule()
@@ -695,9 +726,17 @@ class CoreMachine(RuleBasedStateMachine):
             if attempt is None:
                 continue
             if attempt.stop is not None:
-                force = self.now >= attempt.stop.at_ms + job.terms.grace_ms
-                executor = job.terms.executor
-                expected.append(cmd.Terminate(job.id, attempt.number, force, executor))
+                terms, asked_ms = job.terms, attempt.stop.at_ms
+                begun = attempt.started_at_ms is not None
+                goes_on = attempt.stop.cause in (Cause.SLICE, Cause.REQUEUED) and begun
+                if goes_on and terms.signal is not None and not terms.executor:
+                    asked_ms += terms.signal_before_ms
+                    if attempt.warning is Warning.DUE:
+                        expected.append(cmd.Warn(job.id, attempt.number, terms.signal))
+                if self.now >= asked_ms:
+                    force = self.now >= asked_ms + terms.grace_ms
+                    order = cmd.Terminate(job.id, attempt.number, force, terms.executor)
+                    expected.append(order)
                 continue
             if job.terms.executor:
                 if attempt.started_at_ms is None and not attempt.place:
@@ -705,7 +744,8 @@ class CoreMachine(RuleBasedStateMachine):
             elif attempt.started_at_ms is None:
                 kind = cmd.StartAttached if job.terms.attached else cmd.Start
                 start = (job.id, attempt.number, attempt.gpus, job.terms.grace_ms)
-                expected.append(kind(*start, group=job.group))
+                resumes = job.resumes if job.resumes or job.terms.goes_on else None
+                expected.append(kind(*start, group=job.group, resumes=resumes))
             if attempt.warning is Warning.DUE:
                 assert job.terms.signal is not None
                 expected.append(cmd.Warn(job.id, attempt.number, job.terms.signal))
@@ -728,4 +768,5 @@ class CoreMachine(RuleBasedStateMachine):
             job.not_before_ms,
             after,
             job.group,
+            job.resumes or None,
         )

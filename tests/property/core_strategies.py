@@ -45,6 +45,20 @@ terms_here = st.builds(
     retries=st.sampled_from((0, 0, 1, 3)),
     attached=st.booleans(),
 )
+# By its exit code, when its slice is over or without a trace: such a job is put back.
+terms_going_on = st.builds(
+    Terms,
+    time_limit_ms=st.sampled_from((None, None, 30_000)),
+    grace_ms=st.sampled_from((0, 500)),
+    signal=st.sampled_from((None, 12)),
+    signal_before_ms=st.sampled_from((0, 300)),
+    retries=st.sampled_from((0, 1)),
+    requeue_on=st.sampled_from(((), (3,))),
+    slice_ms=st.sampled_from((None, 1_000)),
+    keep_place=st.booleans(),
+    stuck_after=st.sampled_from((0, 1, 3)),
+    requeue=st.booleans(),
+)
 terms_at_cluster = st.builds(
     Terms,
     time_limit_ms=st.sampled_from((None, 2_000)),
@@ -52,7 +66,7 @@ terms_at_cluster = st.builds(
     retries=st.sampled_from((0, 1)),
     executor=st.just("slurm"),
 )
-terms = st.one_of(terms_here, terms_here, terms_at_cluster)
+terms = st.one_of(terms_here, terms_here, terms_going_on, terms_at_cluster)
 groups = st.sampled_from((None, None, "a", "b"))
 some_groups = st.sampled_from(("a", "b"))
 priorities = st.sampled_from((0, 0, 0, -2, 3))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from stoker.core import events as ev
 from stoker.core.check import check
+from stoker.core.commands import Command, commands_for
 from stoker.core.model import (
     Attempt,
     Cause,
@@ -20,6 +22,7 @@ from stoker.core.model import (
 )
 from stoker.core.plan import Scan
 from stoker.core.reasons import Reason
+from stoker.core.slices import slices_over
 from stoker.core.state import State
 from stoker.core.waiting import reason_for
 
@@ -109,10 +112,11 @@ class Scene:
         at_ms: int | None = None,
         after_all: Iterable[tuple[int, int, bool]] = (),
         after_processes: Iterable[str] = (),
+        **terms_more: Any,
     ) -> int:
         """A new job; its id. `after_all`: from, to, and whether all of them must succeed.
 
-        `terminal`: the client of an attached job is there.
+        `terminal`: the client of an attached job is there. `terms_more`: by the names of Terms.
         """
         terms = Terms(
             None if limit_s is None else round(limit_s * 1000),
@@ -122,6 +126,7 @@ class Scene:
             retries,
             attached,
             "slurm" if on_cluster else "",
+            **terms_more,
         )
         requires = [Requirement(i, True) for i in after]
         requires += [Requirement(i, False) for i in after_any]
@@ -178,6 +183,8 @@ class Scene:
     def plan(self) -> dict[int, tuple[str, ...]]:
         """Decide, and place what was decided: the GPUs by job."""
         placed = Scan(self.state).carry_out(self.state.apply)
+        for stop in slices_over(self.state):
+            self.state.apply(stop)
         self.apply()
         return {one.job_id: one.gpus for one in placed}
 
@@ -203,10 +210,29 @@ class Scene:
         number = self.attempt(job_id).number
         self.apply(ev.AttemptCutShort(self.now, job_id, number, cause, Exit(signal=9)))
 
-    def exited(self, job_id: int, code: int = 0) -> None:
+    def exited(self, job_id: int, code: int = 0, *, progressed: bool = True) -> None:
         """The process of a job ended."""
         number = self.attempt(job_id).number
-        self.apply(ev.AttemptExited(self.now, job_id, number, Exit(code=code)))
+        how = Exit(code=code)
+        self.apply(ev.AttemptExited(self.now, job_id, number, how, progressed=progressed))
+
+    def killed(self, job_id: int, signal: int) -> None:
+        """The process of a job was ended by a signal."""
+        number = self.attempt(job_id).number
+        self.apply(ev.AttemptExited(self.now, job_id, number, Exit(signal=signal)))
+
+    def requeue(self, job_id: int) -> None:
+        """As a user does it."""
+        number = self.attempt(job_id).number
+        self.apply(ev.StopRequested(self.now, job_id, number, Cause.REQUEUED))
+
+    def warned(self, job_id: int) -> None:
+        """A job was sent the signal of its own."""
+        self.apply(ev.WarningSent(self.now, job_id, self.attempt(job_id).number))
+
+    def commands(self, job_id: int) -> list[Command]:
+        """What is to be done outside about a job."""
+        return [command for command in commands_for(self.state) if command.job_id == job_id]
 
     def vanished(self, job_id: int) -> None:
         """The process of a job is gone without a trace."""

@@ -41,6 +41,51 @@ def test_texts_elided_in_their_middle_are_never_too_wide(
         assert short == text or width_of(text) > width
 
 
+_FEED = [f"python train.py --lr 0.{a} --seed {b}" for a in (1, 2) for b in (1, 2)]
+_OTHERS = [f"python train.py --config c.yaml --seed {b}" for b in (1, 2, 3)]
+_DATA = [
+    f"sleep 10 --data /data/imagenet --arch model_{m} --lr {lr} --seed {seed}"
+    for m in "ab" for lr in (0.1, 0.01) for seed in (1, 2)
+]  # fmt: skip
+_NAMES = [
+    f"model={m},lr=0.1,seed={s},weight_decay=0.0001" for m in ("resnet18", "vit") for s in (1, 2)
+]
+
+
+@pytest.mark.parametrize("width", [16, 20, 28])
+@pytest.mark.parametrize("texts", [_FEED, _FEED + _OTHERS, _DATA, _NAMES, _DATA + _NAMES + _FEED])
+def test_rows_that_differ_at_several_places_differ_when_they_are_cut(
+    texts: list[str], width: int
+) -> None:
+    cut = elided(texts, width)
+    assert len(set(cut)) == len(texts), cut
+    assert all(len(one) <= width for one in cut)
+
+
+def test_what_differs_is_shown_with_its_option_where_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(terminal, "cut_mark", lambda: "…")
+    assert elided(_FEED + _OTHERS, 22)[1] == "pyth…--lr 0.1 --seed 2"
+    assert elided(_FEED + _OTHERS, 22)[5] == "python train.…--seed 2"
+    assert elided(["python train.py --arch a1", "python train.py --arch a2"], 22)[1] == (
+        "python train…--arch a2"
+    )
+    assert elided(_FEED, 16)[1] == "python tra…0.1…2"
+    assert elided(_NAMES, 28)[3] == "model=vit…seed=2"
+    assert elided(["python a/very/long/path.py --x"], 16) == ["python …h.py --x"]
+
+
+def test_a_column_that_is_the_same_in_all_rows_gives_way_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    columns = (Column("JOB", "job", least=16, middle=True), Column("NOTE", "note", least=24))
+    rows = [{"job": one, "note": "the queue is paused by its user, who is away"} for one in _FEED]
+    monkeypatch.setattr(terminal, "terminal_width", lambda: 62)
+    lines = terminal.table(columns, rows).splitlines()[1:]
+    assert [line[: len(_FEED[0])] for line in lines] == _FEED
+
+
 def test_wide_letters_take_two_columns_and_combining_ones_none() -> None:
     assert width_of("火車") == 4
     assert width_of("e\u0301") == 1

@@ -149,6 +149,12 @@ def stopping_then_ended(cause: Cause, retries: int = 0) -> Callable[[Scene], int
     return happens
 
 
+def done_when_its_slice_is_over(scene: Scene) -> int:
+    job = stopping(scene, Cause.SLICE)
+    scene.exited(job, 0)
+    return job
+
+
 REACHED: dict[tuple[JobState, JobState], Callable[[Scene], int]] = {
     (S.HELD, S.WAITING): held_then_released,
     (S.HELD, S.CANCELLED): held_then_cancelled,
@@ -169,6 +175,7 @@ REACHED: dict[tuple[JobState, JobState], Callable[[Scene], int]] = {
     (S.RUNNING, S.CANCELLED): terminal_gone_before_the_start,
     (S.RUNNING, S.LOST): running_then_vanished,
     (S.RUNNING, S.WAITING): running_then_ended(1, retries=1),
+    (S.STOPPING, S.SUCCEEDED): done_when_its_slice_is_over,
     (S.STOPPING, S.CANCELLED): stopping_then_ended(Cause.CANCELLED),
     (S.STOPPING, S.STOPPED): stopping_then_ended(Cause.STOPPED_EARLY),
     (S.STOPPING, S.FAILED): stopping_then_ended(Cause.TIME_LIMIT),

@@ -362,6 +362,17 @@ ENDINGS: list[tuple[Outcome, str | None]] = [
     (Outcome(JobState.FAILED, Cause.NODE_FAILED), "node failed"),
     (Outcome(JobState.FAILED, Cause.REQUEUED, None, "taken back"), "taken back"),
     (Outcome(JobState.FAILED, Cause.CLUSTER, None, "DEADLINE"), "DEADLINE"),
+    (Outcome(JobState.WAITING, Cause.EXIT, Exit(code=75)), "exit code 75"),
+    (Outcome(JobState.WAITING, Cause.REQUEUED), "requeued by its user"),
+    (
+        Outcome(JobState.WAITING, Cause.SLICE, Exit(code=75)),
+        "its slice was over (exit code 75)",
+    ),
+    (
+        Outcome(JobState.FAILED, Cause.STUCK, Exit(code=75), "3"),
+        "no progress in 3 attempts in a row: nothing was written to its checkpoint directory and "
+        "no further step was reported (exit code 75)",
+    ),
     (Outcome(JobState.FAILED, Cause.MPS_FAULT, Exit(code=1)), "mps server fault"),
     (Outcome(JobState.LOST, Cause.NO_TRACE, None, "power cut"), "power cut"),
     (Outcome(JobState.LOST, Cause.NO_TRACE), "no process and no exit code was left"),

@@ -122,6 +122,19 @@ def test_a_job_is_stopped_by_force_after_its_grace_time_though_nothing_can_be_sa
     assert not scene.engine.unsaved
 
 
+def test_a_job_that_is_to_be_put_back_is_not_stopped_before_that_is_on_record() -> None:
+    def requeue(state: State) -> Decided:
+        return Decided([ev.StopRequested(state.now_ms, 1, 1, Cause.REQUEUED)])
+
+    scene = Scene()
+    scene.store.full, scene.store.reserve = True, 1
+    [answer] = scene.engine.turn([requeue])
+    assert isinstance(answer.error, Unavailable)
+    scene.after(10 * GRACE_MS)
+    assert not scene.world.processes[1, 1].forced and not scene.engine.unsaved
+    assert scene.store.reserve == 1
+
+
 def test_a_time_limit_is_kept_though_nothing_can_be_saved() -> None:
     scene = Scene(time_limit_ms=1_000)
     scene.store.full = True

@@ -63,13 +63,13 @@ def test_a_million_names_take_bounded_memory() -> None:
     assert peak < 64
 
 
-def test_a_line_of_64_mb_without_an_end_takes_bounded_memory_and_time() -> None:
+def test_a_line_of_a_gigabyte_takes_bounded_memory_and_time() -> None:
     piece = b"loss=1 acc: 2 \x1b[31m|" * (MIB // 20)
     began_s = time.process_time()
-    found, peak = peak_mib([*[piece] * 64, b"\nloss=2\n"])
+    found, peak = peak_mib([*[piece] * 1024, b"\nloss=2\n"])
     assert [(name, series.last) for name, series in found.items()] == [("loss", (0, 2))]
     assert peak < 16
-    assert time.process_time() - began_s < 5
+    assert time.process_time() - began_s < 20
 
 
 def test_a_bar_may_name_what_means_something_elsewhere() -> None:

@@ -47,4 +47,4 @@ def test_the_documented_exit_codes_are_those_of_the_errors() -> None:
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", own, re.MULTILINE)}
     assert codes == {0, main.INTERRUPTED} | {error.exit_code for error in BY_CODE.values()}
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", of_the_job, re.MULTILINE)}
-    assert codes == {1, wait.TIMED_OUT, attachment.NOT_FOUND}
+    assert codes == {0, 1, wait.TIMED_OUT, attachment.NOT_FOUND}

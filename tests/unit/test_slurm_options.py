@@ -95,6 +95,13 @@ def test_times_and_signals() -> None:
     assert said(Need(0), at_ms=NOW - 1) == []
 
 
+def test_a_slice_is_the_time_limit_unless_that_is_shorter() -> None:
+    terms = Terms(slice_ms=120_000, executor="slurm")
+    assert said(Need(0), terms) == ["--time=2"]
+    assert said(Need(0), replace(terms, time_limit_ms=600_000)) == ["--time=2"]
+    assert said(Need(0), replace(terms, time_limit_ms=60_000)) == ["--time=1"]
+
+
 @pytest.mark.parametrize(("priority", "word"), [(5, "--nice=5"), (-5, "--nice=-5")])
 def test_a_priority_is_niceness(priority: int, word: str) -> None:
     assert said(Need(0), priority=priority) == [word]

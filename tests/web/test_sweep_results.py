@@ -92,8 +92,8 @@ def test_what_has_not_changed_is_not_sent_again(page: PageHome) -> None:
 
 def test_values_that_are_no_numbers_are_text_and_nan_is_never_best(page: PageHome) -> None:
     home = page.home
-    series: list[list[Any]] = [["nan"], ["inf"], [3]]
-    for number, values in enumerate(series, 1):
+    said: list[list[Any]] = [["nan"], ["inf"], [3]]
+    for number, values in enumerate(said, 1):
         point = {"group": "odd", "params": {"x": number}, "point": f"sweep:{number}"}
         home.submit_all([{"shell": printed(values, "acc"), "gpus": 0, **point}])
     home.until_final(1, 2, 3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 
@@ -323,6 +322,9 @@ def test_the_pages_own_files_are_those_of_one_folder(shared_page: PageHome) -> N
     folder = Path(stoker.web.__file__).parent
     for name in ("main.py", "static", "static/app.js", "guard.py", "index.html", "enter.html"):
         assert shared_page.ask("GET", f"/{name}").status == 404
-    for name in os.listdir(folder / "static"):
-        if name not in ("index.html", "enter.html"):
-            assert shared_page.ask("GET", f"/{name}").status == 200
+    files = [one for one in (folder / "static").rglob("*") if one.is_file()]
+    assert any(one.parent.name == "vendor" for one in files)
+    for file in files:
+        if file.name not in ("index.html", "enter.html"):
+            path = file.relative_to(folder / "static")
+            assert shared_page.ask("GET", f"/{path}").status == 200, path

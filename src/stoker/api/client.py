@@ -205,13 +205,17 @@ class Client:
             "it may still carry out the request"
         )
 
+    def peer_pid(self) -> int:
+        """The daemon's process; 0 if it can't be seen from this PID namespace."""
+        assert self._socket is not None
+        who = self._socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+        return int.from_bytes(who[:4], sys.byteorder)
+
     def _look_at_daemon(self) -> None:
         """Give up on one that is stopped: it would answer only when it is continued."""
         from stoker.api.holder import is_stopped, trouble
 
-        assert self._socket is not None
-        who = self._socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
-        pid = int.from_bytes(who[:4], sys.byteorder)
+        pid = self.peer_pid()
         if is_stopped(pid):
             self.close()
             raise trouble(pid, self.home)

@@ -33,6 +33,8 @@ def type_of(field: Field) -> Any:
             kind = str if least is most is None else Annotated[str, limits]
         case "texts":
             kind = list[str] if most is None else Annotated[list[str], Meta(max_length=int(most))]
+        case "ints":
+            kind = list[Annotated[int, Meta(ge=least, le=most)]]
         case "pairs":
             kind = dict[str, str]
         case "margin":

@@ -40,6 +40,11 @@ class PointOptions(TypedDict, total=False):
     grace: Duration | None
     signal: str | None
     retries: int | str | None
+    requeue_on: int | str | Iterable[int] | None
+    slice: Duration | None
+    keep_place: bool | None
+    stuck_after: int | str | None
+    requeue: bool | None
     max_log: str | None
     at: str | datetime | None
     cwd: Path | None

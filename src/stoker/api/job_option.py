@@ -27,8 +27,8 @@ class Field:
         most: float | None = None,
     ) -> None:
         self.name = name
-        # int, number (between its limits), flag, text, texts, pairs ({str: str}), margin, or the
-        # words that it may be, as in "auto|whole"
+        # int, ints, number (between its limits), flag, text, texts, pairs ({str: str}), margin, or
+        # the words that it may be, as in "auto|whole"
         self.kind = kind
         self.default = default
         self.least = least  # of a text or list: the length

@@ -34,6 +34,7 @@ NEEDS, SHARING, WHEN, NAMES, LIMITS, RUNNING, CLUSTER = (
     "How it runs",
     "On a cluster",
 )
+_COUNT = 1_000_000
 GROUPS = (NEEDS, WHEN, NAMES, LIMITS, RUNNING, SHARING, CLUSTER)
 
 
@@ -62,6 +63,15 @@ def processes(text: str) -> list[str]:
             raise UsageError(f"there is no process {pid}", "see `ps -u $USER` for those there are")
         found.append(f"{pid}@{start}")
     return found
+
+
+def _exit_codes(text: str) -> list[int]:
+    said = [quantities.whole_number(part.strip(), 1, 255, "exit code") for part in text.split(",")]
+    return list(dict.fromkeys(said))
+
+
+def _stuck(text: str) -> int:
+    return 0 if text == "off" else quantities.whole_number(text, 1, _COUNT, "number of attempts")
 
 
 def _executor(text: str) -> str:
@@ -175,13 +185,16 @@ def _jobs_of(value: Any) -> Any:
     return Taken(ids)
 
 
+def _codes_of(value: Any) -> Any:
+    return value if isinstance(value, str | int) else ",".join(str(code) for code in value)
+
+
 def _words_of(value: Any) -> Any:
     return value if isinstance(value, str) else Taken([str(word) for word in value])
 
 
 # --- the table ------------------------------------------------------------------------------------
 
-_COUNT = 1_000_000
 _PRIORITY = 1_000_000_000
 
 JOB_OPTIONS: tuple[JobOption, ...] = (
@@ -274,7 +287,8 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         fields=(Field("grace_ms", "int", least=0, most=10**15),),
     ),
     JobOption(
-        "signal", "send a signal this long before the time limit", "USR1@2m",
+        "signal", "send a signal this long before the time limit, or before it is stopped to go on "
+        "later (--slice, stoker requeue)", "USR2@2m",
         quantities.signal_spec, group=LIMITS, to_fields=_signal_fields, cleared=True,
         fields=(Field("signal", "text"),
                 Field("signal_before_ms", "int", 0, least=0, most=10**15)),
@@ -282,6 +296,31 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     JobOption(
         "retries", "retry up to N times if it fails, with increasing delay", "N",
         _whole(0, _COUNT), group=LIMITS, fields=(Field("retries", "int", 0, least=0, most=_COUNT),),
+    ),
+    JobOption(
+        "requeue-on", "exit codes by which it asks to go on later: it is put back into the queue, "
+        "which is no failure (--slice implies 75)", "75,76", _exit_codes, group=LIMITS,
+        take=_codes_of, cleared=True, fields=(Field("requeue_on", "ints", [], least=1, most=255),),
+    ),
+    JobOption(
+        "slice", "when it has run this long and other jobs wait for its GPUs, stop it and put it "
+        "back into the queue, to go on later", "2h", quantities.run_time_ms, group=LIMITS,
+        take=duration_said, cleared=True,
+        fields=(Field("slice_ms", "int", least=1, most=10**12),),
+    ),
+    JobOption(
+        "keep-place", "when it is put back, let it keep its place in the queue (default: behind "
+        "the jobs of its priority)", group=LIMITS, fields=(Field("keep_place", "flag", False),),
+    ),
+    JobOption(
+        "stuck-after", "fail when it was put back N times in a row without progress: nothing new "
+        "in $STOKER_CHECKPOINT_DIR, no further step reported; off: never (default: 3)", "N",
+        _stuck, group=LIMITS, fields=(Field("stuck_after", "int", 3, least=0, most=_COUNT),),
+    ),
+    JobOption(
+        "requeue", "put it back after a power cut or a reboot instead of calling it lost (default: "
+        "the setting requeue)", group=LIMITS, negative="let it be lost after a power cut or a "
+        "reboot, even if the setting requeue is on", fields=(Field("requeue", "flag"),),
     ),
     JobOption(
         "max-log", "keep at most this much of its log, and of the file of --err: the beginning and "

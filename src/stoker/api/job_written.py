@@ -31,6 +31,8 @@ def written(option: JobOption, job: Job) -> Any:
             percent, mib = value
             is_learned = job["need"]["mem"] == "auto"
             return (f"{percent}%" if percent else f"{mib}M") if is_learned else None
+        if field.name == "stuck_after":
+            return None if value == field.default else value or "off"
         if field.name == "not_before_ms":
             return iso_utc(value).replace(".000Z", "Z")
         if field.name.endswith("_ms"):
@@ -38,7 +40,7 @@ def written(option: JobOption, job: Job) -> Any:
         if field.name.endswith("_mib"):
             return f"{value}M" if value else "off"  # Of its log all is kept.
         if isinstance(value, list) and not option.repeat:
-            return shlex.join(value) if option.key == "slurm" else ",".join(value)
+            return shlex.join(value) if option.key == "slurm" else ",".join(map(str, value))
         return value
     return None
 

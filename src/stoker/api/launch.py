@@ -27,15 +27,18 @@ class DiedAtStart(Unreachable):
     """It ended before it was ready, without a word."""
 
 
-def start_daemon(home: Home | None = None) -> None:
-    """Start the daemon if none runs; it answers on its socket when this returns."""
+def start_daemon(home: Home | None = None, *, starts_nothing: bool = False) -> None:
+    """Start the daemon if none runs; it answers on its socket when this returns.
+
+    With `starts_nothing` it only looks after jobs that run already, and leaves the queue alone.
+    """
     from stoker.api.claim import check
 
     home = home or Home.from_environment()
     try:
         prepare(home)
         check(home)
-        _start_if_none_runs(home)
+        _start_if_none_runs(home, starts_nothing)
     except Unavailable as error:
         # To clients, what is not available is a daemon that was stopped on purpose.
         raise Unreachable(error.message, error.hint) from None
@@ -46,14 +49,14 @@ def start_daemon(home: Home | None = None) -> None:
         ) from None
 
 
-def _start_if_none_runs(home: Home) -> None:
+def _start_if_none_runs(home: Home, starts_nothing: bool) -> None:
     deaths = 0
     # Of several commands that find no daemon, one starts it and the others wait for that.
     start_lock = _start_lock(home)
     try:
         while not is_running(home):
             try:
-                _start(home)
+                _start(home, starts_nothing)
                 return
             except AlreadyRunning:
                 # One whose starter was killed, and with it its lock, got ahead of ours.
@@ -133,11 +136,11 @@ def _answers(home: Home) -> bool:
     raise trouble(holder(home) or 0, home)
 
 
-def _start(home: Home) -> None:
+def _start(home: Home, starts_nothing: bool) -> None:
     ready, report = os.pipe()
     try:
         try:
-            pid = _spawned(home, report)
+            pid = _spawned(home, report, starts_nothing)
         finally:
             os.close(report)
         line = b""
@@ -152,10 +155,11 @@ def _start(home: Home) -> None:
     _understand(line.decode(errors="replace").strip(), home)
 
 
-def _spawned(home: Home, report: int) -> int:
+def _spawned(home: Home, report: int, starts_nothing: bool) -> int:
     """The pid of a new keeper, whose daemon says on `report` that it is ready."""
     os.set_inheritable(report, True)
-    command = command_lines.keeper(home.attempts, os.path.join(home.root, "ledgers"), report)
+    ledgers = os.path.join(home.root, "ledgers")
+    command = command_lines.keeper(home.attempts, ledgers, report, starts_nothing=starts_nothing)
     env = {k: v for k, v in os.environ.items() if k not in _OF_AN_ATTEMPT}
     env["STOKER_HOME"] = home.root
     package_root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

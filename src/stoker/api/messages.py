@@ -16,31 +16,15 @@ from stoker.api.curve_messages import Curve, Curves
 from stoker.api.field_types import CodeAt
 from stoker.api.job_messages import JobOwn as JobOwn
 from stoker.api.job_messages import JobRequest as JobRequest
+from stoker.api.request import Names, OfJobs
 from stoker.api.request import Request as Request
+from stoker.api.request import Select as Select
 from stoker.api.search_messages import Searches, SearchStart, SearchTold, StopEarly
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
 Millis = Annotated[int, Meta(ge=0, le=10**15)]
 JobId = Annotated[int, Meta(ge=0, le=10**18)]
-# As much as the store can look for at once.
-Names = Annotated[list[Annotated[str, Meta(max_length=1000)]], Meta(max_length=1000)]
-
-
-class Select(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which jobs are meant: the union of what is named. Resolved by the daemon, in one place."""
-
-    ids: list[str] = []  # "7", "3-9", "last"
-    names: Names = []  # exact names or shell patterns such as "run-*"
-    group: str | None = None
-    all: bool = False  # all for which the request makes sense
-    states: Annotated[list[str], Meta(max_length=20)] = []  # of these, only those in such a state
-
-
-class OfJobs(Request, kw_only=True):
-    """The base of requests about some jobs."""
-
-    select: Select
 
 
 class OfGpus(Request, kw_only=True):
@@ -270,6 +254,10 @@ class ClusterCheck(Request, tag="cluster_check"):
     """Try the cluster. Answer: `checks`, each `name`, `ok` (true, false or null) and `text`."""
 
 
+class Requeue(OfJobs, tag="requeue"):
+    """Put running jobs back into the queue. Answer: `ids`, and perhaps `left_out`: ids by why."""
+
+
 class Hold(OfJobs, tag="hold"):
     """Answer: `ids`."""
 
@@ -488,5 +476,5 @@ AnyRequest = (
     | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend
     | ClusterCheck | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus
     | Hello | Shutdown | Attach | AttachStarted | Searches | SearchStart | SearchTold
-    | StopEarly | Curve | Curves
+    | StopEarly | Curve | Curves | Requeue
 )  # fmt: skip

@@ -19,6 +19,22 @@ if TYPE_CHECKING:
 # The longest path that fits into the kernel's sockaddr_un, its closing zero apart.
 MAX_SOCKET_PATH_BYTES = 107
 
+# All that Stoker makes in a state directory, which `uninstall` deletes; anything else there is the
+# user's. `*` and `[0-9]` as in a shell. The database is last, so that a deletion that
+# was interrupted can be repeated.
+NAMES = (
+    "attempts", "batch-number", "calls", "consoles", "enter", "feeds.lock", "frozen", "ledgers",
+    "mps", "notify", "searches", "links.lock", "reserve", "slurm.lock",
+    "metrics.db", "metrics.db-journal", "metrics.db-shm", "metrics.db-wal", "metrics.lock",
+    "studies.db", "studies.db-journal", "studies.db-shm", "studies.db-wal",
+    "page-access.json", "page-access.json.lock", "page-access.json.new",
+    "claim", "claim.*.[0-9]*.new", "claim.*.[0-9]*.now", "claim.*.[0-9]*.old",
+    "daemon.log", "daemon.log.1", "stoker.sock",
+    "daemon.version", "daemon.version.[0-9]*", "daemon.version.told", "daemon.version.told.[0-9]*",
+    "stoker.db.schema[0-9]*", "daemon.lock.start", "daemon.lock",
+    "stoker.db-journal", "stoker.db-shm", "stoker.db-wal", "stoker.db",
+)  # fmt: skip
+
 # How client and daemon talk; another number where one would misunderstand the other.
 PROTOCOL = 1
 

@@ -1,7 +1,28 @@
-"""The base of the messages that ask something of the daemon."""
+"""The bases of the messages that ask something of the daemon."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+# As much as the store can look for at once.
+Names = Annotated[list[Annotated[str, Meta(max_length=1000)]], Meta(max_length=1000)]
 
 
 class Request(Struct, tag_field="op", forbid_unknown_fields=True, kw_only=True):
     """The base of every request; its tag is the `op`."""
+
+
+class Select(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which jobs are meant: the union of what is named. Resolved by the daemon, in one place."""
+
+    ids: list[str] = []  # "7", "3-9", "last"
+    names: Names = []  # exact names or shell patterns such as "run-*"
+    group: str | None = None
+    all: bool = False  # all for which the request makes sense
+    states: Annotated[list[str], Meta(max_length=20)] = []  # of these, only those in such a state
+
+
+class OfJobs(Request, kw_only=True):
+    """The base of requests about some jobs."""
+
+    select: Select

@@ -39,7 +39,7 @@ BARE_COMMAND_NOTE = (
 # loaded to check that.
 MAY_CONTRADICT = frozenset((
     "gpus", "share", "exclusive", "mem", "mem_mib", "on", "prefer",
-    "signal", "signal_before_ms", "time_limit_ms",
+    "signal", "signal_before_ms", "time_limit_ms", "slice_ms",
 ))  # fmt: skip
 
 

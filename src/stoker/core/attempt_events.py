@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.core import events as ev
 from stoker.core.change import Ended
-from stoker.core.endings import end_attempt, judged, queue_again
+from stoker.core.endings import at_time_limit, end_attempt, judged, queue_again
 from stoker.core.fit import held_reservation
 from stoker.core.indexes import line_up, line_up_dependents, occupy, vacate
 from stoker.core.model import (
     CANCELLED,
     FAILED,
     LOST,
+    PUTS_BACK,
     RUNNING,
     STOPPING,
     SUBMITTED,
@@ -28,6 +29,7 @@ from stoker.core.model import (
 )
 from stoker.core.moves import concerned, current, illegal, move
 from stoker.core.shortage import after_failure
+from stoker.core.timers import is_warned_first
 
 if TYPE_CHECKING:
     from stoker.core.state import State
@@ -130,7 +132,7 @@ def _attempt_exited(state: State, e: ev.AttemptExited) -> None:
             outcome = replace(outcome, cause=Cause.MPS_FAULT)
         elif e.out_of_memory:
             outcome = replace(outcome, cause=Cause.OUT_OF_MEMORY)
-    end_attempt(state, job, attempt, outcome, e.at_ms)
+    end_attempt(state, job, attempt, outcome, e.at_ms, e.progressed)
 
 
 def _attempt_cut_short(state: State, e: ev.AttemptCutShort) -> None:
@@ -140,7 +142,11 @@ def _attempt_cut_short(state: State, e: ev.AttemptCutShort) -> None:
     else:
         ended_as = CANCELLED if e.cause is Cause.CANCELLED else FAILED
         outcome = Outcome(ended_as, e.cause, e.exit, e.why)
-    end_attempt(state, job, attempt, outcome, e.at_ms)
+        if e.cause is Cause.TIME_LIMIT and job.terms.is_sliced_there:
+            outcome = judged(job, Stop(Cause.SLICE, e.at_ms), e.exit)
+        elif e.cause is Cause.TIME_LIMIT:
+            outcome = at_time_limit(job.terms, e.exit)
+    end_attempt(state, job, attempt, outcome, e.at_ms, e.progressed)
 
 
 def _attempt_evicted(state: State, e: ev.AttemptEvicted) -> None:
@@ -157,25 +163,37 @@ def _attempt_evicted(state: State, e: ev.AttemptEvicted) -> None:
 
 def _attempt_vanished(state: State, e: ev.AttemptVanished) -> None:
     job, attempt = current(state, e)
-    outcome = Outcome(LOST, Cause.NO_TRACE, detail=e.why)
+    lost_as = WAITING if job.terms.requeue else LOST
+    outcome = Outcome(lost_as, Cause.NO_TRACE, detail=e.why)
     if attempt.stop is not None:
         # It was being stopped and it is gone: that is what was asked for.
         outcome = judged(job, attempt.stop, None)
-    end_attempt(state, job, attempt, outcome, e.at_ms)
+    end_attempt(state, job, attempt, outcome, e.at_ms, e.progressed)
 
 
 def _stop_requested(state: State, e: ev.StopRequested) -> None:
     job, attempt = current(state, e)
     if attempt.stop is not None:
         # A user's request counts for more than a time limit or a requirement: no retry follows.
-        if e.cause is Cause.CANCELLED:
+        # And whatever ends the job counts for more than what would put it back.
+        was_to_go_on = attempt.stop.cause in PUTS_BACK
+        if e.cause is Cause.CANCELLED or (was_to_go_on and e.cause not in PUTS_BACK):
+            if was_to_go_on:
+                attempt.stop.at_ms = e.at_ms  # It may have been sent no more than its own signal.
+                state.to_warn.pop(job.id, None)
+                state.timers.watch(job)
             attempt.stop.cause, attempt.stop.detail = e.cause, e.detail
             state.change.touched[job.id] = None
         return
     move(state, job, STOPPING)
     attempt.stop = Stop(e.cause, e.at_ms, e.detail)
     state.stopping[job.id] = None
-    state.to_warn.pop(job.id, None)
+    state.past_slice.pop(job.id, None)
+    if is_warned_first(job) and attempt.warning is not Warning.SENT:
+        attempt.warning = Warning.DUE
+        state.to_warn[job.id] = None
+    else:
+        state.to_warn.pop(job.id, None)
     state.timers.watch(job)
     line_up_dependents(state, job)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stoker.core.fit import fits_beside, held_reservation
 from stoker.core.model import ACTIVE, FINAL, Job, JobState, Requirement, Warning
 from stoker.core.state import State
+from stoker.core.timers import is_warned_first, slice_over_ms
 
 
 def check(state: State) -> None:
@@ -27,8 +28,12 @@ def _check_jobs(state: State) -> None:
             stopping = job.active.stop is not None
             assert stopping == (job.state is JobState.STOPPING), f"job {job.id}: {job}"
             assert stopping == (job.id in state.stopping)
-            to_warn = not stopping and job.active.warning is Warning.DUE
+            to_warn = job.active.warning is Warning.DUE
+            to_warn = to_warn and (not stopping or is_warned_first(job))
             assert to_warn == (job.id in state.to_warn), f"job {job.id}: {job}"
+            over_ms = None if stopping else slice_over_ms(job)
+            past_slice = over_ms is not None and over_ms <= state.now_ms
+            assert past_slice or job.id not in state.past_slice, f"job {job.id}: {job}"
             begun = job.active.started_at_ms is not None or bool(job.active.place)
             assert begun == (job.id not in state.to_start)
             if not job.terms.executor:

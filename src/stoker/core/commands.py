@@ -11,7 +11,7 @@ from stoker.core.frozen import quick_to_make
 from stoker.core.learning import pinned_mib
 from stoker.core.model import Job, Need, Terms
 from stoker.core.state import State
-from stoker.core.timers import kill_ms
+from stoker.core.timers import ask_ms, kill_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class _Begin(_OfAttempt):
     mps: Mps | None = None
     uuids_only: bool = False  # their numbers can't be relied on now
     group: str | None = None
+    resumes: int | None = None  # how often it was put back; None: it does not count on that
 
 
 @quick_to_make
@@ -74,6 +75,7 @@ class HandOver(_OfAttempt):
     not_before_ms: int | None
     after: tuple[Awaited, ...]
     group: str | None = None
+    resumes: int | None = None  # see Start
 
 
 @quick_to_make
@@ -139,6 +141,7 @@ def commands_for(state: State) -> list[Command]:
                     _mps(state, job),
                     numbered and _numbers_shift(state),
                     job.group,
+                    job.resumes if job.resumes or job.terms.goes_on else None,
                 )
             )
     for job_id in state.to_warn:
@@ -148,6 +151,8 @@ def commands_for(state: State) -> list[Command]:
     for job_id in state.stopping:
         job = state.jobs[job_id]
         assert job.active is not None
+        if state.now_ms < ask_ms(job):
+            continue  # It was sent its own signal, and has time to heed it.
         force = state.now_ms >= kill_ms(job)
         commands.append(Terminate(job_id, job.active.number, force, job.terms.executor))
     return commands
@@ -169,4 +174,5 @@ def _hand_over(state: State, job: Job, attempt: int) -> HandOver:
         job.not_before_ms,
         tuple(after),
         job.group,
+        job.resumes if job.resumes or job.terms.goes_on else None,
     )

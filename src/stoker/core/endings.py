@@ -12,6 +12,8 @@ from stoker.core.model import (
     FAILED,
     LOST,
     MOST_MPS_RETRIES,
+    PLACE_BITS,
+    PUTS_BACK,
     SKIPPED,
     STOPPED,
     SUCCEEDED,
@@ -22,6 +24,7 @@ from stoker.core.model import (
     Job,
     Outcome,
     Stop,
+    Terms,
 )
 from stoker.core.moves import move
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 BACKOFF_FIRST_MS = 1_000
 BACKOFF_MOST_MS = 300_000
+SIGKILL, SIGTERM = 9, 15
 _DONE = Outcome(SUCCEEDED, Cause.EXIT, Exit(code=0))
 
 
@@ -47,11 +51,39 @@ def judged(job: Job, stop: Stop | None, how: Exit | None) -> Outcome:
     if stop is not None and stop.cause is Cause.STOPPED_EARLY:
         return Outcome(STOPPED, stop.cause, how, stop.detail)
     if stop is not None:
-        failed = stop.cause in (Cause.TIME_LIMIT, Cause.GPU_LOST)
-        state = FAILED if failed else CANCELLED
+        if stop.cause in PUTS_BACK:
+            return _after_our_signal(job.terms, stop.cause, how)
+        if stop.cause is Cause.TIME_LIMIT:
+            return at_time_limit(job.terms, how)
+        state = FAILED if stop.cause is Cause.GPU_LOST else CANCELLED
         return Outcome(state, stop.cause, how)
     assert how is not None
-    return _DONE if how.ok else Outcome(FAILED, Cause.EXIT, how)
+    if how.ok:
+        return _DONE
+    again = job.terms.requeue_on and how.code in job.terms.requeue_on
+    return Outcome(WAITING if again else FAILED, Cause.EXIT, how)
+
+
+def at_time_limit(terms: Terms, how: Exit | None) -> Outcome:
+    """What the end of an attempt amounts to that was told to stop at its time limit."""
+    again = how is not None and how.code in terms.requeue_on
+    return Outcome(WAITING if again else FAILED, Cause.TIME_LIMIT, how)
+
+
+def _after_our_signal(terms: Terms, cause: Cause, how: Exit | None) -> Outcome:
+    """The same for one that was told to stop so that its job can be put back.
+
+    One that was done has succeeded. Who had caught the signal and then failed has failed, unless
+    its user has asked for this very end.
+    """
+    if how is not None and how.ok:
+        return _DONE
+    if how is None or cause is Cause.REQUEUED or how.code in terms.requeue_on:
+        return Outcome(WAITING, cause, how)
+    # A shell tells of a child that was ended by a signal with an exit code above 128.
+    number = (how.code or 0) - 128 if how.signal is None else how.signal
+    ours = number in (SIGTERM, SIGKILL, terms.signal)
+    return Outcome(WAITING, cause, how) if ours else Outcome(FAILED, Cause.EXIT, how)
 
 
 def finish(state: State, job: Job, attempt: Attempt | None, outcome: Outcome, at_ms: int) -> None:
@@ -73,18 +105,31 @@ def finish(state: State, job: Job, attempt: Attempt | None, outcome: Outcome, at
         line_up(state, dependent)
 
 
-def end_attempt(state: State, job: Job, attempt: Attempt, outcome: Outcome, at_ms: int) -> None:
-    """The last process of an attempt is gone: its job is final, or waits again."""
+def end_attempt(
+    state: State,
+    job: Job,
+    attempt: Attempt,
+    outcome: Outcome,
+    at_ms: int,
+    progressed: bool = True,
+) -> None:
+    """The last process of an attempt is gone: its job is final, or waits again.
+
+    `progressed`: it has brought its job further than it was, in case that is put back.
+    """
     succeeded = outcome.state is SUCCEEDED
     next_try = None
     if not succeeded and outcome.cause is Cause.OUT_OF_MEMORY:
         next_try = after_out_of_memory(state, job, attempt)
-    elif succeeded or attempt.settled:
+    elif succeeded or (attempt.settled and outcome.state is not WAITING):
         learn(state, after_run(state.profiles.get(job.need.kind or ""), job, attempt, at_ms))
     vacate(state, job, attempt)
     job.active = None
     if succeeded:
         finish(state, job, attempt, outcome, at_ms)
+        return
+    if outcome.state is WAITING:
+        _put_back(state, job, attempt, outcome, at_ms, progressed)
         return
     mps_fault = outcome.cause is Cause.MPS_FAULT and job.mps_faults < MOST_MPS_RETRIES
     if next_try is not None or mps_fault:
@@ -118,3 +163,34 @@ def queue_again(
     state.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
     line_up_dependents(state, job)
     line_up(state, job)
+
+
+def _put_back(
+    state: State, job: Job, attempt: Attempt, outcome: Outcome, at_ms: int, progressed: bool
+) -> None:
+    """It goes on later: no failure, no retry spent, no back-off; others keep waiting for it.
+
+    But one that makes no progress would go on for ever. What its user asks for by hand is no sign
+    of that.
+    """
+    if progressed:
+        job.stuck = 0
+    elif outcome.cause is not Cause.REQUEUED:
+        job.stuck += 1
+        if job.stuck == job.terms.stuck_after:
+            stuck = Outcome(FAILED, Cause.STUCK, outcome.exit, str(job.stuck))
+            finish(state, job, attempt, stuck, at_ms)
+            return
+    move(state, job, WAITING)
+    job.resumes += 1
+    if not job.terms.keep_place:
+        job.place = state.last_place = next_place(state)
+    state.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
+    line_up_dependents(state, job)
+    line_up(state, job)
+
+
+def next_place(state: State) -> int:
+    """Behind all that are there now, also those that were put back before; see Job.rank."""
+    behind_the_newest = (state.next_job_id - 1 << PLACE_BITS) + 1
+    return max(behind_the_newest, state.last_place + 1)

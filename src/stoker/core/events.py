@@ -212,6 +212,7 @@ class AttemptExited(OfAttempt):
     out_of_memory: bool = False  # its output says that a GPU's memory was not enough
     mps_fault: bool = False  # the MPS server that it shared with others failed
     gpu_lost: bool = False  # a GPU of its own was lost under it
+    progressed: bool = True  # it wrote a checkpoint or reported a further step, as far as is known
     taken_over_by: tuple[int, int] | None = None  # job and attempt that have started in its place
 
 
@@ -222,6 +223,7 @@ class AttemptCutShort(OfAttempt):
     cause: Cause
     exit: Exit | None
     why: str = ""
+    progressed: bool = True
 
 
 @quick_to_make
@@ -237,6 +239,7 @@ class AttemptVanished(OfAttempt):
     """It has no process and left no exit code: the truth can't be known."""
 
     why: str
+    progressed: bool = True
 
 
 @quick_to_make

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from stoker.core.fit import held_reservation
 from stoker.core.model import HELD, WAITING, Attempt, Job, Profile, Warning
 from stoker.core.ready import Cohort
-from stoker.core.timers import ready_ms
+from stoker.core.timers import is_warned_first, ready_ms
 
 if TYPE_CHECKING:
     from stoker.core.state import State
@@ -32,7 +32,7 @@ def index(state: State, job: Job) -> None:
         state.to_start[job.id] = None
     if attempt.stop is not None:
         state.stopping[job.id] = None
-    elif attempt.warning is Warning.DUE:
+    if attempt.warning is Warning.DUE and (attempt.stop is None or is_warned_first(job)):
         state.to_warn[job.id] = None
     state.timers.watch(job)
 
@@ -94,7 +94,7 @@ def vacate(state: State, job: Job, attempt: Attempt) -> None:
     if job.group is not None:
         state.group_of(job.group).running -= 1
         state.ready.unpark(job.group)
-    for index in (state.to_start, state.to_warn, state.stopping):
+    for index in (state.to_start, state.to_warn, state.stopping, state.past_slice):
         if index:
             index.pop(job_id, None)
 

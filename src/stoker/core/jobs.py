@@ -176,16 +176,18 @@ class Jobs(MutableMapping[int, Job]):
                 steps[bisect_right(ranks, other.rank)] += 1
         for cohort in self._cohorts:
             first, end = (bisect_left(ranks, (cohort.priority + n,)) for n in (0, 1))
-            unseen = self._unseen_of(cohort, ranks[end - 1][1]) if first < end else []
+            # Ids below these are ahead; the rank of one that was put back has the last of them.
+            bounds = [rank[1] + (len(rank) > 2) for rank in ranks[first:end]]
+            unseen = self._unseen_of(cohort, bounds[-1]) if bounds else []
             if len(unseen) > end - first:
-                places = [bisect_left(unseen, job_id) for _, job_id in ranks[first:end]]
+                places = [bisect_left(unseen, bound) for bound in bounds]
                 for at, (before, place) in enumerate(zip([0, *places], places, strict=False)):
                     steps[first + at] += place - before
             else:
                 for job_id in unseen:
                     steps[bisect_right(ranks, (cohort.priority, job_id))] += 1
             steps[end] += cohort.unseen - len(unseen)
-        return {rank[1]: ahead for rank, ahead in zip(ranks, accumulate(steps), strict=False)}
+        return {rank[-1]: ahead for rank, ahead in zip(ranks, accumulate(steps), strict=False)}
 
     def __setitem__(self, job_id: int, job: Job) -> None:
         cohort = self._cohort_of(job_id)

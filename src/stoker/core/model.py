@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from stoker.core.code import Code
 from stoker.core.frozen import quick_to_make
 from stoker.core.laws import ImpossibleValue
+from stoker.core.terms import Terms as Terms
 
 if TYPE_CHECKING:
     from stoker.core.per_job import PerJob
@@ -122,29 +123,6 @@ class Need(_NeedKept):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """The rules for an attempt's life: limits, and what is done when it fails."""
-
-    time_limit_ms: int | None = None
-    grace_ms: int = 30_000
-    signal: int | None = None  # sent `signal_before_ms` before the time limit
-    signal_before_ms: int = 0
-    retries: int = 0
-    attached: bool = False  # runs in its user's terminal, started by the client
-    executor: str = ""  # what runs it: this machine, or the cluster of that name
-    mps: bool = False  # shares its GPU with others through NVIDIA's MPS
-    thread_percentage: int | None = None  # of the GPU's threads, under MPS
-    notify: bool = False  # its user is told of its end
-    hook: str | None = None  # a command of its user's that is run at its end
-    adopted: str | None = None  # the process that it is and that is not ours: see ForeignProcess
-
-    @property
-    def longest_ms(self) -> int | None:
-        """How long an attempt takes at most, with its grace time; None if nothing limits it."""
-        return None if self.time_limit_ms is None else self.time_limit_ms + self.grace_ms
-
-
-@dataclass(frozen=True, slots=True)
 class Exit:
     """How a process ended, exactly as the kernel told: by code or by signal."""
 
@@ -177,15 +155,21 @@ class Cause(StrEnum):
     NODE_MEMORY = "node memory"  # more than the cluster lets it have, of its node
     PREEMPTED = "preempted"  # the cluster gave its place to another job
     NODE_FAILED = "node failed"
-    REQUEUED = "requeued"  # it was taken back before it began, or a cluster lost it
+    REQUEUED = "requeued"  # by its user; or it was taken back before it began, or a cluster lost it
+    SLICE = "slice"  # its slice was over, and others waited
+    STUCK = "stuck"  # it was put back again and again, and made no progress
     CLUSTER = "cluster"  # the cluster ended it, for a reason of its own
     MPS_FAULT = "mps server fault"  # it was taken down by a neighbour, or with it
     NO_TRACE = "no trace"  # no process and no exit code: a power cut, or its keeper was killed
 
 
+# An attempt that was told to stop for one of these has not failed: its job is put back.
+PUTS_BACK = frozenset({Cause.SLICE, Cause.REQUEUED})
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job, or one attempt of it, ended."""
+    """How a job, or one attempt of it, ended. The attempt of a job that is put back: `waiting`."""
 
     state: JobState
     cause: Cause
@@ -193,7 +177,7 @@ class Outcome:
     detail: str = ""
 
     def __post_init__(self) -> None:
-        if self.state not in FINAL:
+        if self.state not in FINAL and self.state is not WAITING:
             raise ImpossibleValue(f"nothing ends as {self.state}")
 
 
@@ -310,6 +294,11 @@ class Attempt:
     settled: bool = False  # its memory has not grown for a while
 
 
+Rank = tuple[int, ...]
+PLACE_BITS = 24  # of a place that number the jobs behind the same one; the others are its id
+PLACE_MASK = (1 << PLACE_BITS) - 1
+
+
 @dataclass(slots=True)
 class Job:
     """A job that is not final, as far as planning has to know it."""
@@ -329,12 +318,22 @@ class Job:
     ooms: int = 0  # attempts that ran out of GPU memory, and are not counted as failures
     floor_mib: int | None = None  # reserve at least this, since less was not enough; ALONE: all
     mps_faults: int = 0  # attempts that an MPS server took with it, and are not counted as failures
+    place: int | None = None  # where it stands among its equals since it was put back: see `rank`
+    resumes: int = 0  # how often it was put back
+    stuck: int = 0  # the latest attempts in a row after which it was, and that made no progress
     in_class: JobClass | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
-    def rank(self) -> tuple[int, int]:
-        """Who goes first: priority, then order of submission."""
-        return (self.priority, self.id)
+    def rank(self) -> Rank:
+        """Who goes first: priority, then order of submission. The last number is the id.
+
+        One that was put back stands behind the job that was the newest then, and before the next:
+        as a tuple (0, 7, 1, 3) comes after (0, 7) and before (0, 8).
+        """
+        place = self.place
+        if place is None:
+            return (self.priority, self.id)
+        return (self.priority, place >> PLACE_BITS, place & PLACE_MASK, self.id)
 
 
 def copied(job: Job) -> Job:

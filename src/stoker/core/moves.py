@@ -55,18 +55,23 @@ _BY_EVENT: dict[type[Any], dict[JobState, set[JobState]]] = {
         STOPPING: _AS_STOPPED,
     },
     ev.AttemptPutBack: {SUBMITTED: {WAITING}, RUNNING: {WAITING}, STOPPING: _AS_STOPPED},
+    # One that is told that its slice is over may have succeeded by then.
     ev.AttemptExited: {
         SUBMITTED: {FAILED, WAITING},
         RUNNING: {SUCCEEDED, FAILED, WAITING},
-        STOPPING: _AS_STOPPED,
+        STOPPING: _AS_STOPPED | {SUCCEEDED},
     },
     ev.AttemptCutShort: {
         SUBMITTED: {FAILED, CANCELLED, WAITING},
-        RUNNING: {FAILED, CANCELLED, WAITING},
-        STOPPING: _AS_STOPPED,
+        RUNNING: {SUCCEEDED, FAILED, CANCELLED, WAITING},
+        STOPPING: _AS_STOPPED | {SUCCEEDED},
     },
     ev.AttemptEvicted: {SUBMITTED: {WAITING}, RUNNING: {WAITING}, STOPPING: _AS_STOPPED},
-    ev.AttemptVanished: {SUBMITTED: {WAITING}, RUNNING: {LOST, WAITING}, STOPPING: _AS_STOPPED},
+    ev.AttemptVanished: {
+        SUBMITTED: {WAITING},
+        RUNNING: {LOST, FAILED, WAITING},
+        STOPPING: _AS_STOPPED,
+    },
 }
 
 MOVES: dict[tuple[JobState, type[Any]], frozenset[JobState]] = {

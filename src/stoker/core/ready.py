@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from stoker.core.model import Job, Need, Terms
+from stoker.core.model import Job, Need, Rank, Terms
 
-Rank = tuple[int, int]
 ClassKey = tuple[Need, str | None, int | None, int | None, str]
 
 _MOST_WHO_JOIN = 10_000  # one by one, in a cohort
@@ -103,7 +102,7 @@ class ReadyQueue:
         job.in_class = cls
         cls.count += 1
         self.count += 1
-        rank = (job.priority, job.id)
+        rank = job.rank
         heappush(cls.heap, rank)
         if not cls.parked and (cls.in_line_as is None or rank < cls.in_line_as):
             self._line_up(cls, rank)
@@ -191,14 +190,15 @@ class ReadyQueue:
     def head(self, cls: JobClass) -> Job | None:
         """The first job of a class."""
         while cls.heap:
-            priority, job_id = cls.heap[0]
+            rank = cls.heap[0]
+            job_id = rank[-1]
             job = cls.first
             if job is None or job.id != job_id or job.in_class is not cls:
                 job = cls.first = self._find(job_id)
-            if job is not None and job.in_class is cls and job.priority == priority:
+            if job is not None and job.in_class is cls and _stands_as(job, rank):
                 return job
             heappop(cls.heap)
-            if job_id in cls.cohorts:
+            if job_id in cls.cohorts and len(rank) == 2:
                 _next_of_cohort(cls, cls.cohorts.pop(job_id))
         return None
 
@@ -253,17 +253,17 @@ class ReadyQueue:
         tops: list[tuple[Rank, int, Cohort | None, int]] = [(heap[0], 0, None, 0)] if heap else []
         while tops:
             rank, at, cohort, place = heappop(tops)
-            priority, job_id = rank
+            job_id = rank[-1]
             if at >= 0:
                 for below in (2 * at + 1, 2 * at + 2):
                     if below < len(heap):
                         heappush(tops, (heap[below], below, None, 0))
-                cohort = cls.cohorts.get(job_id)
+                cohort = cls.cohorts.get(job_id) if len(rank) == 2 else None
                 place = 0 if cohort is None else cohort.place
             if cohort is not None and place + 1 < len(cohort.ids):
-                heappush(tops, ((priority, cohort.ids[place + 1]), -1, cohort, place + 1))
+                heappush(tops, ((rank[0], cohort.ids[place + 1]), -1, cohort, place + 1))
             job = self._find(job_id)
-            there = job is not None and job.in_class is cls and job.priority == priority
+            there = job is not None and job.in_class is cls and _stands_as(job, rank)
             yield rank, job if there else None
 
     def is_still_first(self, cls: JobClass) -> bool:
@@ -289,6 +289,10 @@ class ReadyQueue:
             cls.parked = False
             self.put_back(cls)
 
+    def parked(self, group: str) -> list[JobClass]:
+        """The classes that wait for a place in a group."""
+        return [cls for cls in self._parked.get(group, ()) if cls.count]
+
     def classes(self) -> list[JobClass]:
         """All classes, in no useful order."""
         return list(self._classes.values())
@@ -301,6 +305,13 @@ class ReadyQueue:
         if cls.executor:
             return self._cluster_line
         return self._gpu_line if cls.need.gpus else self._cpu_line
+
+
+def _stands_as(job: Job, rank: Rank) -> bool:
+    """Whether an entry still holds; most jobs were never put back, and need no comparison more."""
+    if job.place is None:
+        return job.priority == rank[0] and len(rank) == 2
+    return job.rank == rank
 
 
 def _put_in_heap(cls: JobClass, cohort: Cohort) -> None:

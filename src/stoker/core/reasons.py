@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from stoker.core.model import Cause, JobState, Outcome
+from stoker.core.model import Cause, Exit, JobState, Outcome
 from stoker.core.shortage import LowDisk
 
 
@@ -369,11 +369,21 @@ def outcome_words(outcome: Outcome) -> str | None:
     match outcome.cause:
         case Cause.EXIT:
             assert how is not None
-            return f"exit code {how.code}" if how.signal is None else _signal(how.signal)
+            return _exit_words(how)
+        case Cause.SLICE:
+            return f"its slice was over{_how_words(how)}"
+        case Cause.STUCK:
+            times = plural(int(outcome.detail or 1), "attempt")
+            return (
+                f"no progress in {times} in a row: nothing was written to its checkpoint directory "
+                f"and no further step was reported{_how_words(how)}"
+            )
         case Cause.TIME_LIMIT | Cause.OUT_OF_MEMORY | Cause.GPU_LOST | Cause.MPS_FAULT:
             return str(outcome.cause)
         case Cause.NODE_MEMORY:
             return "out of memory on its node"
+        case Cause.REQUEUED if outcome.state is JobState.WAITING:
+            return f"requeued by its user{_how_words(how)}"
         case Cause.PREEMPTED | Cause.NODE_FAILED | Cause.REQUEUED | Cause.CLUSTER:
             return outcome.detail or str(outcome.cause)
         case Cause.NOT_STARTED | Cause.SHORTAGE:
@@ -397,6 +407,14 @@ _SIGNALS = {
     7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2",
     13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 24: "SIGXCPU", 25: "SIGXFSZ",
 }  # fmt: skip
+
+
+def _exit_words(how: Exit) -> str:
+    return f"exit code {how.code}" if how.signal is None else _signal(how.signal)
+
+
+def _how_words(how: Exit | None) -> str:
+    return "" if how is None else f" ({_exit_words(how)})"
 
 
 def _signal(number: int) -> str:

@@ -61,6 +61,8 @@ class State:
         self.unattended: dict[int, None] = {}  # attached jobs that wait without their clients
         self.to_warn: dict[int, None] = {}
         self.stopping: dict[int, None] = {}
+        self.past_slice: dict[int, None] = {}  # run, and are to make room for those that wait
+        self.last_place = 0  # that was given to one that was put back
         self.change = Change()
         # The latest events that were about a job that was there. Submissions are not among them:
         # they may be very large, and say nothing that the job does not.
@@ -108,6 +110,8 @@ class State:
         for job in others:
             must_agree(job.state not in FINAL, "job", job.id, "is final and stays in the store")
             index(state, job)
+            if job.place is not None and job.place > state.last_place:
+                state.last_place = job.place
         return state
 
     # ------------------------------------------------------------------ the door
@@ -153,9 +157,11 @@ class State:
 
     def take_due(self) -> list[ev.Event]:
         """What has become due by now, as events that are still to be applied."""
-        ready, due = self.timers.take_due(self.now_ms)
+        ready, past_slice, due = self.timers.take_due(self.now_ms)
         for job in ready:
             line_up(self, job)
+        for job in past_slice:
+            self.past_slice[job.id] = None
         return due
 
     def take_doomed(self) -> list[ev.Event]:

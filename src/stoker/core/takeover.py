@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from stoker.core.class_walk import ClassWalk
 from stoker.core.frozen import quick_to_make
-from stoker.core.model import Job, Takeovers
+from stoker.core.model import Job, Rank, Takeovers
 from stoker.core.plan import Scan
-from stoker.core.ready import JobClass, Rank
+from stoker.core.ready import JobClass
 from stoker.core.state import MOST_ENDS_IN_A_TURN, State
 
 NO_TAKEOVERS = Takeovers()
@@ -106,7 +106,9 @@ def _can_be_followed(state: State, job_id: int, cls: JobClass) -> bool:
 def _is_plain(job: Job) -> bool:
     """True if the daemon makes its process, and nothing else with it."""
     terms = job.terms
-    return not (terms.attached or terms.executor or terms.mps or terms.adopted)
+    if terms.attached or terms.executor or terms.mps or terms.adopted:
+        return False
+    return not (terms.requeue_on or terms.requeue or job.resumes)  # These have a directory, too.
 
 
 def _first_of(state: State, cls: JobClass, count: int, rival: Rank | None) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 from stoker.core import events as ev
 from stoker.core.jobs import Jobs
-from stoker.core.model import Cause, Job, Warning
+from stoker.core.model import PUTS_BACK, Cause, Job, Warning
 
 Entry = tuple[int, int, int, int]  # when, job, attempt, Timer
 
@@ -20,6 +20,7 @@ class Timer(IntEnum):
     WARNING = 1
     LIMIT = 2
     GRACE = 3
+    SLICE = 4
 
 
 def deadline_ms(job: Job) -> int | None:
@@ -54,10 +55,36 @@ def warning_ms(job: Job) -> int | None:
     return deadline - job.terms.signal_before_ms
 
 
+def slice_over_ms(job: Job) -> int | None:
+    """When the active attempt is to be told that its slice is over, should others wait."""
+    assert job.active is not None
+    length, started = job.terms.slice_ms, job.active.started_at_ms
+    if length is None or started is None or job.terms.executor:
+        return None  # A cluster sees to that itself.
+    return started + length - job.terms.signal_before_ms
+
+
+def is_warned_first(job: Job) -> bool:
+    """True if a stopping attempt gets the signal of its own, and time to heed it, before SIGTERM.
+
+    So it is where the job is to go on later. A cluster sends its own signals.
+    """
+    attempt, terms = job.active, job.terms
+    if terms.signal is None or terms.executor or attempt is None or attempt.stop is None:
+        return False
+    return attempt.stop.cause in PUTS_BACK and attempt.started_at_ms is not None
+
+
+def ask_ms(job: Job) -> int:
+    """When a stopping attempt is asked to end, by SIGTERM."""
+    assert job.active is not None and job.active.stop is not None
+    at_ms = job.active.stop.at_ms
+    return at_ms + job.terms.signal_before_ms if is_warned_first(job) else at_ms
+
+
 def kill_ms(job: Job) -> int:
     """When a stopping attempt's grace time is over."""
-    assert job.active is not None and job.active.stop is not None
-    return job.active.stop.at_ms + job.terms.grace_ms
+    return ask_ms(job) + job.terms.grace_ms
 
 
 def ready_ms(job: Job) -> int:
@@ -74,10 +101,14 @@ def attempt_timers(job: Job) -> list[tuple[int, Timer]]:
     attempt = job.active
     assert attempt is not None
     if attempt.stop is not None:
-        return [(kill_ms(job), Timer.GRACE)]
-    if job.terms.time_limit_ms is None:
+        asked = [(ask_ms(job), Timer.GRACE)] if is_warned_first(job) else []
+        return [*asked, (kill_ms(job), Timer.GRACE)]
+    moments: tuple[tuple[int | None, Timer], ...] = ()
+    if job.terms.time_limit_ms is not None:
+        moments = ((deadline_ms(job), Timer.LIMIT), (warning_ms(job), Timer.WARNING))
+    elif job.terms.slice_ms is None:
         return []
-    moments = ((deadline_ms(job), Timer.LIMIT), (warning_ms(job), Timer.WARNING))
+    moments = (*moments, (slice_over_ms(job), Timer.SLICE))
     return [(moment, kind) for moment, kind in moments if moment is not None]
 
 
@@ -123,20 +154,23 @@ class Timers:
         if attempt is None or attempt.number != number:
             return False
         if kind == Timer.GRACE:
-            return attempt.stop is not None and kill_ms(job) == moment
+            return attempt.stop is not None and moment in (kill_ms(job), ask_ms(job))
         if attempt.stop is not None:
             return False
+        if kind == Timer.SLICE:
+            return slice_over_ms(job) == moment
         if kind == Timer.WARNING:
             return attempt.warning is Warning.NONE and warning_ms(job) == moment
         return deadline_ms(job) == moment
 
-    def take_due(self, now_ms: int) -> tuple[list[Job], list[ev.Event]]:
-        """The jobs that may be ready by now, and what else has become due, still to be applied.
+    def take_due(self, now_ms: int) -> tuple[list[Job], list[Job], list[ev.Event]]:
+        """The jobs that may be ready, or past their slices, by now; and events, to be applied.
 
         Each event once, though the timers of an attempt's placement and of its start, which moves
         the moment, may both have run out.
         """
         ready: list[Job] = []
+        past_slice: list[Job] = []
         due: dict[ev.Event, None] = {}
         while self._heap and self._heap[0][0] <= now_ms:
             _, job_id, number, kind = heappop(self._heap)
@@ -152,6 +186,8 @@ class Timers:
             if kind == Timer.WARNING and attempt.warning is Warning.NONE:
                 if (warning_ms(job) or 0) <= now_ms:
                     due[ev.WarningDue(now_ms, job_id, number)] = None
+            elif kind == Timer.SLICE and (slice_over_ms(job) or 0) <= now_ms:
+                past_slice.append(job)
             elif kind == Timer.LIMIT and (deadline_ms(job) or 0) <= now_ms:
                 due[ev.StopRequested(now_ms, job_id, number, Cause.TIME_LIMIT)] = None
-        return ready, list(due)
+        return ready, past_slice, list(due)

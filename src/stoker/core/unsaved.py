@@ -13,16 +13,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeGuard
 
 from stoker.core import events as ev
+from stoker.core.model import PUTS_BACK
 from stoker.core.state import State
 
 Ending = ev.StopRequested | ev.JobCancelled
 
 
+def is_ending(event: ev.Event) -> TypeGuard[Ending]:
+    """Whether it may be carried out before it is on record.
+
+    Not so what is to be put back: after a crash, an end by our signal would look like a failure.
+    """
+    if isinstance(event, ev.StopRequested):
+        return event.cause not in PUTS_BACK
+    return isinstance(event, ev.JobCancelled)
+
+
 def is_easing(event: ev.Event) -> bool:
     """Whether it frees something, and so may have the room that is kept for that."""
-    return isinstance(event, ev.StopRequested | ev.JobCancelled | ev.JobsRemoved)
+    return is_ending(event) or isinstance(event, ev.JobsRemoved)
 
 
 class UnsavedStops:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from stoker import __version__
+from stoker import __version__, command_lines
 from stoker.api import holder
 from stoker.api.paths import Home, make_private, socket_address
 from stoker.api.skew import announce
@@ -30,6 +30,7 @@ from stoker.core.model import Job
 from stoker.daemon import own_log, settings
 from stoker.daemon.awaited_processes import AwaitedProcesses
 from stoker.daemon.browsing import Browsing
+from stoker.daemon.checkpoints import Checkpoints
 from stoker.daemon.clock import SystemClock
 from stoker.daemon.code_states import CodeStates
 from stoker.daemon.disk_room import DiskWatch
@@ -139,6 +140,8 @@ class Daemon:
             MpsClients(MpsServers(Path(home.root, "mps"), values["instance"])),
         )
         self.slurm = SlurmExecutor(attempts, values["instance"], self.clock.now_ms)
+        launch_of, now_ms = self.store.launch, self.clock.now_ms
+        self.checkpoints = Checkpoints(home.attempts, launch_of, now_ms, self._wake)
         engine = Engine(
             self.store,
             Router({"": self.executor, CLUSTER: self.slurm}),
@@ -146,6 +149,7 @@ class Daemon:
             self.clock,
             says_out_of_memory=self._says_out_of_memory,
             takeover=self.executor.takeover,
+            progressed=self.checkpoints.progressed,
         )
         active = [(job_id, engine.state.jobs[job_id].attempt) for job_id in engine.state.active]
         self.tenure.begin(elsewhere, active, self.store)
@@ -167,7 +171,8 @@ class Daemon:
         self.readings = Readings(self.turn_loop, self.browsing, home)
         self.searches = SearcherProcesses(self.store, home.root)
         is_read = self.readings.is_read_before_deletion
-        self.clearing = Clearing(self.turn_loop, self.views, self.store, home, is_read)
+        delete = self.checkpoints.delete
+        self.clearing = Clearing(self.turn_loop, self.views, self.store, home, is_read, delete)
         self.page = Page(values, self.store.set_setting, home.root)
         self.notices = Notices(self)
         self.started_at_ms = self.clock.now_ms()
@@ -254,6 +259,7 @@ class Daemon:
         self.tenure.keep(loop, self.turn_loop)
         self.clearing.begin()
         self.log_caps.begin()
+        self.checkpoints.begin()
         self.readings.begin()
         self.lent_gpus.begin()
         self.turn_loop.turn()
@@ -339,12 +345,16 @@ class Daemon:
         """Delete the files of removed jobs, a few at a time so that no request waits for it."""
         may_be_some = self._more_removals or self.turn_loop.engine.committed.removed
         pending = self.store.removals(_REMOVALS_AT_A_TIME) if may_be_some else []
-        for job_id, attempts in pending:
+        points = [point for _, _, point in pending if point is not None]
+        living = self.views.at_points(points) if points else {}
+        for job_id, attempts, point in pending:
             for number in range(1, attempts + 1):
                 delete_files(self.home.attempts, job_id, number)
+            if attempts and point not in living:
+                self.checkpoints.delete(job_id, point)
         if pending:
             try:
-                self.store.removals_done([job_id for job_id, _ in pending])
+                self.store.removals_done([job_id for job_id, _, _ in pending])
             except StoreFailed as failure:
                 log.warning("can't note that logs were deleted: %s", failure)
                 return
@@ -364,6 +374,7 @@ class Daemon:
         self.searches.close()
         self.readings.close()
         self.code_states.close()
+        self.checkpoints.close()
         self.browsing.close()
         self.store.close()
         self._watch.close()
@@ -405,8 +416,11 @@ def listen(path: str) -> socket.socket:
     return listener
 
 
-async def _run(home: Home, keeper_word: str, ready: Callable[[], None]) -> None:
+async def _run(
+    home: Home, keeper_word: str, starts_nothing: bool, ready: Callable[[], None]
+) -> None:
     daemon = Daemon(home, keeper_word, file_limit.raise_limit())
+    daemon.turn_loop.engine.starts_nothing = starts_nothing
     try:
         await daemon.run(ready)
     finally:
@@ -422,7 +436,9 @@ def call_off_timers(loop: Any) -> None:
 
 def main() -> int:
     """Run a daemon in this process; see the module."""
-    ready_fd, keeper_word = int(sys.argv[1]), "".join(sys.argv[2:3])
+    starts_nothing = command_lines.STARTS_NOTHING in sys.argv
+    words = [word for word in sys.argv[1:] if word != command_lines.STARTS_NOTHING]
+    ready_fd, keeper_word = int(words[0]), "".join(words[1:2])
     os.set_inheritable(ready_fd, False)  # The first jobs may be started before it is closed.
     home = Home.from_environment()
     own_log.begin(home.log)
@@ -435,7 +451,7 @@ def main() -> int:
     gc.collect()
     gc.disable()  # until the state is loaded
     try:
-        asyncio.run(_run(home, keeper_word, lambda: say("ready")))
+        asyncio.run(_run(home, keeper_word, starts_nothing, lambda: say("ready")))
     except StokerError as error:
         log.error("%s", error.message)
         say(f"{error.code}\t{error.message}\t{error.hint}")

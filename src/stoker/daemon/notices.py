@@ -21,13 +21,15 @@ from stoker import command_lines
 from stoker.api.paths import make_private
 from stoker.daemon import companions, settings
 from stoker.daemon.addresses import addresses, quiet_until_ms
-from stoker.daemon.show import JobViews
+from stoker.daemon.requests.ls import shown_jobs
 from stoker.errors import StokerError
+from stoker.executors.environment import inherited, of_job
 from stoker.notify.journal import HOOK, Record, known_as
 from stoker.ports import Sighting, StoreFailed
 from stoker.store.outbox import LOST_GPUS, Notice
 
 if TYPE_CHECKING:
+    from stoker.core.model import Launch
     from stoker.daemon.main import Daemon
 
 log = logging.getLogger("stoker.daemon")
@@ -219,8 +221,7 @@ class Notices:
         if notice.what == "gpu" or job_id is None:
             return told
         daemon = self._daemon
-        views = JobViews(daemon.views, daemon.home.attempts, False, daemon.slurm.standing)
-        found = views.with_attempts(daemon.turn_loop.state, [int(job_id)])
+        found = shown_jobs(daemon, [int(job_id)])
         if found:
             job = told["job"] = found[0]
             if notice.what != "group":  # It may have been retried since.
@@ -231,5 +232,20 @@ class Notices:
             told |= {"cwd": "/", "env": dict(os.environ)}
             if found:
                 launch = daemon.store.launch(int(job_id))
-                told |= {"cwd": launch.cwd, "env": {**launch.env, **launch.extra_env}}
+                told |= {"cwd": launch.cwd, "env": _environment(launch, found[0])}
         return told
+
+
+def _environment(launch: Launch, job: dict[str, Any]) -> dict[str, str]:
+    """The environment of a hook: the job's, and which job it was.
+
+    Not what marks the processes of an attempt, which end with it, nor its GPUs, which others have.
+    """
+    return {
+        **inherited(launch.env, bool(launch.options.get("env_all"))),
+        **launch.extra_env,
+        "PWD": launch.cwd,
+        "STOKER_JOB_ID": str(job["id"]),
+        "STOKER_ATTEMPT": str(job["attempt"]),
+        **of_job(launch, job["group"]),
+    }

@@ -1,4 +1,6 @@
-"""What is over is deleted when it is old: jobs, logs, results of calls. By default nothing is.
+"""What is over is deleted when it is old: jobs, logs, checkpoints, results of calls.
+
+By default nothing is.
 
 A pass does a bounded amount of work, and the next comes after a pause, so that no request waits
 for a hundred thousand old logs. While nothing is to be deleted, it looks once in a while.
@@ -33,6 +35,7 @@ MOST_IN_A_PASS = 100
 _BETWEEN_PASSES_S = 0.5
 _LOOK_AGAIN_S = 600.0
 _CLEARED = "logs_cleared"  # up to which job, by its end and id, logs were deleted
+_CHECKPOINTS_CLEARED = "checkpoints_cleared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class Retention:
     jobs_ms: int | None = None
     logs_ms: int | None = None
     results_ms: int | None = None
+    checkpoints_ms: int | None = None
 
 
 def kept_for_ms(text: str) -> int | None:
@@ -66,8 +70,13 @@ class Clearing:
         store: SqliteStore,
         home: Home,
         is_read: Callable[[Sequence[tuple[int, int]]], bool],
+        delete_checkpoints: Callable[[int, str | None], None],
     ) -> None:
-        """`is_read`: whether the metrics of attempts are kept; if not, it is asked again later."""
+        """`is_read`: whether the metrics of attempts are kept; if not, it is asked again later.
+
+        `delete_checkpoints` of a job, or of the point that it was.
+        """
+        self._delete_checkpoints_of = delete_checkpoints
         self._is_read = is_read
         self._turn_loop = turn_loop
         self._views = views
@@ -75,6 +84,7 @@ class Clearing:
         self._home = home
         self._retention = Retention()
         self._cleared = _pair(store.settings().get(_CLEARED, ""))
+        self._checkpoints_cleared = _pair(store.settings().get(_CHECKPOINTS_CLEARED, ""))
         self._timer: asyncio.TimerHandle | None = None
         self._begun = False
 
@@ -115,6 +125,8 @@ class Clearing:
             deleted.append(self._delete_logs(now_ms - kept.logs_ms))
         if kept.results_ms is not None:
             deleted.append(self._delete_results(time.time() - kept.results_ms / 1000))
+        if kept.checkpoints_ms is not None:
+            deleted.append(self._delete_checkpoints(now_ms - kept.checkpoints_ms))
         return max(deleted) >= MOST_IN_A_PASS
 
     def _remove_jobs(self, before_ms: int) -> int:
@@ -140,6 +152,21 @@ class Clearing:
         if found:
             self._cleared = found[-1][:2]
             self._store.set_setting(_CLEARED, "{} {}".format(*self._cleared))
+        return len(found)
+
+    def _delete_checkpoints(self, before_ms: int) -> int:
+        """Those of a point go with the last job that was at it."""
+        after = self._checkpoints_cleared
+        found = self._views.ended_between(after, before_ms, MOST_IN_A_PASS)
+        points = self._views.points_of([job_id for _, job_id, _ in found])
+        latest = self._views.at_points([point for point in points.values() if point is not None])
+        for _, job_id, attempts in found:
+            point = points.get(job_id)
+            if attempts and (point is None or latest[point][0] == job_id):
+                self._delete_checkpoints_of(job_id, point)
+        if found:
+            self._checkpoints_cleared = found[-1][:2]
+            self._store.set_setting(_CHECKPOINTS_CLEARED, "{} {}".format(*found[-1][:2]))
         return len(found)
 
     def _delete_results(self, before_s: float) -> int:

@@ -127,6 +127,9 @@ SETTINGS = (
     Setting("mps", "off",
             "on: jobs on one GPU share it through NVIDIA MPS, except with --no-mps",
             _one_of("on", "off")),
+    Setting("requeue", "off",
+            "on: jobs are put back after a power cut or a reboot, except with --no-requeue; off: "
+            "they are lost", _one_of("on", "off")),
     Setting("visible", "index",
             "how jobs without --visible find their GPUs in CUDA_VISIBLE_DEVICES: index (uuid where "
             "numbers are unreliable), uuid, or all (it is not set, and they see all GPUs)",
@@ -155,6 +158,9 @@ SETTINGS = (
     Setting("keep-logs", "off",
             "delete the logs of jobs that ended longer ago than this; the jobs stay on record",
             _read_by(kept_for_ms)),
+    Setting("keep-checkpoints", "off",
+            "delete the checkpoint directories of jobs that ended longer ago than this; the jobs "
+            "stay on record", _read_by(kept_for_ms)),
     Setting("keep-results", "off",
             "delete results of Python calls that are older than this, if the program that called "
             "has ended", _read_by(kept_for_ms)),
@@ -203,6 +209,7 @@ def defaults_of(values: Mapping[str, str]) -> Defaults:
         value_of("mem", values) == "auto",
         memory_margin(value_of("mem-margin", values), bare="m"),
         value_of("mps", values) == "on",
+        value_of("requeue", values) == "on",
         value_of("visible", values),
         bool(value_of("notify", values)),
     )
@@ -233,7 +240,7 @@ def log_bound_of(values: Mapping[str, str]) -> int:
 
 def retention_of(values: Mapping[str, str]) -> Retention:
     """For how long what is over is kept."""
-    names = ("keep-jobs", "keep-logs", "keep-results")
+    names = ("keep-jobs", "keep-logs", "keep-results", "keep-checkpoints")
     return Retention(*(kept_for_ms(value_of(name, values)) for name in names))
 
 

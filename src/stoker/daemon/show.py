@@ -26,6 +26,7 @@ from stoker.core.waiting import reason_for
 from stoker.daemon.cluster import StandingOf, at_cluster, attempt_of
 from stoker.daemon.submission import PLAIN_TERMS, need_fields
 from stoker.executors.attempt_dir import attempt_dir_text, log_found
+from stoker.executors.checkpoint_dir import checkpoint_text
 from stoker.output_files import filled
 from stoker.quantities import exact_duration
 from stoker.store.views import Views, outcome_of
@@ -34,7 +35,7 @@ _NOT_BEGUN = (*QUEUED, JobState.SUBMITTED)
 # What is shown as it is on record.
 _OF_JOB = (
     "id", "name", "state", "exit_code", "signal", "group", "priority", "user", "attempt", "pid",
-    "not_before_ms", "submitted_at_ms", "queued_at_ms", "ended_at_ms", "point",
+    "not_before_ms", "submitted_at_ms", "queued_at_ms", "ended_at_ms", "point", "place", "resumes",
 )  # fmt: skip
 _OF_ATTEMPT = ("exit_code", "signal", "pid", "peak_mib", "placed_at_ms", "ended_at_ms")
 
@@ -129,6 +130,9 @@ class JobViews:
             **{name: getattr(terms, name) for name in PLAIN_TERMS},
             "grace_ms": terms.grace_ms,
             "signal_spec": _signal_spec(terms),
+            "requeue_on": list(terms.requeue_on),
+            "requeue": terms.requeue,
+            "checkpoint_dir": self._checkpoints(row, terms),
             "attached": terms.attached,
             "adopted": _adopted(terms),
             "executor": terms.executor or "local",
@@ -150,6 +154,12 @@ class JobViews:
             return unheard_words(at_cluster(job, self._standing), reasons.state.now_ms)
         return text
 
+    def _checkpoints(self, row: dict[str, Any], terms: Terms) -> str | None:
+        """Where the job keeps what its attempts leave to those that go on, if it counts on it."""
+        if not (terms.goes_on or row["resumes"]):
+            return None
+        return checkpoint_text(self._root, row["id"], row["point"])
+
     def _running_there(self, job: Job, now_ms: int) -> str:
         slurm_id, _, node = attempt_of(job).place.partition(" ")
         there = f" on {node}" if node else " at the cluster"
@@ -161,6 +171,7 @@ class JobViews:
         self, row: dict[str, Any], job: dict[str, Any], launch: dict[str, Any], state: State
     ) -> dict[str, Any]:
         outcome = outcome_of(row)
+        row["state"] = _attempt_state(row["state"])
         number = row["number"]
         key, elsewhere = (job["id"], number), job["executor"] != "local"
         log, err_log = self._logs(launch, job["name"], *key, elsewhere)
@@ -247,6 +258,11 @@ class Expect:
             times = self._views.run_times_ms(kind)
             self._means[kind] = (sum(times) // len(times) if times else None, len(times))
         return self._means[kind]
+
+
+def _attempt_state(state: str | None) -> str | None:
+    """How an attempt ended; after one that did not fail its job may wait again."""
+    return "requeued" if state == JobState.WAITING else state
 
 
 def _reserved(row: dict[str, Any]) -> int | None:

@@ -18,6 +18,7 @@ from stoker.core import events as ev
 from stoker.core.code import Code
 from stoker.core.model import DEFAULT_MARGIN, Launch, Need, Requirement, Terms
 from stoker.core.state import State
+from stoker.core.terms import requeue_codes
 from stoker.daemon.awaited_processes import awaited
 from stoker.daemon.cluster import ClusterRules, check_cluster_job
 from stoker.daemon.drafts import Drafts
@@ -27,7 +28,15 @@ from stoker.daemon.outfiles import check_outputs
 from stoker.daemon.requirements import RequiredJobs, required
 from stoker.engine import Decided, Proposal
 from stoker.errors import UsageError
-from stoker.executors.environment import KEEP_CHILDREN, METRICS, MPS_MARKER, OF_JOB, SUBMIT_DIR
+from stoker.executors.environment import (
+    CHECKPOINT_DIR,
+    KEEP_CHILDREN,
+    METRICS,
+    MPS_MARKER,
+    OF_JOB,
+    RESUMES,
+    SUBMIT_DIR,
+)  # fmt: skip
 from stoker.executors.mps_control import PROGRAM, find_control
 from stoker.learn.kind import Kinds
 from stoker.quantities import MAX_LABEL_CHARS, label, signal_name
@@ -37,7 +46,7 @@ from stoker.submission import rules
 # Variables that say which attempt a process belongs to are never handed on to another job.
 _OF_AN_ATTEMPT = frozenset((
     "STOKER_JOB_ID", "STOKER_ATTEMPT", "STOKER_GPUS", "STOKER_ATTEMPT_ID", MPS_MARKER,
-    KEEP_CHILDREN, SENDER_MARKER, METRICS, SUBMIT_DIR, *OF_JOB,
+    KEEP_CHILDREN, SENDER_MARKER, METRICS, SUBMIT_DIR, CHECKPOINT_DIR, RESUMES, *OF_JOB,
 ))  # fmt: skip
 # Nor are those that an attempt under MPS was given.
 _OF_A_CLIENT = _OF_AN_ATTEMPT | {
@@ -58,9 +67,10 @@ def _plain_fields(kind: type[Need | Terms], otherwise: set[str]) -> tuple[str, .
 
 # The others have a default that depends on something, or are said in another way.
 _PLAIN_NEED = _plain_fields(Need, {"gpus", "on", "prefer", "cpus", "kind", "margin"})
-PLAIN_TERMS = _plain_fields(
-    Terms, {"grace_ms", "signal", "signal_before_ms", "executor", "mps", "thread_percentage"}
-)
+PLAIN_TERMS = _plain_fields(Terms, {
+    "grace_ms", "signal", "signal_before_ms", "executor", "mps", "thread_percentage",
+    "requeue_on", "requeue",
+})  # fmt: skip
 _need_said = attrgetter("gpus", "share", "mem", "cpus", "margin", *_PLAIN_NEED)
 _terms_said = attrgetter("grace_ms", "signal", "signal_before_ms", *PLAIN_TERMS)
 
@@ -153,6 +163,7 @@ class Defaults:
     mem_auto: bool = False
     margin: tuple[int, int] = DEFAULT_MARGIN
     mps: bool = False
+    requeue: bool = False
     visible: str = "index"
     has_address: bool = True  # for messages
 
@@ -310,11 +321,14 @@ class _Drafting:
     def _terms_of(self, job: JobRequest) -> Terms:
         attached = self.request.attached
         executor = self.cluster.executor_of(job, attached)
-        said = (executor, *_terms_said(job))
+        said = (executor, job.requeue, tuple(job.requeue_on), *_terms_said(job))
         known = self._terms.get(said)
         if known is None:
             grace_ms = self.defaults.grace_ms if job.grace_ms is None else job.grace_ms
-            known = self._terms[said] = terms_of(job, grace_ms, attached, executor)
+            known = terms_of(job, grace_ms, attached, executor)
+            if job.requeue is None and self.defaults.requeue and not attached:
+                known = replace(known, requeue=True)
+            self._terms[said] = known
         return known
 
     def _with_mps(self, terms: Terms, job: JobRequest, need: Need) -> Terms:
@@ -413,12 +427,15 @@ def terms_of(job: JobRequest, grace_ms: int, attached: bool, executor: str) -> T
     rules.check_limits(job)
     if job.signal is not None:
         number = int(signal.Signals[f"SIG{signal_name(job.signal)}"])
+    rules.check_stays_in_terminal(job, attached)
     return Terms(
         grace_ms=grace_ms,
         signal=number,
         signal_before_ms=job.signal_before_ms,
         attached=attached,
         executor=executor,
+        requeue_on=requeue_codes(job.requeue_on, job.slice_ms),
+        requeue=bool(job.requeue),
         **{name: getattr(job, name) for name in PLAIN_TERMS},
     )
 

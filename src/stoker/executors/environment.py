@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stoker.executors.attempt_dir import metrics_text
+from stoker.executors.checkpoint_dir import checkpoint_text
 
 if TYPE_CHECKING:  # The keeper wants the markers alone, and is there as long as the daemon is.
     from stoker.core.commands import Start, StartAttached
@@ -24,6 +25,8 @@ OF_JOB = ("STOKER_NAME", "STOKER_GROUP", "STOKER_SWEEP", "STOKER_PARAMS")
 KEEP_CHILDREN = "STOKER_KEEP_CHILDREN"
 METRICS = "STOKER_METRICS"  # the file for what an attempt reports of itself
 SUBMIT_DIR = "STOKER_SUBMIT_DIR"  # where a job was queued that runs in a frozen tree
+CHECKPOINT_DIR = "STOKER_CHECKPOINT_DIR"  # what its attempts leave to those that go on
+RESUMES = "STOKER_RESUMES"  # how often it was put back
 EncodedEnv = list[bytes]  # as in b"HOME=/home/ada"
 _PLACES_KEPT = 256
 ENCODING, ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
@@ -110,6 +113,8 @@ def own(launch: Launch, start: Start | StartAttached, instance: str, root: str) 
         "STOKER_ATTEMPT": str(start.attempt),
         MARKER: marker(instance, start.job_id, start.attempt),
         METRICS: metrics_text(root, start.job_id, start.attempt),
+        CHECKPOINT_DIR: checkpoint_text(root, start.job_id, launch.point),
+        RESUMES: str(start.resumes or 0),
     }
     if launch.name is not None or start.group or launch.params:
         told |= of_job(launch, start.group)

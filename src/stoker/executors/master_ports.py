@@ -9,6 +9,7 @@ Meanwhile the port is in use by its job, or no process of Stoker gives ports awa
 from __future__ import annotations
 
 import errno
+import re
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,7 +20,7 @@ from stoker.executors.processes import environ_of
 from stoker.executors.shortage import CouldNotStart, could_not
 
 ADDRESS, PORT = "MASTER_ADDR", "MASTER_PORT"
-PLACE = "{port}"  # in a command
+_PLACE = re.compile(r"(?<!\$)\{port\}")  # in a command; ${port} is a variable of its shell
 _FIRST, _COUNT = 20_000, 9_000  # below those that the system gives to connections
 _HERE = "127.0.0.1"
 
@@ -43,10 +44,10 @@ class MasterPorts:
             port = str(self._port_of(key)) if said is None else said
         except OSError as error:
             raise could_not(error, PORT) from None
-        if launch.shell is not None and PLACE in launch.shell:
-            launch = launch._replace(shell=launch.shell.replace(PLACE, port))
-        elif any(PLACE in word for word in launch.argv):
-            launch = launch._replace(argv=tuple(word.replace(PLACE, port) for word in launch.argv))
+        if launch.shell is not None:
+            launch = launch._replace(shell=_PLACE.sub(port, launch.shell))
+        else:
+            launch = launch._replace(argv=tuple(_PLACE.sub(port, word) for word in launch.argv))
         return launch, {ADDRESS: _HERE, PORT: port, **_only_own(launch.extra_env)}
 
     def adopt(self, key: Key, pid: int) -> None:

@@ -13,6 +13,7 @@ from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.model import Launch
 from stoker.executors.attempt_dir import log_text
+from stoker.executors.checkpoint_dir import checkpoint_text, make_checkpoint_dir
 from stoker.executors.environment import Encoder, command_line
 from stoker.executors.mps import CantStart
 from stoker.executors.mps_clients import Client
@@ -85,6 +86,12 @@ class Starting:
         try:
             if launch.out is not None or launch.err is not None:
                 launch = with_files(launch, *key)
+            if command.resumes is not None:
+                directory = checkpoint_text(self._attempts.root, key[0], launch.point)
+                try:
+                    make_checkpoint_dir(directory)
+                except OSError as error:
+                    raise could_not(error, directory) from None
             words = command_line(launch, command.labels or command.gpus)
             log = log_text(self._attempts.root, *key)
             intend = intend or partial(self._ledger.intend, key)

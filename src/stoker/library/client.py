@@ -314,6 +314,10 @@ class Client(Searching):
         """Queue finished jobs again: those named by id, and what of a group did not succeed."""
         return self._request("retry", jobs, which)
 
+    def requeue(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
+        """Put running jobs back into the queue, to go on later: no failure."""
+        return self._request("requeue", jobs, which)
+
     def hold(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
         """Put waiting jobs aside."""
         return self._request("hold", jobs, which)

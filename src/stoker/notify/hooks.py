@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from stoker.text.jobs import iso_times
+
 _MOST_LOG_BYTES = 4 * 1024 * 1024
 
 
@@ -30,7 +32,7 @@ def start(
     """
     cwd = notice["cwd"]
     with tempfile.TemporaryFile() as job:
-        job.write(json.dumps(notice["job"]).encode() + b"\n")
+        job.write(json.dumps(iso_times(notice["job"])).encode() + b"\n")
         job.seek(0)
         return subprocess.Popen(
             ["/bin/sh", "-c", notice["body"]["hook"]],

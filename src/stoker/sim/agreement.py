@@ -71,6 +71,8 @@ def check_end(run: Simulation) -> None:
         behaviours = world.behaviours[job_id]
         behaviour = behaviours[min(number, len(behaviours)) - 1]
         own = [behaviour.exit] if (job_id, number) in world.made else []
+        if own and behaviour.heeds_by is not None:
+            own.append(behaviour.heeds_by)
         if own and outcome.cause is Cause.EXIT and job_id in run.forgotten:
             # It was stopped, and a crash has forgotten that a user wanted it.
             own += _BY_STOPPING
@@ -85,6 +87,10 @@ def _check_ending(outcome: Outcome, own: list[Exit], what: str) -> None:
             assert outcome.exit is not None
             ok = outcome.state is JobState.SUCCEEDED
             assert ok == outcome.exit.ok, f"{what}: {outcome}"
+        case Cause.SLICE | Cause.REQUEUED if outcome.state is JobState.WAITING:
+            assert outcome.exit in (None, *own, *_BY_STOPPING), f"{what}: {outcome}"
+        case Cause.STUCK:
+            assert outcome.state is JobState.FAILED, f"{what}: {outcome}"
         case Cause.CANCELLED | Cause.TIME_LIMIT | Cause.STOPPED_EARLY:
             early = outcome.cause is Cause.STOPPED_EARLY
             assert early == (outcome.state is JobState.STOPPED) == bool(outcome.detail), what
@@ -92,7 +98,8 @@ def _check_ending(outcome: Outcome, own: list[Exit], what: str) -> None:
             assert outcome.exit in possible, f"{what}: {outcome}"
             assert own or outcome.exit is None, f"{what}: {outcome}"
         case Cause.NO_TRACE:
-            assert outcome.state is JobState.LOST and outcome.exit is None, f"{what}: {outcome}"
+            lost = outcome.state in (JobState.LOST, JobState.WAITING)
+            assert lost and outcome.exit is None, f"{what}: {outcome}"
         case Cause.NOT_STARTED | Cause.TERMINAL_GONE | Cause.REQUEUED:
             assert not own and outcome.exit is None, f"{what}: {outcome}"
         case Cause.REQUIREMENT:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _OF_JOB = attrgetter(
     "id", "need", "terms", "priority", "group", "state", "not_before_ms", "backoff_until_ms",
-    "attempt", "failures", "requires", "ooms", "floor_mib", "mps_faults",
+    "attempt", "failures", "requires", "ooms", "floor_mib", "mps_faults", "resumes", "stuck",
 )  # fmt: skip
 _OF_ATTEMPT = attrgetter(
     "number", "gpus", "placed_at_ms", "started_at_ms", "pid", "place", "warning", "memory"
@@ -52,6 +52,7 @@ def of_state(state: State) -> Hashable:
         (state.now_ms, state.next_job_id, state.paused, state.cpus, state.cpus_used),
         (state.at_cluster, state.at_cluster_most, state.takeovers.standbys),
         frozenset(of_job(job) for job in state.jobs.values()),
+        _places(state),
         gpus,
         groups,
         frozenset(state.profiles.values()),
@@ -63,6 +64,15 @@ def of_state(state: State) -> Hashable:
         tuple(state.dependencies.doomed),
         frozenset(timer for timer in state.timers if timer[0] > state.now_ms),
     )
+
+
+def _places(state: State) -> Hashable:
+    """How jobs stand that were put back: behind which ones, and in which order.
+
+    The numbers that say so are given anew once those who had the highest have ended.
+    """
+    placed = sorted(job.rank for job in state.jobs.values() if job.place is not None)
+    return tuple((rank[0], rank[1], rank[-1]) for rank in placed)
 
 
 def of_run(run: Simulation) -> Hashable:

@@ -41,6 +41,7 @@ class Faults:
     disk_full: int = 0
     shortages: int = 0  # times in which no process can be made
     in_a_turn_ms: int = 0  # what ends that soon, by the clock of the world, ends during the turn
+    going_on: float = 0.0  # of the jobs, this part is put back, by itself, slices or users
     unruly_clients: bool = False  # half the jobs are attached; clients are late, unheard, and die
 
 
@@ -81,7 +82,8 @@ class Simulation:
         self._unsaved = UnsavedStops()  # the engine's own
         self._crashes_now = 0
         self._shift_is_open = False  # the clock was set, and that is not committed yet
-        self._plan(Random(seed), Faults() if faults is None else faults)
+        again = Random(f"{seed} again")  # Its own, so that all else stays as it is without it.
+        self._plan(Random(seed), Faults() if faults is None else faults, again)
         self.steps.run = self
         self.engine = self._new_engine()
 
@@ -108,13 +110,15 @@ class Simulation:
 
     # ------------------------------------------------------------------ what will happen
 
-    def _plan(self, random: Random, faults: Faults) -> None:
+    def _plan(self, random: Random, faults: Faults, again: Random) -> None:
         at_ms = 0
         clients = Random(f"{random.random()} clients")
         self._will(0, scenario.limit, "b", 2)
         for job_id in range(1, self.jobs + 1):
             at_ms += random.randrange(1, 1_000)
-            self._plan_job(random, at_ms, job_id, clients if faults.unruly_clients else None)
+            goes_on = again if again.random() < faults.going_on else None
+            client = clients if faults.unruly_clients else None
+            self._plan_job(random, at_ms, job_id, client, goes_on)
         for _ in range(self.jobs // 20):
             moment = random.randrange(0, at_ms)
             group = random.choice((None, "a"))
@@ -130,9 +134,18 @@ class Simulation:
         self.outside.sort(key=lambda item: item[:2])
 
     def _plan_job(
-        self, random: Random, at_ms: int, job_id: int, clients: Random | None = None
+        self,
+        random: Random,
+        at_ms: int,
+        job_id: int,
+        clients: Random | None,
+        again: Random | None,
     ) -> None:
         wanted = scenario.wanted(random, job_id - 1)
+        if again is not None:
+            wanted = scenario.going_on(again, wanted)
+            for _ in range(again.randrange(3)):
+                self._will(at_ms + again.randrange(1, 10_000), scenario.requeue, job_id)
         if clients is not None:
             wanted = self._with_unruly_client(clients, at_ms, job_id, wanted)
         if wanted.terms.attached:

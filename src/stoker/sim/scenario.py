@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from stoker.core import events as ev
@@ -86,6 +86,32 @@ def _one_of_a_sweep(random: Random) -> Wanted:
         requires=requires,
         cancel_after_ms=cancel_after_ms,
     )
+
+
+def going_on(random: Random, asked: Wanted) -> Wanted:
+    """A job that does its work in several attempts, and is put back after each.
+
+    Some do so by themselves, some because their slices are over. Some never make progress.
+    """
+    saves = Exit(code=75)
+    heeds_ms = random.choice((10, 10, None))
+    one = Behaviour(random.randrange(1, 4_000), saves, heeds_ms, None, saves, True)
+    # It begins anew each time, so that only one that is shorter than a slice can be the last.
+    ends_as = random.choice((Exit(code=0), Exit(code=0), Exit(code=1)))
+    last = replace(one, runs_ms=random.randrange(1, 150), exit=ends_as)
+    behaviours = (*[one] * random.randrange(1, 6), last)
+    if random.random() < 0.1:
+        behaviours = (replace(one, progresses=False),)
+    terms = replace(
+        asked.terms,
+        signal=random.choice((None, 12)),
+        attached=False,
+        requeue_on=(75,),
+        slice_ms=random.choice((None, 500, 1_500)),
+        keep_place=random.random() < 0.2,
+        requeue=random.random() < 0.5,
+    )
+    return replace(asked, terms=terms, behaviours=behaviours, retry_after_ms=None)
 
 
 def _need(random: Random) -> Need:
@@ -236,6 +262,14 @@ def cancel(job_id: int, _: MemoryStore, state: State) -> Decided:
     if stop is not None and stop.cause in (Cause.CANCELLED, Cause.STOPPED_EARLY):
         return Decided([])
     return Decided([ev.StopRequested(state.now_ms, job_id, job.active.number, Cause.CANCELLED)])
+
+
+def requeue(job_id: int, _: MemoryStore, state: State) -> Decided:
+    """Put a running job back."""
+    job = state.jobs.get(job_id)
+    if job is None or job.state is not JobState.RUNNING or job.terms.attached:
+        return Decided([])
+    return Decided([ev.StopRequested(state.now_ms, job_id, job.attempt, Cause.REQUEUED)])
 
 
 def reprioritise(job_id: int, priority: int, _: MemoryStore, state: State) -> Decided:

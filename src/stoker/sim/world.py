@@ -35,6 +35,9 @@ class Behaviour:
     exit: Exit
     heeds_stop_after_ms: int | None = 10  # None: only SIGKILL ends it
     cannot_start: Cause | None = None  # set: no process can be made for it
+    heeds_by: Exit | None = None  # how it ends when it is asked to; None: by the signal
+    heeds_warning: bool = False  # by ending in the same way
+    progresses: bool = True
 
 
 @dataclass(slots=True)
@@ -132,7 +135,10 @@ class World:
             process = self.processes.pop(key)
             for held in self.ledger.values():
                 held.pop(key, None)
-            ended: Ending = ev.AttemptExited(self.clock.now_ms, *key, process.exit)
+            progressed = process.behaviour.progresses
+            ended: Ending = ev.AttemptExited(
+                self.clock.now_ms, *key, process.exit, progressed=progressed
+            )
             if process.attached and key[0] in self.terminals.died_at_ms:
                 # Its parent is dead, so that nothing tells how it ended.
                 ended = ev.AttemptVanished(self.clock.now_ms, *key, why="no exit code")
@@ -252,6 +258,10 @@ class World:
                 process = self.processes.get((job_id, attempt))
                 if process is not None:
                     process.warned += 1
+                    behaviour, heeds_ms = process.behaviour, self.clock.true_ms + 5
+                    if behaviour.heeds_warning and heeds_ms < process.ends_at_ms:
+                        process.ends_at_ms = heeds_ms
+                        process.exit = behaviour.heeds_by or process.exit
                     sent = ev.WarningSent(self.clock.now_ms, job_id, attempt)
                     self.pending.append(sent)
 
@@ -329,13 +339,14 @@ class World:
         # counts: a process can't be killed twice.
         if command.force and not process.forced:
             process.forced = True
-            end, by = self.clock.true_ms + 1, 9
+            end, by = self.clock.true_ms + 1, Exit(signal=9)
         elif not command.force and process.behaviour.heeds_stop_after_ms is not None:
-            end, by = self.clock.true_ms + process.behaviour.heeds_stop_after_ms, 15
+            end = self.clock.true_ms + process.behaviour.heeds_stop_after_ms
+            by = process.behaviour.heeds_by or Exit(signal=15)
         else:
             return
         if end < process.ends_at_ms:
-            process.ends_at_ms, process.exit = end, Exit(signal=by)
+            process.ends_at_ms, process.exit = end, by
 
 
 def successor_of(fact: ev.Fact) -> Key | None:

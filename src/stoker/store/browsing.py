@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stoker.core.model import ACTIVE, FINAL, QUEUED
+from stoker.core.model import ACTIVE, FINAL, PLACE_BITS, QUEUED
 from stoker.errors import Unavailable
 from stoker.store import sweep_table
 from stoker.store.database import open_to_read
@@ -349,7 +349,8 @@ def _stretches(wanted: Wanted) -> list[_Stretch]:
         if wanted.sort == "id":
             return [_Stretch(order=f"j.id {direction}")]
         return [_Stretch(order=f"{key} IS NULL, {key} {direction}, j.id {direction}")]
-    queue = f"j.priority {direction}, j.id {direction}"
+    among_equals = f"coalesce(j.place, j.id << {PLACE_BITS}) {direction}"
+    queue = f"j.priority {direction}, {among_equals}, j.id {direction}"
     # The index of what has ended gives its order, so that a long past costs nothing.
     other = "ASC" if wanted.descending else "DESC"
     unfinished = ("INDEXED BY jobs_unfinished", "j.ended_at_ms IS NULL")

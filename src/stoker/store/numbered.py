@@ -17,7 +17,7 @@ from typing import Any
 from stoker.core.code import Code
 from stoker.core.model import Launch, Need, Terms
 from stoker.store.named_sql import queries
-from stoker.store.rows import need_from
+from stoker.store.rows import need_from, terms_from
 
 
 class Numbered:
@@ -35,7 +35,7 @@ class Numbered:
         sql, run = self._sql, self._connection.execute
         self._environments.clear()
         needs = {i: need_from(body) for i, body in run(sql["needs"])}
-        terms = {i: Terms(**json.loads(body)) for i, body in run(sql["terms"])}
+        terms = {i: terms_from(body) for i, body in run(sql["terms"])}
         self._needs = {need: i for i, need in needs.items()}
         self._terms = {term: i for i, term in terms.items()}
         return needs, terms

@@ -24,6 +24,7 @@ from stoker.core.model import (
     Outcome,
     Requirement,
     Stop,
+    Terms,
     Warning,
 )
 from stoker.core.state import State
@@ -135,6 +136,9 @@ def _moved_row(job: Job) -> Row:
         job.ooms,
         job.floor_mib,
         job.mps_faults,
+        job.place,
+        job.resumes,
+        job.stuck,
         job.id,
     )
 
@@ -147,6 +151,14 @@ def attempt_from(row: Row) -> Attempt:
     *reserved, peak_mib = kept
     memory = None if reserved[0] is None else Memory(*reserved)
     return Attempt(number, where, placed, started, pid, place or "", stop, told, memory, peak_mib)
+
+
+def terms_from(body: str) -> Terms:
+    """The terms that were kept as JSON; those kept by an earlier version lack what came later."""
+    fields: dict[str, Any] = json.loads(body)
+    if "requeue_on" in fields:
+        fields["requeue_on"] = tuple(fields["requeue_on"])
+    return Terms(**fields)
 
 
 def need_from(body: str) -> Need:
@@ -201,7 +213,7 @@ def _is_just_placed(job: Job, attempt: Attempt) -> bool:
     return (
         job.state is RUNNING
         and attempt.started_at_ms is None
-        and not (job.failures or job.requires or job.ooms or job.mps_faults)
+        and not (job.failures or job.requires or job.ooms or job.mps_faults or job.resumes)
         and job.floor_mib is None
         and job.backoff_until_ms is None
         and _is_plain(attempt)

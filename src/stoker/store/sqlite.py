@@ -131,8 +131,8 @@ class SqliteStore:
             rows = [{"number": number, "dirty": dirty} for number, dirty in found.items()]
             cursor.executemany(self._sql["set_dirty"], rows)
 
-    def removals(self, most: int) -> list[tuple[int, int]]:
-        """Removed jobs whose directories are still there, with the number of their attempts."""
+    def removals(self, most: int) -> list[tuple[int, int, str | None]]:
+        """Removed jobs whose files are still there, with their number of attempts and points."""
         return self.connection.execute(self._sql["removals"], {"most": most}).fetchall()
 
     def removals_done(self, job_ids: Sequence[int]) -> None:

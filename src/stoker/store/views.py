@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from stoker.core.model import QUEUED, Cause, Exit, JobState, Outcome, Terms
+from stoker.core.model import QUEUED, Cause, Exit, JobState, Outcome
 from stoker.store.database import point_hashes
 from stoker.store.named_sql import queries
-from stoker.store.rows import need_from
+from stoker.store.rows import need_from, terms_from
 
 _OF_ATTEMPT = (
     "gpus", "placed_at_ms", "started_at_ms", "pid", "place", "mem_mib", "peak_mib",
@@ -146,6 +146,10 @@ class Views:
         wanted = set(points)
         return {point: (job_id, state) for point, job_id, state in rows if point in wanted}
 
+    def points_of(self, job_ids: Iterable[int]) -> dict[int, str | None]:
+        """The point that each of these jobs is, if it is one."""
+        return dict(self._run("points_of", job_ids=json.dumps(list(job_ids))).fetchall())
+
     def kinds_of_unfinished(self) -> dict[int, str]:
         """The kind of every job that is not final."""
         return dict(self._run("kinds_of_unfinished").fetchall())
@@ -189,7 +193,7 @@ def without_past(row: dict[str, Any]) -> None:
 def _decoded(row: dict[str, Any]) -> dict[str, Any]:
     without_past(row)
     row["need"] = need_from(row["need"])
-    row["terms"] = Terms(**json.loads(row["terms"]))
+    row["terms"] = terms_from(row["terms"])
     for name in ("launch", "requires", "gpus", "params"):
         row[name] = json.loads(row[name]) if row[name] else None
     row["launch"] = {"argv": [], "shell": None, **row["launch"]}

@@ -76,14 +76,27 @@ def check_limits(job: Any, *, has_limit: bool = False) -> None:
     """Refuse a signal that can't come before a time limit; `has_limit`: it has one already."""
     if job.signal is None:
         return
-    if job.time_limit_ms is None:
-        if not has_limit:
-            raise UsageError("--signal needs a time limit", "add --time-limit")
-    elif job.signal_before_ms is not None and job.signal_before_ms >= job.time_limit_ms:
-        raise UsageError(
-            "--signal would come before the job starts",
-            "write a time that is shorter than --time-limit",
-        )
+    limited = has_limit or job.time_limit_ms is not None or job.slice_ms is not None
+    if not (limited or job.requeue_on or job.requeue):
+        raise UsageError("--signal needs a time limit", "add --time-limit or --slice")
+    for limit_ms, option in ((job.time_limit_ms, "--time-limit"), (job.slice_ms, "--slice")):
+        before_ms = job.signal_before_ms
+        if limit_ms is not None and before_ms is not None and before_ms >= limit_ms:
+            raise UsageError(
+                "--signal would come before the job starts",
+                f"write a time that is shorter than {option}",
+            )
+
+
+def check_stays_in_terminal(job: Any, attached: bool) -> None:
+    """Refuse to put a job back whose terminal may be closed by then."""
+    for said, option in (
+        (job.requeue_on, "--requeue-on"), (job.slice_ms, "--slice"), (job.requeue, "--requeue"),
+    ):  # fmt: skip
+        if said and attached:
+            raise UsageError(
+                f"{option} is for jobs that can start without a terminal", "use `stoker add`"
+            )
 
 
 def share_of_many(job: Any) -> float | None:

@@ -48,7 +48,9 @@ def job_page(job: Job, options: Iterable[tuple[str, str]], colour: bool) -> str:
         ("not before", _moment(job.get("not_before_ms"), now)),
         ("time limit", _duration(job.get("time_limit_ms"))),
         ("grace", _duration(job.get("grace_ms"))),
-        ("signal", escaped(_signal(job.get("signal_spec") or ""))),
+        ("signal", escaped(_signal(job))),
+        ("slice", _duration(job.get("slice_ms"))),
+        ("requeue", escaped(_requeue(job))),
         ("retries", str(job["retries"]) if job.get("retries") else ""),
         ("notify", "yes" if job.get("notify") else ""),
         ("hook", escaped(job.get("hook") or "")),
@@ -59,10 +61,12 @@ def job_page(job: Job, options: Iterable[tuple[str, str]], colour: bool) -> str:
         ("started", _moment(job.get("started_at_ms"), now)),
         ("ended", _moment(job.get("ended_at_ms"), now)),
         ("waited" if job["state"] in _NOT_BEGUN else "ran", time_text(job, now)),
+        ("ran in all", _in_all(job.get("attempts") or [], now)),
         ("time left", _time_left(job, now)),
         ("exit code", "" if job.get("exit_code") is None else str(job["exit_code"])),
         ("log", escaped(job.get("log") or "")),
         ("error log", escaped(job.get("err_log") or "")),
+        ("checkpoints", escaped(job.get("checkpoint_dir") or "")),
     ]
     if job["state"] not in FINAL_STATES and job.get("pid"):
         facts.insert(5, ("process", str(job["pid"])))
@@ -136,12 +140,37 @@ def _mps(job: Job) -> str:
     return "yes" if threads is None else f"{threads} % of the GPU's threads"
 
 
-def _signal(spec: str) -> str:
+def _signal(job: Job) -> str:
     """USR1, 2m before the time limit."""
-    name, _, seconds = spec.partition("@")
+    name, _, seconds = (job.get("signal_spec") or "").partition("@")
     if not seconds:
         return name
-    return f"{name}, {duration_text(round(float(seconds[:-1]) * 1000))} before the time limit"
+    before = duration_text(round(float(seconds[:-1]) * 1000))
+    limited = job.get("time_limit_ms") is not None
+    return f"{name}, {before} before {'the time limit' if limited else 'it is put back'}"
+
+
+def _requeue(job: Job) -> str:
+    """When a job is put back, and how often it was."""
+    codes = ", ".join(map(str, job.get("requeue_on") or ()))
+    parts = [f"on exit code {codes}"] if codes else []
+    parts += ["after a power cut"] if job.get("requeue") else []
+    parts += ["keeps its place"] if parts and job.get("keep_place") else []
+    if job.get("resumes"):
+        parts.append(f"put back {job['resumes']} times" if job["resumes"] > 1 else "put back once")
+    return "; ".join(parts)
+
+
+def _in_all(attempts: list[Job], now: int) -> str:
+    """How long all attempts of a job have run together, if there were several."""
+    ran = [one for one in attempts if one.get("started_at_ms") is not None]
+    if len(ran) < 2:
+        return ""
+    times = [
+        (now if a.get("ended_at_ms") is None else a["ended_at_ms"]) - a["started_at_ms"]
+        for a in ran
+    ]
+    return f"{duration_text(sum(times))} in {len(ran)} attempts"
 
 
 def _ids(ids: list[int] | None) -> str:

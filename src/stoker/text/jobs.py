@@ -24,7 +24,8 @@ ENDED_WELL = ("succeeded", "stopped")  # What its search stops early has done wh
 
 STATE_COLOURS = {
     "held": "blue", "waiting": "yellow", "submitted": "cyan", "running": "green",
-    "stopping": "magenta", "succeeded": "", "stopped": "dim", "failed": "red", "cancelled": "dim",
+    "stopping": "magenta", "requeued": "", "succeeded": "", "stopped": "dim", "failed": "red",
+    "cancelled": "dim",
     "skipped": "dim", "lost": "red",
 }  # fmt: skip
 
@@ -68,8 +69,9 @@ def state_colour(view: Job) -> str:
 
 
 def rank(job: Job) -> tuple[int, int]:
-    """By which waiting jobs stand in line."""
-    return (job.get("priority") or 0, job["id"])
+    """By which waiting jobs stand in line; one that was put back has a place of its own."""
+    place = job.get("place")
+    return (job.get("priority") or 0, job["id"] << 24 if place is None else place)
 
 
 def has_line(jobs: list[Job]) -> bool:

@@ -17,7 +17,7 @@ _SYNONYMS = {
     "sacct": "ls --all", "ls": "list", "tail": "logs -f|--lines", "follow": "logs -f",
     "log": "logs", "output": "logs|--out", "cat": "logs", "attach": "logs -f", "info": "show",
     "describe": "show", "inspect": "show", "details": "show", "scontrol": "show",
-    "explain": "why", "restart": "retry", "rerun": "retry", "requeue": "retry|--retries",
+    "explain": "why", "restart": "retry", "rerun": "retry",
     "stash": "hold", "unhold": "release", "unpause": "resume", "continue": "resume",
     "update": "edit", "modify": "edit", "change": "edit", "sinfo": "gpus", "nvidia-smi": "gpus",
     "devices": "gpus|--on", "nodes": "gpus", "array": "sweep", "grid": "sweep", "import": "batch",

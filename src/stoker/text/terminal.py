@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TextIO
 
+_LEAST_HEAD = 3  # letters of the beginning, so that it is known what a row is
 _COLOURS = {
     "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34",
     "magenta": "35", "cyan": "36",
@@ -73,40 +74,87 @@ def clipped(text: str, width: int, mark: str = "") -> str:
 
 
 def elided(texts: list[str], width: int) -> list[str]:
-    """Texts cut to a width in their middle; of texts that begin alike, where they differ is shown.
+    """Texts cut to a width in their middle, of which the words are kept in which they differ.
 
-    Rows of a sweep begin alike and often end alike: what tells them apart is in between.
+    Rows of a sweep or a feed begin alike and often end alike: what tells them apart is in between,
+    at several places. Only texts of the same form are compared: the same options, as many words.
     """
-    alike: dict[str, list[str]] = {}
-    for text in texts:
-        if width_of(text) > width:
-            alike.setdefault(text[:8], []).append(text)
-    shared = {}
-    for beginning, some in alike.items():
-        # What the first and the last of them share, by the alphabet, all of them share.
-        pairs = enumerate(zip(min(some), max(some), strict=False))
-        same = next((i for i, (a, b) in pairs if a != b), 0)
-        # Back to the beginning of the word, and of the option that it belongs to.
-        words = some[0][:same].rpartition(" ")[0]
-        option = words.rpartition(" ")[2]
-        same = min(same, len(words) + 1) if words else same
-        shared[beginning] = same - len(option) - 1 if option.startswith("-") else same
+    forms: dict[tuple[str, ...], list[list[str]]] = {}
+    split = {text: _words(text) for text in dict.fromkeys(texts) if width_of(text) > width}
+    for words in split.values():
+        forms.setdefault(_form(words), []).append(words)
+    told_apart = {form: _differences(rows) for form, rows in forms.items()}
     return [
-        text if width_of(text) <= width else _elided(text, width, shared[text[:8]])
+        text
+        if text not in split
+        else _elided(text, split[text], *told_apart[_form(split[text])], width)
         for text in texts
     ]
 
 
-def _elided(text: str, width: int, shared: int) -> str:
-    """One text cut so that it keeps its beginning and what follows the shared part."""
+def _differences(rows: list[list[str]]) -> tuple[list[int], int]:
+    """Which words differ between rows, and how many letters of the first one they share."""
+    differ = [n for n, found in enumerate(zip(*rows, strict=True)) if len(set(found)) > 1]
+    firsts = [words[0] for words in rows]
+    # What the first and the last of them share, by the alphabet, all of them share.
+    pairs = enumerate(zip(min(firsts), max(firsts), strict=False))
+    return differ, next((n for n, (a, b) in pairs if a != b), 0)
+
+
+def _words(text: str) -> list[str]:
+    """The words of a command, or the settings of a name such as lr=0.1,seed=2."""
+    return text.split(" ") if " " in text else text.split(",")
+
+
+def _form(words: list[str]) -> tuple[str, ...]:
+    first, *rest = words
+    names = (word if word[:1] == "-" else word[: word.find("=") + 1] for word in rest)
+    return (first[: first.find("=") + 1] or first[:8], *names)
+
+
+def _elided(text: str, words: list[str], differ: list[int], shared: int, width: int) -> str:
+    """One text cut so that it keeps its beginning and, as far as there is room, what differs."""
     if not text.isascii() or width < 8:
         return clipped(text, width)
     mark = cut_mark()
-    tail = text[shared:] if shared else text[-(width // 2) :]
-    head = max(width - 1 - len(tail), width // 4)
-    if head >= shared > 0:
-        return clipped(text, width)
-    return clipped(text[:head] + mark + tail, width)
+    if not any(differ):  # There is nothing to tell it from, or only the first word does.
+        tail = text[shared:] if differ else text[-(width // 2) :]
+        left = max(width - 1 - len(tail), width // 4)
+        return clipped(text if differ and left >= shared else text[:left] + mark + tail, width)
+    between = " " if " " in text else ","
+    before = between.join([*words[: differ[0]], ""])
+    named = _joined(words, differ, between, by_name=True)
+    bare = _joined(words, differ, between, by_name=False)
+    least = min(len(before), _LEAST_HEAD + 1)
+    kept = next((one for one in (named, bare) if len(one) + least <= width), None)
+    if kept is None:
+        values = [_value(words[n]) for n in differ]
+        tried = (mark.join(one[-most:] for one in values) for most in range(width, 0, -1))
+        return next((one for one in tried if len(one) <= width), clipped(bare, width))
+    whole = before + kept
+    if len(whole) < width:
+        return clipped(text, width) if text.startswith(whole) else whole
+    return before[: width - 1 - len(kept)] + mark + kept if before else kept
+
+
+def _joined(words: list[str], differ: list[int], between: str, *, by_name: bool) -> str:
+    """The words that differ, with a mark for those left out; by name: with their options."""
+    kept = ""
+    last = None
+    for n in differ:
+        option = by_name and n and words[n - 1][:1] == "-" and n - 1 != last
+        first = n - 1 if option else n
+        if last is not None:
+            kept += between if first == last + 1 else cut_mark()
+        kept += (
+            f"{words[n - 1]} {words[n]}" if option else words[n] if by_name else _value(words[n])
+        )
+        last = n
+    return kept
+
+
+def _value(word: str) -> str:
+    return word[word.find("=") + 1 :]
 
 
 def cut_mark() -> str:
@@ -206,7 +254,13 @@ def table_of_columns(
         i: max(len(columns[i].title), *map(len if plain[i] else width_of, texts[i])) for i in shown
     }
     if width is not None:
-        _shrink(columns, widths, width - len(indent) - 2 * (len(shown) - 1))
+        same = [i for i in shown if len(texts[i]) > 1 and len({*texts[i]} - {""}) == 1]
+        available = width - len(indent) - 2 * (len(shown) - 1)
+        # What is the same in all rows tells none from another, and so it gives way first.
+        _shrink(widths, available, {i: columns[i].least for i in same})
+        _shrink(widths, available, {i: columns[i].least for i in shown})
+        # In a terminal that is narrow indeed, they become narrower than they should.
+        _shrink(widths, available, {i: columns[i].least // 2 for i in shown})
     titles = [_laid_out([columns[i].title], columns[i], widths[i], True)[0] for i in shown]
     lines = [painted("  ".join(titles).rstrip(), "dim", colour)]
     laid_out = []
@@ -243,21 +297,16 @@ def _painted(text: str, colour: str) -> str:
     return text.replace(bare, painted(bare, colour, True), 1) if colour and bare else text
 
 
-def _shrink(columns: Sequence[Column], widths: dict[int, int], available: int) -> None:
-    """Take what is too much from the columns that may be cut, the widest first.
-
-    In a terminal that is narrow indeed, they become narrower than they should.
-    """
-    for part in (1, 2):
-        least = {i: columns[i].least // part for i in widths if columns[i].least}
-        excess = sum(widths.values()) - available
-        while excess > 0:
-            cuttable = [i for i in least if widths[i] > least[i]]
-            if not cuttable:
-                break
-            widest = max(cuttable, key=lambda i: widths[i])
-            others = [widths[i] for i in cuttable if i != widest]
-            floor = max(least[widest], max(others, default=0) - 1)
-            cut = min(excess, widths[widest] - floor)
-            widths[widest] -= cut
-            excess -= cut
+def _shrink(widths: dict[int, int], available: int, least: dict[int, int]) -> None:
+    """Take what is too much from the columns that may be cut, the widest first."""
+    excess = sum(widths.values()) - available
+    while excess > 0:
+        cuttable = [i for i in least if least[i] and widths[i] > least[i]]
+        if not cuttable:
+            break
+        widest = max(cuttable, key=lambda i: widths[i])
+        others = [widths[i] for i in cuttable if i != widest]
+        floor = max(least[widest], max(others, default=0) - 1)
+        cut = min(excess, widths[widest] - floor)
+        widths[widest] -= cut
+        excess -= cut

@@ -402,6 +402,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("POST", "/api/jobs/retry", _passed_on("retry"), bodies.Chosen,
              "queue finished jobs again",
              {**_IDS, "counts": "Counts", "left_out": "Object"}),
+    Endpoint("POST", "/api/jobs/requeue", _passed_on("requeue"), bodies.Chosen,
+             "put running jobs back into the queue", _IDS),
     Endpoint("POST", "/api/jobs/hold", _passed_on("hold"), bodies.Chosen, "hold jobs back", _IDS),
     Endpoint("POST", "/api/jobs/release", _passed_on("release"), bodies.Chosen,
              "let held jobs go", _IDS),

@@ -15,7 +15,7 @@ SECTIONS = (
         "add", "run", "shell", "adopt", "feed", "sweep", "batch", "ls", "show", "why", "logs",
         "wait", "metrics", "results", "report",
     )),
-    ("Changing them", ("cancel", "retry", "hold", "release", "edit", "rm")),
+    ("Changing them", ("cancel", "retry", "requeue", "hold", "release", "edit", "rm")),
     ("The queue and the machine", (
         "status", "top", "pause", "resume", "groups", "gpus", "profiles", "cluster", "disk",
         "config", "daemon",

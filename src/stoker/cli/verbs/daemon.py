@@ -41,7 +41,7 @@ def stop(args: Args) -> None:
     if running is None:
         say("the daemon is not running")
     else:
-        left = stop_daemon(running["pid"], mode)
+        left = stop_daemon(mode)
         say("the daemon has stopped" + (f"; {jobs_continue(left)} without it" if left else ""))
 
 
@@ -49,7 +49,7 @@ def restart(args: Args) -> None:
     """Stop the daemon, leaving its jobs running, and start it anew."""
     running = hello_of_daemon()
     if running is not None:
-        stop_daemon(running["pid"], "leave")
+        stop_daemon("leave")
     _tell(args, _start(), "started")
 
 

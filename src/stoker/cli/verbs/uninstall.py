@@ -7,40 +7,57 @@ import sys
 
 from stoker.api.paths import Home
 from stoker.cli.options import JSON, Args, Option, Verb, print_json
-from stoker.errors import Failed
+from stoker.errors import Failed, StokerError
+from stoker.text.ids import id_list
 from stoker.text.terminal import escaped, out, say
+
+_MOST_NAMED = 5
 
 
 def uninstall(args: Args) -> None:
     """Stop the daemon; tell what is left. Jobs' data are deleted only if that was asked for."""
     from stoker.api.claim import check
     from stoker.cli.daemon_life import hello_of_daemon, jobs_continue, stop_daemon
+    from stoker.cli.deleting import Deletion, delete_state
 
     home = Home.from_environment()
     check(home)  # The state of another machine is not ours to end or delete.
-    running, continuing, queued = hello_of_daemon(), 0, 0
-    if running is not None:
-        active, queued = _counts()
+    running, continuing, queued = hello_of_daemon() is not None, 0, 0
+    # Jobs go on without a daemon. Only a daemon can find them, and end them.
+    asks = (args["delete_data"] or args["kill"]) and os.path.exists(home.database)
+    if running or asks:
+        if not running:
+            _look_after_jobs(home)
+        active, queued = _jobs()
         if args["delete_data"] and not args["kill"] and active:
+            if not running:
+                stop_daemon("leave")
+            is_one = len(active) == 1
             raise Failed(
-                "jobs are running, and their data can't be deleted under them",
-                "wait for them, or add --kill",
+                f"{id_list(active)} {'is' if is_one else 'are'} running, "
+                f"and {'its' if is_one else 'their'} data can't be deleted meanwhile",
+                f"wait for {'it' if is_one else 'them'}, or add --kill",
             )
-        continuing = stop_daemon(running["pid"], "kill" if args["kill"] else "leave")
-    deleted = _delete(home) if args["delete_data"] else []
+        continuing = stop_daemon("kill" if args["kill"] else "leave")
+    deletion = delete_state(home) if args["delete_data"] else Deletion([], [])
     left = _left(home)
     if args["json"]:
-        print_json({"deleted": deleted, "left": left, "continuing": continuing, "queued": queued})
+        counts = {"continuing": continuing, "queued": queued}
+        print_json({**deletion._asdict(), "left": left, **counts})
         return
-    for path in deleted:
+    for path in deletion.deleted:
         say(f"deleted {escaped(path)}")
+    if deletion.kept:
+        shown, more = deletion.kept[:_MOST_NAMED], len(deletion.kept) - _MOST_NAMED
+        say("kept, because it is not Stoker's: " + ", ".join(escaped(path) for path in shown)
+            + (f" and {more} more" if more > 0 else ""))  # fmt: skip
     ended = "the daemon has stopped" if running else "the daemon was not running"
     say(ended + (f"; {jobs_continue(continuing)} without it" if continuing else ""))
     if queued:
         jobs, they = ("1 job", "it starts") if queued == 1 else (f"{queued} jobs", "they start")
         gone = f"{jobs} had not started, and {'was' if queued == 1 else 'were'} deleted too"
         stays = f"{jobs} in the queue: {they} if Stoker is started again"
-        say(gone if deleted else stays)
+        say(gone if deletion.deleted else stays)
     if left:
         say("what is left:")
     for one in left:
@@ -48,47 +65,40 @@ def uninstall(args: Args) -> None:
         say(f"  to remove it: {escaped(one['remove'])}")
 
 
-def _counts() -> tuple[int, int]:
-    """How many jobs are active, and how many have not started."""
+def _look_after_jobs(home: Home) -> None:
+    """Have a daemon that finds the jobs which run, and starts none."""
+    from stoker.api.launch import start_daemon
+
+    try:
+        start_daemon(home, starts_nothing=True)
+    except StokerError as error:
+        raise Failed(
+            f"it can't be told whether jobs run: {error.message}",
+            f"nothing was deleted; {error.hint}",
+        ) from None
+
+
+def _jobs() -> tuple[list[int], int]:
+    """The ids of jobs that are active, and how many have not started."""
     from stoker.api.client import Client
 
     with Client(autostart=False) as client:
+        active = client.call("list", states=["submitted", "running", "stopping"])["jobs"]
         counts = client.call("status", limit=1)["counts"]
-    active = sum(counts.get(state, 0) for state in ("submitted", "running", "stopping"))
-    return active, sum(counts.get(state, 0) for state in ("waiting", "held"))
-
-
-def _directories(home: Home) -> list[str]:
-    """Where data are: the state, and the logs if they are on a disk that machines share."""
-    found = [home.root]
-    if home.kept_in and os.path.islink(home.attempts):
-        found.append(os.path.dirname(os.path.realpath(home.attempts)))
-    return [path for path in found if os.path.isdir(path)]
-
-
-def _delete(home: Home) -> list[str]:
-    import shutil
-
-    if os.path.isdir(home.root) and not os.path.exists(home.database):
-        raise Failed(
-            f"{home.root} has no database of Stoker, and is not deleted",
-            "look at it, and delete it yourself",
-        )
-    found = _directories(home)
-    for path in found:
-        shutil.rmtree(path)
-    return found
+    ids = [int(job["id"]) for job in active]
+    return ids, sum(counts.get(state, 0) for state in ("waiting", "held"))
 
 
 def _left(home: Home) -> list[dict[str, str]]:
     import shlex
 
+    from stoker.cli.deleting import data_directories
     from stoker.cli.service import unit_path
 
     data = [
         {"what": "jobs, logs and settings", "path": path,
          "remove": "stoker uninstall --delete-data"}
-        for path in _directories(home)
+        for path in data_directories(home)
     ]  # fmt: skip
     unit = [
         {"what": "service", "path": path, "remove":

@@ -13,6 +13,7 @@ from stoker.api.messages import JobRequest
 from stoker.core import events as ev
 from stoker.core.model import QUEUED, Launch, Need, Terms
 from stoker.core.state import State
+from stoker.core.terms import requeue_codes
 from stoker.daemon import settings
 from stoker.daemon import submission as sub
 from stoker.daemon.cluster import check_cluster_job
@@ -142,7 +143,13 @@ def _edited_need(
 def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> Terms:
     grace = asked.grace_ms if asked.grace_ms is not None else terms.grace_ms
     said = {name: getattr(asked, name) for name in sub.PLAIN_TERMS if name in changes}
+    slice_ms = asked.slice_ms if "slice_ms" in changes else terms.slice_ms
+    codes = asked.requeue_on if "requeue_on" in changes else terms.requeue_on
+    said["requeue_on"] = requeue_codes(codes, slice_ms)
+    if "requeue" in changes:
+        said["requeue"] = bool(asked.requeue)
     edited = replace(terms, grace_ms=grace, **said)
+    rules.check_stays_in_terminal(edited, edited.attached)
     executor = asked.executor or (CLUSTER if asked.slurm else None)
     if executor is not None:
         if executor == CLUSTER and terms.attached:
@@ -153,7 +160,12 @@ def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> T
     if "signal" in changes and asked.signal is None:
         edited = replace(edited, signal=None, signal_before_ms=0)
     elif asked.signal is not None:
-        both = msgspec.structs.replace(asked, time_limit_ms=edited.time_limit_ms)
+        both = msgspec.structs.replace(
+            asked,
+            time_limit_ms=edited.time_limit_ms,
+            slice_ms=edited.slice_ms,
+            requeue_on=list(edited.requeue_on),
+        )
         new = sub.terms_of(both, grace, terms.attached, edited.executor)
         edited = replace(edited, signal=new.signal, signal_before_ms=new.signal_before_ms)
     rules.check_limits(edited)

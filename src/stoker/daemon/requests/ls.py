@@ -24,7 +24,11 @@ def job_views(daemon: Daemon) -> JobViews:
 
 def show(daemon: Daemon, request: msg.Show) -> Fields:
     """Jobs with all their attempts."""
-    ids = _selected(daemon, request.select)
+    return {"jobs": shown_jobs(daemon, _selected(daemon, request.select))}
+
+
+def shown_jobs(daemon: Daemon, ids: list[int]) -> list[Fields]:
+    """All that is shown of jobs; hooks get the same."""
     jobs = job_views(daemon).with_attempts(daemon.turn_loop.state, ids)
     for job in jobs:
         is_here = job["executor"] == "local"
@@ -34,7 +38,7 @@ def show(daemon: Daemon, request: msg.Show) -> Fields:
         job["out"], job["err"] = launch.out, launch.err
         usual = kind_of(launch.argv, launch.shell)
         job["kind"] = None if launch.kind == usual else launch.kind
-    return {"jobs": jobs}
+    return jobs
 
 
 def why(daemon: Daemon, request: msg.Why) -> Fields:

@@ -24,7 +24,20 @@ from pathlib import Path
 from stoker.core.commands import HandOver
 from stoker.core.model import Launch
 from stoker.executors.attempt_dir import attempt_dir_text, make_attempt_dir
-from stoker.executors.environment import MARKER, METRICS, command_line, marker, of_job
+from stoker.executors.checkpoint_dir import (
+    checkpoint_text,
+    link_checkpoint_dir,
+    make_checkpoint_dir,
+)  # fmt: skip
+from stoker.executors.environment import (
+    CHECKPOINT_DIR,
+    MARKER,
+    METRICS,
+    RESUMES,
+    command_line,
+    marker,
+    of_job,
+)  # fmt: skip
 from stoker.executors.spawn import named_files
 from stoker.wholefile import write_whole
 
@@ -89,6 +102,12 @@ class Files:
         for path in {launch.out, launch.err} - {said.out, said.err, None}:
             with suppress(OSError):  # The node says what is wrong with it.
                 os.makedirs(os.path.dirname(str(path)), exist_ok=True)
+        checkpoints = checkpoint_text(self._root, order.job_id, launch.point)
+        if order.resumes is not None:
+            make_checkpoint_dir(checkpoints)
+            link_checkpoint_dir(
+                checkpoint_text(self._home, order.job_id, launch.point), checkpoints
+            )
         # Which GPUs they are is known only on the node.
         env = {
             **launch.env,
@@ -99,6 +118,8 @@ class Files:
             "STOKER_JOB_ID": str(order.job_id),
             "STOKER_ATTEMPT": str(order.attempt),
             METRICS: f"{self.directory((order.job_id, order.attempt))}/metrics",
+            CHECKPOINT_DIR: checkpoints,
+            RESUMES: str(order.resumes or 0),
             MARKER: marker(instance, order.job_id, order.attempt),
         }
         words = command_line(launch, ())

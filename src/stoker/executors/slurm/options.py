@@ -131,8 +131,8 @@ def _share(share_milli: int, kind: str, facts: ClusterFacts) -> str:
 
 def _times(order: HandOver, now_ms: int) -> list[str]:
     terms, words = order.terms, list[str]()
-    if terms.time_limit_ms is not None:
-        words.append(f"--time={-(-terms.time_limit_ms // 60_000)}")  # in whole minutes
+    if terms.limit_there_ms is not None:
+        words.append(f"--time={-(-terms.limit_there_ms // 60_000)}")  # in whole minutes
     if terms.signal is not None:
         name = signal.Signals(terms.signal).name.removeprefix("SIG")
         before_s = min(_MOST_SIGNAL_S, max(1, -(-terms.signal_before_ms // 1000)))

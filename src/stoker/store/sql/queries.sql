@@ -101,7 +101,7 @@ WHERE ended_at_ms IS NULL AND id BETWEEN :first AND :last;
 -- name: unusual_jobs
 -- All that planning has to know of these jobs, whose ids are a JSON list.
 SELECT j.id, j.need, j.terms, j.priority, j."group", j.state, j.not_before_ms, j.backoff_until_ms,
-       j.attempt, j.failures, j.unmet, j.ooms, j.floor_mib, j.mps_faults
+       j.attempt, j.failures, j.unmet, j.ooms, j.floor_mib, j.mps_faults, j.place, j.resumes, j.stuck
 FROM json_each(:job_ids) AS asked
 CROSS JOIN jobs AS j ON j.id = asked.value;
 
@@ -179,7 +179,7 @@ INSERT OR ROLLBACK INTO jobs ({columns}) VALUES {rows};
 -- Where a job stands that is not final. Only what changes by itself: no index hangs on it.
 UPDATE jobs
 SET state = ?, backoff_until_ms = ?, attempt = ?, failures = ?, unmet = ?, ooms = ?,
-    floor_mib = ?, mps_faults = ?
+    floor_mib = ?, mps_faults = ?, place = ?, resumes = ?, stuck = ?
 WHERE id = ?;
 
 -- name: place_job
@@ -298,10 +298,10 @@ UNION ALL
 SELECT 'succeeded', jobs FROM succeeded WHERE jobs > 0;
 
 -- name: run_times
--- How long the latest attempts of a kind ran that ended well.
+-- How long the latest jobs of a kind ran that ended well, and in one go.
 SELECT a.ended_at_ms - coalesce(a.started_at_ms, a.placed_at_ms)
 FROM (SELECT id, attempt FROM jobs INDEXED BY jobs_kind_succeeded
-      WHERE kind = :kind AND state = 'succeeded' ORDER BY id DESC LIMIT :most) AS j
+      WHERE kind = :kind AND state = 'succeeded' AND resumes = 0 ORDER BY id DESC LIMIT :most) AS j
 JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt;
 
 -- name: attempts_of
@@ -376,7 +376,7 @@ DELETE FROM submissions WHERE at_ms < :before_ms;
 -- What front ends show of jobs.
 SELECT j.id, j.state, j.priority, n.body AS need, t.body AS terms, j."group", j.name, j.user,
        j.submitted_at_ms, j.not_before_ms, j.backoff_until_ms, j.attempt, j.failures, j.requires,
-       j.launch, j.ended_at_ms, j.cause, j.exit_code, j.signal, j.detail, j.kind,
+       j.launch, j.ended_at_ms, j.cause, j.exit_code, j.signal, j.detail, j.kind, j.resumes, j.place,
        j.params, j.point, j.queued_again_at_ms, a.ended_at_ms AS attempt_ended_at_ms,
        a.gpus, a.placed_at_ms, a.started_at_ms, a.pid, a.place, a.mem_mib, a.peak_mib,
        c.root, c.commit_id, c.dirty
@@ -463,12 +463,12 @@ SELECT id, kind FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL;
 
 -- name: note_removal
 -- Notes that the files of a removed job are still to be deleted.
-INSERT OR REPLACE INTO removals (job_id, attempts)
-SELECT id, attempt FROM jobs WHERE id = :job_id AND ended_at_ms IS NOT NULL;
+INSERT OR REPLACE INTO removals (job_id, attempts, point)
+SELECT id, attempt, point FROM jobs WHERE id = :job_id AND ended_at_ms IS NOT NULL;
 
 -- name: removals
--- Removed jobs whose files are still to be deleted, with the number of their attempts.
-SELECT job_id, attempts FROM removals LIMIT :most;
+-- Removed jobs whose files are still to be deleted, with the number of their attempts and their points.
+SELECT job_id, attempts, point FROM removals LIMIT :most;
 
 -- name: removal_done
 -- The files of a removed job are deleted.
@@ -481,6 +481,10 @@ SELECT j.point, max(j.id), j.state
 FROM json_each(:hashes) AS asked
 CROSS JOIN jobs AS j INDEXED BY jobs_point ON j.point_hash = asked.value
 GROUP BY j.point;
+
+-- name: points_of
+-- The point that each of some jobs is, if it is one.
+SELECT id, point FROM jobs WHERE id IN (SELECT value FROM json_each(:job_ids));
 
 -- name: browse_ids
 -- The ids of one window of a list; what is put in is fixed words.
@@ -522,20 +526,22 @@ WHERE j.id IN (SELECT value FROM json_each(:job_ids));
 -- name: positions
 -- Where some jobs stand among those that wait, from 1.
 SELECT id, place
-FROM (SELECT id, row_number() OVER (ORDER BY priority, id) AS place
+FROM (SELECT id, row_number() OVER (ORDER BY priority, coalesce(place, id << 24), id) AS place
       FROM jobs INDEXED BY jobs_unfinished
       WHERE ended_at_ms IS NULL AND state = 'waiting')
 WHERE id IN (SELECT value FROM json_each(:job_ids));
 
 -- name: attempts_since
 -- Attempts that ended after a moment, or have not ended, the latest first.
-SELECT a.job_id AS id, a.number AS attempt, j.name, coalesce(a.state, j.state) AS state, a.gpus,
+SELECT a.job_id AS id, a.number AS attempt, j.name, a.gpus,
+       coalesce(replace(a.state, 'waiting', 'requeued'), j.state) AS state,
        coalesce(a.started_at_ms, a.placed_at_ms) AS started_at_ms, a.ended_at_ms
 FROM jobs AS j INDEXED BY jobs_ended
 JOIN attempts AS a ON a.job_id = j.id
 WHERE j.ended_at_ms >= :since_ms AND a.ended_at_ms >= :since_ms
 UNION ALL
-SELECT a.job_id AS id, a.number AS attempt, j.name, coalesce(a.state, j.state) AS state, a.gpus,
+SELECT a.job_id AS id, a.number AS attempt, j.name, a.gpus,
+       coalesce(replace(a.state, 'waiting', 'requeued'), j.state) AS state,
        coalesce(a.started_at_ms, a.placed_at_ms) AS started_at_ms, a.ended_at_ms
 FROM jobs AS j INDEXED BY jobs_unfinished
 JOIN attempts AS a ON a.job_id = j.id
@@ -595,7 +601,7 @@ ORDER BY j.id;
 
 -- name: search_jobs
 -- The jobs of a sweep that are points of it, as a searcher has to know them: the new ones, and
--- those that it was not sure of.
+-- those that it was not sure of, which the plus has SQLite find by id.
 SELECT point, id, state, cause, params
 FROM jobs INDEXED BY jobs_grouped
 WHERE "group" = :sweep AND id > :newest AND point GLOB 'sweep:*'
@@ -603,7 +609,7 @@ UNION ALL
 SELECT point, id, state, cause, params
 FROM jobs
 WHERE id IN (SELECT value FROM json_each(:unsure)) AND id <= :newest
-  AND +"group" = :sweep AND point GLOB 'sweep:*'  -- The plus has it found by id.
+  AND +"group" = :sweep AND point GLOB 'sweep:*'
 ORDER BY id;
 
 -- name: sweep_repeat

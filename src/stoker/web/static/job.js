@@ -18,8 +18,8 @@ export function jobView(id) {
   const why = h("span", { class: "why" });
   const trouble = errorBox();
   const buttons = {};
-  for (const [name, words] of [["cancel", "Cancel"], ["retry", "Retry"], ["hold", "Hold"], ["release", "Release"],
-    ["let_go", "Let go"]]) {
+  for (const [name, words] of [["cancel", "Cancel"], ["retry", "Retry"], ["requeue", "Put back"], ["hold", "Hold"],
+    ["release", "Release"], ["let_go", "Let go"]]) {
     buttons[name] = h("button", { type: "button", class: name === "cancel" ? "danger" : "",
       onclick: () => order(name) }, words);
   }

@@ -12,6 +12,7 @@ export function possible(job) {
     cancel: !FINAL.has(job.state) && !job.adopted,
     let_go: !FINAL.has(job.state) && Boolean(job.adopted),
     retry: FINAL.has(job.state),
+    requeue: job.state === "running" && !job.adopted && !job.attached,
     hold: job.state === "waiting",
     release: job.state === "held",
     edit: QUEUED.has(job.state),
