@@ -337,6 +337,24 @@ def test_what_a_front_end_can_not_have_is_left_out_there(
     assert made.stdout == "3\n", made.stderr
 
 
+def test_a_terminal_shows_what_its_job_prints_and_runs_it_once_whatever_the_file_says(
+    reused: StokerHome, project: Path
+) -> None:
+    (project / "stoker.toml").write_text(
+        'out = "out-{id}.txt"\nerr = "err-{id}.txt"\noverwrite = true\nretries = 3\n'
+        "freeze = true\ngpus = 0\n"
+    )
+    reused.call("resume")
+    ran = reused.cli("run", "--", "sh", "-c", "echo seen; echo told >&2; exit 4")
+    assert (ran.code, ran.out, ran.err.splitlines()[-1]) == (4, "seen\n", "told")
+    ran = reused.cli("shell", stdin=b"pwd; exit 4\n")
+    assert (ran.code, ran.out.strip()) == (4, str(project)), ran
+    (project / "stoker.toml").write_text("on-cluster = true\ngpus = 0\n")
+    assert reused.cli("run", "--", "echo", "here").out == "here\n"
+    ran = reused.cli("run", "--out", "mine.txt", "--", "echo", "kept")
+    assert (ran.code, ran.out, (project / "mine.txt").read_text()) == (0, "", "kept\n")
+
+
 def test_a_setting_that_is_misspelt_is_answered_with_the_nearest(stoker: StokerHome) -> None:
     ran = stoker.cli("config", "set", "gpu", "1")
     assert (ran.code != 0, ran.out) == (True, "")
