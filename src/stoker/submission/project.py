@@ -32,7 +32,7 @@ _OF_ONE_JOB = ("after", "after_any", "after_pid")
 # A terminal shows what its job prints, once, on this machine.
 _NOT_IN_A_TERMINAL = (
     "out", "err", "append", "overwrite", "max_log", "retries", "on_cluster", "executor", "slurm",
-)
+)  # fmt: skip
 _NOT_FOR = frozenset((
     ("batch", "group"), ("feed", "name"), ("call", "gpu_arg"), ("call", "freeze"),
     *((verb, key) for verb in ("run", "shell") for key in _NOT_IN_A_TERMINAL),
