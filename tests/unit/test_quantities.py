@@ -213,6 +213,15 @@ def test_gpus_are_declared_with_or_without_their_memory() -> None:
     ]
 
 
+def test_only_an_index_or_a_uuid_is_declared() -> None:
+    bare = "a7bfc12f-0000-1000-80b7-00000000beef"
+    for gpu in ("12", "GPU-8932f937", f"GPU-{bare}", f"MIG-GPU-{bare}/1/0", bare):
+        assert q.declared_gpus(f"{gpu}:24G") == [(gpu, 24576)]
+    for word in ("x", "a100", "gpu0", "GPU-", "cuda", bare[1:], bare.replace("a", "z")):
+        with pytest.raises(UsageError, match="can't be a GPU"):
+            q.declared_gpus(word)
+
+
 def test_a_gpu_declared_twice_is_refused() -> None:
     with pytest.raises(UsageError, match="twice"):
         q.declared_gpus("0-3,2:24G")
