@@ -180,6 +180,18 @@ def test_notify_without_an_address_names_the_file_before_anything_is_frozen(
     assert "stoker.toml" not in reused.cli("add", "--no-notify", "--", "true", "x").err
 
 
+def test_config_shows_the_settings_also_where_the_file_is_broken(
+    reused: StokerHome, project: Path
+) -> None:
+    (project / "stoker.toml").write_text("gpus = = 1\n")
+    ran = reused.cli("config")
+    assert ran.code == 2 and ran.err.count("\n") == 1
+    assert f"{project}/stoker.toml: " in ran.err and "\ngrace " in ran.out
+    ran = reused.cli("config", "--json")
+    told = json.loads(ran.out)
+    assert ran.code == 2 and told["settings"] and told["project"]["file"] is None
+
+
 def test_config_shows_what_comes_from_where(reused: StokerHome, project: Path) -> None:
     shown = reused.stoker("config")
     lines = {line.split()[0]: line for line in shown.splitlines() if line.strip()}
