@@ -351,9 +351,11 @@ def label(text: str) -> str:
     if len(text) > MAX_LABEL_CHARS:
         raise UsageError("the name is too long", f"at most {MAX_LABEL_CHARS} characters")
     if not text.isprintable():
+        what = "a newline or another control character"
+        if "\u200d" in text and text.replace("\u200d", "").isprintable():
+            what = "an invisible character (U+200D, as in emoji that are made of several)"
         raise UsageError(
-            f"the name {quoted(text)} has a newline or another control character in it",
-            "use printable characters only",
+            f"the name {quoted(text)} has {what} in it", "use printable characters only"
         )
     return text
 

@@ -293,6 +293,13 @@ def test_a_name_that_is_not_one_line_of_print_is_refused(text: str) -> None:
         q.label(text)
 
 
+def test_a_name_with_a_joined_emoji_is_refused_by_what_is_in_it() -> None:
+    with pytest.raises(UsageError, match=r"an invisible character \(U\+200D"):
+        q.label("\U0001f469\u200d\U0001f4bb")
+    with pytest.raises(UsageError, match="a newline"):
+        q.label("a\u200d\nb")
+
+
 @given(st.text(min_size=1, max_size=200).filter(lambda t: t.isprintable() and bool(t.strip())))
 def test_a_printable_name_is_taken_as_it_is(text: str) -> None:
     assert q.label(text) == text
