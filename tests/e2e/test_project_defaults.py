@@ -225,7 +225,7 @@ def test_the_search_ends_at_the_home_directory_and_leaves_out_strangers_files(
 
 FLAGS = (
     "exclusive", "freeze", "env-all", "append", "gpu-arg", "keep-children", "hold", "notify", "mps",
-    "on-cluster", "overwrite",
+    "on-cluster", "overwrite", "requeue", "keep-place",
 )  # fmt: skip
 
 
@@ -268,6 +268,8 @@ CLEARED = {
     "group": 'group = "mine"',
     "time-limit": 'time-limit = "1h"',
     "signal": 'signal = "USR1@10m"\ntime-limit = "1h"',
+    "slice": 'slice = "1h"',
+    "requeue-on": 'requeue-on = "75"',
     "max-log": 'max-log = "2G"',
     "at": 'at = "+2h"',
     "out": 'out = "{id}.txt"',
