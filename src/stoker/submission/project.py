@@ -32,6 +32,7 @@ _OF_ONE_JOB = ("after", "after_any", "after_pid")
 # A terminal shows what its job prints, once, on this machine.
 _NOT_IN_A_TERMINAL = (
     "out", "err", "append", "overwrite", "max_log", "retries", "on_cluster", "executor", "slurm",
+    "requeue_on", "slice", "requeue", "keep_place", "stuck_after",
 )  # fmt: skip
 _NOT_FOR = frozenset((
     ("batch", "group"), ("feed", "name"), ("call", "gpu_arg"), ("call", "freeze"),
