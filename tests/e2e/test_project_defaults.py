@@ -355,7 +355,8 @@ def test_a_terminal_shows_what_its_job_prints_and_runs_it_once_whatever_the_file
     reused: StokerHome, project: Path
 ) -> None:
     (project / "stoker.toml").write_text(
-        'out = "out-{id}.txt"\nerr = "err-{id}.txt"\noverwrite = true\nretries = 3\nslice = "1h"\nrequeue-on = "75"\n'
+        'out = "out-{id}.txt"\nerr = "err-{id}.txt"\noverwrite = true\nretries = 3\n'
+        'slice = "1h"\nrequeue-on = "75"\n'
         "freeze = true\ngpus = 0\n"
     )
     reused.call("resume")
