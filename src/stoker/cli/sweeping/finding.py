@@ -83,7 +83,8 @@ def best(args: Args) -> None:
                 f"no job has a value of {asked[0].name} yet", "`stoker results` shows what there is"
             )
         ids = [str(row.id) for row in rows]
-        jobs = {job["id"]: job for job in client.call("show", select={"ids": ids})["jobs"]}
+        told = client.call("show", select={"ids": ids}, env=True)["jobs"]
+        jobs = {job["id"]: job for job in told}
     if args["json"]:
         print_json({"best": [row_as_json(row) | _of_job(jobs[row.id]) for row in rows]})
         return
