@@ -7,6 +7,11 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
 FIELDS = ("id", "name", "attempt")
 
 
@@ -18,6 +23,13 @@ def filled(path: str, job_id: int, name: str | None, attempt: int) -> str:
     # Last, since a name may have braces in it. It is one part of a path, whatever is in it.
     name = f"job-{job_id}" if name is None else name.replace("/", "_")
     return path.replace("{name}", "_" if name in (".", "..") else name)
+
+
+def with_params(path: str, params: Mapping[str, Any]) -> str:
+    """A path with the values of a point's parameters; each is one part of it."""
+    for parameter, value in params.items():
+        path = path.replace(f"{{{parameter}}}", str(value).replace("/", "_"))
+    return path
 
 
 def has_fields(path: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from stoker.sweep.identity import PREFIX
 from stoker_home import StokerHome
 from terminals import Terminal
 
@@ -228,3 +229,17 @@ def test_jobs_without_metrics_have_rows_too(stoker: StokerHome) -> None:
     assert len(shown.out.splitlines()) == 3 and "no metrics" in shown.err
     nothing = stoker.cli("results", "best", "last")
     assert nothing.code == 3 and "no metrics" in nothing.err
+
+
+def test_csv_has_no_formula_in_values_and_names(stoker: StokerHome) -> None:
+    formulas = ["=1+1", "@x", "-1+1"]
+    params = [{"note": text, "=p": n} for n, text in enumerate([*formulas, "-1.5"])]
+    stoker.submit_all([
+        {"argv": ["true"], "gpus": 0, "hold": True, "group": "g",
+         "point": f"{PREFIX}{n}", "params": one} for n, one in enumerate(params)
+    ])  # fmt: skip
+    rows = list(csv.DictReader(io.StringIO(stoker.stoker("results", "g", "--sort", "id", "--csv"))))
+    assert [row["note"] for row in rows] == [*(f"'{text}" for text in formulas), "-1.5"]
+    assert [row["'=p"] for row in rows] == ["0", "1", "2", "3"]
+    named = stoker.submit("true", gpus=0, hold=True, name="=HYPERLINK(1)")
+    assert "'=HYPERLINK(1)" in stoker.stoker("results", str(named), "--csv")

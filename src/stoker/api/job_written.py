@@ -13,7 +13,7 @@ from stoker.text import iso_utc
 
 Job = Mapping[str, Any]  # as `show` tells it
 
-_ALSO_SHOWN = ("kind", "out", "err")
+_ALSO_SHOWN = ("kind", "out", "err", "gpu_arg")
 
 
 def written(option: JobOption, job: Job) -> Any:

@@ -191,7 +191,9 @@ class SweepTable(Request, tag="sweep_table"):
 
 
 class Show(OfJobs, tag="show"):
-    """Answer: `jobs`, each with its `attempts`."""
+    """Answer: `jobs`, each with its `attempts`; with `env` also what --env has set, in `env`."""
+
+    env: bool = False
 
 
 class Why(OfJobs, tag="why"):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from stoker.output_files import filled
+from stoker.output_files import filled, with_params
 
 Key = tuple[int, int]  # job and attempt
 
@@ -47,7 +47,5 @@ def folder_of(
     """The file or directory of --metrics-from; of the point of a sweep also by its parameters."""
     if said is None:
         return None
-    path = filled(said, key[0], name, key[1])
-    for parameter, value in params.items():
-        path = path.replace(f"{{{parameter}}}", str(value).replace("/", "_"))
+    path = with_params(filled(said, key[0], name, key[1]), params)
     return os.path.join(cwd, os.path.expanduser(path))

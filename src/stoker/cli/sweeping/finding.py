@@ -38,7 +38,7 @@ def results(args: Args) -> None:
         columns = columns_of(table, rows)
         cells = ([_cell(value) for value in row] for row in zip(*columns.values(), strict=True))
         lines = itertools.chain([list(columns)], cells)
-        out(csv_text(lines, for_terminal=has_terminal(), for_spreadsheet=False))
+        out(csv_text(lines, for_terminal=has_terminal()))
     else:
         shown = shown_metrics(table, args["metric"])
         out(as_table(table, rows, shown))
@@ -56,7 +56,7 @@ def _show_importance(table: ResultTable, args: Args) -> None:
         print_json({"metric": wanted.name, "points": found.points, "importance": of})
     elif args["csv"]:
         lines = itertools.chain([["parameter", "importance"]], ([a, _cell(b)] for a, b in shares))
-        out(csv_text(lines, for_terminal=has_terminal(), for_spreadsheet=False))
+        out(csv_text(lines, for_terminal=has_terminal()))
     else:
         titles = [Column("PARAMETER", least=5), Column("IMPORTANCE", right=True)]
         said = ["?" if share is None else f"{share:.0%}" for _, share in shares]
@@ -83,7 +83,8 @@ def best(args: Args) -> None:
                 f"no job has a value of {asked[0].name} yet", "`stoker results` shows what there is"
             )
         ids = [str(row.id) for row in rows]
-        jobs = {job["id"]: job for job in client.call("show", select={"ids": ids})["jobs"]}
+        told = client.call("show", select={"ids": ids}, env=True)["jobs"]
+        jobs = {job["id"]: job for job in told}
     if args["json"]:
         print_json({"best": [row_as_json(row) | _of_job(jobs[row.id]) for row in rows]})
         return

@@ -154,20 +154,16 @@ def _as_csv(sweep: Sweep) -> str:
     return csv_text(itertools.chain([head], rows), for_terminal=has_terminal())
 
 
-def csv_text(
-    rows: Iterable[Iterable[Any]], *, for_terminal: bool, for_spreadsheet: bool = True
-) -> str:
+def csv_text(rows: Iterable[Iterable[Any]], *, for_terminal: bool) -> str:
     """Rows as CSV. A file gets each text as it is, a terminal with its controls spelt out.
 
-    `for_spreadsheet`: what a spreadsheet would run as a formula becomes text.
+    What a spreadsheet would run as a formula becomes text.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if for_terminal:
         rows = ([escaped(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-    if for_spreadsheet:
-        rows = ([_neutral(cell) for cell in row] for row in rows)
-    writer.writerows(rows)
+    writer.writerows([_neutral(cell) for cell in row] for row in rows)
     return text.getvalue()
 
 

@@ -24,18 +24,20 @@ def job_views(daemon: Daemon) -> JobViews:
 
 def show(daemon: Daemon, request: msg.Show) -> Fields:
     """Jobs with all their attempts."""
-    return {"jobs": shown_jobs(daemon, _selected(daemon, request.select))}
+    return {"jobs": shown_jobs(daemon, _selected(daemon, request.select), env=request.env)}
 
 
-def shown_jobs(daemon: Daemon, ids: list[int]) -> list[Fields]:
-    """All that is shown of jobs; hooks get the same."""
+def shown_jobs(daemon: Daemon, ids: list[int], *, env: bool = False) -> list[Fields]:
+    """All that is shown of jobs; hooks get the same, without the values of variables."""
     jobs = job_views(daemon).with_attempts(daemon.turn_loop.state, ids)
     for job in jobs:
         is_here = job["executor"] == "local"
         launch = daemon.store.launch(job["id"])
         job["env_left_out"] = left_out(launch) if is_here else []
         job["env_set"] = sorted(launch.extra_env)  # Their values may be secrets.
-        job["out"], job["err"] = launch.out, launch.err
+        if env:
+            job["env"] = dict(launch.extra_env)
+        job["out"], job["err"], job["gpu_arg"] = launch.out, launch.err, launch.gpu_arg
         usual = kind_of(launch.argv, launch.shell)
         job["kind"] = None if launch.kind == usual else launch.kind
     return jobs
