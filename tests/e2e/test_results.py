@@ -12,6 +12,7 @@ import pytest
 
 from stoker_home import StokerHome
 from terminals import Terminal
+from waiting import eventually
 
 # Losses fall and rise again; the accuracy is another for each seed.
 TRAIN = (
@@ -228,3 +229,45 @@ def test_jobs_without_metrics_have_rows_too(stoker: StokerHome) -> None:
     assert len(shown.out.splitlines()) == 3 and "no metrics" in shown.err
     nothing = stoker.cli("results", "best", "last")
     assert nothing.code == 3 and "no metrics" in nothing.err
+
+
+def test_a_failed_point_and_a_diverged_one_are_shown_and_never_best(stoker: StokerHome) -> None:
+    script = "echo loss={lr}; test {lr} != 1"
+    queued = stoker.cli("sweep", "lr=1,2,-inf,3", "--gpus", "0", "--name", "s", "--", script)
+    assert queued.code == 0, queued.err
+    assert stoker.cli("wait", "--group", "s").code == 1
+    said = found(stoker, "s", "--minimize", "loss")
+    assert [row["id"] for row in said["results"]] == [2, 4, 1, 3]
+    assert [row["best"] for row in said["results"]] == [True, False, False, False]
+    assert said["results"][3]["metrics"]["loss"]["best"] == "-inf"
+    best = json.loads(stoker.cli("results", "best", "s", "--minimize", "loss", "--json").out)
+    assert [row["id"] for row in best["best"]] == [2]
+    text = stoker.cli("results", "s", "--minimize", "loss", "--csv", "--sort", "loss").out
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [(row["id"], row["best"]) for row in rows][:2] == [("2", "1"), ("4", "0")]
+    alone = stoker.cli("results", "1", "--minimize", "loss")
+    why = "none is best: no point ended well with a finite value of loss"
+    assert "*" not in alone.out and why in alone.err
+    none = stoker.cli("results", "best", "1", "--minimize", "loss")
+    assert none.code == 3 and why in none.err
+
+
+def test_a_point_of_which_one_run_failed_says_how_many_runs_have_a_value(
+    stoker: StokerHome,
+) -> None:
+    script = "test {lr}{seed} != 12 && echo loss={lr}"
+    options = ("--repeat", "seed=3", "--name", "s", "--gpus", "0")
+    assert stoker.cli("sweep", "lr=1,2", *options, "--", script).code == 0
+    assert stoker.cli("wait", "--group", "s").code == 1
+    _, best, other = stoker.cli("results", "s", "--minimize", "loss").out.splitlines()
+    assert best.split()[:3] == ["*", "4", "succeeded"] and " 3 " in best
+    assert "2 of 3" in other and "2 succeeded, 1 failed" in other
+
+
+def test_a_running_point_is_marked_as_the_best_so_far(stoker: StokerHome) -> None:
+    script = "echo loss={lr}; sleep 600"
+    assert stoker.cli("sweep", "lr=1,2", "--name", "s", "--gpus", "0", "--", script).code == 0
+    asked = ("results", "s", "--minimize", "loss")
+    shown = eventually(lambda: (ran := stoker.cli(*asked)).code == 0 and "(*)" in ran.out and ran)
+    assert "(*): the best so far" in shown.err
+    assert "the best so far" in stoker.cli("results", "best", "s", "--minimize", "loss").err
