@@ -127,6 +127,21 @@ def test_the_message_of_a_sweep_names_its_best_point(home: StokerHome, web: Sink
     assert title.startswith("sweep two ") and "best" not in text
 
 
+def test_a_message_names_no_failed_point_as_the_best_and_the_front_of_several_goals(
+    home: StokerHome, web: Sink
+) -> None:
+    line = "echo loss={lr}; test {lr} != 1"
+    home.stoker("sweep", "lr=1,3,2", "--name", "lrs", "--notify", "--", line)
+    texts = {title.split()[1]: text for title, text in arrived(web, 2)}  # one is of the failed job
+    assert f"best: loss 2, job {home.first_id + 2}: lr=2" in texts["lrs"].splitlines()
+    words = ("x=choice(1,2)", "--minimize", "loss", "--maximize", "q", "--sampler", "grid",
+             "--samples", "2")  # fmt: skip
+    home.stoker("sweep", *words, "--name", "s", "--notify", "--", "echo loss={x} q={x}")
+    title, text = arrived(web, 3)[2]
+    assert title.startswith("sweep s ")
+    assert "Pareto front of loss, q: 2 points" in text.splitlines()
+
+
 def test_a_message_that_is_refused_is_sent_later_and_jobs_go_on(
     home: StokerHome, web: Sink
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from stoker.sweep.identity import PREFIX
 from stoker_home import StokerHome
 from terminals import Terminal
+from waiting import eventually
 
 # Losses fall and rise again; the accuracy is another for each seed.
 TRAIN = (
@@ -243,3 +244,45 @@ def test_csv_has_no_formula_in_values_and_names(stoker: StokerHome) -> None:
     assert [row["'=p"] for row in rows] == ["0", "1", "2", "3"]
     named = stoker.submit("true", gpus=0, hold=True, name="=HYPERLINK(1)")
     assert "'=HYPERLINK(1)" in stoker.stoker("results", str(named), "--csv")
+
+
+def test_a_failed_point_and_a_diverged_one_are_shown_and_never_best(stoker: StokerHome) -> None:
+    script = "echo loss={lr}; test {lr} != 1"
+    queued = stoker.cli("sweep", "lr=1,2,-inf,3", "--gpus", "0", "--name", "s", "--", script)
+    assert queued.code == 0, queued.err
+    assert stoker.cli("wait", "--group", "s").code == 1
+    said = found(stoker, "s", "--minimize", "loss")
+    assert [row["id"] for row in said["results"]] == [2, 4, 1, 3]
+    assert [row["best"] for row in said["results"]] == [True, False, False, False]
+    assert said["results"][3]["metrics"]["loss"]["best"] == "-inf"
+    best = json.loads(stoker.cli("results", "best", "s", "--minimize", "loss", "--json").out)
+    assert [row["id"] for row in best["best"]] == [2]
+    text = stoker.cli("results", "s", "--minimize", "loss", "--csv", "--sort", "loss").out
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [(row["id"], row["best"]) for row in rows][:2] == [("2", "1"), ("4", "0")]
+    alone = stoker.cli("results", "1", "--minimize", "loss")
+    why = "none is best: no point ended well with a finite value of loss"
+    assert "*" not in alone.out and why in alone.err
+    none = stoker.cli("results", "best", "1", "--minimize", "loss")
+    assert none.code == 3 and why in none.err
+
+
+def test_a_point_of_which_one_run_failed_says_how_many_runs_have_a_value(
+    stoker: StokerHome,
+) -> None:
+    script = "test {lr}{seed} != 12 && echo loss={lr}"
+    options = ("--repeat", "seed=3", "--name", "s", "--gpus", "0")
+    assert stoker.cli("sweep", "lr=1,2", *options, "--", script).code == 0
+    assert stoker.cli("wait", "--group", "s").code == 1
+    _, best, other = stoker.cli("results", "s", "--minimize", "loss").out.splitlines()
+    assert best.split()[:3] == ["*", "4", "succeeded"] and " 3 " in best
+    assert "2 of 3" in other and "2 succeeded, 1 failed" in other
+
+
+def test_a_running_point_is_marked_as_the_best_so_far(stoker: StokerHome) -> None:
+    script = "echo loss={lr}; sleep 600"
+    assert stoker.cli("sweep", "lr=1,2", "--name", "s", "--gpus", "0", "--", script).code == 0
+    asked = ("results", "s", "--minimize", "loss")
+    eventually(lambda: "(*)" in stoker.cli(*asked).out, "a running point is marked")
+    assert "(*): the best so far" in stoker.cli(*asked).err
+    assert "the best so far" in stoker.cli("results", "best", "s", "--minimize", "loss").err

@@ -28,10 +28,11 @@ def summaries(draw: st.DrawFn) -> Summary:
 
 
 METRICS = st.dictionaries(st.sampled_from(NAMES), summaries())
-RUNS = st.lists(st.tuples(PARAMS, METRICS), max_size=9).map(
+STATES = st.sampled_from(["succeeded", "stopped", "running", "failed"])
+RUNS = st.lists(st.tuples(PARAMS, METRICS, STATES), max_size=9).map(
     lambda rows: [
-        Run(number, "succeeded", params, None, [], metrics=metrics)
-        for number, (params, metrics) in enumerate(rows, 1)
+        Run(number, state, params, None, [], metrics=metrics)
+        for number, (params, metrics, state) in enumerate(rows, 1)
     ]
 )
 OBJECTIVES = st.lists(
@@ -42,7 +43,7 @@ OBJECTIVES = st.lists(
 
 def cost(row: Result, objective: Objective) -> float | None:
     best = row.metrics[objective.name].best
-    if best is None or math.isnan(best):
+    if best is None or not math.isfinite(best):
         return None
     return best if objective.goal == "min" else -best
 
@@ -54,11 +55,19 @@ def test_the_best_rows_are_those_that_no_row_is_better_than(
     there = {name for run in runs for name in run.metrics}
     objectives = [one for one in objectives if one.name in there]
     table = tabulate(runs, objectives, repeat=repeat)
-    whole = {}
+    of = {run.id: run for run in runs}
+    ended, going = {}, {}
     for row in table.rows:
         costs = [cost(row, one) for one in objectives]
-        if objectives and None not in costs:
-            whole[row.id] = [value for value in costs if value is not None]
+        states = [of[number].state for number in row.ids]
+        if not objectives or None in costs or "failed" in states:
+            continue
+        known = [value for value in costs if value is not None]
+        if "running" in states:
+            going[row.id] = known
+        elif all(one.name in of[number].metrics for one in objectives for number in row.ids):
+            ended[row.id] = known
+    whole = ended or going
     beaten = {
         a for (a, x), (b, y) in product(whole.items(), repeat=2)
         if a != b and y != x and all(left <= right for left, right in zip(y, x, strict=True))

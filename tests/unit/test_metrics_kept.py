@@ -239,8 +239,8 @@ def test_a_job_that_prints_what_it_reports_counts_once_and_by_its_report(
         store(kept, Spec(job, 1, log=log, reports=(written(tmp_path / f"{job}.reports", line), "")))
     store(kept, Spec(3, 1, log=written(tmp_path / "3.log", "step 1 acc=1\n")))
     assert lookup.names([1, 2, 3], 9) == {"acc": 3, "loss": 2}
-    assert lookup.ranked([1, 2, 3], "loss", "min") == [2, 1]
-    assert lookup.ranked([1, 2, 3], "loss", "max") == [1, 2]
+    assert lookup.ranked([1, 2, 3], "loss", "min") == [(2, 5), (1, 9)]
+    assert lookup.ranked([1, 2, 3], "loss", "max") == [(1, 9), (2, 5)]
 
 
 def test_what_is_settled_is_told_when_there_is_more_and_of_the_latest_attempt_only(

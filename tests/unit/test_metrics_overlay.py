@@ -41,6 +41,10 @@ def trained(kept: Kept, folder: Path, job: int, text: str, attempt: int = 1) -> 
     kept.store([reading])
 
 
+def succeeded(*jobs: int) -> dict[int, str]:
+    return dict.fromkeys(jobs, "succeeded")
+
+
 @given(total=st.integers(0, 3000), most=st.integers(1, 300))
 def test_of_too_many_there_are_the_best_and_some_of_all_others(total: int, most: int) -> None:
     ranked = list(range(total))
@@ -65,15 +69,31 @@ def test_the_best_comes_first_and_jobs_with_only_nan_last(
 ) -> None:
     for job, text in enumerate(("loss=3", "loss=nan", "loss=1", "acc=5 loss=2", "nothing"), 1):
         trained(kept, tmp_path, job, f"step 1 {text}\n")
-    found = overlay(lookup, [1, 2, 3, 4, 5], FEW)
+    found = overlay(lookup, succeeded(1, 2, 3, 4, 5), FEW)
     assert (found["name"], found["goal"], found["total"]) == ("loss", "min", 4)
     assert found["names"] == [["loss", 4], ["acc", 1]]
     assert [one["job"] for one in found["curves"]] == [3, 4, 1, 2]
     assert found["curves"][3]["points"] == [[1, "nan"]]
     most = Wanted("loss", "max", most=2, points=1000)
-    assert [one["job"] for one in overlay(lookup, [1, 2, 3, 4, 5], most)["curves"]] == [1, 4]
-    by_search = overlay(lookup, [1, 4], FEW, [["acc", "min"]])
+    assert [one["job"] for one in overlay(lookup, succeeded(1, 2, 3, 4, 5), most)["curves"]] == [
+        1,
+        4,
+    ]
+    by_search = overlay(lookup, succeeded(1, 4), FEW, [["acc", "min"]])
     assert (by_search["name"], by_search["goal"], by_search["total"]) == ("acc", "min", 1)
+
+
+def test_a_job_that_failed_or_diverged_comes_last_and_a_running_one_is_best_if_none_has_ended(
+    kept: Kept, lookup: Lookup, tmp_path: Path
+) -> None:
+    for job, text in enumerate(("loss=1", "loss=-inf", "loss=2", "loss=3", "loss=0.1"), 1):
+        trained(kept, tmp_path, job, f"step 1 {text}\n")
+    states = {1: "running", 2: "succeeded", 3: "succeeded", 4: "stopped", 5: "failed"}
+    found = overlay(lookup, states, FEW)
+    assert found["best"] == 3 and [one["job"] for one in found["curves"]] == [3, 1, 4, 2, 5]
+    del states[3], states[4]
+    assert overlay(lookup, states, FEW)["best"] == 1
+    assert overlay(lookup, {2: "succeeded", 5: "failed"}, FEW)["best"] is None
 
 
 def test_of_a_job_that_was_tried_again_the_latest_attempt_counts(
@@ -81,14 +101,14 @@ def test_of_a_job_that_was_tried_again_the_latest_attempt_counts(
 ) -> None:
     trained(kept, tmp_path, 1, "step 1 loss=0.1\n")
     trained(kept, tmp_path, 1, "step 1 loss=7\nstep 2 loss=5\n", attempt=2)
-    [curve] = overlay(lookup, [1], FEW)["curves"]
+    [curve] = overlay(lookup, succeeded(1), FEW)["curves"]
     assert (curve["attempt"], curve["points"]) == (2, [[1, 7], [2, 5]])
 
 
 def test_where_there_is_no_metric_there_is_nothing_to_see(lookup: Lookup) -> None:
-    found = overlay(lookup, [1, 2], FEW)
+    found = overlay(lookup, succeeded(1, 2), FEW)
     assert (found["name"], found["curves"], found["names"]) == (None, [], [])
-    unknown = overlay(lookup, [1], Wanted("gone", None, most=5, points=1000))
+    unknown = overlay(lookup, succeeded(1), Wanted("gone", None, most=5, points=1000))
     assert (unknown["name"], unknown["curves"], unknown["total"]) == ("gone", [], 0)
 
 

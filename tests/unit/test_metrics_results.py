@@ -128,9 +128,76 @@ def test_a_repeat_without_a_value_counts_as_none() -> None:
     runs = [run(1, {"seed": 0}, acc=0.5), run(2, {"seed": 1}), run(3, {"seed": 2}, acc=math.nan)]
     runs[1].state = "failed"
     [row] = tabulate(runs, [ACC], repeat="seed").rows
-    assert (row.metrics["acc"].runs, row.metrics["acc"].best) == (2, 0.5)
+    assert row.metrics["acc"].runs == 2 and math.isnan(row.metrics["acc"].best or 0)
     assert row.metrics["acc"].best_spread is None and row.state == "2 succeeded, 1 failed"
     assert row.id == 1
+    [row] = tabulate(runs[:2], [ACC], repeat="seed").rows
+    assert (row.metrics["acc"].runs, row.metrics["acc"].best, row.is_best) == (1, 0.5, False)
+
+
+def in_state(state: str, one: Run) -> Run:
+    one.state = state
+    return one
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled", "lost", "skipped"])
+def test_a_point_that_ended_badly_is_never_the_best(state: str) -> None:
+    runs = [in_state(state, run(1, loss=1)), run(2, loss=9), in_state("running", run(3, loss=5))]
+    table = tabulate(runs, [LOSS])
+    assert best_ids(table) == [2] and ids(table) == [2, 3, 1] and table.is_settled
+    assert table.rows[2].metrics["loss"].best == 1, "its value is shown"
+    assert [row.id for row in arranged(table, "loss")] == [2, 3, 1]
+    assert [row.id for row in arranged(table, "last loss")] == [3, 2, 1]
+    assert [row.id for row in arranged(table, "loss", True)] == [2, 3, 1]
+    alone = tabulate(runs[:1], [LOSS])
+    assert alone.best == []
+    assert alone.why_no_best == "none is best: no point ended well with a finite value of loss"
+    both = [in_state(state, run(1, loss=1, err=1)), run(2, loss=9, err=2), run(3, loss=8, err=3)]
+    assert best_ids(tabulate(both, [LOSS, Objective("err")])) == [3, 2]
+
+
+def test_a_point_that_was_stopped_early_may_be_the_best() -> None:
+    assert best_ids(tabulate([in_state("stopped", run(1, loss=1)), run(2, loss=2)], [LOSS])) == [1]
+
+
+def test_a_point_that_has_not_ended_is_the_best_only_while_none_has_ended_well() -> None:
+    going = [in_state("running", run(1, loss=3)), in_state("stopping", run(2, loss=1))]
+    table = tabulate([*going, in_state("failed", run(3, loss=0))], [LOSS])
+    assert best_ids(table) == [2] and not table.is_settled and table.why_no_best == ""
+    table = tabulate([*going, run(4, loss=math.nan), run(5, loss=7)], [LOSS])
+    assert best_ids(table) == [5] and table.is_settled
+
+
+@pytest.mark.parametrize(("objective", "diverged"), [(LOSS, -math.inf), (ACC, math.inf)])
+def test_a_diverged_value_is_shown_and_never_the_best(
+    objective: Objective, diverged: float
+) -> None:
+    name = objective.name
+    runs = [run(1, **{name: diverged}), run(2, **{name: 0.5})]
+    table = tabulate(runs, [objective])
+    assert best_ids(table) == [2] and ids(table) == [2, 1]
+    assert table.rows[1].metrics[name].best == diverged
+    assert [row.id for row in arranged(table, name)] == [2, 1]
+    assert "no point ended well with a finite value" in tabulate(runs[:1], [objective]).why_no_best
+
+
+@pytest.mark.parametrize("third", [{"loss": math.nan}, {}])
+def test_the_mean_of_some_of_the_repeats_is_never_the_best(third: dict[str, float]) -> None:
+    lucky = [run(n, {"lr": 1, "seed": n}, loss=1) for n in (1, 2)]
+    lucky.append(run(3, {"lr": 1, "seed": 3}, **third))
+    sound = [run(n + 3, {"lr": 2, "seed": n}, loss=4) for n in (1, 2, 3)]
+    table = tabulate([*lucky, *sound], [LOSS], repeat="seed")
+    assert best_ids(table) == [4] and ids(table) == [4, 1]
+    lucky[2] = in_state("failed", run(3, {"lr": 1, "seed": 3}, loss=0))
+    table = tabulate([*lucky, *sound], [LOSS], repeat="seed")
+    assert best_ids(table) == [4] and ids(table) == [4, 1], "its best run is one that ended well"
+    assert tabulate(lucky, [LOSS], repeat="seed").why_no_best.endswith("in each of its runs")
+
+
+def test_the_best_may_be_by_the_last_values() -> None:
+    runs = [run(1, loss=[1, 9]), run(2, loss=[3, 4]), in_state("failed", run(3, loss=0))]
+    table = tabulate(runs, [Objective("loss", "min", by_last=True)])
+    assert best_ids(table) == [2] and ids(table) == [2, 1, 3]
 
 
 def test_a_sweep_that_repeats_one_point_only_is_one_row() -> None:

@@ -283,3 +283,28 @@ def test_jobs_of_no_sweep_are_compared_by_the_options_of_their_commands(tabs: Ta
     assert (found["metric"], found["goal"], found["total"]) == ("loss", "min", 2)
     tab = tabs.enter(f"#/compare/{ids[0]},{ids[1]}")
     expect(tab.locator(".compared tbody")).to_contain_text("0.2")
+
+
+def drawn(chart: Locator) -> str:
+    """What is to be seen on a chart's canvas."""
+    found: str = chart.locator("canvas:not(.hotline)").evaluate("(it) => it.toDataURL()")
+    return found
+
+
+def test_another_goal_is_drawn_while_the_chart_is_zoomed(tabs: Tabs) -> None:
+    swept(tabs.page.home, "lr=0.1,0.5")
+    tab = tabs.enter("#/sweep/s")
+    chart = tab.locator(".curves")
+    expect(chart.locator(".words")).to_contain_text("Best: job 2,")
+    hover(tab, chart, 0.2, 0.5)
+    tab.mouse.down()
+    hover(tab, chart, 0.6, 0.5)
+    tab.mouse.up()
+    expect(chart.get_by_role("button", name="Zoom out")).to_be_visible()
+    tab.mouse.move(0, 0)
+    expect(chart.locator(".hotline")).to_be_hidden()
+    before = drawn(chart)
+    chart.get_by_label("Which is best").select_option("max")
+    expect(chart.locator(".words")).to_contain_text("Best: job 1,")
+    eventually(lambda: drawn(chart) != before, "the other curve is thick")
+    expect(chart.get_by_role("button", name="Zoom out")).to_be_visible()

@@ -8,7 +8,7 @@ import sqlite3
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from stoker.metrics.kept import Kept
 from stoker_home import StokerHome
@@ -255,3 +255,49 @@ def test_hostile_names_of_parameters_and_metrics_do_no_harm(tabs: Tabs) -> None:
     assert tab.evaluate("() => Object.keys(Object.prototype).length") == 0
     assert tab.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     assert not [url for url in tabs.requests if re.search(r"/x$", url)]
+
+
+def test_both_cards_name_the_same_job_as_the_best_of_repeats(tabs: Tabs) -> None:
+    home = tabs.page.home
+    losses = [(1, 0, 5), (1, 1, 6), (2, 0, 1), (2, 1, 99), (3, 0, 0), (3, 1, 0)]
+    script = "; ".join(f"[ {{lr}}{{seed}} = {lr}{seed} ] && echo loss={loss}"
+                       for lr, seed, loss in losses)  # fmt: skip
+    home.stoker("sweep", "lr=1,2,3", "--repeat", "seed=2", "--name", "s", "--gpus", "0", "--",
+                f"{script}; [ {{lr}}{{seed}} != 31 ]")  # fmt: skip
+    home.until_final(1, 2, 3, 4, 5, 6)
+    home.stoker("results", "s")
+    tab = tabs.enter("#/sweep/s")
+    expect(tab.locator(".best-point")).to_contain_text("job 1")
+    expect(tab.locator(".best-point")).to_contain_text("lr = 1")
+    expect(tab.locator(".curves .words")).to_contain_text("Best: job 1,")
+
+
+def test_with_several_goals_all_points_of_the_front_are_marked(tabs: Tabs) -> None:
+    home = tabs.page.home
+    home.stoker("sweep", "lr=1,2,3", "--name", "s", "--gpus", "0", "--", "echo loss={lr}")
+    home.until_final(1, 2, 3)
+    home.stoker("results", "s")
+    tab = tabs.enter()
+
+    def of_a_search(route: Route) -> None:
+        answer = route.fetch()
+        goals = {"best": None, "front": [0, 2], "objectives": ["loss", "latency"]}
+        route.fulfill(response=answer, json={**answer.json(), **goals})
+
+    tab.route(re.compile("/api/sweep/results"), of_a_search)
+    tabs.go(tab, "#/sweep/s")
+    expect(tab.locator(".best-point")).to_have_text("★ Pareto front: 2 points of loss, latency")
+    expect(tab.locator("tr.best")).to_have_count(2)
+    expect(tab.locator("svg.scatter circle.best")).to_have_count(2)
+    expect(tab.locator(".lines-across path.best")).to_have_count(2)
+    expect(tab.locator(".curves .words")).to_contain_text("Pareto front: 2 points.")
+
+
+def test_if_no_point_is_the_best_the_page_says_why(tabs: Tabs) -> None:
+    home = tabs.page.home
+    home.stoker("sweep", "lr=1,2", "--name", "s", "--gpus", "0", "--", "echo loss={lr}; exit 2")
+    home.until_final(1, 2)
+    home.stoker("results", "s")
+    tab = tabs.enter("#/sweep/s")
+    expect(tab.locator(".best-point")).to_contain_text("none is best: no point ended well")
+    expect(tab.locator(".curves .words")).to_have_text("2 curves. ")

@@ -7,6 +7,8 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
+from stoker.web.bodies import SweepResultsQuestion
+from stoker.web.sweep_results import answer
 from web.page_home import PageHome
 
 NUMBERS = {(0.1, 0): [5.0, 3.0], (0.1, 1): [6.0, 4.0], (0.01, 0): [9.0, 2.0], (0.01, 1): [7.0, 8.0]}
@@ -72,7 +74,8 @@ def test_each_run_is_a_row_if_that_is_wanted_and_the_best_is_by_what_is_asked(
     highest = asked(page, name="s", metric="loss", goal="max", single="true")
     assert highest["best"] == 2, "9 is the highest value of all"
     last = asked(page, name="s", metric="loss", goal="max", single="true", value="last")
-    assert last["best"] == 3 and last["judged_by"] == 4 and last["rough"] is True
+    assert last["best"] == 1, "the run with a higher one has failed"
+    assert last["judged_by"] == 4 and last["rough"] is True
     assert {one["name"] for one in last["importance"]} == {"lr", "seed"}
     by_time = asked(page, name="s", all="false")
     assert by_time["best"] is by_time["metric"] is None and by_time["metrics"] == [
@@ -102,7 +105,35 @@ def test_values_that_are_no_numbers_are_text_and_nan_is_never_best(page: PageHom
     assert column(answer, "acc", "last") == ["nan", "inf", 3]
     assert column(answer, "acc", "min") == [None, "inf", 3]
     assert answer["best"] == 2 and answer["judged_by"] == 2
-    assert asked(page, name="odd", metric="acc")["best"] == 1, "more of acc is better"
+    assert asked(page, name="odd", metric="acc", goal="max")["best"] == 2, "inf is not, either"
+
+
+def ended(page: PageHome, *scripts: str) -> None:
+    """A sweep whose points ran these."""
+    ids = page.home.submit_all(
+        [{"shell": script, "gpus": 0, "group": "s", "params": {"x": x}, "point": f"sweep:{x}"}
+         for x, script in enumerate(scripts)]
+    )  # fmt: skip
+    page.home.until_final(*ids)
+    page.home.stoker("results", "s")
+
+
+def test_a_failed_point_is_never_the_best_of_results_and_curves(page: PageHome) -> None:
+    ended(page, "echo loss=1; exit 2", "echo loss=3", "echo loss=2", "echo loss=-inf")
+    answer = asked(page, name="s", metric="loss")
+    curves = page.get("/api/sweep/curves?name=s")
+    assert answer["best"] == 2 and answer["front"] == [2] and answer["so_far"] is False
+    assert curves["best"] == 3 and [one["job"] for one in curves["curves"]] == [3, 2, 4, 1]
+    compared = page.get("/api/compare?id=1&id=2")
+    assert compared["best"] == 2
+
+
+def test_if_all_points_failed_none_is_the_best_and_that_is_said(page: PageHome) -> None:
+    ended(page, "echo loss=1; exit 2", "echo loss=nan")
+    answer = asked(page, name="s", metric="loss")
+    assert answer["best"] is None and answer["front"] == []
+    assert answer["why_no_best"] == "none is best: no point ended well with a finite value of loss"
+    assert page.get("/api/sweep/curves?name=s")["best"] is None
 
 
 def test_a_metric_that_is_not_there_is_answered_with_those_that_are(page: PageHome) -> None:
@@ -143,3 +174,32 @@ def test_without_a_metric_the_likely_one_is_chosen_if_that_is_wanted(page: PageH
     assert (answer["metric"], answer["goal"]) == (curves["metric"], curves["goal"])
     assert (answer["metric"], answer["goal"]) == ("val_loss", "min") and answer["best"] == 0
     assert asked(page, name="s")["metric"] is None
+
+
+def test_of_several_goals_of_a_search_the_front_is_told_and_no_best() -> None:
+    names = ("loss", "latency")
+    values = [(1, 9), (2, 5), (3, 6), (9, 1), (0, 0)]
+    states = ["succeeded"] * 4 + ["failed"]
+    ids = list(range(1, 6))
+    columns = {"id": ids, "state": states, "started_at_ms": [0] * 5, "ended_at_ms": [1] * 5,
+               "gpus": [[]] * 5, "exit_code": [0] * 5, "signal": [None] * 5}  # fmt: skip
+    search = {"objectives": [[name, "min"] for name in names]}
+    found = {"total": 5, "counts": {}, "columns": columns, "params": {"x": ids}, "absent": {},
+             "repeat": None, "search": search}  # fmt: skip
+    rows = [
+        {"job": job, "attempt": 1, "name": name, "count": 1, "last": value, "last_step": 0,
+         "min": value, "min_step": 0, "max": value, "max_step": 0}
+        for job, both in zip(ids, values, strict=True)
+        for name, value in zip(names, both, strict=True)
+    ]  # fmt: skip
+
+    def said(**question: Any) -> Any:
+        return answer(found, {"rows": rows, "unread": 0}, SweepResultsQuestion("s", **question))
+
+    front = said(likely=True)
+    assert (front["metric"], front["best"], front["front"]) == ("loss", None, [0, 1, 3])
+    assert front["objectives"] == ["loss", "latency"]
+    assert said(metric="latency")["objectives"] == ["latency", "loss"]
+    highest = said(metric="loss", goal="max")
+    assert (highest["best"], highest["front"]) == (3, [3]), "that is not what was searched for"
+    assert said(metric="loss", value="last")["best"] == 0

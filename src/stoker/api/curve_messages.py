@@ -27,7 +27,8 @@ class Curves(Request, tag="curves"):
     """One metric of many jobs, the points of a sweep or some ids, to be seen in one picture.
 
     Answer: `names`, the metrics that there are, each `[name, how many jobs have it]`; `name` and
-    `goal` of the one that is shown, null if there is none; `total`, how many jobs have it;
+    `goal` of the one that is shown, null if there is none; `total`, how many jobs have it; `best`,
+    the job that is the best as results have it, null if none is;
     `curves` of at most `most` of them, the best first, then a spread of the rest, as those of
     Curve but thinned to about so many `points`; `unread`.
     """

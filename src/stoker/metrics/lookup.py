@@ -59,14 +59,14 @@ class Lookup:
         )
         return dict(self._rows(query, jobs=ids(jobs), most=most))
 
-    def ranked(self, jobs: Iterable[int], name: str, goal: str) -> list[int]:
-        """Those of the jobs that have a metric, the best first, those with only nan last."""
+    def ranked(self, jobs: Iterable[int], name: str, goal: str) -> list[tuple[int, float | None]]:
+        """Jobs that have a metric, with their best values: the best first, only nan last."""
         best, way = ("max", "DESC") if goal == "max" else ("min", "ASC")
         query = (
             f"SELECT job, {best}, max(source) FROM series AS s WHERE {OF_JOBS} AND name = :name"
             f" AND {_LATEST} GROUP BY job ORDER BY {best} {way} NULLS LAST, job"
         )
-        return [row[0] for row in self._rows(query, jobs=ids(jobs), name=name)]
+        return [(row[0], row[1]) for row in self._rows(query, jobs=ids(jobs), name=name)]
 
     def curves_of(self, jobs: Sequence[int], name: str, points: int) -> list[dict[str, Any]]:
         """A metric of these jobs in their order, thinned to about so many points each."""

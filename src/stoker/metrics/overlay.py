@@ -11,6 +11,7 @@ from typing import Any
 
 from stoker.metrics.lookup import Lookup
 from stoker.metrics.names import goal_of, in_likely_order
+from stoker.metrics.standing import BARRED, ENDED, GOING, standing_of
 
 _MOST_NAMES = 1000
 
@@ -26,22 +27,38 @@ class Wanted:
 
 
 def overlay(
-    kept: Lookup, jobs: Sequence[int], wanted: Wanted, objectives: Sequence[Sequence[str]] = ()
+    kept: Lookup,
+    jobs: Mapping[int, str],
+    wanted: Wanted,
+    objectives: Sequence[Sequence[str]] = (),
 ) -> dict[str, Any]:
-    """The answer to api.curve_messages.Curves; `objectives` are name and goal, of a search."""
+    """The answer to api.curve_messages.Curves, of jobs with their states.
+
+    `objectives` are name and goal, of a search.
+    """
     names = kept.names(jobs, _MOST_NAMES)
     name = likely(names, objectives) if wanted.name is None else wanted.name
     if name is None:
-        return {"names": [], "name": None, "goal": None, "total": 0, "curves": []}
+        return {"names": [], "name": None, "goal": None, "total": 0, "best": None, "curves": []}
     goal = wanted.goal or {one[0]: one[1] for one in objectives}.get(name) or goal_of(name) or "min"
-    ranked = kept.ranked(jobs, name, goal)
+    ranked, best = _ranked(kept.ranked(jobs, name, goal), jobs)
     return {
         "names": [[one, names[one]] for one in names],
         "name": name,
         "goal": goal,
         "total": len(ranked),
+        "best": best,
         "curves": kept.curves_of(best_and_spread(ranked, wanted.most), name, wanted.points),
     }
+
+
+def _ranked(
+    values: Sequence[tuple[int, float | None]], states: Mapping[int, str]
+) -> tuple[list[int], int | None]:
+    """The best job first and those that can't be the best last; and the best one, if there is."""
+    standing = {job: standing_of([states[job]], value) for job, value in values}
+    best = next((job for one in (ENDED, GOING) for job in standing if standing[job] == one), None)
+    return sorted(standing, key=lambda job: (job != best, standing[job] == BARRED)), best
 
 
 def likely(names: Mapping[str, int], objectives: Sequence[Sequence[str]] = ()) -> str | None:

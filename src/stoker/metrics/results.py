@@ -1,8 +1,10 @@
 """Which point was best: jobs with their parameters and metrics, as a table of results.
 
 Pure. The best value of a run is the lowest or the highest of its series, by the goal of the metric.
-Runs that differ only in the parameter of `--repeat` are one row: mean, spread and count. nan is
-never the best, and neither is a run without a value.
+Runs that differ only in the parameter of `--repeat` are one row: mean, spread and count.
+
+Law: every front end marks what `tabulate` marks. The best point has ended well with a finite value,
+in each of its runs; while there is no such point, one that has not ended may be the best so far.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 from stoker.errors import NotFound, UsageError, quoted
 from stoker.metrics.asking import Summary
 from stoker.metrics.names import goal_of, no_metric
+from stoker.metrics.standing import BARRED, ENDED, standing_of
 from stoker.text.suggest import nearest
 
 
@@ -64,6 +67,7 @@ class Result:
     name: str | None = None
     metrics: dict[str, Figure] = field(default_factory=dict)
     is_best: bool = False
+    standing: int = ENDED  # or GOING: it has not ended; BARRED: it can't be the best
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +76,23 @@ class Objective:
 
     name: str
     goal: str = "min"
+    by_last: bool = False  # by the last value of each run, not by its best one
 
     def cost(self, row: Result) -> float | None:
         """The lower, the better; None if the row has no value."""
         figure = row.metrics.get(self.name)
-        if figure is None or figure.best is None or math.isnan(figure.best):
+        return None if figure is None else self._cost(figure.last if self.by_last else figure.best)
+
+    def cost_of_run(self, run: Run) -> float | None:
+        """The same of a single run."""
+        found = run.metrics.get(self.name)
+        last = None if found is None else found.last
+        return self._cost(last if self.by_last else best_of(found, self.goal)[0])
+
+    def _cost(self, value: float | None) -> float | None:
+        if value is None or math.isnan(value):
             return None
-        return -figure.best if self.goal == "max" else figure.best
+        return -value if self.goal == "max" else value
 
 
 @dataclass(slots=True)
@@ -95,6 +109,23 @@ class ResultTable:
     def best(self) -> list[Result]:
         """The best row; with several objectives, those that no other is better than in all."""
         return [row for row in self.rows if row.is_best]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the best has ended; otherwise it is the best so far."""
+        return all(row.standing == ENDED for row in self.best)
+
+    @property
+    def why_no_best(self) -> str:
+        """Why no row is marked, in words; nothing if one is, or if nothing was wanted."""
+        if not self.objectives or self.best:
+            return ""
+        for one in self.objectives:
+            if all(row.metrics[one.name].best is None for row in self.rows):
+                return f"none has a value of {one.name}"
+        names = " and ".join(one.name for one in self.objectives)
+        where = ", in each of its runs" if self.repeat is not None else ""
+        return f"none is best: no point ended well with a finite value of {names}{where}"
 
 
 def tabulate(
@@ -122,10 +153,14 @@ def tabulate(
     varied = [name for name in varied if name != repeat]
     groups = _groups(runs, varied) if repeat is not None else [[run] for run in runs]
     rows = [_row(group, varied, goals, first) for group in groups]
+    for row, group in zip(rows, groups, strict=True):
+        row.standing = _standing(row, group, objectives)
     for row in _front(rows, objectives):
         row.is_best = True
     if first is not None:
-        rows.sort(key=lambda row: (not row.is_best, *_in_order(first.cost(row))))
+        rows.sort(
+            key=lambda row: (not row.is_best, row.standing == BARRED, *_in_order(first.cost(row)))
+        )
     return ResultTable(rows, varied, wanted, list(objectives), repeat)
 
 
@@ -177,11 +212,10 @@ def _row(
 
 
 def _best_run(group: list[Run], objective: Objective) -> Run:
-    def cost(run: Run) -> tuple[bool, float]:
-        value = best_of(run.metrics.get(objective.name), objective.goal)[0]
-        return _in_order(-value if value is not None and objective.goal == "max" else value)
+    def place(run: Run) -> tuple[bool, int, float]:
+        return standing_of([run.state]) == BARRED, *_in_order(objective.cost_of_run(run))
 
-    return min(group, key=cost)
+    return min(group, key=place)
 
 
 def _state(group: list[Run]) -> str:
@@ -204,7 +238,9 @@ def _figure(group: list[Run], best: Run, name: str, goal: str | None) -> Figure:
         )
     found = [run.metrics[name] for run in group if name in run.metrics]
     last = [one.last for one in found]
-    bests = [value for one in found if (value := best_of(one, goal)[0]) is not None]
+    # A run of which all values are nan makes the mean nan, as it does that of the last values.
+    its = [best_of(one, goal)[0] for one in found] if goal is not None else []
+    bests = [math.nan if value is None else value for value in its]
     return Figure(goal, len(found), mean(last), spread(last), mean(bests), spread(bests), step)
 
 
@@ -242,6 +278,20 @@ def spread(values: Sequence[float]) -> float | None:
 # ---------------------------------------------------------------------- which is best
 
 
+def _standing(row: Result, group: Sequence[Run], objectives: Sequence[Objective]) -> int:
+    """A diverged value is never the best, nor is the mean of some runs when all have ended.
+
+    It would praise a point that was good by luck; a search takes it for failed, too.
+    """
+    states = [run.state for run in group]
+    standing = standing_of(states)
+    for one in objectives:
+        standing = max(standing, standing_of(states, one.cost(row)))
+        if standing == ENDED and row.metrics[one.name].runs < len(group):
+            return BARRED
+    return standing
+
+
 def _front(rows: Sequence[Result], objectives: Sequence[Objective]) -> Iterable[Result]:
     """The best row; of several objectives, the Pareto front: what no other row is better than.
 
@@ -249,13 +299,14 @@ def _front(rows: Sequence[Result], objectives: Sequence[Objective]) -> Iterable[
     """
     if not objectives:
         return []
-    costs: list[tuple[tuple[float, ...], Result]] = []
-    for row in rows:
-        known = [value for one in objectives if (value := one.cost(row)) is not None]
-        if len(known) == len(objectives):
-            costs.append((tuple(known), row))
-    if not costs:
+    standing = min((row.standing for row in rows), default=BARRED)
+    if standing == BARRED:
         return []
+    costs = [
+        (tuple([one.cost(row) or 0.0 for one in objectives]), row)
+        for row in rows
+        if row.standing == standing
+    ]
     costs.sort(key=lambda one: one[0])
     if len(objectives) == 1:
         return [costs[0][1]]
@@ -290,8 +341,9 @@ def arranged(
 ) -> list[Result]:
     """The rows in the order of a column, those without a value last; `top`: the first so many.
 
-    A column is a parameter, a metric (its best value, the best first; `last NAME` for the last
-    one), or one of the table's own. UsageError for one that is not there.
+    By a metric, those that can't be the best come last, and the best comes first. A column is a
+    parameter, a metric (its best value, the best first; `last NAME` for the last one), or one of
+    the table's own. UsageError for one that is not there.
     """
     rows = list(results.rows)
     if sort is not None:
@@ -299,10 +351,21 @@ def arranged(
         found = [(_rank(of(row)), row) for row in rows]
         there = [one for one in found if one[0] is not None]
         there.sort(key=lambda one: one[0] or (), reverse=downwards != reverse)
+        if _is_metric(results, sort):
+            leads = [one.name for one in results.objectives] == [sort] and not reverse
+            there.sort(key=lambda one: (not (leads and one[1].is_best), _is_last(*one)))
         rows = [row for _, row in there] + [row for rank, row in found if rank is None]
     elif reverse:
         rows.reverse()
     return rows if top is None else rows[:top]
+
+
+def _is_metric(results: ResultTable, column: str) -> bool:
+    return column not in results.varied and column.removeprefix("last ") in results.metrics
+
+
+def _is_last(rank: tuple[int, float, str] | None, row: Result) -> bool:
+    return row.standing == BARRED or rank is None or not math.isfinite(rank[1])
 
 
 def _column(results: ResultTable, name: str) -> tuple[Callable[[Result], Any], bool]:
@@ -332,8 +395,11 @@ def _rank(value: Any) -> tuple[int, float, str] | None:
     return 1, 0.0, value if isinstance(value, str) else _identity(value)
 
 
-def _in_order(cost: float | None) -> tuple[bool, float]:
-    return (True, 0.0) if cost is None else (False, cost)
+def _in_order(cost: float | None) -> tuple[int, float]:
+    """What is finite comes first, then what has diverged, then what has no value."""
+    if cost is None:
+        return 2, 0.0
+    return (0, cost) if math.isfinite(cost) else (1, 0.0)
 
 
 def only_objective(names: Sequence[str]) -> Objective:

@@ -161,6 +161,11 @@ class Browser:
         with self._one_moment():
             return {row["id"]: row["name"] for row in self._rows(job_ids)}
 
+    def states(self, job_ids: Sequence[int]) -> dict[int, str]:
+        """The states of some jobs, of those that there are."""
+        with self._one_moment():
+            return dict(self._run("states_of", job_ids=json.dumps(list(job_ids))).fetchall())
+
     def latest_attempts(self, job_ids: Sequence[int]) -> list[tuple[int, int]]:
         """The jobs that have an attempt, each with the number of the latest."""
         with self._one_moment():

@@ -373,7 +373,8 @@ async def _queue_sweep(services: Services, asked: Asked) -> Answer:
 _IDS = {"ids": "Ids"}
 _GPUS = {"gpus": "Texts"}
 _CURVES = {"names": "Lists", "metric": "MaybeText", "goal": "MaybeText", "total": "Number",
-           "curves": "Objects", "unread": "Number", "warnings": "Texts"}  # fmt: skip
+           "best": "MaybeNumber", "curves": "Objects", "unread": "Number",
+           "warnings": "Texts"}  # fmt: skip
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/api/me", _me, bodies.Nothing, "who one is here",
@@ -466,7 +467,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              {"sweep": "Text", "total": "Number", "counts": "Counts", "varied": "Texts",
               "repeat": "MaybeText", "metric": "MaybeText", "goal": "MaybeText", "unread": "Number",
               "warnings": "Texts", "columns": "Object", "params": "Objects", "metrics": "Objects",
-              "best": "MaybeNumber", "importance": "Objects", "judged_by": "Number",
+              "best": "MaybeNumber", "front": "Ids", "objectives": "Texts", "so_far": "Flag",
+              "why_no_best": "Text", "importance": "Objects", "judged_by": "Number",
               "rough": "Flag", "version": "Text", "changed": "Flag"}, "sweeps"),
     Endpoint("GET", "/api/sweep/curves", _sweep_curves, bodies.SweepCurvesQuestion,
              "the curves of one metric of a sweep's points: of many the best, and some of the rest",

@@ -7,6 +7,7 @@ in columns; names are values, never keys, so that no name can be anything else i
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from stoker.metrics.importance import importances
 from stoker.metrics.names import goal_of, in_likely_order
 from stoker.metrics.overlay import likely
 from stoker.metrics.result_columns import said
-from stoker.metrics.results import Objective, Result, Run, mean, spread, tabulate
+from stoker.metrics.results import Objective, Result, ResultTable, Run, mean, spread, tabulate
 from stoker.web.bodies import SweepResultsQuestion
 
 Answer = dict[str, Any]
@@ -40,14 +41,16 @@ def answer(found: Answer, read: Answer, question: SweepResultsQuestion) -> Answe
             runs[row["job"]].metrics[row["name"]] = summary(row)
     names = Counter(name for run in runs.values() for name in run.metrics)
     question = _settled(question, names, found)
-    rows, varied = _rows(list(runs.values()), found.get("repeat"), question)
+    table = _table(list(runs.values()), found, question, names)
+    rows, varied = sorted(table.rows, key=lambda row: row.ids[0]), table.varied
     figures = {
         name: _figures([[runs[job_id] for job_id in row.ids] for row in rows], name)
         for name in names
         if question.all or name == question.metric
     }
     columns = _columns(rows, found["columns"])
-    shown, best = _shown(columns, figures, question)
+    shown = _shown(columns, figures, question)
+    front = [place for place, row in enumerate(rows) if row.is_best]
     judged = importances([row.params for row in rows], shown, varied)
     content = {
         "sweep": question.name,
@@ -66,7 +69,12 @@ def answer(found: Answer, read: Answer, question: SweepResultsQuestion) -> Answe
             | {part: [said(one) for one in of] for part, of in figures.get(name, {}).items()}
             for name in in_likely_order(names)
         ],
-        "best": best,
+        # Of several objectives none is the best, but those on the front are better than the rest.
+        "best": front[0] if front and len(table.objectives) == 1 else None,
+        "front": front,
+        "objectives": [one.name for one in table.objectives],
+        "so_far": not table.is_settled,
+        "why_no_best": table.why_no_best,
         "importance": [{"name": one.name, "share": one.share} for one in judged.of],
         "judged_by": judged.points,
         "rough": judged.is_rough,
@@ -96,14 +104,26 @@ def _settled(
     return msgspec.structs.replace(question, metric=metric, goal=goal)
 
 
-def _rows(
-    runs: Sequence[Run], repeat: str | None, question: SweepResultsQuestion
-) -> tuple[list[Result], list[str]]:
-    """One row per point, repeats put together as `stoker results` does, in the order of ids."""
-    wanted = [] if question.metric is None else [Objective(question.metric, question.goal or "min")]
-    names = [one.name for one in wanted]
-    table = tabulate(runs, wanted, repeat=None if question.single else repeat, names=names)
-    return sorted(table.rows, key=lambda row: row.ids[0]), table.varied
+def _table(
+    runs: Sequence[Run], found: Answer, question: SweepResultsQuestion, names: Mapping[str, int]
+) -> ResultTable:
+    """One row per point, repeats put together and the best marked as `stoker results` does."""
+    wanted = _objectives(question, found, names)
+    repeat = None if question.single else found.get("repeat")
+    return tabulate(runs, wanted, repeat=repeat, names=[one.name for one in wanted])
+
+
+def _objectives(
+    question: SweepResultsQuestion, found: Answer, names: Mapping[str, int]
+) -> list[Objective]:
+    """The metric that is shown; if it is one of several goals of a search, all of these."""
+    if question.metric is None:
+        return []
+    shown = Objective(question.metric, question.goal or "min", question.value == "last")
+    goals = [Objective(*one) for one in (found.get("search") or {}).get("objectives", ())]
+    if shown not in goals or not all(one.name in names for one in goals):
+        return [shown]
+    return [shown, *(one for one in goals if one != shown)]
 
 
 def _figures(groups: Sequence[Sequence[Run]], name: str) -> dict[str, Numbers]:
@@ -115,6 +135,8 @@ def _figures(groups: Sequence[Sequence[Run]], name: str) -> dict[str, Numbers]:
         spreads: Numbers = []
         for group in groups:
             values = [of(run.metrics[name]) for run in group if name in run.metrics]
+            if len(group) > 1:  # nan in one run makes the mean nan.
+                values = [math.nan if value is None else value for value in values]
             known = [value for value in values if value is not None]
             column.append(known[0] if len(known) == 1 else mean(known))
             spreads.append(spread(known))
@@ -128,16 +150,13 @@ def _shown(
     columns: Mapping[str, Sequence[Any]],
     figures: Mapping[str, Mapping[str, Numbers]],
     question: SweepResultsQuestion,
-) -> tuple[Numbers, int | None]:
-    """The values that are asked about, and the place of the best; of run times none is best."""
+) -> Numbers:
+    """The values that are asked about."""
     if question.metric is None:
         rows = zip(columns["run_time_s"], columns["ended"], columns["runs"], strict=True)
-        return [ran if ended == runs else None for ran, ended, runs in rows], None
+        return [ran if ended == runs else None for ran, ended, runs in rows]
     part = question.goal or "min" if question.value == "best" else "last"
-    values = figures[question.metric][part]
-    there = [place for place, value in enumerate(values) if value is not None and value == value]
-    sign = -1 if question.goal == "max" else 1
-    return values, min(there, key=lambda place: sign * (values[place] or 0.0), default=None)
+    return figures[question.metric][part]
 
 
 def _columns(rows: Sequence[Result], jobs: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:

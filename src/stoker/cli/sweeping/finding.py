@@ -9,7 +9,13 @@ from typing import Any
 from stoker.api.client import Client
 from stoker.cli.options import Args, print_json
 from stoker.cli.selection import selected
-from stoker.cli.sweeping.result_rows import as_table, best_page, shown_metrics
+from stoker.cli.sweeping.result_rows import (
+    MARK_SO_FAR,
+    SO_FAR,
+    as_table,
+    best_page,
+    shown_metrics,
+)
 from stoker.cli.sweeping.results import csv_text, text_of
 from stoker.errors import NotFound, UsageError
 from stoker.metrics.gathering import Question, Sources, gather, objectives_of
@@ -79,9 +85,9 @@ def best(args: Args) -> None:
             table = _found(client, args, asked)
         rows = table.best
         if not rows:
-            raise NotFound(
-                f"no job has a value of {asked[0].name} yet", "`stoker results` shows what there is"
-            )
+            raise NotFound(table.why_no_best, "`stoker results` shows what there is")
+        if not table.is_settled:
+            say(f"stoker: {SO_FAR}")
         ids = [str(row.id) for row in rows]
         told = client.call("show", select={"ids": ids}, env=True)["jobs"]
         jobs = {job["id"]: job for job in told}
@@ -132,5 +138,7 @@ def _say_more(table: ResultTable, shown_rows: int, shown: list[str]) -> None:
         option = "--maximize" if goal_of(told) == "max" else "--minimize"
         parts.append(f"{option} {told} marks the best")
     elif not table.best:
-        parts.append(f"none has a value of {table.objectives[0].name}")
+        parts.append(escaped(table.why_no_best))
+    elif not table.is_settled:
+        parts.append(f"{MARK_SO_FAR}: {SO_FAR}")
     say("; ".join(parts))

@@ -23,14 +23,17 @@ from stoker.text.terminal import (
 )
 
 MARK = "*"
+MARK_SO_FAR = "(*)"  # of a point that has not ended
+SO_FAR = "the best so far; no point has ended well with a value yet"
 _WIDE = 120  # columns, in which four metrics have room, and not only two
 
 
 def as_table(table: ResultTable, rows: Sequence[Result], names: Sequence[str]) -> str:
     """The rows with these metrics, as far as the terminal has room."""
+    mark = MARK if table.is_settled else MARK_SO_FAR
     titles = [Column(""), Column("ID", right=True), Column("STATE", least=7)]
     texts = [
-        [MARK if row.is_best else "" for row in rows],
+        [mark if row.is_best else "" for row in rows],
         [str(row.id) for row in rows],
         [row.state for row in rows],
     ]
@@ -52,12 +55,19 @@ def as_table(table: ResultTable, rows: Sequence[Result], names: Sequence[str]) -
     for name in names:
         _add_metric(add, table, rows, name, bold)
     if table.repeat is not None:
-        add(Column("RUNS", right=True), [str(len(row.ids)) for row in rows])
+        add(Column("RUNS", right=True), [_runs_text(row, table) for row in rows])
     times = [row.run_time_s for row in rows]
     add(Column("TIME", right=True),
         ["" if ran is None else duration_text(round(ran * 1000)) for ran in times])  # fmt: skip
     add(Column("GPUS", least=4), [escaped(",".join(row.gpus)) for row in rows])
     return table_of_columns(titles, texts, colours)
+
+
+def _runs_text(row: Result, table: ResultTable) -> str:
+    """How many runs a row has, and how many of them have a value of the first objective."""
+    count = len(row.ids)
+    told = row.metrics[table.objectives[0].name].runs if table.objectives else count
+    return f"{count}" if told in (0, count) else f"{told} of {count}"
 
 
 def _add_metric(
@@ -98,7 +108,7 @@ def best_page(row: Result, objectives: Sequence[Objective], job: dict[str, Any])
     """The point, its value and step, the command to run it again, its log and directory."""
     params = [f"{name}={text_of(value)}" for name, value in row.params.items()]
     facts = [("point", ", ".join(params) or job["name"] or f"job {row.id}")]
-    facts += [(one.name, _value_text(row.metrics[one.name])) for one in objectives]
+    facts += [(one.name, _value_text(row.metrics[one.name], len(row.ids))) for one in objectives]
     several = len(row.ids) > 1
     runs = f", the best of {len(row.ids)} runs" if several else ""
     facts += [
@@ -117,9 +127,10 @@ def best_page(row: Result, objectives: Sequence[Objective], job: dict[str, Any])
     return "".join(lines)
 
 
-def _value_text(figure: Figure) -> str:
+def _value_text(figure: Figure, runs: int) -> str:
     value = _with_spread(figure.best, figure.best_spread)
-    if figure.runs > 1:
-        return f"{value} (mean of {figure.runs} runs)"
+    if runs > 1:
+        told = f"{runs}" if figure.runs == runs else f"{figure.runs} of {runs}"
+        return f"{value} (mean of {told} runs)"
     step = figure.best_step
     return value if step is None or math.isnan(step) else f"{value} at step {number_text(step)}"

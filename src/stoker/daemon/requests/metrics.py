@@ -54,7 +54,7 @@ async def curves(daemon: Daemon, request: of_curves.Curves) -> Fields:
     kept = daemon.readings.kept
     found, warnings = await daemon.browsing.read(
         lambda browser: (
-            overlay(kept, ids, wanted, objectives),
+            overlay(kept, browser.states(ids), wanted, objectives),
             kept.troubles(ids, _MOST_WARNINGS),
         )
     )

@@ -510,6 +510,10 @@ JOIN needs AS n ON n.id = j.need
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
 WHERE j.id IN (SELECT value FROM json_each(:job_ids));
 
+-- name: states_of
+-- The states of some jobs.
+SELECT id, state FROM jobs WHERE id IN (SELECT value FROM json_each(:job_ids));
+
 -- name: latest_attempts
 -- The number of the latest attempt of some jobs, of those that have one.
 SELECT id, attempt FROM jobs

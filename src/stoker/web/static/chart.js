@@ -106,8 +106,10 @@ export class CurveChart {
       this.plot = null;
     }
     this.log = log;
-    if (this.plot) this.plot.setData(this.#frame(), !zoomed);
-    else this.#make();
+    if (this.plot) {
+      this.plot.setData(this.#frame(), !zoomed);
+      if (zoomed) this.plot.redraw(); // The part that is seen stays, and uPlot would leave the picture as it was.
+    } else this.#make();
   }
 
   // uPlot is told where the steps begin and end; it has no line of its own.

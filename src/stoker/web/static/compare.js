@@ -110,13 +110,12 @@ export function compareView(said, query) {
   }
 
   function draw() {
-    const { runs, curves: found, metric, goal, names, varied } = answer;
+    const { runs, curves: found, metric, goal, names, varied, best } = answer;
     const byJob = new Map(found.map((curve) => [curve.job, curve]));
     const places = new Map(runs.map((run, place) => [run.id, place]));
     setHidden(curves, names.length === 0);
     setHidden(none, names.length > 0 || answer.unread > 0);
     setHidden(table, false);
-    const best = found.length && bestOf(found[0], goal)[0] !== null ? found[0].job : null;
     if (names.length) {
       which.show(answer);
       const lines = runs.filter((run) => byJob.has(run.id)).map((run) => ({ id: run.id, run, about: byJob.get(run.id),

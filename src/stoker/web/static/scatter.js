@@ -10,7 +10,7 @@ const SIZE = { width: 340, height: 210, left: 52, right: 12, top: 24, bottom: 24
 const MOST_PICTURES = 24;
 const NEAR = 14; // units of a picture within which a point is meant
 
-export function scatters(box, points, names, shown, best) {
+export function scatters(box, points, names, shown, marked) {
   clear(box);
   const known = points.filter((point) => isThere(point.value));
   if (!known.length) {
@@ -18,13 +18,13 @@ export function scatters(box, points, names, shown, best) {
     return;
   }
   const down = scaleOf(known.map((point) => point.value));
-  for (const name of names.slice(0, MOST_PICTURES)) box.append(scatter(known, name, names, shown, best, down));
+  for (const name of names.slice(0, MOST_PICTURES)) box.append(scatter(known, name, names, shown, marked, down));
   if (names.length > MOST_PICTURES) {
     box.append(h("p", { class: "dim" }, `The first ${MOST_PICTURES} of ${names.length} parameters.`));
   }
 }
 
-function scatter(points, name, names, shown, best, down) {
+function scatter(points, name, names, shown, marked, down) {
   const { width, height, left, right, top, bottom } = SIZE;
   const own = points.filter((point) => name in point.params && (typeof point.params[name] !== "number"
     || isThere(point.params[name])));
@@ -54,8 +54,9 @@ function scatter(points, name, names, shown, best, down) {
   // One path has all dots: a line without a length is a dot.
   const size = own.length <= 300 ? "dots few" : "dots";
   picture.append(svg("path", { class: size, d: at.map(([a, b]) => `M${a.toFixed(1)} ${b.toFixed(1)}h0`).join("") }));
-  const marked = best ? own.indexOf(best) : -1;
-  if (marked >= 0) picture.append(svg("circle", { class: "best", cx: at[marked][0], cy: at[marked][1], r: 5.5 }));
+  own.forEach((point, place) => {
+    if (marked.has(point)) picture.append(svg("circle", { class: "best", cx: at[place][0], cy: at[place][1], r: 5.5 }));
+  });
   const ring = svg("circle", { class: "pointed", r: 5, visibility: "hidden" });
   picture.append(ring);
 
@@ -66,7 +67,7 @@ function scatter(points, name, names, shown, best, down) {
     let found = -1;
     let nearest = NEAR * NEAR;
     at.forEach(([a, b], place) => {
-      const distance = (a - px) ** 2 + (b - py) ** 2 - (place === marked ? 9 : 0);
+      const distance = (a - px) ** 2 + (b - py) ** 2 - (marked.has(own[place]) ? 9 : 0);
       if (distance < nearest) [nearest, found] = [distance, place];
     });
     return found;

@@ -163,7 +163,7 @@ export function sweepView(name) {
   let pause = EVERY_MS;
   let data = null;
   let shown = shownBy(null);
-  let best = null;
+  let marked = new Set(); // the best point, or with several goals of a search the Pareto front
   let sort = { key: "id", down: false };
 
   function question() {
@@ -198,7 +198,7 @@ export function sweepView(name) {
     if (!answer.changed) return;
     shown = shownBy(answer.metric, answer.goal, what.value);
     data = { ...answer, key, points: pointsOf(answer, shown) };
-    best = answer.best === null ? null : data.points[answer.best];
+    marked = new Set(answer.front.map((place) => data.points[place]));
     setHidden(missing, true);
     setHidden(parts, false);
     draw();
@@ -254,7 +254,7 @@ export function sweepView(name) {
       setText(cell.firstChild.firstChild, title);
       cell.setAttribute("aria-sort", sort.key === key ? (sort.down ? "descending" : "ascending") : "none");
     });
-    curves.show(data);
+    curves.show(data, shown.part === "last" ? null : [shown.metric, shown.goal, [...marked].map((point) => point.id)]);
     if (shown.metric !== null) curves.follow(shown.metric, shown.goal);
     drawChoice();
     for (const [select, place] of [[across, 0], [down, 1]]) {
@@ -279,12 +279,17 @@ export function sweepView(name) {
     value.value = shown.part === "last" ? "last" : "best";
     single.checked = Boolean(chosen.get(name)?.single);
     setHidden(singleLabel, data.repeat === null);
-    setHidden(bestWords, best === null);
-    if (best) {
-      bestWords.replaceChildren(h("b", {}, "★ Best: "), h("bdi", {}, pointWords(best, data.varied).join(", ")),
+    const [best] = marked;
+    setHidden(bestWords, !best && !data.why_no_best);
+    const soFar = data.so_far ? " so far" : "";
+    if (best && data.objectives.length > 1) {
+      bestWords.replaceChildren(h("b", {}, `★ Pareto front${soFar}: ${count(marked.size, "point")}`), " of ",
+        h("bdi", {}, data.objectives.join(", ")));
+    } else if (best) {
+      bestWords.replaceChildren(h("b", {}, `★ Best${soFar}: `), h("bdi", {}, pointWords(best, data.varied).join(", ")),
         h("span", { class: "num" }, `: ${shown.title} ${valueWords(best, shown)}`), ", ",
         h("a", { href: `#/job/${best.id}` }, `job ${best.id}`));
-    }
+    } else setText(bestWords, data.why_no_best);
   }
 
   function sortBy(key) {
@@ -328,7 +333,7 @@ export function sweepView(name) {
       if (own === null) return h("td", { class: "num" });
       return h("td", { class: "mono" }, h("bdi", {}, own in point.params ? valueText(point.params[own]) : ""));
     })), (row, point) => {
-      row.classList.toggle("best", point === best);
+      row.classList.toggle("best", marked.has(point));
       titles.forEach((key, place) => {
         const cell = row.children[place];
         if (key === "pick") cell.firstChild.checked = choice.has(point.id);
@@ -351,10 +356,10 @@ export function sweepView(name) {
     const { points, varied } = own;
     setText(scatterTitle, `${shown.title} over each parameter`);
     const colour = measuresOf(shown).find((one) => one.key === measure.value);
-    const steps = [() => varied.length > 1 && heatMap(heat, points, across.value, down.value, colour, best)];
+    const steps = [() => varied.length > 1 && heatMap(heat, points, across.value, down.value, colour, marked)];
     if (pictured !== own) {
-      steps.push(() => bars.show(own, shown), () => parallel(coordinates, points, varied, shown, best),
-        () => scatters(dots, points, varied, shown, best), () => { pictured = own; });
+      steps.push(() => bars.show(own, shown), () => parallel(coordinates, points, varied, shown, marked),
+        () => scatters(dots, points, varied, shown, marked), () => { pictured = own; });
     }
     for (const step of steps) {
       step();

@@ -68,14 +68,17 @@ export class SweepCurves {
     this.chart.close();
   }
 
-  // The sweep as it is now.
-  show({ points, varied }) {
+  // The sweep as it is now, and which jobs are best by which metric and goal, if that was found.
+  show({ points, varied }, best) {
+    const changed = JSON.stringify(best) !== JSON.stringify(this.best);
+    this.best = best;
     this.points = new Map(points.flatMap((point) => point.ids.map((id) => [id, point])));
     this.varied = varied;
     const states = points.reduce((sum, point) => sum + point.ended, points.length * 1e6);
     this.live = points.some((point) => /\b(running|stopping)\b/.test(point.state));
     if (this.states !== states) this.ask(!this.answer);
     this.states = states;
+    if (changed && this.answer) this.draw();
   }
 
   // The metric that the other pictures show is shown here, too, until another is chosen here.
@@ -124,18 +127,27 @@ export class SweepCurves {
     const limit = total > curves.length
       ? `${curves.length} of ${total.toLocaleString("en")} curves: the best ${best} and a spread of the rest. `
       : `${count(total, "curve")}. `;
-    const [first] = curves;
-    const value = first ? bestOf(first, goal)[0] : null;
-    const words = value === null ? "" : `Best: job ${first.job}, ${summaryText(first, goal)}.`;
+    const thick = this.#marked();
+    const first = thick.length === 1 ? curves.find((curve) => curve.job === thick[0]) : null;
+    const words = thick.length > 1 ? `Pareto front: ${count(thick.length, "point")}.`
+      : thick.length ? `Best: job ${thick[0]}${first ? `, ${summaryText(first, goal)}` : ""}.` : "";
     setText(this.words, limit + words);
     const lines = curves.map((curve, place) => ({ id: curve.job, points: curve.points, about: curve,
-      ...this.#look(curve.job, place, value !== null) }));
+      ...this.#look(curve.job, place, thick) }));
     const label = `Curves of ${metric} by step. ${limit}${words}`;
-    this.chart.show(lines.reverse(), { log: this.which.log.checked, label });
+    lines.reverse().sort((a, b) => thick.includes(a.id) - thick.includes(b.id));
+    this.chart.show(lines, { log: this.which.log.checked, label });
   }
 
-  #look(id, place, known) {
-    if (known && place === 0) return { tone: "tone-best", width: 3.4 };
+  // Repeats are judged together, and several goals too: where the results know it, theirs is the best.
+  #marked() {
+    const { metric, goal, best } = this.answer;
+    if (this.best && this.best[0] === metric && this.best[1] === goal) return this.best[2];
+    return best === null ? [] : [best];
+  }
+
+  #look(id, place, thick) {
+    if (thick.includes(id)) return { tone: "tone-best", width: 3.4 };
     if (this.choice.has(id)) return { tone: "tone-hot", width: 2.4 };
     const many = this.answer.curves.length > 30;
     return { tone: "tone-rest", hotTone: "tone-hot", width: 1.2, alpha: !many ? 0.75 : place < MOST / 2 ? 0.45 : 0.25 };

@@ -36,7 +36,7 @@ function extremes(points, shown) {
   return shown.goal === "max" ? [high.place, low.place] : [low.place, high.place];
 }
 
-export function parallel(box, points, names, shown, best) {
+export function parallel(box, points, names, shown, marked) {
   clear(box);
   const { height, top, bottom, side } = SIZE;
   const finite = (value) => (typeof value === "number" && !Number.isFinite(value) ? null : value ?? null);
@@ -54,7 +54,7 @@ export function parallel(box, points, names, shown, best) {
     const one = value(point);
     return one === null ? null : scales[axis].part(one);
   }));
-  const always = [...extremes(points, shown), ...(best ? [best.place] : [])];
+  const always = [...extremes(points, shown), ...[...marked].map((point) => point.place)];
   const drawn = thinned(points.length, parts, MOST_LINES, always);
   const good = goodness(points, shown);
   // The better ones are drawn over the others.
@@ -70,11 +70,10 @@ export function parallel(box, points, names, shown, best) {
     });
     const line = svg("path", { d, "data-state": point.state, "data-place": place });
     if (good && isThere(point.value)) line.style.setProperty("--part", good(point.value).toFixed(3));
-    if (point === best) line.classList.add("best");
+    if (marked.has(point)) line.classList.add("best");
     lines.append(line);
   }
-  const marked = lines.querySelector(".best");
-  if (marked) lines.append(marked);
+  lines.append(...lines.querySelectorAll(".best"));
   let hot = null;
   const cool = () => {
     hot?.classList.remove("hot");
@@ -157,7 +156,7 @@ export function measuresOf(shown) {
   return [first, all, time, good, many];
 }
 
-export function heatMap(box, points, across, down, measure, best) {
+export function heatMap(box, points, across, down, measure, marked) {
   clear(box);
   if (across === down) {
     box.append(h("p", { class: "dim" }, "Choose two different parameters."));
@@ -197,7 +196,7 @@ export function heatMap(box, points, across, down, measure, best) {
         const part = value === null ? 0 : known.length > 1 && isThere(value) ? strength(value) : 1;
         cell.style.setProperty("--part", part.toFixed(3));
         if (part > 0.55 && value !== null) cell.classList.add("deep");
-        if (own && best && own.points.includes(best)) cell.classList.add("best");
+        if (own?.points.some((point) => marked.has(point))) cell.classList.add("best");
         if (own) told.set(cell, { own, value, row, column });
         return cell;
       })));
