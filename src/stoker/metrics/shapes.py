@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from stoker.metrics.sections import Nesting
 from stoker.metrics.vocabulary import axis_of, is_metric, name_of
 
 # A digit in a word (f1, v2) or behind a dot (a version) begins no number.
@@ -21,6 +22,7 @@ _NUMBER = re.compile(
 _MOST_NUMBERS = 64
 _MOST_NUMBER = 40  # characters
 _MOST_COUNT = 18
+_MOST_NAME = 100
 # The inside of a progress bar says nothing that the numbers beside it do not. It is filled with
 # BAR, which no plain line has.
 BAR = b"\x01"
@@ -67,6 +69,7 @@ class Metric(NamedTuple):
     name_at: slice
     number: int
     over: int | None
+    prefix: str = ""  # as in val/loss, from {"val": {"loss": 0.5}}
 
 
 class Plan(NamedTuple):
@@ -75,6 +78,7 @@ class Plan(NamedTuple):
     text: bytes  # the line, with its bars filled
     places: list[tuple[int, int]]
     metrics: list[Metric]
+    literal: frozenset[tuple[int, int]]  # texts whose digits and letters matter, as keys around
     step: int | None = None
     epoch: int | None = None
     has_epochs: bool = False  # It was said how many there will be, as in 3/10: they count from 1.
@@ -95,6 +99,8 @@ def plan_of(line: bytes) -> Plan | None:
     starts = [*(start for start, _ in places), len(text)]
     texts = [text[end:start] for end, start in zip(ends, starts, strict=True)]
     count = len(places)
+    nesting = Nesting(text)
+    literal: set[tuple[int, int]] = set()
     metrics: list[Metric] = []
     axes: dict[str, int] = {}
     is_odd = False
@@ -136,13 +142,17 @@ def plan_of(line: bytes) -> Plan | None:
             and not _UNITS.match(after)
             and not _MADE.search(text, max(0, start - 500), start)
         ):
-            metrics.append(Metric(name, name_at, at, over))
+            prefix, keys = nesting.at(name_at.start)
+            literal.update((key.start, key.stop) for key in keys)
+            if prefix is not None and len(prefix) + len(name) <= _MOST_NAME:
+                metrics.append(Metric(name, name_at, at, over, prefix))
     if not metrics and "epoch" not in axes:
         return None
     return Plan(
         text,
         places,
         metrics,
+        frozenset(literal),
         axes.get("step"),
         axes.get("epoch"),
         "of epoch" in axes and texts[axes["epoch"]] != b"[",

@@ -27,10 +27,20 @@ _PARTS = re.compile(
 _MAY_BE_CLOSE = frozenset(b"(){}[]|<>=,;%'\"")
 
 
+class MetricColumn(NamedTuple):
+    """A metric in rows: its name, or the column in which that is, and those of its numbers."""
+
+    name: str | None
+    name_at: int
+    value: int
+    over: int | None  # what it is divided by
+    prefix: str  # of a name that is in a column
+
+
 class Columns(NamedTuple):
     """What the columns of rows are; the numbers in them, or names where they have digits."""
 
-    metrics: tuple[tuple[str | None, int, int, int | None], ...]  # name, its column, value, divisor
+    metrics: tuple[MetricColumn, ...]
     step: int | None
     epoch: int | None
     has_epochs: bool
@@ -74,17 +84,22 @@ def template_of(plan: Plan) -> Template:
     """The template of the line from which a plan was made."""
     columns, places = _columns(plan)
     wanted = {place.start: place.stop for place in places}
-    numbers = dict(plan.places)
+    numbers, literal = dict(plan.places), dict(plan.literal)
     counted = {plan.places[n][0] for n in (plan.done, plan.of) if n is not None}
     parts: list[bytes] = []
     at, text = 0, plan.text
-    for start in sorted({*wanted, *numbers}):
+    for start in sorted({*wanted, *numbers, *literal}):
+        if start < at:
+            continue  # a number within a literal text
         parts.append(_text(text[at:start], at in numbers.values(), start in numbers))
         if start in numbers:
             at = numbers[start]
             counts = start in counted
             number = _COUNT if counts else _number(text[start:at], text[at : at + 1])
             parts.append(b"(" + number + b")" if start in wanted else number)
+        elif start in literal:
+            at = literal[start]
+            parts.append(re.escape(text[start:at]))
         else:
             at = wanted[start]
             parts.append(b"(" + _text(text[start:at], False, False) + b")")
@@ -106,9 +121,13 @@ def _columns(plan: Plan) -> tuple[Columns, list[slice]]:
         return None if number is None else column[plan.places[number][0]]
 
     metrics = tuple(
-        (None, column[m.name_at.start], column[plan.places[m.number][0]], of(m.over))
-        if m.name_at in names
-        else (m.name, -1, column[plan.places[m.number][0]], of(m.over))
+        MetricColumn(
+            None if m.name_at in names else m.prefix + m.name,
+            column[m.name_at.start] if m.name_at in names else -1,
+            column[plan.places[m.number][0]],
+            of(m.over),
+            m.prefix,
+        )
         for m in plan.metrics
     )
     columns = Columns(
