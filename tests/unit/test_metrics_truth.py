@@ -105,6 +105,23 @@ METRICS: list[tuple[str, Found]] = [
      at(None, Training_loss=0.31, Validation_loss=0.4)),
     ("step 250: train loss 2.34, val loss 2.45", at(250, train_loss=2.34, val_loss=2.45)),
     ("iter 10: loss 2.3012, time 123.45ms, mfu 12.34%", at(10, loss=2.3012)),
+    # Words that say of which part of a training the metrics are.
+    ("train Loss: 0.1 Acc: 0.99", at(None, train_Loss=0.1, train_Acc=0.99)),
+    ("val Loss: 0.9 Acc: 0.55", at(None, val_Loss=0.9, val_Acc=0.55)),
+    ("epoch 2: train loss 0.1 acc 0.9 lr 0.01 val loss 0.4 acc 0.8",
+     at(2, train_loss=0.1, train_acc=0.9, lr=0.01, val_loss=0.4, val_acc=0.8)),
+    ("loss 0.1 val loss 0.4 acc 0.8", at(None, loss=0.1, val_loss=0.4, acc=0.8)),
+    ("train: loss=0.5 - val: loss=0.9", at(None, train_loss=0.5, val_loss=0.9)),
+    ("train: loss 0.5 acc 0.6 | valid: loss 0.9 acc 0.4",
+     at(None, train_loss=0.5, train_acc=0.6, valid_loss=0.9, valid_acc=0.4)),
+    ("Epoch 3 Test: [ 10/100]\tLoss 1.5 (1.6)\tAcc@1 70.0 (71.0)",
+     named(3.1, {"Test_Loss": 1.5, "Test_Acc@1": 70})),
+    ("val: {'loss': 0.5, 'f1': 0.3}", at(None, val_loss=0.5, val_f1=0.3)),
+    ("val:  45%|####      | 45/100 [00:12<00:15, 3.5it/s, loss=0.3]", at(45, val_loss=0.3)),
+    ("train: val_loss=0.5 loss=0.9", at(None, val_loss=0.5, train_loss=0.9)),
+    # Two values of one name.
+    ("loss=0.5 top1=0.1 | loss=0.9 top1=0.2 | loss=0.7 loss_2=0.3",
+     at(None, loss=0.5, top1=0.1, loss_3=0.9, top1_2=0.2, loss_4=0.7, loss_2=0.3)),
     # Hugging Face.
     ("{'loss': 0.5, 'grad_norm': 1.25, 'learning_rate': 4.9e-05, 'epoch': 1.0}",
      at(1, loss=0.5, grad_norm=1.25, learning_rate=4.9e-5)),

@@ -1,4 +1,4 @@
-"""To which part of a line a metric belongs: the keys of JSON or a Python dict around its name.
+"""To which part of a line a metric belongs: keys of JSON or a dict around it, and words before it.
 
 Pure, and by the text alone, as all of a line's meaning: what is found here is matched literally by
 a template.
@@ -20,6 +20,16 @@ _TOKENS = re.compile(
 _KEY = re.compile(rb"[^\"'\\<>&\x00-\x1f]{1,100}")
 _MOST_DEPTH = 20
 _APART = "metrics"  # as in Stoker's own reports, whose metrics are not named after it
+
+
+_SECTION = rb"(?i:train|training|val|valid|validation|test|testing|eval|evaluation|dev)"
+_HEADING = re.compile(rb"(?<![\w\x80-\xff./@%\\:\"'-])" + _SECTION + rb"(?=[ ]?:)")
+_QUALIFIED = re.compile(rb"(" + _SECTION + rb")[ ]")
+_HAS_SECTION = re.compile(rb"(?:.*[^a-zA-Z])?" + _SECTION + rb"(?![a-zA-Z])")
+# Of the whole training, though they may stand behind `train loss 0.5`.
+_OF_ALL = re.compile(
+    rb"(?i:.*(?:lr|learning_rate|norm|mem|memory|time|speed|throughput|eps|epsilon|momentum|scale))"
+)
 
 
 class Around(NamedTuple):
@@ -65,3 +75,39 @@ def _within(around: Around, text: bytes, key: slice) -> Around:
         return Around(None, ())
     is_apart = name == _APART and not around.keys
     return Around(around.prefix if is_apart else f"{around.prefix}{name}/", (*around.keys, key))
+
+
+class Headings:
+    """The words before metrics that say of which part of a training these are.
+
+    As in `train: loss 0.5 acc 0.6 | val: loss 0.9 acc 0.4`, up to the next such word. Without a
+    colon, as in `train Loss: 0.5 Acc: 0.6`, only if the first metric of the line has one.
+    """
+
+    def __init__(self, text: bytes, names: set[int]) -> None:
+        """`names` are the places of words that name a number themselves, as in `test: 0.67`."""
+        self._text = text
+        found = [one for one in _HEADING.finditer(text) if one.start() not in names]
+        self._places = [one.end() for one in found]
+        self._words = [one[0].decode() for one in found]
+        self._word: str | None = ""  # of the last metric's own name; None if the first has none
+        self._under = 0
+
+    def prefix(self, name_at: slice) -> str:
+        """What comes before the name of the line's next metric."""
+        raw, under = self._text[name_at], bisect_right(self._places, name_at.start)
+        if under != self._under:
+            self._under, self._word = under, ""
+        if qualified := _QUALIFIED.match(raw):
+            if self._word is not None:
+                self._word = qualified[1].decode()
+            return ""
+        if _HAS_SECTION.match(raw):
+            self._word = None
+            return ""
+        if self._word:
+            return "" if _OF_ALL.fullmatch(raw) else f"{self._word}_"
+        if under:
+            return f"{self._words[under - 1]}_"
+        self._word = None
+        return ""

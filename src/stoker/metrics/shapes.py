@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from stoker.metrics.sections import Nesting
+from stoker.metrics.sections import Headings, Nesting
 from stoker.metrics.vocabulary import axis_of, is_metric, name_of
 
 # A digit in a word (f1, v2) or behind a dot (a version) begins no number.
@@ -23,6 +23,7 @@ _MOST_NUMBERS = 64
 _MOST_NUMBER = 40  # characters
 _MOST_COUNT = 18
 _MOST_NAME = 100
+_DIGITS = re.compile(r"\d+")
 # The inside of a progress bar says nothing that the numbers beside it do not. It is filled with
 # BAR, which no plain line has.
 BAR = b"\x01"
@@ -70,6 +71,7 @@ class Metric(NamedTuple):
     number: int
     over: int | None
     prefix: str = ""  # as in val/loss, from {"val": {"loss": 0.5}}
+    suffix: str = ""  # as in loss_2, the second loss of a line
 
 
 class Plan(NamedTuple):
@@ -101,6 +103,7 @@ def plan_of(line: bytes) -> Plan | None:
     count = len(places)
     nesting = Nesting(text)
     literal: set[tuple[int, int]] = set()
+    named: set[int] = set()
     metrics: list[Metric] = []
     axes: dict[str, int] = {}
     is_odd = False
@@ -122,6 +125,9 @@ def plan_of(line: bytes) -> Plan | None:
         axis = axis_of(name)
         if name is not None and name.lower() in _PHASES and after.startswith(b" ["):
             axis = "epoch"  # as in Train: 3 [50/100]
+        is_heading = name is not None and name.lower() in _PHASES
+        if is_heading and over is not None and before.rstrip(b" ").endswith(b"["):
+            name, said = None, False  # as in Test: [50/100]
         if over is not None and (axis == "step" or (axis is None and not said)):
             if not (_counts(text, places[at]) and _counts(text, places[over])):
                 is_odd = True
@@ -132,6 +138,8 @@ def plan_of(line: bytes) -> Plan | None:
         if name is None and not at and _FIRST.match(before) and _AFTER_FIRST.match(after):
             axis = "step"
         if axis is not None:
+            if name is not None:
+                named.add(name_at.start)
             if axis not in axes:
                 axes[axis] = at
                 if over is not None:
@@ -144,10 +152,17 @@ def plan_of(line: bytes) -> Plan | None:
         ):
             prefix, keys = nesting.at(name_at.start)
             literal.update((key.start, key.stop) for key in keys)
+            named.add(name_at.start)
             if prefix is not None and len(prefix) + len(name) <= _MOST_NAME:
                 metrics.append(Metric(name, name_at, at, over, prefix))
     if not metrics and "epoch" not in axes:
         return None
+    headings = Headings(text, named)
+    metrics = [one._replace(prefix=headings.prefix(one.name_at) + one.prefix) for one in metrics]
+    if len({_DIGITS.sub("0", one.prefix + one.name) for one in metrics}) < len(metrics):
+        # Whether names are the same must not depend on digits in which other lines may differ.
+        literal.update((one.name_at.start, one.name_at.stop) for one in metrics)
+        metrics = _told_apart(metrics)
     return Plan(
         text,
         places,
@@ -161,6 +176,22 @@ def plan_of(line: bytes) -> Plan | None:
         "done" in axes and _IS_BAR.search(text) is not None,
         is_odd,
     )
+
+
+def _told_apart(metrics: list[Metric]) -> list[Metric]:
+    """The metrics of a line, the second of the same name as name_2."""
+    taken = {one.prefix + one.name for one in metrics}
+    seen: set[str] = set()
+    apart: list[Metric] = []
+    for one in metrics:
+        name = one.prefix + one.name
+        if name in seen:
+            suffix = next(f"_{n}" for n in range(2, 200) if f"{name}_{n}" not in taken)
+            taken.add(name + suffix)
+            one = one._replace(suffix=suffix)
+        seen.add(name)
+        apart.append(one)
+    return apart
 
 
 def _counts(text: bytes, place: tuple[int, int]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from stoker.metrics.shapes import Plan
+from stoker.metrics.shapes import Metric, Plan
 
 Row = tuple[bytes, ...]
 
@@ -113,7 +113,7 @@ def _columns(plan: Plan) -> tuple[Columns, list[slice]]:
     for metric in plan.metrics:
         wanted += [metric.number, metric.over]
     numbers = [slice(*plan.places[n]) for n in {n for n in wanted if n is not None}]
-    names = [m.name_at for m in plan.metrics if any(map(str.isdigit, m.name))]
+    names = [m.name_at for m in plan.metrics if _varies(m, plan)]
     places = sorted([*numbers, *names], key=lambda place: place.start)
     column = {place.start: n for n, place in enumerate(places)}
 
@@ -122,7 +122,7 @@ def _columns(plan: Plan) -> tuple[Columns, list[slice]]:
 
     metrics = tuple(
         MetricColumn(
-            None if m.name_at in names else m.prefix + m.name,
+            None if m.name_at in names else m.prefix + m.name + m.suffix,
             column[m.name_at.start] if m.name_at in names else -1,
             column[plan.places[m.number][0]],
             of(m.over),
@@ -141,6 +141,12 @@ def _columns(plan: Plan) -> tuple[Columns, list[slice]]:
         frozenset(column[place.start] for place in names),
     )
     return columns, places
+
+
+def _varies(metric: Metric, plan: Plan) -> bool:
+    """Whether the name of a metric has digits in which lines of one template may differ."""
+    place = metric.name_at.start, metric.name_at.stop
+    return place not in plan.literal and any(map(str.isdigit, metric.name))
 
 
 def _number(example: bytes, follows: bytes) -> bytes:
