@@ -106,7 +106,7 @@ def plan_of(line: bytes) -> Plan | None:
     named: set[int] = set()
     metrics: list[Metric] = []
     axes: dict[str, int] = {}
-    is_odd = False
+    is_odd = in_a_dict = False
     for at, (start, _) in enumerate(places):
         before, after = texts[at], texts[at + 1]
         if at and (before in _JOINS or before.strip() == b"/"):
@@ -142,6 +142,8 @@ def plan_of(line: bytes) -> Plan | None:
                 named.add(name_at.start)
             if axis not in axes:
                 axes[axis] = at
+                if axis == "epoch" and name is not None:
+                    in_a_dict = text[name_at.stop : name_at.stop + 1] in (b"'", b'"')
                 if over is not None:
                     axes["of " + axis] = over
         elif (
@@ -157,6 +159,9 @@ def plan_of(line: bytes) -> Plan | None:
                 metrics.append(Metric(name, name_at, at, over, prefix))
     if not metrics and "epoch" not in axes:
         return None
+    if in_a_dict:  # The epoch of a dict is the whole one, as in 20/30 [00:12]{'epoch': 0.67}.
+        axes.pop("done", None)
+        axes.pop("of done", None)
     headings = Headings(text, named)
     metrics = [one._replace(prefix=headings.prefix(one.name_at) + one.prefix) for one in metrics]
     if len({_DIGITS.sub("0", one.prefix + one.name) for one in metrics}) < len(metrics):
