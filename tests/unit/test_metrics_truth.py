@@ -79,6 +79,10 @@ METRICS: list[tuple[str, Found]] = [
     ("F1: 0.81 top1: 0.7 top5: 0.9", at(None, F1=0.81, top1=0.7, top5=0.9)),
     ("recall@10: 0.4", named(None, {"recall@10": 0.4})),
     ("latency: 3.2 ms", at(None, latency=3.2)),
+    ("Step 2,000 loss=0.31", at(2000, loss=0.31)),
+    ("Step 2,000/10,000, epoch 3, reward: 1,234,567", at(3.2, reward=1234567)),
+    ("reward: 1,234, loss: 0.31", at(None, reward=1234, loss=0.31)),
+    ("x=01,123 loss=0.31", at(None, loss=0.31)),
     # logging, absl, loguru, structlog.
     ("2026-11-18 07:00:01,123 - INFO - trainer - step 5: loss=0.3", at(5, loss=0.3)),
     ("INFO:trainer:loss=0.3", at(None, loss=0.3)),
@@ -245,6 +249,7 @@ NO_METRICS = [
     # Words.
     "loss: none", "loss=", "Epoch 3", "Epoch 3/10", "worker 3 has loaded shard 12 of the data",
     "info: nothing", "banana=split", "see chapter 3", "3 of 5 tests passed", "0.31", "1,0.5,0.25",
+    "acc: 1,23", "acc: 1,234.5", "acc: [1,234]", "acc: 12:31:45,123",
     "val_loss improved from 0.52 to 0.31", "\x00\x01loss=3", "loss: " + "9" * 60,
 ]  # fmt: skip
 

@@ -15,8 +15,17 @@ from stoker.metrics.vocabulary import axis_of, is_metric, name_of
 # A digit in a word (f1, v2) or behind a dot (a version) begins no number.
 _BEGIN = rb"(?<![\w.@\x80-\xff])"
 _MANTISSA = rb"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})"
+# As in 2,000; neither of a time (07:00:01,123) nor of a list ([1,200]).
+THOUSANDS = rb"[-+]?[1-9]\d{0,2}+(?:,\d{3})++(?!\d|[,.]\d)"
+NO_THOUSANDS_AFTER = rb"(?<!\d[:,])(?<![\[(])"
 _NUMBER = re.compile(
-    _BEGIN + rb"(?:" + _MANTISSA + rb"(?:[eE][-+]?\d{1,18})?(?!\d)"
+    _BEGIN
+    + rb"(?:"
+    + NO_THOUSANDS_AFTER
+    + THOUSANDS
+    + rb"|"
+    + _MANTISSA
+    + rb"(?:[eE][-+]?\d{1,18})?(?!\d)"
     rb"|[-+]?(?i:nan|inf(?:inity)?)(?!\w))"
 )
 _MOST_NUMBERS = 64
@@ -200,7 +209,7 @@ def _told_apart(metrics: list[Metric]) -> list[Metric]:
 
 
 def _counts(text: bytes, place: tuple[int, int]) -> bool:
-    return place[1] - place[0] <= _MOST_COUNT and text[slice(*place)].isdigit()
+    return place[1] - place[0] <= _MOST_COUNT and text[slice(*place)].replace(b",", b"").isdigit()
 
 
 def _is_whole(after: bytes, more: bool) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from stoker.metrics.shapes import Metric, Plan
+from stoker.metrics.shapes import NO_THOUSANDS_AFTER, THOUSANDS, Metric, Plan
 
 Row = tuple[bytes, ...]
 
@@ -48,6 +48,7 @@ class Columns(NamedTuple):
     of: int | None
     is_bar: bool
     names: frozenset[int]  # columns that are not numbers
+    thousands: frozenset[int]  # columns of numbers like 2,000
 
     def axes(self) -> tuple[int | None, int | None, int | None, int | None]:
         """The columns that say how far the training is."""
@@ -66,18 +67,21 @@ class Template(NamedTuple):
         parts = self.expression.split(text)
         if len(parts) != count * width + 1:
             return None
-        return [parts[at::width] for at in range(1, width)]
+        columns = [parts[at::width] for at in range(1, width)]
+        for at in self.columns.thousands:
+            columns[at] = [text.replace(b",", b"") for text in columns[at]]
+        return columns
 
     def row(self, line: bytes) -> Row | None:
         """The row of one line, if it is of this template."""
         found = self.expression.fullmatch(line)
-        return None if found is None else found.groups()
+        return None if found is None else _without_commas(found.groups(), self.columns)
 
 
 def single(plan: Plan) -> tuple[Columns, Row]:
     """The row of the line from which a plan was made."""
     columns, places = _columns(plan)
-    return columns, tuple(plan.text[place] for place in places)
+    return columns, _without_commas(tuple(plan.text[place] for place in places), columns)
 
 
 def template_of(plan: Plan) -> Template:
@@ -94,8 +98,7 @@ def template_of(plan: Plan) -> Template:
         parts.append(_text(text[at:start], at in numbers.values(), start in numbers))
         if start in numbers:
             at = numbers[start]
-            counts = start in counted
-            number = _COUNT if counts else _number(text[start:at], text[at : at + 1])
+            number = _number(text[start:at], text[at : at + 2], start in counted)
             parts.append(b"(" + number + b")" if start in wanted else number)
         elif start in literal:
             at = literal[start]
@@ -139,6 +142,7 @@ def _columns(plan: Plan) -> tuple[Columns, list[slice]]:
         of(plan.of),
         plan.is_bar,
         frozenset(column[place.start] for place in names),
+        frozenset(column[one.start] for one in numbers if b"," in plan.text[one]),
     )
     return columns, places
 
@@ -149,9 +153,25 @@ def _varies(metric: Metric, plan: Plan) -> bool:
     return place not in plan.literal and any(map(str.isdigit, metric.name))
 
 
-def _number(example: bytes, follows: bytes) -> bytes:
+def _without_commas(row: Row, columns: Columns) -> Row:
+    if not columns.thousands:
+        return row
+    return tuple(
+        one.replace(b",", b"") if at in columns.thousands else one for at, one in enumerate(row)
+    )
+
+
+def _number(example: bytes, follows: bytes, counts: bool) -> bytes:
+    if b"," in example:
+        return NO_THOUSANDS_AFTER + THOUSANDS
+    if follows[:1] == b"," and follows[1:].isdigit():
+        # With other digits, it and the next one could be one number.
+        return b"(?!" + NO_THOUSANDS_AFTER + THOUSANDS + b")" + _number(example, b",", counts)
+    if counts:
+        return _COUNT
     if example[-1:].isalpha():
         return _WORD
+    follows = follows[:1]
     if follows == b".":
         return _BEFORE_A_DOT
     return _EXACT if follows in (b"e", b"E", b"-", b"+") else _NUMBER
