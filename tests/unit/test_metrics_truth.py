@@ -229,6 +229,7 @@ NO_METRICS = [
     "TPU available: False, using: 0 TPU cores", "device: cuda:0", "world_size: 8", "local_rank=3",
     "Using 8 GPUs", "num_gpus: 8", "pid: 4121", "port: 29500", "Driver Version: 550.54",
     "NCCL version 2.18.1+cuda12.1", "Listening on 127.0.0.1:8080", "http://host:8080/x",
+    "GET http://host/x?loss=3&acc=4", "GET /x?name=a&loss=0.5 HTTP/1.1",
     # Programs, traces and paths.
     "train.py:42: UserWarning", '  File "/home/me/train.py", line 42, in main', "exit code: 1",
     "/opt/lib/python3.11/site-packages/torch/nn/modules/module.py:1501: FutureWarning: old",

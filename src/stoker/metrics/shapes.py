@@ -238,6 +238,8 @@ def _name(before: bytes, start: int) -> tuple[str | None, slice, bool]:
     place = slice(offset + found.start(group), offset + found.end(group))
     if groups.get("said") == b":" and near[found.start(group) - 1 : found.start(group)] == b":":
         return None, slice(0), False  # as in main:fit:31, a place in a program
+    if near[found.start(group) - 1 : found.start(group)] in (b"?", b"&"):
+        return None, slice(0), False  # as in http://host/?loss=3&acc=4
     said = group == "quoted" or "said" not in groups or found["said"].strip() != b""
     return name_of(found[group]), place, said
 
