@@ -162,6 +162,16 @@ METRICS: list[tuple[str, Found]] = [
      "num_updates=100, lr=1.2e-05", at(100, loss=9.1, ppl=55.4, lr=1.2e-5)),
     ("epoch 002 | valid on 'valid' subset | loss 5.1 | nll_loss 4.2 | ppl 18.3 | num_updates 400",
      at(400, loss=5.1, nll_loss=4.2, ppl=18.3)),
+    # Megatron.
+    (" iteration       10/    1000 | consumed samples:         5120 | elapsed time per iteration "
+     "(ms): 300.1 | learning rate: 1.500E-04 | global batch size:   512 | lm loss: 6.5E+00 | loss "
+     "scale: 1.0 | grad norm: 1.2 | number of skipped iterations:   0 | number of nan iterations: "
+     "  0 |",
+     at(10, consumed_samples=5120, learning_rate=1.5e-4, lm_loss=6.5, loss_scale=1, grad_norm=1.2,
+        skipped_iterations=0, nan_iterations=0)),
+    ("super step 7: loss 0.5", at(7, loss=0.5)),
+    ("time per step: 300.1, loss: 0.5", at(None, loss=0.5)),
+    ("rank 0 | current epoch: 3 | train loss: 0.5", at(3, train_loss=0.5)),
     # OpenMMLab and Detectron2.
     ("11/18 07:00:01 - mmengine - INFO - Epoch(train) [2][50/100]  lr: 1.0e-02  eta: 0:00:25  "
      "time: 0.010  data_time: 0.001  memory: 512  loss: 11.47",

@@ -26,7 +26,7 @@ _NUMBER = re.compile(
     + rb"|"
     + _MANTISSA
     + rb"(?:[eE][-+]?\d{1,18})?(?!\d)"
-    rb"|[-+]?(?i:nan|inf(?:inity)?)(?!\w))"
+    rb"|(?<!number of )[-+]?(?i:nan|inf(?:inity)?)(?!\w))"
 )
 _MOST_NUMBERS = 64
 _MOST_NUMBER = 40  # characters
@@ -58,11 +58,17 @@ _NAMED = re.compile(
 _IN_A_TABLE = re.compile(
     rb"(?:\||\xe2\x94\x82)[ ]*(?P<bare>" + _WORD + rb")[ ]*(?:\||\xe2\x94\x82)[ ]*$"
 )
+# As in | lm loss: 6.5 | of Megatron: of more words than two, the last two.
+_IN_COLUMNS = re.compile(
+    rb"\|[ ]*(?:[A-Za-z]\w*[ ]){0,5}?(?P<bare>(?!(?i:current|this)[ ])[A-Za-z]\w*[ ][A-Za-z]\w*)"
+    rb"(?:[ ]?\([\w/ ]{1,20}\))?(?P<said>[ ]*:[ ]*)$"
+)
 # As in Linear(in_features=8, bias=True) or Namespace(lr=0.1): how something was made. The line of
 # an object that says what a training has come to is not one of these.
 _MADE = re.compile(
     rb"(?<![\w.])(?!(?:Train|Evaluation|Prediction)Output\()[A-Z]\w*\([^()]*(?:\([^()]*\)[^()]*)*$"
 )
+_PER = re.compile(rb"(?<!\w)per[ ]\w+$")
 _FIRST = re.compile(rb"\s*\[?$")  # of a line that begins with its iteration, as in [10] or 10:
 _AFTER_FIRST = re.compile(rb"(?:\]|:)\t")
 _UNITS = re.compile(
@@ -229,7 +235,7 @@ def _is_whole(after: bytes, more: bool) -> bool:
 def _name(before: bytes, start: int) -> tuple[str | None, slice, bool]:
     """The name that ends right before a number, its place, and whether `=` or `:` follows it."""
     near = before[-200:]
-    found = _IN_A_TABLE.search(near) or _NAMED.search(near)
+    found = _IN_A_TABLE.search(near) or _IN_COLUMNS.search(near) or _NAMED.search(near)
     if found is None:
         return None, slice(0), False
     groups = found.groupdict()
@@ -240,8 +246,11 @@ def _name(before: bytes, start: int) -> tuple[str | None, slice, bool]:
         return None, slice(0), False  # as in main:fit:31, a place in a program
     if near[found.start(group) - 1 : found.start(group)] in (b"?", b"&"):
         return None, slice(0), False  # as in http://host/?loss=3&acc=4
+    name = name_of(found[group])
+    if axis_of(name and name.removeprefix("per_")) and _PER.search(near, 0, found.end(group)):
+        return None, slice(0), False  # as in elapsed time per iteration (ms): 300.1
     said = group == "quoted" or "said" not in groups or found["said"].strip() != b""
-    return name_of(found[group]), place, said
+    return name, place, said
 
 
 def _filled(found: re.Match[bytes]) -> bytes:
