@@ -229,6 +229,9 @@ def positive_duration_ms(text: str, likely: str = "sm") -> int:
 # --- GPUs ---------------------------------------------------------------------------------------
 
 
+_HEX = "0123456789abcdef"
+
+
 def gpu_need(text: str) -> tuple[int | None, float | None]:
     """ "2" is (2, None): so many GPUs; "0.5" is (None, 0.5): a share of one."""
     decimal = _decimal(text.strip())
@@ -283,6 +286,13 @@ def _gpu_range(part: str, whole: str) -> list[str]:
     return [part]
 
 
+def can_be_gpu(name: str) -> bool:
+    """Whether it is an index, or a UUID as drivers give them: GPU-…, MIG-…, or a bare one."""
+    bare = name.replace("-", "")
+    is_uuid = len(bare) == 32 and name.count("-") == 4 and not bare.lower().strip(_HEX)
+    return is_digits(name) or (len(name) > 4 and name.startswith(("GPU-", "MIG-"))) or is_uuid
+
+
 def declared_gpus(text: str) -> list[tuple[str, int | None]]:
     """ "0,1:24G,2-3:80G" is [("0", None), ("1", 24576), ("2", 81920), ("3", 81920)]."""
     declared: dict[str, int | None] = {}
@@ -290,6 +300,10 @@ def declared_gpus(text: str) -> list[tuple[str, int | None]]:
         ids, colon, memory = part.strip().partition(":")
         mem_mib = memory_mib(memory) if colon else None
         for gpu in _gpu_range(ids, text):
+            if not can_be_gpu(gpu):
+                raise UsageError(
+                    f"{quoted(gpu)} can't be a GPU", "write its index, e.g. 0, or its UUID, GPU-…"
+                )
             if gpu in declared:
                 raise UsageError(f"GPU {gpu} is named twice", "name each GPU once, e.g. 0,1:24G")
             declared[gpu] = mem_mib
@@ -337,9 +351,11 @@ def label(text: str) -> str:
     if len(text) > MAX_LABEL_CHARS:
         raise UsageError("the name is too long", f"at most {MAX_LABEL_CHARS} characters")
     if not text.isprintable():
+        what = "a newline or another control character"
+        if "\u200d" in text and text.replace("\u200d", "").isprintable():
+            what = "an invisible character (U+200D, as in emoji that are made of several)"
         raise UsageError(
-            f"the name {quoted(text)} has a newline or another control character in it",
-            "use printable characters only",
+            f"the name {quoted(text)} has {what} in it", "use printable characters only"
         )
     return text
 

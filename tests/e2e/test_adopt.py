@@ -46,6 +46,8 @@ def test_an_adopted_process_is_a_job_that_runs_and_holds_its_gpus_until_it_ends(
     assert (job["name"], job["gpus"], job["command"]) == ("by hand", ["0", "1"], "cat -")
     assert job["adopted"] == shown and job["cwd"] == os.getcwd()
     assert f"process {shown}" in reused.stoker("show", str(job_id))
+    assert (job["log"], job["attempts"][0]["log"]) == (None, None), "Stoker has no output of it"
+    assert "adopted, and Stoker has no output" in reused.cli("logs", str(job_id)).err
     assert "by hand" in reused.stoker("ls") and "by hand" in reused.stoker("status")
     other = reused.add("--on", "0", "--", "true", "x")
     assert why(reused, other) == f"needs 1 GPU, 0 of 1 free (used by adopted job {job_id})"

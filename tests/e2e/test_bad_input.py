@@ -120,6 +120,8 @@ CASES: list[tuple[list[str], int, str]] = [
     (["gpus", "remove", "9"], NOT_FOUND, "no GPU 9"),
     (["gpus", "add", "x y"], USAGE, "x y"),
     (["gpus", "add", "4:lots"], USAGE, "lots"),
+    (["gpus", "add", "x"], USAGE, "'x' can't be a GPU"),
+    (["config", "set", "gpus", "0,a100"], USAGE, "'a100' can't be a GPU"),
     (["gpus", "explode"], USAGE, "explode"),
     (["config", "set", "colour", "red"], NOT_FOUND, "colour"),
     (["config", "set", "grace", "long"], USAGE, "long"),

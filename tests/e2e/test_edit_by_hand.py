@@ -110,10 +110,14 @@ def test_what_started_or_is_gone_meanwhile_is_named_and_the_rest_is_changed(
     code = "".join(f"os.system({shlex.join(reused.command(*one))!r})\n" for one in commands)
     code += "text = text.replace('priority = 0', 'priority = 9')"
     ran = edit(reused, f"{a}-{c}", code)
-    assert ran.code == 0
-    last = ran.err.splitlines()[-1]
-    assert last.startswith(f"changed: job {c}; not: job {a} (cancelled), job {b} (there is no job")
+    assert ran.code == 1
+    said, where = ran.err.splitlines()[-2:]
+    assert said.startswith(f"changed: job {c}; not: job {a} (cancelled), job {b} (there is no job")
     assert reused.job(c)["priority"] == 9
+    kept = Path(where.removeprefix("stoker: your changes are in "))
+    assert kept.read_text().count("priority = 9") == 3
+    kept.unlink()
+    kept.parent.rmdir()
 
 
 def test_a_job_that_has_started_before_is_refused_without_an_editor(reused: StokerHome) -> None:

@@ -64,6 +64,12 @@ def test_python_refuses_it_too_and_a_gpu_that_is_then_added_can_be_named(named: 
     assert named.cli("add", "--on", "88", "--", "true").code == 0
 
 
+def test_a_word_that_can_not_be_a_gpu_declares_none(home: StokerHome) -> None:
+    ran = home.cli("add", "--on", "a100", "--", "true")
+    assert (ran.code, gpus(home)) == (2, []), ran
+    assert "no GPUs are known on this machine" in ran.err
+
+
 def test_a_first_gpu_that_was_mistyped_can_be_taken_back(home: StokerHome) -> None:
     job = home.add("--on", "88", "--", "true")
     home.until_final(job)

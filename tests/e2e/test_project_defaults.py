@@ -180,6 +180,18 @@ def test_notify_without_an_address_names_the_file_before_anything_is_frozen(
     assert "stoker.toml" not in reused.cli("add", "--no-notify", "--", "true", "x").err
 
 
+def test_config_shows_the_settings_also_where_the_file_is_broken(
+    reused: StokerHome, project: Path
+) -> None:
+    (project / "stoker.toml").write_text("gpus = = 1\n")
+    ran = reused.cli("config")
+    assert ran.code == 2 and ran.err.count("\n") == 1
+    assert f"{project}/stoker.toml: " in ran.err and "\ngrace " in ran.out
+    ran = reused.cli("config", "--json")
+    told = json.loads(ran.out)
+    assert ran.code == 2 and told["settings"] and told["project"]["file"] is None
+
+
 def test_config_shows_what_comes_from_where(reused: StokerHome, project: Path) -> None:
     shown = reused.stoker("config")
     lines = {line.split()[0]: line for line in shown.splitlines() if line.strip()}
@@ -213,7 +225,7 @@ def test_the_search_ends_at_the_home_directory_and_leaves_out_strangers_files(
 
 FLAGS = (
     "exclusive", "freeze", "env-all", "append", "gpu-arg", "keep-children", "hold", "notify", "mps",
-    "on-cluster", "overwrite",
+    "on-cluster", "overwrite", "requeue", "keep-place",
 )  # fmt: skip
 
 
@@ -256,6 +268,8 @@ CLEARED = {
     "group": 'group = "mine"',
     "time-limit": 'time-limit = "1h"',
     "signal": 'signal = "USR1@10m"\ntime-limit = "1h"',
+    "slice": 'slice = "1h"',
+    "requeue-on": 'requeue-on = "75"',
     "max-log": 'max-log = "2G"',
     "at": 'at = "+2h"',
     "out": 'out = "{id}.txt"',
@@ -335,6 +349,25 @@ def test_what_a_front_end_can_not_have_is_left_out_there(
         [sys.executable, "-c", program], cwd=project, env=reused.env, capture_output=True, text=True
     )
     assert made.stdout == "3\n", made.stderr
+
+
+def test_a_terminal_shows_what_its_job_prints_and_runs_it_once_whatever_the_file_says(
+    reused: StokerHome, project: Path
+) -> None:
+    (project / "stoker.toml").write_text(
+        'out = "out-{id}.txt"\nerr = "err-{id}.txt"\noverwrite = true\nretries = 3\n'
+        'slice = "1h"\nrequeue-on = "75"\n'
+        "freeze = true\ngpus = 0\n"
+    )
+    reused.call("resume")
+    ran = reused.cli("run", "--", "sh", "-c", "echo seen; echo told >&2; exit 4")
+    assert (ran.code, ran.out, ran.err.splitlines()[-1]) == (4, "seen\n", "told")
+    ran = reused.cli("shell", stdin=b"pwd; exit 4\n")
+    assert (ran.code, ran.out.strip()) == (4, str(project)), ran
+    (project / "stoker.toml").write_text("on-cluster = true\ngpus = 0\n")
+    assert reused.cli("run", "--", "echo", "here").out == "here\n"
+    ran = reused.cli("run", "--out", "mine.txt", "--", "echo", "kept")
+    assert (ran.code, ran.out, (project / "mine.txt").read_text()) == (0, "", "kept\n")
 
 
 def test_a_setting_that_is_misspelt_is_answered_with_the_nearest(stoker: StokerHome) -> None:

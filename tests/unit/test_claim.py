@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -70,6 +71,8 @@ def test_a_second_machine_is_refused_with_name_user_and_since_when_and_without_w
         said = refused.value.message
         assert "in use by alpha" in said and f"user {held.claim.user}" in said and since in said
         assert "stoker daemon stop" in refused.value.hint
+        [seconds] = re.findall(r"run `stoker daemon claim` here in (\d+) s;", refused.value.hint)
+        assert 0 < int(seconds) <= claim.SILENT_AFTER_S + 1
     assert read_claim(home) == held.claim
 
 

@@ -117,6 +117,35 @@ def test_what_the_daemon_knows_is_offered_ids_with_their_names(
     assert not (tmp_path / "stoker.db").exists(), "and none is started"
 
 
+def test_bash_inserts_nothing_that_the_shell_would_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", f"{stoker_on_path(tmp_path)}:{os.environ['PATH']}")
+    hostile = "`touch x` $(id)"
+    groups = [{"group": name, "counts": {}} for name in (hostile, "my group")]
+    with ScriptedDaemon(tmp_path, {**SCRIPT, "groups": {"groups": groups}}):
+        words = offered("stoker", "ls", "--group", "")
+        assert sorted(shlex.split(word)[0] for word in words) == [hostile, "my group"]
+        assert offered("stoker", "ls", "--group", "my") == {"my\\ group"}
+        assert offered("stoker", "ls", "--group", "my\\ g") == {"my\\ group"}
+        assert offered("stoker", "ls", "--group", '"`') == {"\\`touch x\\` \\$(id)"}
+        assert offered("stoker", "ls", "--group", "'my") == {"my group"}
+
+
+def test_values_of_settings_are_not_completed_by_names_and_jobs_are_by_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", f"{stoker_on_path(tmp_path)}:{os.environ['PATH']}")
+    with ScriptedDaemon(tmp_path, SCRIPT):
+        assert "gpus" not in offered("stoker", "config", "set", "gpus", "")
+        assert offered("stoker", "logs", "--name", "b") == {"big"}
+        assert offered("stoker", "add", "--name", "b") == set()
+
+
 def test_fish_offers_what_the_daemon_knows(tmp_path: Path) -> None:
     if shutil.which("fish") is None:
         pytest.skip("fish is not installed")

@@ -288,6 +288,32 @@ def test_grep_looks_at_the_whole_log_unless_told_how_much_of_it(tmp_path: Path) 
     assert logs(tmp_path, show(log), "--grep", "loss", "-n", "5").out == "loss 1\n"
 
 
+def test_ctrl_c_ends_a_search_that_would_not_end_and_keeps_what_was_found(tmp_path: Path) -> None:
+    found, hanging = tmp_path / "found", tmp_path / "hanging"
+    found.write_text("aaa\n")
+    hanging.write_text("a" * 64 + "b\n")
+    jobs = [job(7, log=str(found)), job(8, log=str(hanging))]
+    with ScriptedDaemon(tmp_path, {"show": {"jobs": jobs}}):
+        searching = subprocess.Popen(
+            argv("logs", "7-8", "--grep", "(a+)+$"), env=environment(tmp_path),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        stat = Path(f"/proc/{searching.pid}/stat")
+        ticks = os.sysconf("SC_CLK_TCK")
+        eventually(lambda: int(stat.read_text().split()[13]) > 2 * ticks, "it has computed for 2 s")
+        searching.send_signal(signal.SIGINT)
+        assert searching.communicate(timeout=PATIENCE_S) == (b"[7] aaa\n", b"")
+        assert searching.returncode == -signal.SIGINT
+
+
+def test_jobs_that_ran_are_not_counted_as_not_started(tmp_path: Path) -> None:
+    unstarted = [job(n, "waiting", log=None, attempts=[]) for n in (8, 9)]
+    ran_without = [job(n, "succeeded", log=None, attempts=[]) for n in (5, 6)]
+    with ScriptedDaemon(tmp_path, {"show": {"jobs": [*ran_without, *unstarted]}}):
+        ran = process(tmp_path, "logs", "5-9")
+    assert ran.err == "stoker: 4 jobs have no log: 2 succeeded, 2 waiting\n"
+
+
 def test_a_group_is_followed_merged_until_all_have_ended_and_with_jobs_that_join(
     tmp_path: Path,
 ) -> None:

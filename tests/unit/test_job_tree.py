@@ -88,6 +88,12 @@ def test_hostile_names_stay_in_their_line_and_in_the_terminal(
     assert max(map(width_of, lines)) <= 80
 
 
+def test_into_a_pipe_a_huge_command_makes_no_wide_rows() -> None:
+    text = job_tree([job(1), {**job(2, after=[1]), "command": "python -c " + "x" * 120_000}])
+    assert max(map(len, text.splitlines())) < 250
+    assert "python -c xxx" in text
+
+
 def test_without_unicode_branches_are_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
     assert drawn(job(1), job(2, after=[1]), job(3, after=[1])) == [

@@ -151,6 +151,8 @@ def test_json_lines() -> None:
         "started at 12:30:45", "date: 2026-11-18", "date: 11/18/2026", "took: 12.5s",
         "version: 1.2.3", "train.py:42: UserWarning", "http://host:8080/x", "size=1,234",
         "runtime = 0:00:12.34", "sha=12ab34", "Epoch 3", "ETA: 0s", "loss: none", "loss=0x1f",
+        "a7bfc12: 0.3", "a7bfc12... = 0.3", "a7bfc12\u2026: 0.3", f"{'c0ffee' * 7}: 1",
+        "'a7bfc12f-0000-1000-80b7-00000000beef': 0.3",
     ],
 )  # fmt: skip
 def test_what_is_no_metric(line: str) -> None:

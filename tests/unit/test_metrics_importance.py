@@ -59,6 +59,19 @@ def test_many_values_alone_do_not_make_a_parameter_important() -> None:
         assert None not in found and sum(x or 0 for x in found) / len(found) < 0.12
 
 
+def test_a_few_points_with_a_number_each_are_judged_in_bins() -> None:
+    points: Points = [{"lr": 0.1 * number, "n": number % 2} for number in range(12)]
+    found = judged(points, [float(number) for number in range(12)], "lr", "n")
+    assert found["lr"] is not None and found["lr"] > 0.5 > (found["n"] or 0)
+
+
+def test_words_of_one_point_each_are_one_value() -> None:
+    values = [1.0, 2.0, 3.0, 8.0, 4.0, 5.0, 6.0, 7.0]
+    alone: Points = [{"a": "usual"}] * 4 + [{"a": f"own {number}"} for number in range(4)]
+    alike: Points = [{"a": "usual"}] * 4 + [{"a": "other"}] * 4
+    assert judged(alone, values, "a") == judged(alike, values, "a")
+
+
 def test_one_run_that_diverged_does_not_decide_alone() -> None:
     points = grid(lr=[1, 2, 3, 4], act=["relu", "gelu"], seed=[0, 1, 2])
     values = [float(point["lr"]) for point in points]

@@ -230,6 +230,37 @@ def test_a_report_counts_before_the_log_in_summaries_and_curves(
     }
 
 
+def test_a_job_that_prints_what_it_reports_counts_once_and_by_its_report(
+    kept: Kept, lookup: Lookup, tmp_path: Path
+) -> None:
+    for job, printed, reported in ((1, 1, 9), (2, 5, 5)):
+        log = written(tmp_path / f"{job}.log", f"step 1 loss={printed} acc=1\n")
+        line = f'{{"step": 1, "metrics": {{"loss": {reported}}}}}\n'
+        store(kept, Spec(job, 1, log=log, reports=(written(tmp_path / f"{job}.reports", line), "")))
+    store(kept, Spec(3, 1, log=written(tmp_path / "3.log", "step 1 acc=1\n")))
+    assert lookup.names([1, 2, 3], 9) == {"acc": 3, "loss": 2}
+    assert lookup.ranked([1, 2, 3], "loss", "min") == [2, 1]
+    assert lookup.ranked([1, 2, 3], "loss", "max") == [1, 2]
+
+
+def test_what_is_settled_is_told_when_there_is_more_and_of_the_latest_attempt_only(
+    kept: Kept, lookup: Lookup, tmp_path: Path
+) -> None:
+    bar = " 30%|###       | {}/9 [00:01<00:02, 3.00it/s, loss={}]\r"
+    store(kept, Spec(1, 1, log=written(tmp_path / "1", "step 1 loss=7\nstep 2 loss=6\n")))
+    log = written(tmp_path / "2", bar.format(1, 9) + bar.format(2, 8))
+    store(kept, Spec(1, 2, log=log))
+    [(job, attempt, count, points)] = lookup.settled([1, 2], "loss", {})
+    assert (job, attempt, points) == (1, 2, [(1, 9)]), "the last of a bar may still be replaced"
+    assert lookup.settled([1, 2], "loss", {1: (2, count)}) == []
+    before = lookup.version()
+    written(tmp_path / "2", "".join(bar.format(step, 10 - step) for step in (1, 2, 3)))
+    store(kept, Spec(1, 2, log=log))
+    assert lookup.version() != before, "it is seen without opening the file"
+    [(_, _, _, points)] = lookup.settled([1, 2], "loss", {1: (2, count)})
+    assert points == [(1, 9), (2, 8)]
+
+
 def test_names_that_mean_something_elsewhere_are_only_names(
     kept: Kept, lookup: Lookup, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from stoker.errors import NotFound, UsageError
 from stoker.metrics.asking import Summary
-from stoker.metrics.gathering import options_said
+from stoker.metrics.gathering import options_said, runs_of_jobs
 from stoker.metrics.names import goal_of, no_metric
 from stoker.metrics.result_columns import as_json, columns_of
 from stoker.metrics.results import (
@@ -179,6 +179,7 @@ def test_rows_are_arranged_by_any_column_with_those_that_have_no_value_last() ->
     assert by("loss") == [1, 2, 3] and by("last loss") == [2, 1, 3]
     assert by("acc") == [2, 1, 3], "the best first"
     assert by("acc", reverse=True) == [1, 2, 3]
+    assert by("last acc") == [2, 1, 3], "the best first here, too"
     assert by("ID", reverse=True, top=2) == [3, 2]
     assert [row.id for row in arranged(table, None, True)] == [3, 2, 1]
     with pytest.raises(UsageError, match=r"no column 'tim'; did you mean time\?"):
@@ -258,3 +259,16 @@ def test_the_options_of_a_command_are_its_parameters() -> None:
     assert options_said(argv, None) == expected
     assert options_said([], "python train.py --lr 0.1 --x 'b c'") == {"lr": 0.1, "x": "b c"}
     assert options_said([], "echo 'open") == {} and options_said([], None) == {}
+
+
+def test_a_job_that_waits_to_be_tried_again_has_no_run_time_and_mixed_repeats_are_none() -> None:
+    about = {"params": {"x": 1}, "started_at_ms": 1000, "gpus": [], "name": None, "group": None}
+    jobs = [
+        {**about, "id": 2, "state": "waiting", "ended_at_ms": None, "options": {"repeat": "seed"}},
+        {**about, "id": 1, "state": "succeeded", "ended_at_ms": 3000, "options": {"repeat": "n"}},
+    ]
+    runs, repeat, goals = runs_of_jobs(lambda op, **_: {"jobs": jobs}, {})
+    assert [(run.id, run.run_time_s) for run in runs] == [(1, 2.0), (2, None)]
+    assert (repeat, goals) == (None, [])
+    runs, repeat, _ = runs_of_jobs(lambda op, **_: {"jobs": jobs[:1]}, {})
+    assert repeat == "seed"

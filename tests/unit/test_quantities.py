@@ -213,6 +213,15 @@ def test_gpus_are_declared_with_or_without_their_memory() -> None:
     ]
 
 
+def test_only_an_index_or_a_uuid_is_declared() -> None:
+    bare = "a7bfc12f-0000-1000-80b7-00000000beef"
+    for gpu in ("12", "GPU-8932f937", f"GPU-{bare}", f"MIG-GPU-{bare}/1/0", bare):
+        assert q.declared_gpus(f"{gpu}:24G") == [(gpu, 24576)]
+    for word in ("x", "a100", "gpu0", "GPU-", "cuda", bare[1:], bare.replace("a", "z")):
+        with pytest.raises(UsageError, match="can't be a GPU"):
+            q.declared_gpus(word)
+
+
 def test_a_gpu_declared_twice_is_refused() -> None:
     with pytest.raises(UsageError, match="twice"):
         q.declared_gpus("0-3,2:24G")
@@ -282,6 +291,13 @@ def test_environment_variables_without_name_or_value_are_refused(text: str) -> N
 def test_a_name_that_is_not_one_line_of_print_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         q.label(text)
+
+
+def test_a_name_with_a_joined_emoji_is_refused_by_what_is_in_it() -> None:
+    with pytest.raises(UsageError, match=r"an invisible character \(U\+200D"):
+        q.label("\U0001f469\u200d\U0001f4bb")
+    with pytest.raises(UsageError, match="a newline"):
+        q.label("a\u200d\nb")
 
 
 @given(st.text(min_size=1, max_size=200).filter(lambda t: t.isprintable() and bool(t.strip())))

@@ -7,10 +7,11 @@ import json
 import pytest
 
 from stoker.errors import UsageError
-from stoker.search.space import Chosen, Options, chosen_of, dimensions, point_of
+from stoker.search.space import Chosen, Options, Range, chosen_of, dimensions, point_of
 from stoker.search.spec import Objective, axes_to_wire, from_wire, until_of
 from stoker.search.stopping import Stopping
 from stoker.sweep import identity, notation
+from stoker.sweep.axes import Drawn, Numbers
 from stoker.sweep.points import Repeat, Space
 
 LOSS = Objective("loss", "min")
@@ -34,6 +35,18 @@ def test_a_point_is_what_was_chosen_with_all_parameters_in_their_order() -> None
     assert chosen_of(dims, params) == {**chosen, "lr": 0.00123457}
     assert chosen_of(dims, params | {"bs": 64}) is None
     assert chosen_of(dims, params | {"lr": 1.0}) is None
+    for number in (1e-5, 1e-1):
+        found = chosen_of(dims, params | {"lr": number})
+        assert found is not None and found["lr"] == number, "both bounds belong to it"
+
+
+def test_numbers_with_a_step_are_its_multiples_between_the_bounds() -> None:
+    [one] = dimensions(Space((Drawn("x", Numbers("uniform", 0.1, 1.0, step=0.3)),)))
+    assert isinstance(one, Range)
+    assert (one.low, one.high) == pytest.approx((0.3, 0.9))
+    [one] = dimensions(Space((Drawn("x", Numbers("uniform", 0.3, 0.9, step=0.3)),)))
+    assert isinstance(one, Range)
+    assert (one.low, one.high) == pytest.approx((0.3, 0.9))
 
 
 def test_values_that_are_written_alike_and_differ_are_told_apart() -> None:

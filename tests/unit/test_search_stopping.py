@@ -8,7 +8,7 @@ from typing import Any
 import optuna
 import pytest
 
-from stoker.errors import UsageError
+from stoker.errors import Failed, UsageError
 from stoker.metrics.lookup import Lookup
 from stoker.search.stopping import EarlyStops, Judge, Stopping, asked, pruner, steps_of
 
@@ -87,6 +87,44 @@ def test_what_optuna_would_decide_step_by_step_is_what_is_decided() -> None:
                 else:
                     study.tell(number, state=optuna.trial.TrialState.PRUNED)
         assert 0 < stopped < 12
+
+
+@pytest.mark.parametrize("rule", ["asha", "median", "hyperband"])
+def test_no_rule_stops_a_point_before_min_steps(rule: str) -> None:
+    study = _study(Stopping(rule, min_steps=7, max_steps=19 if rule == "hyperband" else None))
+    for number in range(8):  # The median needs five that have ended.
+        study.ask()
+        _took_in(study, number, GOOD)
+        study.tell(number, 1 / 19)
+    stopped = []
+    for number in range(8, 12):
+        study.ask()
+        assert _took_in(study, number, BAD[:6]) is None
+        stopped.append(_took_in(study, number, BAD))
+    assert any(stopped)
+
+
+def test_hyperband_with_a_last_step_need_not_wait_for_a_point_that_ends() -> None:
+    for max_steps in (19, None):
+        study = _study(Stopping("hyperband", 1, max_steps, 3))
+        for _ in range(12):
+            study.ask()
+        assert _took_in(study, 0, GOOD) is None
+        behind = [_took_in(study, number, BAD) for number in range(1, 12)]
+        assert any(behind) == (max_steps is not None)
+
+
+def test_asha_learns_from_the_first_point_that_ends_where_it_begins() -> None:
+    study = _study(Stopping("asha"))
+    study.ask()
+    study.ask()
+    assert _took_in(study, 0, GOOD) is None
+    assert _took_in(study, 1, BAD) is None, "how long a training is was not seen yet"
+    study.tell(0, 1 / 19)
+    study.ask()
+    study.ask()
+    assert _took_in(study, 2, GOOD) is None
+    assert _took_in(study, 3, BAD) == (1, 9.0)
 
 
 @pytest.mark.parametrize("points", [GOOD, BAD], ids=["good", "bad"])
@@ -200,3 +238,21 @@ def test_nothing_is_read_while_nothing_is_new_and_a_point_is_stopped_once() -> N
     curves.at, curves.rows[7] = 9, (3, BAD[:3])
     stops.look({0: 7})
     assert [fields["attempt"] for _, fields in asked_for] == [2, 3]
+
+
+def test_a_file_that_can_not_be_read_is_looked_at_again_though_it_has_not_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    curves, learner = Curves(), Learner()
+    curves.rows[7] = (1, BAD[:2])
+    stops = EarlyStops(ASHA, "loss", learner, lambda *_, **__: {}, curves)
+
+    def fails(*_: Any) -> Any:
+        raise Failed("it is locked", "try again")
+
+    with monkeypatch.context() as locked:
+        locked.setattr(curves, "settled", fails)
+        stops.look({0: 7})
+    assert learner.took == []
+    stops.look({0: 7})
+    assert learner.took == [(0, 2)]

@@ -16,6 +16,7 @@ from stoker.search.spec import Objective
 from stoker.search.stopping import Stopping
 from stoker.search.study import Study
 from stoker.sweep import notation
+from stoker.sweep.axes import Drawn, Numbers
 from stoker.sweep.points import Space
 
 SPACE = Space(tuple(map(notation.parsed, ("lr=loguniform(1e-5,1e-1)", "bs=choice(16,32,64)"))))
@@ -97,6 +98,16 @@ def test_a_small_grid_comes_to_its_end(tmp_path: Path) -> None:
         study.tell(number, [1.0])
     assert seen == {"16", "32"}
     assert len(study.trials()) == 2
+
+
+def test_each_multiple_of_a_step_is_tried_up_to_both_bounds(tmp_path: Path) -> None:
+    dims = dimensions(Space((Drawn("x", Numbers("uniform", 0.0, 1.0, step=0.5)),)))
+    study, seen = Study(str(tmp_path), "s", dims, LOSS, "bruteforce", 0), []
+    while study.has_more:
+        number = study.ask()
+        seen.append(_chosen(study, number)["x"])
+        study.tell(number, [1.0])
+    assert sorted(map(float, seen)) == [0.0, 0.5, 1.0]
 
 
 SMALL = Space(tuple(map(notation.parsed, ("a=choice(1,2,3)", "b=randint(1,4)"))))

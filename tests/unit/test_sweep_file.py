@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from stoker.errors import UsageError
 from stoker.installing import install_command
+from stoker.search.fromfile import read_file
+from stoker.search.spec import until_of
 from stoker.sweep import filesearch, sweepfile
 from stoker.sweep.axes import Choice, Drawn, Listed, Numbers
+from stoker.sweep.points import Space
 from stoker.sweep.sweepfile import SweepFile
 
 
@@ -201,6 +204,25 @@ def test_the_metric_of_a_file_is_what_is_searched_for(
 ) -> None:
     found = filesearch.metric(said)
     assert (found.name, found.goal, found.target) == means
+
+
+@pytest.mark.parametrize("goal", ["minimize", "maximize"])
+def test_the_target_of_a_file_is_where_its_search_ends(goal: str) -> None:
+    metric = {**METRIC, "goal": goal, "target": 0.5}
+    file = understood({"x": {"min": 0.0, "max": 1.0}}, method="bayes", metric=metric)
+    found = read_file(file, "sweep.yaml", has_goal=False)
+    assert found.until is not None
+    assert until_of(found.until, found.objectives) == ("loss", 0.5)
+    own = read_file(file, "sweep.yaml", has_goal=True)
+    assert (own.objectives, own.until, own.ignored) == ([], None, ["metric"]), "that is told"
+
+
+def test_lists_of_a_bayes_file_are_choices_and_single_values_stay() -> None:
+    params = {"x": {"values": [1, 2]}, "y": {"value": 3}, "z": {"min": 0.0, "max": 1.0}}
+    for method, kinds in (("bayes", [Drawn, Listed, Drawn]), ("random", [Listed, Listed, Drawn])):
+        file = understood(params, method=method, metric=METRIC)
+        found = read_file(file, "sweep.yaml", has_goal=False).choosable(Space(tuple(file.axes)))
+        assert [type(axis) for axis in found.axes] == kinds
 
 
 @pytest.mark.parametrize(

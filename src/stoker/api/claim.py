@@ -118,7 +118,11 @@ def elsewhere(home: Home, claim: Claim) -> OnAnotherMachine:
     """What to say to a user on the wrong machine."""
     silent_s = silent_for_s(home)
     if silent_s < SILENT_AFTER_S:
-        hint = "use it there, or run `stoker daemon stop` there"
+        wait = f"{int(SILENT_AFTER_S - silent_s) + 1} s"
+        hint = (
+            "use it there, or run `stoker daemon stop` there; if that machine is down, "
+            f"run `stoker daemon claim` here in {wait}"
+        )
     else:
         hint = (
             f"no sign of life for {ago(silent_s)}: start it there; or, if that machine is down, "

@@ -72,8 +72,12 @@ class EditedFile:
 
     def keep(self, error: StokerError) -> None:
         """Leave the file to the user, and name it where the error says what to do."""
+        error.hint += ("; " if error.hint else "") + self.kept()
+
+    def kept(self) -> str:
+        """Leave the file to the user; says where it is."""
         self._kept = True
-        error.hint += ("; " if error.hint else "") + f"your changes are in {self.path}"
+        return f"your changes are in {self.path}"
 
     def edited(self, read: Callable[[str], Read]) -> Read:
         """What `read` makes of the file once it was edited; what it refuses can be mended."""

@@ -29,6 +29,13 @@ def _jobs(client: Client) -> list[tuple[str, str]]:
     return [*found, ("last", "the newest job")] if found else []
 
 
+def _names(client: Client) -> list[tuple[str, str]]:
+    """Of several jobs with one name, the newest is described."""
+    jobs = client.call("list", limit=_MOST_JOBS)["jobs"]
+    named = [job for job in jobs if job["name"]]
+    return list({job["name"]: f"job {job['id']}, {job['state']}" for job in named}.items())
+
+
 def _groups(client: Client) -> list[tuple[str, str]]:
     return [_with_counts(one, "group") for one in client.call("groups")["groups"]]
 
@@ -50,5 +57,6 @@ def _gpus(client: Client) -> list[tuple[str, str]]:
 
 
 OFFERS = {
-    "jobs": _jobs, "groups": _groups, "sweeps": _sweeps, "settings": _settings, "gpus": _gpus,
+    "jobs": _jobs, "names": _names, "groups": _groups, "sweeps": _sweeps, "settings": _settings,
+    "gpus": _gpus,
 }  # fmt: skip

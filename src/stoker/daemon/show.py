@@ -113,6 +113,8 @@ class JobViews:
         requires = row["requires"] or []
         key, elsewhere = (row["id"], row["attempt"]), bool(terms.executor)
         log, err_log = self._logs(launch, row["name"], *key, elsewhere)
+        if terms.adopted is not None:  # Its output goes where it was started.
+            log = err_log = None
         return {
             **{name: row[name] for name in _OF_JOB},
             "reason": self._reason(row, job, reasons),
@@ -175,6 +177,8 @@ class JobViews:
         number = row["number"]
         key, elsewhere = (job["id"], number), job["executor"] != "local"
         log, err_log = self._logs(launch, job["name"], *key, elsewhere)
+        if job["adopted"]:
+            log = err_log = None
         return {
             "attempt": number,
             "state": row["state"] or job["state"],

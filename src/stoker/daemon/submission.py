@@ -39,7 +39,7 @@ from stoker.executors.environment import (
 )  # fmt: skip
 from stoker.executors.mps_control import PROGRAM, find_control
 from stoker.learn.kind import Kinds
-from stoker.quantities import MAX_LABEL_CHARS, label, signal_name
+from stoker.quantities import MAX_LABEL_CHARS, can_be_gpu, label, signal_name
 from stoker.store.views import Views
 from stoker.submission import rules
 
@@ -492,9 +492,9 @@ def _refuse_mps_without_nvidia(state: State) -> None:
 def declared_by_naming(state: State, needs: list[Need]) -> list[ev.GpuAdded]:
     """Where no GPU is known, those that jobs name with --on declare themselves.
 
-    Later names are refused: one that was mistyped would be there for good.
+    Later names are refused: one that was mistyped would be there for good. So are other words.
     """
     if any(gpu.declared or not gpu.removing for gpu in state.gpus.values()):
         return []
-    named = dict.fromkeys(gpu for need in needs for gpu in need.on)
+    named = dict.fromkeys(gpu for need in needs for gpu in need.on if can_be_gpu(gpu))
     return [ev.GpuAdded(state.now_ms, gpu, None, declared=False) for gpu in named]

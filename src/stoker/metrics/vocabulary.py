@@ -38,6 +38,10 @@ _NO_OUTCOMES = (
     " label labels id index idx size length len shape page retry attempt attempts"
 )
 _NO_METRICS = frozenset(_NO_OUTCOMES.split())
+# A commit or another checksum, also a shortened one, or a UUID.
+_HASH = re.compile(
+    r"(?i:(?=.*\d)(?:[\da-f]{7,}|[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})(?:\u2026|\.{2,3})?)$"
+)
 _NO_NAMES = (".py", ".c", ".cc", ".cpp", ".h", ".cu", ".rs", ".go", "//")
 
 
@@ -51,7 +55,7 @@ def name_of(raw: bytes) -> str | None:
 
 def is_metric(name: str, said: bool) -> bool:
     """Whether a number with this name is a value of a metric; `said` if `=` or `:` is between."""
-    if name.lower() in _NO_METRICS or name.lower().startswith("num_"):
+    if name.lower() in _NO_METRICS or name.lower().startswith("num_") or _HASH.match(name):
         return False
     return said or bool(_KNOWN.search(name) or _KNOWN_IF_QUALIFIED.match(name))
 

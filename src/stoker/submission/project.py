@@ -29,9 +29,15 @@ Values = dict[str, Any]
 
 # What names one job, and not those of a project.
 _OF_ONE_JOB = ("after", "after_any", "after_pid")
+# A terminal shows what its job prints, once, on this machine.
+_NOT_IN_A_TERMINAL = (
+    "out", "err", "append", "overwrite", "max_log", "retries", "on_cluster", "executor", "slurm",
+    "requeue_on", "slice", "requeue", "keep_place", "stuck_after",
+)  # fmt: skip
 _NOT_FOR = frozenset((
     ("batch", "group"), ("feed", "name"), ("call", "gpu_arg"), ("call", "freeze"),
-    ("run", "max_log"), ("shell", "max_log"),
+    *((verb, key) for verb in ("run", "shell") for key in _NOT_IN_A_TERMINAL),
+    ("shell", "freeze"),  # What is edited in a shell is the real code.
 ))  # fmt: skip
 _NAME_FIELDS = ("{project}", "{script}", "{date}")
 # The last file that was read: its path and how it was, and what is in it.
@@ -165,7 +171,7 @@ def _is_for(front_end: str, key: str, value: Any) -> bool:
     """Not so one file for all points of a sweep, or words to append to a call.
 
     Nor a group for a batch, which has its own, or one name for all lines of a feed; nor code that
-    stays as it is for a call, or a bound for the log that a job in a terminal does not have.
+    stays as it is for a call; nor what a job in a terminal can't have, as files and retries.
     """
     if (front_end, key) in _NOT_FOR:
         return False

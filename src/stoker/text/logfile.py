@@ -115,6 +115,8 @@ class Printer:
         if done:
             self._erase_partial()
             self._put(tamed(done, colours=self._colours) if self._terminal else done)
+            if self._only is not None and sys.stdout is not None:
+                sys.stdout.flush()  # The next search may take long, and be interrupted.
 
     def flush(self) -> None:
         """Bring the terminal up to date with what has come so far."""

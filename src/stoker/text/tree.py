@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from stoker.text.ids import ranges
 from stoker.text.jobs import FINAL_STATES, note, now_ms, state_colour, time_text
-from stoker.text.terminal import Column, speaks_unicode, table
+from stoker.text.terminal import Column, clipped, escaped, speaks_unicode, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # A chain of a thousand jobs must not run out of the terminal: below this, jobs are named.
 _DEEPEST = 8
+_WIDEST = 200  # columns of a name or command
 _BRANCHES = {True: ("├─ ", "└─ ", "│  ", "   "), False: ("|- ", "`- ", "|  ", "   ")}
 
 Span = tuple[int, int]
@@ -48,7 +49,8 @@ def job_tree(jobs: list[Job]) -> str:
 
 
 def _title(job: Job) -> str:
-    return str(job.get("name") or job["command"])
+    """Not the whole of a long script: into a pipe, all rows are as wide as the widest."""
+    return clipped(escaped(str(job.get("name") or job["command"])[: _WIDEST + 1]), _WIDEST)
 
 
 def _rows(jobs: list[Job]) -> list[_Row]:

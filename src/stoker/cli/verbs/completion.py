@@ -30,7 +30,7 @@ def completion(args: Args) -> None:
     out({"bash": bash, "zsh": zsh, "fish": fish}[shell]())
 
 
-_KINDS = ("jobs", "groups", "sweeps", "settings", "gpus")
+_KINDS = ("jobs", "names", "groups", "sweeps", "settings", "gpus")
 # By the placeholder of an option or a positional: what the daemon knows that may stand there.
 _OFFERS = {"ID": "jobs", "ID,...": "jobs", "GROUP": "groups", "GPU": "gpus", "0,1": "gpus",
            "3,2": "gpus"}  # fmt: skip
@@ -52,6 +52,31 @@ def _offer(verb: Verb) -> str:
     return own.get(verb.name) or _OFFERS.get(metavar, "")
 
 
+def _last_offered(verb: Verb) -> int:
+    """The last word of a line that it is offered for: `config set` has one name, then a value."""
+    return len(verb.name.split()) + 1 if len(verb.positionals) > 1 else 9999
+
+
+def _select_by_name() -> list[str]:
+    """The verbs whose --name says which jobs are meant, and not what a job is to be called."""
+    from stoker.api.job_options import BY_KEY
+
+    own = BY_KEY["name"].help.partition(" (default")[0]
+    return [
+        verb.name
+        for verb in all_verbs()
+        for option in verb.options
+        if option.name == "name" and not option.help.startswith(own)
+    ]
+
+
+def _offered_for(verb: Verb, option: AnyOption) -> str:
+    """The kind of words that the daemon knows for a verb's option, or ""."""
+    if option.name == "name" and verb.name in _select_by_name():
+        return "names"
+    return _OFFERS.get(option.metavar, "")
+
+
 def _top() -> list[Verb]:
     return [verb for verb in all_verbs() if " " not in verb.name]
 
@@ -70,14 +95,29 @@ def _words(verb: Verb) -> list[str]:
 
 _BASH = """\
 # bash completion for stoker; use it with: source <(stoker completion bash)
-# What the daemon knows. Several jobs are shown with their names; one is completed without.
+# What the daemon knows. Several jobs are shown with their names; one is completed without. What is
+# inserted is quoted: a name may have spaces in it, or what the shell would run.
 _stoker_offer() {
-    local word about found=()
+    local word about said found=() words=()
     while IFS=$'\\t' read -r word about; do
-        [[ $word == "$cur"* ]] && found+=("$word${about:+  ($about)}")
+        case $cur in
+            \\'*) [[ $word == *\\'* ]] && continue; said=\\'$word ;;
+            \\"*) said=\\"$(printf %%s "$word" | sed 's/[\\\\"$`]/\\\\&/g') ;;
+            *) printf -v said %%q "$word" ;;
+        esac
+        [[ $said == "$cur"* || $word == "${cur#[\\'\\"]}"* ]] || continue
+        [[ $cur == [\\'\\"]* ]] && said=${said:1}
+        words+=("$said")
+        found+=("$said${about:+  ($about)}")
     done < <(stoker completion --offer "$1" 2>/dev/null)
-    ((${#found[@]} == 1)) && found=("${found[0]%%%%  (*}")
+    # Type 37 is menu-complete, which inserts each in turn.
+    ((${#found[@]} == 1 || COMP_TYPE == 37)) && found=("${words[@]}")
     ((${#found[@]} == 0)) || COMPREPLY=("${found[@]}")
+}
+# Files (-f) or directories (-d); readline quotes what is inserted.
+_stoker_files() {
+    mapfile -t COMPREPLY < <(compgen "$1" -- "$cur")
+    compopt -o filenames 2>/dev/null
 }
 _stoker() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i
@@ -88,7 +128,7 @@ _stoker() {
             if ((i == COMP_CWORD - 1)); then
                 COMPREPLY=($(compgen -c -- "$cur"))
             else
-                COMPREPLY=($(compgen -f -- "$cur"))
+                _stoker_files -f
             fi
             return
         fi
@@ -107,7 +147,7 @@ _stoker() {
             case "${COMP_WORDS[i]}" in
                 %(valued)s) ((i++)) ;;
                 -*) ;;
-                *) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+                *) _stoker_files -f; return ;;
             esac
         done
         [[ $cur == -* || -z $cur ]] || { COMPREPLY=($(compgen -c -- "$cur")); return; } ;;
@@ -132,15 +172,19 @@ def bash() -> str:
         reply = f'COMPREPLY=($(compgen -W "{words}" -- "$cur"))'
         live = _offer(verb)
         if live:
-            reply += f"; [[ $cur == -* ]] || _stoker_offer {live}"
+            asks = f"[[ $cur == -* ]] || _stoker_offer {live}"
+            reply += f"; ((COMP_CWORD > {_last_offered(verb)})) || {asks}"
         elif verb.positionals and verb.positionals[0].metavar == "FILE":
-            reply += '; [[ $cur == -* ]] || COMPREPLY=($(compgen -f -- "$cur"))'
+            reply += "; [[ $cur == -* ]] || _stoker_files -f"
         verbs.append(f'        "{verb.name}") {reply} ;;')
     for flag, option in _valued().items():
         if option.choices:
             reply = f'COMPREPLY=($(compgen -W "{" ".join(option.choices)}" -- "$cur")); return'
         elif option.files:
-            reply = f'COMPREPLY=($(compgen -{option.files[0]} -- "$cur")); return'
+            reply = f"_stoker_files -{option.files[0]}; return"
+        elif flag == "--name":
+            verbs_of_names = "|".join(f'"{verb}"' for verb in _select_by_name())
+            reply = f'case "$verb" in {verbs_of_names}) _stoker_offer names ;; esac; return'
         elif option.metavar in _OFFERS:
             reply = f"_stoker_offer {_OFFERS[option.metavar]}; return"
         else:
@@ -232,12 +276,13 @@ def zsh() -> str:
         if " " in verb.name:
             families.append(f"        '{verb.name}') ((CURRENT > 3)) && verb='{verb.name}' ;;")
         specs = ["'(-h --help)'{-h,--help}'[show help]'"]
-        specs += [spec for option in verb.options for spec in _zsh_specs(option)]
+        specs += [spec for option in verb.options for spec in _zsh_specs(verb, option)]
         words = _words(verb)
         if words:
             specs.append(f"'*:{'verb' if verb.verbs else 'word'}:({' '.join(words)})'")
         elif _offer(verb):
-            specs.append(f"'*:{_offer(verb)}:_stoker_offer {_offer(verb)}'")
+            place = "1" if len(verb.positionals) > 1 else "*"
+            specs.append(f"'{place}:{_offer(verb)}:_stoker_offer {_offer(verb)}'")
         elif verb.positionals and verb.positionals[0].metavar == "FILE":
             specs.append("'*:file:_files'")
         elif verb.command:
@@ -255,15 +300,15 @@ def _zsh_quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _zsh_specs(option: AnyOption) -> list[str]:
+def _zsh_specs(verb: Verb, option: AnyOption) -> list[str]:
     help_text = option.help.replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
     specs = []
     for flag in flags_of(option):
         spec = ("*" if option.repeat else "") + f"{flag}[{help_text}]"
         if option.metavar:
             action = f"({' '.join(option.choices)})" if option.choices else ""
-            if option.metavar in _OFFERS:
-                action = f"_stoker_offer {_OFFERS[option.metavar]}"
+            if live := _offered_for(verb, option):
+                action = f"_stoker_offer {live}"
             action = {"file": "_files", "dir": "_files -/"}.get(option.files, action)
             spec += f":{option.metavar.replace(':', '')}:{action}"
         specs.append(_zsh_quoted(spec))
@@ -310,15 +355,17 @@ def fish() -> str:
                 parts.append(f"-a {_fish_quoted(' '.join(option.choices))}")
             elif option.files:
                 parts.append("-F")
-            elif option.metavar in _OFFERS:
-                parts.append(f"-a '(stoker completion --offer {_OFFERS[option.metavar]})'")
+            elif live := _offered_for(verb, option):
+                parts.append(f"-a '(stoker completion --offer {live})'")
             parts.append(f"-d {_fish_quoted(option.help)}")
             lines.append(" ".join(parts))
         if not verb.verbs and _words(verb):
             lines.append(f"complete -c stoker -n {own} -a {_fish_quoted(' '.join(_words(verb)))}")
         if _offer(verb):
+            last = f"test (count (commandline -opc)) -le {_last_offered(verb)}"
+            when = _fish_quoted(f"__stoker_verb {verb.name}; and {last}")
             lines.append(
-                f"complete -c stoker -n {own} -a '(stoker completion --offer {_offer(verb)})'"
+                f"complete -c stoker -n {when} -a '(stoker completion --offer {_offer(verb)})'"
             )
         elif verb.command or (verb.positionals and verb.positionals[0].metavar == "FILE"):
             lines.append(f"complete -c stoker -n {own} -F")
@@ -335,8 +382,9 @@ VERB = Verb(
     run=completion,
     positionals=(Positional("SHELL", "bash, zsh or fish", choices=_SHELLS, optional=True),),
     options=(
-        Option("offer", "print what the script offers while you type: jobs, groups, sweeps, "
-               "settings or gpus, one per line with its meaning", "KIND", _kind, choices=_KINDS),
+        Option("offer", "print what the script offers while you type: jobs, names, groups, "
+               "sweeps, settings or gpus, one per line with its meaning", "KIND", _kind,
+               choices=_KINDS),
     ),
     examples=(
         ("source <(stoker completion bash)", "for this shell; put it into ~/.bashrc to keep it"),

@@ -6,6 +6,7 @@ import sys
 
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Positional, Verb, print_json, tell
+from stoker.errors import UsageError
 from stoker.text.terminal import Column, escaped, out, table
 
 _NAME = Positional("NAME", "the setting's name, as `stoker config` lists it")
@@ -15,9 +16,15 @@ def list_settings(args: Args) -> None:
     """List all settings, and the defaults of the project that this directory is in."""
     with Client() as client:
         settings = client.call("config_get")["settings"]
-    project, options = _project()
+    trouble: UsageError | None = None
+    try:
+        project, options = _project()
+    except UsageError as error:  # What is set is shown all the same.
+        project, options, trouble = None, {}, error
     if args["json"]:
         print_json({"settings": settings, "project": {"file": project, "options": options}})
+        if trouble is not None:
+            raise trouble
         return
     columns = (
         Column("NAME", "name", "bold"),
@@ -38,6 +45,8 @@ def list_settings(args: Args) -> None:
         of_jobs = (Column("OPTION", "option", "bold"), Column("VALUE", "value", "green", least=12),
                    Column("FROM", "from", "dim", least=20))  # fmt: skip
         out("\nJobs that are queued from here have by default:\n" + table(of_jobs, rows))
+    if trouble is not None:
+        raise trouble
 
 
 def _project() -> tuple[str | None, dict[str, str]]:

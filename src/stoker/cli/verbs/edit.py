@@ -12,6 +12,7 @@ from stoker.submission import rules
 from stoker.submission.changes import changed_fields, none_changed, not_queued
 from stoker.submission.surroundings import command_fields, usable_paths
 from stoker.text.ids import id_list, ids_by_reason
+from stoker.text.terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ def _editable(option: JobOption) -> Iterator[Option]:
         )
 
 
-def edit(args: Args) -> None:
+def edit(args: Args) -> int:
     """Change a waiting or held job."""
+    kept = ""
     # --name and --group are what they are to be called from now on, and not which jobs.
     select = required({key: args[key] for key in ("id", "state")}, "edit")
     changes = _changes(args)
@@ -56,11 +58,14 @@ def edit(args: Args) -> None:
             ids, left_out = _edited(client, select, changes)
             words = f"changed: {id_list(ids)}" if ids else "nothing to do"
         else:
-            ids, left_out = _edited_by_hand(client, select)
+            ids, left_out, kept = _edited_by_hand(client, select)
             words = f"changed: {id_list(ids)}" if ids else "nothing was changed"
     if left_out:
         words += f"; not: {ids_by_reason(left_out)}"
     tell(args, {"ids": ids, "left_out": left_out}, words)
+    if kept:
+        say(f"stoker: {kept}")
+    return 1 if kept else 0
 
 
 def _edited(
@@ -72,8 +77,11 @@ def _edited(
     return answer["ids"], answer.get("left_out", {})
 
 
-def _edited_by_hand(client: Client, select: dict[str, Any]) -> tuple[list[int], LeftOut]:
-    """Nothing to change was named: the user writes it into a file."""
+def _edited_by_hand(client: Client, select: dict[str, Any]) -> tuple[list[int], LeftOut, str]:
+    """Nothing to change was named: the user writes it into a file.
+
+    The last of the three is where the file is, if some of what was written was refused.
+    """
     from stoker.cli import editor
     from stoker.submission import job_file
 
@@ -106,7 +114,8 @@ def _edited_by_hand(client: Client, select: dict[str, Any]) -> tuple[list[int], 
     with editor.EditedFile("jobs.toml", job_file.file_text(tables)) as file:
         changes = file.edited(read)
         try:
-            return _each_edited(client, changes, left_out), left_out
+            done, are_refused = _each_edited(client, changes, left_out)
+            return done, left_out, file.kept() if are_refused else ""
         except StokerError as error:
             file.keep(error)
             raise
@@ -114,8 +123,11 @@ def _edited_by_hand(client: Client, select: dict[str, Any]) -> tuple[list[int], 
 
 def _each_edited(
     client: Client, changes: dict[int, dict[str, Any]], left_out: LeftOut
-) -> list[int]:
-    """The jobs that could be changed, each as was said of it; the others are added to those."""
+) -> tuple[list[int], bool]:
+    """The jobs that could be changed, each as was said of it, and whether some could not.
+
+    Those are added to the ones that are left out.
+    """
     done: list[int] = []
     refusal: StokerError | None = None
     for job_id, changed in changes.items():
@@ -127,7 +139,7 @@ def _each_edited(
             left_out.setdefault(why, []).append(job_id)
     if refusal is not None and not done:
         raise none_changed(left_out, refusal)
-    return done
+    return done, refusal is not None
 
 
 def _edited_by_directory(
@@ -196,7 +208,8 @@ VERB = Verb(
         "Only what you name changes. The options mean the same as in `stoker add`. The job "
         "keeps the environment it was submitted with; --env sets variables in it.",
         "If you name no change, an editor opens (VISUAL, EDITOR, or the system's) with the options "
-        "of the jobs as TOML. What you change there is applied when you leave it.",
+        "of the jobs as TOML. What you change there is applied when you leave it. If a job refuses "
+        "its changes, the exit code is 1 and the file is kept and named.",
         "Of several jobs, those that can be changed are; the others are named.",
         IDS_NOTE,
     ),

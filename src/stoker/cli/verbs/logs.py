@@ -28,6 +28,8 @@ def logs(args: Args) -> None:
         raise UsageError("--all and --lines exclude each other", "give one of them")
     if args["raw"] and args["grep"] is not None:
         raise UsageError("--raw and --grep exclude each other", "give one of them")
+    if args["grep"] is not None:
+        _end_at_once_on_ctrl_c()
     select = _select(args)
     with Client() as client:
         jobs = _chosen(client, select)
@@ -54,6 +56,14 @@ def logs(args: Args) -> None:
     _say_unstarted(unstarted)
 
 
+def _end_at_once_on_ctrl_c() -> None:
+    """Python sees a signal only after a search, and some patterns take for ever: `(a+)+$`."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class _NotStarted(Failed):
     """There is no log because the job has not started."""
 
@@ -65,7 +75,9 @@ def _say_unstarted(jobs: list[tuple[Job, str]]) -> None:
     elif jobs:
         counts = Counter(job["state"] for job, _ in jobs)
         states = ", ".join(f"{count} {state}" for state, count in counts.items())
-        say(f"stoker: {len(jobs)} jobs have not started and have no log: {states}")
+        some_started = counts.keys() & {"running", "succeeded", "failed"}
+        have = "have no log" if some_started else "have not started and have no log"
+        say(f"stoker: {len(jobs)} jobs {have}: {states}")
 
 
 def _print(job: Job, args: Args, many: bool) -> None:
