@@ -79,6 +79,10 @@ METRICS: list[tuple[str, Found]] = [
     ("F1: 0.81 top1: 0.7 top5: 0.9", at(None, F1=0.81, top1=0.7, top5=0.9)),
     ("recall@10: 0.4", named(None, {"recall@10": 0.4})),
     ("latency: 3.2 ms", at(None, latency=3.2)),
+    ("Step 2,000 loss=0.31", at(2000, loss=0.31)),
+    ("Step 2,000/10,000, epoch 3, reward: 1,234,567", at(3.2, reward=1234567)),
+    ("reward: 1,234, loss: 0.31", at(None, reward=1234, loss=0.31)),
+    ("x=01,123 loss=0.31", at(None, loss=0.31)),
     # logging, absl, loguru, structlog.
     ("2026-11-18 07:00:01,123 - INFO - trainer - step 5: loss=0.3", at(5, loss=0.3)),
     ("INFO:trainer:loss=0.3", at(None, loss=0.3)),
@@ -105,12 +109,32 @@ METRICS: list[tuple[str, Found]] = [
      at(None, Training_loss=0.31, Validation_loss=0.4)),
     ("step 250: train loss 2.34, val loss 2.45", at(250, train_loss=2.34, val_loss=2.45)),
     ("iter 10: loss 2.3012, time 123.45ms, mfu 12.34%", at(10, loss=2.3012)),
+    # Words that say of which part of a training the metrics are.
+    ("train Loss: 0.1 Acc: 0.99", at(None, train_Loss=0.1, train_Acc=0.99)),
+    ("val Loss: 0.9 Acc: 0.55", at(None, val_Loss=0.9, val_Acc=0.55)),
+    ("epoch 2: train loss 0.1 acc 0.9 lr 0.01 val loss 0.4 acc 0.8",
+     at(2, train_loss=0.1, train_acc=0.9, lr=0.01, val_loss=0.4, val_acc=0.8)),
+    ("loss 0.1 val loss 0.4 acc 0.8", at(None, loss=0.1, val_loss=0.4, acc=0.8)),
+    ("train: loss=0.5 - val: loss=0.9", at(None, train_loss=0.5, val_loss=0.9)),
+    ("train: loss 0.5 acc 0.6 | valid: loss 0.9 acc 0.4",
+     at(None, train_loss=0.5, train_acc=0.6, valid_loss=0.9, valid_acc=0.4)),
+    ("Epoch 3 Test: [ 10/100]\tLoss 1.5 (1.6)\tAcc@1 70.0 (71.0)",
+     named(3.1, {"Test_Loss": 1.5, "Test_Acc@1": 70})),
+    ("val: {'loss': 0.5, 'f1': 0.3}", at(None, val_loss=0.5, val_f1=0.3)),
+    ("val:  45%|####      | 45/100 [00:12<00:15, 3.5it/s, loss=0.3]", at(45, val_loss=0.3)),
+    ("train: val_loss=0.5 loss=0.9", at(None, val_loss=0.5, train_loss=0.9)),
+    # Two values of one name.
+    ("loss=0.5 top1=0.1 | loss=0.9 top1=0.2 | loss=0.7 loss_2=0.3",
+     at(None, loss=0.5, top1=0.1, loss_3=0.9, top1_2=0.2, loss_4=0.7, loss_2=0.3)),
     # Hugging Face.
     ("{'loss': 0.5, 'grad_norm': 1.25, 'learning_rate': 4.9e-05, 'epoch': 1.0}",
      at(1, loss=0.5, grad_norm=1.25, learning_rate=4.9e-5)),
     ("{'loss': '0.5', 'epoch': '1.5'}", at(1.5, loss=0.5)),
     ("{'eval_loss': 0.4, 'eval_accuracy': 0.9, 'epoch': 2.0}",
      at(2, eval_loss=0.4, eval_accuracy=0.9)),
+    (" 66%|######6   | 20/30 [00:01<00:01, 9.5it/s]{'loss': 0.4, 'epoch': 2.0}", at(2, loss=0.4)),
+    ('{"loss": 0.4, "epoch": 0.67} 66%|######6   | 20/30 [00:01<00:01, 9.5it/s]',
+     at(0.67, loss=0.4)),
     ("  eval_f1 = 0.81", at(None, eval_f1=0.81)),
     ("  train_loss               =     0.5621", at(None, train_loss=0.5621)),
     ("{'loss': nan, 'epoch': 1.0}", at(1, loss=float("nan"))),
@@ -138,6 +162,16 @@ METRICS: list[tuple[str, Found]] = [
      "num_updates=100, lr=1.2e-05", at(100, loss=9.1, ppl=55.4, lr=1.2e-5)),
     ("epoch 002 | valid on 'valid' subset | loss 5.1 | nll_loss 4.2 | ppl 18.3 | num_updates 400",
      at(400, loss=5.1, nll_loss=4.2, ppl=18.3)),
+    # Megatron.
+    (" iteration       10/    1000 | consumed samples:         5120 | elapsed time per iteration "
+     "(ms): 300.1 | learning rate: 1.500E-04 | global batch size:   512 | lm loss: 6.5E+00 | loss "
+     "scale: 1.0 | grad norm: 1.2 | number of skipped iterations:   0 | number of nan iterations: "
+     "  0 |",
+     at(10, consumed_samples=5120, learning_rate=1.5e-4, lm_loss=6.5, loss_scale=1, grad_norm=1.2,
+        skipped_iterations=0, nan_iterations=0)),
+    ("super step 7: loss 0.5", at(7, loss=0.5)),
+    ("time per step: 300.1, loss: 0.5", at(None, loss=0.5)),
+    ("rank 0 | current epoch: 3 | train loss: 0.5", at(3, train_loss=0.5)),
     # OpenMMLab and Detectron2.
     ("11/18 07:00:01 - mmengine - INFO - Epoch(train) [2][50/100]  lr: 1.0e-02  eta: 0:00:25  "
      "time: 0.010  data_time: 0.001  memory: 512  loss: 11.47",
@@ -172,7 +206,19 @@ METRICS: list[tuple[str, Found]] = [
     ('{"step": 3, "loss": 0.5}', at(3, loss=0.5)),
     ('{"loss": 0.5, "iteration": 12, "phase": "train"}', at(12, loss=0.5)),
     ('{"coco/bbox_mAP": 0.22, "step": 1}', named(1, {"coco/bbox_mAP": 0.22})),
-    ('{"epoch": 2, "val": {"loss": 0.5}}', at(2, loss=0.5)),
+    ('{"epoch": 2, "val": {"loss": 0.5}}', named(2, {"val/loss": 0.5})),
+    ('{"epoch":0,"train":{"loss":0.1},"val":{"loss":0.9}}',
+     named(0, {"train/loss": 0.1, "val/loss": 0.9})),
+    ("{'step': 7, 'train': {'loss': 0.1, 'top1': 0.5}, 'val': {'a': {'top1': 0.4}}, 'lr': 0.2}",
+     named(7, {"train/loss": 0.1, "train/top1": 0.5, "val/a/top1": 0.4, "lr": 0.2})),
+    ('{"layer1": {"loss": 0.1}, "layer2": {"loss": 0.2}}',
+     named(None, {"layer1/loss": 0.1, "layer2/loss": 0.2})),
+    ('{"a": {"b": {"c": {"d": {"e": {"loss": 0.1}}}}}, "loss": 0.2}',
+     named(None, {"a/b/c/d/e/loss": 0.1, "loss": 0.2})),
+    ('it\'s {"note": "a { in \\" a text", "val": {"s": "}", "loss": 0.1}, "loss": 0.2}',
+     named(None, {"val/loss": 0.1, "loss": 0.2})),
+    ('{"step": 3, "metrics": {"loss": 0.5, "val": {"loss": 0.9}}}',
+     named(3, {"loss": 0.5, "val/loss": 0.9})),
     ('{"loss": NaN, "step": 4}', at(4, loss=float("nan"))),
     ('{"loss": -Infinity, "step": 4}', at(4, loss=float("-inf"))),
 ]  # fmt: skip
@@ -193,6 +239,7 @@ NO_METRICS = [
     "TPU available: False, using: 0 TPU cores", "device: cuda:0", "world_size: 8", "local_rank=3",
     "Using 8 GPUs", "num_gpus: 8", "pid: 4121", "port: 29500", "Driver Version: 550.54",
     "NCCL version 2.18.1+cuda12.1", "Listening on 127.0.0.1:8080", "http://host:8080/x",
+    "GET http://host/x?loss=3&acc=4", "GET /x?name=a&loss=0.5 HTTP/1.1",
     # Programs, traces and paths.
     "train.py:42: UserWarning", '  File "/home/me/train.py", line 42, in main', "exit code: 1",
     "/opt/lib/python3.11/site-packages/torch/nn/modules/module.py:1501: FutureWarning: old",
@@ -213,6 +260,7 @@ NO_METRICS = [
     # Words.
     "loss: none", "loss=", "Epoch 3", "Epoch 3/10", "worker 3 has loaded shard 12 of the data",
     "info: nothing", "banana=split", "see chapter 3", "3 of 5 tests passed", "0.31", "1,0.5,0.25",
+    "acc: 1,23", "acc: 1,234.5", "acc: [1,234]", "acc: 12:31:45,123",
     "val_loss improved from 0.52 to 0.31", "\x00\x01loss=3", "loss: " + "9" * 60,
 ]  # fmt: skip
 

@@ -226,7 +226,7 @@ class Extractor:
         """Add the points of all lines, in the order of the output."""
         by_name: dict[str, list[_Part]] = {}
         for batch in batches:
-            for name, name_at, value_at, over in batch.columns.metrics:
+            for name, name_at, value_at, over, prefix in batch.columns.metrics:
                 values = batch.numbers[value_at]
                 if over is not None:
                     values = list(map(ratio, values, batch.numbers[over]))
@@ -235,7 +235,7 @@ class Extractor:
                     by_name.setdefault(name, []).append(part)
                 else:
                     for one, its in part.by_names(batch.texts[name_at]):
-                        by_name.setdefault(one, []).append(its)
+                        by_name.setdefault(prefix + one, []).append(its)
         for name, parts in by_name.items():
             if name in self._own or not self._may_have(name):
                 continue

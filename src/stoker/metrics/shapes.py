@@ -9,18 +9,30 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from stoker.metrics.sections import Headings, Nesting
 from stoker.metrics.vocabulary import axis_of, is_metric, name_of
 
 # A digit in a word (f1, v2) or behind a dot (a version) begins no number.
 _BEGIN = rb"(?<![\w.@\x80-\xff])"
 _MANTISSA = rb"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})"
+# As in 2,000; neither of a time (07:00:01,123) nor of a list ([1,200]).
+THOUSANDS = rb"[-+]?[1-9]\d{0,2}+(?:,\d{3})++(?!\d|[,.]\d)"
+NO_THOUSANDS_AFTER = rb"(?<!\d[:,])(?<![\[(])"
 _NUMBER = re.compile(
-    _BEGIN + rb"(?:" + _MANTISSA + rb"(?:[eE][-+]?\d{1,18})?(?!\d)"
-    rb"|[-+]?(?i:nan|inf(?:inity)?)(?!\w))"
+    _BEGIN
+    + rb"(?:"
+    + NO_THOUSANDS_AFTER
+    + THOUSANDS
+    + rb"|"
+    + _MANTISSA
+    + rb"(?:[eE][-+]?\d{1,18})?(?!\d)"
+    rb"|(?<!number of )[-+]?(?i:nan|inf(?:inity)?)(?!\w))"
 )
 _MOST_NUMBERS = 64
 _MOST_NUMBER = 40  # characters
 _MOST_COUNT = 18
+_MOST_NAME = 100
+_DIGITS = re.compile(r"\d+")
 # The inside of a progress bar says nothing that the numbers beside it do not. It is filled with
 # BAR, which no plain line has.
 BAR = b"\x01"
@@ -46,11 +58,17 @@ _NAMED = re.compile(
 _IN_A_TABLE = re.compile(
     rb"(?:\||\xe2\x94\x82)[ ]*(?P<bare>" + _WORD + rb")[ ]*(?:\||\xe2\x94\x82)[ ]*$"
 )
+# As in | lm loss: 6.5 | of Megatron: of more words than two, the last two.
+_IN_COLUMNS = re.compile(
+    rb"\|[ ]*(?:[A-Za-z]\w*[ ]){0,5}?(?P<bare>(?!(?i:current|this)[ ])[A-Za-z]\w*[ ][A-Za-z]\w*)"
+    rb"(?:[ ]?\([\w/ ]{1,20}\))?(?P<said>[ ]*:[ ]*)$"
+)
 # As in Linear(in_features=8, bias=True) or Namespace(lr=0.1): how something was made. The line of
 # an object that says what a training has come to is not one of these.
 _MADE = re.compile(
     rb"(?<![\w.])(?!(?:Train|Evaluation|Prediction)Output\()[A-Z]\w*\([^()]*(?:\([^()]*\)[^()]*)*$"
 )
+_PER = re.compile(rb"(?<!\w)per[ ]\w+$")
 _FIRST = re.compile(rb"\s*\[?$")  # of a line that begins with its iteration, as in [10] or 10:
 _AFTER_FIRST = re.compile(rb"(?:\]|:)\t")
 _UNITS = re.compile(
@@ -67,6 +85,8 @@ class Metric(NamedTuple):
     name_at: slice
     number: int
     over: int | None
+    prefix: str = ""  # as in val/loss, from {"val": {"loss": 0.5}}
+    suffix: str = ""  # as in loss_2, the second loss of a line
 
 
 class Plan(NamedTuple):
@@ -75,6 +95,7 @@ class Plan(NamedTuple):
     text: bytes  # the line, with its bars filled
     places: list[tuple[int, int]]
     metrics: list[Metric]
+    literal: frozenset[tuple[int, int]]  # texts whose digits and letters matter, as keys around
     step: int | None = None
     epoch: int | None = None
     has_epochs: bool = False  # It was said how many there will be, as in 3/10: they count from 1.
@@ -95,9 +116,12 @@ def plan_of(line: bytes) -> Plan | None:
     starts = [*(start for start, _ in places), len(text)]
     texts = [text[end:start] for end, start in zip(ends, starts, strict=True)]
     count = len(places)
+    nesting = Nesting(text)
+    literal: set[tuple[int, int]] = set()
+    named: set[int] = set()
     metrics: list[Metric] = []
     axes: dict[str, int] = {}
-    is_odd = False
+    is_odd = in_a_dict = False
     for at, (start, _) in enumerate(places):
         before, after = texts[at], texts[at + 1]
         if at and (before in _JOINS or before.strip() == b"/"):
@@ -116,6 +140,9 @@ def plan_of(line: bytes) -> Plan | None:
         axis = axis_of(name)
         if name is not None and name.lower() in _PHASES and after.startswith(b" ["):
             axis = "epoch"  # as in Train: 3 [50/100]
+        is_heading = name is not None and name.lower() in _PHASES
+        if is_heading and over is not None and before.rstrip(b" ").endswith(b"["):
+            name, said = None, False  # as in Test: [50/100]
         if over is not None and (axis == "step" or (axis is None and not said)):
             if not (_counts(text, places[at]) and _counts(text, places[over])):
                 is_odd = True
@@ -126,8 +153,12 @@ def plan_of(line: bytes) -> Plan | None:
         if name is None and not at and _FIRST.match(before) and _AFTER_FIRST.match(after):
             axis = "step"
         if axis is not None:
+            if name is not None:
+                named.add(name_at.start)
             if axis not in axes:
                 axes[axis] = at
+                if axis == "epoch" and name is not None:
+                    in_a_dict = text[name_at.stop : name_at.stop + 1] in (b"'", b'"')
                 if over is not None:
                     axes["of " + axis] = over
         elif (
@@ -136,13 +167,27 @@ def plan_of(line: bytes) -> Plan | None:
             and not _UNITS.match(after)
             and not _MADE.search(text, max(0, start - 500), start)
         ):
-            metrics.append(Metric(name, name_at, at, over))
+            prefix, keys = nesting.at(name_at.start)
+            literal.update((key.start, key.stop) for key in keys)
+            named.add(name_at.start)
+            if prefix is not None and len(prefix) + len(name) <= _MOST_NAME:
+                metrics.append(Metric(name, name_at, at, over, prefix))
     if not metrics and "epoch" not in axes:
         return None
+    if in_a_dict:  # The epoch of a dict is the whole one, as in 20/30 [00:12]{'epoch': 0.67}.
+        axes.pop("done", None)
+        axes.pop("of done", None)
+    headings = Headings(text, named)
+    metrics = [one._replace(prefix=headings.prefix(one.name_at) + one.prefix) for one in metrics]
+    if len({_DIGITS.sub("0", one.prefix + one.name) for one in metrics}) < len(metrics):
+        # Whether names are the same must not depend on digits in which other lines may differ.
+        literal.update((one.name_at.start, one.name_at.stop) for one in metrics)
+        metrics = _told_apart(metrics)
     return Plan(
         text,
         places,
         metrics,
+        frozenset(literal),
         axes.get("step"),
         axes.get("epoch"),
         "of epoch" in axes and texts[axes["epoch"]] != b"[",
@@ -153,8 +198,24 @@ def plan_of(line: bytes) -> Plan | None:
     )
 
 
+def _told_apart(metrics: list[Metric]) -> list[Metric]:
+    """The metrics of a line, the second of the same name as name_2."""
+    taken = {one.prefix + one.name for one in metrics}
+    seen: set[str] = set()
+    apart: list[Metric] = []
+    for one in metrics:
+        name = one.prefix + one.name
+        if name in seen:
+            suffix = next(f"_{n}" for n in range(2, 200) if f"{name}_{n}" not in taken)
+            taken.add(name + suffix)
+            one = one._replace(suffix=suffix)
+        seen.add(name)
+        apart.append(one)
+    return apart
+
+
 def _counts(text: bytes, place: tuple[int, int]) -> bool:
-    return place[1] - place[0] <= _MOST_COUNT and text[slice(*place)].isdigit()
+    return place[1] - place[0] <= _MOST_COUNT and text[slice(*place)].replace(b",", b"").isdigit()
 
 
 def _is_whole(after: bytes, more: bool) -> bool:
@@ -174,7 +235,7 @@ def _is_whole(after: bytes, more: bool) -> bool:
 def _name(before: bytes, start: int) -> tuple[str | None, slice, bool]:
     """The name that ends right before a number, its place, and whether `=` or `:` follows it."""
     near = before[-200:]
-    found = _IN_A_TABLE.search(near) or _NAMED.search(near)
+    found = _IN_A_TABLE.search(near) or _IN_COLUMNS.search(near) or _NAMED.search(near)
     if found is None:
         return None, slice(0), False
     groups = found.groupdict()
@@ -183,8 +244,13 @@ def _name(before: bytes, start: int) -> tuple[str | None, slice, bool]:
     place = slice(offset + found.start(group), offset + found.end(group))
     if groups.get("said") == b":" and near[found.start(group) - 1 : found.start(group)] == b":":
         return None, slice(0), False  # as in main:fit:31, a place in a program
+    if near[found.start(group) - 1 : found.start(group)] in (b"?", b"&"):
+        return None, slice(0), False  # as in http://host/?loss=3&acc=4
+    name = name_of(found[group])
+    if axis_of(name and name.removeprefix("per_")) and _PER.search(near, 0, found.end(group)):
+        return None, slice(0), False  # as in elapsed time per iteration (ms): 300.1
     said = group == "quoted" or "said" not in groups or found["said"].strip() != b""
-    return name_of(found[group]), place, said
+    return name, place, said
 
 
 def _filled(found: re.Match[bytes]) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from stoker.metrics.shapes import Plan
+from stoker.metrics.shapes import NO_THOUSANDS_AFTER, THOUSANDS, Metric, Plan
 
 Row = tuple[bytes, ...]
 
@@ -27,10 +27,20 @@ _PARTS = re.compile(
 _MAY_BE_CLOSE = frozenset(b"(){}[]|<>=,;%'\"")
 
 
+class MetricColumn(NamedTuple):
+    """A metric in rows: its name, or the column in which that is, and those of its numbers."""
+
+    name: str | None
+    name_at: int
+    value: int
+    over: int | None  # what it is divided by
+    prefix: str  # of a name that is in a column
+
+
 class Columns(NamedTuple):
     """What the columns of rows are; the numbers in them, or names where they have digits."""
 
-    metrics: tuple[tuple[str | None, int, int, int | None], ...]  # name, its column, value, divisor
+    metrics: tuple[MetricColumn, ...]
     step: int | None
     epoch: int | None
     has_epochs: bool
@@ -38,6 +48,7 @@ class Columns(NamedTuple):
     of: int | None
     is_bar: bool
     names: frozenset[int]  # columns that are not numbers
+    thousands: frozenset[int]  # columns of numbers like 2,000
 
     def axes(self) -> tuple[int | None, int | None, int | None, int | None]:
         """The columns that say how far the training is."""
@@ -56,35 +67,42 @@ class Template(NamedTuple):
         parts = self.expression.split(text)
         if len(parts) != count * width + 1:
             return None
-        return [parts[at::width] for at in range(1, width)]
+        columns = [parts[at::width] for at in range(1, width)]
+        for at in self.columns.thousands:
+            columns[at] = [text.replace(b",", b"") for text in columns[at]]
+        return columns
 
     def row(self, line: bytes) -> Row | None:
         """The row of one line, if it is of this template."""
         found = self.expression.fullmatch(line)
-        return None if found is None else found.groups()
+        return None if found is None else _without_commas(found.groups(), self.columns)
 
 
 def single(plan: Plan) -> tuple[Columns, Row]:
     """The row of the line from which a plan was made."""
     columns, places = _columns(plan)
-    return columns, tuple(plan.text[place] for place in places)
+    return columns, _without_commas(tuple(plan.text[place] for place in places), columns)
 
 
 def template_of(plan: Plan) -> Template:
     """The template of the line from which a plan was made."""
     columns, places = _columns(plan)
     wanted = {place.start: place.stop for place in places}
-    numbers = dict(plan.places)
+    numbers, literal = dict(plan.places), dict(plan.literal)
     counted = {plan.places[n][0] for n in (plan.done, plan.of) if n is not None}
     parts: list[bytes] = []
     at, text = 0, plan.text
-    for start in sorted({*wanted, *numbers}):
+    for start in sorted({*wanted, *numbers, *literal}):
+        if start < at:
+            continue  # a number within a literal text
         parts.append(_text(text[at:start], at in numbers.values(), start in numbers))
         if start in numbers:
             at = numbers[start]
-            counts = start in counted
-            number = _COUNT if counts else _number(text[start:at], text[at : at + 1])
+            number = _number(text[start:at], text[at : at + 2], start in counted)
             parts.append(b"(" + number + b")" if start in wanted else number)
+        elif start in literal:
+            at = literal[start]
+            parts.append(re.escape(text[start:at]))
         else:
             at = wanted[start]
             parts.append(b"(" + _text(text[start:at], False, False) + b")")
@@ -98,7 +116,7 @@ def _columns(plan: Plan) -> tuple[Columns, list[slice]]:
     for metric in plan.metrics:
         wanted += [metric.number, metric.over]
     numbers = [slice(*plan.places[n]) for n in {n for n in wanted if n is not None}]
-    names = [m.name_at for m in plan.metrics if any(map(str.isdigit, m.name))]
+    names = [m.name_at for m in plan.metrics if _varies(m, plan)]
     places = sorted([*numbers, *names], key=lambda place: place.start)
     column = {place.start: n for n, place in enumerate(places)}
 
@@ -106,9 +124,13 @@ def _columns(plan: Plan) -> tuple[Columns, list[slice]]:
         return None if number is None else column[plan.places[number][0]]
 
     metrics = tuple(
-        (None, column[m.name_at.start], column[plan.places[m.number][0]], of(m.over))
-        if m.name_at in names
-        else (m.name, -1, column[plan.places[m.number][0]], of(m.over))
+        MetricColumn(
+            None if m.name_at in names else m.prefix + m.name + m.suffix,
+            column[m.name_at.start] if m.name_at in names else -1,
+            column[plan.places[m.number][0]],
+            of(m.over),
+            m.prefix,
+        )
         for m in plan.metrics
     )
     columns = Columns(
@@ -120,13 +142,36 @@ def _columns(plan: Plan) -> tuple[Columns, list[slice]]:
         of(plan.of),
         plan.is_bar,
         frozenset(column[place.start] for place in names),
+        frozenset(column[one.start] for one in numbers if b"," in plan.text[one]),
     )
     return columns, places
 
 
-def _number(example: bytes, follows: bytes) -> bytes:
+def _varies(metric: Metric, plan: Plan) -> bool:
+    """Whether the name of a metric has digits in which lines of one template may differ."""
+    place = metric.name_at.start, metric.name_at.stop
+    return place not in plan.literal and any(map(str.isdigit, metric.name))
+
+
+def _without_commas(row: Row, columns: Columns) -> Row:
+    if not columns.thousands:
+        return row
+    return tuple(
+        one.replace(b",", b"") if at in columns.thousands else one for at, one in enumerate(row)
+    )
+
+
+def _number(example: bytes, follows: bytes, counts: bool) -> bytes:
+    if b"," in example:
+        return NO_THOUSANDS_AFTER + THOUSANDS
+    if follows[:1] == b"," and follows[1:].isdigit():
+        # With other digits, it and the next one could be one number.
+        return b"(?!" + NO_THOUSANDS_AFTER + THOUSANDS + b")" + _number(example, b",", counts)
+    if counts:
+        return _COUNT
     if example[-1:].isalpha():
         return _WORD
+    follows = follows[:1]
     if follows == b".":
         return _BEFORE_A_DOT
     return _EXACT if follows in (b"e", b"E", b"-", b"+") else _NUMBER
