@@ -31,12 +31,12 @@ class Progress:
     trials: int
     told: int  # those that have ended
     samples: int | None
-    over: str  # why it has ended
+    over: str  # why it ends; while it runs, its last points are awaited
     text: str
 
     @property
     def is_over(self) -> bool:
-        """Whether no further point is tried."""
+        """Whether no further point is tried, and none is awaited."""
         return self.state == "ended"
 
 
