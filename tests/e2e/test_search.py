@@ -90,6 +90,9 @@ def test_a_search_that_is_cancelled_chooses_no_more_points(searched: StokerHome)
         ((*SPACE, "--samples", "999999", "--repeat", "seed=2"), "more than 1000000 jobs"),
         ((*SPACE, "--samples", "3", "--rerun", "all"), "a search runs no point again"),
         ((*SPACE, "--maximize", "loss", "--samples", "3"), "is wanted twice"),
+        (("x=uniform(0,1)", "--minimize", "", "--samples", "3"), "a metric without a name"),
+        ((*SPACE, "--samples", "3", "--out", "all.txt"), "all points would write to one file"),
+        ((*SPACE, "--samples", "3"), "no GPU"),
     ],
 )
 def test_a_search_that_makes_no_sense_is_refused_in_one_line(
@@ -99,3 +102,26 @@ def test_a_search_that_makes_no_sense_is_refused_in_one_line(
     assert ran.code == 2
     assert said in ran.err
     assert not ran.out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--on", "7"),
+        ("--after", "99999"),
+        ("--gpus", "99"),
+        ("--mem", "100G"),
+        ("--out", "{y}.txt"),
+    ],
+)
+def test_a_search_whose_points_would_be_refused_is_refused_as_a_grid_is(
+    searched: StokerHome, options: tuple[str, ...]
+) -> None:
+    (searched.work / "fit.txt").write_text("what is in it is not lost")
+    words = (*options, "--", "true")
+    grid = searched.cli("sweep", "x=1,2", "y=fit", *words)
+    ran = searched.cli("sweep", *SPACE, "y=fit", "--samples", "3", *words)
+    assert ran.code in (2, 3)
+    assert (ran.code, ran.out, ran.err) == (grid.code, "", grid.err)
+    assert searched.call("searches")["searches"] == []
+    assert searched.jobs() == {}

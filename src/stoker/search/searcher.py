@@ -83,7 +83,7 @@ class Searcher:
         self._record = Record(search, call)
         self._number = 0  # of the point whose job is being made
         self._job_at = job_builder(
-            spec, _MANY, template, search.shared.get("cwd"),
+            spec, search.ends.samples or _MANY, template, search.shared.get("cwd"),
             lambda _: identity.trial_name(search.name, self._number),
         )  # fmt: skip
         self._without_value = 0

@@ -182,7 +182,7 @@ def job_builder(
     for key, text in files.items():
         if text.is_fixed and count > 1:
             raise UsageError(
-                f"--{key}: all {count} points would write to one file",
+                f"--{key}: all points would write to one file",
                 f"put a parameter or {{point}} in it, e.g. --{key} 'run-{{point}}.txt'",
             )
     varied = space.varied or space.names
