@@ -125,3 +125,22 @@ def test_a_search_whose_points_would_be_refused_is_refused_as_a_grid_is(
     assert (ran.code, ran.out, ran.err) == (grid.code, "", grid.err)
     assert searched.call("searches")["searches"] == []
     assert searched.jobs() == {}
+
+
+def test_a_search_goes_on_only_with_its_own_command_in_its_own_directory(
+    searched: StokerHome,
+) -> None:
+    begun = (*SPACE, "--samples", "1")
+    searched.stoker("sweep", *begun, *COMMAND)
+    other = searched.cli("sweep", *begun, "--", "echo", "loss={x}")
+    assert (other.code, other.out) == (2, "")
+    assert "the search s has another command" in other.err
+    elsewhere = searched.work / "elsewhere"
+    elsewhere.mkdir()
+    moved = searched.cli("sweep", *begun, "--cwd", str(elsewhere), *COMMAND)
+    assert moved.code == 2
+    assert f"runs in another directory, {searched.work}" in moved.err
+    grid = searched.cli("sweep", "x=1,2", "--name", "s", *COMMAND)
+    assert grid.code == 2
+    assert "s is a search" in grid.err
+    assert searched.cli("sweep", *begun, "--cwd", str(searched.work), *COMMAND).code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -154,10 +155,25 @@ def _check_example(client: Client, plan: Plan, *, is_known: bool) -> None:
 
 
 def _refuse_another(known: dict[str, Any], new: dict[str, Any], name: str) -> None:
-    others = {"axes": "other parameters", "objectives": "another goal", "repeat": "other repeats"}
+    others = {
+        "axes": "other parameters", "objectives": "another goal", "repeat": "other repeats",
+        "words": "another command", "style": "another --style",
+    }  # fmt: skip
     for key, what in others.items():
         if _plain(known.get(key)) != _plain(new[key]):
             raise UsageError(f"the search {name} has {what}", "give this one another --name")
+    directory = _directory(known)
+    if directory != _directory(new):
+        raise UsageError(
+            f"the search {name} runs in another directory, {directory}",
+            "give this one another --name",
+        )
+
+
+def _directory(spec: dict[str, Any]) -> str:
+    """Where its points run, or with --freeze, what they run a copy of."""
+    shared, here = spec["shared"], spec["request"]["cwd"]
+    return os.path.realpath(os.path.join(here, shared.get("cwd") or "", shared.get("freeze") or ""))
 
 
 def _plain(value: Any) -> Any:

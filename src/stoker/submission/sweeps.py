@@ -249,6 +249,8 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
 
     While the daemon takes in one part of them, the next one is made.
     """
+    if client.call("searches", name=plan.name, brief=True)["searches"]:
+        raise is_a_search(plan.name)
     if max_running is not None:
         # Before the first job is queued, so that there are never more.
         client.call("limit_group", group=plan.name, max_running=max_running)
@@ -263,6 +265,11 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
         ahead.give_line(request)
     queued.took(ahead.answer())
     return queued
+
+
+def is_a_search(name: str) -> UsageError:
+    """Why a grid can't have the name of a search, whose points have numbers."""
+    return UsageError(f"{name} is a search", "give this sweep another --name")
 
 
 def part_of(plan: Plan, jobs: list[dict[str, Any]], rerun: str | None) -> dict[str, Any]:
