@@ -109,8 +109,9 @@ def plan(spec: SweepSpec) -> Plan:
         spec, file = with_file(spec, source)
         if file.is_search:
             raise UsageError(
-                f"{source}: the method bayes is a search, which only `stoker sweep -f` begins",
-                "write method: random or grid",
+                f"{source}: the method bayes is a search",
+                "begin it with `stoker sweep -f` or Client.search(file=...), "
+                "or write method: random or grid",
             )
         ignored = sorted((*file.without_effect, *file.of_search))
     space = spec.space
