@@ -67,3 +67,16 @@ def test_points_that_a_cancelled_search_had_are_told(begun: StokerHome) -> None:
     assert (kept["state"], kept["progress"]["over"]) == ("ended", "it was cancelled")
     assert (kept["progress"]["trials"], kept["progress"]["told"]) == (3, 3)
     assert begun.stoker("why", "s").endswith("ended: it was cancelled\n")
+
+
+def test_a_search_without_a_number_of_trials_names_none(begun: StokerHome) -> None:
+    eventually(lambda: "search s: trial 3, " in begun.stoker("why", "s"), "three were chosen")
+    again = ("--until", "loss < 2", "--", "sh", "train.sh", "{x}")
+    assert "a search, 3 made before;" in begun.cli("sweep", *SPACE, *again).err
+
+
+def test_a_search_whose_searcher_can_not_work_is_ended_by_cancel(home: StokerHome) -> None:
+    home.start(gpus="0")
+    home.call("search_start", name="s", spec={})
+    assert "no more points of s" in home.cli("cancel", "--group", "s").err
+    eventually(lambda: _kept(home)["state"] == "ended", "it is given up", timeout_s=60)

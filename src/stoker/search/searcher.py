@@ -24,7 +24,6 @@ from stoker.sweep.values import Value
 from stoker.text.jobs import ENDED_WELL
 
 Call = Callable[..., dict[str, Any]]
-_MANY = 1 << 20  # as good as all: a template with one file for all points is refused
 
 
 class Learner(Protocol):
@@ -83,7 +82,7 @@ class Searcher:
         self._record = Record(search, call)
         self._number = 0  # of the point whose job is being made
         self._job_at = job_builder(
-            spec, search.ends.samples or _MANY, template, search.shared.get("cwd"),
+            spec, search.most_trials, template, search.shared.get("cwd"),
             lambda _: identity.trial_name(search.name, self._number),
         )  # fmt: skip
         self._without_value = 0
@@ -251,10 +250,9 @@ class Searcher:
         asked = len(self._study.trials())
         may = to_do.may_ask(
             len(waiting), len(unfinished), asked,
-            samples=search.ends.samples, max_running=search.max_running,
+            samples=search.most_trials, max_running=search.max_running,
         )  # fmt: skip
-        all_made = search.ends.samples is not None and asked >= search.ends.samples
-        if all_made or self._no_more or not self._study.has_more:
+        if asked >= search.most_trials or self._no_more or not self._study.has_more:
             self._waits = "rest"
             return False
         if not may:
@@ -273,11 +271,11 @@ class Searcher:
 
     def _why_over(self) -> str:
         """Why no further point is tried and none is awaited, in words; nothing if it goes on."""
-        ends, trials, cut = self._search.ends, self._study.trials(), self._why_cut()
+        trials, cut = self._study.trials(), self._why_cut()
         if cut:
             return "" if _left(trials) else cut
         no_more = self._no_more
-        if ends.samples is not None and len(trials) >= ends.samples:
+        if len(trials) >= self._search.most_trials:
             no_more = "all trials were made"
         elif not self._study.has_more:
             no_more = "all points were tried"

@@ -11,7 +11,7 @@ from stoker.api.client import Client
 from stoker.errors import UsageError
 from stoker.search.fromfile import read_file
 from stoker.search.space import dimensions
-from stoker.search.spec import Ends, Objective, Search, axes_to_wire, until_of
+from stoker.search.spec import MOST_TRIALS, Ends, Objective, Search, axes_to_wire, until_of
 from stoker.search.stopping import asked as asked_stopping
 from stoker.search.stopping import refuse_several
 from stoker.submission.surroundings import resolve_requirements, take_code
@@ -20,7 +20,6 @@ from stoker.sweep import identity
 from stoker.sweep.template import Template
 from stoker.text.jobs import now_ms
 
-MOST_TRIALS = 1_000_000
 USUAL_SAMPLER = "tpe"
 
 
@@ -51,9 +50,9 @@ class Planned:
 
     @property
     def ends_in_words(self) -> str:
-        """How many trials there are, if that is known."""
+        """`a search of 60 trials`, if so many were asked for."""
         samples = self.search.ends.samples
-        return "trials" if samples is None else f"{samples} trial" + "s" * (samples != 1)
+        return "a search" + (f" of {samples} trial{'s' * (samples != 1)}" if samples else "")
 
 
 def planned(spec: SweepSpec, wanted: Wanted, max_running: int | None) -> Planned:
@@ -104,7 +103,7 @@ def planned(spec: SweepSpec, wanted: Wanted, max_running: int | None) -> Planned
     template = Template(spec.words, spec.space.names, spec.style)
     job_builder(example, samples or most, template, None, str)  # It refuses one file for all.
     ends = Ends(
-        most if samples is None else samples,
+        samples,
         None if wanted.for_ms is None else now_ms() + wanted.for_ms,
         until,
     )
