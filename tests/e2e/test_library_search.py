@@ -80,3 +80,36 @@ def test_what_makes_no_sense_is_told_in_pythons_words(client: Client) -> None:
     assert "samples" in str(refused.value) and "--" not in str(refused.value)
     with pytest.raises(UsageError, match="Optuna has no sampler"):
         client.search(TRAIN, SPACE, minimize="loss", samples=3, sampler="magic")
+
+
+def test_a_search_from_python_stops_points_early(client: Client, library: StokerHome) -> None:
+    # The first point is good and ends by itself; the second is worse, and would run on and on.
+    train = (
+        "if mkdir first; then for s in 1 2 3 4 5; do echo step $s loss=0.5; done; "
+        "else for s in 1 2 3 4 5; do echo step $s loss=1.$s; done; exec sleep 1000; fi # {x}"
+    )
+    search = client.search(
+        train, {"x": "uniform(0,1)"}, minimize="loss", samples=2, max_running=1, gpus=0,
+        stop_early="asha", min_steps=2, grace="1s",
+    )  # fmt: skip
+    states = [job["state"] for job in search.wait(PATIENCE_S)]
+    assert states == ["succeeded", "stopped"]
+    with pytest.raises(UsageError, match="no rule 'magic'"):
+        client.search(train, SPACE, minimize="loss", samples=3, stop_early="magic")
+    with pytest.raises(UsageError, match="min_steps"):
+        client.search(train, SPACE, minimize="loss", samples=3, stop_early="asha", min_steps=0)
+
+
+def test_a_wandb_file_with_bayes_is_for_search_and_not_for_sweep(
+    client: Client, library: StokerHome
+) -> None:
+    file = library.work / "sweep.yaml"
+    file.write_text(
+        "method: bayes\nrun_cap: 2\nname: s\nmetric: {name: loss, goal: minimize}\n"
+        "parameters: {x: {min: 0.0, max: 1.0}}\n"
+    )
+    with pytest.raises(UsageError) as refused:
+        client.sweep("echo loss={x}", file=file)
+    assert "Client.search" in refused.value.hint
+    search = client.search("echo loss={x}", file=file, gpus=0)
+    assert len(search.wait(PATIENCE_S)) == 2

@@ -90,6 +90,9 @@ def test_a_search_that_is_cancelled_chooses_no_more_points(searched: StokerHome)
         ((*SPACE, "--samples", "999999", "--repeat", "seed=2"), "more than 1000000 jobs"),
         ((*SPACE, "--samples", "3", "--rerun", "all"), "a search runs no point again"),
         ((*SPACE, "--maximize", "loss", "--samples", "3"), "is wanted twice"),
+        (("x=uniform(0,1)", "--minimize", "", "--samples", "3"), "a metric without a name"),
+        ((*SPACE, "--samples", "3", "--out", "all.txt"), "all points would write to one file"),
+        ((*SPACE, "--samples", "3"), "no GPU"),
     ],
 )
 def test_a_search_that_makes_no_sense_is_refused_in_one_line(
@@ -99,3 +102,45 @@ def test_a_search_that_makes_no_sense_is_refused_in_one_line(
     assert ran.code == 2
     assert said in ran.err
     assert not ran.out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--on", "7"),
+        ("--after", "99999"),
+        ("--gpus", "99"),
+        ("--mem", "100G"),
+        ("--out", "{y}.txt"),
+    ],
+)
+def test_a_search_whose_points_would_be_refused_is_refused_as_a_grid_is(
+    searched: StokerHome, options: tuple[str, ...]
+) -> None:
+    (searched.work / "fit.txt").write_text("what is in it is not lost")
+    words = (*options, "--", "true")
+    grid = searched.cli("sweep", "x=1,2", "y=fit", *words)
+    ran = searched.cli("sweep", *SPACE, "y=fit", "--samples", "3", *words)
+    assert ran.code in (2, 3)
+    assert (ran.code, ran.out, ran.err) == (grid.code, "", grid.err)
+    assert searched.call("searches")["searches"] == []
+    assert searched.jobs() == {}
+
+
+def test_a_search_goes_on_only_with_its_own_command_in_its_own_directory(
+    searched: StokerHome,
+) -> None:
+    begun = (*SPACE, "--samples", "1")
+    searched.stoker("sweep", *begun, *COMMAND)
+    other = searched.cli("sweep", *begun, "--", "echo", "loss={x}")
+    assert (other.code, other.out) == (2, "")
+    assert "the search s has another command" in other.err
+    elsewhere = searched.work / "elsewhere"
+    elsewhere.mkdir()
+    moved = searched.cli("sweep", *begun, "--cwd", str(elsewhere), *COMMAND)
+    assert moved.code == 2
+    assert f"runs in another directory, {searched.work}" in moved.err
+    grid = searched.cli("sweep", "x=1,2", "--name", "s", *COMMAND)
+    assert grid.code == 2
+    assert "s is a search" in grid.err
+    assert searched.cli("sweep", *begun, "--cwd", str(searched.work), *COMMAND).code == 0

@@ -63,6 +63,7 @@ class Submit(Request, tag="submit"):
     rerun: Rerun | None = None
     each: list[JobOwn] | None = None
     attached: bool = False  # the client runs the (single) job in its own terminal: see Attach
+    check: bool = False  # queue nothing: only refuse what would be refused
 
 
 class Adopt(Request, tag="adopt"):

@@ -39,7 +39,9 @@ def request_verb(
                 said["let_go"] = True
             answer = client.call(op, select=select, **said)
         ids = answer["ids"]
-        words = f"{done} {id_list(ids)}" if ids else "nothing to do"
+        ended = f"no more points of {', '.join(answer.get('searches', ()))}"
+        nothing = ended if answer.get("searches") else "nothing to do"
+        words = f"{done} {id_list(ids)}" if ids else nothing
         counts, left_out = answer.get("counts"), answer.get("left_out")
         if counts:
             words += f" ({', '.join(f'{count} {state}' for state, count in counts.items())})"

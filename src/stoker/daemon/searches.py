@@ -3,6 +3,9 @@
 The searcher is a process of its own (stoker.search.main), so that no sampler works in the loop that
 starts jobs, and Optuna is never imported here. It is a client of the daemon like any other, and may
 be killed at any moment. One that ends unasked is started again, with increasing delay.
+
+A search that is to end (`over` in its progress says why) asks for no more points. It has ended when
+its searcher has been told of all that were queued, so that what is kept as the best stays right.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ log = logging.getLogger("stoker.daemon")
 
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 60.0
+_LAST_PAUSE_S = 3.0  # If a search is to end and its searcher can't work, it is given up then.
 _GOOD_AFTER_S = 60.0  # One that ran so long begins with short pauses again.
 
 
@@ -102,34 +106,37 @@ class SearcherProcesses:
         if child is None:
             self._start(name)
         else:
-            child.again = True
-            child.line.close()
+            self._replace(child)
 
     def told(self, name: str, progress: Mapping[str, Any], *, ended: bool) -> None:
-        """Keep what a searcher says; one that was told to end has no say any more."""
+        """Keep what a searcher says; why a search is to end stays as it was first said."""
         for row in self._store.searches(name):
             if row.state == "running":
                 state = "ended" if ended else "running"
-                self._store.keep_search(row._replace(state=state, progress=json.dumps(progress)))
+                said = json.dumps({**progress, "over": _over(row) or progress.get("over", "")})
+                self._store.keep_search(row._replace(state=state, progress=said))
                 self._troubles.pop(name, None)
                 if ended:
                     self._is_over(name)
 
     def end(self, names: list[str] | None, why: str) -> list[str]:
-        """End these searches, or all; which were under way."""
+        """Have these searches, or all, ask for no more points; which were under way."""
         ended = []
         for row in self._store.searches():
             if row.state != "running" or (names is not None and row.name not in names):
                 continue
-            progress = json.dumps(json.loads(row.progress) | {"over": why})
-            self._store.keep_search(row._replace(state="ended", progress=progress))
-            child = self._children.get(row.name)
-            if child is not None:
-                child.again = False
-                child.line.close()
+            if not _over(row):
+                progress = json.dumps(json.loads(row.progress) | {"over": why})
+                self._store.keep_search(row._replace(progress=progress))
+                child = self._children.get(row.name)
+                if child is not None:  # It may be about to ask: the next one won't.
+                    self._replace(child)
             ended.append(row.name)
-            self._is_over(row.name)
         return ended
+
+    def _replace(self, child: _Child) -> None:
+        child.again = True
+        child.line.close()
 
     def _is_over(self, name: str) -> None:
         self._troubles.pop(name, None)
@@ -176,12 +183,23 @@ class SearcherProcesses:
 
     def _start_later(self, name: str) -> None:
         pause_s = self._pauses_s.get(name, _FIRST_PAUSE_S)
+        [row] = self._store.searches(name)
+        if pause_s > _LAST_PAUSE_S and _over(row):
+            self._store.keep_search(row._replace(state="ended"))
+            self._is_over(name)
+            return
         self._pauses_s[name] = min(pause_s * 2, _LONGEST_PAUSE_S)
         loop = asyncio.get_running_loop()
         self._timers[name] = loop.call_later(pause_s, self._start, name)
 
     def _is_wanted(self, name: str) -> bool:
         return any(row.state == "running" for row in self._store.searches(name))
+
+
+def _over(row: SearchRow) -> str:
+    """Why a search asks for no more points; nothing if it does."""
+    over: str = json.loads(row.progress).get("over", "")
+    return over
 
 
 def _trouble(code: int, status: int, home: str) -> str:

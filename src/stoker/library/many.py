@@ -19,7 +19,7 @@ from stoker.batch.reading import Reading, read_entries
 from stoker.errors import UsageError
 from stoker.library.findings import Names
 from stoker.metrics.gathering import objectives_of
-from stoker.quantities import duration_ms, quoted
+from stoker.quantities import duration_ms, quoted, whole_number
 from stoker.search.spec import Objective
 from stoker.search.starting import Wanted, begin, planned
 from stoker.submission import batch_queueing, sweeps
@@ -81,17 +81,27 @@ def sweep(connection: Connection, spec: SweepSpec) -> QueuedSweep:
     return QueuedSweep(plan.name, queued.ids, len(plan.jobs), queued.done, queued.unfinished)
 
 
-def search_wanted(
-    minimize: Names, maximize: Names, sampler: str | None, until: str | None, for_: Any
-) -> Wanted:
-    """What makes a sweep a search, in Python's words."""
+def search_wanted(minimize: Names, maximize: Names, has_file: bool) -> Wanted:
+    """What is searched for, in Python's words; a file may say that too."""
     said = [[one] if isinstance(one, str) else list(one) for one in (minimize, maximize)]
     goals = [Objective(one.name, "max" if one.goal == "max" else "min")
              for one in objectives_of(*said)]  # fmt: skip
-    if not goals:
+    if not goals and not has_file:
         raise UsageError("it was not said what to search for", 'write e.g. minimize="val_loss"')
-    for_ms = None if for_ is None else duration_ms(str(duration_said(for_)), likely="dh")
-    return Wanted(goals, sampler, until, for_ms)
+    return Wanted(goals)
+
+
+def span_ms(span: Any) -> int | None:
+    """A time, as `for_` says it."""
+    return None if span is None else duration_ms(str(duration_said(span)), likely="dh")
+
+
+def count_of(keyword: str, count: int | None) -> int | None:
+    """A number from 1, as the command line takes it."""
+    try:
+        return None if count is None else whole_number(str(count), 1, 1_000_000)
+    except UsageError as error:
+        raise UsageError(f"{keyword}: {error.message}", error.hint) from None
 
 
 def search(connection: Connection, spec: SweepSpec, wanted: Wanted) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from stoker.library.findings import Findings, Names
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stoker.library.results import Results
     from stoker.metrics.results import Result
 
-SEARCH_WORDS = ("minimize", "maximize", "sampler", "until", "for_")
+SEARCH_WORDS = ("minimize", "maximize", "sampler", "until", "for_", "stop_early", "min_steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class Progress:
     trials: int
     told: int  # those that have ended
     samples: int | None
-    over: str  # why it has ended
+    over: str  # why it ends; while it runs, its last points are awaited
     text: str
 
     @property
     def is_over(self) -> bool:
-        """Whether no further point is tried."""
+        """Whether no further point is tried, and none is awaited."""
         return self.state == "ended"
 
 
@@ -103,6 +103,8 @@ class Searching(Findings):
         seed: int = 0,
         until: str | None = None,
         for_: Duration | None = None,
+        stop_early: str | None = None,
+        min_steps: int | None = None,
         file: str | os.PathLike[str] | None = None,
         where: str | Sequence[str] = (),
         repeat: Mapping[str, int] | None = None,
@@ -115,6 +117,7 @@ class Searching(Findings):
 
         Each point is chosen by the results of those before. It ends after so many `samples`, when
         a value is good enough (until="loss < 0.3"), or when a time is over (for_="8h").
+        Points that are behind others at the same step are stopped (stop_early="asha", min_steps=3).
         """
         from stoker.library import many
         from stoker.submission.keywords import check_keywords
@@ -124,6 +127,10 @@ class Searching(Findings):
             command, params or {}, file, samples, seed, False, where, repeat, style, None,
             max_running, name, options,
         )  # fmt: skip
-        wanted = many.search_wanted(minimize, maximize, sampler, until, for_)
+        wanted = many.search_wanted(minimize, maximize, file is not None)
+        wanted = replace(
+            wanted, sampler=sampler, until=until, for_ms=many.span_ms(for_),
+            stop_early=stop_early, min_steps=many.count_of("min_steps", min_steps),
+        )  # fmt: skip
         with self._alone() as connection:
             return Search(many.search(connection, spec, wanted), self)

@@ -58,9 +58,10 @@ def _search(client: Client, news: Client, name: str) -> None:
         )  # fmt: skip
         stops = None
         if search.stopping is not None:
-            kept, metric = Lookup(f"{client.home.root}/metrics.db"), search.objectives[0].name
-            stops = EarlyStops(search.stopping, metric, study, client.call, kept)
-        searcher = Searcher(search, study, client.call, stops)
+            metrics, metric = Lookup(f"{client.home.root}/metrics.db"), search.objectives[0].name
+            stops = EarlyStops(search.stopping, metric, study, client.call, metrics)
+        over = kept["progress"].get("over", "")
+        searcher = Searcher(search, study, client.call, stops, over)
         while not searcher.look():
             ends_s = searcher.seconds_left()
             longest_s = _LOOK_AGAIN_S if ends_s is None else min(ends_s, _LOOK_AGAIN_S)

@@ -24,7 +24,6 @@ from stoker.sweep.values import Value
 from stoker.text.jobs import ENDED_WELL
 
 Call = Callable[..., dict[str, Any]]
-_MANY = 1 << 20  # as good as all: a template with one file for all points is refused
 
 
 class Learner(Protocol):
@@ -66,7 +65,12 @@ class Searcher:
     """One search; `look` does what there is to do now."""
 
     def __init__(
-        self, search: Search, study: Learner, call: Call, stops: EarlyStops | None = None
+        self,
+        search: Search,
+        study: Learner,
+        call: Call,
+        stops: EarlyStops | None = None,
+        over: str = "",
     ) -> None:
         self._search, self._study, self._call, self._stops = search, study, call, stops
         self._dims = dimensions(search.space)
@@ -78,12 +82,12 @@ class Searcher:
         self._record = Record(search, call)
         self._number = 0  # of the point whose job is being made
         self._job_at = job_builder(
-            spec, _MANY, template, search.shared.get("cwd"),
+            spec, search.most_trials, template, search.shared.get("cwd"),
             lambda _: identity.trial_name(search.name, self._number),
         )  # fmt: skip
         self._without_value = 0
         self._said: dict[str, Any] | None = None
-        self._end = ""  # why it is given up
+        self._end = over  # why it is cut short
         self._no_more = ""  # why no more is asked for, while the last points are awaited
         self._waits = "slot"
 
@@ -91,9 +95,9 @@ class Searcher:
         """Ask and tell as far as there is something to; whether the search is over."""
         while self._catch_up() or self._asks():
             pass
-        over = self._why_over()
-        waits = "" if over else self._waits
-        progress = self._progress(over, waits)
+        cut, over = self._why_cut(), self._why_over()
+        waits = "" if cut or over else self._waits
+        progress = self._progress(cut or over, waits)
         if progress != self._said or over:
             self._call("search_told", name=self._search.name, progress=progress, ended=bool(over))
             self._said = progress
@@ -107,13 +111,15 @@ class Searcher:
     def seconds_left(self) -> float | None:
         """Until the search ends by the clock."""
         at_ms = self._search.ends.at_ms
-        return None if at_ms is None else max(0.0, at_ms / 1000 - time.time())
+        return None if at_ms is None or self._end else max(0.0, at_ms / 1000 - time.time())
 
     # ------------------------------------------------------------------ the record and the study
 
     def _catch_up(self) -> bool:
         """Have the study say what the record says; whether there was something to do."""
         steps = to_do.steps(self._study.trials(), self._record.look())
+        if self._why_cut():  # What was asked for and not queued is for a search that goes on.
+            steps = [step for step in steps if not isinstance(step, to_do.Queue)]
         values = self._values([step.number for step in steps if isinstance(step, to_do.Tell)])
         for step in steps:
             number = step.number
@@ -150,12 +156,18 @@ class Searcher:
                 self._no_more = f"--where left none of {MOST_DRAWS} points that were drawn"
             return
         jobs = [self._job(number, chosen, repeat) for repeat in range(search.repeats)]
-        make_folders(jobs)
-        answer = self._call(
-            "submit",
-            **{**search.request, "jobs": [search.shared], "each": jobs, "rerun": "never"},
-            token=f"search {jobs[0]['point']}",
-        )
+        try:
+            make_folders(jobs)
+            answer = self._call(
+                "submit",
+                **{**search.request, "jobs": [search.shared], "each": jobs, "rerun": "never"},
+                token=f"search {jobs[0]['point']}",
+            )
+        except StokerError as error:
+            self._end = self._end or why_given_up(error)
+            if not self._end:
+                raise
+            return  # The points that run are still awaited.
         ids = answer["ids"]
         if not ids:  # It was queued before, and may be in another group by now.
             known = self._call("points", points=[jobs[0]["point"]])["points"]
@@ -228,7 +240,7 @@ class Searcher:
     # ------------------------------------------------------------------ the next point
 
     def _asks(self) -> bool:
-        if self._why_over():
+        if self._why_cut():
             return False
         search, unfinished = self._search, self._record.unfinished()
         # A cluster has a queue of its own: it is given as many as may run, if that was said.
@@ -238,10 +250,9 @@ class Searcher:
         asked = len(self._study.trials())
         may = to_do.may_ask(
             len(waiting), len(unfinished), asked,
-            samples=search.ends.samples, max_running=search.max_running,
+            samples=search.most_trials, max_running=search.max_running,
         )  # fmt: skip
-        all_made = search.ends.samples is not None and asked >= search.ends.samples
-        if all_made or self._no_more or not self._study.has_more:
+        if asked >= search.most_trials or self._no_more or not self._study.has_more:
             self._waits = "rest"
             return False
         if not may:
@@ -249,18 +260,22 @@ class Searcher:
         self._queue(self._study.ask())
         return True
 
+    def _why_cut(self) -> str:
+        """Why no further point is tried, though there may be some; nothing if it goes on."""
+        ends = self._search.ends
+        if not self._end and ends.at_ms is not None and time.time() * 1000 >= ends.at_ms:
+            self._end = "its time is over"
+        if not self._end and ends.until is not None and self._is_good_enough(*ends.until):
+            self._end = f"{ends.until[0]} is good enough"
+        return self._end
+
     def _why_over(self) -> str:
         """Why no further point is tried and none is awaited, in words; nothing if it goes on."""
-        ends = self._search.ends
-        if self._end:
-            return self._end
-        if ends.at_ms is not None and time.time() * 1000 >= ends.at_ms:
-            return "its time is over"
-        if ends.until is not None and self._is_good_enough(*ends.until):
-            return f"{ends.until[0]} is good enough"
-        trials = self._study.trials()
+        trials, cut = self._study.trials(), self._why_cut()
+        if cut:
+            return "" if _left(trials) else cut
         no_more = self._no_more
-        if ends.samples is not None and len(trials) >= ends.samples:
+        if len(trials) >= self._search.most_trials:
             no_more = "all trials were made"
         elif not self._study.has_more:
             no_more = "all points were tried"
@@ -280,9 +295,15 @@ class Searcher:
             "samples": self._search.ends.samples,
             "stopped": self._record.stopped(),
             "best": [[number, *map(_said, values)] for number, values in best[:100]],
+            "left": _left(trials),
             "waits": waits,
             "over": over,
         }
+
+
+def _left(trials: Sequence[to_do.Trial]) -> int:
+    """How many have a point that has not ended."""
+    return sum(trial.queued and not trial.told for trial in trials)
 
 
 def _said(value: float) -> float | str:

@@ -18,6 +18,7 @@ from stoker.sweep.template import Style
 from stoker.sweep.values import Value
 
 Goal = Literal["min", "max"]
+MOST_TRIALS = 1_000_000
 FIRST_WITHOUT_VALUE = 3  # succeeded points without a value, after which a search is given up
 
 
@@ -65,6 +66,11 @@ class Search:
     def repeats(self) -> int:
         """How many jobs a trial is."""
         return 1 if self.space.repeat is None else self.space.repeat.count
+
+    @property
+    def most_trials(self) -> int:
+        """How many trials there may be, also if that was not said."""
+        return self.ends.samples or MOST_TRIALS // self.repeats
 
     def to_wire(self) -> dict[str, Any]:
         """As it is kept."""

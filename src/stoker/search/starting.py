@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,15 +11,15 @@ from stoker.api.client import Client
 from stoker.errors import UsageError
 from stoker.search.fromfile import read_file
 from stoker.search.space import dimensions
-from stoker.search.spec import Ends, Objective, Search, axes_to_wire, until_of
+from stoker.search.spec import MOST_TRIALS, Ends, Objective, Search, axes_to_wire, until_of
 from stoker.search.stopping import asked as asked_stopping
 from stoker.search.stopping import refuse_several
 from stoker.submission.surroundings import resolve_requirements, take_code
-from stoker.submission.sweeps import Plan, SweepSpec, plan, with_file
+from stoker.submission.sweeps import Plan, SweepSpec, job_builder, plan, with_file
 from stoker.sweep import identity
+from stoker.sweep.template import Template
 from stoker.text.jobs import now_ms
 
-MOST_TRIALS = 1_000_000
 USUAL_SAMPLER = "tpe"
 
 
@@ -49,9 +50,9 @@ class Planned:
 
     @property
     def ends_in_words(self) -> str:
-        """How many trials there are, if that is known."""
+        """`a search of 60 trials`, if so many were asked for."""
         samples = self.search.ends.samples
-        return "trials" if samples is None else f"{samples} trial" + "s" * (samples != 1)
+        return "a search" + (f" of {samples} trial{'s' * (samples != 1)}" if samples else "")
 
 
 def planned(spec: SweepSpec, wanted: Wanted, max_running: int | None) -> Planned:
@@ -73,7 +74,7 @@ def planned(spec: SweepSpec, wanted: Wanted, max_running: int | None) -> Planned
             "leave out one of them",
         )
     sampler = wanted.sampler or USUAL_SAMPLER
-    _refuse(spec)
+    _refuse(spec, wanted)
     dims = dimensions(spec.space)
     samples = spec.choosing.samples
     repeat = spec.space.repeat
@@ -99,8 +100,10 @@ def planned(spec: SweepSpec, wanted: Wanted, max_running: int | None) -> Planned
         spec, name=name, choosing=replace(spec.choosing, samples=1, most=None), source=None
     )
     made = replace(plan(example), ignored=ignored)
+    template = Template(spec.words, spec.space.names, spec.style)
+    job_builder(example, samples or most, template, None, str)  # It refuses one file for all.
     ends = Ends(
-        most if samples is None else samples,
+        samples,
         None if wanted.for_ms is None else now_ms() + wanted.for_ms,
         until,
     )
@@ -112,7 +115,9 @@ def planned(spec: SweepSpec, wanted: Wanted, max_running: int | None) -> Planned
     return Planned(search, made)
 
 
-def _refuse(spec: SweepSpec) -> None:
+def _refuse(spec: SweepSpec, wanted: Wanted) -> None:
+    if not all(one.name.strip() for one in wanted.objectives):
+        raise UsageError("a metric without a name", "write e.g. --minimize val_loss")
     if spec.choosing.shuffle:
         raise UsageError("a search chooses the order itself", "leave out --shuffle")
 
@@ -129,8 +134,9 @@ def begin(client: Client, asked: Planned) -> dict[str, Any]:
         raise UsageError(
             f"there is a sweep {search.name} that is no search", "give this one another --name"
         )
-    client.call("limit_group", group=search.name, max_running=search.max_running)
     resolve_requirements(client, asked.plan.shared)
+    _check_example(client, asked.plan, is_known=bool(known))
+    client.call("limit_group", group=search.name, max_running=search.max_running)
     take_code(client, [asked.plan.shared], asked.plan.request, asked.plan.example)
     wire["request"], wire["shared"] = asked.plan.request, asked.plan.shared
     client.call("search_start", name=search.name, spec=wire)
@@ -139,11 +145,34 @@ def begin(client: Client, asked: Planned) -> dict[str, Any]:
     return {"trials": len(trials)}
 
 
+def _check_example(client: Client, plan: Plan, *, is_known: bool) -> None:
+    """Refuse at once what the daemon would refuse of each point."""
+    # The files of a search that goes on may be there already.
+    left_out = ("out", "err") if is_known else ()
+    example = {key: value for key, value in plan.jobs[0].items() if key not in left_out}
+    client.call("submit", **{**plan.request, "jobs": [plan.shared], "each": [example]}, check=True)
+
+
 def _refuse_another(known: dict[str, Any], new: dict[str, Any], name: str) -> None:
-    others = {"axes": "other parameters", "objectives": "another goal", "repeat": "other repeats"}
+    others = {
+        "axes": "other parameters", "objectives": "another goal", "repeat": "other repeats",
+        "words": "another command", "style": "another --style",
+    }  # fmt: skip
     for key, what in others.items():
         if _plain(known.get(key)) != _plain(new[key]):
             raise UsageError(f"the search {name} has {what}", "give this one another --name")
+    directory = _directory(known)
+    if directory != _directory(new):
+        raise UsageError(
+            f"the search {name} runs in another directory, {directory}",
+            "give this one another --name",
+        )
+
+
+def _directory(spec: dict[str, Any]) -> str:
+    """Where its points run, or with --freeze, what they run a copy of."""
+    shared, here = spec["shared"], spec["request"]["cwd"]
+    return os.path.realpath(os.path.join(here, shared.get("cwd") or "", shared.get("freeze") or ""))
 
 
 def _plain(value: Any) -> Any:

@@ -109,8 +109,9 @@ def plan(spec: SweepSpec) -> Plan:
         spec, file = with_file(spec, source)
         if file.is_search:
             raise UsageError(
-                f"{source}: the method bayes is a search, which only `stoker sweep -f` begins",
-                "write method: random or grid",
+                f"{source}: the method bayes is a search",
+                "begin it with `stoker sweep -f` or Client.search(file=...), "
+                "or write method: random or grid",
             )
         ignored = sorted((*file.without_effect, *file.of_search))
     space = spec.space
@@ -182,7 +183,7 @@ def job_builder(
     for key, text in files.items():
         if text.is_fixed and count > 1:
             raise UsageError(
-                f"--{key}: all {count} points would write to one file",
+                f"--{key}: all points would write to one file",
                 f"put a parameter or {{point}} in it, e.g. --{key} 'run-{{point}}.txt'",
             )
     varied = space.varied or space.names
@@ -249,6 +250,8 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
 
     While the daemon takes in one part of them, the next one is made.
     """
+    if client.call("searches", name=plan.name, brief=True)["searches"]:
+        raise is_a_search(plan.name)
     if max_running is not None:
         # Before the first job is queued, so that there are never more.
         client.call("limit_group", group=plan.name, max_running=max_running)
@@ -263,6 +266,11 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
         ahead.give_line(request)
     queued.took(ahead.answer())
     return queued
+
+
+def is_a_search(name: str) -> UsageError:
+    """Why a grid can't have the name of a search, whose points have numbers."""
+    return UsageError(f"{name} is a search", "give this sweep another --name")
 
 
 def part_of(plan: Plan, jobs: list[dict[str, Any]], rerun: str | None) -> dict[str, Any]:

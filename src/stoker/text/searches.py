@@ -44,7 +44,11 @@ def search_text(search: Mapping[str, Any]) -> str:
 
 def _end(search: Mapping[str, Any]) -> str:
     over = search["progress"].get("over", "")
-    return f"ended: {over}" if search["state"] == "ended" else ""
+    if search["state"] == "ended":
+        return f"ended: {over}"
+    left = search["progress"].get("left", 0)
+    rest = f"; {left} point{' still runs' if left == 1 else 's still run'}" if left else ""
+    return f"ends: {over}{rest}" if over else ""
 
 
 def _number(value: float | str) -> str:

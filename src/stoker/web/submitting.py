@@ -27,7 +27,15 @@ from stoker.submission.surroundings import (
     project_file,
     surroundings,
 )
-from stoker.submission.sweeps import Plan, Queued, SweepSpec, part_of, parts, plan
+from stoker.submission.sweeps import (
+    Plan,
+    Queued,
+    SweepSpec,
+    is_a_search,
+    part_of,
+    parts,
+    plan,
+)
 from stoker.sweep import notation
 from stoker.sweep.points import Choosing, Space
 from stoker.web.bodies import AdoptRequest, EditRequest, SubmitRequest, SweepRequest
@@ -194,6 +202,8 @@ def planned(request: SweepRequest) -> Plan:
 async def queue_sweep(link: Link, request: SweepRequest, plan: Plan) -> Queued:
     """Queue the points that have not been run, or have failed."""
     queued = Queued()
+    if (await link.call("searches", name=plan.name, brief=True))["searches"]:
+        raise is_a_search(plan.name)
     if request.max_running is not None:
         await link.call("limit_group", group=plan.name, max_running=request.max_running)
     await _take_code(link, [plan.shared], plan.request, plan.example)

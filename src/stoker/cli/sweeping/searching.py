@@ -39,7 +39,7 @@ def search(args: Args, spec: SweepSpec) -> None:
         print_json({"sweep": name, "samples": asked.search.ends.samples, "trials": known})
         return
     before = f", {known} made before" if known else ""
-    say(f"a search of {asked.ends_in_words}{before}; see `stoker sweep show {name}`")
+    say(f"{asked.ends_in_words}{before}; see `stoker sweep show {name}`")
     out(f"{name}\n")
 
 
@@ -51,5 +51,6 @@ def _show(asked: Planned, as_json: bool) -> None:
         print_json({"sweep": search.name, "count": search.ends.samples, "points": points})
         return
     count = search.ends.samples
-    out(f"up to {count} point{'' if count == 1 else 's'}\n{command_text(job)}\n")
+    many = "points until it ends" if count is None else f"up to {count} point{'s' * (count != 1)}"
+    out(f"{many}\n{command_text(job)}\n")
     say("and others like it, each chosen by the results of those before")

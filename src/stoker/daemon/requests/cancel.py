@@ -41,7 +41,8 @@ def cancel(daemon: Daemon, request: msg.Cancel) -> AfterTurn:
         if adopted and not ours and not select.all:
             raise _never_killed(adopted[0])
         left_out = {_never_killed(job).message: [job.id] for job in adopted}
-        answer = {"ids": _ids_of(ours), **({"left_out": left_out} if left_out else {})}
+        told = {"left_out": left_out, "searches": searches}
+        answer = {"ids": _ids_of(ours), **{key: one for key, one in told.items() if one}}
         return Decided([stop_event(state, job) for job in ours], answer)
 
     return AfterTurn(proposal)

@@ -6,6 +6,7 @@ from stoker.api import messages as msg
 from stoker.daemon import settings
 from stoker.daemon.requests.reply import AfterTurn, Daemon
 from stoker.daemon.submission import submission
+from stoker.engine import Decided
 from stoker.errors import NotFound
 
 
@@ -26,4 +27,10 @@ def submit(daemon: Daemon, request: msg.Submit) -> AfterTurn:
     ):
         daemon.readings.expect_some()
     code = daemon.code_states.of(request.code) if request.code else {}
-    return AfterTurn(submission(request, daemon.views, defaults, cluster, code))
+    proposal = submission(request, daemon.views, defaults, cluster, code)
+    return AfterTurn((lambda state: _checked(proposal(state))) if request.check else proposal)
+
+
+def _checked(decided: Decided) -> Decided:
+    """It would be taken; nothing comes of it now."""
+    return Decided([], {**decided.answer, "ids": []})
