@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
+from own_loop import run_apart
 from stoker.daemon.main import call_off_timers
 
 
@@ -20,5 +21,5 @@ def test_no_timer_rings_while_a_loop_that_ends_waits_for_its_threads() -> None:
         # Longer than the timer takes: the loop goes on until its thread has ended.
         threading.Timer(0.2, end.set).start()
 
-    asyncio.run(leaves())
+    run_apart(leaves())
     assert rang == []
