@@ -184,7 +184,7 @@ def test_hostile_names_and_values_do_no_harm(stoker: StokerHome) -> None:
     assert shown.code == 0 and "\x1b" not in shown.out and "\x9b" not in shown.out
     assert "*" not in shown.out and "none has a value of __proto__" in shown.err
     rows = list(csv.DictReader(io.StringIO(stoker.cli("results", "last", "--csv").out)))
-    assert [row["a"] for row in rows] == ["\x1b[31mred", "=1+1"], "data is left as it is"
+    assert [row["a"] for row in rows] == ["\x1b[31mred", "'=1+1"], "data, but no formula"
     assert rows[0]["__proto__"] == "nan"
 
 

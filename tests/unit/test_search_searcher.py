@@ -237,9 +237,12 @@ def test_a_search_ends_at_its_time_and_not_before(
     assert not searcher.look()
     assert searcher.seconds_left() == 1.0
     monkeypatch.setattr(time, "time", lambda: 2_000.0)
-    assert searcher.look()
+    assert not searcher.look(), "the point that is under way is awaited"
     assert searcher.seconds_left() == 0.0
-    assert daemon.told["over"] == "its time is over"
+    assert (daemon.told["over"], daemon.told["ended"]) == ("its time is over", False)
+    daemon.ends(1, loss=0.5)
+    assert searcher.look()
+    assert (daemon.told["over"], daemon.told["ended"]) == ("its time is over", True)
     assert len(daemon.jobs) == 1, "no point is asked for after that"
 
 

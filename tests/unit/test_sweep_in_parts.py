@@ -17,6 +17,9 @@ from stoker.sweep.values import Point, Value
 from unit.scripted_daemon import ScriptedDaemon
 
 
+NO_SEARCH: dict[str, Any] = {"searches": [], "points": []}
+
+
 @pytest.fixture(autouse=True)
 def _few_in_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeps, "_FIRST_IN_A_MESSAGE", 2)
@@ -55,7 +58,7 @@ def test_each_point_is_given_once_in_order_and_what_became_of_it_is_added_up(
     plan = planned(f"x=range(0,{count},1)", "echo", "{x}")
     daemon = Daemon()
     with (
-        ScriptedDaemon(tmp_path, {"submit": daemon}) as scripted,
+        ScriptedDaemon(tmp_path, {"submit": daemon, "searches": NO_SEARCH}) as scripted,
         Client(Home(str(tmp_path)), autostart=False) as client,
     ):
         told = sweeps.queue(client, plan, rerun, None)
@@ -75,7 +78,9 @@ def test_after_a_part_that_is_refused_nothing_follows(tmp_path: Path) -> None:
         return refused if took.asked else took(request)
 
     with (
-        ScriptedDaemon(tmp_path, {"submit": submit, "hello": {}}) as scripted,
+        ScriptedDaemon(
+            tmp_path, {"submit": submit, "hello": {}, "searches": NO_SEARCH}
+        ) as scripted,
         Client(Home(str(tmp_path)), autostart=False) as client,
     ):
         with pytest.raises(UsageError, match="no such GPU"):
