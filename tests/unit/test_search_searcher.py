@@ -238,7 +238,7 @@ def test_a_search_ends_at_its_time_and_not_before(
     assert searcher.seconds_left() == 1.0
     monkeypatch.setattr(time, "time", lambda: 2_000.0)
     assert not searcher.look(), "the point that is under way is awaited"
-    assert searcher.seconds_left() == 0.0
+    assert searcher.seconds_left() is None, "the clock has no more to say"
     assert (daemon.told["over"], daemon.told["ended"]) == ("its time is over", False)
     daemon.ends(1, loss=0.5)
     assert searcher.look()

@@ -16,7 +16,6 @@ from stoker.sweep.points import Choosing, Space
 from stoker.sweep.values import Point, Value
 from unit.scripted_daemon import ScriptedDaemon
 
-
 NO_SEARCH: dict[str, Any] = {"searches": [], "points": []}
 
 
