@@ -19,7 +19,7 @@ class MakingRoom:
     def __init__(self, state: State) -> None:
         self._state = state
         self._leaving = dict(state.stopping)  # the jobs whose attempts are about to end
-        self._taken: dict[str, list[Reservation]] = {}  # by those for whom room was made
+        self._taken: dict[str, list[Reservation]] = {}  # by jobs that room was made for
         self._cpus = state.cpus - state.cpus_used
         self._places: dict[str, int] = {}  # of a group, that are given up less those taken
         for job_id in state.stopping:

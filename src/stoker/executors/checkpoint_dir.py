@@ -1,7 +1,7 @@
 """The directory that a job keeps over all its attempts, for what they leave to those that go on.
 
 It is beside the directory of attempts: `checkpoints/0007/7123` for job 7123. The point of a sweep
-has one whichever job it is: whoever queues the point again goes on with what is there.
+has one whichever job it is: if the point is queued again, it goes on with what is there.
 It is made for the jobs that count on being put back; others are told its name, and may make it.
 """
 

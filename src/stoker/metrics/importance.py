@@ -54,9 +54,12 @@ def importances(
     params: Sequence[Mapping[str, Any]], values: Sequence[float | None], names: Sequence[str]
 ) -> Importances:
     """The importance of these parameters for a metric, of which each point has one value."""
-    kept = [place for place, value in enumerate(values) if not (value is None or value != value)]
-    ranks = _ranks([values[place] for place in kept])  # type: ignore[misc]  # None was left out
-    points = [params[place] for place in kept]
+    kept = [
+        (point, value)
+        for point, value in zip(params, values, strict=True)
+        if value is not None and not math.isnan(value)
+    ]
+    points, ranks = [point for point, _ in kept], _ranks([value for _, value in kept])
     found = [Importance(name, _share(_groups(points, name), ranks)) for name in names]
     found.sort(key=lambda one: -1.0 if one.share is None else one.share, reverse=True)
     return Importances(len(kept), found)

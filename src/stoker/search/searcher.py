@@ -14,7 +14,7 @@ from stoker.search import reconcile as to_do
 from stoker.search.record import Record
 from stoker.search.space import Chosen, chosen_of, dimensions, point_of
 from stoker.search.spec import FIRST_WITHOUT_VALUE, Search
-from stoker.search.stopping import EarlyStops
+from stoker.search.stopping import EarlyStops, said
 from stoker.search.study import MOST_DRAWS
 from stoker.submission.sweeps import SweepSpec, job_builder, make_folders
 from stoker.sweep import identity
@@ -294,7 +294,7 @@ class Searcher:
             "told": sum(trial.told for trial in trials),
             "samples": self._search.ends.samples,
             "stopped": self._record.stopped(),
-            "best": [[number, *map(_said, values)] for number, values in best[:100]],
+            "best": [[number, *map(said, values)] for number, values in best[:100]],
             "left": _left(trials),
             "waits": waits,
             "over": over,
@@ -304,10 +304,6 @@ class Searcher:
 def _left(trials: Sequence[to_do.Trial]) -> int:
     """How many have a point that has not ended."""
     return sum(trial.queued and not trial.told for trial in trials)
-
-
-def _said(value: float) -> float | str:
-    return value if math.isfinite(value) else repr(value)
 
 
 def why_given_up(error: StokerError) -> str:

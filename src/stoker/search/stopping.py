@@ -140,7 +140,7 @@ class Judge:
             if stop is None:
                 is_behind, notes = self._judged(known)
                 if is_behind:
-                    stop = [step, _said(value), notes]
+                    stop = [step, said(value), notes]
                     storage.set_trial_user_attr(trial_id, _STOP, stop)
                 self._note(known, notes)
             storage.set_trial_intermediate_value(trial_id, step, value)
@@ -158,7 +158,8 @@ class Judge:
         return bool(self._study.pruner.prune(beside, trial)), noting.notes
 
 
-def _said(value: float) -> float | str:
+def said(value: float) -> float | str:
+    """A value as JSON can have it."""
     return value if math.isfinite(value) else repr(value)
 
 
