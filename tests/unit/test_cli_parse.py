@@ -255,6 +255,21 @@ def test_every_verb_has_help_with_an_example_that_its_own_parser_takes(
             assert parse(member, rest) is not None, line
 
 
+def test_the_options_of_add_are_shown_in_groups_the_rare_ones_last(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = stoker(capsys, "add", "--help").out.splitlines()
+    titles = [line[:-1] for line in lines if line[:1].isupper() and line.endswith(":")]
+    assert titles == [
+        "What it needs", "When it starts", "Names and groups", "Limits and retries", "How it runs",
+        "Sharing a GPU", "On a cluster", "Other", "Examples",
+    ]  # fmt: skip
+    for option, title in (("--mem 8G", titles[0]), ("--at TIME", titles[1]), ("--mps", titles[5])):
+        [place] = [n for n, line in enumerate(lines) if line.startswith(f"  {option} ")]
+        above = [line[:-1] for line in lines[:place] if line[:-1] in titles]
+        assert above[-1] == title, option
+
+
 def test_the_help_on_all_verbs_fits_a_terminal_of_80_columns(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
