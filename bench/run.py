@@ -43,6 +43,7 @@ from rows.metrics import metrics
 from rows.page import page
 from rows.reading import reading
 from rows.results import results as results_of_sweeps
+from rows.scheduling import scheduling
 from rows.search import search
 from side_by_side import HERE, machine
 
@@ -70,6 +71,7 @@ ROWS: dict[str, Run] = {
     "reading": reading,
     "results": results_of_sweeps,
     "search": search,
+    "scheduling": scheduling,
 }
 NUMBERS = {name: number for number, name in enumerate(ROWS, start=1)}
 

@@ -42,6 +42,15 @@ def _keras(chance: random.Random) -> Lines:
         yield f"\x1b[1m{done:4d}/1000\x1b[0m {bar} 2ms/step - {said}{chr(8) * 71}\r"
 
 
+def _rich(chance: random.Random) -> Lines:
+    for n in count():
+        done, loss = n % _BATCHES, chance.random()
+        full = done * 39 // _BATCHES
+        bar = f"\x1b[38;2;249;38;114m{'━' * full}╸\x1b[0m\x1b[38;5;237m{'━' * (39 - full)}\x1b[0m"
+        bar += f" \x1b[36m{done}/{_BATCHES}\x1b[0m \x1b[33m0:00:{done % 60:02d}\x1b[0m"
+        yield f"\r\x1b[2KEpoch {n // _BATCHES} {bar} train_loss: {loss:.3f} acc: {1 - loss:.3f}"
+
+
 def _hf_trainer(chance: random.Random) -> Lines:
     for n in count():
         loss = chance.random() * 10
@@ -176,6 +185,7 @@ FORMS: dict[str, Callable[[random.Random], Lines]] = {
     "PyTorch prints": _pytorch,
     "ImageNet meters": _imagenet,
     "Keras bars": _keras,
+    "Rich bars": _rich,
     "HF Trainer dicts": _hf_trainer,
     "JSON lines": _json_lines,
     "Lightning bars": _lightning,

@@ -110,7 +110,7 @@ class VirtualSlots:
                 self._now_s = min(self._now_s, now_s + _READ_EVERY_S)
             self._pass(self._now_s)
             if stops is not None:
-                stops.look(searcher.running)
+                stops.look(searcher.running, searcher.attempts)
         return over
 
     # ------------------------------------------------------------------ what passes
@@ -152,7 +152,9 @@ class VirtualSlots:
         self._seen = self._changes
         asked = {*unsure, *range(newest + 1, len(self.runs) + 1)}
         rows = [
-            [one.point, one.id, one.state, None, one.params] for one in self.runs if one.id in asked
+            [one.point, one.id, one.state, None, one.params, 1]
+            for one in self.runs
+            if one.id in asked
         ]
         return {"searches": [], "points": rows}
 

@@ -1,5 +1,7 @@
 """Kills daemon and searcher again and again during a search, and counts trials and runs.
 
+Meanwhile points that failed or were stopped early are retried: they stay the same trials.
+
 `python -m crash.searched_once --kills 500` (in `tests`); `make test` runs a short stretch of it.
 """
 
@@ -15,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +30,7 @@ from waiting import eventually
 
 NAME = "killed"
 # It writes down that it runs, and its values as a metric. Some are slow, and worse by 10: they are
-# to be stopped early, or end by themselves if that takes too long.
+# to be stopped early, or end by themselves if that takes too long. Some fail at first.
 TRAIN = """\
 echo "$STOKER_JOB_ID $2" >> runs
 if [ $(($STOKER_JOB_ID % 4)) = 1 ]; then
@@ -36,7 +39,7 @@ if [ $(($STOKER_JOB_ID % 4)) = 1 ]; then
 fi
 sleep 0.$(($STOKER_JOB_ID % 3))
 for step in 1 2 3 4; do echo "step $step loss=$2"; done
-test $(($STOKER_JOB_ID % 7)) != 0
+[ $(($STOKER_JOB_ID % 7)) != 0 ] || [ "$STOKER_ATTEMPT" -gt 1 ]
 """
 
 
@@ -57,6 +60,8 @@ class SearchedOnce:
             if self._is_over():
                 samples += 20
                 self._search(samples)  # The same again goes on with it.
+            if chance.random() < 0.5:
+                self._retry([chance.choice(("failed", "stopped"))])
             time.sleep(chance.choice((0.05, 0.5, 2.0)) * chance.random())
             victim = chance.choice(("daemon", "searcher", "both"))
             if victim != "daemon":
@@ -67,12 +72,20 @@ class SearchedOnce:
             print(f"kill {number + 1}: {victim}", flush=True)
         eventually(self._is_over, "the search ends", timeout_s=600)
         self.check(samples)
+        self._retry(("failed", "stopped"))
+        eventually(self._is_over, "what was retried was told", timeout_s=600)
+        self.check(samples)
 
     def _search(self, samples: int) -> None:
         words = ["--samples", str(samples), "--sampler", "random", "--max-running", "3"]
         words += ["--stop-early", "asha", "--min-steps", "3", "--grace", "1s"]
         command = ("--name", NAME, "--", "sh", "train.sh", "{x}", "{x}")
         self._home.stoker("sweep", "x=uniform(0,1)", "--minimize", "loss", *words, *command)
+
+    def _retry(self, states: Sequence[str]) -> None:
+        """Run those of its points again that stand so, if there are some."""
+        words = [word for state in states for word in ("--state", state)]
+        self._home.cli("retry", "--group", NAME, *words)
 
     def _is_over(self) -> bool:
         [search] = self._home.call("searches", name=NAME)["searches"]
@@ -88,11 +101,14 @@ class SearchedOnce:
         """Each trial is one job that ran once, and was told as it ended."""
         points: list[Any] = self._home.call("searches", name=NAME)["points"]
         jobs = {trial_number(NAME, point) or 0: (job_id, state, params["x"])
-                for point, job_id, state, _, params in points}  # fmt: skip
+                for point, job_id, state, _, params, _ in points}  # fmt: skip
+        attempts = {job_id: attempt for _, job_id, _, _, _, attempt in points}
         assert sorted(jobs) == list(range(samples)), f"{samples} trials, but {sorted(jobs)}"
         assert len(points) == samples, "a trial has two jobs"
         runs = Counter(int(line.split()[0]) for line in lines_of(self._home.work / "runs"))
-        assert runs == Counter(job_id for job_id, _, _ in jobs.values())
+        assert runs == attempts, "one run for each attempt"
+        again = sum(attempt > 1 for attempt in attempts.values())
+        print(f"{again} of {samples} points were retried", flush=True)
         with closing(sqlite3.connect(f"{self._home.home.root}/studies.db")) as study:
             rows = study.execute(
                 "SELECT number, state, value, value_json FROM trials"

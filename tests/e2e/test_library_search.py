@@ -100,6 +100,27 @@ def test_a_search_from_python_stops_points_early(client: Client, library: Stoker
         client.search(train, SPACE, minimize="loss", samples=3, stop_early="asha", min_steps=0)
 
 
+def test_points_that_failed_run_again_if_that_is_wanted(
+    client: Client, library: StokerHome
+) -> None:
+    def searched(rerun: str | None = None) -> Search:
+        return client.search(
+            "[ -e mended ] && echo loss={x}", {"x": "uniform(0,1)"}, minimize="loss", samples=2,
+            max_running=1, gpus=0, name="again", rerun=rerun,
+        )  # fmt: skip
+
+    search = searched()
+    search.wait(PATIENCE_S)
+    assert (search.progress().failed, search.best) == (2, None)
+    (library.work / "mended").touch()
+    with pytest.raises(UsageError, match="'all' is not known of a search"):
+        searched("all")
+    assert {job["state"] for job in searched("failed").wait(PATIENCE_S)} == {"succeeded"}
+    progress, best = search.progress(), search.best
+    assert (progress.trials, progress.failed) == (2, 0) and best is not None
+    assert f"best loss {best.metrics['loss'].best:.5g} at trial " in progress.text
+
+
 def test_a_wandb_file_with_bayes_is_for_search_and_not_for_sweep(
     client: Client, library: StokerHome
 ) -> None:

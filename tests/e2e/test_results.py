@@ -286,3 +286,61 @@ def test_a_running_point_is_marked_as_the_best_so_far(stoker: StokerHome) -> Non
     eventually(lambda: "(*)" in stoker.cli(*asked).out, "a running point is marked")
     assert "(*): the best so far" in stoker.cli(*asked).err
     assert "the best so far" in stoker.cli("results", "best", "s", "--minimize", "loss").err
+
+
+def test_a_run_that_was_put_back_is_the_best_by_what_it_had_reached_before(
+    stoker: StokerHome,
+) -> None:
+    script = (
+        "if [ {x} = 2 ]; then echo step 1 loss=0.5; "
+        "elif mkdir $STOKER_CHECKPOINT_DIR/saved; then echo step 1 loss=0.125; exit 75; "
+        "else echo step 2 loss=0.75; fi"
+    )
+    sweep(stoker, "x=1,2", script, "--name", "s", "--requeue-on", "75")
+    [first, _] = found(stoker, "s", "--minimize", "loss")["results"]
+    loss = first["metrics"]["loss"]
+    assert (first["id"], first["best"]) == (1, True)
+    assert (loss["best"], loss["best_step"], loss["last"]) == (0.125, 1, 0.75)
+    own = found(stoker, "s", "--metric", r"own=loss=(\S+)", "--minimize", "own")["results"][0]
+    assert (own["id"], own["metrics"]["own"]["best"]) == (1, 0.125), "read by the command itself"
+    shown = stoker.stoker("metrics", "1", "--attempt", "2").splitlines()[1].split()
+    assert shown[:5] == ["1", "loss", "2", "1", "0.75"], "that attempt alone"
+
+
+def test_points_that_another_sweep_has_are_said_to_be_there(swept: StokerHome) -> None:
+    again = ("sweep", "lr=3,1,2,4", "--gpus", "0", "--name", "wider", "--", TRAIN)
+    told = swept.cli(*again)
+    assert "4 points: 1 queued, 3 succeeded before; see `stoker sweep show wider`" in told.err
+    assert "3 of them are in try, and in its results: `stoker results try`" in told.err
+    swept.stoker("wait", "--group", "wider")
+    none = swept.cli("sweep", "lr=3,1", "--gpus", "0", "--name", "less", "--", TRAIN)
+    assert "2 points: 0 queued, 2 succeeded before\n" in none.err
+    assert "2 of them are in try" in none.err
+    same = swept.cli("sweep", "lr=3,1,2", "--gpus", "0", "--name", "try", "--json", "--", TRAIN)
+    assert json.loads(same.out)["elsewhere"] == {}
+
+
+def test_files_that_are_nowhere_are_refused_and_not_taken_for_logs(swept: StokerHome) -> None:
+    for verb in (("results", "try", "--minimize", "loss"), ("metrics", "1-3")):
+        absent = swept.cli(*verb, "--metrics-from", "runs/nope")
+        assert (absent.code, absent.out) == (3, "")
+        assert "/runs/nope is not there, nor that of any other job" in absent.err
+        braces = swept.cli(*verb, "--metrics-from", "runs/{nope}")
+        assert (braces.code, braces.out) == (2, "") and "{nope} is not known" in braces.err
+    (swept.work / "runs").mkdir()
+    (swept.work / "runs" / "2.csv").write_text("step,loss\n1,0.25\n")
+    some = found(swept, "try", "--metrics-from", "runs/{lr}.csv", "--minimize", "loss")
+    assert (some["results"][0]["id"], some["results"][0]["metrics"]["loss"]["best"]) == (3, 0.25)
+
+
+def test_a_metric_and_a_parameter_of_one_name_have_columns_of_their_own(
+    stoker: StokerHome,
+) -> None:
+    sweep(stoker, "lr=3,1,2", "echo lr=0.{lr} loss=$((9 - {lr}))", "--name", "s")
+    titles, *rows = stoker.stoker("results", "s", "--sort", "metric_lr", "--reverse").splitlines()
+    assert titles.split() == ["ID", "STATE", "lr", "loss", "metric_lr", "TIME"]
+    assert [row.split()[0] for row in rows] == ["1", "3", "2"]
+    shown = stoker.stoker("sweep", "show", "s", "--metric", "lr").splitlines()[0]
+    assert shown.split()[:4] == ["ID", "STATE", "lr", "metric_lr"]
+    slip = stoker.cli("results", "s", "--sort", "metri_lr")
+    assert slip.code == 2 and "did you mean metric_lr?" in slip.err

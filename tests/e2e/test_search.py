@@ -144,3 +144,38 @@ def test_a_search_goes_on_only_with_its_own_command_in_its_own_directory(
     assert grid.code == 2
     assert "s is a search" in grid.err
     assert searched.cli("sweep", *begun, "--cwd", str(searched.work), *COMMAND).code == 0
+
+
+def test_a_search_whose_points_are_all_removed_begins_anew(searched: StokerHome) -> None:
+    begun = (*SPACE, "--samples", "2")
+    searched.stoker("sweep", *begun, *COMMAND)
+    assert searched.cli("wait", "--group", "s").code == 0
+    searched.stoker("rm", "--group", "s")
+    again = searched.cli(
+        "sweep", "y=uniform(0,1)", *SPACE[1:], "--samples", "3", "--", "echo", "loss={y}"
+    )
+    assert again.code == 0, again.err
+    assert "the points of s were removed: the search begins anew" in again.err
+    assert searched.cli("wait", "--group", "s").code == 0
+    [kept] = searched.call("searches", name="s")["searches"]
+    assert (kept["progress"]["trials"], kept["progress"]["told"]) == (3, 3)
+    rows = searched.call("searches", name="s")["points"]
+    assert sorted(list(row[4]) for row in rows) == [["y"]] * 3
+    goes_on = searched.cli(
+        "sweep", "y=uniform(0,1)", *SPACE[1:], "--samples", "4", "--", "echo", "loss={y}"
+    )
+    assert "3 made before" in goes_on.err and "anew" not in goes_on.err
+
+
+def test_a_search_with_frozen_code_goes_on_from_within_a_frozen_job(searched: StokerHome) -> None:
+    (searched.work / "loss.sh").write_text("echo loss=$1\n")
+    asked = ("sweep", *SPACE, "--freeze", "--gpus", "0", "--samples")
+    command = ("--", "sh", "loss.sh", "{x}")
+    for samples in ("1", "2"):
+        inner = searched.command(*asked, samples, *command)
+        job = searched.stoker("add", "--gpus", "0", "--freeze", "--", *inner).strip()
+        assert searched.cli("wait", job).code == 0, searched.stoker("logs", job)
+        assert searched.cli("wait", "--group", "s").code == 0
+    assert searched.cli(*asked, "3", *command).code == 0, "it is the same directory"
+    [kept] = searched.call("searches", name="s")["searches"]
+    assert kept["spec"]["shared"]["freeze"] == str(searched.work)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +157,38 @@ def test_a_searcher_is_told_only_of_new_points_and_of_those_that_had_not_ended(
     assert len(searched.call("searches", name="s")["points"]) == 5000
     some = searched.call("searches", name="s", newest=4998, unsure=[3, 4])["points"]
     assert [job_id for _, job_id, *_ in some] == [3, 4, 4999, 5000]
+
+
+# What the dashboard answers, told by its own program code: its storage, its queries.
+_DASHBOARD = """
+import io, json, sys
+from wsgiref.util import setup_testing_defaults
+import optuna_dashboard
+
+app = optuna_dashboard.wsgi(sys.argv[1])
+
+def answer(path):
+    environ = {"PATH_INFO": path, "REQUEST_METHOD": "GET"}
+    setup_testing_defaults(environ)
+    return json.loads(b"".join(app(environ, lambda status, headers, *_: None)))
+
+[study] = answer("/api/studies")["study_summaries"]
+trials = answer(f"/api/studies/{study['study_id']}")["trials"]
+print(json.dumps({"name": study["study_name"], "trials": trials}))
+"""
+
+
+def test_the_study_of_a_search_opens_in_the_dashboard_of_optuna(searched: StokerHome) -> None:
+    _search(searched, "x=uniform(0,1)", "--samples", "4", "--max-running", "2")
+    storage = f"sqlite:///{searched.home.root}/studies.db"
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _DASHBOARD, storage],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    study = json.loads(told.stdout)
+    assert study["name"] == "s"
+    shown = {trial["values"][0] for trial in study["trials"]}
+    assert len(study["trials"]) == 4 and {trial["state"] for trial in study["trials"]} == {
+        "Complete"
+    }
+    assert {float(value) for value in shown} == {point["x"] for point in _params(searched)}

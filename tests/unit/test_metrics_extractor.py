@@ -15,6 +15,7 @@ from stoker.errors import UsageError
 from stoker.metrics.extractor import MOST_NAMES, Extractor
 from stoker.metrics.patterns import TooSlow, patience, read_pattern
 from stoker.metrics.plain_lines import LONGEST_LINE
+from stoker.metrics.shapes import plan_of
 
 SAID = Path(__file__).parent / "training_said"
 Series = dict[str, list[tuple[float | None, float]]]
@@ -38,6 +39,23 @@ def rounded(points: list[tuple[float | None, float]]) -> list[tuple[float | None
 
 
 # ---------------------------------------------------------------------- what real trainings print
+
+
+def test_bars_of_lines_are_taken_at_once_however_far_they_are() -> None:
+    line = "Epoch 0 {}╸{} {}/40 0:00:01 train_loss: 0.{:02d}\n"
+    extractor = Extractor()
+    with pytest.MonkeyPatch.context() as patch:
+        seen: list[bytes] = []
+
+        def looked_at(line: bytes) -> object:
+            seen.append(line)
+            return plan_of(line)
+
+        patch.setattr("stoker.metrics.extractor.plan_of", looked_at)
+        lines = [line.format("━" * n, "━" * (39 - n), n, n) for n in range(1, 40)]
+        [found] = extractor.feed("".join(lines).encode())
+    assert (found.name, len(found.points)) == ("train_loss", 39)
+    assert len(seen) == 3, "three lines tell what the others mean"
 
 
 def test_plain_prints() -> None:

@@ -53,6 +53,7 @@ def test_an_infinite_epoch_of_a_bar_can_be_stored() -> None:
     assert other.end() == extractor.end() == [("loss", [(math.inf, math.inf)])]
 
 
+@pytest.mark.timeout(900)  # Each allocation is traced, which takes its time.
 def test_a_million_names_take_bounded_memory() -> None:
     pieces = (
         b"".join(b"name_%d=1\n" % n for n in range(start, start + 10_000))

@@ -303,7 +303,7 @@ def test_a_damaged_database_is_moved_away_with_its_log(tmp_path: Path) -> None:
 
 def test_a_database_of_a_newer_version_is_left_alone(kept: Kept, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "metrics.db") as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     connection.close()
     with pytest.raises(Failed, match="another Stoker"):
         Kept(str(tmp_path / "metrics.db"))

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import stoker
+from stoker.cli.main import main
+from stoker.metrics import reporting
 from stoker.metrics.reporting import MOST_LINE_BYTES, VARIABLE, report_all
 
 
@@ -103,3 +105,36 @@ def test_lines_of_many_processes_do_not_mix(file: Path) -> None:
     for which in range(6):
         steps = [line["step"] for line in found if line["metrics"]["which"] == which]
         assert steps == list(range(300))
+
+
+def test_what_is_left_out_of_reports_is_told_once(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reporting, "_is_told", False)
+    for _ in range(3):
+        assert stoker.report(1, 2, loss=0.5, text="x\n", shape=(3, 4))
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n"), len(lines(file))) == ("", 1, 3)
+    assert said.err.startswith("stoker.report: a value without a name is left out")
+
+
+def test_stderr_that_is_closed_is_no_reason_to_fail(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporting, "_is_told", False)
+    monkeypatch.setattr("sys.stderr", None)
+    assert not stoker.report(loss="x")
+
+
+@pytest.mark.parametrize("words", [[], ["--"], ["--nothing"], ["loss"], ["loss=x"]])
+def test_a_wrong_line_of_the_command_ends_no_script_of_a_job(
+    words: list[str],
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["report", *words]) == 0
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n"), file.exists()) == ("", 1, False)
+    monkeypatch.delenv(VARIABLE)
+    assert main(["report", *words]) == (2 if words in ([], ["--"]) else 0)

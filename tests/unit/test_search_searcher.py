@@ -33,6 +33,7 @@ class Daemon:
     metrics: dict[int, dict[str, float]] = field(default_factory=dict)
     elsewhere: set[int] = field(default_factory=set)  # jobs that are in another group by now
     told: dict[str, Any] = field(default_factory=dict)
+    attempts: dict[int, int] = field(default_factory=dict)  # of jobs that were retried
     last_id: int = 0
 
     def call(self, op: str, **fields: Any) -> dict[str, Any]:
@@ -41,7 +42,14 @@ class Daemon:
 
     def _searches(self, name: str, newest: int, unsure: list[int]) -> dict[str, Any]:
         found = [
-            [job["point"], job_id, job["state"], 1, job["params"]]
+            [
+                job["point"],
+                job_id,
+                job["state"],
+                "exit",
+                job["params"],
+                self.attempts.get(job_id, 1),
+            ]
             for job_id, job in self.jobs.items()
             if (job_id > newest or job_id in unsure) and job_id not in self.elsewhere
         ]
@@ -87,12 +95,12 @@ def daemon() -> Daemon:
     return Daemon()
 
 
-def _searcher(daemon: Daemon, home: Path, search: Search = SEARCH) -> Searcher:
+def _searcher(daemon: Daemon, home: Path, search: Search = SEARCH, over: str = "") -> Searcher:
     study = Study(
         str(home), search.name, dimensions(search.space), search.objectives, search.sampler,
         search.seed, acceptance(search.space, search.where),
     )  # fmt: skip
-    return Searcher(search, study, daemon.call)
+    return Searcher(search, study, daemon.call, over=over)
 
 
 def test_a_point_that_is_held_waits_and_no_other_is_asked_for(
@@ -185,6 +193,73 @@ def test_infinite_values_are_said_as_text_and_those_without_a_mean_are_none(
         daemon.ends(job, loss=math.inf)
     searcher.look()
     assert daemon.told["best"] == [[1, "inf"]]
+
+
+def test_a_point_that_is_retried_is_the_same_trial_and_told_anew(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    searcher = _searcher(daemon, tmp_path, replace(SEARCH, ends=Ends(samples=2)))
+    searcher.look()
+    daemon.ends(1, "failed")
+    searcher.look()
+    daemon.ends(2, loss=0.5)
+    assert searcher.look()
+    assert (daemon.told["failed"], daemon.told["best"]) == (1, [[1, 0.5]])
+    daemon.jobs[1]["state"] = "waiting"  # stoker retry
+    again = _searcher(daemon, tmp_path, replace(SEARCH, ends=Ends(samples=2)), "all were made")
+    assert not again.look()
+    assert (daemon.told["trials"], daemon.told["told"], daemon.told["left"]) == (2, 1, 1)
+    daemon.ends(1, loss=0.25)
+    daemon.attempts[1] = 2
+    assert again.look()
+    assert (daemon.told["trials"], daemon.told["failed"], daemon.told["best"]) == (
+        2,
+        0,
+        [[0, 0.25]],
+    )
+    assert daemon.told["over"] == "all were made"
+    daemon.ends(1, "failed")  # And it may have come to nothing while no searcher was there.
+    daemon.attempts[1] = 3
+    assert _searcher(daemon, tmp_path, replace(SEARCH, ends=Ends(samples=2))).look()
+    assert daemon.told["best"] == [[1, 0.5]]
+    assert len(daemon.jobs) == 2
+
+
+def _fail(daemon: Daemon, searcher: Searcher, most: int) -> int:
+    """How many points fail before the search is given up."""
+    for count in range(most):
+        for job in daemon.unfinished():
+            daemon.ends(job, "failed")
+        if searcher.look():
+            return count + 1
+    return most
+
+
+def test_a_search_whose_first_eight_trials_fail_is_given_up(daemon: Daemon, tmp_path: Path) -> None:
+    many = replace(SEARCH, ends=Ends(samples=20), max_running=1)
+    searcher = _searcher(daemon, tmp_path, many)
+    searcher.look()
+    assert _fail(daemon, searcher, 20) == 8
+    said = "the first 8 trials failed: see `stoker logs 1`; the same command goes on"
+    assert (daemon.told["over"], daemon.told["failed"]) == (said, 8)
+    searcher = _searcher(daemon, tmp_path, replace(many, since=8))
+    assert not searcher.look(), "it was told to go on"
+    assert _fail(daemon, searcher, 20) == 8
+    assert (len(daemon.jobs), daemon.told["over"]) == (
+        16,
+        said.replace("first", "next").replace("logs 1", "logs 9"),
+    )
+
+
+def test_a_search_in_which_one_trial_ended_well_goes_on_after_eight_that_failed(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    searcher = _searcher(daemon, tmp_path, replace(SEARCH, ends=Ends(samples=20), max_running=1))
+    searcher.look()
+    daemon.ends(1, "stopped")
+    searcher.look()
+    assert _fail(daemon, searcher, 12) == 12
+    assert daemon.told["over"] == ""
 
 
 def _without_values(daemon: Daemon, searcher: Searcher, most: int) -> int:

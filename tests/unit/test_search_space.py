@@ -65,7 +65,7 @@ def test_a_search_is_read_as_it_was_kept() -> None:
         "ends_at_ms": None, "until": ["loss", 0.5], "sampler": "tpe", "seed": 7,
         "max_running": 2, "words": ["true"], "style": "flags", "files": {}, "request": {},
         "shared": {}, "where": ["b < 2"], "repeat": ["seed", 3],
-        "stopping": Stopping("hyperband", 3, 27, 3).to_wire(),
+        "stopping": Stopping("hyperband", 3, 27, 3).to_wire(), "begun": 1, "since": 4,
     }  # fmt: skip
     search = from_wire("s", json.loads(json.dumps(kept)))
     assert (search.space, search.repeats) == (space, 3)

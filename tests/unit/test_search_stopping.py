@@ -124,7 +124,49 @@ def test_asha_learns_from_the_first_point_that_ends_where_it_begins() -> None:
     study.ask()
     study.ask()
     assert _took_in(study, 2, GOOD) is None
-    assert _took_in(study, 3, BAD) == (1, 9.0)
+    assert _took_in(study, 3, BAD) == (3, 9.0), "an eighth of 19 steps"
+
+
+def test_points_that_ran_before_asha_knew_its_steps_count_with_their_values_at_these() -> None:
+    study = _study(Stopping("asha"))
+    for _ in range(3):
+        study.ask()
+    slow = [(step, 2.0 / step) for step, _ in GOOD]
+    _took_in(study, 0, GOOD)
+    _took_in(study, 1, slow[:10])
+    study.tell(0, 1 / 19)
+    assert _took_in(study, 1, slow[:11]) is None, "it is behind only at step 12"
+    assert _took_in(study, 2, [(3.0, 0.3)]) is None, "the others had 0.33 and 0.67 at step 3"
+    assert _took_in(study, 1, slow[:12]) == (12, 2 / 12)
+
+
+def test_where_asha_begins_stays_though_a_longer_point_ends_and_the_searcher_is_another() -> None:
+    study = _study(Stopping("asha"))
+    for _ in range(3):
+        study.ask()
+    for number, length in enumerate((8, 800)):
+        _took_in(study, number, [(float(step), 1 / step) for step in range(1, length)])
+        study.tell(number, 1 / length)
+        assert _took_in(study, 2, [(0.5, 9.0)]) is None
+        study.pruner = pruner(optuna, Stopping("asha"))
+    assert _took_in(study, 2, BAD) == (1, 9.0)
+
+
+@pytest.mark.parametrize("each", [1, 1000])
+@pytest.mark.parametrize(("steps", "first"), [(4, 1), (10, 2), (100, 13), (1000, 130)])
+def test_asha_leaves_the_first_eighth_of_a_training_alone(
+    steps: int, first: int, each: int
+) -> None:
+    study = _study(Stopping("asha"))
+    good, bad = (
+        [(float(each * step), value / step) for step in range(1, steps + 1)] for value in (1, 9)
+    )
+    study.ask()
+    _took_in(study, 0, good)
+    study.tell(0, 1 / steps)
+    study.ask()
+    at = _took_in(study, 1, bad)
+    assert at is not None and at[0] == first * each
 
 
 @pytest.mark.parametrize("points", [GOOD, BAD], ids=["good", "bad"])
@@ -224,20 +266,31 @@ def test_nothing_is_read_while_nothing_is_new_and_a_point_is_stopped_once() -> N
 
     stops = EarlyStops(ASHA, "loss", learner, call, curves)
     curves.rows[7] = (2, BAD[:2])
-    stops.look({})
+    stops.look({}, {})
     assert curves.reads == 0, "no point runs"
     for _ in range(3):
-        stops.look({0: 7})
+        stops.look({0: 7}, {7: 1})
     assert (curves.reads, learner.took, asked_for) == (1, [(0, 2)], [])
     for count in (3, 4, 5):
         curves.at, curves.rows[7] = count, (2, BAD[:count])
-        stops.look({0: 7})
+        stops.look({0: 7}, {7: 1})
     why = "at step 3: loss 9 (asha)"
     assert asked_for == [("stop_early", {"job_id": 7, "attempt": 2, "why": why})]
     # Its next attempt is the same trial.
     curves.at, curves.rows[7] = 9, (3, BAD[:3])
-    stops.look({0: 7})
+    stops.look({0: 7}, {7: 1})
     assert [fields["attempt"] for _, fields in asked_for] == [2, 3]
+
+
+def test_what_an_attempt_had_found_is_no_value_of_the_one_that_was_retried() -> None:
+    curves, learner = Curves(), Learner()
+    stops = EarlyStops(ASHA, "loss", learner, lambda *_, **__: {}, curves)
+    curves.at, curves.rows[7] = 1, (2, BAD)
+    stops.look({0: 7}, {7: 3})
+    assert learner.took == []
+    curves.at, curves.rows[7] = 2, (3, BAD[:1])
+    stops.look({0: 7}, {7: 3})
+    assert learner.took == [(0, 1)]
 
 
 def test_a_file_that_can_not_be_read_is_looked_at_again_though_it_has_not_changed(
@@ -252,7 +305,7 @@ def test_a_file_that_can_not_be_read_is_looked_at_again_though_it_has_not_change
 
     with monkeypatch.context() as locked:
         locked.setattr(curves, "settled", fails)
-        stops.look({0: 7})
+        stops.look({0: 7}, {7: 1})
     assert learner.took == []
-    stops.look({0: 7})
+    stops.look({0: 7}, {7: 1})
     assert learner.took == [(0, 2)]

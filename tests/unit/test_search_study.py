@@ -261,6 +261,47 @@ def test_a_trial_that_was_stopped_early_is_the_best_only_if_no_other_is_as_good(
     assert study.take_in(1, [(9.0, 1.0)]) is None, "nothing is reported of what was told"
 
 
+def test_a_trial_that_is_opened_again_has_its_number_and_nothing_that_it_was_told(
+    tmp_path: Path,
+) -> None:
+    asha = Stopping("asha", 1)
+    study = Study(str(tmp_path), "s", DIMS, LOSS, "tpe", 0, None, asha)
+    first, second = (_chosen(study, study.ask()) for _ in range(2))
+    for number, job in ((0, 7), (1, 8)):
+        study.note(number, job)
+    study.take_in(0, [(1.0, 0.25)])
+    study.tell(0, [0.25], ((7, 1, "succeeded"),))
+    assert study.take_in(1, [(1.0, 9.0)]) == (1, 9.0), "it is to be stopped"
+    study.tell_stopped(1, 9.0, ((8, 1, "stopped"),))
+    study.reopen([0, 1])
+    for again in (study, Study(str(tmp_path), "s", DIMS, LOSS, "tpe", 0, None, asha)):
+        assert [(one.told, one.queued, one.told_of) for one in again.trials()] == [
+            (False, True, ())
+        ] * 2
+        assert again.best() == []
+        assert [again.chosen(0), again.chosen(1)] == [first, second]
+    assert study.take_in(1, [(1.0, 0.125)]) is None, "it is judged anew"
+    study.tell(1, [0.125], ((8, 2, "succeeded"),))
+    study.tell(0, None, ((7, 2, "failed"),))
+    assert study.best() == [(1, [0.125])]
+    assert [one.told_of for one in study.trials()] == [
+        ((7, 2, "failed"),), ((8, 2, "succeeded"),)
+    ]  # fmt: skip
+    assert [(one.number, one.state.name) for one in study._all()] == [(0, "FAIL"), (1, "COMPLETE")]
+    assert study.ask() == 2
+
+
+def test_a_grid_knows_the_points_of_trials_that_were_opened_again(tmp_path: Path) -> None:
+    dims = dimensions(Space((notation.parsed("x=choice(1,2,3)"),)))
+    study = Study(str(tmp_path), "s", dims, LOSS, "grid", 0)
+    first = _chosen(study, study.ask())
+    study.tell(0, None)
+    study.reopen([0])
+    study.tell(0, [0.5])
+    others = [_chosen(study, study.ask())["x"] for _ in range(2)]
+    assert {first["x"], *others} == {"1", "2", "3"}
+
+
 def test_points_that_are_left_out_do_not_shift_the_numbers_of_those_stopped_early(
     tmp_path: Path,
 ) -> None:

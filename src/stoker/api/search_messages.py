@@ -11,8 +11,8 @@ from stoker.api.request import Request
 class Searches(Request, tag="searches"):
     """Answer: `searches`, each `name`, `spec`, `state` (running, ended) and `progress`.
 
-    With a name, only that one, and `points`: of each job `point`, `id`, `state`, `cause`, `params`.
-    Of these only jobs with a higher id than `newest`, and those of `unsure`.
+    With a name, only that one, and `points`: of each job `point`, `id`, `state`, `cause`, `params`,
+    `attempt`. Of these only jobs with a higher id than `newest`, and those of `unsure`.
     With `brief`, no points and no `spec`, but `objectives` and `trouble`.
     """
 
@@ -25,11 +25,13 @@ class Searches(Request, tag="searches"):
 class SearchStart(Request, tag="search_start"):
     """Begin a search, or go on with it by another spec. A process of its own chooses its points.
 
-    What the spec says is between front ends and that process (stoker.search.spec).
+    What the spec says is between front ends and that process (stoker.search.spec). `anew`: what was
+    said of how far it is counts no more.
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=1000)]
     spec: dict[str, Any]
+    anew: bool = False
 
 
 class StopEarly(Request, tag="stop_early"):

@@ -24,6 +24,7 @@ class Chosen:
     drafts: list[Drafts]
     left_out: dict[str, int] | None = None  # see messages.Submit; None without such a rule
     tried: Container[str] = ()  # the points that have had a job
+    groups: dict[str, int] | None = None  # in which the jobs are of those that are left out
 
 
 def chosen(
@@ -49,7 +50,8 @@ def chosen(
         some.only([place for place, point in enumerate(own_points) if rule.takes(point)])
         for some, own_points in zip(drafts, points, strict=True)
     ]
-    return Chosen([some for some in kept if some.each], rule.left_out, latest)
+    groups = views.groups_of(rule.known) if rule.known else None
+    return Chosen([some for some in kept if some.each], rule.left_out, latest, groups)
 
 
 _WHY_NOT = ("succeeded", "unfinished", "not_tried")
@@ -62,6 +64,7 @@ class _Rule:
     queued: set[str | None]
     state: State
     own: AbstractSet[int]
+    known: list[int] = field(default_factory=list)  # the jobs of those that are left out
     left_out: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_WHY_NOT, 0))
 
     def takes(self, point: str | None) -> bool:
@@ -73,6 +76,8 @@ class _Rule:
             self.queued.add(point)
             return True
         self.left_out[why_not] = self.left_out.get(why_not, 0) + 1
+        if point in self.latest:
+            self.known.append(self.latest[point][0])
         return False
 
     def _why_not(self, point: str) -> str | None:

@@ -31,7 +31,7 @@ from stoker.daemon.show import log_of
 from stoker.errors import StokerError
 from stoker.executors.attempt_dir import attempt_dir_text, metrics_text
 from stoker.metrics.lookup import Lookup
-from stoker.metrics.spec import Key, Spec, folder_of
+from stoker.metrics.spec import Key, Spec, folder_of, run_of
 from stoker.output_files import filled
 from stoker.store.browsing import Browser
 
@@ -143,12 +143,17 @@ class Readings:
 
     def _specs(self, browser: Browser, keys: Sequence[Key], *, all: bool) -> list[Spec]:
         """Where the metrics of attempts are; without `all`, of those that are to be followed."""
-        rows = {row["id"]: row for row in browser.outputs([job_id for job_id, _ in keys])}
+        ids = [job_id for job_id, _ in keys]
+        rows = {row["id"]: row for row in browser.outputs(ids)}
+        put_back = browser.put_back([job_id for job_id, attempt in keys if attempt > 1])
         found = []
         for key in keys:
             row = rows.get(key[0])
             if row is not None and (all or _is_asked_for(row)):
-                found.append(_spec(row, key, self._home.attempts))
+                spec = _spec(row, key, self._home.attempts)
+                before = key[1] - 1
+                goes_on = before in put_back.get(key[0], ())
+                found.append(replace(spec, after=before if goes_on else None))
         return found
 
     # ------------------------------------------------------------------ questions
@@ -156,13 +161,22 @@ class Readings:
     async def read(
         self, job_ids: Sequence[int], attempt: int | None = None, patience_s: float = PATIENCE_S
     ) -> int:
-        """Have an attempt of each job read, the latest if none is named; how many are not yet."""
-        latest, whole = await self._browsing.read(
-            lambda browser: (browser.latest_attempts(job_ids), self.kept.whole(job_ids))
+        """Have an attempt, or the latest run, of each job read; how many attempts are not yet."""
+        latest, put_back, whole = await self._browsing.read(
+            lambda browser: (
+                browser.latest_attempts(job_ids),
+                browser.put_back(job_ids),
+                self.kept.whole(job_ids),
+            )
         )
-        keys = [
-            (job_id, attempt or number) for job_id, number in latest if (attempt or 1) <= number
-        ]
+        if attempt is None:
+            keys = [
+                (job_id, one)
+                for job_id, number in latest
+                for one in run_of(number, put_back.get(job_id, ()))
+            ]
+        else:
+            keys = [(job_id, attempt) for job_id, number in latest if attempt <= number]
         return await self._read([key for key in keys if key not in whole], patience_s)
 
     async def _read(self, keys: Sequence[Key], patience_s: float) -> int:

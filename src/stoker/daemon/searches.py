@@ -15,7 +15,7 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,8 @@ class SearcherProcesses:
         self._closed = False
 
     def begin(self) -> None:
-        """An earlier daemon may have had some under way."""
+        """An earlier daemon may have had some under way, or been killed as points were retried."""
+        self.retried(self._store.searches_again())
         for row in self._store.searches():
             if row.state == "running":
                 self._start(row.name)
@@ -96,9 +97,9 @@ class SearcherProcesses:
         others.append(then)
         return lambda: others.remove(then) if then in others else None
 
-    def start(self, name: str, spec: Mapping[str, Any]) -> None:
+    def start(self, name: str, spec: Mapping[str, Any], *, anew: bool = False) -> None:
         """Begin a search, or go on by another spec: what it has learned is in its study."""
-        known = self._store.searches(name)
+        known = [] if anew else self._store.searches(name)
         progress = json.loads(known[0].progress) | {"over": ""} if known else {}
         self._store.keep_search(SearchRow(name, json.dumps(spec), "running", json.dumps(progress)))
         self._pauses_s.pop(name, None)
@@ -107,6 +108,23 @@ class SearcherProcesses:
             self._start(name)
         else:
             self._replace(child)
+
+    def retried(self, names: Collection[str | None]) -> None:
+        """Points of these have a new chance: what came of them before does not count any more.
+
+        One that has ended chooses no points, but its study is told of what comes of these.
+        """
+        for row in self._store.searches() if names else ():
+            if row.name not in names:
+                continue
+            if row.state != "running":
+                self._store.keep_search(row._replace(state="running"))
+                self._pauses_s.pop(row.name, None)
+            child = self._children.get(row.name)
+            if child is None:
+                self._start(row.name)
+            else:
+                self._replace(child)  # The next one looks at all of them.
 
     def told(self, name: str, progress: Mapping[str, Any], *, ended: bool) -> None:
         """Keep what a searcher says; why a search is to end stays as it was first said."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from stoker.api.job_keywords import Duration, PointOptions
-    from stoker.library.channel import Connection
+    from stoker.library.connection import Connection
     from stoker.library.results import Results
     from stoker.metrics.results import Result
 
@@ -33,6 +33,7 @@ class Progress:
     samples: int | None
     over: str  # why it ends; while it runs, its last points are awaited
     text: str
+    failed: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -53,7 +54,7 @@ class Search:
         said = kept["progress"]
         return Progress(
             kept["state"], said.get("trials", 0), said.get("told", 0), said.get("samples"),
-            said.get("over", ""), search_text(kept),
+            said.get("over", ""), search_text(kept), said.get("failed", 0),
         )  # fmt: skip
 
     def results(self) -> Results:
@@ -109,6 +110,7 @@ class Searching(Findings):
         where: str | Sequence[str] = (),
         repeat: Mapping[str, int] | None = None,
         style: str = "flags",
+        rerun: str | None = None,
         max_running: int | None = None,
         name: str | None = None,
         **options: Unpack[PointOptions],
@@ -118,13 +120,21 @@ class Searching(Findings):
         Each point is chosen by the results of those before. It ends after so many `samples`, when
         a value is good enough (until="loss < 0.3"), or when a time is over (for_="8h").
         Points that are behind others at the same step are stopped (stop_early="asha", min_steps=3).
+        rerun="failed" also runs those points again that did not succeed.
         """
-        from stoker.library import many
+        from stoker.library import kinds, many
         from stoker.submission.keywords import check_keywords
 
         check_keywords(options, self.search)
+        kinds.check("a text", sampler=sampler, until=until, stop_early=stop_early, name=name)
+        kinds.check("a text or a list of texts", minimize=minimize, maximize=maximize, where=where,
+                    style=style)  # fmt: skip
+        kinds.check("a text or a list of words", command=command)
+        kinds.check("a whole number", samples=samples, seed=seed, max_running=max_running)
+        kinds.check("a dictionary", params=params, repeat=repeat)
+        kinds.check("a path", file=file)
         spec = many.SweepSpec(
-            command, params or {}, file, samples, seed, False, where, repeat, style, None,
+            command, params or {}, file, samples, seed, False, where, repeat, style, rerun,
             max_running, name, options,
         )  # fmt: skip
         wanted = many.search_wanted(minimize, maximize, file is not None)

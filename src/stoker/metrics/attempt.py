@@ -40,6 +40,7 @@ class Reading:
         self.trouble: StokerError | None = None  # why something is not read
         self._gave_up = False
         self.stored = ""  # how far, when it was last stored
+        self.stored_after: int | None = None
         self.whole = False  # The attempt has ended, and all of it was read.
         self.sources: dict[int, Source] = {}  # by number, which says what counts before what
         patterns = []

@@ -9,6 +9,7 @@ to be one of a training is left out, and so are names after the first thousand.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, count, repeat
 from operator import itemgetter, ne
@@ -62,6 +63,8 @@ class Extractor:
         self._skips = False  # within a line that is too long
         self._known: dict[bytes, _Known] = {}
         self._known_bytes = 0
+        self._usual: Template | None = None  # of most lines of the block before
+        self._many = 0  # lines of this block are most of them
         self._progress = Progress()
         self._names = set(self._own)  # They have their place, however many names come before them.
         self._points: dict[str, Run] = {}
@@ -125,27 +128,45 @@ class Extractor:
 
     def _lines(self, block: bytes) -> None:
         text = plain_text(block)
-        keys = text.translate(None, KEY_WITHOUT).split(b"\n")
         batches: list[Batch] = []
-        if keys.count(keys[0]) == len(keys):
-            self._alike(keys[0], range(len(keys)), text, batches)
-        else:
-            lines = text.split(b"\n")
-            groups: dict[bytes, list[int]] = {key: [] for key in keys}
-            if len(groups) <= _FEW:
-                for key in groups:
-                    groups[key] = list(compress(count(), map(key.__eq__, keys)))
-            else:
-                for place, key in enumerate(keys):
-                    groups[key].append(place)
-            for key, places in groups.items():
-                self._alike(key, places, b"\n".join([lines[n] for n in places]), batches)
+        places, rest = self._take_usual(text, batches)
+        if places:
+            self._by_key(places, rest, batches)
+        batches.sort(key=lambda batch: batch.places[0])
         self._progress.put_steps(batches)
         self._put_points(batches)
         if self._patterns:
             self._put_own(text.split(b"\n"), batches)
 
     # ------------------------------------------------------------------ lines to numbers
+
+    def _take_usual(self, text: bytes, batches: list[Batch]) -> tuple[Sequence[int], bytes]:
+        """Take in the lines that are like most before, for which no key is needed; the others."""
+        whole = range(text.count(b"\n") + 1)
+        template, self._usual = self._usual, None
+        self._many = len(whole) * 9 // 10
+        if template is None:
+            return whole, text
+        texts, between = template.divided(text)
+        places, others, lines = _apart(between)
+        if not places:
+            return whole, text
+        try:
+            batches.append(Batch(template.columns, places, texts))
+        except ValueError:  # One of them is no number.
+            return whole, text
+        if len(places) >= self._many:
+            self._usual = template
+        return others, b"\n".join(lines)
+
+    def _by_key(self, places: Sequence[int], text: bytes, batches: list[Batch]) -> None:
+        keys = text.translate(None, KEY_WITHOUT).split(b"\n")
+        if keys.count(keys[0]) == len(keys):
+            self._alike(keys[0], places, text, batches)
+            return
+        lines = text.split(b"\n")
+        for key, at in _grouped(keys).items():
+            self._alike(key, picked(places, at), b"\n".join([lines[n] for n in at]), batches)
 
     def _alike(self, key: bytes, places: Sequence[int], text: bytes, batches: list[Batch]) -> None:
         """Take in lines with the same key: most or all of them are of one template."""
@@ -159,6 +180,8 @@ class Extractor:
             if texts is not None:
                 try:
                     batches.append(Batch(template.columns, places, texts))
+                    if len(places) >= self._many:
+                        self._usual = template
                     return
                 except ValueError:  # One of them is no number.
                     pass
@@ -334,6 +357,44 @@ class _Part(NamedTuple):
             picked(self.steps, lines),
             picked(self.values, lines),
         )
+
+
+def _apart(between: list[bytes]) -> tuple[Sequence[int], list[int], list[bytes]]:
+    """The places of lines that match, by what is between them; those of all others, and these."""
+    others: list[int] = []
+    lines: list[bytes] = []
+    for matched, part in enumerate(between):
+        if part and part != b"\n":
+            its = part.strip(b"\n").split(b"\n")
+            others += range(matched + len(lines), matched + len(lines) + len(its))
+            lines += its
+    whole = range(len(between) - 1 + len(lines))
+    if not lines:
+        return whole, others, lines
+    is_left = bytearray(b"\1") * len(whole)
+    for at in others:
+        is_left[at] = 0
+    return list(compress(whole, is_left)), others, lines
+
+
+def _grouped(keys: list[bytes]) -> Mapping[bytes, Sequence[int]]:
+    """The places of each key."""
+    counts = Counter(keys)
+    groups: dict[bytes, list[int]] = {key: [] for key in counts}
+    if len(groups) > _FEW:
+        for place, key in enumerate(keys):
+            groups[key].append(place)
+        return groups
+    most = max(counts, key=counts.__getitem__)  # It has what the others leave.
+    is_left = bytearray(b"\1") * len(keys)
+    for key, places in groups.items():
+        at = -1
+        for _ in range(counts[key] if key != most else 0):
+            at = keys.index(key, at + 1)
+            places.append(at)
+            is_left[at] = 0
+    groups[most] = list(compress(count(), is_left))
+    return groups
 
 
 def _merged(

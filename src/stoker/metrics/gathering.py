@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +16,13 @@ from stoker.metrics.asking import Call, Summary
 from stoker.metrics.attempt import read_attempt
 from stoker.metrics.patterns import read_pattern
 from stoker.metrics.results import Objective, ResultTable, Run, tabulate, varied_names
-from stoker.metrics.spec import Spec, folder_of
+from stoker.metrics.runs import gone_on
+from stoker.metrics.series import Series
+from stoker.metrics.spec import Spec, folder_of, run_of
+from stoker.output_files import check_braces
 from stoker.quantities import job_ids
 from stoker.text.jobs import now_ms
+from stoker.text.terminal import escaped
 
 Job = Mapping[str, Any]
 ByName = dict[str, Summary]
@@ -240,7 +245,9 @@ def metrics_of(
     """
     found: dict[int, ByName] = {}
     if sources.patterns or sources.files is not None:
-        for job in call("show", select=select)["jobs"]:
+        jobs = call("show", select=select)["jobs"]
+        refuse_absent_files(jobs, sources)
+        for job in jobs:
             found[job["id"]] = {curve.summary.name: curve.summary for curve in read(job, sources)}
         return found
     for one in asking.metrics_of(call, select, waiting=waiting):
@@ -248,19 +255,54 @@ def metrics_of(
     return found
 
 
-def read(job: Job, sources: Sources) -> list[asking.Curve]:
-    """The metrics of a job's latest attempt, read from its log, reports and files."""
-    attempt = next((one for one in job["attempts"] if one["attempt"] == job["attempt"]), None)
-    if attempt is None:
-        return []
-    key, options = (job["id"], job["attempt"]), job["options"]
+def refuse_absent_files(jobs: Sequence[Job], sources: Sources) -> None:
+    """Refuse --metrics-from that names nothing in any of the jobs: what was meant is elsewhere."""
+    if sources.files is None:
+        return
+    names = dict.fromkeys(name for job in jobs for name in job["params"])
+    check_braces(sources.files, "--metrics-from", names)
+    path = ""
+    for job in jobs:
+        for one in job["attempts"]:
+            path = _folder(sources.files, job, one["attempt"])
+            if os.path.isfile(path) or os.path.isdir(path):
+                return
+    if path:
+        what = "neither a file nor a directory" if os.path.lexists(path) else "not there"
+        raise NotFound(
+            f"--metrics-from: {escaped(path)} is {what}"
+            + (", nor that of any other job" if len(jobs) > 1 else ""),
+            "name a file or directory, from the directory of the job",
+        )
+
+
+def _folder(said: str, job: Job, attempt: int) -> str:
+    found = folder_of(said, job["cwd"], (job["id"], attempt), job["name"], job["params"])
+    assert found is not None
+    return found
+
+
+def read(job: Job, sources: Sources, number: int | None = None) -> list[asking.Curve]:
+    """The metrics of an attempt, or of a job's latest run, read from log, reports and files."""
+    attempts = {one["attempt"]: one for one in job["attempts"]}
+    latest = job["attempt"] if number is None else number
+    put_back = {at for at, one in attempts.items() if one["state"] == "requeued"}
+    found: dict[str, Series] = {}
+    for at in run_of(latest, put_back) if number is None else [number]:
+        if at in attempts:
+            found = gone_on(found, _read(job, attempts[at], sources))
+    return [asking.curve_of(job["id"], latest, name, one) for name, one in found.items()]
+
+
+def _read(job: Job, attempt: Job, sources: Sources) -> dict[str, Series]:
+    key, options = (job["id"], attempt["attempt"]), job["options"]
     folder = sources.files if sources.files is not None else options.get("metrics_from")
     spec = Spec(
         *key,
         log=attempt["log"],
         err=attempt["err_log"],
-        folder=folder_of(folder, job["cwd"], key, job["name"], job["params"]),
+        folder=None if folder is None else _folder(folder, job, attempt["attempt"]),
         reports=(f"{attempt['dir']}/metrics", f"{attempt['dir']}.metrics"),
         patterns=(*options.get("metric", ()), *sources.patterns),
     )
-    return [asking.curve_of(*key, name, series) for name, series in read_attempt(spec).items()]
+    return read_attempt(spec)

@@ -6,7 +6,8 @@ those of the log up to that place, and the next reader goes on there. The daemon
 up in it (`lookup`).
 
 Curves have a table of their own, so that the last and best values of ten thousand jobs are found
-without them. Of a series the source with the highest number counts: see `attempt`.
+without them. Of a series the source with the highest number counts: see `attempt` and,
+of attempts that were put back, `runs`.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 
 from stoker.errors import Failed
+from stoker.metrics import runs
 from stoker.metrics.attempt import Reading
-from stoker.metrics.lookup import FORM, OF_JOBS, ids, opened
+from stoker.metrics.lookup import FORM, OF_JOBS, RUN, ids, opened
 from stoker.metrics.series import Series
 
 _SCHEMA = """
@@ -31,6 +33,7 @@ CREATE TABLE attempts (
     said     TEXT NOT NULL,     -- what decides what is found; see Spec.said
     trouble  TEXT NOT NULL,     -- why something is not read, in words
     state    TEXT NOT NULL,     -- how far it was read
+    after    INTEGER,           -- the attempt that was put back, with which it goes on
     PRIMARY KEY (job, attempt)
 ) WITHOUT ROWID;
 CREATE TABLE series (
@@ -55,7 +58,15 @@ CREATE TABLE curves (
     record   TEXT NOT NULL,     -- see Series.to_record
     PRIMARY KEY (job, attempt, name, source)
 );
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
+COMMIT;
+"""
+# What has gone on with another is looked at again, as soon as somebody asks for it.
+_FROM_1 = """
+BEGIN IMMEDIATE;
+ALTER TABLE attempts ADD COLUMN after INTEGER;
+UPDATE attempts SET whole = 0 WHERE attempt > 1;
+PRAGMA user_version = 2;
 COMMIT;
 """
 _TABLES = ("attempts", "series", "curves")
@@ -85,6 +96,8 @@ class Kept:
         form = self._connection.execute("PRAGMA user_version").fetchone()[0]
         if form == 0:
             self._connection.executescript(_SCHEMA)
+        elif form == 1:
+            self._connection.executescript(_FROM_1)
         elif form != FORM:
             self.close()
             raise Failed(f"{path} was written by another Stoker", "use the newest one")
@@ -97,7 +110,7 @@ class Kept:
         """Let a reading go on where it was stored; if nothing of it is, it begins at the start."""
         job, attempt = reading.spec.key
         row = self._connection.execute(
-            "SELECT said, state FROM attempts WHERE job = ? AND attempt = ?", (job, attempt)
+            "SELECT said, state, after FROM attempts WHERE job = ? AND attempt = ?", (job, attempt)
         ).fetchone()
         if row is None or row[0] != reading.spec.said():
             return
@@ -107,7 +120,7 @@ class Kept:
         ):
             series.setdefault(source, {})[name] = Series.from_record(json.loads(record))
         reading.go_on(json.loads(row[1]), series)
-        reading.stored = row[1]
+        reading.stored, reading.stored_after = row[1], row[2]
 
     def store(self, readings: Iterable[Reading]) -> None:
         """Store what was found and how far it was read, of all of them or of none."""
@@ -119,7 +132,7 @@ class Kept:
             for reading, state in changed:
                 self._store(cursor, reading, state)
         for reading, state in changed:
-            reading.stored = state
+            reading.stored, reading.stored_after = state, reading.spec.after
             for source in reading.sources.values():
                 source.metrics.changed.clear()
                 source.was_reset = False
@@ -137,20 +150,29 @@ class Kept:
                         (*key, number),
                     )
             for name in source.metrics.changed:
-                series = source.metrics.by_name[name]
-                shown = series.shown()
-                cursor.execute(
-                    "INSERT OR REPLACE INTO series VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (*key, name, number, shown.count, *_numbers(shown)),
-                )
-                cursor.execute(
-                    "INSERT OR REPLACE INTO curves VALUES (?, ?, ?, ?, ?)",
-                    (*key, name, number, json.dumps(series.to_record())),
-                )
+                _put(cursor, key, name, number, source.metrics.by_name[name])
         cursor.execute(
-            "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?, ?)",
-            (*key, reading.whole, reading.spec.said(), _words(reading), state),
+            "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*key, reading.whole, reading.spec.said(), _words(reading), state, reading.spec.after),
         )
+        self._store_runs(cursor, reading)
+
+    def _store_runs(self, cursor: sqlite3.Cursor, reading: Reading) -> None:
+        job, attempt = reading.spec.key
+        sources = reading.sources.values()
+        names = {name for source in sources for name in source.metrics.changed}
+        is_new = not reading.stored or reading.stored_after != reading.spec.after
+        is_new = is_new or any(source.was_reset for source in sources)
+        if is_new:
+            for table in _TABLES[1:]:
+                cursor.execute(
+                    f"DELETE FROM {table} WHERE job = ? AND attempt >= ? AND source = ?",
+                    (job, attempt, RUN),
+                )
+        if is_new or names:
+            for at, found in runs.changed_by(cursor, job, attempt, None if is_new else names):
+                for name, series in found.items():
+                    _put(cursor, (job, at), name, RUN, series)
 
     def forget_removed(self, jobs_database: str) -> None:
         """Delete what was kept of jobs that are not on record any more."""
@@ -176,6 +198,20 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Cursor]:
     finally:
         if connection.in_transaction:
             cursor.execute("ROLLBACK")
+
+
+def _put(
+    cursor: sqlite3.Cursor, key: tuple[int, int], name: str, source: int, series: Series
+) -> None:
+    shown = series.shown()
+    cursor.execute(
+        "INSERT OR REPLACE INTO series VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*key, name, source, shown.count, *_numbers(shown)),
+    )
+    cursor.execute(
+        "INSERT OR REPLACE INTO curves VALUES (?, ?, ?, ?, ?)",
+        (*key, name, source, json.dumps(series.to_record())),
+    )
 
 
 def _words(reading: Reading) -> str:

@@ -14,7 +14,10 @@ from stoker.errors import Failed
 from stoker.metrics.series import Point, Series, said_if
 from stoker.metrics.spec import Key
 
-FORM = 1  # of the database
+FORM = 2  # of the database
+# Beside the sources of an attempt, with the highest number: what its run has found, of which others
+# were put back.
+RUN = 9
 _COLUMNS = "job, attempt, name, count, last, last_step, min, min_step, max, max_step"
 OF_JOBS = "job IN (SELECT value FROM json_each(:jobs))"
 _LATEST = "attempt = (SELECT max(attempt) FROM series WHERE job = s.job)"
@@ -32,7 +35,7 @@ class Lookup:
         return {(job, attempt) for job, attempt in self._rows(query, jobs=ids(jobs))}
 
     def summaries(self, jobs: Iterable[int], names: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """The metrics of each job's latest attempt that has any, as the wire has them."""
+        """The metrics of each job's latest run that has any, as the wire has them."""
         named = "AND name IN (SELECT value FROM json_each(:names))" if names else ""
         query = (
             f"SELECT {_COLUMNS}, max(source) FROM series AS s"
@@ -42,8 +45,8 @@ class Lookup:
         return [_summary(row) for row in rows]
 
     def curves(self, job: int, attempt: int | None) -> list[dict[str, Any]]:
-        """All metrics of an attempt, or of the latest that has any, with their curves."""
-        which = _LATEST if attempt is None else "attempt = :attempt"
+        """All metrics of an attempt, or of the latest run that has any, with their curves."""
+        which = _LATEST if attempt is None else f"attempt = :attempt AND source < {RUN}"
         query = (
             f"SELECT {_COLUMNS}, max(source), record FROM series AS s"
             " JOIN curves USING (job, attempt, name, source)"

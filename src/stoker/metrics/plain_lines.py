@@ -19,7 +19,8 @@ _SEQUENCE = re.compile(
 )
 _MOVES = frozenset(b"ABCDEFGHSTf")
 # A bar goes back over itself at once. To make few of many is faster than to search for all.
-_BACK = tuple(b"\x08" * count for count in (64, 8, 3, 2))
+_BACK = tuple(b"\x08" * count for count in (64, 8, 3))
+_UP_AND_DOWN = b"\x1b[A\n"
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -32,23 +33,30 @@ def plain_text(block: bytes) -> bytes:
         block = b"\n".join(line for line in block.split(b"\n") if len(line) <= LONGEST_LINE)
     if b"\x08" in block:
         for many in _BACK:
-            block = block.replace(many, b"\x08")
+            block = _replaced(block, many, b"\x08")
         block = block.replace(b"\x08", b"\n")
+    if _UP_AND_DOWN in block[:_SAMPLE]:  # Nested bars go up where their line ends anyway.
+        block = _replaced(block, _UP_AND_DOWN, b"\n")
     if b"\x1b" in block:
-        block = block.replace(b"\x1b[A", b"\n").replace(b"\x1b[K", b"")
+        block = block.replace(b"\x1b[A", b"\n").replace(b"\x1b[K", b"").replace(b"\x1b[2K", b"")
         # Few colours are used again and again, and to replace these is faster than to search. What
         # is left over when all are gone does not depend on the order in which they went.
         for colour in {*_COLOUR.findall(block, 0, _SAMPLE)}:
-            block = block.replace(colour, b"")
+            block = _replaced(block, colour, b"")
         while b"\x1b" in block and _COLOUR.search(block):
             block = _COLOUR.sub(b"", block)
         if b"\x1b" in block:
             block = _SEQUENCE.sub(_cleaned, block)
     if b"\0" in block:
         block = b"\n".join([line for line in block.split(b"\n") if is_text(line)])
-    while b"\n\n" in block:  # Bars leave as many empty lines as others.
-        block = block.replace(b"\n\n", b"\n")
+    if b"\n\n" in block:  # Bars leave as many empty lines as others.
+        block = b"\n".join(filter(None, block.split(b"\n")))
     return block.strip(b"\n")
+
+
+def _replaced(block: bytes, old: bytes, new: bytes) -> bytes:
+    """As `bytes.replace`, which counts first, and so searches twice."""
+    return new.join(block.split(old))
 
 
 def is_text(line: bytes) -> bool:

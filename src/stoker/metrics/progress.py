@@ -39,12 +39,16 @@ class Batch:
         ]
         self.steps: Sequence[float | None] = ()
         self.before: Sequence[float] = ()  # epochs before those of the lines of a bar
+        self._differ: list[bool] | None = None
 
     def differ(self) -> list[bool]:
-        """Whether the step of each line is another than that of the next one.
+        """Whether the step of each line, once all are known, is another than that of the next."""
+        if self._differ is None:
+            self._differ = self._compared()
+        return self._differ
 
-        Texts are compared where these tell as much as the numbers: to convert them takes longer.
-        """
+    def _compared(self) -> list[bool]:
+        """See `differ`; texts are compared where they tell as much: to convert takes longer."""
         step, epoch, done, of = self.columns.axes()
         if step is not None:
             if _are_short(self.texts[step], _EXACT):

@@ -352,7 +352,9 @@ def arranged(
         there = [one for one in found if one[0] is not None]
         there.sort(key=lambda one: one[0] or (), reverse=downwards != reverse)
         if _is_metric(results, sort):
-            leads = [one.name for one in results.objectives] == [sort] and not reverse
+            leads = [one.name for one in results.objectives] == [
+                _metric(results, sort)
+            ] and not reverse
             there.sort(key=lambda one: (not (leads and one[1].is_best), _is_last(*one)))
         rows = [row for _, row in there] + [row for rank, row in found if rank is None]
     elif reverse:
@@ -361,7 +363,18 @@ def arranged(
 
 
 def _is_metric(results: ResultTable, column: str) -> bool:
-    return column not in results.varied and column.removeprefix("last ") in results.metrics
+    metric = _metric(results, column.removeprefix("last "))
+    return column not in results.varied and metric in results.metrics
+
+
+def title_of(metric: str, params: Sequence[str]) -> str:
+    """What the column of a metric is called: `metric_lr` where a parameter is called `lr`."""
+    return f"metric_{metric}" if metric in params else metric
+
+
+def _metric(results: ResultTable, title: str) -> str:
+    """The metric whose column is called so."""
+    return next((one for one in results.metrics if title_of(one, results.varied) == title), title)
 
 
 def _is_last(rank: tuple[int, float, str] | None, row: Result) -> bool:
@@ -372,15 +385,16 @@ def _column(results: ResultTable, name: str) -> tuple[Callable[[Result], Any], b
     """What a column has of a row, and whether it goes downwards, as it does for the best first."""
     if name in results.varied:
         return lambda row: row.params.get(name), False
-    metric = name.removeprefix("last ")
+    metric = _metric(results, name.removeprefix("last "))
     if metric in results.metrics:
         goal = next((row.metrics[metric].goal for row in results.rows), None)
-        if metric == name and goal is not None:
+        if not name.startswith("last ") and goal is not None:
             return lambda row: row.metrics[metric].best, goal == "max"
         return lambda row: row.metrics[metric].last, goal == "max"
     if name.lower() in _OWN:
         return _OWN[name.lower()], False
-    known = [*results.varied, *results.metrics, *_OWN]
+    metrics = [title_of(one, results.varied) for one in results.metrics]
+    known = [*results.varied, *metrics, *_OWN]
     guess = nearest(name, known)
     hint = f"did you mean {guess}?" if guess else f"there are {', '.join(known[:20])}"
     raise UsageError(f"there is no column {quoted(name)}", hint)

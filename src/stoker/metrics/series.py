@@ -36,6 +36,7 @@ class Series:
         self._each = 1  # how many points a whole bucket stands for
         self._filled = 0  # how many points the last bucket stands for
         self.held: Point | None = None  # the next point, which may still be replaced
+        self.counted = True  # no point had a step of its own
 
     def extend(self, points: Iterable[tuple[float | None, float]]) -> None:
         """Add points; one without a step is one step after the last."""
@@ -69,10 +70,12 @@ class Series:
 
     def _known(self, steps: Sequence[float | None]) -> Sequence[float]:
         if not isinstance(steps, list | tuple) or None not in steps:
+            self.counted = False
             return cast("Sequence[float]", steps)
         before = -1.0 if self.last is None else self.last[0]
         if steps.count(None) == len(steps):
             return After(before, len(steps))
+        self.counted = False
         known: list[float] = []
         for step in steps:
             before = before + 1 if step is None else step
@@ -120,6 +123,80 @@ class Series:
             it._halve()
         return it
 
+    # ------------------------------------------------------------------ of several attempts
+
+    def going_on_from(self, earlier: Series) -> Series:
+        """The series of both: of an earlier attempt that was put back, and of the one that went on.
+
+        One that went back to an older checkpoint replaces what came after that: of the earlier one,
+        what is before its first step counts. Points without steps are counted on.
+        """
+        own, earlier = copy.copy(self), earlier.shown()
+        begins = own.first or own.held
+        if begins is None or earlier.last is None:
+            return own if earlier.last is None else earlier
+        if own.counted and own.held is None:
+            own = own._later(earlier.last[0] + 1)
+        else:
+            earlier = earlier._before(begins[0])
+        if earlier.last is None:
+            return own
+        it = copy.copy(earlier)
+        while it._each < own._each:
+            it._halve()
+        while own._each < it._each and own._buckets:
+            own._halve()
+        if own._buckets:
+            it._buckets = it._buckets + own._buckets
+            it._filled = own._filled
+        while len(it._buckets) > MOST_BUCKETS:
+            it._halve()
+        it.count += own.count
+        it.not_finite += own.not_finite
+        it.last = own.last or it.last
+        if own.lowest is not None and (it.lowest is None or own.lowest[1] < it.lowest[1]):
+            it.lowest = own.lowest
+        if own.highest is not None and (it.highest is None or own.highest[1] > it.highest[1]):
+            it.highest = own.highest
+        it.held, it.counted = own.held, own.counted and it.counted
+        return it
+
+    def _before(self, step: float) -> Series:
+        """What came before a step was reached for good; of a thinned curve, nearly all of that."""
+        it = copy.copy(self)
+        if self.first is None or self.last is None or self.last[0] < step:
+            return it
+        buckets = [list(bucket) for bucket in self._buckets]
+        while buckets and buckets[-1][-1][0] >= step:
+            buckets[-1].pop()
+            if not buckets[-1]:
+                buckets.pop()
+        if not buckets:
+            return Series() if self.first[0] >= step else _of_one(self.first)
+        points = [point for bucket in buckets for point in bucket]
+        numbers = [point for point in points if point[1] == point[1]]
+        it._buckets, it._filled = buckets, it._each
+        it.last = points[-1]
+        it.count = (len(buckets) - 1) * it._each + len(buckets[-1])
+        it.not_finite = sum(not math.isfinite(value) for _, value in points)
+        it.lowest, it.highest = (
+            whole if whole in points else of(numbers, key=_value, default=None)
+            for whole, of in ((self.lowest, min), (self.highest, max))
+        )
+        return it
+
+    def _later(self, steps: float) -> Series:
+        """The same so many steps later."""
+
+        def moved(point: Point | None) -> Point | None:
+            return None if point is None else (point[0] + steps, point[1])
+
+        it = copy.copy(self)
+        it.first, it.last = moved(it.first), moved(it.last)
+        it.lowest, it.highest = moved(it.lowest), moved(it.highest)
+        it._buckets = [[(step + steps, value) for step, value in one] for one in it._buckets]
+        return it
+
     def curve(self) -> list[Point]:
         """The thinned curve, from the first point to the last."""
         points = [point for bucket in self._buckets for point in bucket]
@@ -150,6 +227,7 @@ class Series:
             "each": self._each,
             "filled": self._filled,
             "held": said_if(self.held),
+            "counted": self.counted,
             "buckets": [[said(point) for point in bucket] for bucket in self._buckets],
         }
 
@@ -163,9 +241,16 @@ class Series:
         it.first, it.last = _read(record["first"]), _read(record["last"])
         it.lowest, it.highest = _read(record["lowest"]), _read(record["highest"])
         it.held = _read(record["held"])
+        it.counted = record.get("counted", False)
         it._each, it._filled = record["each"], record["filled"]
         it._buckets = [[_point(said) for said in bucket] for bucket in record["buckets"]]
         return it
+
+
+def _of_one(point: Point) -> Series:
+    it = Series()
+    it.extend([point])
+    return it
 
 
 def _extremes_at(values: Sequence[float]) -> list[int]:

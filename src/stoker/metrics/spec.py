@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ class Spec:
     patterns: Sequence[str] = ()  # those of --metric
     far: bool = False  # It runs on a cluster, so its files are read less often.
     ended: bool = False
+    after: int | None = None  # the attempt that was put back, with which this one goes on
 
     @property
     def key(self) -> Key:
@@ -39,6 +40,17 @@ class Spec:
     def said(self) -> str:
         """All that decides what is found: if it has changed, everything is read anew."""
         return json.dumps([self.log, self.err, self.folder, list(self.reports), self.patterns])
+
+
+def run_of(attempt: int, put_back: Collection[int]) -> list[int]:
+    """The attempts of one run: this one, and those before it that were put back, the first first.
+
+    `put_back`: the numbers of the job's attempts after which it went on.
+    """
+    first = attempt
+    while first - 1 in put_back:
+        first -= 1
+    return list(range(first, attempt + 1))
 
 
 def folder_of(

@@ -16,13 +16,16 @@ Row = tuple[bytes, ...]
 # Nearly the same for all lines of one template, and fast: a line without what varies in them.
 KEY_WITHOUT = bytes(b" 0123456789.+-eE#=>" + bytes(range(0x80, 0x100)))
 
-_NUMBER = rb"[-+.\deE]{1,40}+"
-_EXACT = rb"[-+]?+[.\d]{1,40}+(?:[eE][-+]?\d{1,18}+)?+"
+# In a set with others, 0-9 is found twice as fast as \d.
+_NUMBER = rb"[-+.0-9eE]{1,40}+"
+_EXACT = rb"[-+]?+[.0-9]{1,40}+(?:[eE][-+]?\d{1,18}+)?+"
 _BEFORE_A_DOT = rb"[-+]?+\d*+\.\d*+(?:[eE][-+]?\d{1,18}+)?+"
 _COUNT = rb"\d{1,18}+"
 _WORD = rb"[-+]?+(?i:nan|inf(?:inity)?+)"
+_LINE = rb"(?:\xe2\x94\x81|\xe2\x95[\xb8\xba])"  # of which Rich and Keras make bars
 _PARTS = re.compile(
-    rb"(?P<bar>\x01+)|(?P<space> +)|(?P<digits>\d+)|(?P<high>[\x80-\xff]+)|[^\x01 \d\x80-\xff]+"
+    rb"(?P<bar>\x01+)|(?<= )(?P<line>" + _LINE + rb"+)(?= )|(?P<space> +)|(?P<digits>\d+)"
+    rb"|(?P<high>[\x80-\xff]+)|[^\x01 \d\x80-\xff]+"
 )
 _MAY_BE_CLOSE = frozenset(b"(){}[]|<>=,;%'\"")
 
@@ -61,16 +64,19 @@ class Template(NamedTuple):
     expression: re.Pattern[bytes]
     columns: Columns
 
-    def texts(self, text: bytes, count: int) -> list[list[bytes]] | None:
-        """The columns of a text of so many lines; None if not all of them match."""
+    def divided(self, text: bytes) -> tuple[list[list[bytes]], list[bytes]]:
+        """The columns of the lines of a text that match; what is before, between, and after."""
         width = self.expression.groups + 1
         parts = self.expression.split(text)
-        if len(parts) != count * width + 1:
-            return None
         columns = [parts[at::width] for at in range(1, width)]
         for at in self.columns.thousands:
             columns[at] = [text.replace(b",", b"") for text in columns[at]]
-        return columns
+        return columns, parts[::width]
+
+    def texts(self, text: bytes, count: int) -> list[list[bytes]] | None:
+        """The columns of a text of so many lines; None if not all of them match."""
+        columns, between = self.divided(text)
+        return columns if len(between) == count + 1 else None
 
     def row(self, line: bytes) -> Row | None:
         """The row of one line, if it is of this template."""
@@ -184,7 +190,9 @@ def _text(text: bytes, after_number: bool, before_number: bool) -> bytes:
     for found in _PARTS.finditer(text):
         part = found[0]
         if found.lastgroup == "bar":
-            parts.append(rb"[ #\d=>.\x80-\xff]*+")
+            parts.append(rb"[ #0-9=>.\x80-\xff]*+")
+        elif found.lastgroup == "line":
+            parts.append(_LINE + rb"++")
         elif found.lastgroup == "digits":
             parts.append(rb"\d++")
         elif found.lastgroup == "high" and not before_number:

@@ -55,6 +55,7 @@ def _search(client: Client, news: Client, name: str) -> None:
         study = Study(
             client.home.root, name, dimensions(search.space), search.objectives,
             search.sampler, search.seed, acceptance(search.space, search.where), search.stopping,
+            search.begun,
         )  # fmt: skip
         stops = None
         if search.stopping is not None:
@@ -68,7 +69,7 @@ def _search(client: Client, news: Client, name: str) -> None:
             until_s, heard = time.monotonic() + max(longest_s, 0.01), False
             while not heard and (left_s := until_s - time.monotonic()) > 0:
                 if stops is not None and searcher.running:
-                    stops.look(searcher.running)
+                    stops.look(searcher.running, searcher.attempts)
                     left_s = min(left_s, LOOK_EVERY_S)
                 heard = _hears(news, left_s)
     except StokerError as error:

@@ -7,7 +7,8 @@ its point have the same number, and so each step is taken once, whatever was don
 - A trial is asked for, and then its point is queued. A trial without a point was not queued yet.
 - A point is queued, and then noted with its trial. A trial that was noted, and whose point is
   gone, was removed by a user: nothing more will come of it.
-- A point ends, and then its trial is told. A trial that was told stays as it was told.
+- A point ends, and then its trial is told, with the runs of which it is told. If these are not
+  those of the point any more, because it was retried, the trial is opened again, and told anew.
 - A study that is behind (its file was deleted, say) is filled from the points.
 """
 
@@ -15,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+Runs = tuple[tuple[int, int, str], ...]  # of a point: job, attempt and state of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,7 @@ class Trial:
     number: int
     told: bool
     queued: bool  # it was noted that its point is queued
+    told_of: Runs = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class Seen:
 
     number: int
     final: bool
+    runs: Runs = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,10 @@ class Note(_OfTrial):
     """This trial's point is queued, which the study does not know."""
 
 
+class Reopen(_OfTrial):
+    """This trial was told of runs that its point has not any more."""
+
+
 class Tell(_OfTrial):
     """This trial's point has ended."""
 
@@ -63,7 +72,7 @@ class GiveUp(_OfTrial):
     """Nothing more will come of this trial."""
 
 
-Step = Fill | Adopt | Queue | Note | Tell | GiveUp
+Step = Fill | Adopt | Queue | Note | Reopen | Tell | GiveUp
 
 
 def steps(trials: Sequence[Trial], points: Iterable[Seen]) -> list[Step]:
@@ -74,9 +83,16 @@ def steps(trials: Sequence[Trial], points: Iterable[Seen]) -> list[Step]:
         for number in range(len(trials), max(by_number, default=-1) + 1)
     ]
     for trial in trials:
-        if not trial.told:
-            found += _of_trial(trial, by_number)
+        found += _of_told(trial, by_number) if trial.told else _of_trial(trial, by_number)
     return found
+
+
+def _of_told(trial: Trial, points: Mapping[int, Seen]) -> list[Step]:
+    point = points.get(trial.number)
+    if point is None or (point.final and point.runs == trial.told_of):
+        return []
+    again: list[Step] = [Reopen(trial.number)]
+    return [*again, Tell(trial.number)] if point.final else again
 
 
 def _of_trial(trial: Trial, points: Mapping[int, Seen]) -> list[Step]:

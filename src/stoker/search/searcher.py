@@ -13,7 +13,7 @@ from stoker.metrics.results import mean
 from stoker.search import reconcile as to_do
 from stoker.search.record import Record
 from stoker.search.space import Chosen, chosen_of, dimensions, point_of
-from stoker.search.spec import FIRST_WITHOUT_VALUE, Search
+from stoker.search.spec import FIRST_FAILED, FIRST_WITHOUT_VALUE, Search
 from stoker.search.stopping import EarlyStops, said
 from stoker.search.study import MOST_DRAWS
 from stoker.submission.sweeps import SweepSpec, job_builder, make_folders
@@ -45,10 +45,13 @@ class Learner(Protocol):
     def note(self, number: int, job_id: int) -> None:
         """This trial's point is that job."""
 
-    def tell(self, number: int, values: Sequence[float] | None) -> None:
-        """What came of a trial."""
+    def reopen(self, numbers: Sequence[int]) -> None:
+        """These trials were told of what is not so any more."""
 
-    def tell_stopped(self, number: int, best: float | None) -> None:
+    def tell(self, number: int, values: Sequence[float] | None, of: to_do.Runs = ()) -> None:
+        """What came of a trial, and of which runs of its point that is."""
+
+    def tell_stopped(self, number: int, best: float | None, of: to_do.Runs = ()) -> None:
         """A trial was stopped early, and has reached that."""
 
     def adopt(self, chosen: Mapping[str, Chosen] | None, job_id: int | None) -> None:
@@ -108,6 +111,11 @@ class Searcher:
         """The jobs of points that run, by the numbers of their trials."""
         return self._record.running()
 
+    @property
+    def attempts(self) -> dict[int, int]:
+        """The jobs of points that have not ended, with the numbers of their attempts."""
+        return self._record.attempts()
+
     def seconds_left(self) -> float | None:
         """Until the search ends by the clock."""
         at_ms = self._search.ends.at_ms
@@ -120,6 +128,9 @@ class Searcher:
         steps = to_do.steps(self._study.trials(), self._record.look())
         if self._why_cut():  # What was asked for and not queued is for a search that goes on.
             steps = [step for step in steps if not isinstance(step, to_do.Queue)]
+        again = [step.number for step in steps if isinstance(step, to_do.Reopen)]
+        if again:
+            self._study.reopen(again)
         values = self._values([step.number for step in steps if isinstance(step, to_do.Tell)])
         for step in steps:
             number = step.number
@@ -133,6 +144,8 @@ class Searcher:
                     self._queue(number)
                 case to_do.Note():
                     self._study.note(number, self._record.runs(number)[0].job_id)
+                case to_do.Reopen():
+                    pass  # See above: all of them together.
                 case to_do.Tell():
                     self._tell(number, values.get(number))
                 case to_do.GiveUp():
@@ -140,13 +153,13 @@ class Searcher:
         return bool(steps)
 
     def _tell(self, number: int, values: list[float] | None) -> None:
-        runs = self._record.runs(number)
+        runs, of = self._record.runs(number), self._record.told_of(number)
         if self._stops is not None and all(run.state in ENDED_WELL for run in runs):
             self._stops.finish(number, runs[0].job_id)  # Repeats are never stopped early.
         if any(run.state == "stopped" for run in runs):
-            self._study.tell_stopped(number, None if values is None else values[0])
+            self._study.tell_stopped(number, None if values is None else values[0], of)
         else:
-            self._study.tell(number, values)
+            self._study.tell(number, values, of)
 
     def _queue(self, number: int) -> None:
         """Queue a trial's point, unless that was done before: all of its repeats, or none."""
@@ -161,7 +174,7 @@ class Searcher:
             answer = self._call(
                 "submit",
                 **{**search.request, "jobs": [search.shared], "each": jobs, "rerun": "never"},
-                token=f"search {jobs[0]['point']}",
+                token=f"search {jobs[0]['point']}{search.begun or ''}",
             )
         except StokerError as error:
             self._end = self._end or why_given_up(error)
@@ -267,7 +280,25 @@ class Searcher:
             self._end = "its time is over"
         if not self._end and ends.until is not None and self._is_good_enough(*ends.until):
             self._end = f"{ends.until[0]} is good enough"
+        if not self._end:
+            self._end = self._why_hopeless()
         return self._end
+
+    def _why_hopeless(self) -> str:
+        """Why all further points would fail as well; nothing if that is not likely."""
+        if self._record.has_good():
+            return ""
+        failed = self._record.failed()
+        first = sorted(number for number in failed if number >= self._search.since)
+        if len(first) < FIRST_FAILED:
+            return ""
+        run = failed[first[0]]
+        which = "next" if self._search.since else "first"
+        how = "" if run.cause in (None, "exit") else f" ({run.cause})"
+        return (
+            f"the {which} {FIRST_FAILED} trials failed{how}: see `stoker logs {run.job_id}`; "
+            "the same command goes on"
+        )
 
     def _why_over(self) -> str:
         """Why no further point is tried and none is awaited, in words; nothing if it goes on."""
@@ -294,6 +325,7 @@ class Searcher:
             "told": sum(trial.told for trial in trials),
             "samples": self._search.ends.samples,
             "stopped": self._record.stopped(),
+            "failed": len(self._record.failed()),
             "best": [[number, *map(said, values)] for number, values in best[:100]],
             "left": _left(trials),
             "waits": waits,

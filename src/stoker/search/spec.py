@@ -19,6 +19,7 @@ from stoker.sweep.values import Value
 
 Goal = Literal["min", "max"]
 MOST_TRIALS = 1_000_000
+FIRST_FAILED = 8  # trials, if none has ended well, after which a search is given up
 FIRST_WITHOUT_VALUE = 3  # succeeded points without a value, after which a search is given up
 
 
@@ -61,6 +62,8 @@ class Search:
     shared: Mapping[str, Any]  # a job as far as all of them are alike
     where: tuple[str, ...] = ()  # conditions that points have to fulfil
     stopping: Stopping | None = None
+    since: int = 0  # trials that were made before it was begun, or gone on with
+    begun: int = 0  # how often it has begun anew, after its points were removed
 
     @property
     def repeats(self) -> int:
@@ -92,6 +95,8 @@ class Search:
             "where": list(self.where),
             "repeat": None if repeat is None else [repeat.name, repeat.count],
             "stopping": None if self.stopping is None else self.stopping.to_wire(),
+            "since": self.since,
+            "begun": self.begun,
         }
 
 
@@ -114,6 +119,8 @@ def from_wire(name: str, kept: Mapping[str, Any]) -> Search:
         kept["shared"],
         tuple(kept.get("where", ())),
         stopping_from(kept.get("stopping")),
+        kept.get("since", 0),
+        kept.get("begun", 0),
     )
 
 

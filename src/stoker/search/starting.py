@@ -14,6 +14,8 @@ from stoker.search.space import dimensions
 from stoker.search.spec import MOST_TRIALS, Ends, Objective, Search, axes_to_wire, until_of
 from stoker.search.stopping import asked as asked_stopping
 from stoker.search.stopping import refuse_several
+from stoker.submission.freezing import queued_in
+from stoker.submission.snapshots import Snapshots
 from stoker.submission.surroundings import resolve_requirements, take_code
 from stoker.submission.sweeps import Plan, SweepSpec, job_builder, plan, with_file
 from stoker.sweep import identity
@@ -21,6 +23,8 @@ from stoker.sweep.template import Template
 from stoker.text.jobs import now_ms
 
 USUAL_SAMPLER = "tpe"
+_FAILED = ("failed", "lost")
+_AGAIN = (*_FAILED, "cancelled", "skipped")  # by --rerun failed, as of a sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,27 +126,57 @@ def _refuse(spec: SweepSpec, wanted: Wanted) -> None:
         raise UsageError("a search chooses the order itself", "leave out --shuffle")
 
 
-def begin(client: Client, asked: Planned) -> dict[str, Any]:
-    """Begin the search, or go on with the one of that name; how far that is."""
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """How many trials were made before, how many of them have failed, and how many jobs rerun."""
+
+    trials: int
+    failed: int
+    rerun: int
+    anew: bool
+
+
+def begin(client: Client, asked: Planned, *, rerun: bool = False) -> Begun:
+    """Begin the search, or go on with the one of that name; how far that is.
+
+    One that has ended and of which no point is left begins anew: its user has removed them.
+    `rerun`: the points that have not succeeded run again, under their numbers.
+    """
     search = asked.search
     answer = client.call("searches", name=search.name)
     known = answer["searches"]
     wire = search.to_wire()
+    anew = bool(
+        known
+        and not answer["points"]
+        and known[0]["state"] == "ended"
+        and known[0]["progress"].get("trials")
+    )
     if known:
-        _refuse_another(known[0]["spec"], wire, search.name)
+        wire["begun"] = known[0]["spec"].get("begun", 0) + anew
+    if known and not anew:
+        _refuse_another(known[0]["spec"], _as_kept(wire, client), search.name)
     elif answer["points"]:
         raise UsageError(
             f"there is a sweep {search.name} that is no search", "give this one another --name"
         )
     resolve_requirements(client, asked.plan.shared)
-    _check_example(client, asked.plan, is_known=bool(known))
+    _check_example(client, asked.plan, is_known=bool(known) and not anew)
     client.call("limit_group", group=search.name, max_running=search.max_running)
     take_code(client, [asked.plan.shared], asked.plan.request, asked.plan.example)
+    trials, failed = set(), set()
+    for point, _, state, *_ in answer["points"]:
+        number = identity.trial_number(search.name, point)
+        if number is not None:
+            trials.add(number // search.repeats)
+            failed |= {number // search.repeats} if state in _FAILED else set()
+    wire["since"] = max(trials, default=-1) + 1
     wire["request"], wire["shared"] = asked.plan.request, asked.plan.shared
-    client.call("search_start", name=search.name, spec=wire)
-    numbers = [identity.trial_number(search.name, point[0]) for point in answer["points"]]
-    trials = {number // search.repeats for number in numbers if number is not None}
-    return {"trials": len(trials)}
+    client.call("search_start", name=search.name, spec=wire, anew=anew)
+    again = [str(job_id) for _, job_id, state, *_ in answer["points"] if state in _AGAIN]
+    if rerun and again:
+        again = client.call("retry", select={"ids": again, "states": list(_AGAIN)})["ids"]
+    return Begun(len(trials), len(failed), len(again) if rerun else 0, anew)
 
 
 def _check_example(client: Client, plan: Plan, *, is_known: bool) -> None:
@@ -150,7 +184,9 @@ def _check_example(client: Client, plan: Plan, *, is_known: bool) -> None:
     # The files of a search that goes on may be there already.
     left_out = ("out", "err") if is_known else ()
     example = {key: value for key, value in plan.jobs[0].items() if key not in left_out}
-    client.call("submit", **{**plan.request, "jobs": [plan.shared], "each": [example]}, check=True)
+    # Its code is frozen only once all is fine.
+    shared = {key: value for key, value in plan.shared.items() if key != "freeze"}
+    client.call("submit", **{**plan.request, "jobs": [shared], "each": [example]}, check=True)
 
 
 def _refuse_another(known: dict[str, Any], new: dict[str, Any], name: str) -> None:
@@ -167,6 +203,15 @@ def _refuse_another(known: dict[str, Any], new: dict[str, Any], name: str) -> No
             f"the search {name} runs in another directory, {directory}",
             "give this one another --name",
         )
+
+
+def _as_kept(wire: dict[str, Any], client: Client) -> dict[str, Any]:
+    """With the directory that it will be kept with, if its code is frozen."""
+    shared, request = wire["shared"], wire["request"]
+    if not shared.get("freeze"):
+        return wire
+    origin = queued_in(Snapshots(client.home.root), shared, request)
+    return {**wire, "shared": {**shared, "freeze": origin}}
 
 
 def _directory(spec: dict[str, Any]) -> str:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 RULES = ("asha", "median", "hyperband")
 LOOK_EVERY_S = 0.5  # at the file that the reader writes about once a second
 _EXACT_STEPS = 100
-_STOP = "stoker stop"  # with a trial: step and value by which it is to be stopped, and the notes
+_PARTS = 8  # of a training: asha compares points first after one of them
+_LEAST = "stoker min steps"  # with a study: the step at which asha compares points first
+STOP = "stoker stop"  # with a trial: step and value by which it is to be stopped, and the notes
 
 Call = Callable[..., dict[str, Any]]
 Point = tuple[float, float]  # step and value
@@ -79,7 +81,8 @@ def pruner(module: Any, stopping: Stopping) -> Any:
         return of.MedianPruner(n_warmup_steps=least or 0)
     if stopping.rule == "hyperband":
         return of.HyperbandPruner(least or 1, stopping.max_steps or "auto", stopping.reduction or 3)
-    return of.SuccessiveHalvingPruner(least or "auto", stopping.reduction or 4)
+    reduction = stopping.reduction or 4
+    return of.SuccessiveHalvingPruner(least, reduction) if least else _Asha(module, reduction)
 
 
 def steps_of(points: Iterable[Point]) -> dict[int, float]:
@@ -117,6 +120,67 @@ class _Noting:
         return getattr(self._storage, name)
 
 
+class _Asha:
+    """Optuna's asha, which begins after an eighth of the steps of the first point that has ended.
+
+    Points have run before that is known. What they had reached at which step is derived from their
+    values, so that all are compared at the same steps.
+    """
+
+    def __init__(self, module: Any, reduction: int) -> None:
+        self._module, self._reduction = module, reduction
+        self._optunas: Any = None
+        self._ended: dict[int, Any] = {}  # trials that change no more, with what they had reached
+
+    def prune(self, study: Any, trial: Any) -> bool:
+        """Whether a trial is behind at its last step."""
+        if not self._knows(study):
+            return False
+        before = copy.copy(trial)
+        before.intermediate_values = dict(trial.intermediate_values)
+        del before.intermediate_values[trial.last_step]
+        beside = copy.copy(study)
+        beside.get_trials = lambda **_: [
+            self._noted(study, one)
+            for one in study.get_trials(deepcopy=False)
+            if one._trial_id != trial._trial_id
+        ]
+        judged = copy.copy(trial)
+        judged.system_attrs = self._noted(study, before).system_attrs
+        return bool(self._optunas.prune(beside, judged))
+
+    def _knows(self, study: Any) -> bool:
+        if self._optunas is None:
+            least = study.user_attrs.get(_LEAST)
+            if least is None:
+                complete = (self._module.trial.TrialState.COMPLETE,)
+                ended = study.get_trials(deepcopy=False, states=complete)
+                steps = [one.last_step for one in ended if one.last_step is not None]
+                if not steps:
+                    return False
+                least = max(1, math.ceil(max(steps) / _PARTS))
+                study.set_user_attr(_LEAST, least)
+            of = self._module.pruners
+            self._optunas = of.SuccessiveHalvingPruner(least, self._reduction)
+        return True
+
+    def _noted(self, study: Any, trial: Any) -> Any:
+        """The trial with the notes that Optuna makes of its values, step by step."""
+        found = self._ended.get(trial._trial_id)
+        if found is not None:
+            return found
+        alone, noted = copy.copy(study), copy.copy(trial)
+        noting = alone._storage = _Noting(study._storage)
+        alone.get_trials = lambda **_: []
+        noted.intermediate_values, noted.system_attrs = {}, noting.notes
+        for step, value in sorted(trial.intermediate_values.items()):
+            noted.intermediate_values[step] = value
+            self._optunas.prune(alone, noted)
+        if trial.state.is_finished():
+            self._ended[trial._trial_id] = noted
+        return noted
+
+
 class Judge:
     """The pruner of a study, asked step by step."""
 
@@ -126,7 +190,7 @@ class Judge:
     def take_in(self, trial: Any, points: Iterable[Point]) -> tuple[int, float] | None:
         """Report what is new of a trial; the step and value by which it is to be stopped."""
         storage, trial_id = self._study._storage, trial._trial_id
-        stop = trial.user_attrs.get(_STOP)
+        stop = trial.user_attrs.get(STOP)
         known = copy.copy(trial)
         known.intermediate_values = dict(trial.intermediate_values)
         known.system_attrs = dict(trial.system_attrs)
@@ -141,7 +205,7 @@ class Judge:
                 is_behind, notes = self._judged(known)
                 if is_behind:
                     stop = [step, said(value), notes]
-                    storage.set_trial_user_attr(trial_id, _STOP, stop)
+                    storage.set_trial_user_attr(trial_id, STOP, stop)
                 self._note(known, notes)
             storage.set_trial_intermediate_value(trial_id, step, value)
         return None if stop is None else (int(stop[0]), float(stop[1]))
@@ -187,14 +251,20 @@ class EarlyStops:
         self._seen: dict[int, tuple[int, int]] = {}  # of each job, how much was looked at
         self._asked: set[tuple[int, int]] = set()
 
-    def look(self, running: Mapping[int, int]) -> None:
-        """Take in what is new of the jobs that run, by the numbers of their trials."""
+    def look(self, running: Mapping[int, int], attempts: Mapping[int, int]) -> None:
+        """Take in what is new of the jobs that run, by the numbers of their trials.
+
+        `attempts`: their numbers. What an earlier one has found is no value of one that was
+        retried, and what was put back is found again with the one that goes on.
+        """
         version, watched = self._kept.version(), frozenset(running.values())
         if not running or (version == self._version and watched == self._watched):
             return
         self._version, self._watched = version, watched
         numbers = {job: number for number, job in running.items()}
         for job, attempt, count, points in self._read(numbers, self._seen):
+            if attempt < attempts.get(job, 0):
+                continue
             self._seen[job] = (attempt, count)
             stop = self._study.take_in(numbers[job], points)
             if stop is not None and (job, attempt) not in self._asked:

@@ -9,24 +9,38 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sqlite3
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 from stoker.errors import UsageError, quoted
 from stoker.installing import install_command
-from stoker.search.reconcile import Trial
+from stoker.search.reconcile import Runs, Trial
 from stoker.search.space import Chosen, Dimension, Options
 from stoker.search.spec import Objective
-from stoker.search.stopping import Judge, Point, Stopping, pruner
+from stoker.search.stopping import STOP, Judge, Point, Stopping, pruner
 
 Accepts = Callable[[Mapping[str, Chosen]], bool]
 FILE = "studies.db"
 _JOB = "stoker job"  # with a trial: the job that its point is
+_BEGUN = "stoker begun"  # with a study: how often its search has begun anew
 _LEFT_OUT = "stoker left out"  # with a trial: a point that is not accepted
 _BEST = "stoker best"  # with a trial that was stopped early: the best value that it has reached
+_TOLD_OF = "stoker told of"  # with a trial: of which runs of its point it was told
 _LOCKED_S = 60.0
+# Optuna does not let a trial be told twice. So what was told is taken back in its tables, with what
+# its pruners have noted of it; what its samplers have noted stays.
+_REOPEN = (
+    "UPDATE trials SET state = 'RUNNING', datetime_complete = NULL",
+    "DELETE FROM trial_values",
+    "DELETE FROM trial_intermediate_values",
+    f"DELETE FROM trial_user_attributes WHERE key IN ('{_BEST}', '{STOP}', '{_TOLD_OF}') AND",
+    "DELETE FROM trial_system_attributes WHERE key GLOB 'completed_rung_*' AND",
+)
 _EACH_ONCE = ("grid", "bruteforce")  # Beyond the last point, Optuna would begin again.
 _TPE_STARTS_AFTER = 10  # trials, as Optuna has it
 MOST_DRAWS = 1_000  # for one trial, until one is accepted
@@ -84,28 +98,41 @@ class Study:
         seed: int,
         accepts: Accepts | None = None,
         stopping: Stopping | None = None,
+        begun: int = 0,
     ) -> None:
         self._module = optuna()
         self._dims, self._sampler, self._seed, self._accepts = dims, sampler, seed, accepts
         self._size = _size(dims) if sampler.lower() in _EACH_ONCE else None
         self._is_exhausted = False
+        self._path, self._name, self._objectives = f"{home}/{FILE}", name, objectives
+        self._stopping, self._begun = stopping, begun
+        self._open()
+
+    def _open(self) -> None:
         storage = self._module.storages.RDBStorage(
-            f"sqlite:///{home}/{FILE}",
+            f"sqlite:///{self._path}",
             engine_kwargs={"connect_args": {"timeout": _LOCKED_S}},
         )
-        self._study = self._module.create_study(
-            study_name=name,
+        created = partial(
+            self._module.create_study,
+            study_name=self._name,
             storage=storage,
-            directions=[_direction(one) for one in objectives],
+            directions=[_direction(one) for one in self._objectives],
             load_if_exists=True,
-            pruner=None if stopping is None else pruner(self._module, stopping),
+            pruner=None if self._stopping is None else pruner(self._module, self._stopping),
         )
+        self._study = created()
+        if self._study.user_attrs.get(_BEGUN, 0) != self._begun:
+            # Its points were removed. A kill in between leaves one without trials, or none.
+            self._module.delete_study(study_name=self._name, storage=storage)
+            self._study = created()
+            self._study.set_user_attr(_BEGUN, self._begun)
         self._judge = Judge(self._study)
 
     def trials(self) -> list[Trial]:
         """All trials, by their numbers."""
         return [
-            Trial(number, one.state.is_finished(), _JOB in one.user_attrs)
+            Trial(number, one.state.is_finished(), _JOB in one.user_attrs, _told_of(one))
             for number, one in enumerate(self._all())
         ]
 
@@ -151,10 +178,29 @@ class Study:
         trial_id = self._all()[number]._trial_id
         self._study._storage.set_trial_user_attr(trial_id, _JOB, job_id)
 
-    def tell(self, number: int, values: Sequence[float] | None) -> None:
+    def reopen(self, numbers: Sequence[int]) -> None:
+        """These trials were told of what is not so any more: their points have run again."""
+        trials = self._all()
+        ids = [(trials[number]._trial_id,) for number in numbers]
+        with closing(sqlite3.connect(self._path, _LOCKED_S, isolation_level=None)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            for change in _REOPEN:
+                where = "" if change.endswith("AND") else " WHERE"
+                database.executemany(f"{change}{where} trial_id = ?", ids)
+            database.execute("COMMIT")
+        self._open()  # Of what is finished, Optuna keeps a copy in memory.
+
+    def tell(self, number: int, values: Sequence[float] | None, of: Runs = ()) -> None:
         """What came of a trial: a value for each objective, or nothing."""
         state = self._module.trial.TrialState
-        self._end(self._all()[number], values, state.FAIL if values is None else state.COMPLETE)
+        trial = self._noted(number, of)
+        self._end(trial, values, state.FAIL if values is None else state.COMPLETE)
+
+    def _noted(self, number: int, of: Runs) -> Any:
+        """A trial that is about to be told; after that, Optuna lets nothing be added to it."""
+        frozen = self._all()[number]
+        self._study._storage.set_trial_user_attr(frozen._trial_id, _TOLD_OF, of)
+        return frozen
 
     def _end(self, frozen: Any, values: Sequence[float] | None, state: Any) -> None:
         self._seeded(frozen.number)
@@ -170,9 +216,9 @@ class Study:
             return False
         return self._size is None or len(self._everything()) < self._size
 
-    def tell_stopped(self, number: int, best: float | None) -> None:
+    def tell_stopped(self, number: int, best: float | None, of: Runs = ()) -> None:
         """A trial was stopped early: Optuna takes its last value, and `best` is what it reached."""
-        frozen = self._all()[number]
+        frozen = self._noted(number, of)
         if best is not None and math.isfinite(best):
             self._study._storage.set_trial_user_attr(frozen._trial_id, _BEST, best)
         self._end(frozen, None, self._module.trial.TrialState.PRUNED)
@@ -248,6 +294,12 @@ class Study:
             n_startup_trials=_TPE_STARTS_AFTER + left_out,
             gamma=lambda count: max(1, min(math.ceil(0.1 * (count - left_out)), 25)),
         )
+
+
+def _told_of(trial: Any) -> Runs:
+    return tuple(
+        [(job, attempt, state) for job, attempt, state in trial.user_attrs.get(_TOLD_OF, ())]
+    )
 
 
 def _direction(objective: Objective) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -235,9 +236,14 @@ class Queued:
     done: int = 0  # points that have succeeded before
     unfinished: int = 0  # points whose job is queued or running already
     passed_over: int = 0  # points that --rerun failed leaves out
+    elsewhere: Counter[str] = field(
+        default_factory=Counter
+    )  # points whose jobs are in other groups
 
-    def took(self, answer: dict[str, Any]) -> None:
-        """What the daemon said of some of them."""
+    def took(self, answer: dict[str, Any], group: str) -> None:
+        """What the daemon said of some of them, which are for this group."""
+        there = {name: n for name, n in answer.get("left_out_in", {}).items() if name != group}
+        self.elsewhere.update(there)
         self.ids += answer["ids"]
         left_out = answer["left_out"]
         self.done += left_out["succeeded"]
@@ -262,9 +268,9 @@ def queue(client: Client, plan: Plan, rerun: str | None, max_running: int | None
     for number, part in enumerate(parts(plan.jobs)):
         request = line_of("submit", part_of(plan, part, rerun))
         if number:
-            queued.took(ahead.answer())  # After one that is refused, nothing follows.
+            queued.took(ahead.answer(), plan.name)  # After one that is refused, nothing follows.
         ahead.give_line(request)
-    queued.took(ahead.answer())
+    queued.took(ahead.answer(), plan.name)
     return queued
 
 

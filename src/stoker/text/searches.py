@@ -35,6 +35,8 @@ def search_text(search: Mapping[str, Any]) -> str:
     elif best:
         number, value = best[0]
         parts.append(f"best {objectives[0][0]} {_number(value)} at trial {number + 1}")
+    if progress.get("failed"):
+        parts.append(f"{progress['failed']} failed")
     if progress.get("stopped"):
         parts.append(f"{progress['stopped']} stopped early")
     waits = _WAITS.get(progress.get("waits", ""), "goes on")

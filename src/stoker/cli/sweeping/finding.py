@@ -68,7 +68,8 @@ def _show_importance(table: ResultTable, args: Args) -> None:
         said = ["?" if share is None else f"{share:.0%}" for _, share in shares]
         out(table_of_columns(titles, [[escaped(name) for name, _ in shares], said], [None, None]))
         hint = "; so few points are but a hint" if found.is_rough else ""
-        say(f"for {wanted.goal} {escaped(wanted.name)}, by {found.points} points{hint}")
+        points = f"{found.points} point{'' if found.points == 1 else 's'}"
+        say(f"for {wanted.goal} {escaped(wanted.name)}, by {points}{hint}")
 
 
 def best(args: Args) -> None:
@@ -111,7 +112,12 @@ def _found(client: Client, args: Args, objectives: list[Objective]) -> ResultTab
     sources = Sources.said(args["metric"], args["metrics_from"])
     select = selected({**args, "id": []})
     question = Question(args["sweep"], select, objectives, sources, args["repeat"], args["single"])
-    return gather(client.call, question, lambda unread: say(f"{unread} logs are still to be read"))
+    return gather(client.call, question, say_that_it_reads)
+
+
+def say_that_it_reads(unread: int) -> None:
+    """Tell why it takes a moment."""
+    say(f"{unread} {'log is' if unread == 1 else 'logs are'} still to be read")
 
 
 def _cell(value: Any) -> Any:

@@ -18,6 +18,7 @@ from stoker.sweep.points import Choosing, Repeat, Space
 from stoker.text.terminal import escaped, out, say
 
 _SHOWN_IN_A_DRY_RUN = 10
+_MOST_NAMED = 5  # other sweeps that have some of the points
 
 
 def sweep(args: Args) -> None:
@@ -127,6 +128,7 @@ def _tell(plan: Plan, queued: Queued, as_json: bool) -> None:
             "ids": queued.ids,
             "succeeded_before": queued.done,
             "unfinished": queued.unfinished,
+            "elsewhere": dict(queued.elsewhere),
         }
         print_json(answer)
         return
@@ -137,5 +139,11 @@ def _tell(plan: Plan, queued: Queued, as_json: bool) -> None:
     }
     parts = [f"{len(queued.ids)} queued"]
     parts += [f"{count} {why}" for why, count in left_out.items() if count]
-    say(f"{_counted(len(plan.jobs))}: {', '.join(parts)}; see `stoker sweep show {plan.name}`")
+    elsewhere = queued.elsewhere
+    there = len(queued.ids) + queued.done + queued.unfinished - elsewhere.total()
+    see = f"; see `stoker sweep show {shlex.quote(plan.name)}`" if there else ""
+    say(f"{_counted(len(plan.jobs))}: {', '.join(parts)}{see}")
+    for name, count in elsewhere.most_common(_MOST_NAMED):
+        others = f"{count} of them {'is' if count == 1 else 'are'} in {name}"
+        say(f"{others}, and in its results: `stoker results {shlex.quote(name)}`")
     out(f"{plan.name}\n")

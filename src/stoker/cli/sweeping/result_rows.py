@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker.cli.job_metrics import number_text
 from stoker.cli.sweeping.results import text_of
-from stoker.metrics.results import Figure, Objective, Result, ResultTable
+from stoker.metrics.results import Figure, Objective, Result, ResultTable, title_of
 from stoker.submission.again import add_again
 from stoker.text import duration_text
 from stoker.text.jobs import STATE_COLOURS
@@ -76,7 +76,7 @@ def _add_metric(
     """Its last values and, where these are others, the best ones with their steps."""
     figures = [row.metrics[name] for row in rows]
     goal = next((figure.goal for figure in figures), None)
-    title = escaped(name)
+    title = escaped(title_of(name, table.varied))
     last = [_with_spread(figure.last, figure.last_spread) for figure in figures]
     best = [_with_spread(figure.best, figure.best_spread) for figure in figures]
     is_wanted = any(one.name == name for one in table.objectives)

@@ -17,6 +17,7 @@ from stoker.api.client import Client
 from stoker.cli.options import Args, print_json
 from stoker.errors import NotFound, UsageError
 from stoker.metrics.gathering import sweep_named
+from stoker.metrics.results import title_of
 from stoker.quantities import quoted
 from stoker.text import duration_text, local_moment_text
 from stoker.text.jobs import STATE_COLOURS, counts_colour, counts_text, in_order, iso_times, now_ms
@@ -106,7 +107,8 @@ def _as_table(sweep: Sweep) -> str:
     names, columns = sweep["varied"], sweep["columns"]
     titles = [Column("ID", right=True), Column("STATE")]
     titles += [Column(escaped(name), least=6) for name in names]
-    titles += [Column(escaped(name), right=True, least=6) for name in sweep["values"]]
+    metrics = [title_of(name, names) for name in sweep["values"]]
+    titles += [Column(escaped(name), right=True, least=6) for name in metrics]
     titles += [Column("TIME", right=True), Column("GPUS", least=4), Column("EXIT", right=True)]
     texts = [
         [str(job_id) for job_id in columns["id"]],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from stoker.api.client import Client
 from stoker.cli.options import Args, print_json
 from stoker.cli.sweeping.queueing import command_text
@@ -15,8 +17,8 @@ from stoker.text.terminal import out, say
 
 def search(args: Args, spec: SweepSpec) -> None:
     """Begin a search, go on with it, or show what it would be."""
-    if args["rerun"] is not None:
-        raise UsageError("a search runs no point again", "leave out --rerun")
+    if args["rerun"] == "all":
+        raise UsageError("a search runs no point again that succeeded", "write --rerun failed")
     wanted = objectives_of(args["minimize"], args["maximize"])
     objectives = [Objective(one.name, "max" if one.goal == "max" else "min") for one in wanted]
     asked = planned(
@@ -33,13 +35,21 @@ def search(args: Args, spec: SweepSpec) -> None:
         _show(asked, args["json"])
         return
     with Client() as client:
-        known = begin(client, asked)["trials"]
-    name = asked.search.name
+        begun = begin(client, asked, rerun=args["rerun"] is not None)
+    name, known = asked.search.name, begun.trials
+    if begun.anew:
+        say(f"stoker: the points of {name} were removed: the search begins anew")
     if args["json"]:
-        print_json({"sweep": name, "samples": asked.search.ends.samples, "trials": known})
+        samples = asked.search.ends.samples
+        counts = {"trials": known, "failed": begun.failed, "rerun": begun.rerun}
+        print_json({"sweep": name, "samples": samples, **counts})
         return
     before = f", {known} made before" if known else ""
-    say(f"{asked.ends_in_words}{before}; see `stoker sweep show {name}`")
+    before += f", {begun.failed} of them failed" if begun.failed else ""
+    again = f"; {begun.rerun} run again" if begun.rerun else ""
+    say(f"{asked.ends_in_words}{before}{again}; see `stoker sweep show {quote(name)}`")
+    if begun.failed and args["rerun"] is None:
+        say("add --rerun failed to run those again that failed")
     out(f"{name}\n")
 
 

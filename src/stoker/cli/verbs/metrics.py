@@ -5,12 +5,14 @@ from __future__ import annotations
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
+from stoker.cli.sweeping.finding import say_that_it_reads
 from stoker.errors import NotFound
-from stoker.metrics.asking import Curve, Summary, curve_of, curves_of, metrics_of
+from stoker.metrics.asking import Curve, Summary, curves_of, metrics_of
+from stoker.metrics.gathering import Sources, read, refuse_absent_files
 from stoker.metrics.series import said
-from stoker.quantities import whole_number
+from stoker.quantities import quoted, whole_number
 from stoker.text.jobs import Job
-from stoker.text.terminal import Column, escaped, out, say, table
+from stoker.text.terminal import Column, escaped, out, table
 
 
 def metrics(args: Args) -> None:
@@ -20,15 +22,20 @@ def metrics(args: Args) -> None:
     with Client() as client:
         if _reads_itself(args) or args["attempt"] is not None:
             jobs: list[Job] = client.call("show", select=select)["jobs"]
+            if _reads_itself(args):
+                refuse_absent_files(jobs, _sources(args))
             curves = [curve for job in jobs for curve in _curves(client, job, args)]
             found = [curve.summary for curve in curves]
         else:
-            found = metrics_of(client.call, select, waiting=_say_that_it_reads)
+            found = metrics_of(client.call, select, waiting=say_that_it_reads)
             for job_id in dict.fromkeys(one.job for one in found) if args["json"] else ():
                 curves += curves_of(client.call, job_id)
     names = list(dict.fromkeys(one.name for one in found))
     wanted = [text.partition("=")[0].strip() for text in args["metric"]] or names
+    patterns = {text.partition("=")[0].strip(): text for text in args["metric"] if "=" in text}
     for name in wanted:
+        if name not in names and name in patterns:
+            raise NotFound(f"--metric {quoted(patterns[name])} matches no line", _there_are(names))
         if name not in names:
             raise NotFound(f"no metric is called {escaped(name)!r}", _there_are(names))
     if args["json"]:
@@ -39,40 +46,20 @@ def metrics(args: Args) -> None:
         raise NotFound("there are no metrics", "`stoker metrics --help` says what is understood")
 
 
-def _say_that_it_reads(unread: int) -> None:
-    say(f"{unread} logs are still to be read")
-
-
 def _reads_itself(args: Args) -> bool:
     """Whether there is more to look for than what was said when the jobs were queued."""
     return args["metrics_from"] is not None or any("=" in text for text in args["metric"])
 
 
 def _curves(client: Client, job: Job, args: Args) -> list[Curve]:
-    """The metrics of one attempt of a job, by default the latest."""
-    number = job["attempt"] if args["attempt"] is None else args["attempt"]
+    """The metrics of one attempt of a job, by default of its latest run."""
     if not _reads_itself(args):
-        return curves_of(client.call, job["id"], number)
-    found = [attempt for attempt in job["attempts"] if attempt["attempt"] == number]
-    return [curve for attempt in found for curve in _read(job, attempt, args)]
+        return curves_of(client.call, job["id"], args["attempt"])
+    return read(job, _sources(args), args["attempt"])
 
 
-def _read(job: Job, attempt: Job, args: Args) -> list[Curve]:
-    from stoker.metrics.attempt import read_attempt
-    from stoker.metrics.spec import Spec, folder_of
-
-    key, options, folder = (job["id"], attempt["attempt"]), job["options"], args["metrics_from"]
-    if folder is None:
-        folder = options.get("metrics_from")
-    spec = Spec(
-        *key,
-        log=attempt["log"],
-        err=attempt["err_log"],
-        folder=folder_of(folder, job["cwd"], key, job["name"], job["params"]),
-        reports=(f"{attempt['dir']}/metrics", f"{attempt['dir']}.metrics"),
-        patterns=(*options.get("metric", ()), *(one for one in args["metric"] if "=" in one)),
-    )
-    return [curve_of(*key, name, series) for name, series in read_attempt(spec).items()]
+def _sources(args: Args) -> Sources:
+    return Sources.said(args["metric"], args["metrics_from"])
 
 
 def _there_are(names: list[str]) -> str:

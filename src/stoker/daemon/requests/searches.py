@@ -28,13 +28,15 @@ async def _with_points(
 ) -> Fields:
     name, newest, unsure = request.name or "", request.newest, request.unsure
     rows = await daemon.browsing.read(lambda browser: browser.search_jobs(name, newest, unsure))
-    points = [[*row[:4], json.loads(row[4]) if row[4] else {}] for row in rows]
+    points = [
+        [*about, json.loads(params) if params else {}, attempt] for *about, params, attempt in rows
+    ]
     return {"searches": found, "points": points}
 
 
 def start(daemon: Daemon, request: msg.SearchStart) -> Fields:
     """Begin a search, or go on with it."""
-    daemon.searches.start(request.name, request.spec)
+    daemon.searches.start(request.name, request.spec, anew=request.anew)
     return {}
 
 
