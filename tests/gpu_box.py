@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fakegpu.build import Built
-from fakegpu.driver import FakeDriver
+from fakegpu.driver import OLD_DRIVER, FakeDriver
 from stoker_home import StokerHome
 from waiting import eventually
 
@@ -16,9 +16,16 @@ SPEED = 20  # seconds of a training in one of ours
 class Box(StokerHome):
     """A machine with GPUs, and the Stoker on it."""
 
-    def __init__(self, root: Path, built: Built, devices: int, memory_mib: int = 24 * 1024) -> None:
+    def __init__(
+        self,
+        root: Path,
+        built: Built,
+        devices: int,
+        memory_mib: int = 24 * 1024,
+        driver_version: str = OLD_DRIVER,
+    ) -> None:
         super().__init__(root)
-        self.driver = FakeDriver.create(root / "gpus", devices, memory_mib)
+        self.driver = FakeDriver.create(root / "gpus", devices, memory_mib, driver_version)
         self.env |= self.driver.environment(built, SPEED)
 
     def power_on(self, **settings: str) -> None:

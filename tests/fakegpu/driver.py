@@ -20,6 +20,10 @@ from fakegpu.build import Built
 MIB = 1 << 20
 GIB = 1 << 30
 
+# Two ages of the driver, with the CUDA that each comes with.
+OLD_DRIVER, NEW_DRIVER = "550.54.14", "615.71.05"
+_CUDA_VERSIONS = {OLD_DRIVER: 12040, NEW_DRIVER: 13040}
+
 # What NVML answers where things go wrong.
 NOT_SUPPORTED = 3
 NO_PERMISSION = 4
@@ -28,6 +32,9 @@ GPU_IS_LOST = 15
 RESET_REQUIRED = 16
 LIB_RM_VERSION_MISMATCH = 18
 UNKNOWN = 999
+
+# A compute mode: one process at a time, or one MPS server.
+EXCLUSIVE = 3
 
 # How two devices are connected, in NVML's numbers.
 SAME_BOARD = 0
@@ -62,14 +69,21 @@ class FakeDriver:
         assert self._state.magic == layout.MAGIC
 
     @classmethod
-    def create(cls, path: Path, devices: int = 0, memory_mib: int = 24 * 1024) -> FakeDriver:
+    def create(
+        cls,
+        path: Path,
+        devices: int = 0,
+        memory_mib: int = 24 * 1024,
+        driver_version: str = OLD_DRIVER,
+    ) -> FakeDriver:
         """A new machine, with so many devices of so much memory."""
         state = layout.State()
         state.magic = layout.MAGIC
         state.size = ctypes.sizeof(layout.State)
         state.running = 1
         state.epoch = 1
-        state.driver_version = b"550.54.14"
+        state.driver_version = driver_version.encode()
+        state.cuda_version = _CUDA_VERSIONS[driver_version]
         scratch = path.with_name(f"{path.name}.new")
         scratch.write_bytes(bytes(state))
         os.rename(scratch, path)
@@ -92,11 +106,21 @@ class FakeDriver:
         """What a program's environment needs, over its own, to meet this machine."""
         env = {"FAKEGPU_STATE": str(self.path)}
         if built is not None:
-            env["LD_LIBRARY_PATH"] = str(built.library_dir)
+            version = self._state.driver_version.decode()
+            env["LD_LIBRARY_PATH"] = str(built.library_dir_of(version))
             env["PATH"] = f"{built.bin_dir}{os.pathsep}{os.environ['PATH']}"
         if speed is not None:
             env["FAKEGPU_SPEED"] = str(speed)
         return env
+
+    def amd_environment(self, built: Built) -> dict[str, str]:
+        """The same for a machine whose devices are AMD's."""
+        return {"FAKEGPU_STATE": str(self.path), "LD_LIBRARY_PATH": str(built.library_dir_amd)}
+
+    def versions(self) -> tuple[str, str]:
+        """Of the driver, and of the CUDA that comes with it."""
+        cuda = self._state.cuda_version
+        return self._state.driver_version.decode(), f"{cuda // 1000}.{cuda % 1000 // 10}"
 
     # ------------------------------------------------------------------ devices
 
@@ -151,6 +175,8 @@ class FakeDriver:
         power_w: float | None = None,
         power_limit_w: float | None = None,
         hides_process_memory: bool | None = None,
+        hides_readings: bool | None = None,
+        compute_mode: int | None = None,
     ) -> None:
         """Change what is measured; a utilisation of -1 follows the processes again."""
         with self.locked() as state:
@@ -165,6 +191,10 @@ class FakeDriver:
                 device.power_limit_mw = round(power_limit_w * 1000)
             if hides_process_memory is not None:
                 device.hides_process_memory = int(hides_process_memory)
+            if hides_readings is not None:
+                device.hides_readings = int(hides_readings)
+            if compute_mode is not None:
+                device.compute_mode = compute_mode
 
     def link(self, one: int, other: int, level: int, nvlinks: int = 0) -> None:
         """Say how two devices are connected."""

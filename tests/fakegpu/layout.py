@@ -9,7 +9,7 @@ MAGIC = int.from_bytes(b"FAKEGPU1", "little")
 DEVICES = 16
 MIGS = 7
 PROCESSES = 512
-RULES = 64
+RULES = 512
 XIDS = 16
 TEXT = 96
 
@@ -60,6 +60,8 @@ class Device(ctypes.Structure):
     fault: int
     mig_mode: int
     hides_process_memory: int
+    compute_mode: int
+    hides_readings: int
     migs: ctypes.Array[Mig]
     _fields_: ClassVar = [
         ("present", _u32),
@@ -77,6 +79,8 @@ class Device(ctypes.Structure):
         ("fault", _i32),
         ("mig_mode", _u32),
         ("hides_process_memory", _u32),
+        ("compute_mode", _u32),
+        ("hides_readings", _u32),
         ("unused", _u32),
         ("migs", Mig * MIGS),
     ]
@@ -143,6 +147,7 @@ class State(ctypes.Structure):
     epoch: int
     init_code: int
     xid_count: int
+    cuda_version: int
     driver_version: bytes
     topology: ctypes.Array[ctypes.Array[ctypes.c_uint32]]
     nvlinks: ctypes.Array[ctypes.Array[ctypes.c_uint32]]
@@ -157,6 +162,8 @@ class State(ctypes.Structure):
         ("epoch", _u64),
         ("init_code", _i32),
         ("xid_count", _u32),
+        ("cuda_version", _u32),
+        ("unused", _u32),
         ("driver_version", _text),
         ("topology", (_u32 * DEVICES) * DEVICES),
         ("nvlinks", (_u32 * DEVICES) * DEVICES),

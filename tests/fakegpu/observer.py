@@ -17,7 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from stoker.inventory.amd import AmdDriver
 from stoker.inventory.background import BackgroundInventory, Pace
+from stoker.inventory.device_reading import Driver
 from stoker.inventory.nvml import NvmlDriver
 from stoker.ports import SeenGpu, SeenProcess
 
@@ -27,9 +29,9 @@ _TESTS = Path(__file__).resolve().parents[1]
 class Observer:
     """The asking side."""
 
-    def __init__(self, env: Mapping[str, str], pace: Pace) -> None:
+    def __init__(self, env: Mapping[str, str], pace: Pace, vendor: str = "nvidia") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).resolve()), json.dumps(asdict(pace))],
+            [sys.executable, str(Path(__file__).resolve()), json.dumps(asdict(pace)), vendor],
             env={
                 "PYTHONPATH": f"{_TESTS.parent / 'src'}:{_TESTS}",
                 "PYTHONDONTWRITEBYTECODE": "1",
@@ -106,12 +108,12 @@ def _serve() -> None:
             rounds.notify_all()
 
     pace = Pace(**json.loads(sys.argv[1]))
-    inventory = BackgroundInventory(NvmlDriver(), pace=pace, notify=notify)
+    driver: Driver = NvmlDriver() if sys.argv[2] == "nvidia" else AmdDriver()
+    inventory = BackgroundInventory(driver, pace=pace, notify=notify)
     inventory.start()
     inventory.wait_for_reading(60)
     for line in sys.stdin:
         if line.startswith("forgive"):
-            driver = inventory.driver
             assert isinstance(driver, NvmlDriver)
             driver.forgive(line.split()[1])
         elif line.startswith("next"):

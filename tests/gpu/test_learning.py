@@ -188,3 +188,17 @@ def test_the_course_of_gpus_and_jobs_is_kept_for_plots(box: Box) -> None:
     box.stoker("daemon", "restart")
     assert box.call("job_history", job_id=job)["mem_mib"] == course["mem_mib"]
     assert max(box.call("gpu_history")["histories"]["0"]["ours_mib"]) == 4 * GIB
+
+
+def test_the_course_of_a_job_that_runs_goes_on_after_a_restart(box: Box) -> None:
+    job = box.train(*long_run("3G"), mem="auto")
+
+    def course() -> list[int]:
+        found: list[int] = box.call("job_history", job_id=job)["at_ms"]
+        return found
+
+    eventually(lambda: len(course()) > 3, "some of it was seen")
+    before = course()
+    box.stoker("daemon", "restart")
+    eventually(lambda: len(course()) > len(before), "it goes on")
+    assert course()[: len(before)] == before

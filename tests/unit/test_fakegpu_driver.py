@@ -6,19 +6,22 @@ import ctypes
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from fakegpu import layout
+from fakegpu import headers, layout
 from fakegpu.build import Built, build
-from fakegpu.driver import MIB, FakeDriver
+from fakegpu.driver import MIB, NEW_DRIVER, OLD_DRIVER, FakeDriver
 
 
-def ask_nvml(driver: FakeDriver, built: Built, program: str) -> str:
+def ask_nvml(
+    driver: FakeDriver, built: Built, program: str, env: Mapping[str, str] | None = None
+) -> str:
     """What a program says that uses the real nvidia-ml-py on the stand-in; `gpu` is the first."""
     prelude = "from pynvml import *\nnvmlInit()\ngpu = nvmlDeviceGetHandleByIndex(0)\n"
     done = subprocess.run(
         [sys.executable, "-c", prelude + program],
-        env=driver.environment(built),
+        env=driver.environment(built) | dict(env or {}),
         capture_output=True,
         text=True,
         check=False,
@@ -131,3 +134,81 @@ def test_a_process_that_died_has_nothing_on_a_device(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     assert driver.allocations() == []
+
+
+def test_what_is_not_played_is_not_supported_and_what_came_later_is_not_found(
+    built: Built, tmp_path: Path
+) -> None:
+    for version, later in ((OLD_DRIVER, "13"), (NEW_DRIVER, "3")):
+        driver = FakeDriver.create(tmp_path / version, devices=1, driver_version=version)
+        said = ask_nvml(
+            driver,
+            built,
+            "def ask(name, *args):\n"
+            "    try: print(name, globals()[name](*args))\n"
+            "    except NVMLError as error: print(error.value)\n"
+            "ask('nvmlDeviceGetFanSpeed', gpu)\n"
+            "ask('nvmlDeviceGetMarginTemperature', gpu)\n"
+            "ask('nvmlUnitGetCount')\n",
+        )
+        assert said.splitlines() == ["3", later, "3"]
+
+
+def test_every_function_of_nvidias_headers_is_there_by_its_name(built: Built) -> None:
+    folders = (built.library_dir, built.library_dir_550)
+    for interface, folder in zip((headers.NVML, headers.NVML_550), folders, strict=True):
+        library = ctypes.CDLL(str(folder / built.library.name))
+        names = interface.functions("cc")
+        assert len(names) > 300
+        assert [name for name in names if not hasattr(library, name)] == []
+
+
+def test_a_function_that_differs_from_nvidias_header_does_not_compile(tmp_path: Path) -> None:
+    source = tmp_path / "other.c"
+    sources = Path(headers.__file__).parent / "c"
+    command = [
+        "cc", "-fsyntax-only", "-Werror", "-Wmissing-prototypes", f"-I{sources}",
+        "-isystem", str(headers.NVML.path().parent), str(source),
+    ]  # fmt: skip
+    begin = '#include "session.h"\n'
+    for text, compiles in (
+        ("nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *n) { *n = 0; return 0; }", True),
+        ("nvmlReturn_t nvmlDeviceGetCount_v2(int *n) { *n = 0; return 0; }", False),
+        ("nvmlReturn_t nvmlDeviceGetCount_v9(unsigned *n) { *n = 0; return 0; }", False),
+        ("int total(nvmlMemory_v2_t *m) { return m->sum; }", False),
+    ):
+        source.write_text(begin + text)
+        assert (subprocess.run(command, capture_output=True).returncode == 0) == compiles, text
+
+
+def test_memory_that_a_program_allocates_is_told_as_that_programs(
+    built: Built, tmp_path: Path
+) -> None:
+    driver = FakeDriver.create(tmp_path / "gpus", devices=2, memory_mib=4096)
+    program = """
+import ctypes
+from ctypes import byref, c_size_t, c_uint64, c_void_p
+cuda = ctypes.CDLL("libcuda.so.1")
+assert cuda.cuInit(0) == 0
+context, memory = c_void_p(), c_uint64()
+assert cuda.cuDevicePrimaryCtxRetain(byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+print(cuda.cuMemAlloc_v2(byref(memory), c_size_t(1 << 30)))
+free, total = c_size_t(), c_size_t()
+cuda.cuMemGetInfo_v2(byref(free), byref(total))
+print(free.value >> 20, total.value >> 20)
+print(cuda.cuMemAlloc_v2(byref(c_uint64()), c_size_t(4 << 30)), cuda.cuStreamQuery(None))
+other = nvmlDeviceGetHandleByIndex(1)
+def told(): return [(p.pid == os.getpid(), p.usedGpuMemory >> 20)
+                    for p in nvmlDeviceGetComputeRunningProcesses(other)]
+import os
+print(told(), nvmlDeviceGetComputeRunningProcesses(gpu))
+cuda.cuMemFree_v2(memory)
+print(told())
+cuda.cuDevicePrimaryCtxRelease_v2(0)
+print(told())
+"""
+    said = ask_nvml(driver, built, program, {"CUDA_VISIBLE_DEVICES": driver.uuid(1)})
+    assert said.splitlines() == [
+        "0", "2260 4096", "2 801", "[(True, 1324)] []", "[(True, 300)]", "[]",
+    ]  # fmt: skip

@@ -1,19 +1,21 @@
 """AMD's GPUs through amdsmi, which comes with ROCm, is optional, and is imported only here.
 
-Law: asking and translating are apart, since only the latter could be tried without such a GPU.
+Law: asking and translating are apart.
 A value that the driver does not give is None; only what makes a GPU unusable is a fault.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import io
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
-from stoker.inventory.device_reading import DeviceReading, DriverUnavailable, Fault
+from stoker.inventory.device_reading import Around, DeviceReading, DriverUnavailable, Fault
 from stoker.ports import SeenGpu, SeenProcess
 
 T = TypeVar("T")
@@ -24,6 +26,11 @@ _MIB = 1 << 20
 # amdsmi's numbers for what went wrong.
 _DRIVER_GONE = frozenset({32, 34})  # not initialized, driver not loaded
 _NOT_TOLD = frozenset({2, 3, 10, 40})  # not supported, not implemented, no permission, no data
+_NO_PERMISSION, _OUT_OF_RESOURCES = 10, 15
+
+# What stands for "unknown", where the package does not say "N/A" itself: a field's largest number.
+_LARGEST = frozenset({(1 << 32) - 1, (1 << 64) - 1})
+_PROCESSES_AT_MOST = 1024
 
 _XGMI = 2  # the kind of link that AMD's own fabric is
 _PCIE_WEIGHT = 20  # the least weight that the driver gives to a way over PCIe
@@ -92,6 +99,13 @@ def link_distance(link: Mapping[str, Any] | None, weight: int | None) -> int | N
     return None if weight is None and kind is None else max(weight or 0, _PCIE_WEIGHT)
 
 
+def link_words(distance: int) -> str:
+    """What is between two GPUs at this distance."""
+    if distance >= _PCIE_WEIGHT:
+        return "PCIe"
+    return "XGMI" if distance == 1 else f"XGMI, {distance} hops"
+
+
 def _processes(told: Sequence[Mapping[str, Any]]) -> tuple[SeenProcess, ...]:
     found: dict[int, int | None] = {}
     for process in told:
@@ -108,7 +122,7 @@ def _first(values: Any) -> Any:
 
 def _whole(value: object) -> int | None:
     """A count; amdsmi says "N/A" where it knows none."""
-    return value if isinstance(value, int) and value >= 0 else None
+    return value if isinstance(value, int) and value >= 0 and value not in _LARGEST else None
 
 
 def _celsius(value: object) -> int | None:
@@ -128,14 +142,18 @@ def _watts(value: object) -> float | None:
 class AmdDriver:
     """One session with the driver; see device_reading.Driver."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: Around = lambda package: package) -> None:
+        """`around` gives what is asked in place of the vendor's package."""
+        self._around = around
         self._smi: ModuleType = ModuleType("amdsmi")
         self._handles: list[Any] = []
 
     def open(self) -> None:
         """See Driver."""
         try:
-            self._smi = importlib.import_module("amdsmi")
+            # Where it does not find ROCm's library, it prints that, each time.
+            with redirect_stdout(io.StringIO()):
+                self._smi = self._around(importlib.import_module("amdsmi"))
         except ImportError:
             raise DriverUnavailable("amdsmi, which comes with ROCm, is not installed") from None
         except Exception:
@@ -185,7 +203,7 @@ class AmdDriver:
                         smi.AmdSmiTemperatureType.HOTSPOT,
                     )
                 ],
-                processes=self._may("amdsmi_get_gpu_process_list", handle) or (),
+                processes=self._process_list(handle),
             )
         except Fault as fault:
             return DeviceReading("", fault=str(fault))
@@ -207,6 +225,34 @@ class AmdDriver:
                     if distance is not None:
                         found[ids[one], ids[other]] = found[ids[other], ids[one]] = distance
         return found
+
+    def _process_list(self, handle: Any) -> Sequence[Mapping[str, Any]]:
+        """The processes, also where another user's is among them.
+
+        The driver knows no memory of that one. It says so with an error, and the package throws
+        the whole list away. So it is asked once more, without the package's check.
+        """
+        smi = self._smi
+        try:
+            told: Sequence[Mapping[str, Any]] = smi.amdsmi_get_gpu_process_list(handle)
+        except smi.AmdSmiException as error:
+            if _code(error) in _DRIVER_GONE:
+                self._raise(error)
+            if _code(error) not in (_NO_PERMISSION, _OUT_OF_RESOURCES):
+                return ()
+        else:
+            return told
+        wrapper = smi.amdsmi_interface.amdsmi_wrapper
+        listed = (wrapper.amdsmi_proc_info_t * _PROCESSES_AT_MOST)()
+        count = ctypes.c_uint32(_PROCESSES_AT_MOST)
+        wrapper.amdsmi_get_gpu_process_list(handle, ctypes.byref(count), listed)
+        return [
+            {"pid": one.pid, "memory_usage": {"vram_mem": one.memory_usage.vram_mem}}
+            if one.name
+            else {"pid": one.pid}
+            for one in listed[: min(count.value, _PROCESSES_AT_MOST)]
+            if one.pid
+        ]
 
     def _vram(self, handle: Any) -> Mapping[str, Any] | None:
         """Memory is asked of every GPU that works, so that an error is a sign that it does not."""
@@ -238,7 +284,7 @@ class AmdDriver:
 
     def _raise(self, error: Any) -> NoReturn:
         if _code(error) in _DRIVER_GONE:
-            raise DriverUnavailable("ROCm's library, libamd_smi.so, was not found") from None
+            raise DriverUnavailable(f"amdsmi: {_words(error)}") from None
         raise Fault(f"amdsmi: {_words(error)}") from None
 
 
@@ -248,4 +294,5 @@ def _code(error: Any) -> int | None:
 
 
 def _words(error: Any) -> str:
-    return " ".join(str(error).split())
+    """`AMDSMI_STATUS_BUSY - Device busy`, out of `Error code: 30 | ...`."""
+    return " ".join(str(error).rpartition("|")[2].split())

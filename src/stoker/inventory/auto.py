@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
+from stoker.inventory import amd, nvml
 from stoker.inventory.amd import AmdDriver
 from stoker.inventory.background import BackgroundInventory, Pace
 from stoker.inventory.device_reading import Driver
@@ -17,6 +18,13 @@ from stoker.inventory.stand_in import VARIABLE, StandInDriver
 from stoker.ports import Sighting
 
 _IDLE_INTERVAL_S = 5.0
+
+
+def link_words(vendor: str, distance: int) -> str:
+    """What is between two GPUs of this vendor at this distance."""
+    if vendor == nvml.VENDOR:
+        return nvml.LINK_WORDS[distance]
+    return amd.link_words(distance)
 
 
 class DeclaredInventory:

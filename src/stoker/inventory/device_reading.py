@@ -6,8 +6,9 @@ tells which one it is when the driver gives no more than an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Protocol
 
 from stoker.ports import SeenGpu
@@ -20,6 +21,9 @@ NEEDS_RESET = "GPU needs a reset"
 def is_lost(fault: str) -> bool:
     """True if what runs on a GPU with this fault can't go on: the GPU itself is at fault."""
     return fault in (NOT_LISTED, GPU_IS_LOST) or fault.endswith(NEEDS_RESET)
+
+
+Around = Callable[[ModuleType], ModuleType]
 
 
 class DriverUnavailable(Exception):

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeVar
 from stoker.inventory.device_reading import (
     GPU_IS_LOST,
     NEEDS_RESET,
+    Around,
     DeviceReading,
     DriverUnavailable,
     Fault,
@@ -59,12 +60,18 @@ NVLINK, SAME_BOARD, ONE_SWITCH, SEVERAL_SWITCHES, HOST_BRIDGE, NUMA_NODE, SYSTEM
 _LEVELS = {
     0: SAME_BOARD, 10: ONE_SWITCH, 20: SEVERAL_SWITCHES, 30: HOST_BRIDGE, 40: NUMA_NODE, 50: SYSTEM,
 }  # fmt: skip
+LINK_WORDS = (
+    "NVLink", "the same board", "one PCIe switch", "several PCIe switches", "the host bridge",
+    "the NUMA node", "the rest of the machine",
+)  # fmt: skip
 
 
 class NvmlDriver:
     """One session with the driver; see device_reading.Driver."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: Around = lambda package: package) -> None:
+        """`around` gives what is asked in place of the vendor's package."""
+        self._around = around
         self._nvml: ModuleType = ModuleType("pynvml")
         self._events: Any = None
         self._watched: set[int] = set()
@@ -73,7 +80,7 @@ class NvmlDriver:
     def open(self) -> None:
         """See Driver."""
         try:
-            self._nvml = importlib.import_module("pynvml")
+            self._nvml = self._around(importlib.import_module("pynvml"))
         except ImportError:
             from stoker.installing import install_command
 

@@ -1,5 +1,5 @@
 /* What is asked about one device, or one MIG instance. */
-#include "nvml.h"
+#include "session.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -18,19 +18,6 @@
     const struct fg_mig *mig = place.mig < 0 ? NULL : &device->migs[place.mig]; \
     (void)device;                                                       \
     (void)mig
-
-struct memory { unsigned long long total, free, used; };
-struct memory_v2 { unsigned version; unsigned long long total, reserved, free, used; };
-struct utilization { unsigned gpu, memory; };
-struct temperature_v1 { unsigned version; unsigned sensor; int temperature; };
-struct pci {
-    char bus_id_legacy[16];
-    unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
-    char bus_id[32];
-};
-
-#define MEMORY_V2 ((unsigned)(sizeof(struct memory_v2) | 2u << 24))
-#define TEMPERATURE_V1 ((unsigned)(sizeof(struct temperature_v1) | 1u << 24))
 
 PUBLIC nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t handle, char *uuid, unsigned length)
 {
@@ -58,22 +45,22 @@ PUBLIC nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t handle, unsigned *mino
     return end(lock, NVML_SUCCESS);
 }
 
-PUBLIC nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t handle, struct pci *pci)
+PUBLIC nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t handle, nvmlPciInfo_t *pci)
 {
     BEGIN("nvmlDeviceGetPciInfo", handle, pci);
     memset(pci, 0, sizeof *pci);
     pci->domain = device->domain;
     pci->bus = device->bus;
     pci->device = device->slot;
-    pci->pci_device_id = 0x20b010deu;
-    snprintf(pci->bus_id_legacy, sizeof pci->bus_id_legacy, "%04X:%02X:%02X.0",
+    pci->pciDeviceId = 0x20b010deu;
+    snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0",
              device->domain & 0xffffu, device->bus & 0xffu, device->slot & 0xffu);
-    snprintf(pci->bus_id, sizeof pci->bus_id, "%08X:%02X:%02X.0", device->domain, device->bus,
+    snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.0", device->domain, device->bus,
              device->slot);
     return end(lock, NVML_SUCCESS);
 }
 
-PUBLIC nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, struct memory *memory)
+PUBLIC nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, nvmlMemory_t *memory)
 {
     BEGIN("nvmlDeviceGetMemoryInfo", handle, memory);
     /* The first form knows of no reservation: what the driver keeps counts as used. */
@@ -83,10 +70,10 @@ PUBLIC nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, struct memory *
     return end(lock, NVML_SUCCESS);
 }
 
-PUBLIC nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, struct memory_v2 *memory)
+PUBLIC nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMemory_v2_t *memory)
 {
-    BEGIN("nvmlDeviceGetMemoryInfo", handle, memory);
-    if (memory->version != MEMORY_V2)
+    BEGIN("nvmlDeviceGetMemoryInfo_v2", handle, memory);
+    if (memory->version != nvmlMemory_v2)
         return end(lock, NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
     memory->total = mig ? mig->total : device->total;
     memory->reserved = mig ? mig->reserved : device->reserved;
@@ -95,7 +82,7 @@ PUBLIC nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, struct memor
     return end(lock, NVML_SUCCESS);
 }
 
-PUBLIC nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t handle, struct utilization *rates)
+PUBLIC nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t handle, nvmlUtilization_t *rates)
 {
     BEGIN("nvmlDeviceGetUtilizationRates", handle, rates);
     if (mig || device->mig_mode == FG_MIG_ON)
@@ -106,10 +93,11 @@ PUBLIC nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t handle, struct ut
     return end(lock, NVML_SUCCESS);
 }
 
-PUBLIC nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t handle, unsigned sensor, unsigned *celsius)
+PUBLIC nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t handle, nvmlTemperatureSensors_t sensor,
+                                             unsigned *celsius)
 {
     BEGIN("nvmlDeviceGetTemperature", handle, celsius);
-    if (sensor != 0)
+    if (sensor != NVML_TEMPERATURE_GPU)
         return end(lock, NVML_ERROR_INVALID_ARGUMENT);
     if (mig)
         return end(lock, NVML_ERROR_NOT_SUPPORTED);
@@ -117,12 +105,12 @@ PUBLIC nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t handle, unsigned senso
     return end(lock, NVML_SUCCESS);
 }
 
-PUBLIC nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t handle, struct temperature_v1 *reading)
+PUBLIC nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t handle, nvmlTemperature_t *reading)
 {
     BEGIN("nvmlDeviceGetTemperature", handle, reading);
-    if (reading->version != TEMPERATURE_V1)
+    if (reading->version != nvmlTemperature_v1)
         return end(lock, NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
-    if (reading->sensor != 0)
+    if (reading->sensorType != NVML_TEMPERATURE_GPU)
         return end(lock, NVML_ERROR_INVALID_ARGUMENT);
     if (mig)
         return end(lock, NVML_ERROR_NOT_SUPPORTED);

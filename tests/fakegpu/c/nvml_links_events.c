@@ -1,16 +1,10 @@
 /* How devices are connected, and the events that tell of critical errors (XIDs). */
 #define _GNU_SOURCE
-#include "nvml.h"
+#include "session.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
-
-#define P2P_NVLINK 2
-#define P2P_OK 0
-#define P2P_NOT_SUPPORTED 5
-#define NVLINKS 18
-#define EVENT_XID 0x8ull
 
 static nvmlReturn_t begin_pair(const char *function, nvmlDevice_t one, nvmlDevice_t other,
                                struct fg_state **state, struct place *a, struct place *b, int *lock)
@@ -24,7 +18,7 @@ static nvmlReturn_t begin_pair(const char *function, nvmlDevice_t one, nvmlDevic
 }
 
 PUBLIC nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t one, nvmlDevice_t other,
-                                                        unsigned *level)
+                                                        nvmlGpuTopologyLevel_t *level)
 {
     struct fg_state *state;
     struct place a, b;
@@ -39,8 +33,8 @@ PUBLIC nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t one, nvmlDe
     return end(lock, NVML_SUCCESS);
 }
 
-PUBLIC nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t one, nvmlDevice_t other, unsigned capability,
-                                           unsigned *status)
+PUBLIC nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t one, nvmlDevice_t other, nvmlGpuP2PCapsIndex_t capability,
+                                           nvmlGpuP2PStatus_t *status)
 {
     struct fg_state *state;
     struct place a, b;
@@ -51,16 +45,16 @@ PUBLIC nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t one, nvmlDevice_t other,
     if (result)
         return result;
     int linked = state->nvlinks[a.device][b.device] > 0;
-    *status = capability != P2P_NVLINK || linked ? P2P_OK : P2P_NOT_SUPPORTED;
+    *status = capability != NVML_P2P_CAPS_INDEX_NVLINK || linked ? NVML_P2P_STATUS_OK : NVML_P2P_STATUS_NOT_SUPPORTED;
     return end(lock, NVML_SUCCESS);
 }
 
-PUBLIC nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t handle, unsigned link, unsigned *active)
+PUBLIC nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t handle, unsigned link, nvmlEnableState_t *active)
 {
     struct fg_state *state;
     struct place place;
     int lock;
-    if (active == NULL || link >= NVLINKS)
+    if (active == NULL || link >= NVML_NVLINK_MAX_LINKS)
         return NVML_ERROR_INVALID_ARGUMENT;
     nvmlReturn_t result = begin_on("nvmlDeviceGetNvLinkState", handle, &state, &place, &lock);
     if (result)
@@ -73,14 +67,9 @@ PUBLIC nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t handle, unsigned link,
 }
 
 /* An event set belongs to one process, and tells of what happened after a device was registered. */
-struct event_set { unsigned devices; unsigned seen; };
-struct event_data {
-    nvmlDevice_t device;
-    unsigned long long type, data;
-    unsigned gpu_instance, compute_instance;
-};
+struct nvmlEventSet_st { unsigned devices; unsigned seen; };
 
-PUBLIC nvmlReturn_t nvmlEventSetCreate(struct event_set **set)
+PUBLIC nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
 {
     struct fg_state *state;
     int lock;
@@ -95,17 +84,17 @@ PUBLIC nvmlReturn_t nvmlEventSetCreate(struct event_set **set)
 }
 
 PUBLIC nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t handle, unsigned long long types,
-                                             struct event_set *set)
+                                             nvmlEventSet_t set)
 {
     struct fg_state *state;
     struct place place;
     int lock;
-    if (set == NULL || (types & ~EVENT_XID) != 0)
+    if (set == NULL || (types & ~nvmlEventTypeXidCriticalError) != 0)
         return NVML_ERROR_INVALID_ARGUMENT;
     nvmlReturn_t result = begin_on("nvmlDeviceRegisterEvents", handle, &state, &place, &lock);
     if (result)
         return result;
-    if (types & EVENT_XID)
+    if (types & nvmlEventTypeXidCriticalError)
         set->devices |= 1u << place.device;
     return end(lock, NVML_SUCCESS);
 }
@@ -118,7 +107,7 @@ static int index_of(int slot)
     return -1;
 }
 
-PUBLIC nvmlReturn_t nvmlEventSetWait_v2(struct event_set *set, struct event_data *data,
+PUBLIC nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data,
                                         unsigned timeout_ms)
 {
     if (set == NULL || data == NULL)
@@ -136,7 +125,8 @@ PUBLIC nvmlReturn_t nvmlEventSetWait_v2(struct event_set *set, struct event_data
             int index = index_of(event->device);
             if (index < 0 || !(set->devices & 1u << event->device))
                 continue;
-            *data = (struct event_data){handle_of(index, -1), EVENT_XID, event->xid, ~0u, ~0u};
+            *data = (nvmlEventData_t){handle_of(index, -1), nvmlEventTypeXidCriticalError,
+                                      event->xid, ~0u, ~0u};
             return end(lock, NVML_SUCCESS);
         }
         end(lock, NVML_SUCCESS);
@@ -147,7 +137,7 @@ PUBLIC nvmlReturn_t nvmlEventSetWait_v2(struct event_set *set, struct event_data
     }
 }
 
-PUBLIC nvmlReturn_t nvmlEventSetFree(struct event_set *set)
+PUBLIC nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 {
     free(set);
     return NVML_SUCCESS;

@@ -1,10 +1,7 @@
 /* The processes on a device, in the three forms that the interface has had. */
-#include "nvml.h"
+#include "session.h"
 
 #include <stddef.h>
-
-struct process_v1 { unsigned pid; unsigned long long used; };
-struct process_v2 { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; };
 
 static int is_listed(const struct fg_process *process, const struct place *place, unsigned kind,
                      int only_mps)
@@ -15,7 +12,7 @@ static int is_listed(const struct fg_process *process, const struct place *place
 }
 
 static nvmlReturn_t list(const char *function, nvmlDevice_t handle, unsigned kind, int only_mps,
-                         unsigned *count, struct process_v1 *first, struct process_v2 *later)
+                         unsigned *count, nvmlProcessInfo_v1_t *first, nvmlProcessInfo_t *later)
 {
     struct fg_state *state;
     struct place place;
@@ -33,13 +30,13 @@ static nvmlReturn_t list(const char *function, nvmlDevice_t handle, unsigned kin
             continue;
         if (found < room && (first != NULL || later != NULL)) {
             unsigned long long used = device->hides_process_memory || process->hides_memory
-                                          ? NVML_VALUE_NOT_AVAILABLE
+                                          ? (unsigned long long)NVML_VALUE_NOT_AVAILABLE
                                           : process->bytes;
             int mig = process->mig;
             if (first != NULL)
-                first[found] = (struct process_v1){process->pid, used};
+                first[found] = (nvmlProcessInfo_v1_t){process->pid, used};
             else
-                later[found] = (struct process_v2){
+                later[found] = (nvmlProcessInfo_t){
                     process->pid, used, mig < 0 ? ~0u : device->migs[mig].gpu_instance,
                     mig < 0 ? ~0u : device->migs[mig].compute_instance};
         }
@@ -50,17 +47,17 @@ static nvmlReturn_t list(const char *function, nvmlDevice_t handle, unsigned kin
 }
 
 #define FORMS(name, kind, only_mps)                                                          \
-    PUBLIC nvmlReturn_t name(nvmlDevice_t device, unsigned *count, struct process_v1 *infos) \
+    PUBLIC nvmlReturn_t name(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v1_t *infos) \
     {                                                                                        \
         return list(#name, device, kind, only_mps, count, infos, NULL);                      \
     }                                                                                        \
     PUBLIC nvmlReturn_t name##_v2(nvmlDevice_t device, unsigned *count,                      \
-                                  struct process_v2 *infos)                                  \
+                                  nvmlProcessInfo_t *infos)                                  \
     {                                                                                        \
         return list(#name, device, kind, only_mps, count, NULL, infos);                      \
     }                                                                                        \
     PUBLIC nvmlReturn_t name##_v3(nvmlDevice_t device, unsigned *count,                      \
-                                  struct process_v2 *infos)                                  \
+                                  nvmlProcessInfo_t *infos)                                  \
     {                                                                                        \
         return list(#name, device, kind, only_mps, count, NULL, infos);                      \
     }

@@ -1,6 +1,6 @@
 /* Initialising, handles, and what every call begins with. */
 #define _GNU_SOURCE
-#include "nvml.h"
+#include "session.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -21,8 +21,8 @@ static struct {
     int slots[FG_DEVICES];
 } session;
 
-struct fg_handle { struct place place; };
-static struct fg_handle handles[FG_DEVICES][FG_MIGS + 1];
+struct nvmlDevice_st { struct place place; };
+static struct nvmlDevice_st handles[FG_DEVICES][FG_MIGS + 1];
 
 static int64_t now_ms(void)
 {
@@ -31,33 +31,19 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static int rule_for(const struct fg_state *state, const char *function, int device,
-                    struct fg_rule *found)
-{
-    for (int i = 0; i < FG_RULES; i++) {
-        const struct fg_rule *rule = &state->rules[i];
-        if (rule->present && (rule->device < 0 || rule->device == device) &&
-            (rule->function[0] == 0 || strcmp(rule->function, function) == 0)) {
-            *found = *rule;
-            return 1;
-        }
-    }
-    return 0;
-}
-
 /* A hanging driver: the caller sleeps for as long as the rule stands, at most its delay. */
 static nvmlReturn_t obey_rules(const char *path, struct fg_state *state, const char *function,
                                int device)
 {
     int64_t began_ms = now_ms();
     for (;;) {
-        struct fg_rule rule = {0};
         int lock = fg_lock(path);
         if (lock < 0)
             return NVML_ERROR_UNKNOWN;
-        int found = rule_for(state, function, device, &rule);
+        const struct fg_rule *found = fg_rule_for(state, function, device);
+        struct fg_rule rule = found == NULL ? (struct fg_rule){0} : *found;
         fg_unlock(lock);
-        if (!found)
+        if (found == NULL)
             return NVML_SUCCESS;
         if (now_ms() - began_ms >= (int64_t)rule.delay_ms)
             return rule.code;
@@ -130,7 +116,7 @@ int slot_at(int index)
 
 nvmlDevice_t handle_of(int index, int mig)
 {
-    struct fg_handle *handle = &handles[index][mig + 1];
+    nvmlDevice_t handle = &handles[index][mig + 1];
     handle->place = (struct place){slot_at(index), mig, index};
     return handle;
 }
@@ -178,6 +164,23 @@ static nvmlReturn_t start_session(void)
     return end(lock, result);
 }
 
+nvmlReturn_t not_played_on(const char *function, nvmlDevice_t handle)
+{
+    struct fg_state *state;
+    struct place place;
+    int lock;
+    nvmlReturn_t result = begin_on(function, handle, &state, &place, &lock);
+    return result ? result : end(lock, NVML_ERROR_NOT_SUPPORTED);
+}
+
+nvmlReturn_t not_played(const char *function)
+{
+    struct fg_state *state;
+    int lock;
+    nvmlReturn_t result = begin(function, NO_DEVICE, &state, &lock);
+    return result ? result : end(lock, NVML_ERROR_NOT_SUPPORTED);
+}
+
 PUBLIC nvmlReturn_t nvmlInitWithFlags(unsigned flags)
 {
     (void)flags;
@@ -219,12 +222,22 @@ PUBLIC nvmlReturn_t nvmlShutdown(void)
 PUBLIC const char *nvmlErrorString(nvmlReturn_t result)
 {
     static const struct { nvmlReturn_t code; const char *text; } texts[] = {
-        {0, "The operation was successful"}, {1, "Uninitialized"}, {2, "Invalid Argument"},
-        {3, "Not Supported"}, {4, "Insufficient Permissions"}, {6, "Not Found"},
-        {7, "Insufficient Size"}, {9, "Driver Not Loaded"}, {10, "Timeout"},
-        {12, "NVML Shared Library Not Found"}, {13, "Function Not Found"}, {15, "GPU is lost"},
-        {16, "GPU requires reset"}, {18, "Driver/library version mismatch"},
-        {20, "Insufficient Memory"}, {25, "Argument version mismatch"},
+        {NVML_SUCCESS, "The operation was successful"},
+        {NVML_ERROR_UNINITIALIZED, "Uninitialized"},
+        {NVML_ERROR_INVALID_ARGUMENT, "Invalid Argument"},
+        {NVML_ERROR_NOT_SUPPORTED, "Not Supported"},
+        {NVML_ERROR_NO_PERMISSION, "Insufficient Permissions"},
+        {NVML_ERROR_NOT_FOUND, "Not Found"},
+        {NVML_ERROR_INSUFFICIENT_SIZE, "Insufficient Size"},
+        {NVML_ERROR_DRIVER_NOT_LOADED, "Driver Not Loaded"},
+        {NVML_ERROR_TIMEOUT, "Timeout"},
+        {NVML_ERROR_LIBRARY_NOT_FOUND, "NVML Shared Library Not Found"},
+        {NVML_ERROR_FUNCTION_NOT_FOUND, "Function Not Found"},
+        {NVML_ERROR_GPU_IS_LOST, "GPU is lost"},
+        {NVML_ERROR_RESET_REQUIRED, "GPU requires reset"},
+        {NVML_ERROR_LIB_RM_VERSION_MISMATCH, "Driver/library version mismatch"},
+        {NVML_ERROR_MEMORY, "Insufficient Memory"},
+        {NVML_ERROR_ARGUMENT_VERSION_MISMATCH, "Argument version mismatch"},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].code == result)
@@ -244,20 +257,35 @@ PUBLIC nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned length)
 {
     struct fg_state *state;
     int lock;
-    char text[FG_TEXT + 4];
+    char text[FG_TEXT + 12];
     nvmlReturn_t result = begin("nvmlSystemGetNVMLVersion", NO_DEVICE, &state, &lock);
     if (result)
         return result;
-    snprintf(text, sizeof text, "12.%s", state->driver_version);
+    snprintf(text, sizeof text, "%u.%s", state->cuda_version / 1000, state->driver_version);
     return end(lock, give_text(text, version, length));
+}
+
+static nvmlReturn_t cuda_version(int *version)
+{
+    struct fg_state *state;
+    int lock;
+    if (version == NULL)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    nvmlReturn_t result = begin("nvmlSystemGetCudaDriverVersion", NO_DEVICE, &state, &lock);
+    if (result)
+        return result;
+    *version = (int)state->cuda_version;
+    return end(lock, NVML_SUCCESS);
 }
 
 PUBLIC nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
 {
-    if (version == NULL)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    *version = 12040;
-    return NVML_SUCCESS;
+    return cuda_version(version);
+}
+
+PUBLIC nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+    return cuda_version(version);
 }
 
 PUBLIC nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)

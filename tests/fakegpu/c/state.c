@@ -82,6 +82,24 @@ void fg_drop_dead(struct fg_state *state)
     }
 }
 
+static int is_about(const struct fg_rule *rule, const char *function)
+{
+    size_t length = strlen(rule->function);
+    return length == 0 || (strncmp(rule->function, function, length) == 0 &&
+                           (function[length] == 0 || strncmp(function + length, "_v", 2) == 0));
+}
+
+const struct fg_rule *fg_rule_for(const struct fg_state *state, const char *function, int device)
+{
+    for (int i = 0; i < FG_RULES; i++) {
+        const struct fg_rule *rule = &state->rules[i];
+        if (rule->present && (rule->device < 0 || rule->device == device) &&
+            is_about(rule, function))
+            return rule;
+    }
+    return NULL;
+}
+
 static int bus_compare(const struct fg_device *a, const struct fg_device *b)
 {
     if (a->domain != b->domain)

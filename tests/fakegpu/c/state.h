@@ -14,11 +14,12 @@
 #define FG_DEVICES 16
 #define FG_MIGS 7
 #define FG_PROCESSES 512
-#define FG_RULES 64
+#define FG_RULES 512
 #define FG_XIDS 16
 #define FG_TEXT 96
 
 enum { FG_COMPUTE = 1, FG_GRAPHICS = 2 };
+enum { FG_SHARED = 0, FG_PROHIBITED = 2, FG_EXCLUSIVE = 3 };
 enum { FG_MIG_OFF = 0, FG_MIG_ON = 1, FG_MIG_UNSUPPORTED = 2 };
 
 struct fg_mig {
@@ -48,6 +49,8 @@ struct fg_device {
     int32_t fault;            /* an nvmlReturn_t that every call about it gives; 0 for none */
     uint32_t mig_mode;
     uint32_t hides_process_memory;
+    uint32_t compute_mode;    /* in NVML's numbers */
+    uint32_t hides_readings;  /* of an AMD GPU: power and use are unknown */
     uint32_t unused;
     struct fg_mig migs[FG_MIGS];
 };
@@ -68,7 +71,7 @@ struct fg_process {
 struct fg_rule {              /* what calls of a function about a device do instead */
     uint32_t present;
     int32_t device;           /* -1: any, and those about none */
-    char function[FG_TEXT];   /* without its version; empty: any */
+    char function[FG_TEXT];   /* with its version, or without: all of them; empty: any */
     int32_t code;             /* 0: only late */
     uint32_t delay_ms;
 };
@@ -85,6 +88,8 @@ struct fg_state {
     uint64_t epoch;           /* changes when the driver is loaded anew */
     int32_t init_code;
     uint32_t xid_count;       /* ever; the last FG_XIDS of them are kept */
+    uint32_t cuda_version;    /* as CUDA writes it: 12040 for 12.4 */
+    uint32_t unused;
     char driver_version[FG_TEXT];
     uint32_t topology[FG_DEVICES][FG_DEVICES];
     uint32_t nvlinks[FG_DEVICES][FG_DEVICES];
@@ -107,6 +112,9 @@ uint64_t fg_used(const struct fg_state *state, int device, int mig);
 uint64_t fg_free(const struct fg_state *state, int device, int mig);
 uint32_t fg_use_sum(const struct fg_state *state, int device, int mig);
 struct fg_process *fg_entry(struct fg_state *state, uint32_t pid, int device, int mig);
+
+/* The first rule for a call about a device; NULL if there is none. */
+const struct fg_rule *fg_rule_for(const struct fg_state *state, const char *function, int device);
 
 uint64_t fg_start_time(pid_t pid); /* 0 if there is no such process, or if it is a zombie */
 

@@ -6,8 +6,9 @@ import os
 import signal
 from collections import Counter
 
-from stoker.cli.demo.stage import Job, Stage
+from stoker.cli.demo.stage import Stage
 from stoker.cli.demo.train import PEAK_MIB
+from stoker.cli.temporary_home import Job
 from stoker.text.jobs import FINAL_STATES
 from stoker.text.terminal import say
 

@@ -9,8 +9,9 @@ from stoker.cli.options import Args, Option, Verb
 
 def demo(args: Args) -> int:
     """Show it; exit code 0 only if all that was shown has really held."""
-    from stoker.cli.demo.stage import Interrupted, Stage
+    from stoker.cli.demo.stage import Stage
     from stoker.cli.demo.tour import play
+    from stoker.cli.temporary_home import Interrupted
     from stoker.text.terminal import say
 
     try:

@@ -1,30 +1,14 @@
-/* The part of NVML's interface that the stand-in has, and what its files share.
- *
- * Numbers and structures are those of the driver's interface: programs that were built for it must
- * find them here.
+/* What the files of the stand-in libnvidia-ml share. Structures, versions and numbers are NVIDIA's own,
+ * from the nvml.h of the package nvidia-nvml-dev: a function that differs from it does not compile.
  */
-#ifndef FAKEGPU_NVML_H
-#define FAKEGPU_NVML_H
+#ifndef FAKEGPU_SESSION_H
+#define FAKEGPU_SESSION_H
 
 #include "state.h"
 
-typedef int nvmlReturn_t;
-typedef struct fg_handle *nvmlDevice_t;
+#define NVML_NO_UNVERSIONED_FUNC_DEFS /* Each form of a function has its own name here. */
+#include <nvml.h>
 
-enum {
-    NVML_SUCCESS = 0,
-    NVML_ERROR_UNINITIALIZED = 1,
-    NVML_ERROR_INVALID_ARGUMENT = 2,
-    NVML_ERROR_NOT_SUPPORTED = 3,
-    NVML_ERROR_NOT_FOUND = 6,
-    NVML_ERROR_INSUFFICIENT_SIZE = 7,
-    NVML_ERROR_DRIVER_NOT_LOADED = 9,
-    NVML_ERROR_TIMEOUT = 10,
-    NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
-    NVML_ERROR_UNKNOWN = 999,
-};
-
-#define NVML_VALUE_NOT_AVAILABLE (~0ull)
 #define NO_DEVICE (-1)
 #define PUBLIC __attribute__((visibility("default")))
 
@@ -41,6 +25,10 @@ nvmlReturn_t begin_on(const char *function, nvmlDevice_t handle, struct fg_state
                       struct place *place, int *lock);
 nvmlReturn_t end(int lock, nvmlReturn_t result);
 
+/* What a function answers that the stand-in does not play: of a device, and of anything else. */
+nvmlReturn_t not_played_on(const char *function, nvmlDevice_t handle);
+nvmlReturn_t not_played(const char *function);
+
 /* Handles, in the order of the bus as it was when the library was initialised. */
 int device_count(void);
 int slot_at(int index);
@@ -48,5 +36,8 @@ nvmlDevice_t handle_of(int index, int mig);
 int place_of(nvmlDevice_t handle, struct place *place);
 
 nvmlReturn_t give_text(const char *text, char *buffer, unsigned length);
+
+/* For the test that compares state.h with layout.py. */
+unsigned fakegpu_layout(unsigned which);
 
 #endif
