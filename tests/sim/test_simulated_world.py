@@ -73,7 +73,7 @@ def test_an_endless_process_ends_only_when_it_is_told_to() -> None:
     world.advance_to(10**9)
     assert world.processes
     world.carry_out(cmd.Terminate(1, 1, force=False))
-    end_ms = world.next_end_ms()
+    end_ms = world.next_ms()
     assert end_ms is not None
     world.advance_to(end_ms)
     assert not world.processes and not world.ledger["0"]

@@ -1,0 +1,1 @@
+"""How well Stoker decides: the real core in virtual time."""
