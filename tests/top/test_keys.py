@@ -224,6 +224,22 @@ def test_r_queues_a_job_again_that_has_ended(busy: StokerHome) -> None:
     eventually(lambda: busy.job(7)["attempt"] == 2, "it has run again")
 
 
+def test_z_suspends_and_lets_go_on(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("g", "z")
+        await view.until_text("suspended: job 1")
+        assert busy.job(1)["suspended_at_ms"]
+        await view.until_text("suspended for")
+        await view.press("z")
+        await view.until_text("resumed: job 1")
+        assert busy.job(1)["suspended_at_ms"] is None
+        await view.press("j", "z")
+        await view.until_text("only running jobs can be suspended")
+
+    drive(busy.home, scenario)
+
+
 def test_h_holds_and_releases(busy: StokerHome) -> None:
     async def scenario(view: LiveView) -> None:
         await view.until(lambda: len(view.ids) == 7)

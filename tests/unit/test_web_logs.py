@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,40 @@ def test_text_is_found_without_minding_its_case_line_by_line(log: Path) -> None:
     assert answer["next"] is None
     assert [m["at"] for m in logs.search(str(log), "n.edle", 0)["matches"]] == [33]
     assert logs.search(str(log), "nothing", 0)["matches"] == []
+
+
+def test_what_is_looked_for_is_what_a_line_shows(log: Path) -> None:
+    red, link = b"\x1b[1;31m", b"\x1b]8;;http://needle\x07"
+    lines = [b"a " + red + b"nee\x1b[0mdle", b"needle 0 %\rdone", red + b"hay", link + b"x",
+             b"\x1b[m\x1b[K1 %\r" + red + b"NEED" + link + b"\x1b[32mLE\x1b[0m", "Ärger".encode(),
+             b"nee\xc3\xa4dle", b"need\x1b[0m", b"le"]  # fmt: skip
+    log.write_bytes(b"\n".join(lines))
+
+    def found(text: str) -> list[int]:
+        places = [match["at"] for match in logs.search(str(log), text, 0, places=True)["matches"]]
+        starts = [sum(len(line) + 1 for line in lines[:number]) for number in range(len(lines))]
+        return [starts.index(place) for place in places]
+
+    assert found("needle") == [0, 4]
+    assert found("31") == found("[31m") == [], "a colour is not shown"
+    assert found("ärger") == found("ÄRGER") == [5]
+    assert found("1 %") == [], "nor is what was overwritten"
+
+
+def test_many_colours_do_not_make_a_search_slow(log: Path) -> None:
+    log.write_bytes((b"\x1b[31ma\x1b[0m" * 2_000 + b"\n") * 50)
+    began = time.monotonic()
+    assert logs.search(str(log), "a" * 500 + "b", 0)["next"] is None
+    assert time.monotonic() - began < 30
+
+
+def test_places_come_by_the_thousands_and_go_on_where_they_stopped(log: Path) -> None:
+    many = logs.MOST_PLACES + 3
+    log.write_bytes(b"needle\n" * many)
+    first = logs.search(str(log), "needle", 0, places=True)
+    rest = logs.search(str(log), "needle", first["next"], places=True)
+    assert first["matches"][0] == {"at": 0} and rest["next"] is None
+    assert [len(first["matches"]), len(rest["matches"])] == [logs.MOST_PLACES, 3]
 
 
 def test_a_long_search_goes_on_where_it_stopped(log: Path) -> None:

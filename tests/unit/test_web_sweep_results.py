@@ -64,7 +64,15 @@ def test_a_run_whose_last_value_is_nan_is_not_the_best() -> None:
 
 
 def test_the_goal_of_a_search_counts_for_more_than_the_name_of_its_metric() -> None:
-    table = found({"lr": [1, 2]}, {}, search={"objectives": [["loss", "max"]]})
+    table = found(
+        {"lr": [1, 2]},
+        {},
+        search={
+            "objectives": [["loss", "max"]],
+            "state": "ended",
+            "progress": {"over": "it was cancelled"},
+        },
+    )
     said = asked(table, read("loss", (1, 1.0, 1.0), (2, 2.0, 2.0)), likely=True)
     assert (said["metric"], said["goal"], said["best"]) == ("loss", "max", 1)
 

@@ -13,6 +13,25 @@ from web.browser import Tabs
 from web.page_home import PageHome
 
 
+def test_the_axis_of_a_plot_counts_from_the_start_of_the_attempt(tabs: Tabs) -> None:
+    home = tabs.page.home
+    home.submit("sleep", "1000")
+    home.until_pid(1)
+    seen_ms = home.job(1)["started_at_ms"] + 600_000
+    history = {
+        "at_ms": [seen_ms, seen_ms + 60_000],
+        "mem_mib": [1024, 2048],
+        "use_percent": [10, 20],
+    }
+    tab = tabs.open()
+    tab.route("**/api/jobs/1/history", lambda route: route.fulfill(json=history))
+    tab.goto(f"{tabs.page.url}/enter#{tabs.page.access.new_key()}")
+    tab.wait_for_url(f"{tabs.page.url}/")
+    tabs.go(tab, "#/job/1")
+    words = tab.locator(".jobplot text").filter(has_text=re.compile("m .*s"))
+    expect(words).to_have_text(["10m 00s", "10m 30s", "11m 00s"])
+
+
 def test_cards_show_what_is_measured_and_who_is_on_a_gpu(box: Box, browser: Browser) -> None:
     page = PageHome(box)
     tabs = Tabs(browser, page)

@@ -12,6 +12,7 @@ from playwright.sync_api import Page, Route, expect
 
 from stoker.metrics.kept import Kept
 from stoker_home import StokerHome
+from waiting import eventually
 from web.browser import Tabs
 
 PROTO = "__proto__"
@@ -301,3 +302,20 @@ def test_if_no_point_is_the_best_the_page_says_why(tabs: Tabs) -> None:
     tab = tabs.enter("#/sweep/s")
     expect(tab.locator(".best-point")).to_contain_text("none is best: no point ended well")
     expect(tab.locator(".curves .words")).to_have_text("2 curves. ")
+
+
+def test_the_page_says_what_a_search_does_and_when_it_has_ended(tabs: Tabs) -> None:
+    home = tabs.page.home
+    script = "until [ -e go ]; do sleep 0.1; done; echo loss={x}"
+    words = ("--samples", "2", "--max-running", "1", "--gpus", "0", "--name", "looks")
+    space = ("x=randint(1,9)", "--minimize", "loss", *words)
+    home.stoker("sweep", *space, "--sampler", "random", "--", script)
+    eventually(lambda: "trial 1 of 2" in home.stoker("why", "looks"), "one was chosen")
+    tab = tabs.enter("#/sweep/looks")
+    said = tab.locator(".search-words")
+    expect(said).to_have_text("Search: trial 1 of 2, waits for a result", timeout=30_000)
+    (home.work / "go").touch()
+    home.stoker("wait", "--group", "looks")
+    text = home.stoker("why", "looks").strip().removeprefix("search looks: ")
+    assert text.endswith("ended: all trials were made")
+    expect(said).to_have_text(f"Search: {text}", timeout=30_000)

@@ -183,7 +183,9 @@ def test_of_several_goals_of_a_search_the_front_is_told_and_no_best() -> None:
     ids = list(range(1, 6))
     columns = {"id": ids, "state": states, "started_at_ms": [0] * 5, "ended_at_ms": [1] * 5,
                "gpus": [[]] * 5, "exit_code": [0] * 5, "signal": [None] * 5}  # fmt: skip
-    search = {"objectives": [[name, "min"] for name in names]}
+    progress = {"trials": 5, "samples": 9, "best": [[0, 1, 9], [1, 2, 5]], "failed": 1}
+    search = {"objectives": [[name, "min"] for name in names], "state": "running",
+              "progress": progress}  # fmt: skip
     found = {"total": 5, "counts": {}, "columns": columns, "params": {"x": ids}, "absent": {},
              "repeat": None, "search": search}  # fmt: skip
     rows = [
@@ -199,6 +201,8 @@ def test_of_several_goals_of_a_search_the_front_is_told_and_no_best() -> None:
     front = said(likely=True)
     assert (front["metric"], front["best"], front["front"]) == ("loss", None, [0, 1, 3])
     assert front["objectives"] == ["loss", "latency"]
+    assert front["search"] == "trial 5 of 9, 2 on the Pareto front, 1 failed, goes on"
+    assert front["searching"]
     assert said(metric="latency")["objectives"] == ["latency", "loss"]
     highest = said(metric="loss", goal="max")
     assert (highest["best"], highest["front"]) == (3, [3]), "that is not what was searched for"

@@ -142,7 +142,7 @@ def test_a_call_whose_files_are_gone_is_not_retried_over_http_either(page: PageH
     [job_id] = page.post("/api/jobs", {"jobs": [job]})["ids"]
     page.home.until_final(job_id)
     reply = page.ask("POST", "/api/jobs/retry", body={"ids": [job_id]})
-    assert reply.status == 409 and "whose files were deleted" in reply.message
+    assert reply.status == 409 and "but its code was deleted" in reply.message
 
 
 def test_code_is_frozen_for_jobs_and_sweeps_over_http(page: PageHome) -> None:

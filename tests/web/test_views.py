@@ -210,6 +210,19 @@ def test_many_lines_leave_commands_as_they_are_and_skip_comments(tabs: Tabs) -> 
     expect(tab.locator("form")).to_contain_text("2 jobs")
 
 
+def test_a_job_is_suspended_and_goes_on(tabs: Tabs) -> None:
+    job = tabs.page.home.submit("sleep", "1000")
+    tabs.page.home.until_pid(job)
+    tab = tabs.enter(f"#/job/{job}")
+    state = tab.locator(".jobhead .state")
+    tab.get_by_role("button", name="Suspend").click()
+    expect(state).to_have_text("suspended")
+    expect(tab.locator(".jobhead .why")).to_contain_text("suspended for")
+    tab.get_by_role("button", name="Resume").click()
+    expect(state).to_have_text("running")
+    tabs.page.home.stoker("cancel", str(job))
+
+
 def test_a_job_is_held_released_edited_retried_and_cloned(tabs: Tabs) -> None:
     tabs.expects_refusals = True
     home = tabs.page.home
@@ -314,13 +327,14 @@ def test_the_timeline_has_a_bar_a_job_and_the_plan_ahead(tabs: Tabs) -> None:
     expect(tab.locator(".lane")).to_have_count(4)
     expect(tab.locator(".lane[aria-label='GPU 0'] .tbar[data-state=running]")).to_have_count(1)
     expect(tab.locator(".tbar.ahead")).to_have_count(3)
+    expect(tab.locator(".tbar.rest")).to_have_count(4)
     tab.locator(".tbar[data-state=running]").first.hover()
     expect(tab.locator("#tip")).to_contain_text("long")
     tab.locator(".tbar.ahead").first.focus()
     expect(tab.locator("#tip")).to_contain_text("expected to start in 1")
     ran = home.submit("true", name="quick", gpus=0)
     home.until_final(ran)
-    quick = tab.locator(".lane[aria-label='no GPU'] .tbar[data-state=succeeded]")
+    quick = tab.locator(".lane[aria-label='no GPU'] .tcount[data-state=succeeded]")
     expect(quick).to_have_count(1)
     tab.get_by_role("button", name="24 h").click()
     quick.focus()
@@ -414,6 +428,7 @@ def test_a_running_process_is_adopted_in_a_form_and_let_go_in_its_view(
     expect(tab.locator(".facts")).to_contain_text(f"process {process.pid} (cat -)")
     expect(tab.get_by_role("button", name="Cancel")).to_be_hidden()
     tab.get_by_role("button", name="Let go").click()
+    tab.locator("dialog").get_by_role("button", name="Let go").click()
     expect(tab.locator(".jobhead .state")).to_have_text("cancelled")
     assert process.poll() is None
 

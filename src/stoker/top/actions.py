@@ -11,7 +11,7 @@ from stoker.api.job_written import shown_options
 from stoker.text import local_moment_text
 from stoker.text.ids import id_list
 from stoker.text.job_page import job_page
-from stoker.text.jobs import FINAL_STATES, now_ms, time_text, title
+from stoker.text.jobs import FINAL_STATES, is_suspended, now_ms, time_text, title
 from stoker.text.terminal import clipped, escaped
 from stoker.top.paint import Line, piece
 
@@ -86,6 +86,9 @@ HOLD = Action(frozenset(("waiting",)), "only waiting jobs can be held", _simple(
 RELEASE = Action(
     frozenset(("held",)), "only held jobs can be released", _simple("release", "released")
 )
+_RUNNING = frozenset(("running",))
+SUSPEND = Action(_RUNNING, "only running jobs can be suspended", _simple("suspend", "suspended:"))
+GO_ON = Action(_RUNNING, "only running jobs are suspended", _simple("resume_jobs", "resumed:"))
 SOONER = Action(_QUEUED, "only waiting jobs can be moved", _shifted(-1, "sooner"))
 LATER = Action(_QUEUED, "only waiting jobs can be moved", _shifted(1, "later"))
 
@@ -95,11 +98,17 @@ def _hold_or_release(jobs: list[Job]) -> Action:
     return RELEASE if all(job["state"] == "held" for job in jobs) else HOLD
 
 
+def _suspend_or_resume(jobs: list[Job]) -> Action:
+    """The one that makes sense: what is suspended, all of it, goes on."""
+    return GO_ON if all(is_suspended(job) for job in jobs) else SUSPEND
+
+
 # Which action a key means may depend on the jobs.
 BY_NAME: dict[str, Callable[[list[Job]], Action]] = {
     "cancel": lambda jobs: CANCEL,
     "retry": lambda jobs: RETRY,
     "hold": _hold_or_release,
+    "suspend": _suspend_or_resume,
     "sooner": lambda jobs: SOONER,
     "later": lambda jobs: LATER,
 }

@@ -5,7 +5,7 @@ Pure. Widths that followed what happens to be shown would jump with every scroll
 
 from __future__ import annotations
 
-from stoker.text.jobs import gpus_text, note, time_text
+from stoker.text.jobs import gpus_text, is_suspended, note, state_shown, time_text
 from stoker.top.paint import cell, fitted, piece, spaced
 
 TYPE_CHECKING = False
@@ -62,7 +62,7 @@ class JobColumns:
     def line(self, job: Job, now_ms: int, *, marked: bool, glyphs: Glyphs) -> Line:
         """One job."""
         state = str(job["state"])
-        style = STATE_STYLES.get(state, "")
+        style = "blue" if is_suspended(job) else STATE_STYLES.get(state, "")
         faint = "dim" if state in ("stopped", "cancelled", "skipped") else ""
         command, words = job.get("command") or "", note(job)
         if words or self._command:
@@ -71,7 +71,7 @@ class JobColumns:
             last = piece(command, faint)
         line = spaced(
             cell(str(job["id"]), self._id, faint, right=True),
-            cell(state, self._state, style),
+            cell(state_shown(job), self._state, style),
             cell(job.get("name") or "", self._name, faint or "bold"),
             cell(job.get("group") or "", self._group, faint),
             cell(str(job.get("priority") or ""), self._priority, faint, right=True),

@@ -25,6 +25,7 @@ KEYS = (
     ("c", "act('cancel')"),
     ("r", "act('retry')"),
     ("h", "act('hold')"),
+    ("z", "act('suspend')"),
     ("plus", "act('sooner')"),
     ("minus", "act('later')"),
     ("ctrl+l", "redraw"),
@@ -45,6 +46,7 @@ _HELP = (
     ("c", "cancel: stop jobs, or remove them from the queue (asks)"),
     ("r", "retry finished jobs"),
     ("h", "hold waiting jobs, release held ones"),
+    ("z", "suspend running jobs, let suspended ones go on"),
     ("+  -", "sooner, later: change priority by one (lower goes first)"),
     ("q, Ctrl-C", "quit; jobs continue. Ctrl-Z suspends, Ctrl-L redraws"),
 )

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from stoker.api.tokens import BROWSER_LASTS_MS, Access, Grant
@@ -247,6 +247,9 @@ def _careful(respond: Respond) -> Respond:
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
+    is_of_the_api = request.url.path.startswith("/api/")
+    if not is_of_the_api and "text/html" in request.headers.get("accept", ""):
+        return RedirectResponse("/#/nowhere", 303)  # A person typed it: the page says so.
     return _error("not_found", "there is nothing here", "", 404)
 
 

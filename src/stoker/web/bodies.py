@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from stoker.api.messages import Browse, JobId, JobRequest
+from stoker.api.field_types import JobId
+from stoker.api.messages import Browse, JobRequest
 
 Text = Annotated[str, Meta(max_length=1000)]
 Ids = Annotated[list[JobId], Meta(max_length=10_000)]
@@ -53,6 +54,7 @@ class LogSearch(WhichLog, kw_only=True):
 
     text: Annotated[str, Meta(min_length=1, max_length=1000)]
     after: Place = 0
+    places: bool = False  # only where the lines begin, and more of them at a time
 
 
 class TicketRequest(WhichLog, kw_only=True):

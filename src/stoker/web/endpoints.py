@@ -193,7 +193,7 @@ async def _gpus(services: Services, asked: Asked) -> Answer:
 
 async def _forecast(services: Services, asked: Asked) -> Answer:
     return await services.shared(
-        "forecast", lambda: services.link.call("forecast", limit=500), FORECAST_EVERY_S
+        "forecast", lambda: services.link.call("forecast", limit=500, ends=True), FORECAST_EVERY_S
     )
 
 
@@ -207,7 +207,7 @@ async def _timeline(services: Services, asked: Asked) -> Answer:
             services.link.call("attempts", since_ms=since_ms, limit=question.limit),
             _forecast(services, asked),
         )
-        return {**past, "since_ms": since_ms, "ahead": ahead["starts"]}
+        return {**past, "since_ms": since_ms, "ahead": ahead["starts"], "ends": ahead["ends"]}
 
     return await services.shared(("timeline", question.hours, question.limit), ask)
 
@@ -299,7 +299,9 @@ async def _log(services: Services, asked: Asked) -> Answer:
 async def _log_search(services: Services, asked: Asked) -> Answer:
     question: bodies.LogSearch = asked.fields
     path = await _log_path(services, asked.job_id, question.attempt, question.err)
-    return await asyncio.to_thread(logs.search, path, question.text, question.after)
+    return await asyncio.to_thread(
+        logs.search, path, question.text, question.after, places=question.places
+    )
 
 
 async def _log_ticket(services: Services, asked: Asked) -> Answer:
@@ -405,6 +407,12 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              {**_IDS, "counts": "Counts", "left_out": "Object"}),
     Endpoint("POST", "/api/jobs/requeue", _passed_on("requeue"), bodies.Chosen,
              "put running jobs back into the queue", _IDS),
+    Endpoint("POST", "/api/jobs/suspend", _passed_on("suspend"), bodies.Chosen,
+             "stop all processes of running jobs for a while", _IDS),
+    Endpoint("POST", "/api/jobs/resume", _passed_on("resume_jobs"), bodies.Chosen,
+             "let suspended jobs go on", _IDS),
+    Endpoint("POST", "/api/jobs/yield", _passed_on("yield"), bodies.Chosen,
+             "let running jobs that offered it give way", _IDS),
     Endpoint("POST", "/api/jobs/hold", _passed_on("hold"), bodies.Chosen, "hold jobs back", _IDS),
     Endpoint("POST", "/api/jobs/release", _passed_on("release"), bodies.Chosen,
              "let held jobs go", _IDS),
@@ -435,15 +443,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              "a link that downloads a log, once asked for good for a minute",
              {"url": "Text"}, "logs"),
     Endpoint("GET", "/api/timeline", _timeline, bodies.TimelineQuestion,
-             "what ran on which GPU of late, and what should start next",
+             "what ran on which GPU of late, when what runs should end, and what should start next",
              {"attempts": "Objects", "more": "Flag", "now_ms": "Number", "since_ms": "Number",
-              "ahead": "Objects"}, "queue"),
+              "ahead": "Objects", "ends": "Objects"}, "queue"),
     Endpoint("GET", "/api/forecast", _forecast, bodies.Nothing, "what should start next, and when",
-             {"starts": "Objects", "now_ms": "Number"}, "queue"),
+             {"starts": "Objects", "ends": "Objects", "now_ms": "Number"}, "queue"),
     Endpoint("POST", "/api/queue/pause", _passed_on("pause"), bodies.QueueRequest,
              "start nothing new, in a group or at all", {}, "queue"),
     Endpoint("POST", "/api/queue/resume", _passed_on("resume"), bodies.QueueRequest,
-             "undo pause", {}, "queue"),
+             "undo pause; in a group, suspended jobs go on too", {}, "queue"),
     Endpoint("GET", "/api/gpus", _gpus, bodies.Nothing, "all GPUs", {"gpus": "Gpus"}, "GPUs"),
     Endpoint("GET", "/api/gpus/history", _gpu_history, bodies.GpuHistoryQuestion,
              "use and memory of the GPUs over time, by id", {"histories": "Object"}, "GPUs"),
@@ -468,8 +476,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
               "repeat": "MaybeText", "metric": "MaybeText", "goal": "MaybeText", "unread": "Number",
               "warnings": "Texts", "columns": "Object", "params": "Objects", "metrics": "Objects",
               "best": "MaybeNumber", "front": "Ids", "objectives": "Texts", "so_far": "Flag",
-              "why_no_best": "Text", "importance": "Objects", "judged_by": "Number",
-              "rough": "Flag", "version": "Text", "changed": "Flag"}, "sweeps"),
+              "why_no_best": "Text", "search": "MaybeText", "searching": "Flag",
+              "importance": "Objects", "judged_by": "Number", "rough": "Flag",
+              "version": "Text", "changed": "Flag"}, "sweeps"),
     Endpoint("GET", "/api/sweep/curves", _sweep_curves, bodies.SweepCurvesQuestion,
              "the curves of one metric of a sweep's points: of many the best, and some of the rest",
              _CURVES, "sweeps"),

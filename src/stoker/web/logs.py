@@ -17,13 +17,19 @@ from typing import Any
 from stoker.errors import Failed, NotFound
 from stoker.holes import behind, hole_in, readable_to
 from stoker.quantities import quoted
+from stoker.text.loglines import last_state, tamed
 
 BLOCK_BYTES = 65_536
 MOST_LINE_CHARS = 8_000
 MOST_SOUGHT_BYTES = 64 * 1_048_576  # for the end of a line
 SEARCH_S = 1.0
 MOST_MATCHES = 200
+MOST_PLACES = 20_000
 _SEARCH_BLOCK_BYTES = 4 * 1_048_576
+# What makes no letter, within a line: newlines are never part of it, so that lines can be counted.
+_ESCAPE = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[PX^_][^\x1b\n]*|[ -/]*[0-~]?)"
+)
 
 Line = dict[str, Any]
 
@@ -84,9 +90,13 @@ def around(path: str, at: int, most_bytes: int) -> dict[str, Any]:
         return _lines(fd, start, size, size, most_bytes)
 
 
-def search(path: str, text: str, start: int) -> dict[str, Any]:
-    """Lines that have a text in them, from a place on; `next` where it was not finished."""
-    pattern = re.compile(re.escape(text.encode()), re.IGNORECASE)
+def search(path: str, text: str, start: int, *, places: bool = False) -> dict[str, Any]:
+    """Lines that show a text, from a place on; `next` where it was not finished.
+
+    With `places` only where the lines are, and more of them at a time.
+    """
+    sought = _Sought(text)
+    most = MOST_PLACES if places else MOST_MATCHES
     until = time.monotonic() + SEARCH_S
     matches: list[Line] = []
     with opened(path) as fd:
@@ -101,9 +111,10 @@ def search(path: str, text: str, start: int) -> dict[str, Any]:
             cut = block.rfind(b"\n") + 1
             if cut and position + len(block) < size:
                 block = block[:cut]  # The line that was cut belongs to the next block.
-            for at, line in _matching(block, pattern):
-                matches.append({"at": position + at, "text": _shown(line)})
-                if len(matches) >= MOST_MATCHES:
+            for at, line in sought.lines(block):
+                place = {"at": position + at}
+                matches.append(place if places else place | {"text": _shown(line)})
+                if len(matches) >= most:
                     after_it = position + at + len(line) + 1
                     return _found(matches, after_it if after_it < size else None, size)
             position += len(block)
@@ -116,16 +127,32 @@ def _found(matches: list[Line], following: int | None, size: int) -> dict[str, A
     return {"matches": matches, "next": following, "size": size}
 
 
-def _matching(block: bytes, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Each line of a block in which there is a match, with its place, once."""
-    end = -1
-    for match in pattern.finditer(block):
-        if match.start() < end:
-            continue
-        begin = block.rfind(b"\n", 0, match.start()) + 1
-        end = block.find(b"\n", match.end())
-        end = len(block) if end < 0 else end
-        yield begin, block[begin:end]
+class _Sought:
+    """A text that is looked for in what lines show: without colours, and in their last state."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.casefold()
+        letters = (c if c.isascii() else f"(?:{c}|{c.lower()}|{c.upper()})" for c in text)
+        letters = (re.escape(c) if c.isascii() else c for c in letters)
+        self._pattern = re.compile("".join(letters).encode(), re.IGNORECASE)
+
+    def lines(self, block: bytes) -> Iterator[tuple[int, bytes]]:
+        """Each line of a block that shows the text, with its place, once."""
+        plain = _ESCAPE.sub(b"", block) if b"\x1b" in block else block
+        begin = at = end = 0  # in the block, and in what of it is plain
+        for match in self._pattern.finditer(plain):
+            if match.start() < end:
+                continue
+            for _ in range(plain.count(b"\n", at, match.start())):
+                begin = block.find(b"\n", begin) + 1
+            at = match.start()
+            newline = plain.find(b"\n", match.end())
+            end = len(plain) if newline < 0 else newline
+            newline = block.find(b"\n", begin)
+            line = block[begin : len(block) if newline < 0 else newline]
+            shown = tamed(last_state(line), colours=False).decode(errors="replace")
+            if self._text in shown.casefold():
+                yield begin, line
 
 
 # ---------------------------------------------------------------------- lines

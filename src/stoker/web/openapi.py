@@ -48,7 +48,8 @@ _COMPONENTS: dict[str, Any] = {
     "JobRow": _schema(
         "id state command",
         Number="id priority attempt submitted_at_ms",
-        MaybeNumber="queued_at_ms started_at_ms ended_at_ms exit_code signal position",
+        MaybeNumber="queued_at_ms started_at_ms ended_at_ms exit_code signal position "
+        "suspended_at_ms suspended_ms",
         Text="state user command",
         MaybeText="name group reason reason_kind point",
         Texts="gpus",

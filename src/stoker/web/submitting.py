@@ -208,7 +208,8 @@ async def queue_sweep(link: Link, request: SweepRequest, plan: Plan) -> Queued:
         await link.call("limit_group", group=plan.name, max_running=request.max_running)
     await _take_code(link, [plan.shared], plan.request, plan.example)
     for part in parts(plan.jobs):
-        queued.took(await link.call("submit", **part_of(plan, part, request.rerun)))
+        answer = await link.call("submit", **part_of(plan, part, request.rerun))
+        queued.took(answer, plan.name)
     return queued
 
 

@@ -21,6 +21,7 @@ from stoker.metrics.names import goal_of, in_likely_order
 from stoker.metrics.overlay import likely
 from stoker.metrics.result_columns import said
 from stoker.metrics.results import Objective, Result, ResultTable, Run, mean, spread, tabulate
+from stoker.text.searches import search_text
 from stoker.web.bodies import SweepResultsQuestion
 
 Answer = dict[str, Any]
@@ -51,6 +52,7 @@ def answer(found: Answer, read: Answer, question: SweepResultsQuestion) -> Answe
     columns = _columns(rows, found["columns"])
     shown = _shown(columns, figures, question)
     front = [place for place, row in enumerate(rows) if row.is_best]
+    search = found.get("search")
     judged = importances([row.params for row in rows], shown, varied)
     content = {
         "sweep": question.name,
@@ -75,6 +77,8 @@ def answer(found: Answer, read: Answer, question: SweepResultsQuestion) -> Answe
         "objectives": [one.name for one in table.objectives],
         "so_far": not table.is_settled,
         "why_no_best": table.why_no_best,
+        "search": None if search is None else search_text(search),
+        "searching": search is not None and search["state"] == "running",
         "importance": [{"name": one.name, "share": one.share} for one in judged.of],
         "judged_by": judged.points,
         "rough": judged.is_rough,

@@ -1,5 +1,6 @@
 // The page: which view is shown, what all views share, and the keys.
 
+import { pathOf, scrollBack, startAddress } from "./address.js";
 import { clear, h, hideTip, setHidden, setText } from "./dom.js";
 import { listen, now, start } from "./feed.js";
 import { nowView } from "./now.js";
@@ -15,8 +16,8 @@ import { setTitle, startAlerts } from "./alerts.js";
 export const me = { user: "", directory: "", read_only: false, version: "" };
 
 const ROUTES = [
-  [/^$/, "now", () => nowView()],
-  [/^timeline$/, "timeline", () => timelineView()],
+  [/^$/, "now", (query) => nowView(query)],
+  [/^timeline$/, "timeline", (query) => timelineView(query)],
   [/^job\/([0-9]+)$/, "now", (id) => jobView(Number(id))],
   [/^compare\/([0-9,]+)$/, "now", (ids, query) => compareView(ids, query)],
   [/^sweeps$/, "sweeps", () => sweepsView()],
@@ -49,7 +50,7 @@ function show() {
   setTitle(view.title);
   main.append(view.element);
   view.open?.();
-  scrollTo(0, 0);
+  scrollBack();
 }
 
 // ---- the connection
@@ -59,14 +60,28 @@ const notice = document.getElementById("notice");
 const noticeText = h("span", {});
 const noticeLink = h("a", { href: "#/disk" }, " What takes room");
 notice.append(noticeText);
+const LONG_LOST_MS = 4000; // A daemon that was restarted is back by then.
+let longLost = null;
 const LINK_WORDS = { waiting: "connecting", live: "live", lost: "connection lost", refused: "not let in" };
 
 function showLink() {
   link.dataset.state = now.link === "refused" ? "lost" : now.link;
   setText(link, LINK_WORDS[now.link]);
+  if (now.link !== "lost") {
+    clearTimeout(longLost);
+    longLost = null;
+  } else if (longLost === null) {
+    longLost = setTimeout(() => {
+      longLost = true;
+      showLink();
+    }, LONG_LOST_MS);
+  }
   document.body.classList.toggle("lost", now.link !== "live");
   const words = {
-    lost: "The connection to Stoker is lost. What is shown may be old; it is tried again by itself.",
+    lost: longLost === true
+      ? "Stoker does not answer. On its machine, run `stoker daemon start`: this page then comes back by itself. Jobs "
+        + "that run are not harmed. What is shown may be old."
+      : "The connection to Stoker is lost. What is shown may be old; it is tried again by itself.",
     refused: "This browser is not let in any more. Run `stoker web` and open the address that it prints.",
   }[now.link];
   const short = now.short ? `Jobs can't be started: ${now.short}. It is tried again by itself.` : "";
@@ -150,12 +165,29 @@ document.addEventListener("keydown", (event) => {
   }
   if (event.key === "?") showKeys();
   else if (event.key in PLACES) location.hash = PLACES[event.key];
-  else if (event.key === "Escape" && location.hash.replace(/^#\/?/, "")) location.hash = "#/";
+  else if (event.key === "Escape" && pathOf()) toList();
   else if (!view?.key?.(event)) return;
   event.preventDefault();
 });
 
-addEventListener("hashchange", show);
+// Back to the list as it was left, if one came from there.
+let fromList = false;
+
+function toList() {
+  if (fromList) history.back();
+  else location.hash = "#/";
+}
+
+addEventListener("hashchange", (event) => {
+  fromList = pathOf(event.oldURL) === "";
+  show();
+});
+
+document.addEventListener("click", (event) => {
+  if (!event.target.closest("a.back") || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  toList();
+});
 
 async function begin() {
   try {
@@ -168,6 +200,7 @@ async function begin() {
   }
   document.body.classList.toggle("read-only", me.read_only);
   startAlerts();
+  startAddress();
   start();
   show();
 }

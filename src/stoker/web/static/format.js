@@ -11,6 +11,21 @@ export function duration(ms) {
   return `${Math.floor(hours / 24)}d ${hours % 24}h`;
 }
 
+// How long a job or an attempt has run until then, without the time for which it was suspended.
+export function ran(job, at) {
+  const stood = (job.suspended_ms || 0) + (job.suspended_at_ms ? Math.max(0, at - job.suspended_at_ms) : 0);
+  return (job.ended_at_ms ?? at) - job.started_at_ms - stood;
+}
+
+export function isSuspended(job) {
+  return job.state === "running" && Boolean(job.suspended_at_ms);
+}
+
+// What is suspended runs, and stands still.
+export function stateShown(job) {
+  return isSuspended(job) ? "suspended" : job.state;
+}
+
 // For times that are compared: with a tenth where that is a difference.
 export function fineDuration(ms) {
   return ms < 100_000 ? `${(ms / 1000).toFixed(1)}s` : duration(ms);
@@ -50,6 +65,10 @@ export function moment(ms, nowMs) {
 
 export function hourMinute(ms) {
   return short.format(new Date(ms));
+}
+
+export function clockText(ms) {
+  return clock.format(new Date(ms));
 }
 
 export function dayText(ms) {

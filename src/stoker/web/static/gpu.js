@@ -2,7 +2,7 @@
 
 import { post } from "./api.js";
 import { ask, errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
-import { duration, gib } from "./format.js";
+import { duration, gib, ran, stateShown } from "./format.js";
 import { Sparkline } from "./plot.js";
 
 const SHOWN_JOBS = 4;
@@ -156,8 +156,8 @@ function jobLine() {
     setText(link, job ? `${id} ${job.name || job.command}` : `${id}`);
     link.title = job ? job.command : "";
     setText(owner, job ? job.user : "");
-    setText(time, job?.started_at_ms ? duration(at - job.started_at_ms) : "");
-    setData(item, "state", job?.state || "running");
+    setText(time, job?.started_at_ms ? duration(ran(job, at)) : "");
+    setData(item, "state", job ? stateShown(job) : "running");
   };
   return item;
 }

@@ -1,11 +1,13 @@
-// One job: what it is, what became of it, and what it says.
+// One job: what it is, its history, and what it says.
 
 import { setTitle } from "./alerts.js";
 import { get, post } from "./api.js";
 import { JobCurves } from "./curves.js";
 import { clear, errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
 import { now, serverNow } from "./feed.js";
-import { count, duration, exitText, FINAL, fromNow, gib, moment, valueText } from "./format.js";
+import {
+  count, duration, exitText, FINAL, fromNow, gib, isSuspended, moment, ran, stateShown, valueText,
+} from "./format.js";
 import { optionFields } from "./options.js";
 import { LogPane } from "./log.js";
 import { give, possible, setPriority } from "./orders.js";
@@ -18,13 +20,16 @@ export function jobView(id) {
   const why = h("span", { class: "why" });
   const trouble = errorBox();
   const buttons = {};
-  for (const [name, words] of [["cancel", "Cancel"], ["retry", "Retry"], ["requeue", "Put back"], ["hold", "Hold"],
+  for (const [name, words] of [["cancel", "Cancel"], ["retry", "Retry"], ["requeue", "Put back"],
+    ["suspend", "Suspend"], ["resume", "Resume"], ["yield", "Give way"], ["hold", "Hold"],
     ["release", "Release"], ["let_go", "Let go"]]) {
     buttons[name] = h("button", { type: "button", class: name === "cancel" ? "danger" : "",
       onclick: () => order(name) }, words);
   }
   buttons.edit = h("button", { type: "button", onclick: () => edit() }, "Edit");
   buttons.remove = h("button", { type: "button", class: "danger", onclick: () => order("remove") }, "Forget");
+  // What can be ordered is known once the job is.
+  Object.values(buttons).forEach((button) => setHidden(button, true));
   const clone = h("a", { class: "button", href: `#/submit/job?clone=${id}` }, "Clone");
   const sooner = h("button", { type: "button", class: "small", title: "Sooner", onclick: () => priority(-1) }, "+");
   const later = h("button", { type: "button", class: "small", title: "Later", onclick: () => priority(1) }, "−");
@@ -40,7 +45,7 @@ export function jobView(id) {
     h("div", { class: "two" },
       h("section", { class: "card pad" }, h("h2", {}, "Command"), command, facts),
       h("div", { class: "stack" },
-        h("section", { class: "card pad" }, h("h2", {}, "What became of it"), history, attempts),
+        h("section", { class: "card pad" }, h("h2", {}, "History"), history, attempts),
         h("section", { class: "card pad" }, h("h2", {}, "GPU memory and use"), plot.element))),
     curves.element,
     log.element);
@@ -79,8 +84,8 @@ export function jobView(id) {
     setHidden(parts, false);
     setTitle(`${id} ${job.name || ""}`.trim());
     setText(title.children[1], job.name || job.command);
-    setData(state, "state", job.state);
-    setText(state, job.state);
+    setData(state, "state", stateShown(job));
+    setText(state, stateShown(job));
     setText(why, whyText(reason));
     const can = possible(job);
     for (const [name, button] of Object.entries(buttons)) setHidden(button, !can[name]);
@@ -94,6 +99,7 @@ export function jobView(id) {
 
   function whyText(reason) {
     if (FINAL.has(job.state)) return job.reason || (job.state === "succeeded" ? "" : exitText(job));
+    if (isSuspended(job)) return job.reason;
     if (!["waiting", "held", "submitted"].includes(job.state)) return "";
     const soon = reason.starts_at_ms ? `; expected to start ${fromNow(reason.starts_at_ms, serverNow())}` : "";
     const ahead = reason.jobs_ahead ? `; ${count(reason.jobs_ahead, "job")} before it` : "";
@@ -152,6 +158,7 @@ export function jobView(id) {
       const where = one.gpus.length ? ` on GPU ${one.gpus.join(", ")}` : "";
       const again = one.attempt > 1 ? `attempt ${one.attempt} ` : "";
       if (one.started_at_ms) steps.push([one.started_at_ms, `${again}started${where}`, "running"]);
+      if (one.suspended_at_ms) steps.push([one.suspended_at_ms, `${again}suspended`, "suspended"]);
       if (one.ended_at_ms) steps.push([one.ended_at_ms, `${again}${one.state}${one.reason ? `: ${one.reason}` : ""}`,
         one.state]);
     }
@@ -181,7 +188,7 @@ export function jobView(id) {
         h("td", {}, h("span", { class: "state", data: { state: one.state } }, one.state)),
         h("td", {}, one.gpus.join(", ")),
         h("td", { class: "num" },
-          one.started_at_ms && one.ended_at_ms ? duration(one.ended_at_ms - one.started_at_ms) : ""),
+          one.started_at_ms && one.ended_at_ms ? duration(ran(one, one.ended_at_ms)) : ""),
         h("td", {}, one.reason || exitText(one)),
         h("td", {}, h("button", { type: "button", class: "small",
           onclick: () => { chosenAttempt = one.attempt; drawLog(); } }, "Log"))))));
@@ -236,7 +243,9 @@ export function jobView(id) {
   async function askHistory() {
     if (document.hidden || !job || !job.attempts.length) return;
     try {
-      plot.show(await get(`/api/jobs/${id}/history`, { attempt: chosenAttempt }));
+      const history = await get(`/api/jobs/${id}/history`, { attempt: chosenAttempt });
+      const shown = job.attempts.find((one) => one.attempt === chosenAttempt) ?? job.attempts.at(-1);
+      plot.show(history, shown.started_at_ms);
     } catch {
       // The next time will do.
     }

@@ -19,9 +19,11 @@ export class WindowedList {
     this.items = new Map(); // by place
     this.rows = new Map(); // elements by place
     this.unused = [];
-    this.current = null; // the place that the keys are at
+    this.current = null; // the id of the item that the keys are at, and its place when it was last seen
+    this.currentPlace = null;
     this.chosen = new Map(); // items by id
     this.onchosen = () => {};
+    this.onask = () => {}; // told what is asked for now
     this.asked = 0;
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.note = h("div", { class: "empty" }, "…");
@@ -51,6 +53,7 @@ export class WindowedList {
   open() {
     addEventListener("scroll", this.onscroll, { passive: true });
     addEventListener("resize", this.onscroll, { passive: true });
+    this.#showSort();
     this.refresh();
   }
 
@@ -67,7 +70,9 @@ export class WindowedList {
     this.items.clear();
     this.total = null;
     this.current = null;
+    this.currentPlace = null;
     this.#showSort();
+    this.onask(query);
     this.refresh();
   }
 
@@ -109,14 +114,29 @@ export class WindowedList {
       answer = await get(this.path, { ...query, offset: from, limit });
     } catch (error) {
       if (this.closed || asked !== this.asked) return;
-      if (this.total === null) setText(this.note, `${error.message}. ${error.hint}`);
+      if (this.total === null) {
+        this.noted = null;
+        setText(this.note, `${error.message}. ${error.hint}`);
+      }
       return;
     }
     if (this.closed || query !== this.query || asked !== this.asked) return;
     this.items.clear();
     answer.jobs.forEach((item, place) => this.items.set(from + place, item));
     this.total = answer.total;
+    this.#findCurrent();
     this.draw();
+  }
+
+  // The keys stay with their item wherever it has moved to, and come to one where there was none to see yet.
+  #findCurrent() {
+    if (this.current === null) {
+      this.current = this.items.get(this.currentPlace)?.id ?? null;
+      return;
+    }
+    for (const [place, item] of this.items) {
+      if (item.id === this.current) this.currentPlace = place;
+    }
   }
 
   #rowHeight() {
@@ -148,7 +168,10 @@ export class WindowedList {
     const height = this.#rowHeight();
     const total = Math.min(this.total ?? 0, MOST_ROWS);
     setHidden(this.note, total > 0);
-    if (this.total === 0) setText(this.note, this.emptyWords());
+    if (this.total === 0 && this.noted !== this.query) {
+      this.noted = this.query;
+      this.note.replaceChildren(...this.emptyWords());
+    }
     const tall = `${total * height}px`;
     if (this.body.style.height !== tall) this.body.style.height = tall;
     if (!total) {
@@ -184,7 +207,7 @@ export class WindowedList {
       const at = `translateY(${place * height}px)`;
       if (row.style.transform !== at) row.style.transform = at;
     }
-    setData(row, "current", place === this.current ? "yes" : "");
+    setData(row, "current", item && item.id === this.current ? "yes" : "");
     setData(row, "chosen", item && this.chosen.has(item.id) ? "yes" : "");
     setData(row, "empty", item ? "" : "yes");
     if (item) this.changeRow(row, item);
@@ -224,17 +247,21 @@ export class WindowedList {
     this.draw();
   }
 
-  // The item that the keys are at.
+  // The item that the keys are at, wherever it has moved to; none if it is not in what is shown of the list.
   at() {
-    return this.current === null ? undefined : this.items.get(this.current);
+    const item = this.current === null ? undefined : this.items.get(this.currentPlace);
+    return item?.id === this.current ? item : undefined;
   }
 
+  // To the next one; from where the last one was, if that is not in the list any more.
   move(step) {
     if (!this.total) return;
-    const next = this.current === null ? 0 : this.current + step;
-    this.current = Math.max(0, Math.min(next, this.total - 1));
+    const gone = this.current !== null && this.at() === undefined && step > 0;
+    const next = this.currentPlace === null ? 0 : this.currentPlace + (gone ? 0 : step);
+    this.currentPlace = Math.max(0, Math.min(next, this.total - 1));
+    this.current = this.items.get(this.currentPlace)?.id ?? null;
     const height = this.#rowHeight();
-    const top = this.body.getBoundingClientRect().top + this.current * height;
+    const top = this.body.getBoundingClientRect().top + this.currentPlace * height;
     const roof = 100;
     if (top < roof) scrollBy(0, top - roof);
     else if (top + height * 2 > innerHeight) scrollBy(0, top + height * 2 - innerHeight);

@@ -10,6 +10,7 @@ const MOST_LINES = 3000;
 const NEAR_PX = 600;
 const FOLLOW_MS = 700;
 const STILL_MS = 3000;
+const MOST_HITS = 1_000_000; // that a tab has room for; the page says so if there are more
 
 export class LogPane {
   constructor(jobId) {
@@ -315,13 +316,13 @@ export class LogPane {
     }
     setText(this.found, "…");
     let following = 0;
-    while (following !== null && this.hits.length < 1000 && this.sought === text) {
+    while (following !== null && this.hits.length < MOST_HITS && this.sought === text) {
       try {
         const answer = await get(`/api/jobs/${this.jobId}/log/search`,
-          { attempt: this.attempt, err: this.err || undefined, text, after: following });
-        this.hits.push(...answer.matches.map((match) => match.at));
+          { attempt: this.attempt, err: this.err || undefined, text, after: following, places: true });
+        for (const { at } of answer.matches) this.hits.push(at);
         following = answer.next;
-        if (following !== null) setText(this.found, `${this.hits.length} so far`);
+        if (following !== null) setText(this.found, `${this.hits.length.toLocaleString("en")} so far`);
       } catch (error) {
         this.trouble.show(error);
         return;
@@ -344,7 +345,8 @@ export class LogPane {
   async next(step) {
     if (!this.hits.length) return;
     this.hit = (this.hit + step + this.hits.length) % this.hits.length;
-    setText(this.found, `${this.hit + 1} of ${this.hits.length}${this.more ? "+" : ""}`);
+    const [place, all] = [this.hit + 1, this.hits.length].map((number) => number.toLocaleString("en"));
+    setText(this.found, `${place} of ${all}${this.more ? "+" : ""}`);
     this.follow = false;
     this.followBox.checked = false;
     const at = this.hits[this.hit];

@@ -1,13 +1,14 @@
 // Now: the GPUs, the totals, and the queue.
 
 import { get, post } from "./api.js";
+import { isKnown, keepInAddress } from "./address.js";
 import { compareAddress } from "./compare.js";
 import { errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
 import { now, serverNow } from "./feed.js";
-import { count, duration, exitText, FINAL, fromNow, moment, need } from "./format.js";
+import { count, duration, exitText, FINAL, fromNow, moment, need, ran, stateShown } from "./format.js";
 import { gpuCard } from "./gpu.js";
 import { WindowedList } from "./list.js";
-import { give, possible, setPriority } from "./orders.js";
+import { give, latest, possible, setPriority } from "./orders.js";
 
 const SHOWN = [
   ["all", "All", []],
@@ -21,10 +22,25 @@ const COUNTED = ["running", "stopping", "submitted", "waiting", "held", "succeed
 const HISTORY_MS = 5000;
 const FORECAST_MS = 6000;
 
-// What the list was like, for the way back from a job.
-const kept = { shown: "all", text: "", group: "", sort: {} };
+const SORTS = new Set(["id", "state", "name", "time", "priority", "user"]);
+const MOST_CHOSEN_KEPT = 200;
+// What the list is like. The address says it too; this is for links that lead here without saying it.
+const kept = { shown: "all", text: "", group: "", sort: {}, chosen: [] };
 
-export function nowView() {
+function takeAddress(query) {
+  if (![...query].length && !isKnown()) return;
+  const shown = query.get("show");
+  kept.shown = SHOWN.some(([key]) => key === shown) ? shown : "all";
+  kept.text = query.get("text") || "";
+  kept.group = query.get("group") || "";
+  const sort = query.get("sort");
+  kept.sort = SORTS.has(sort) ? { sort, descending: query.has("down") || undefined } : {};
+  kept.chosen = (query.get("chosen") || "").split(",").map(Number).filter(Number.isSafeInteger).filter(Boolean);
+}
+
+export function nowView(address) {
+  takeAddress(address);
+  const chosenBefore = kept.chosen;
   const cards = h("div", { class: "gpus" });
   const totals = h("div", { class: "totals" });
   const cpus = h("span", { class: "dim num" });
@@ -71,18 +87,23 @@ export function nowView() {
       { key: "need", title: "Needs" },
       { key: "gpus", title: "GPU" },
       { key: "why", title: "Why, or how it ended" },
-      { key: "when", title: "Starts, ran", sort: "time", hint: "Sort by run time" },
-      { key: "prio", title: "Pri", sort: "priority", hint: "Sort by priority: lower goes first" },
+      { key: "when", title: "Start / run time", sort: "time", hint: "Sort by run time" },
+      { key: "prio", title: "Priority", sort: "priority", hint: "Sort by priority: lower goes first" },
       { key: "user", title: "User", sort: "user" },
     ],
     make: makeRow,
     change: (row, job) => changeRow(row, job, starts, setGroup),
     open: (job) => go(job),
-    empty: () => (kept.text || kept.group || kept.shown !== "all" ? "No job is like that."
-      : "Nothing has been queued yet."),
+    empty: () => (kept.text || kept.group || kept.shown !== "all"
+      ? ["No job is like that. ", h("button", { type: "button", onclick: showAll }, "Show all jobs")]
+      : ["Nothing has been queued yet. ", h("a", { href: "#/submit" }, "Submit a job")]),
   });
   list.query = query();
   list.onchosen = showChosen;
+  list.onask = ({ sort, descending }) => {
+    kept.sort = sort ? { sort, descending } : {};
+    remember();
+  };
 
   const element = h("div", { class: "stack now" },
     h("h1", { class: "hidden" }, "Now"),
@@ -99,11 +120,12 @@ export function nowView() {
     return { states, text: kept.text.trim(), group: kept.group || undefined, ...kept.sort };
   }
 
-  const ask = () => {
-    const { sort, descending } = list.query;
-    kept.sort = sort ? { sort, descending } : {};
-    list.ask(query());
-  };
+  const ask = () => list.ask(query());
+
+  function remember() {
+    keepInAddress({ show: kept.shown === "all" ? "" : kept.shown, text: kept.text, group: kept.group,
+      sort: kept.sort.sort, down: kept.sort.descending ? 1 : "", chosen: kept.chosen.join(",") });
+  }
 
   function setShown(key) {
     kept.shown = key;
@@ -118,6 +140,13 @@ export function nowView() {
     ask();
   }
   if (kept.group) setText(group, `group ${kept.group} ✕`);
+
+  function showAll() {
+    clearTimeout(typing);
+    filter.value = kept.text = "";
+    setGroup("");
+    setShown("all");
+  }
 
   let typing = null;
   filter.addEventListener("input", () => {
@@ -159,8 +188,37 @@ export function nowView() {
     setText(chosenCount, jobs.length ? `${count(jobs.length, "job")} chosen` : "");
     compare.href = compareAddress(list.chosen.keys());
     for (const button of chosenButtons) button.disabled = !jobs.some((job) => possible(job)[button.dataset.order]);
+    kept.chosen = [...list.chosen.keys()].slice(0, MOST_CHOSEN_KEPT);
+    remember();
   }
-  showChosen();
+
+  // What was chosen when one was here before.
+  async function chooseAgain(ids) {
+    try {
+      for (const [id, job] of await latest(ids)) list.chosen.set(id, job);
+      showChosen();
+      list.draw();
+    } catch {
+      // They can be chosen again.
+    }
+  }
+
+  // What is chosen and not seen is asked for, so that the buttons fit what it is now.
+  async function lookAtChosen({ changed, many }) {
+    const ids = [...list.chosen.keys()].filter((id) => many || changed.includes(id));
+    if (!ids.length) return;
+    try {
+      const now = await latest(ids);
+      for (const id of ids) {
+        if (!list.chosen.has(id)) continue;
+        if (now.has(id)) list.chosen.set(id, now.get(id));
+        else list.chosen.delete(id);
+      }
+      showChosen();
+    } catch {
+      // An order looks again.
+    }
+  }
 
   const histories = new Map();
 
@@ -230,6 +288,7 @@ export function nowView() {
     element,
     open() {
       list.open();
+      if (chosenBefore.length) chooseAgain(chosenBefore);
       drawTop();
       askHistory();
       askForecast();
@@ -237,12 +296,11 @@ export function nowView() {
     close() {
       list.close();
       timers.forEach(clearInterval);
-      const { sort, descending } = list.query;
-      kept.sort = sort ? { sort, descending } : {};
     },
     hear(change) {
       drawTop();
       if (change.many || change.changed.length) list.refreshSoon();
+      lookAtChosen(change);
       if (!starts.size && performance.now() - forecastAt > FORECAST_MS / 3) askForecast();
     },
     key(event) {
@@ -307,8 +365,8 @@ function changeRow(row, job, starts, setGroup) {
   const link = cells.id.firstChild;
   setText(link, job.id);
   if (link.getAttribute("href") !== `#/job/${job.id}`) link.setAttribute("href", `#/job/${job.id}`);
-  setData(cells.state, "state", job.state);
-  setText(cells.state, job.state);
+  setData(cells.state, "state", stateShown(job));
+  setText(cells.state, stateShown(job));
   const [title, group, command] = cells.name.children;
   setText(title, job.name || job.command);
   setText(command, job.name ? job.command : "");
@@ -331,8 +389,7 @@ function changeRow(row, job, starts, setGroup) {
 }
 
 function when(job, starts, at) {
-  if (job.started_at_ms && job.ended_at_ms) return duration(job.ended_at_ms - job.started_at_ms);
-  if (job.started_at_ms) return duration(at - job.started_at_ms);
+  if (job.started_at_ms) return duration(ran(job, at));
   if (job.state === "waiting" && starts.has(job.id)) return fromNow(starts.get(job.id), at);
   return "";
 }

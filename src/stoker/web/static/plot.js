@@ -66,7 +66,8 @@ export class JobPlot {
     this.picture.addEventListener("pointerleave", hideTip);
   }
 
-  show(history) {
+  // The words below say how long the attempt had run, whenever it was first measured.
+  show(history, startedMs = null) {
     const at = history?.at_ms || [];
     const some = at.length > 1;
     setHidden(this.words, some);
@@ -90,7 +91,8 @@ export class JobPlot {
       marks.push(label(width - right + 6, y(part) + 4, `${part * 100} %`, "start"));
     }
     for (const part of [0, 0.5, 1]) {
-      const words = span < 3_600_000 ? duration(span * part) : hourMinute(from + span * part);
+      const ms = from + span * part;
+      const words = span < 3_600_000 ? duration(ms - Math.min(from, startedMs ?? from)) : hourMinute(ms);
       marks.push(label(x(from + span * part), height - 5, words, part === 0 ? "start" : part === 1 ? "end" : "middle"));
     }
     const xs = at.map(x);

@@ -120,6 +120,7 @@ export function sweepView(name) {
     h("option", { value: "best" }, "best value of each run"), h("option", { value: "last" }, "last value"));
   const single = h("input", { type: "checkbox", onchange: () => choose() });
   const singleLabel = h("label", {}, single, " each run by itself");
+  const searchWords = h("p", { class: "search-words", hidden: true }, h("bdi", {}));
   const bestWords = h("p", { class: "best-point", hidden: true });
   const coordinates = h("div", { class: "plot" });
   const dots = h("div", { class: "plot scatters" });
@@ -142,7 +143,7 @@ export function sweepView(name) {
         h("section", { class: "card pad" }, h("h2", {}, "Parameter importance"), bars.element))),
     h("section", { class: "card pad" }, scatterTitle, dots));
   const parts = h("div", { class: "stack", hidden: true },
-    h("section", { class: "card pad" }, bar.element, words,
+    h("section", { class: "card pad" }, bar.element, words, searchWords,
       h("div", { class: "bar shown-by" }, h("label", {}, "Show ", metric), goal, value, singleLabel), bestWords),
     curves.element,
     plots,
@@ -194,7 +195,9 @@ export function sweepView(name) {
     const took = performance.now() - began;
     pause = Math.max(EVERY_MS, 8 * took);
     if (answer.unread) later(pause);
-    else if (Object.keys(answer.counts).some((state) => !FINAL.has(state))) later(Math.max(WHILE_IT_RUNS_MS, pause));
+    else if (answer.searching || Object.keys(answer.counts).some((state) => !FINAL.has(state))) {
+      later(Math.max(WHILE_IT_RUNS_MS, pause));
+    }
     if (!answer.changed) return;
     shown = shownBy(answer.metric, answer.goal, what.value);
     data = { ...answer, key, points: pointsOf(answer, shown) };
@@ -248,6 +251,8 @@ export function sweepView(name) {
     bar.show(data.counts, data.total);
     setText(words, `${count(data.total, "point")}: ${countsText(data.counts)}`
       + (data.unread ? `; ${count(data.unread, "log")} still to be read` : ""));
+    setHidden(searchWords, data.search === null);
+    setText(searchWords.firstChild, data.search === null ? "" : `Search: ${data.search}`);
     keyed(head, columns(), ([key]) => key, ([key]) =>
       h("th", {}, h("button", { type: "button", class: "sort", onclick: () => sortBy(key) }, h("bdi", {}))),
     (cell, [key, title]) => {

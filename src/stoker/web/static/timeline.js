@@ -1,50 +1,108 @@
 // Timeline: a row a GPU, a bar a job: the last hours, and what should come.
 
+import { isKnown, keepInAddress } from "./address.js";
 import { get } from "./api.js";
 import { clear, errorBox, h, hideTip, setHidden, setText, showTip } from "./dom.js";
 import { now, serverNow } from "./feed.js";
-import { dayText, duration, fromNow, hourMinute, moment } from "./format.js";
+import { clockText, count, dayText, duration, fineDuration, fromNow, hourMinute, moment } from "./format.js";
 import { label } from "./gpu.js";
+import { around, moved, placed, showing, ticks, zoomed } from "./lanes.js";
 
-const RANGES = [["1", "1 h"], ["6", "6 h"], ["24", "24 h"], ["168", "7 d"]];
+const RANGES = [["0.25", "15 min"], ["1", "1 h"], ["6", "6 h"], ["24", "24 h"], ["168", "7 d"]];
 const NONE = "no GPU";
-const NARROW_PX = 3; // Bars thinner than this that touch are drawn as one.
-const MOST_LANES = 6;
-const kept = { hours: "1" };
+const HOUR_MS = 3_600_000;
+const MOST_HOURS = 24 * 31;
+const DRAG_PX = 4;
+const EDGE_PX = 24; // Words nearer to an edge would be cut off.
+const NAMED = 6; // of the jobs that are counted together
+const FIRST_HOURS = "1";
+// The part of time that is seen: the last hours up to now, or a part that stands still. The address says it too.
+const kept = { hours: FIRST_HOURS, still: null };
 
-export function timelineView() {
+function takeAddress(query) {
+  if (![...query].length && !isKnown()) return;
+  const hours = query.get("hours");
+  kept.hours = RANGES.some(([known]) => known === hours) ? hours : FIRST_HOURS;
+  const [from, to] = [query.get("from"), query.get("to")].map(Number);
+  kept.still = from > 0 && to > from ? { from, to } : null;
+}
+
+export function timelineView(address) {
+  takeAddress(address);
   const trouble = errorBox();
   const choice = h("div", { class: "choice", role: "group", "aria-label": "How far back" },
     ...RANGES.map(([hours, words]) => h("button",
-      { type: "button", data: { hours }, "aria-pressed": String(hours === kept.hours), onclick: () => setHours(hours) },
-      words)));
+      { type: "button", data: { hours }, onclick: () => setHours(hours) }, words)));
+  const tool = (words, title, act) => h("button", { type: "button", title, "aria-label": title, onclick: act }, words);
+  const tools = h("div", { class: "choice", role: "group", "aria-label": "Zoom and move" },
+    tool("‹", "Earlier", () => look(moved(seen(), -0.4))), tool("−", "Zoom out", () => look(zoomed(seen(), 2))),
+    tool("+", "Zoom in", () => look(zoomed(seen(), 0.5))), tool("›", "Later", () => look(moved(seen(), 0.4))));
+  const back = h("button", { type: "button", onclick: () => look(null) }, "Follow now");
   const legend = h("div", { class: "bar legend" },
     ...["running", "succeeded", "failed", "cancelled"]
       .map((state) => h("span", { class: "state", data: { state } }, state)),
-    h("span", { class: "state ahead" }, "expected"));
+    h("span", { class: "state gaveway" }, "gave way"), h("span", { class: "state ahead" }, "expected"),
+    h("span", {}, h("span", { class: "tcount example" }, "3"), " jobs too short to draw"));
   const axis = h("div", { class: "axis", "aria-hidden": "true" });
   const rows = h("div", { class: "lanes" });
   const note = h("p", { class: "dim" });
   const empty = h("p", { class: "empty" }, "…");
   const chart = h("div", { class: "timeline card", hidden: true }, h("div", { class: "gutter" }), axis, rows);
   const element = h("div", { class: "stack" },
-    h("div", { class: "bar" }, h("h1", {}, "Timeline"), choice, h("span", { class: "grow" }), legend), trouble.element,
-    chart, empty, note);
+    h("div", { class: "bar" }, h("h1", {}, "Timeline"), choice, tools, back, h("span", { class: "grow" }), legend),
+    trouble.element, chart, empty, note);
 
   let data = null;
   let closed = false;
   let stale = null;
+  let remembering = null;
+  let dragged = null; // where the pointer went down, and what was seen then
+
+  // ---- what part of time is seen
+
+  function seen() {
+    return kept.still ?? around(serverNow(), Number(kept.hours));
+  }
 
   function setHours(hours) {
     kept.hours = hours;
-    for (const button of choice.children) button.setAttribute("aria-pressed", String(button.dataset.hours === hours));
-    refresh();
+    look(null);
+  }
+
+  // A part of time that stands still; null for one that goes along with now.
+  function look(part) {
+    kept.still = part;
+    showTools();
+    rememberSoon();
+    if (!data) return;
+    draw();
+    if (seen().from < data.since_ms) soon(150);
+  }
+
+  // Not while one drags: a browser takes only so many changes of the address.
+  function rememberSoon() {
+    clearTimeout(remembering);
+    remembering = setTimeout(remember, 250);
+  }
+
+  function remember() {
+    const { from, to } = kept.still ?? {};
+    keepInAddress({ hours: kept.hours === FIRST_HOURS ? "" : kept.hours, from: from && Math.round(from),
+      to: to && Math.round(to) });
+  }
+
+  function showTools() {
+    for (const button of choice.children) {
+      button.setAttribute("aria-pressed", String(!kept.still && button.dataset.hours === kept.hours));
+    }
+    setHidden(back, !kept.still);
   }
 
   async function refresh() {
     if (document.hidden) return;
+    const hours = Math.min(MOST_HOURS, Math.max(Number(kept.hours), (serverNow() - seen().from) / HOUR_MS + 0.01));
     try {
-      data = await get("/api/timeline", { hours: kept.hours });
+      data = await get("/api/timeline", { hours });
       trouble.clear();
     } catch (error) {
       if (!closed && error.status) trouble.show(error);
@@ -53,56 +111,68 @@ export function timelineView() {
     if (!closed) draw();
   }
 
-  function soon() {
+  function soon(ms = 1000) {
     if (stale === null) {
       stale = setTimeout(() => {
         stale = null;
         refresh();
-      }, 1000);
+      }, ms);
     }
+  }
+
+  // ---- drawing
+
+  function barsOf(at) {
+    const ends = new Map(data.ends.map((one) => [`${one.id}.${one.attempt}`, one.ends_at_ms]));
+    const past = data.attempts.map((one) => ({ ...one, from: one.started_at_ms, to: one.ended_at_ms ?? at, ahead: false,
+      until: one.ended_at_ms ?? ends.get(`${one.id}.${one.attempt}`) ?? null }));
+    const ahead = data.ahead.map((one) => {
+      const from = Math.max(at, one.starts_at_ms);
+      const to = one.ends_at_ms && Math.max(from, one.ends_at_ms);
+      return { ...one, from, to, until: to ?? null, ahead: true, state: "waiting" };
+    });
+    return [...past, ...ahead];
   }
 
   function draw() {
     const at = serverNow();
-    const bars = [
-      ...data.attempts.map((one) => ({ ...one, from: one.started_at_ms, to: one.ended_at_ms ?? at, ahead: false })),
-      ...data.ahead.map((one) => ({ ...one, from: Math.max(at, one.starts_at_ms),
-        to: one.ends_at_ms && Math.max(at + 1000, one.ends_at_ms), ahead: true, state: "waiting" })),
-    ];
+    const bars = barsOf(at);
     setHidden(empty, bars.length > 0);
     setHidden(chart, bars.length === 0);
     setText(empty, "Nothing has run in this time.");
     setText(note, data.more ? "There is more than can be shown: the latest is." : "");
     if (!bars.length) return;
-    const past = Number(kept.hours) * 3_600_000;
-    const last = Math.max(0, ...data.ahead.map((one) => (one.ends_at_ms ?? one.starts_at_ms) - at));
-    // Early on there is little to see: the picture begins where something does.
-    const first = Math.min(...bars.map((bar) => bar.from));
-    const begin = Math.max(at - past, Math.min(first - (at - first) * 0.03, at - 120_000));
-    const end = at + Math.max((at - begin) * 0.05, Math.min(last * 1.1, past * 0.6));
-    const width = Math.max(50, axis.getBoundingClientRect().width);
-    const scale = (ms) => ((ms - begin) / (end - begin)) * width;
-    drawAxis(begin, end, at, scale);
-    drawRows(bars, scale, width, at);
+    const view = { ...seen(), width: Math.max(50, axis.getBoundingClientRect().width) };
+    const nowPx = ((at - view.from) / (view.to - view.from)) * view.width;
+    drawAxis(view, nowPx);
+    drawRows(bars, view, at, nowPx);
   }
 
-  function drawAxis(begin, end, at, scale) {
-    const steps = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440].map((minutes) => minutes * 60_000);
-    const width = axis.getBoundingClientRect().width;
-    const step = steps.find((one) => ((end - begin) / one) * 62 < width) || steps[steps.length - 1];
-    const zone = new Date(begin).getTimezoneOffset() * 60_000;
-    const marks = [];
-    for (let ms = Math.ceil((begin - zone) / step) * step + zone; ms < end; ms += step) {
-      const mark = h("span", {}, step >= 86_400_000 ? dayText(ms) : hourMinute(ms));
-      mark.style.left = `${scale(ms)}px`;
-      marks.push(mark);
-    }
-    const line = h("i", { class: "now", title: "now" });
-    line.style.left = `${scale(at)}px`;
-    axis.replaceChildren(...marks, line);
+  // The line that says where now is, if that is seen.
+  function nowMark(px, width) {
+    if (px < 0 || px > width) return [];
+    const mark = h("i", { class: "now", title: "now" });
+    mark.style.left = `${px}px`;
+    return [mark];
   }
 
-  function drawRows(bars, scale, width, at) {
+  function drawAxis(view, nowPx) {
+    const words = ({ ms, isDay, step }) => {
+      if (isDay) return dayText(ms);
+      if (step < 1000) return `${clockText(ms)}.${Math.floor(ms % 1000 / 100)}`;
+      return step < 60_000 ? clockText(ms) : hourMinute(ms);
+    };
+    const px = (ms) => ((ms - view.from) / (view.to - view.from)) * view.width;
+    const fits = ({ ms }) => px(ms) > EDGE_PX && px(ms) < view.width - EDGE_PX;
+    const marks = ticks(view, view.width, 72).filter(fits).map((tick) => {
+      const mark = h("span", {}, words(tick));
+      mark.style.left = `${px(tick.ms)}px`;
+      return mark;
+    });
+    axis.replaceChildren(...marks, ...nowMark(nowPx, view.width));
+  }
+
+  function drawRows(bars, view, at, nowPx) {
     const known = new Map(now.gpus.map((gpu) => [gpu.id, []]));
     for (const bar of bars) {
       for (const gpu of bar.gpus.length ? bar.gpus : [NONE]) {
@@ -114,51 +184,109 @@ export function timelineView() {
     const focus = document.activeElement?.dataset?.bar;
     clear(rows);
     for (const [gpu, own] of known) {
-      const drawn = placed(own, scale, width);
-      const lanes = Math.max(1, ...drawn.map((one) => one.lane + 1));
+      const { bars: drawn, lanes, counted } = placed(own, view);
       const track = h("div", { class: "track" });
-      track.style.setProperty("--lanes", Math.min(lanes, MOST_LANES));
+      track.style.setProperty("--lanes", lanes);
+      track.style.setProperty("--counts", counted.length ? 1 : 0);
       for (const one of drawn) track.append(bar(one, at));
-      const mark = h("i", { class: "now" });
-      mark.style.left = `${scale(at)}px`;
-      track.append(mark);
+      for (const one of counted) track.append(countOf(one, at));
+      track.append(...nowMark(nowPx, view.width));
       rows.append(h("div", { class: "lane", "aria-label": gpu === NONE ? NONE : `GPU ${names.get(gpu) ?? gpu}` },
         h("span", { class: "cut" }, gpu === NONE ? NONE : `GPU ${names.get(gpu) ?? gpu}`), track));
     }
     if (focus) rows.querySelector(`[data-bar="${CSS.escape(focus)}"]`)?.focus();
   }
 
+  function looks(look) {
+    return { onpointermove: look, onfocus: look, onpointerleave: hideTip, onblur: hideTip, draggable: false };
+  }
+
   function bar(one, at) {
-    const { job, left, width, lane, many } = one;
-    const words = many > 1 ? `${many} jobs` : job.name || `job ${job.id}`;
+    const { job, left, width, lane, rest, open } = one;
+    const words = job.name || `job ${job.id}`;
+    const yielded = gaveWay(job);
+    const kinds = Object.entries({ ahead: job.ahead, rest, open, gaveway: yielded }).filter(([, is]) => is);
     const element = h("a", {
-      class: `tbar${job.ahead ? " ahead" : ""}${job.ahead && !job.to ? " open" : ""}`,
+      class: ["tbar", ...kinds.map(([kind]) => kind)].join(" "),
       href: `#/job/${job.id}`,
-      data: { state: job.state, bar: `${job.id}.${job.attempt || "next"}` },
-      "aria-label": `${words}, ${job.ahead ? "expected" : job.state}`,
-      onpointermove: (event) => tell(event, one, at),
-      onfocus: (event) => tell(event, one, at),
-      onpointerleave: hideTip,
-      onblur: hideTip,
-    }, width > 34 ? words : "");
+      data: { state: rest ? "waiting" : job.state, bar: `${job.id}.${job.attempt || "next"}${rest ? ".rest" : ""}` },
+      tabIndex: rest ? -1 : 0,
+      "aria-label": `${words}, ${yielded || (job.ahead ? "expected" : job.state)}`,
+      ...looks((event) => tell(event, one, at)),
+    }, width > 34 && !rest ? h("span", {}, words) : "");
     element.style.left = `${left}px`;
     element.style.width = `${width}px`;
-    element.style.setProperty("--lane", Math.min(lane, MOST_LANES - 1));
+    element.style.setProperty("--lane", lane);
     return element;
   }
 
-  function tell(event, { job, many }, at) {
-    const title = h("b", {}, many > 1 ? `${many} jobs, one after the other` : `${job.id} ${job.name || ""}`);
+  function tell(event, { job }, at) {
+    const title = h("b", {}, `${job.id} ${job.name || ""}`);
     if (job.ahead) {
       showTip(event, title, `expected to start ${fromNow(job.from, at)}`,
         job.to ? `, to run ${duration(job.to - job.from)}` : ", run time unknown");
       return;
     }
-    showTip(event, title, `${job.state}, ${moment(job.from, at)}`,
-      job.ended_at_ms ? ` – ${moment(job.ended_at_ms, at)}` : "", ` (${duration(job.to - job.from)})`);
+    const soon = job.until ? `; expected to end ${fromNow(job.until, at)}` : "; it is not known when it ends";
+    showTip(event, title, `${gaveWay(job) || job.state}, ${moment(job.from, at)}`,
+      job.ended_at_ms ? ` – ${moment(job.ended_at_ms, at)}` : "", ` (${fineDuration(job.to - job.from)})`,
+      job.ended_at_ms ? "" : soon);
   }
 
-  const timer = setInterval(() => data && (now.active.length ? draw() : null), 5000);
+  // Jobs that are too small to be drawn: how many, and on a click all of them, or the one.
+  function countOf({ left, width, jobs }, at) {
+    const [job] = jobs;
+    const words = jobs.length === 1 ? job.name || `job ${job.id}` : count(jobs.length, "job");
+    const only = jobs.length === 1;
+    const element = h(only ? "a" : "button", {
+      class: "tcount", ...(only ? { href: `#/job/${job.id}` } : { type: "button", onclick: () => look(showing(jobs)) }),
+      data: { state: stateOf(jobs), bar: `many.${job.id}.${job.attempt}` },
+      "aria-label": `${words}, too short to draw: ${statesText(jobs)}`,
+      ...looks((event) => (only ? tell(event, { job }, at) : tellMany(event, jobs, at))),
+    }, shortCount(jobs.length));
+    element.style.left = `${left}px`;
+    element.style.width = `${width}px`;
+    return element;
+  }
+
+  function tellMany(event, jobs, at) {
+    const first = jobs.slice(0, NAMED).map((job) => h("div", {}, `${job.id} ${job.name || ""}`));
+    showTip(event, h("b", {}, `${count(jobs.length, "job")}: ${statesText(jobs)}`),
+      h("div", {}, `from ${moment(jobs[0].from, at)}. Click to zoom in.`), ...first, jobs.length > NAMED ? "…" : "");
+  }
+
+  // ---- zoom by the wheel, pan by dragging
+
+  function placeOf(event) {
+    const box = axis.getBoundingClientRect();
+    return Math.max(0, Math.min(1, (event.clientX - box.left) / box.width));
+  }
+
+  chart.addEventListener("wheel", (event) => {
+    const across = event.shiftKey ? event.deltaX || event.deltaY : event.deltaX;
+    if (!event.ctrlKey && Math.abs(across) <= Math.abs(event.deltaY) && !event.shiftKey) return; // The page scrolls.
+    event.preventDefault();
+    if (event.ctrlKey) look(zoomed(seen(), Math.exp(event.deltaY / 300), placeOf(event)));
+    else look(moved(seen(), across / axis.getBoundingClientRect().width));
+  }, { passive: false });
+
+  chart.addEventListener("pointerdown", (event) => {
+    if (event.button === 0 && event.pointerType === "mouse") dragged = { x: event.clientX, view: seen(), far: false };
+  });
+
+  function drag(event) {
+    if (!dragged) return;
+    const far = event.clientX - dragged.x;
+    dragged.far ||= Math.abs(far) > DRAG_PX;
+    if (dragged.far) look(moved(dragged.view, -far / axis.getBoundingClientRect().width));
+  }
+
+  function drop() {
+    if (dragged?.far) addEventListener("click", (event) => event.preventDefault(), { once: true, capture: true });
+    dragged = null;
+  }
+
+  const timer = setInterval(() => data && !document.hidden && !kept.still && draw(), 5000);
   const resized = () => data && draw();
 
   return {
@@ -166,43 +294,55 @@ export function timelineView() {
     title: "Timeline",
     open() {
       addEventListener("resize", resized);
+      addEventListener("pointermove", drag);
+      addEventListener("pointerup", drop);
+      showTools();
+      remember();
       refresh();
     },
     close() {
       closed = true;
       removeEventListener("resize", resized);
+      removeEventListener("pointermove", drag);
+      removeEventListener("pointerup", drop);
       clearInterval(timer);
       clearTimeout(stale);
+      clearTimeout(remembering);
     },
     hear(change) {
       if (change.many || change.changed.length) soon();
     },
+    key(event) {
+      switch (event.key) {
+        case "+": case "=": look(zoomed(seen(), 0.5)); return true;
+        case "-": look(zoomed(seen(), 2)); return true;
+        case "ArrowLeft": look(moved(seen(), -0.2)); return true;
+        case "ArrowRight": look(moved(seen(), 0.2)); return true;
+        case "0": look(null); return true;
+      }
+      return false;
+    },
   };
 }
 
-// Where each bar goes: jobs that share a GPU have lanes of their own, and many become one bar.
-function placed(bars, scale, width) {
-  const found = [];
-  const ends = [];
-  for (const job of [...bars].sort((a, b) => a.from - b.from)) {
-    const left = Math.max(0, scale(job.from));
-    const right = Math.min(width, job.to === null || job.to === undefined ? width : scale(job.to));
-    if (right < 0 || left > width) continue;
-    const size = Math.max(2, right - left);
-    let lane = ends.findIndex((end) => left >= end.px - 0.5);
-    if (lane < 0) lane = ends.length;
-    const before = ends[lane]?.one;
-    if (before && size < NARROW_PX && before.width < 40 && left - (before.left + before.width) < 1.5
-      && before.job.state === job.state && before.job.ahead === job.ahead && before.narrow) {
-      before.width = left + size - before.left;
-      before.many += 1;
-      before.job = { ...before.job, to: job.to, ended_at_ms: job.ended_at_ms };
-      ends[lane] = { px: left + size, one: before };
-      continue;
-    }
-    const one = { job, left, width: size, lane, many: 1, narrow: size < NARROW_PX };
-    ends[lane] = { px: left + size, one };
-    found.push(one);
-  }
-  return found;
+// What is said of an attempt that was stopped for an urgent job; empty for all others.
+function gaveWay(job) {
+  if (job.cause !== "gave way") return "";
+  return job.detail ? `gave way for job ${job.detail}` : "gave way";
+}
+
+// What is said of many jobs by one colour: the worst of them, or nothing if they differ.
+function stateOf(jobs) {
+  const states = new Set(jobs.map((job) => job.state));
+  return ["failed", "lost"].find((state) => states.has(state)) ?? (states.size === 1 ? jobs[0].state : "mixed");
+}
+
+function statesText(jobs) {
+  const many = new Map();
+  for (const { state } of jobs) many.set(state, (many.get(state) || 0) + 1);
+  return [...many].map(([state, number]) => `${number} ${state}`).join(", ");
+}
+
+function shortCount(number) {
+  return number < 1000 ? String(number) : `${Math.floor(number / 1000)}k`;
 }
