@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint mutants torture two-hosts told-once searched-once bench screenshots clean
+.PHONY: help demo test lint mutants torture two-hosts told-once searched-once gave-way bench screenshots clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -73,6 +73,10 @@ told-once: $(VENV)/.ready-test  ## kill the daemon KILLS=500 times while it tell
 searched-once: $(VENV)/.ready-test  ## kill daemon and searcher KILLS=500 times during a search, by SEED
 	@$(BIN)/python -m compileall -q src
 	@PYTHONPATH=tests:src $(BIN)/python -m crash.searched_once $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
+
+gave-way: $(VENV)/.ready-test  ## let jobs give way, requeue and kill all there is KILLS=500 times, by SEED
+	@$(BIN)/python -m compileall -q src
+	@PYTHONPATH=tests:src $(BIN)/python -m crash.gave_way $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
 
 bench: $(VENV)/.ready-test $(PEERS)/.ready $(BENCH_PEERS)/.ready  ## measure Stoker beside its peers; ONLY=gap,add and QUICK=1 do less
 	@scripts/system-package gcc gcc libc6-dev

@@ -8,6 +8,8 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from stoker.library.attaching import future as future
+    from stoker.library.attaching import futures as futures
     from stoker.library.client import Client as Client
     from stoker.library.executor import Executor as Executor
     from stoker.library.executor import submit as submit
@@ -24,6 +26,8 @@ _HOMES = {
     "JobFailed": "failures",
     "JobFuture": "futures",
     "Task": "task",
+    "future": "attaching",
+    "futures": "attaching",
     "grid": "grids",
     "report": "reporting",
     "run_grid": "run_grid",

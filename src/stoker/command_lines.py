@@ -7,6 +7,7 @@ Each is said once, for the part that starts and for the one that is started:
 - `daemon.notices` starts the sender of messages (notify).
 - `daemon.readings` starts the reader of metrics.
 - `daemon.searches` starts a searcher for each search.
+- `stoker doctor --report` (cli) starts a reader of GPUs' drivers (inventory).
 - The library queues calls; the daemon knows them by their words, and starts warm servers for them.
 
 What a worker runs (library/worker.py, calling.py, warm_server.py) loads nothing of Stoker, and so
@@ -19,19 +20,21 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 KEEPER, DAEMON, PAGE = "stoker.executors.keeper", "stoker.daemon.main", "stoker.web.main"
 STARTS_NOTHING = "starts-nothing"  # a daemon that only looks after jobs that run already
 SENDER = "stoker.notify.main"
 READER = "stoker.metrics.reader"
 SEARCHER = "stoker.search.main"
+DRIVER_REPORT = "stoker.inventory.report"
 # What has this in its environment is the sender, a hook, the reader of metrics or a searcher: no
 # job, but it may outlive its daemon.
 SENDER_MARKER = "STOKER_SENDER"
 WORKER = "/stoker/library/worker.py"
 WARM = "--warm="
 COLD = "cold"  # the file beside calls that says why they are not warm: modules, tab, reason
+_MOST_CHARS_SHOWN = 200  # of its arguments
 WARM_PROTOCOL = "1"  # the other end may be of another version
 
 
@@ -67,6 +70,11 @@ def searcher(home: str, name: str) -> list[str]:
     return [*_python(SEARCHER), home, name]
 
 
+def driver_report(patience_s: float) -> list[str]:
+    """What asks the drivers of GPUs what Stoker asks them, and prints how they answered by then."""
+    return [*_python(DRIVER_REPORT), str(patience_s)]
+
+
 def call(worker: str, file: str, full_name: str, warm: str | None) -> list[str]:
     """A call in a file; `warm` names the modules that a warm server would have loaded for it."""
     words = [sys.executable, worker, "--call", file, full_name]
@@ -80,6 +88,17 @@ def call_of(words: Sequence[str]) -> tuple[str, str, str, str | None] | None:
             is_warm = bool(more) and more[-1].startswith(WARM)
             return python, worker, file, more[-1].removeprefix(WARM) if is_warm else None
     return None
+
+
+def shown_call(words: Sequence[str], params: Mapping[str, object] | None) -> str | None:
+    """A call as its user would write it, with its parameters; None for any other command."""
+    if call_of(words) is None or len(words) < 5 or words[4].startswith(WARM):
+        return None
+    full_name = words[4].rpartition(":")[2].removeprefix("__main__.")
+    told = ", ".join(f"{name}={value}" for name, value in (params or {}).items())
+    if len(told) > _MOST_CHARS_SHOWN:
+        told = told[: _MOST_CHARS_SHOWN - 1] + "…"
+    return f"{full_name}({told})"
 
 
 def warm_server(python: str, worker: str, modules: str, idle_s: float) -> list[str]:

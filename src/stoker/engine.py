@@ -8,14 +8,15 @@ can't be committed (see `core.unsaved`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
 from stoker.core import events as ev
 from stoker.core.change import Change
-from stoker.core.commands import Command, Terminate, commands_for
+from stoker.core.commands import Command, Continue, Terminate, commands_for
+from stoker.core.giving_way import giving_way, next_offer_ms, offering
 from stoker.core.learning import Habits, consequences, gpus_were_full
 from stoker.core.model import Job
 from stoker.core.plan import Scan
@@ -31,7 +32,10 @@ _WAIT_FOR_READING_MS = 2_000
 _JUDGE_AGAIN_MS = 50
 _MayPutBack = ev.AttemptExited | ev.AttemptCutShort | ev.AttemptVanished
 _MAY_PUT_BACK = (ev.AttemptExited, ev.AttemptCutShort, ev.AttemptVanished)
-_GOES_ON = (ev.AttemptAccepted, ev.AttemptStarted, ev.WarningSent)  # The attempt is not over.
+_GOES_ON = (  # The attempt is not over.
+    ev.AttemptAccepted, ev.AttemptStarted, ev.WarningSent, ev.AttemptSuspended,
+    ev.AttemptContinued,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +91,12 @@ class Engine:
         says_out_of_memory: Callable[[Job], bool] | None = None,
         takeover: Takeover | None = None,
         progressed: Callable[[Job], bool | None] | None = None,
+        last_saved: Callable[[Sequence[Job]], Mapping[int, int] | None] | None = None,
     ) -> None:
         """`says_out_of_memory` looks at the output of a job that has failed.
 
         `progressed`: whether the attempt of a job has brought it further; None: not known yet.
+        `last_saved`: when the attempts of these jobs last saved their work, by job; None: the same.
         """
         self._store = store
         self._executor = executor
@@ -99,6 +105,8 @@ class Engine:
         self._says_out_of_memory = says_out_of_memory
         self._takeover = takeover
         self._progressed = progressed
+        self._last_saved = last_saved
+        self._awaits_saves = False  # how much work would be lost is not known yet
         self.starts_nothing = False  # while the daemon drains
         self.committed = Change()  # what the last turn has changed
         self.failing = False  # the last turn could not be saved, or not as a whole
@@ -107,7 +115,7 @@ class Engine:
         self.habits = Habits()
         self._seen: Sighting | None = None
         self._unlooked: set[tuple[int, int]] = set()  # ends for which it is not known if they have
-        self._unjudged: dict[tuple[int, int], int] = {}  # since when failures wait for a reading
+        self.unjudged: dict[tuple[int, int], int] = {}  # since when failures wait for a reading
         reading = clock.read()
         # A shift is noticed once, and counts until what follows from it is committed: also one
         # from while no engine ran, or from while the disk was full.
@@ -198,17 +206,21 @@ class Engine:
             # By the record, or by a proposal that is not on record yet. What follows from facts
             # that could not be committed is left out: they are judged anew.
             stopping = self.state.stopping.keys() | self.unsaved.job_ids()
-            ends = [c for c in tried.commands if isinstance(c, Terminate) and c.job_id in stopping]
-            self._carry_out(ends, None, now_ms)
+            ending = [c for c in tried.commands if isinstance(c, (Terminate, Continue))]
+            self._carry_out([c for c in ending if c.job_id in stopping], None, now_ms)
         return answers
 
     def next_wakeup_ms(self) -> int | None:
         """When the next turn is due although nothing is heard from outside."""
         executor_ms = self._executor.next_wakeup_ms()
-        if (self._unjudged or self._unlooked) and executor_ms is not None:
+        if (self.unjudged or self._unlooked) and executor_ms is not None:
             # It tells again what is not acknowledged; a reading will wake us, or this will.
             executor_ms = max(executor_ms, self.state.now_ms + _JUDGE_AGAIN_MS)
         timer_ms = self.state.next_timer_ms()
+        if self.state.ready.urgent:
+            again_ms = self.state.now_ms + _JUDGE_AGAIN_MS if self._awaits_saves else None
+            moments = [timer_ms, again_ms, next_offer_ms(self.state)]
+            timer_ms = min((ms for ms in moments if ms is not None), default=None)
         if timer_ms is None or executor_ms is None:
             return executor_ms if timer_ms is None else timer_ms
         return min(timer_ms, executor_ms)
@@ -223,7 +235,7 @@ class Engine:
                 self.state.apply(ev.TerminalCame(now_ms, job_id))
         self.state.apply(ev.DiskLooked(now_ms, low_disk))  # nor is how full a disk is,
         self._seen = None  # nor is what was read.
-        self._unjudged.clear()
+        self.unjudged.clear()
         self._unlooked.clear()
 
     def apply(self, event: ev.Event) -> None:
@@ -273,18 +285,18 @@ class Engine:
         attempt = None if job is None else job.active
         key, now_ms = (fact.job_id, fact.attempt), self.state.now_ms
         if attempt is None or attempt.number != fact.attempt or attempt.stop is not None:
-            self._unjudged.pop(key, None)  # It was called off while it waited.
+            self.unjudged.pop(key, None)  # It was called off while it waited.
             return False
         measured = [self.state.gpus[i] for i in attempt.gpus if self.state.gpus[i].vendor]
         if not any(gpu.reading and gpu.reading.at_ms <= fact.at_ms for gpu in measured):
-            self._unjudged.pop(key, None)
+            self.unjudged.pop(key, None)
             return False
-        if key not in self._unjudged:
-            self._unjudged[key] = now_ms
+        if key not in self.unjudged:
+            self.unjudged[key] = now_ms
             self._inventory.read_soon()
-        if now_ms - self._unjudged[key] < _WAIT_FOR_READING_MS:
+        if now_ms - self.unjudged[key] < _WAIT_FOR_READING_MS:
             return True
-        del self._unjudged[key]  # The driver hangs; the job has failed whatever it would say.
+        del self.unjudged[key]  # The driver hangs; the job has failed whatever it would say.
         return False
 
     def _looked_at(self, fact: _MayPutBack, job: Job) -> _MayPutBack | None:
@@ -339,6 +351,7 @@ class Engine:
         return Answer(value=decided.answer)
 
     def _decide(self, tried: _Tried, starts: bool) -> None:
+        self._awaits_saves = False
         tried.due = self.state.take_due()
         for event in tried.due:
             self.apply(event)
@@ -350,9 +363,32 @@ class Engine:
             if self.state.past_slice:
                 for stop in slices_over(self.state):
                     self.apply(stop)
+            if self.state.ready.urgent:
+                self._let_urgent_in()
         takeovers = planned(self.state) if starts and self._takeover is not None else NO_TAKEOVERS
         if takeovers != self.state.takeovers:
             self.apply(ev.TakeoversPlanned(self.state.now_ms, takeovers))
+
+    def _let_urgent_in(self) -> None:
+        """Let others give way for urgent jobs, once it is known what work each would lose.
+
+        That is asked only where one is about to be told to, and of a file system that may be slow.
+        """
+        state = self.state
+        decided = giving_way(state)
+        jobs = offering(state) if any(isinstance(e, ev.StopRequested) for e in decided) else ()
+        if jobs and self._last_saved is not None:
+            saved = self._last_saved(jobs)
+            if saved is None:
+                self._awaits_saves = True
+                return
+            for job in jobs:
+                if job.id in saved:
+                    saved_ms = min(saved[job.id], state.now_ms)
+                    self.apply(ev.WorkSaved(state.now_ms, job.id, job.attempt, saved_ms))
+            decided = giving_way(state)
+        for event in decided:
+            self.apply(event)
 
     def _commit(
         self,

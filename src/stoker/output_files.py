@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 
+from stoker.errors import UsageError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
 FIELDS = ("id", "name", "attempt")
@@ -52,3 +54,20 @@ def existing_directory(path: str) -> str:
     while has_fields(path) and directory != "/" and not os.path.lexists(directory):
         directory = os.path.dirname(directory)
     return directory
+
+
+def check_braces(path: str, option: str, params: Iterable[str] = ()) -> None:
+    """Refuse a name in braces that nothing is filled in for: the file would be called just that.
+
+    What a name may look like is said in sweep/template.py; {{lr}} and ${lr} are no such places.
+    """
+    import re  # Few files have braces.
+
+    known = (*FIELDS, *params)
+    for name in re.findall(r"(?<![${])\{([^\W\d][\w.\-/@]*(?::[^{}]*)?)\}", path):
+        if name not in known:
+            there_are = ", ".join(f"{{{field}}}" for field in known)
+            raise UsageError(
+                f"{option}: {{{name}}} is not known in the name of a file",
+                f"there are {there_are}" + ("" if params else "; in a sweep also its parameters"),
+            )

@@ -70,7 +70,8 @@ def whole_number(text: str, lowest: int, highest: int, what: str = "number") -> 
     if len(text) > 20 or not is_digits(text.removeprefix("-").removeprefix("+")):
         few = highest < 1_000_000
         which = f"from {lowest} to {highest}" if few else f"such as {max(lowest, 1)}"
-        raise UsageError(f"{quoted(text)} is not a whole number", f"write a {what} {which}")
+        article = "an" if what[0] in "aeiou" else "a"
+        raise UsageError(f"{quoted(text)} is not a whole number", f"write {article} {what} {which}")
     value = int(text)
     if value < lowest:
         raise UsageError(f"{value} is too small", f"the {what} must be at least {lowest}")

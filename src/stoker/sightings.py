@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from stoker.core import events as ev
-from stoker.core.model import Gpu, GpuReading
+from stoker.core.gpu import Gpu, GpuReading
 from stoker.core.state import State
 from stoker.ports import OURS, VANISHED, SeenGpu, Sighting
 

@@ -45,8 +45,9 @@ def _on_disk(directory: Path) -> SqliteStore:
 def _line(state: State) -> list[int]:
     """Who is next, and so on, for as many as there are."""
     line = []
-    for gpu in (True, False):
-        while (cls := state.ready.pop_class(gpu)) is not None:
+    ready = state.ready
+    for classes in (*ready.gpu_lines(), ready.cpu_line):
+        while (cls := ready.pop_class(classes)) is not None:
             head = state.ready.head(cls)
             assert head is not None
             line.append(head.id)

@@ -82,6 +82,10 @@ def _exited(job_id: int, **how: Any) -> ev.AttemptExited:
     return ev.AttemptExited(NOW_MS, job_id, 1, Exit(code=1), **how)
 
 
+def _told_to_give_way(job_id: int, for_job: int) -> ev.StopRequested:
+    return ev.StopRequested(NOW_MS, job_id, 1, Cause.GAVE_WAY, str(for_job))
+
+
 SHARE = Need(1, mem_mib=1000)
 UNUSUAL: dict[str, Happening] = {
     "held": lambda i: [_submitted(i, held=True)],
@@ -114,6 +118,40 @@ UNUSUAL: dict[str, Happening] = {
     "past its slice, and warned": lambda i: _ran(
         i, ev.StopRequested(NOW_MS, i, 1, Cause.SLICE), signal=12, signal_before_ms=9, slice_ms=99
     ),
+    "being suspended": lambda i: _ran(i, ev.SuspendRequested(NOW_MS, i, 1), time_limit_ms=5_000),
+    "suspended": lambda i: _ran(
+        i, ev.SuspendRequested(NOW_MS, i, 1), ev.AttemptSuspended(NOW_MS, i, 1, 1)
+    ),
+    "continued, and not told so yet": lambda i: _ran(
+        i, ev.SuspendRequested(NOW_MS, i, 1), ev.ContinueRequested(NOW_MS, i, 1)
+    ),
+    "suspended before its process was there": lambda i: [
+        _submitted(i),
+        ev.AttemptPlaced(NOW_MS, i, 1, GPU),
+        ev.SuspendRequested(NOW_MS, i, 1),
+        ev.AttemptStarted(NOW_MS, i, 1, 4711),
+    ],
+    "gives way": lambda i: _ran(i, _told_to_give_way(i, 1), preemptible=True),
+    "gave way": lambda i: _ran(
+        i, _told_to_give_way(i, 1), _exited(i), preemptible=True, requeue_on=(1,)
+    ),
+    "gave way, and placed again": lambda i: _ran(
+        i,
+        _told_to_give_way(i, 1),
+        _exited(i),
+        ev.AttemptPlaced(NOW_MS, i, 2, GPU),
+        preemptible=True,
+        requeue_on=(1,),
+    ),
+    "urgent, and GPUs are kept for it": lambda i: [
+        _submitted(i, terms=Terms(urgent=True)),
+        ev.RoomKept(NOW_MS, i, GPU),
+    ],
+    "urgent, and placed where GPUs were kept": lambda i: [
+        _submitted(i, terms=Terms(urgent=True)),
+        ev.RoomKept(NOW_MS, i, GPU),
+        ev.AttemptPlaced(NOW_MS, i, 1, GPU),
+    ],
     "handed over": _on_cluster,
     "taken by a cluster": lambda i: _on_cluster(i, ev.AttemptAccepted(NOW_MS, i, 1, "77_3")),
     "running on a cluster": lambda i: _on_cluster(
@@ -137,7 +175,8 @@ def _usual(job_id: int) -> ev.JobSubmitted:
 def _line(state: State) -> list[Rank]:
     """Who is next, and so on, for as many as there are."""
     line = []
-    while (cls := state.ready.pop_class(gpu=True)) is not None:
+    (of_gpus,) = state.ready.gpu_lines()
+    while (cls := state.ready.pop_class(of_gpus)) is not None:
         head = state.ready.head(cls)
         assert head is not None
         line.append(head.rank)
@@ -179,7 +218,10 @@ def test_an_unusual_job_among_usual_ones_is_restored_as_it_was(store: Store, kin
 def test_all_kinds_together_are_restored_as_they_were(store: Store) -> None:
     # Those that hold the GPU can't be there at once.
     alone = {"placed", "running", "stopping", "warned", "put back, and placed again"}
-    alone |= {"past its slice, and warned"}
+    alone |= {"past its slice, and warned", "being suspended", "suspended"}
+    alone |= {"continued, and not told so yet", "suspended before its process was there"}
+    alone |= {"gives way", "gave way, and placed again"}
+    alone |= {"urgent, and placed where GPUs were kept"}
     kinds = [happening for kind, happening in UNUSUAL.items() if kind not in alone]
     state = _among_usual_ones(store, [*kinds, UNUSUAL["stopping"]])
     loaded = store.load(NOW_MS)
@@ -198,7 +240,8 @@ def test_the_table_of_kinds_has_each_thing_that_can_be_unusual() -> None:
     assert any(job.ooms for job in jobs) and any(job.mps_faults for job in jobs)
     assert any(job.floor_mib for job in jobs) and any(job.failures for job in jobs)
     assert any(job.place for job in jobs) and any(job.resumes for job in jobs)
-    assert any(job.stuck for job in jobs)
+    assert any(job.stuck for job in jobs) and any(job.kept for job in jobs)
+    assert any(job.gave_way and job.gave_way.since_ms for job in jobs)
     assert any(job.active and job.active.warning is Warning.DUE for job in jobs)
 
 
@@ -215,6 +258,7 @@ def test_the_table_of_kinds_has_each_thing_that_can_be_unusual() -> None:
         ("floor_mib", ALONE, "floor_mib", ALONE),
         ("floor_mib", 0, "floor_mib", 0),
         ("mps_faults", 1, "mps_faults", 1),
+        ("kept", '["0", "1"]', "kept", ("0", "1")),
     ],
 )
 def test_one_column_alone_makes_a_job_unusual(
@@ -233,8 +277,8 @@ def test_one_column_alone_makes_a_job_unusual(
 def test_no_column_of_a_job_in_memory_is_forgotten_by_the_test_above() -> None:
     shared = {"id", "need", "terms", "priority", "group"}
     tried = {"state", "not_before_ms", "backoff_until_ms", "attempt", "failures", "requires",
-             "ooms", "floor_mib", "mps_faults"}  # fmt: skip
-    only_after_an_attempt = {"place", "resumes", "stuck"}
-    indexes = {"active", "in_class"}
+             "ooms", "floor_mib", "mps_faults", "kept"}  # fmt: skip
+    only_after_an_attempt = {"place", "resumes", "stuck", "gave_way"}
+    indexes = {"active", "in_class", "goes_first"}
     fields = set(Job.__dataclass_fields__)
     assert fields == shared | tried | only_after_an_attempt | indexes

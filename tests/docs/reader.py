@@ -47,8 +47,15 @@ class Reader:
     """A shell for the commands of one page."""
 
     def __init__(
-        self, home: Path, files: dict[str, str], *, clone: bool, login_node: dict[str, str]
+        self,
+        home: Path,
+        files: dict[str, str],
+        *,
+        clone: bool,
+        login_node: dict[str, str],
+        bin: Path | None = None,
     ) -> None:
+        """`bin`: the programs of an environment into which Stoker was installed, too."""
         self.home = home
         self.work = home / "work"
         self.work.mkdir()
@@ -75,6 +82,8 @@ class Reader:
             **login_node,
         }
         env["PATH"] = f"{programs}:{sys.prefix}/bin:{env['PATH']}"
+        if bin is not None:
+            env |= {"PATH": f"{bin}:{env['PATH']}", "PYTHONPATH": str(ROOT / "src")}
         script = _SHELL.format(orders=orders, answers=answers)
         self._shell = subprocess.Popen(
             [*network, "bash", "--norc", "--noprofile", "-c", script],

@@ -31,6 +31,7 @@ class Surroundings:
     before: tuple[str, ...] = ()  # commands
     clone: bool = False  # in a clone that was set up, as the page says
     cluster: bool = False  # on a login node of a cluster
+    torch: bool = False  # in an environment with PyTorch
     # The exit codes that a command may have. A page whose examples do not build on each other may
     # ask for what is not there; what no page may show is a command that is not understood.
     codes: frozenset[int] = frozenset({0})
@@ -66,6 +67,10 @@ SURROUNDINGS = {
             'printf "PATH=%q\\n" "$PATH" >> ~/.profile && . ~/.profile',
             'eval "$(conda shell.bash hook)"',
         ),
+    ),
+    "docs/checkpoint-recipes.md": Surroundings(
+        torch=True,
+        before=("stoker config set gpus 0-7",),
     ),
     "docs/sweeps.md": Surroundings(before=(DECLARE,)),
     "docs/find-the-best-point.md": Surroundings(before=(DECLARE,)),

@@ -23,6 +23,7 @@ from docs.surroundings import (
     Special,
     Surroundings,
 )
+from peers import python_with_torch
 from stoker.cli.help import usage
 from stoker.cli.verbs import all_verbs
 
@@ -49,7 +50,10 @@ def reader(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reader]:
     elif not network_of_its_own():
         assert not os.environ.get("CI"), "the tests of the docs need network namespaces"
         pytest.skip("no network namespaces: others may have the port of the page")
-    reader = Reader(tmp_path, FILES | there.files, clone=there.clone, login_node=login_node)
+    environment = python_with_torch().parent if there.torch else None
+    reader = Reader(
+        tmp_path, FILES | there.files, clone=there.clone, login_node=login_node, bin=environment
+    )
     try:
         for text in there.before:
             code, output = reader.run(text)

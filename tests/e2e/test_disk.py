@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import sqlite3
 import time
 from contextlib import closing
@@ -85,26 +83,6 @@ def test_keep_jobs_removes_more_old_jobs_than_one_pass_does(stoker: StokerHome) 
     stoker.call("cancel", select={"ids": [str(new)]})
     stoker.stoker("config", "set", "keep-jobs", "90d")
     eventually(lambda: set(stoker.jobs()) == {new}, "the old ones are removed")
-
-
-def test_keep_results_spares_those_of_a_program_that_lives(stoker: StokerHome) -> None:
-    old_s = time.time() - 8 * 86_400
-    calls = Path(stoker.home.root, "calls")
-    for name in ("dead", "alive"):
-        (calls / name).mkdir(parents=True)
-        (calls / name / "lock").touch()
-        for file, at_s in (("1.call.1.result", old_s), ("2.call.1.result", time.time())):
-            (calls / name / file).write_text("x")
-            os.utime(calls / name / file, (at_s, at_s))
-    fd = os.open(calls / "alive" / "lock", os.O_RDWR)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        stoker.stoker("config", "set", "keep-results", "7d")
-        eventually(lambda: not (calls / "dead" / "1.call.1.result").exists(), "it is deleted")
-        left = {str(path.relative_to(calls)) for path in calls.glob("*/*.result")}
-        assert left == {"dead/2.call.1.result", "alive/1.call.1.result", "alive/2.call.1.result"}
-    finally:
-        os.close(fd)
 
 
 def test_what_is_no_time_is_refused(stoker: StokerHome) -> None:

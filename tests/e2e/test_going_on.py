@@ -149,6 +149,7 @@ def test_what_can_not_be_requeued_is_refused_in_one_line(stoker: StokerHome) -> 
     [
         (("--slice", "2m", "--signal", "USR2@2m"), "shorter than --slice"),
         (("--requeue-on", "0"), "exit code"),
+        (("--requeue-on", "75,SIGTERM"), "write an exit code from 1 to 255"),
         (("--requeue-on", "75,256"), "exit code"),
         (("--requeue-on", ""), "exit code"),
         (("--slice", "0s"), "zero"),

@@ -149,7 +149,7 @@ def test_groups_are_paused_and_limited(client: Client, library: StokerHome) -> N
     client.pause("g")
     ids = client.add_many([{"command": "true", "group": "g"}] * 2)
     assert {job["state"] for job in client.ls(group="g")} == {"waiting"}
-    client.resume("g")
+    client.resume(group="g")
     client.limit_group("g", None)
     assert [job["id"] for job in client.wait(group="g", timeout=PATIENCE_S)] == ids
 
@@ -240,3 +240,29 @@ def test_a_margin_is_refused_where_no_memory_is_measured(client: Client) -> None
     client.edit(job_id, mem_margin="30%")
     assert client.show(job_id)[0]["need"]["margin"][0] == 30
     client.cancel(job_id)
+
+
+def test_jobs_are_told_as_they_end_and_any_is_waited_for(
+    client: Client, library: StokerHome
+) -> None:
+    pipes = [fifo(library.work, f"go{n}") for n in range(3)]
+    ids = [client.add(["cat", pipe], gpus=0) for pipe in pipes]
+    with pytest.raises(TimeoutError):
+        client.wait(ids, any=True, timeout=0.01)
+    ended = client.as_completed(*ids)
+    tell(pipes[1])
+    assert next(ended)["id"] == ids[1]
+    [first] = client.wait(*ids, any=True, timeout=PATIENCE_S)
+    assert (first["id"], first["state"]) == (ids[1], "succeeded")
+    said = library.cli("wait", "--any", *map(str, ids))
+    assert (said.code, said.out) == (0, f"{ids[1]}\n")
+    said = library.cli("wait", "--any", "--timeout", "10ms", str(ids[0]), str(ids[2]))
+    assert said.code == 124 and "none of these jobs has ended" in said.err
+    client.cancel(ids[2])
+    assert next(ended)["state"] == "cancelled"
+    tell(pipes[0])
+    assert [job["id"] for job in ended] == [ids[0]]
+    assert [job["id"] for job in client.as_completed(*ids)] == ids
+    assert len(client.wait(*ids, any=True)) == 3
+    with pytest.raises(TimeoutError):
+        list(client.as_completed(client.add("true", hold=True), timeout=0.01))

@@ -206,10 +206,10 @@ print(stoker.submit(work, sys.argv[1]).job_id)
     tell(path)
     assert stoker.until_final(job_id)[0]["state"] == "succeeded"
     assert (stoker.work / "done.txt").read_text() == "done"
-    # The worker has seen that nobody will fetch its result, and the next process sweeps the rest.
-    assert not [name for _, _, names in os.walk(calls) for name in names if ".call" in name]
-    output_of(run_script(stoker, "import stoker; stoker.submit(print).result()"))
-    assert len(os.listdir(calls)) <= 1  # that of this very process
+    assert [name for _, _, names in os.walk(calls) for name in names if ".result" in name]
+    stoker.stoker("rm", str(job_id))
+    stoker.stoker("config", "set", "keep-results", "7d,9G")  # It looks at all that there is.
+    eventually(lambda: not os.listdir(calls), "nothing is left of it")
 
 
 def test_what_still_waits_is_kept_for_its_worker_when_others_clear_up(
@@ -235,3 +235,28 @@ os.waitpid(pid, 0)
 print(stoker.submit(str.upper, "again").result())
 """
     assert output_of(run_script(library, script)) == "PARENT\nCHILD\nAGAIN\n"
+
+
+def test_many_calls_are_queued_at_once_and_each_may_have_options_of_its_own(
+    library: StokerHome,
+) -> None:
+    with Executor(gpus_per_job=0, cpus=1, priority=3) as executor:
+        futures = executor.submit_many(pow, [2, 3], [5, 2])
+        large = executor.options(gpus=2, name="large").submit(gpus_seen)
+        usual = executor.submit(gpus_seen)
+        many = executor.options(priority=4).submit_many(pow, [2] * 3, range(3))
+    assert [future.result(0) for future in futures] == [32, 9]
+    assert large.result(0) == "0,1" and usual.result(0) == "", "others are as they were"
+    assert [future.result(0) for future in many] == [1, 2, 4]
+    ids = [future.job_id or 0 for future in futures]
+    assert ids[1] == ids[0] + 1
+    assert futures[0].job()["submitted_at_ms"] == futures[1].job()["submitted_at_ms"]
+    job = large.job()
+    assert (job["name"], job["priority"], job["group"]) == ("large", 3, executor.group)
+    assert many[0].job()["priority"] == 4
+    assert futures[0].job()["params"] == {"base": 2, "exp": 5}
+    assert futures[0].job()["command"] == "builtins.pow(base=2, exp=5)"
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.options(gpus=1).submit(gpus_seen)
+    with pytest.raises(UsageError, match="gpsu"):
+        executor.options(gpsu=1)  # type: ignore[call-arg]

@@ -6,8 +6,6 @@ import asyncio
 import concurrent.futures
 import os
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -311,17 +309,22 @@ def test_many_threads_may_submit_at_once(library: StokerHome) -> None:
     assert [future.result(PATIENCE_S) for future in futures] == [n * n for n in range(24)]
 
 
-def test_the_files_of_calls_are_private_and_gone_after_use(library: StokerHome) -> None:
+def test_the_files_of_calls_are_private_and_are_gone_with_their_job(
+    library: StokerHome,
+) -> None:
     future = submit(gpus_seen, hold=True)
     directory = Path(channel().calls.directory)
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert stat.S_IMODE(directory.parent.stat().st_mode) == 0o700
-    (call,) = directory.glob("*.call")
+    call = max(directory.glob("*.call"), key=lambda path: int(path.stem))
     assert stat.S_IMODE(call.stat().st_mode) == 0o600
     library.call("release", select={"ids": [str(future.job_id)]})
     future.result(PATIENCE_S)
     channel().wait_until_ended({future.job_id or 0})
-    assert sorted(path.name for path in directory.iterdir()) == ["groups", "jobs", "lock"]
+    result = call.with_name(f"{call.name}.1.result")
+    assert stat.S_IMODE(result.stat().st_mode) == 0o600
+    library.stoker("rm", str(future.job_id))
+    eventually(lambda: not (call.exists() or result.exists()), "they are deleted")
 
 
 def test_a_model_of_a_class_of_the_script_can_be_saved_by_plain_pickle_in_the_call(
@@ -350,15 +353,18 @@ with open("net.pkl", "rb") as file:
     assert output_of(run_script(library, script)) == "[1, 2, 3]\n"
 
 
-def test_a_call_whose_files_are_gone_can_not_be_retried(library: StokerHome) -> None:
+def test_a_call_can_be_retried_until_its_files_are_gone(library: StokerHome) -> None:
     future = submit(unlucky, 0)
+    job = str(future.job_id)
     with pytest.raises(OutOfLuck):
         future.result(PATIENCE_S)
-    channel().wait_until_ended({future.job_id or 0})
-    refused = library.cli("retry", str(future.job_id))
+    library.stoker("retry", job)
+    assert library.until_final(int(job))[0]["attempt"] == 2
+    os.unlink(library.job(int(job))["argv"][3])
+    refused = library.cli("retry", job)
     assert refused.code == 1 and refused.err.count("\n") == 1
-    assert "whose files were deleted" in refused.err and "again in Python" in refused.err
-    assert future.job()["attempt"] == 1 and future.job()["state"] == "failed"
+    assert "its code was deleted" in refused.err and "again in Python" in refused.err
+    assert future.job()["attempt"] == 2 and future.job()["state"] == "failed"
     # Of all that have failed, the others are retried.
     other = library.submit("false")
     library.until_final(other)
@@ -383,36 +389,3 @@ os._exit(0)
     assert library.until_final(job)[0]["exit_code"] == 3
     assert library.call("retry", select={"ids": [str(job)]})["ids"] == [job]
     assert library.until_final(job)[0]["state"] == "succeeded"
-
-
-def test_a_call_whose_program_has_yet_to_read_its_end_can_not_be_retried(
-    library: StokerHome,
-) -> None:
-    (library.work / "script.py").write_text("""
-import os, signal, sys
-from stoker import submit
-
-def fail_when_told(go):
-    open(go).read()
-    raise SystemExit(3)
-
-submit(fail_when_told, sys.argv[1])
-os.kill(os.getpid(), signal.SIGSTOP)
-""")
-    go = fifo(library.work)
-    words = [sys.executable, "script.py", go]
-    with subprocess.Popen(words, env=library.env, cwd=library.work) as program:
-        try:
-            os.waitid(os.P_PID, program.pid, os.WSTOPPED)
-            [job] = library.jobs()
-            tell(go)
-            assert library.until_final(job)[0]["exit_code"] == 3
-            refused = library.cli("retry", str(job))
-            assert refused.code == 1 and refused.err.count("\n") == 1
-            assert "program is still running" in refused.err
-            assert library.job(job)["attempt"] == 1
-        finally:
-            program.kill()
-    assert library.call("retry", select={"ids": [str(job)]})["ids"] == [job]
-    tell(go)
-    assert library.until_final(job)[0]["attempt"] == 2

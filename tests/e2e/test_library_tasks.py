@@ -7,7 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -328,7 +328,7 @@ def test_a_grid_that_can_not_be_queued_whole_cancels_what_it_queued_and_nothing_
         channel()._live[first.job_id or 0].calls = None
     write, room = Calls.write, [None] * 2
 
-    def written(calls: Calls, call: bytes) -> str:
+    def written(calls: Calls, call: bytes, signals: Sequence[int] = ()) -> str:
         if not room:
             raise Failed("the call can't be written: No space left on device", "make room")
         room.pop()

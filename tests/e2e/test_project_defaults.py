@@ -225,7 +225,7 @@ def test_the_search_ends_at_the_home_directory_and_leaves_out_strangers_files(
 
 FLAGS = (
     "exclusive", "freeze", "env-all", "append", "gpu-arg", "keep-children", "hold", "notify", "mps",
-    "on-cluster", "overwrite", "requeue", "keep-place",
+    "on-cluster", "overwrite", "requeue", "keep-place", "preemptible", "urgent",
 )  # fmt: skip
 
 

@@ -32,19 +32,22 @@ from stoker.core import events as ev
 from stoker.core.check import check
 from stoker.core.fit import could_ever_fit, fits_beside, reservation
 from stoker.core.forecast import expected_start_ms
+from stoker.core.giving_way import giving_way
+from stoker.core.gpu import Gpu
 from stoker.core.model import (
     ACTIVE,
     FINAL,
+    PUTS_BACK,
     WHOLE_SHARE_MILLI,
     Cause,
     Exit,
-    Gpu,
     Group,
     Job,
     JobState,
     Launch,
     Need,
     Requirement,
+    Suspension,
     Terms,
     Warning,
 )
@@ -84,6 +87,7 @@ class CoreMachine(RuleBasedStateMachine):
         self.known: dict[int, Known] = {}
         self.given: dict[tuple[int, int], tuple[str, ...]] = {}  # every attempt there ever was
         self.last: dict[int, Job] = {}  # final jobs, as they were in the end
+        self.gave_way: dict[int, list[int]] = {}  # when each was told to, for urgent jobs
         self.plans = True
 
     # ------------------------------------------------------------------ from event to record
@@ -266,6 +270,41 @@ class CoreMachine(RuleBasedStateMachine):
         attempt = job.active.number
         self.happens(ev.StopRequested(self.now, job.id, attempt, Cause.REQUEUED))
 
+    def _can_stand_still(self) -> list[Job]:
+        running = self.in_states(JobState.RUNNING)
+        return [job for job in running if not job.terms.executor and not job.terms.attached]
+
+    @precondition(lambda self: self._can_stand_still())
+    @rule(number=picks)
+    def suspend_or_continue(self, number: int) -> None:
+        job = self.pick(self._can_stand_still(), number)
+        assert job.active is not None
+        goes_on = job.active.suspended_at_ms is not None
+        kind = ev.ContinueRequested if goes_on else ev.SuspendRequested
+        self.happens(kind(self.now, job.id, job.attempt))
+
+    @precondition(lambda self: self.state.suspending)
+    @rule(number=picks, nth=st.sampled_from((0, 1)))
+    def stands_still_or_goes_on(self, number: int, nth: int) -> None:
+        job = self.pick([self.state.jobs[i] for i in self.state.suspending], number)
+        assert job.active is not None
+        began = job.active.suspension is Suspension.BEGINS
+        kind = ev.AttemptSuspended if began else ev.AttemptContinued
+        # One about an earlier suspension says nothing.
+        self.happens(kind(self.now, job.id, job.attempt, job.active.suspensions - nth))
+        assert (job.id in self.state.suspending) == bool(nth)
+
+    @precondition(
+        lambda self: any(job.terms.preemptible for job in self.in_states(JobState.RUNNING))
+    )
+    @rule(number=picks)
+    def yields(self, number: int) -> None:
+        offered = [job for job in self.in_states(JobState.RUNNING) if job.terms.preemptible]
+        job = self.pick(offered, number)
+        assert job.active is not None
+        self.known[job.id].stopped_on = job.active.gpus
+        self.happens(ev.StopRequested(self.now, job.id, job.active.number, Cause.GAVE_WAY))
+
     @precondition(lambda self: self.last)
     @rule(number=picks, forget=st.sampled_from((False, False, True)))
     def retry_or_remove(self, number: int, forget: bool) -> None:
@@ -347,12 +386,41 @@ class CoreMachine(RuleBasedStateMachine):
             assert not job.terms.attached or job.id in self.state.terminals, "its client is away"
             self.given[key] = placement.gpus
             assert placement.attempt == key[1]
+            self._leaves_what_is_kept(job, placement.gpus)
             self.state.apply(placement)
             check(self.state)
 
         Scan(self.state).carry_out(placed)
         for stop in slices_over(self.state):
             self._ends_its_slice(stop)
+        for decided in giving_way(self.state):
+            if isinstance(decided, ev.StopRequested):
+                self._gives_way(decided)
+            self.state.apply(decided)
+            check(self.state)
+        assert not any(isinstance(one, ev.StopRequested) for one in giving_way(self.state))
+
+    def _leaves_what_is_kept(self, job: Job, gpus: tuple[str, ...]) -> None:
+        """What others leave for an urgent job is given to none that comes after it."""
+        for keeper in self.in_states(JobState.WAITING):
+            if job.rank < keeper.rank or keeper is job or not self.state.ready.has(keeper):
+                continue
+            for gpu in (self.state.gpus[i] for i in gpus if i in keeper.kept):
+                held = [r for i, r in gpu.held_by.items() if i not in self.state.stopping]
+                held.append(reservation(job.need, gpu))
+                assert fits_beside(reservation(keeper.need, gpu), held, gpu), "it was kept"
+
+    def _gives_way(self, stop: ev.StopRequested) -> None:
+        job, hurry = self.state.jobs[stop.job_id], self.state.jobs[int(stop.detail)]
+        assert job.terms.preemptible, "it did not offer to give way"
+        assert hurry.terms.urgent and hurry.state is JobState.WAITING, "nothing urgent waits"
+        assert not self.state.paused, "nothing could start in its place"
+        assert job.active is not None
+        earlier = self.gave_way.setdefault(job.id, [])
+        of_late = [at_ms for at_ms in earlier if at_ms > self.now - 3_600_000]
+        assert len(of_late) < job.terms.yields, "it gives way too often"
+        earlier.append(self.now)
+        self.known[job.id].stopped_on = job.active.gpus
 
     def _ends_its_slice(self, stop: ev.StopRequested) -> None:
         job = self.state.jobs[stop.job_id]
@@ -492,7 +560,7 @@ class CoreMachine(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------ time and crashes
 
-    @rule(by_ms=st.sampled_from((1, 300, 1_000, 2_000, 60_000)))
+    @rule(by_ms=st.sampled_from((1, 300, 1_000, 2_000, 60_000, 3_600_000)))
     def time_passes(self, by_ms: int) -> None:
         self.happens(ev.TimePassed(self.now + by_ms))
 
@@ -512,6 +580,8 @@ class CoreMachine(RuleBasedStateMachine):
     @rule(by_ms=st.sampled_from((-3_600_000, -1, 1, 86_400_000)))
     def clock_is_set(self, by_ms: int) -> None:
         before = self._durations(), self._moments()
+        for moments in self.gave_way.values():
+            moments[:] = [at_ms + by_ms for at_ms in moments]
         self.state.apply(ev.ClockShifted(self.now + by_ms, by_ms))
         assert (self._durations(), self._moments()) == before
         self.happens()
@@ -643,8 +713,8 @@ class CoreMachine(RuleBasedStateMachine):
             for cls in ready.classes()
         ]
         lines = [
-            [(order, number) for order, number, _ in line]
-            for line in (ready._gpu_line, ready._cpu_line, ready._cluster_line)
+            (line.on, line.classes, [(order, number) for order, number, _ in line.heap])
+            for line in (*ready.gpu_lines(), ready.cpu_line, ready._cluster_line)
         ]
         parked = {group: [cls.number for cls in some] for group, some in ready._parked.items()}
         state = self.state
@@ -725,10 +795,15 @@ class CoreMachine(RuleBasedStateMachine):
             attempt = job.active
             if attempt is None:
                 continue
+            stands = attempt.suspended_at_ms is not None
+            suspends = cmd.Suspend(job.id, attempt.number, attempt.suspensions)
+            goes = cmd.Continue(job.id, attempt.number, attempt.suspensions)
+            if attempt.suspension in (Suspension.BEGINS, Suspension.ENDS):
+                expected.append(suspends if stands else goes)
             if attempt.stop is not None:
                 terms, asked_ms = job.terms, attempt.stop.at_ms
                 begun = attempt.started_at_ms is not None
-                goes_on = attempt.stop.cause in (Cause.SLICE, Cause.REQUEUED) and begun
+                goes_on = attempt.stop.cause in PUTS_BACK and begun
                 if goes_on and terms.signal is not None and not terms.executor:
                     asked_ms += terms.signal_before_ms
                     if attempt.warning is Warning.DUE:
@@ -746,7 +821,7 @@ class CoreMachine(RuleBasedStateMachine):
                 start = (job.id, attempt.number, attempt.gpus, job.terms.grace_ms)
                 resumes = job.resumes if job.resumes or job.terms.goes_on else None
                 expected.append(kind(*start, group=job.group, resumes=resumes))
-            if attempt.warning is Warning.DUE:
+            if attempt.warning is Warning.DUE and not stands:
                 assert job.terms.signal is not None
                 expected.append(cmd.Warn(job.id, attempt.number, job.terms.signal))
         orders = cmd.commands_for(self.state)

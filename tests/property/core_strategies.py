@@ -58,6 +58,14 @@ terms_going_on = st.builds(
     keep_place=st.booleans(),
     stuck_after=st.sampled_from((0, 1, 3)),
     requeue=st.booleans(),
+    preemptible=st.booleans(),
+    yields=st.sampled_from((1, 3)),
+)
+terms_urgent = st.builds(
+    Terms,
+    time_limit_ms=st.sampled_from((None, 2_000)),
+    urgent=st.just(True),
+    attached=st.booleans(),
 )
 terms_at_cluster = st.builds(
     Terms,
@@ -66,7 +74,9 @@ terms_at_cluster = st.builds(
     retries=st.sampled_from((0, 1)),
     executor=st.just("slurm"),
 )
-terms = st.one_of(terms_here, terms_here, terms_going_on, terms_at_cluster)
+terms = st.one_of(
+    terms_here, terms_here, terms_going_on, terms_going_on, terms_urgent, terms_at_cluster
+)
 groups = st.sampled_from((None, None, "a", "b"))
 some_groups = st.sampled_from(("a", "b"))
 priorities = st.sampled_from((0, 0, 0, -2, 3))

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from stoker.core.jobs import Jobs
 from stoker.core.model import Job, JobState, Need, Terms
-from stoker.core.ready import Cohort, JobClass
+from stoker.core.ready import Cohort, JobClass, Line
 
 NEED, HERE, ATTACHED = Need(), Terms(), Terms(attached=True)
 # Next to each other, with holes, and so far apart that much is empty in between.
@@ -28,7 +28,7 @@ class JobsAsADict(RuleBasedStateMachine):
         self.model: dict[int, Job] = {}
         self.met: dict[int, Job] = {}  # the very objects that were handed out
         self.next_id = 1
-        self.cls = JobClass(NEED, None, None, None, "", number=1)
+        self.cls = JobClass(NEED, None, None, None, "", number=1, line=Line())
         self.grows: Cohort | None = None
 
     def new_ids(self, gaps: list[int]) -> list[int]:

@@ -100,11 +100,13 @@ def test_a_run_has_everything_in_it_that_can_happen() -> None:
     unruly = Simulation(1, 60, Steps(range(0, 3_000, 50)), Faults(unruly_clients=True))
     unruly.run()
     seen |= {type(event) for event in unruly.log}
+    for faults in (Faults(suspended=0.3, giving_way=0.5), Faults(measured=0.6)):
+        later = Simulation(1, 100, faults=faults)
+        later.run()
+        seen |= {type(event) for event in later.log}
     never = {ev.JobsRemoved, ev.SubmissionTaken}  # They change nothing but the record.
     never |= {ev.JobsSubmitted}  # The same as many of the other, as the contract of stores says.
-    # Simulated GPUs are not measured, so nothing is learned from them.
-    never |= {ev.MemorySeen, ev.ReservationChanged, ev.ProfileLearned, ev.ProfilesForgotten}
-    never |= {ev.GpusMeasured}
+    never |= {ev.ProfilesForgotten}
     never |= {ev.ProcessEnded}  # No process is there that is not the world's own.
     never |= {ev.DiskLooked}  # The disk of the simulated world is full or not.
     # There is no cluster in the simulated world.

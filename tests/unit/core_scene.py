@@ -8,18 +8,9 @@ from typing import Any
 from stoker.core import events as ev
 from stoker.core.check import check
 from stoker.core.commands import Command, commands_for
-from stoker.core.model import (
-    Attempt,
-    Cause,
-    Exit,
-    Gpu,
-    Job,
-    JobState,
-    Need,
-    Outcome,
-    Requirement,
-    Terms,
-)
+from stoker.core.giving_way import giving_way
+from stoker.core.gpu import Gpu
+from stoker.core.model import Attempt, Cause, Exit, Job, JobState, Need, Outcome, Requirement, Terms
 from stoker.core.plan import Scan
 from stoker.core.reasons import Reason
 from stoker.core.slices import slices_over
@@ -183,8 +174,9 @@ class Scene:
     def plan(self) -> dict[int, tuple[str, ...]]:
         """Decide, and place what was decided: the GPUs by job."""
         placed = Scan(self.state).carry_out(self.state.apply)
-        for stop in slices_over(self.state):
-            self.state.apply(stop)
+        for decide in (slices_over, giving_way):
+            for decided in decide(self.state):
+                self.state.apply(decided)
         self.apply()
         return {one.job_id: one.gpus for one in placed}
 

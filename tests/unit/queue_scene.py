@@ -11,8 +11,9 @@ import msgspec
 from stoker.api.messages import Submit
 from stoker.core import events as ev
 from stoker.core.state import State
+from stoker.daemon.asked import Defaults
 from stoker.daemon.cluster import ClusterRules
-from stoker.daemon.submission import Defaults, submission
+from stoker.daemon.submission import submission
 from stoker.engine import Proposal
 from stoker.executors.slurm.options import ClusterConfig
 from stoker.sim.fingerprint import of_job

@@ -16,6 +16,7 @@ from stoker.daemon.checkpoints import Checkpoints, has_progressed
 from stoker.executors.checkpoint_dir import (
     checkpoint_text,
     empty_trash,
+    last_written_ms,
     link_checkpoint_dir,
     make_checkpoint_dir,
     throw_away,
@@ -48,9 +49,21 @@ def _remove(path: Path) -> None:
     (path / "old").unlink()
 
 
-@pytest.mark.parametrize("change", [_write, _add, _remove])
-def test_what_is_written_made_or_removed_in_it_is_progress(
-    attempts: str, change: Callable[[Path], None]
+def _try_in_vain(path: Path) -> None:
+    (path / "deep" / "cut off").write_text("x")  # The disk is full, and so it goes again.
+    (path / "deep" / "cut off").unlink()
+
+
+def _make_room(path: Path) -> None:
+    (path / "for later").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("change", "further"),
+    [(_write, True), (_add, True), (_remove, False), (_try_in_vain, False), (_make_room, False)],
+)
+def test_a_file_that_was_written_in_it_and_stays_is_progress_and_nothing_else_is(
+    attempts: str, change: Callable[[Path], None], further: bool
 ) -> None:
     path = Path(checkpoint_text(attempts, 1, None))
     make_checkpoint_dir(str(path))
@@ -61,7 +74,7 @@ def test_what_is_written_made_or_removed_in_it_is_progress(
     began_ms = time.time_ns() // 1_000_000 - 1_000
     assert not written_since(str(path), began_ms)
     change(path)
-    assert written_since(str(path), began_ms)
+    assert written_since(str(path), began_ms) is further
 
 
 def test_that_it_was_made_is_no_progress_nor_is_that_it_is_not_there(attempts: str) -> None:
@@ -95,10 +108,26 @@ def test_only_a_further_step_than_any_before_is_progress(attempts: str) -> None:
     assert not has_progressed(attempts, (1, 9), f"{attempts}/none", 0)
 
 
+def test_what_a_job_has_linked_to_is_not_deleted_with_its_checkpoints(
+    attempts: str, tmp_path: Path
+) -> None:
+    mine = tmp_path / "checkpoints of mine"
+    mine.mkdir()
+    (mine / "best").write_text("x")
+    path = Path(checkpoint_text(attempts, 1, None))
+    path.parent.mkdir(parents=True)
+    path.symlink_to(mine)
+    assert throw_away(str(path))
+    empty_trash(attempts)
+    assert not os.path.lexists(path) and not os.listdir(path.parents[1] / ".deleted")
+    assert (mine / "best").exists()
+
+
 def test_it_is_gone_at_once_and_deleted_later_also_where_a_cluster_sees_it(
     attempts: str, tmp_path: Path
 ) -> None:
-    here, there = Path(checkpoint_text(attempts, 1, None)), tmp_path / "shared" / "1"
+    here = Path(checkpoint_text(attempts, 1, None))
+    there = Path(checkpoint_text(f"{tmp_path}/shared/attempts", 1, None))
     make_checkpoint_dir(str(there))
     (there / "x").write_text("x")
     link_checkpoint_dir(str(here), str(there))
@@ -131,3 +160,11 @@ def test_a_look_is_waited_for_but_not_for_ever(
     finally:
         answers.set()
         looks.close()
+
+
+def test_a_directory_without_files_tells_of_no_work_that_was_saved(tmp_path: Path) -> None:
+    assert last_written_ms(str(tmp_path)) is None
+    (tmp_path / "weights").touch()
+    written_ms = (tmp_path / "weights").stat().st_mtime_ns // 1_000_000
+    assert last_written_ms(str(tmp_path)) == written_ms
+    assert last_written_ms(str(tmp_path / "gone")) is None

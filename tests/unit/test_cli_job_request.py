@@ -16,7 +16,7 @@ from stoker.cli.jobspec import MAY_CONTRADICT
 from stoker.errors import UsageError
 from stoker.machine import process_start
 from stoker.moments import moment_ms
-from stoker.submission.rules import Said, check_limits, check_need, share_of_many
+from stoker.submission.rules import Said, check_giving_way, check_limits, check_need, share_of_many
 from unit.cli_run import process, stoker
 from unit.scripted_daemon import GONE, Script, ScriptedDaemon, job
 
@@ -122,6 +122,7 @@ def test_every_option_reaches_the_daemon(capsys: pytest.CaptureFixture[str], hom
     # For the cluster no code is frozen, and no log is cut: tests/e2e/test_freeze.py, test_disk.py.
     unused = {"overwrite", "shell", "share", "mem", "freeze", "max_log_mib"}
     unused |= {"params", "point", "repeat"}  # those of sweeps
+    unused |= {"preemptible", "yields", "urgent"}  # not on a cluster: e2e/test_giving_way.py
     assert set(fields) == {field.name for field in msgspec.structs.fields(JobRequest)} - unused
 
 
@@ -337,6 +338,7 @@ def test_the_rules_are_asked_about_every_field_that_they_look_at() -> None:
     for said in ({"gpus": 0}, {"share": 0.5}, {"mem": "auto"}):
         check_need(Said(Watched(said)))
     check_limits(Said(Watched(signal="USR1", signal_before_ms=1, time_limit_ms=2)))
+    check_giving_way(Said(Watched(preemptible=True)))
     assert looked_at == MAY_CONTRADICT
 
 

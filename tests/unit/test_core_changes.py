@@ -8,10 +8,10 @@ import pytest
 
 from stoker.api.messages import JobOwn
 from stoker.core import events as ev
+from stoker.core.gpu import GpuReading
 from stoker.core.model import (
     Cause,
     Exit,
-    GpuReading,
     JobState,
     Launch,
     Memory,
@@ -59,6 +59,7 @@ TOGETHER = ev.JobsSubmitted(
 GPU = ev.GpuAdded(NOW, "0", 1024)
 PLACED = (GPU, submitted(1), ev.AttemptPlaced(NOW, 1, 1, ("0",)))
 STARTED = (*PLACED, ev.AttemptStarted(NOW, 1, 1, 4711))
+SUSPENDED = (*STARTED, ev.SuspendRequested(NOW, 1, 1))
 STOPPED = (*STARTED, ev.StopRequested(NOW, 1, 1, Cause.TIME_LIMIT))
 ON_CLUSTER = Terms(retries=1, executor="slurm")
 HANDED_OVER = (
@@ -99,6 +100,9 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((submitted(1),), ev.JobEdited(NOW, 1, Need(2), Terms(), -3, "b", NOW + 5)),
     (CANCELLED, ev.JobRetried(NOW, 1, Need(2), Terms(), 4, "b", (), 0)),
     ((submitted(1),), ev.JobCancelled(NOW, 1)),
+    ((submitted(1),), ev.RoomKept(NOW, 1, ("0",))),
+    ((submitted(1), ev.RoomKept(NOW, 1, ("0",))), ev.RoomKept(NOW, 1, ())),
+    ((submitted(1), ev.RoomKept(NOW, 1, ("0",))), ev.JobHeld(NOW, 1)),
     ((submitted(1), submitted(2, after=1)), ev.JobSkipped(NOW, 2, 1, JobState.FAILED)),
     (CANCELLED, ev.JobsRemoved(NOW, (1,))),
     ((GPU, submitted(1)), ev.AttemptPlaced(NOW, 1, 1, ("0",))),
@@ -141,9 +145,29 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     (STARTED, ev.StopRequested(NOW, 1, 1, Cause.CANCELLED)),
     (STARTED, ev.StopRequested(NOW, 1, 1, Cause.STOPPED_EARLY, "at step 9: loss 0.81 (asha)")),
     (STOPPED, ev.StopRequested(NOW, 1, 1, Cause.CANCELLED)),
+    (STARTED, ev.StopRequested(NOW, 1, 1, Cause.GAVE_WAY, "7")),
+    (
+        (*STARTED, ev.StopRequested(NOW, 1, 1, Cause.GAVE_WAY, "7")),
+        ev.AttemptExited(NOW, 1, 1, Exit(signal=15)),
+    ),
+    (
+        (
+            *STARTED,
+            ev.StopRequested(NOW, 1, 1, Cause.GAVE_WAY, "7"),
+            ev.AttemptExited(NOW, 1, 1, Exit(signal=15)),
+        ),
+        ev.ClockShifted(NOW - 1000, -1000),
+    ),
+    (STARTED, ev.WorkSaved(NOW, 1, 1, NOW - 5)),
     (STARTED, ev.WarningDue(NOW, 1, 1)),
     ((*STARTED, ev.WarningDue(NOW, 1, 1)), ev.WarningSent(NOW, 1, 1)),
     ((*STARTED, ev.WarningDue(NOW, 1, 1)), ev.StopRequested(NOW, 1, 1, Cause.CANCELLED)),
+    (STARTED, ev.SuspendRequested(NOW, 1, 1)),
+    (SUSPENDED, ev.AttemptSuspended(NOW, 1, 1, 1)),
+    (SUSPENDED, ev.ContinueRequested(NOW + 5, 1, 1)),
+    ((*SUSPENDED, ev.ContinueRequested(NOW, 1, 1)), ev.AttemptContinued(NOW, 1, 1, 1)),
+    (SUSPENDED, ev.StopRequested(NOW + 5, 1, 1, Cause.CANCELLED)),
+    (SUSPENDED, ev.AttemptExited(NOW + 5, 1, 1, Exit(code=0))),
     ((), ev.QueuePaused(NOW)),
     ((), ev.QueuePaused(NOW, "a")),
     ((ev.QueuePaused(NOW),), ev.QueueResumed(NOW)),
@@ -209,7 +233,7 @@ def is_fleeting(event: ev.Event) -> bool:
     return (
         growing
         or of_terminals
-        or isinstance(event, (ev.TimePassed, ev.GpusMeasured, ev.DiskLooked))
+        or isinstance(event, (ev.TimePassed, ev.GpusMeasured, ev.DiskLooked, ev.WorkSaved))
     )
 
 

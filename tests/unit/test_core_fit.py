@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stoker.core.fit import best, could_ever_fit, eligible, fits_beside, has_room, reservation
-from stoker.core.model import Gpu, Memory, Need, Reservation
+from stoker.core.gpu import Gpu, Reservation
+from stoker.core.model import Memory, Need
 from unit.core_scene import GIB, mem, share, whole
 
 

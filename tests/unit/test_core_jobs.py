@@ -110,7 +110,8 @@ def one_by_one(many: ev.JobsSubmitted) -> list[ev.Event]:
 
 def in_line(state: State) -> list[int]:
     met = []
-    while (cls := state.ready.pop_class(True)) is not None:
+    (line,) = state.ready.gpu_lines()
+    while (cls := state.ready.pop_class(line)) is not None:
         head = state.ready.head(cls)
         assert head is not None
         met.append(head.id)

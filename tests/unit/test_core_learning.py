@@ -9,6 +9,7 @@ import pytest
 
 from stoker.core import events as ev
 from stoker.core.fit import held_reservation
+from stoker.core.gpu import GpuReading
 from stoker.core.learning import (
     Habits,
     after_out_of_memory,
@@ -16,7 +17,7 @@ from stoker.core.learning import (
     consequences,
     gpus_were_full,
 )
-from stoker.core.model import ALONE, Attempt, Exit, GpuReading, Memory, Need, Profile, Stop
+from stoker.core.model import ALONE, Attempt, Exit, Memory, Need, Profile, Stop
 from stoker.core.needs import learned_need
 from unit.core_scene import GIB, Scene, cpu_only, mem, whole
 
@@ -29,6 +30,19 @@ def measured(scene: Scene, job_id: int, mib: int, *, at_ms: int, used_mib: int =
     """A reading of GPU 0."""
     reading = GpuReading(at_ms, used_mib or mib, {job_id: mib}, use_percent=50)
     scene.apply(ev.GpusMeasured(scene.now, {"0": reading}))
+
+
+def test_what_one_teaches_of_its_kind_counts_for_those_after_it_by_their_ids() -> None:
+    scene = Scene(2)
+    first, second = scene.submit(mem(8)), scene.submit(mem(8))
+    for job_id, gpu in ((second, "1"), (first, "0")):  # A restart would know them by their ids.
+        scene.apply(ev.AttemptPlaced(scene.now, job_id, 1, (gpu,)))
+        scene.apply(ev.AttemptStarted(scene.now, job_id, 1, 7))
+    for job_id, gpu in ((first, "0"), (second, "1")):
+        reading = GpuReading(scene.now, GIB, {job_id: GIB}, use_percent=50)
+        scene.apply(ev.GpusMeasured(scene.now, {gpu: reading}))
+    told = [event.job_id for event in learn(scene) if isinstance(event, ev.MemorySeen)]
+    assert told == [first, second]
 
 
 def learn(scene: Scene, habits: Habits | None = None) -> list[ev.Event]:
@@ -223,12 +237,15 @@ def test_every_moment_of_an_attempt_moves_with_the_clock(by_s: int) -> None:
     job = scene.running(mem(8), limit_s=1000)
     measured(scene, job, 5 * GIB, at_ms=scene.now)
     learn(scene)
+    scene.apply(ev.WorkSaved(scene.now, job, 1, scene.now))
     scene.pass_s(7)
     scene.cancel(job)
     before = moments(scene.attempt(job))
-    assert None not in before.values()
+    # A stop ends a suspension: test_core_suspending has that.
+    assert before.pop("Attempt.suspended_at_ms") is None and None not in before.values()
     scene.apply(ev.ClockShifted(scene.now + by_s * 1000, by_s * 1000))
     after = moments(scene.attempt(job))
+    del after["Attempt.suspended_at_ms"]
     assert after == {name: was + by_s * 1000 for name, was in before.items() if was is not None}
 
 

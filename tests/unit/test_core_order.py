@@ -29,7 +29,9 @@ class Line:
     def in_order(self, *, gpu: bool = True) -> list[int]:
         """The jobs as planning would meet them; the queue is as before afterwards."""
         met: list[Job] = []
-        while (cls := self.ready.pop_class(gpu)) is not None:
+        (gpu_line,) = self.ready.gpu_lines()
+        line = gpu_line if gpu else self.ready.cpu_line
+        while (cls := self.ready.pop_class(line)) is not None:
             head = self.head(cls)
             met.append(head)
             self.ready.discard(head)
@@ -184,7 +186,8 @@ def test_a_class_that_was_looked_at_and_put_back_stands_where_it_stood() -> None
     line = Line()
     line.add(1, whole(1))
     line.add(2, whole(2))
-    popped = line.ready.pop_class(gpu=True)
+    (gpu_line,) = line.ready.gpu_lines()
+    popped = line.ready.pop_class(gpu_line)
     assert popped is not None and line.head(popped).id == 1
     line.ready.put_back(popped)
     line.ready.put_back(popped)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stoker.core import events as ev
-from stoker.core.model import Need, Profile, together_mib
+from stoker.core.gpu import together_mib
+from stoker.core.model import Need, Profile
 from unit.core_scene import GIB, Scene, mem
 
 

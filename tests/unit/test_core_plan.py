@@ -82,7 +82,7 @@ def test_a_small_job_goes_ahead_if_its_time_limit_ends_before_the_big_one_can_st
     scene = Scene(2)
     scene.running(limit_s=100)
     scene.submit(whole(2))
-    scene.submit(limit_s=101)
+    scene.submit(limit_s=150)
     quick = scene.submit(limit_s=100)
     assert scene.plan() == {quick: ("1",)}
 
@@ -292,7 +292,7 @@ def test_a_cpu_job_goes_ahead_if_its_time_limit_ends_before_the_slots_are_wanted
     scene = Scene(0, cpus=4)
     scene.running(cpu_only(2), limit_s=60)
     scene.submit(cpu_only(4))
-    scene.submit(cpu_only(1), limit_s=61)
+    scene.submit(cpu_only(1), limit_s=90)
     quick = scene.submit(cpu_only(1), limit_s=60)
     assert list(scene.plan()) == [quick]
 
@@ -301,7 +301,7 @@ def test_a_gpu_job_that_waits_for_cpu_slots_keeps_its_gpu_until_then() -> None:
     scene = Scene(1, cpus=2)
     scene.running(cpu_only(1), limit_s=60)
     scene.submit(whole(cpus=2))
-    scene.submit(whole(), limit_s=61)
+    scene.submit(whole(), limit_s=90)
     quick = scene.submit(whole(), limit_s=60)
     assert scene.plan() == {quick: ("0",)}
 

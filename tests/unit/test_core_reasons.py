@@ -309,7 +309,37 @@ IN_WORDS: list[tuple[why.Reason, str]] = [
         why.WaitsForScout(3),
         "waits until it is known how much memory job 3 needs, which is like it",
     ),
+    (why.IsSuspended(-61_000, True), "suspended for 1m 01s; `stoker resume ID` lets it go on"),
+    (
+        why.IsSuspended(-2_000, False),
+        "suspended for 2s, and not all of its processes have stopped yet; `stoker resume ID` lets "
+        "it go on",
+    ),
     (why.IsNext(), "starts next"),
+    (
+        why.WaitsForGivingWay((3, 5), 25_000),
+        "waits for jobs 3, 5 to give way, at the latest in 25s",
+    ),
+    (
+        why.NoneGivesWay(why.NeedsGpus(1, 0, 1)),
+        "needs 1 GPU, 0 of 1 free; none that offered to give way (--preemptible) can make room for "
+        "it",
+    ),
+    (
+        why.NoneGivesWay(why.NeedsGpus(1, 0, 1), 3, 10_000),
+        "needs 1 GPU, 0 of 1 free; job 3 offered to give way, but is left alone for another 10s, "
+        "since it gave way before",
+    ),
+    (why.GivesWay(9, 25_000), "gives way for job 9, at the latest in 25s"),
+    (why.GivesWay(None, 25_000), "gives way, at the latest in 25s"),
+    (
+        why.HasGivenWay(9, False, why.NeedsGpus(1, 0, 1)),
+        "gave way for job 9; needs 1 GPU, 0 of 1 free",
+    ),
+    (
+        why.HasGivenWay(9, True, why.NeedsGpus(1, 0, 1)),
+        "gave way for job 9 more than an hour ago, so it goes first now; needs 1 GPU, 0 of 1 free",
+    ),
 ]
 
 
@@ -367,6 +397,11 @@ ENDINGS: list[tuple[Outcome, str | None]] = [
     (
         Outcome(JobState.WAITING, Cause.SLICE, Exit(code=75)),
         "its slice was over (exit code 75)",
+    ),
+    (Outcome(JobState.WAITING, Cause.GAVE_WAY), "gave way"),
+    (
+        Outcome(JobState.WAITING, Cause.GAVE_WAY, Exit(code=75), "9"),
+        "gave way for job 9 (exit code 75)",
     ),
     (
         Outcome(JobState.FAILED, Cause.STUCK, Exit(code=75), "3"),

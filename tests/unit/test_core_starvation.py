@@ -9,6 +9,7 @@ import pytest
 from stoker.core import events as ev
 from stoker.core.model import Need
 from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan
+from stoker.core.ready import longest_step_ms
 from unit.core_scene import GIB, Scene, mem, whole
 
 MANY = MOST_BLOCKED_CLASSES + 10
@@ -136,3 +137,31 @@ def test_whoever_is_first_starts_in_the_end_whatever_comes_after_it(seed: int) -
             del ends[job]
             scene.exited(job)
     raise AssertionError(f"job {first} never started")
+
+
+def test_any_number_of_jobs_for_one_gpu_hide_none_that_fits_on_another() -> None:
+    scene = Scene(4, gib=24)
+    scene.running(whole(on=("0",)))
+    for extra in range(MANY):
+        scene.submit(Need(1, mem_mib=GIB + extra, on=("0",)))
+        scene.submit(Need(1, mem_mib=GIB + extra, on=("1", "0")), held=extra > 0)
+    free = scene.submit(whole())
+    placed = scene.plan()
+    assert free in placed
+    assert scene.submit(whole(on=("3",))) in scene.plan()
+
+
+def test_jobs_with_time_limits_of_their_own_are_few_classes() -> None:
+    scene = Scene(1)
+    scene.running()
+    jobs = [scene.submit(limit_s=3_600 + 10 * number) for number in range(MANY)]
+    assert len(scene.state.ready.classes()) <= 6
+    scene.exited(1)
+    assert list(scene.plan()) == jobs[:1]
+
+
+@pytest.mark.parametrize("longest_ms", [1, 5, 100, 61_000, 86_400_000, 10**13 + 7])
+def test_a_class_knows_its_longest_time_to_a_quarter(longest_ms: int) -> None:
+    step = longest_step_ms(longest_ms)
+    assert step is not None and longest_ms <= step <= longest_ms * 1.25
+    assert longest_step_ms(step) == step

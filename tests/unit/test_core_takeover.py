@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from stoker.core import events as ev
+from stoker.core.gpu import Gpu, GpuReading
 from stoker.core.jobs import Jobs
-from stoker.core.model import Cause, Exit, Gpu, GpuReading, Job, Need, Requirement, Takeovers, Terms
+from stoker.core.model import Cause, Exit, Job, Need, Requirement, Takeovers, Terms
 from stoker.core.plan import Scan
 from stoker.core.ready import Cohort
 from stoker.core.state import MOST_ENDS_IN_A_TURN, State

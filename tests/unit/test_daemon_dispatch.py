@@ -81,4 +81,5 @@ def test_what_was_set_reaches_the_parts_that_act_on_it() -> None:
     assert told == {"set_cpus": (3,), "set_foreign": ("wait",), "set_interval": (0.25,)}
     assert engine.habits == Habits(settle_ms=7_000)
     assert told_rooms == [LeastRoom(5, 20 * 1024), LeastRoom(mib=3 * 1024)]
-    assert told_kept == [2 * 1024, Retention(logs_ms=86_400_000), "notices"]
+    kept = Retention(logs_ms=86_400_000, results_ms=7 * 86_400_000, results_bytes=10 << 30)
+    assert told_kept == [2 * 1024, kept, "notices"]

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 from stoker.core.fit import reservation
-from stoker.core.model import Gpu, Need, Profile, together_mib
+from stoker.core.gpu import Gpu, together_mib
+from stoker.core.model import Need, Profile
 from stoker.core.needs import learned_need
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gpus.md").read_text(encoding="utf-8")

@@ -27,14 +27,15 @@ FRONT_ENDS = {"cli", "library", "compat", "web", "top"}
 
 # What front ends share: the words of the house, and what is read before anything is asked of it.
 TO_FRONT_ENDS = {
-    "api", "batch", "command_lines", "core.model", "errors", "holes", "installing", "locks",
-    "metrics", "output_files", "quantities", "search", "submission", "sweep", "text", "wholefile",
-    "__version__",
+    "api", "batch", "call_files", "command_lines", "core.model", "errors", "holes", "installing",
+    "locks", "metrics", "output_files", "quantities", "search", "submission", "sweep", "text",
+    "wholefile", "__version__",
 }  # fmt: skip
 
 # How the command line is put together, and the only places where a front end knows another: the
-# live view is one of its verbs, and the older tools are translated into what it does.
-COMPOSITION = {"cli": {"top"}, "compat": {"cli"}}
+# live view is one of its verbs, and the older tools are translated into what it does. What
+# `simulate` plays happens in its own process, where there is no daemon.
+COMPOSITION = {"cli": {"top", "sim.whatif"}, "compat": {"cli"}}
 
 # From the bottom up. docs/architecture.md has this table; `python -m unit.test_import_rules` in
 # `tests` writes it there.
@@ -44,11 +45,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "quantities": {"errors"},
     "moments": {"errors", "quantities"},
     "command_lines": set(),
+    "call_files": set(),
     "locks": set(),
     "wholefile": set(),
     "holes": set(),
     "machine": set(),
-    "output_files": set(),
+    "output_files": {"errors"},
     "core": set(),
     "ports": {"core"},
     "learn": set(),
@@ -59,8 +61,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "executors": {
         "command_lines", "core", "ports", "errors", "locks", "machine", "output_files", "wholefile",
     },
-    "inventory": {"installing", "ports"},
-    "sim": {"core", "ports", "engine", "errors", "store", "executors"},
+    "inventory": {"installing", "ports", "__version__"},
+    "sim": {
+        "batch.csv_file", "core", "ports", "engine", "errors", "store", "executors", "quantities",
+        "text",
+    },
     "api": {
         "command_lines", "errors", "installing", "machine", "metrics.patterns", "moments",
         "quantities", "text",
@@ -82,7 +87,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wholefile",
     },
     "daemon": {
-        "api", "command_lines", "core", "engine", "errors", "learn", "locks", "machine", "ports",
+        "api", "call_files", "command_lines", "core", "engine", "errors", "learn", "locks",
+        "machine", "ports",
         "installing", "metrics.lookup", "metrics.overlay", "metrics.spec", "notify.journal",
         "output_files", "quantities", "submission.changes", "submission.repositories",
         "submission.rules", "submission.snapshots",
@@ -90,16 +96,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "web": {
         "api", "errors", "holes", "installing", "metrics", "quantities", "submission", "sweep",
-        "__version__",
+        "text", "__version__",
     },
     "top": {"api", "errors", "metrics", "text"},
     "library": {
-        "api", "batch", "command_lines", "core.model", "errors", "installing", "locks", "metrics",
-        "quantities", "search", "submission", "sweep", "text", "wholefile",
+        "api", "batch", "call_files", "command_lines", "core.model", "errors", "installing",
+        "locks", "metrics", "quantities", "search", "submission", "sweep", "text", "wholefile",
     },
     "cli": {
-        "api", "batch", "errors", "installing", "metrics", "output_files", "quantities",
-        "search", "submission", "sweep", "text", "wholefile", "__version__",
+        "api", "batch", "command_lines", "errors", "installing", "metrics", "output_files",
+        "quantities", "search", "submission", "sweep", "text", "wholefile", "__version__",
         *COMPOSITION["cli"],
     },
     "compat": {"api", "errors", "quantities", "submission", "text", *COMPOSITION["compat"]},

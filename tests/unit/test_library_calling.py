@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +18,13 @@ import pytest
 
 from stoker.errors import Failed
 from stoker.library.calling import Call, Chunk
-from stoker.library.calls import Calls, Result, clear_after_others, read_result
+from stoker.library.calls import (
+    Calls,
+    Result,
+    clear_after_others,
+    read_result,
+    succeeded_attempt,
+)
 from stoker.library.channel import worker_words
 from stoker.library.pickling import pickled, pickled_call
 
@@ -292,7 +299,7 @@ def much():
     subprocess.run(worker_words(file, "call"), capture_output=True, check=False)
     result = read_result(file, 1)
     assert result is not None and not result.ok
-    assert sorted(os.listdir(calls.directory)) == ["1.call", "1.call.1.result", "lock"]
+    assert sorted(os.listdir(calls.directory)) == ["1.call", "1.call.1.result", "asked", "lock"]
 
 
 def test_each_attempt_has_a_result_of_its_own(
@@ -320,7 +327,8 @@ def test_a_call_for_which_there_is_no_room_leaves_nothing(
         patch.setattr(os, "fdopen", full)
         with pytest.raises(Failed, match="No space left"):
             calls.write(b"")
-    assert os.listdir(calls.directory) == ["lock"], "else it would count as still to be made"
+    left = sorted(os.listdir(calls.directory))
+    assert left == ["asked", "lock"], "else it would count as still to be made"
 
 
 def test_a_line_that_was_cut_off_names_no_job(tmp_path: Path) -> None:
@@ -344,3 +352,68 @@ def test_a_line_that_was_cut_off_names_no_job(tmp_path: Path) -> None:
     daemon.asked = []
     clear_after_others(str(tmp_path), daemon)
     assert daemon.asked == []
+
+
+def test_in_a_folder_of_the_users_what_a_job_is_still_to_call_is_left(tmp_path: Path) -> None:
+    left = Calls(str(tmp_path), keeps=False)
+    needed = left.write(b"")
+    left.note_jobs([needed], [7])
+    os.close(left._lock)
+
+    class Daemon:
+        unfinished = True
+
+        def calls_of_jobs(self, job_ids: list[int]) -> list[str]:
+            return [needed] if self.unfinished and 7 in job_ids else []
+
+        def calls_of_group(self, group: str) -> list[str]:
+            return []
+
+    daemon = Daemon()
+    clear_after_others(str(tmp_path), daemon)
+    assert os.path.exists(needed)
+    daemon.unfinished = False
+    clear_after_others(str(tmp_path), daemon)
+    assert os.listdir(tmp_path) == []
+
+
+def test_signals_while_a_checkpoint_is_saved_do_not_cut_it_off(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    scope = _scope("""
+import os, signal
+
+class Saves:
+    saves = 0
+
+    def __call__(self):
+        if not self.saves:
+            os.kill(os.getpid(), signal.SIGUSR2)
+        return self.saves
+
+    def checkpoint(self):
+        self.saves += 1
+        os.kill(os.getpid(), signal.SIGTERM)
+        return self
+""")
+    monkeypatch.setenv("STOKER_CHECKPOINT_DIR", str(tmp_path))
+    signals = (signal.SIGTERM, signal.SIGUSR2)
+    target = scope["Saves"]()
+    file = calls.write(pickled_call(Call(target, (), {}), target), signals)
+    words = worker_words(file, "call")
+    assert subprocess.run(words, capture_output=True, check=False).returncode == 75
+    assert read_result(file, 1) is None
+    assert subprocess.run(words, capture_output=True, check=False).returncode == 0
+    result = read_result(file, 1)
+    assert result is not None and result.value == 1
+
+
+def test_results_of_removed_jobs_are_known_by_the_attempt_that_returned(calls: Calls) -> None:
+    file = calls.write(b"")
+    for number, header in ((1, {"ok": False}), (2, {"ok": True}), (10, {"ok": False})):
+        with open(f"{file}.{number}.result", "wb") as result:
+            pickle.dump(header, result)
+            pickle.dump(number, result)
+    assert succeeded_attempt(file) == 2
+    os.unlink(f"{file}.2.result")
+    assert succeeded_attempt(file) == 0

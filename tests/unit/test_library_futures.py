@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stoker.api.paths import Home
 from stoker.library.calls import Result
 from stoker.library.futures import JobFuture
 
@@ -17,6 +18,7 @@ class Orders:
 
     def __init__(self, taken: bool, meanwhile: Callable[[], None] = lambda: None) -> None:
         self._taken = taken
+        self.home = Home("/home/ada/.stoker")
         self._meanwhile = meanwhile
         self.cancelled: list[int] = []
 

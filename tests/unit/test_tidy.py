@@ -46,7 +46,6 @@ CALLED_FROM_OUTSIDE = {
     "stoker.web.connections.GuardedConnection.*": "uvicorn's protocol",
     # Users, and tests
     "gpu_task_scheduler.*": "the modules, names and methods are those of another tool",
-    "stoker.core.ready.ReadyQueue.classes": "tests count how many there are",
     "stoker.sim.sweep.Swept.verified": "tests of the simulator look at what was swept",
 }
 # Users of Python call what these pages show.

@@ -6,6 +6,8 @@ from msgspec import Meta, Struct
 
 from stoker.api.job_option import Field
 
+Millis = Annotated[int, Meta(ge=0, le=10**15)]
+JobId = Annotated[int, Meta(ge=0, le=10**18)]
 _Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 
 

@@ -45,6 +45,9 @@ class PointOptions(TypedDict, total=False):
     keep_place: bool | None
     stuck_after: int | str | None
     requeue: bool | None
+    preemptible: bool | None
+    yields: int | str | None
+    urgent: bool | None
     max_log: str | None
     at: str | datetime | None
     cwd: Path | None

@@ -35,6 +35,7 @@ NEEDS, SHARING, WHEN, NAMES, LIMITS, RUNNING, CLUSTER = (
     "On a cluster",
 )
 _COUNT = 1_000_000
+YIELDS = 3  # the default of --yields; as in core/terms.py
 GROUPS = (NEEDS, WHEN, NAMES, LIMITS, RUNNING, SHARING, CLUSTER)
 
 
@@ -288,7 +289,7 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "signal", "send a signal this long before the time limit, or before it is stopped to go on "
-        "later (--slice, stoker requeue)", "USR2@2m",
+        "later (--slice, --preemptible, stoker requeue)", "USR2@2m",
         quantities.signal_spec, group=LIMITS, to_fields=_signal_fields, cleared=True,
         fields=(Field("signal", "text"),
                 Field("signal_before_ms", "int", 0, least=0, most=10**15)),
@@ -299,8 +300,9 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     ),
     JobOption(
         "requeue-on", "exit codes by which it asks to go on later: it is put back into the queue, "
-        "which is no failure (--slice implies 75)", "75,76", _exit_codes, group=LIMITS,
-        take=_codes_of, cleared=True, fields=(Field("requeue_on", "ints", [], least=1, most=255),),
+        "which is no failure (--slice and --preemptible imply 75)", "75,76", _exit_codes,
+        group=LIMITS, take=_codes_of, cleared=True,
+        fields=(Field("requeue_on", "ints", [], least=1, most=255),),
     ),
     JobOption(
         "slice", "when it has run this long and other jobs wait for its GPUs, stop it and put it "
@@ -321,6 +323,21 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
         "requeue", "put it back after a power cut or a reboot instead of calling it lost (default: "
         "the setting requeue)", group=LIMITS, negative="let it be lost after a power cut or a "
         "reboot, even if the setting requeue is on", fields=(Field("requeue", "flag"),),
+    ),
+    JobOption(
+        "preemptible", "let it give way for urgent jobs: it gets its signal, and goes on later",
+        group=LIMITS, fields=(Field("preemptible", "flag", False),),
+    ),
+    JobOption(
+        "yields", "with --preemptible, give way at most N times in an hour (default: 3)", "N",
+        _whole(1, 1000, "number of times"), group=LIMITS,
+        fields=(Field("yields", "int", YIELDS, least=1, most=1000),),
+    ),
+    JobOption(
+        "urgent", "start before all jobs that are not urgent, and let those with --preemptible "
+        "give way (default: by the setting urgent-from)", group=WHEN,
+        negative="not urgent, whatever the setting urgent-from says",
+        fields=(Field("urgent", "flag"),),
     ),
     JobOption(
         "max-log", "keep at most this much of its log, and of the file of --err: the beginning and "

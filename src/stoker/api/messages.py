@@ -13,7 +13,19 @@ import msgspec
 from msgspec import Meta, Struct
 
 from stoker.api.curve_messages import Curve, Curves
-from stoker.api.field_types import CodeAt
+from stoker.api.field_types import CodeAt, JobId, Millis
+from stoker.api.gpu_messages import (
+    GpuAdd,
+    GpuDrain,
+    GpuHistory,
+    GpuLend,
+    GpuRemove,
+    GpuResume,
+    Gpus,
+    JobHistory,
+    Profiles,
+    ProfilesForget,
+)
 from stoker.api.job_messages import JobOwn as JobOwn
 from stoker.api.job_messages import JobRequest as JobRequest
 from stoker.api.request import Names, OfJobs
@@ -22,15 +34,6 @@ from stoker.api.request import Select as Select
 from stoker.api.search_messages import Searches, SearchStart, SearchTold, StopEarly
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
-
-Millis = Annotated[int, Meta(ge=0, le=10**15)]
-JobId = Annotated[int, Meta(ge=0, le=10**18)]
-
-
-class OfGpus(Request, kw_only=True):
-    """The base of requests about some GPUs."""
-
-    gpus: list[str]
 
 
 Rerun = Literal["missing", "failed", "all", "never"]
@@ -45,8 +48,8 @@ class Submit(Request, tag="submit"):
 
     With `rerun`, jobs are left out by the latest job of their point: if that is not final; if it
     has succeeded, unless `rerun` is "all"; if there is none, where it is "failed"; if there is any,
-    where it is "never". `ids` are then those of the others, and the answer has `left_out`: how many
-    of each, as `unfinished`, `succeeded`, `not_tried`; with "never" `tried`.
+    where it is "never". `ids` are those of the others. `left_out` says how many of each, as
+    `unfinished`, `succeeded`, `not_tried`, `tried` ("never"); `left_out_in`, in which groups.
 
     A submission that was cut off can be repeated with its token: if it was taken, the answer is
     what it was the first time, and nothing is queued twice.
@@ -98,9 +101,11 @@ class Browse(Request, tag="browse"):
     before which nothing was left out. Each job has `id`, `name`, `state`, `group`, `priority`,
     `user`, `command` (shortened), `need` (`gpus`, `share`, `mem_mib`, `mem`, `cpus`), `gpus`,
     `attempt`, `submitted_at_ms`, `started_at_ms`, `ended_at_ms`, `exit_code`, `signal`, `reason`
-    (in words), `reason_kind`, `point`, and of those that wait `position`, from 1.
+    (in words), `reason_kind`, `point`, `suspended_at_ms`, `suspended_ms`, and of those that wait
+    `position`, from 1.
     """
 
+    ids: Annotated[list[JobId], Meta(max_length=1000)] = []  # only these, of those that there are
     states: Annotated[list[str], Meta(max_length=20)] = []
     group: Annotated[str, Meta(max_length=1000)] | None = None
     user: Annotated[str, Meta(max_length=1000)] | None = None
@@ -145,11 +150,13 @@ class Forecast(Request, tag="forecast"):
 
     Each start: `id`, `name`, `gpus`, `starts_at_ms`, `ends_at_ms` or null. There are none for
     what nothing is known of, and none at all with a very long queue. `places`: the place in the
-    line of each job of `places_of`, null for one that does not wait.
+    line of each job of `places_of`, null for one that does not wait. `ends`, if asked for: `id`,
+    `attempt` and `ends_at_ms` of each job that runs and whose end can be told.
     """
 
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
     places_of: Annotated[list[int], Meta(max_length=1_000)] = []
+    ends: bool = False
     most_unfinished: Annotated[int, Meta(ge=0)] | None = None  # with more, nothing is estimated
 
 
@@ -218,7 +225,15 @@ class Points(Request, tag="points"):
 
 
 class Wait(OfJobs, tag="wait"):
-    """Answered when all jobs are final, and the group is no search that goes on: `jobs`."""
+    """Answered when all jobs are final, and the group is no search that goes on: `jobs`.
+
+    `any`: answered as soon as one of them is, with those that are. `one_by_one`: those that are are
+    told as they end, in lines `{"ok": true, "event": "ended", "jobs"}` before the answer. Neither
+    waits for a search.
+    """
+
+    any: bool = False
+    one_by_one: bool = False
 
 
 class Follow(Request, tag="follow"):
@@ -261,6 +276,18 @@ class Requeue(OfJobs, tag="requeue"):
     """Put running jobs back into the queue. Answer: `ids`, and perhaps `left_out`: ids by why."""
 
 
+class Suspend(OfJobs, tag="suspend"):
+    """Stop all processes of running jobs. Answer: as that of Requeue."""
+
+
+class ResumeJobs(OfJobs, tag="resume_jobs"):
+    """Let suspended jobs go on. Answer: as that of Requeue."""
+
+
+class Yield(OfJobs, tag="yield"):
+    """Let running jobs give way that offered it. Answer: as that of Requeue."""
+
+
 class Hold(OfJobs, tag="hold"):
     """Answer: `ids`."""
 
@@ -292,7 +319,7 @@ class Pause(Request, tag="pause"):
 
 
 class Resume(Request, tag="resume"):
-    """Undo Pause."""
+    """Undo Pause. Of a group, let suspended jobs go on too. Answer: `ids` of these."""
 
     group: str | None = None
 
@@ -313,63 +340,6 @@ class LimitGroup(Request, tag="limit_group"):
     group: str
     max_running: Annotated[int, Meta(ge=1, le=1_000_000)] | None
     known_only: bool = False
-
-
-class Gpus(Request, tag="gpus"):
-    """Answer: `gpus`, and `why`: in words, why none are measured, or only old readings are had."""
-
-
-class GpuHistory(Request, tag="gpu_history"):
-    """The course of each GPU: `histories`, by id, each with lists of the same length.
-
-    `at_ms`, `use_percent`, `ours_mib`, `others_mib`; null is what was not measured.
-    """
-
-    since_ms: Millis = 0
-
-
-class JobHistory(Request, tag="job_history"):
-    """The course of an attempt (default: the latest): `at_ms`, `mem_mib`, `use_percent`."""
-
-    job_id: JobId
-    attempt: JobId | None = None
-
-
-class Profiles(Request, tag="profiles"):
-    """What is known of kinds of jobs. Answer: `profiles`."""
-
-
-class ProfilesForget(Request, tag="profiles_forget"):
-    """Forget these kinds, or all. Answer: `kinds`."""
-
-    kinds: list[str] = []
-    all: bool = False
-
-
-class GpuAdd(OfGpus, tag="gpu_add"):
-    """Declare GPUs, e.g. "4" or "4:24G"."""
-
-
-class GpuRemove(OfGpus, tag="gpu_remove"):
-    """Take GPUs away; what runs on them ends by itself."""
-
-
-class GpuDrain(OfGpus, tag="gpu_drain"):
-    """Start nothing new on these."""
-
-
-class GpuResume(OfGpus, tag="gpu_resume"):
-    """Undo GpuDrain."""
-
-
-class GpuLend(OfGpus, tag="gpu_lend"):
-    """Where none are declared, these are there for this process: forget them after its last job.
-
-    `over`: the process needs them no more.
-    """
-
-    pid: int
-    over: bool = False
 
 
 class ConfigGet(Request, tag="config_get"):
@@ -479,5 +449,5 @@ AnyRequest = (
     | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend
     | ClusterCheck | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus
     | Hello | Shutdown | Attach | AttachStarted | Searches | SearchStart | SearchTold
-    | StopEarly | Curve | Curves | Requeue
+    | StopEarly | Curve | Curves | Requeue | Suspend | ResumeJobs | Yield
 )  # fmt: skip

@@ -39,7 +39,7 @@ BARE_COMMAND_NOTE = (
 # loaded to check that.
 MAY_CONTRADICT = frozenset((
     "gpus", "share", "exclusive", "mem", "mem_mib", "on", "prefer",
-    "signal", "signal_before_ms", "time_limit_ms", "slice_ms",
+    "signal", "signal_before_ms", "time_limit_ms", "slice_ms", "preemptible", "urgent",
 ))  # fmt: skip
 
 
@@ -120,6 +120,7 @@ def _refuse_contradictions(fields: dict[str, Any]) -> None:
     numbered = all(name.isdigit() for name in fields.get("on") or ())
     rules.check_need(rules.Said(fields), elsewhere=not numbered)
     rules.check_limits(rules.Said(fields))
+    rules.check_giving_way(rules.Said(fields))
 
 
 def submission(args: Args, verb: str = "") -> dict[str, Any]:

@@ -100,6 +100,7 @@ class Verb:
         notes: Sequence[str] = (),
         verbs: Sequence[Verb] = (),
         default: str = "",
+        excused_by: str = "",
     ) -> None:
         self.name = name  # all of its words, "gpus drain"
         self.summary = summary
@@ -111,6 +112,7 @@ class Verb:
         self.notes = notes
         self.verbs = verbs
         self.members = {member.name.rpartition(" ")[2]: member for member in verbs}
+        self.excused_by = excused_by  # the variable with which its errors are told, and end nothing
         self.default = default  # the member of the family that is meant if none is named
 
     @property
@@ -187,7 +189,7 @@ def parse(verb: Verb, words: list[str]) -> Args | None:
             return None
         if word.startswith("--") and not _is_loose(verb, by_flag, word, len(loose)):
             _take_long(verb, by_flag, word, queue, args)
-        elif word.startswith("-") and len(word) > 1 and not word.startswith("--"):
+        elif _is_short(verb, word, len(loose)):
             _take_short(verb, by_flag, word, queue, args)
         elif verb.command and not verb.positionals:
             args["command"] = _bare_command(verb, [word, *queue[::-1]])
@@ -234,6 +236,13 @@ def _bare_command(verb: Verb, words: list[str]) -> list[str]:
             "Stoker (put -- in front of the command, and this is not said)"
         )
     return words
+
+
+def _is_short(verb: Verb, word: str, place: int) -> bool:
+    """Whether a word is options of one letter; -10 may be the value of a positional."""
+    if not word.startswith("-") or len(word) < 2 or word.startswith("--"):
+        return False
+    return not (word[1:].isdecimal() and _is_loose(verb, {}, word, place))
 
 
 def _is_loose(verb: Verb, by_flag: ByFlag, word: str, place: int) -> bool:

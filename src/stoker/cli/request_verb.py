@@ -1,8 +1,7 @@
-"""Verbs that are made alike: to name jobs and tell the daemon, or to pause and resume."""
+"""Verbs that are made alike: they name jobs, and make one request about them."""
 
 from __future__ import annotations
 
-from stoker import quantities
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Option, Verb, tell
 from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, STATE, required
@@ -31,24 +30,7 @@ def request_verb(
     """
 
     def run(args: Args) -> None:
-        older_ms = args.get("older")
-        select = required(args, name, all_of_them=older_ms is not None)
-        with Client() as client:
-            said = {} if older_ms is None else {"older_ms": older_ms}
-            if args.get("let_go"):
-                said["let_go"] = True
-            answer = client.call(op, select=select, **said)
-        ids = answer["ids"]
-        ended = f"no more points of {', '.join(answer.get('searches', ()))}"
-        nothing = ended if answer.get("searches") else "nothing to do"
-        words = f"{done} {id_list(ids)}" if ids else nothing
-        counts, left_out = answer.get("counts"), answer.get("left_out")
-        if counts:
-            words += f" ({', '.join(f'{count} {state}' for state, count in counts.items())})"
-        if left_out:
-            words += f"; left out: {', '.join(_counted(left_out))}"
-        told = {"ids": ids, "counts": counts, "left_out": left_out}
-        tell(args, {key: one for key, one in told.items() if one is not None}, words)
+        request_about_jobs(args, name, op, done)
 
     return Verb(
         name,
@@ -59,6 +41,28 @@ def request_verb(
         examples=examples,
         notes=(*notes, IDS_NOTE),
     )
+
+
+def request_about_jobs(args: Args, name: str, op: str, done: str) -> None:
+    """Make the request `op` about the jobs that a line names, and tell what came of it."""
+    older_ms = args.get("older")
+    select = required(args, name, all_of_them=older_ms is not None)
+    with Client() as client:
+        said = {} if older_ms is None else {"older_ms": older_ms}
+        if args.get("let_go"):
+            said["let_go"] = True
+        answer = client.call(op, select=select, **said)
+    ids = answer["ids"]
+    ended = f"no more points of {', '.join(answer.get('searches', ()))}"
+    nothing = ended if answer.get("searches") else "nothing to do"
+    words = f"{done} {id_list(ids)}" if ids else nothing
+    counts, left_out = answer.get("counts"), answer.get("left_out")
+    if counts:
+        words += f" ({', '.join(f'{count} {state}' for state, count in counts.items())})"
+    if left_out:
+        words += f"; left out: {', '.join(_counted(left_out))}"
+    told = {"ids": ids, "counts": counts, "left_out": left_out}
+    tell(args, {key: one for key, one in told.items() if one is not None}, words)
 
 
 def _counted(left_out: dict[str, list[int]]) -> Iterator[str]:
@@ -73,18 +77,7 @@ def _counted(left_out: dict[str, list[int]]) -> Iterator[str]:
         yield whys[0] if len(whys) == 1 else f"each of {len(whys)} jobs {what}"
 
 
-def pausing_verb(
-    name: str, summary: str, *, paused: bool, examples: tuple[tuple[str, str], ...]
-) -> Verb:
-    """`pause` or `resume`, of the whole queue or of a group."""
-
-    def run(args: Args) -> None:
-        group = args["group"]
-        with Client() as client:
-            client.call(name, **({} if group is None else {"group": group}))
-        words = "paused: " if paused else "resumed: "
-        words += "the whole queue" if group is None else f"group {group}"
-        tell(args, {"group": group, "paused": paused}, words)
-
-    group = Option("group", "only this group", "GROUP", quantities.label)
-    return Verb(name, summary, run=run, options=(group, JSON), examples=examples)
+def paused_or_resumed(group: str | None, *, paused: bool) -> str:
+    """What was done to the queue, or to a group."""
+    words = "paused: " if paused else "resumed: "
+    return words + ("the whole queue" if group is None else f"group {group}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.core import events as ev
 from stoker.core.change import Ended
-from stoker.core.endings import at_time_limit, end_attempt, judged, queue_again
+from stoker.core.endings import at_time_limit, end_attempt, gives_way, judged, queue_again
 from stoker.core.fit import held_reservation
 from stoker.core.indexes import line_up, line_up_dependents, occupy, vacate
 from stoker.core.model import (
@@ -25,14 +25,18 @@ from stoker.core.model import (
     Job,
     Outcome,
     Stop,
+    Suspension,
     Warning,
 )
 from stoker.core.moves import concerned, current, illegal, move
 from stoker.core.shortage import after_failure
+from stoker.core.suspending import let_go_on, no_longer_suspended
 from stoker.core.timers import is_warned_first
 
 if TYPE_CHECKING:
     from stoker.core.state import State
+
+_NOT_SUSPENDED = Suspension.NONE
 
 
 def _attempt_placed(state: State, e: ev.AttemptPlaced) -> None:
@@ -42,6 +46,7 @@ def _attempt_placed(state: State, e: ev.AttemptPlaced) -> None:
     move(state, job, SUBMITTED if job.terms.executor else RUNNING)
     job.attempt = e.attempt
     job.backoff_until_ms = None
+    job.goes_first = False
     job.active = Attempt(e.attempt, e.gpus, e.at_ms, memory=e.memory)
     occupy(state, job, job.active)
     state.change.placed.append(job.id)
@@ -77,6 +82,8 @@ def _attempt_started(state: State, e: ev.AttemptStarted) -> None:
         state.change.touched[job.id] = None
     else:
         state.change.started[job.id] = None
+    if attempt.suspension is not _NOT_SUSPENDED:
+        state.change.touched[job.id] = None  # More than that is to be saved of it.
     if job.state is SUBMITTED:
         move(state, job, RUNNING)
     state.timers.watch(job)
@@ -96,6 +103,7 @@ def _attempt_put_back(state: State, e: ev.AttemptPutBack) -> None:
     if attempt.stop is not None:
         end_attempt(state, job, attempt, judged(job, attempt.stop, None), e.at_ms)
         return
+    no_longer_suspended(attempt, e.at_ms)
     vacate(state, job, attempt)
     job.active = None
     move(state, job, WAITING)
@@ -186,9 +194,12 @@ def _stop_requested(state: State, e: ev.StopRequested) -> None:
             state.change.touched[job.id] = None
         return
     move(state, job, STOPPING)
+    let_go_on(state, job, attempt, e.at_ms)  # It could not heed any signal otherwise.
     attempt.stop = Stop(e.cause, e.at_ms, e.detail)
     state.stopping[job.id] = None
     state.past_slice.pop(job.id, None)
+    if e.cause is Cause.GAVE_WAY and e.detail:
+        gives_way(job, state.now_ms)
     if is_warned_first(job) and attempt.warning is not Warning.SENT:
         attempt.warning = Warning.DUE
         state.to_warn[job.id] = None
@@ -225,6 +236,11 @@ def _memory_seen(state: State, e: ev.MemorySeen) -> None:
         state.change.touched[e.job_id] = None
 
 
+def _work_saved(state: State, e: ev.WorkSaved) -> None:
+    _, attempt = current(state, e)
+    attempt.saved_at_ms = e.saved_at_ms
+
+
 def _reservation_changed(state: State, e: ev.ReservationChanged) -> None:
     job, attempt = current(state, e)
     attempt.memory = e.memory
@@ -252,5 +268,6 @@ HANDLERS: dict[type[Any], Callable[[State, Any], None]] = {
     ev.WarningDue: _warning_due,
     ev.WarningSent: _warning_sent,
     ev.MemorySeen: _memory_seen,
+    ev.WorkSaved: _work_saved,
     ev.ReservationChanged: _reservation_changed,
 }

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from stoker.core.fit import fits_beside, held_reservation
-from stoker.core.model import ACTIVE, FINAL, Job, JobState, Requirement, Warning
+from stoker.core.model import ACTIVE, FINAL, Job, JobState, Requirement, Suspension, Warning
 from stoker.core.state import State
-from stoker.core.timers import is_warned_first, slice_over_ms
+from stoker.core.timers import goes_first_ms, is_warned_first, slice_over_ms
 
 
 def check(state: State) -> None:
     """Raise AssertionError if the state contradicts itself."""
     _check_jobs(state)
+    _check_giving_way(state)
     _check_gpus(state)
     _check_counts(state)
     _check_ready(state)
@@ -34,6 +35,11 @@ def _check_jobs(state: State) -> None:
             over_ms = None if stopping else slice_over_ms(job)
             past_slice = over_ms is not None and over_ms <= state.now_ms
             assert past_slice or job.id not in state.past_slice, f"job {job.id}: {job}"
+            suspension, suspended = job.active.suspension, job.active.suspended_at_ms is not None
+            assert suspended == (suspension in (Suspension.BEGINS, Suspension.LASTS)), f"{job}"
+            assert not (suspended and stopping), f"job {job.id} stops, and is suspended: {job}"
+            changes = suspension in (Suspension.BEGINS, Suspension.ENDS)
+            assert changes == (job.id in state.suspending), f"job {job.id}: {job}"
             begun = job.active.started_at_ms is not None or bool(job.active.place)
             assert begun == (job.id not in state.to_start)
             if not job.terms.executor:
@@ -42,6 +48,21 @@ def _check_jobs(state: State) -> None:
                 started = job.active.started_at_ms is not None
                 assert started == (job.state is JobState.RUNNING), f"job {job.id}: {job}"
                 assert not job.active.gpus
+
+
+def _check_giving_way(state: State) -> None:
+    offered = {i for i in state.active if state.jobs[i].terms.preemptible}
+    assert state.offered.keys() == offered, f"{state.offered} have offered, not {offered}"
+    keeping = {job.id for job in state.jobs.values() if job.kept}
+    assert state.keeping.keys() == keeping, f"GPUs are kept for {state.keeping}, not {keeping}"
+    urgent = [job for job in state.jobs.values() if job.terms.urgent and state.ready.has(job)]
+    assert state.ready.urgent == len(urgent), f"{state.ready.urgent} are urgent, not {urgent}"
+    for job in state.jobs.values():
+        assert not job.kept or job.state is JobState.WAITING, f"job {job.id}: {job}"
+        first_ms = goes_first_ms(job)
+        late = first_ms is not None and first_ms <= state.now_ms
+        assert not job.goes_first or (late and job.active is None), f"job {job.id}: {job}"
+        assert not (late and state.ready.has(job)) or job.goes_first, f"job {job.id} goes first"
 
 
 def _check_gpus(state: State) -> None:

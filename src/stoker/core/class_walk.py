@@ -6,19 +6,37 @@ It takes classes out of their lines, so it is for planning alone: what only asks
 
 from __future__ import annotations
 
-from stoker.core.ready import JobClass, ReadyQueue
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from stoker.core.model import Rank
+from stoker.core.ready import JobClass, Line, ReadyQueue
+
+# How many classes are looked at in vain in all lines of GPU jobs together, before only the first of
+# each further line is.
+_MOST_BLOCKED_IN_ALL = 1_024
 
 
 class ClassWalk:
-    """The two lines of classes, GPU jobs and CPU-only jobs, merged by the order of their heads."""
+    """The lines of classes, of GPU jobs and CPU-only jobs, merged by the order of their heads."""
 
-    def __init__(self, ready: ReadyQueue, most_blocked: int) -> None:
+    def __init__(
+        self,
+        ready: ReadyQueue,
+        most_blocked: int,
+        has_room: Callable[[tuple[str, ...]], bool] | None = None,
+    ) -> None:
+        """`has_room`: whether one of the GPUs with these names has room for anything."""
         self._ready = ready
         self._most_blocked = most_blocked  # classes that are looked at in vain, of each line
+        self._has_room = has_room
         self._aside: list[JobClass] = []
         self.waiting_for_scouts: list[JobClass] = []
-        self._blocked = {True: 0, False: 0}
-        self._next: dict[bool, JobClass | None] = {True: None, False: None}
+        self._blocked: dict[Line, int] = {}
+        self._gpu_blocked = 0  # in all lines of GPU jobs
+        self._cpu_next: JobClass | None = None
+        self._gpu_next: list[tuple[Rank, int, JobClass]] = []  # a heap, of one class of each line
+        self._gpu_left = list(ready.gpu_lines())  # the lines that have none there
         self._in_hand: JobClass | None = None  # the one that was given out last
 
     def __enter__(self) -> ClassWalk:
@@ -26,54 +44,86 @@ class ClassWalk:
 
     def __exit__(self, *_: object) -> None:
         """Let every class stand in its line again, but for those that were parked."""
-        for cls in (*self._aside, *self.waiting_for_scouts, *self._next.values(), self._in_hand):
+        gpu_next = [cls for _, _, cls in self._gpu_next]
+        taken = (*self._aside, *self.waiting_for_scouts, *gpu_next, self._cpu_next, self._in_hand)
+        for cls in taken:
             if cls is not None and not cls.parked:
                 self._ready.put_back(cls)
 
     def next_class(self, gpu_room: bool) -> JobClass | None:
         """The class whose head is first; None if nothing more can start."""
         # CPU-only jobs that ask for no slots start in any case.
-        cpu_only = self._next_of(False)
+        cpu_only = self._next_cpu_only()
         if cpu_only is None and not gpu_room:
             return None
         # With no room at all the first one in line must still be seen, for what it needs to be
         # held back.
-        with_gpus = self._next_of(True, only_the_first=not gpu_room)
+        with_gpus = None if self._gpu_blocked and not gpu_room else self._next_with_gpus()
         is_gpu = cpu_only is None or (
             with_gpus is not None and with_gpus.heap[0] < cpu_only.heap[0]
         )
-        self._next[is_gpu] = None
-        self._in_hand = with_gpus if is_gpu else cpu_only
-        return self._in_hand
+        if is_gpu:
+            return self.next_gpu_class() if with_gpus is not None else None
+        self._cpu_next, self._in_hand = None, cpu_only
+        return cpu_only
 
     def next_gpu_class(self) -> JobClass | None:
-        """The next class of the line of GPU jobs."""
-        self._in_hand = self._next_of(True)
-        self._next[True] = None
-        return self._in_hand
+        """The next class of the lines of GPU jobs."""
+        cls = self._next_with_gpus()
+        if cls is not None:
+            heappop(self._gpu_next)
+            self._gpu_left.append(cls.line)
+        self._in_hand = cls
+        return cls
 
-    def _next_of(self, is_gpu: bool, only_the_first: bool = False) -> JobClass | None:
-        """The next class of a line; the first entry of its heap is its head's."""
-        if self._next[is_gpu] is None:
-            looked_at = self._blocked[is_gpu]
-            if looked_at < self._most_blocked and not (only_the_first and looked_at):
-                self._next[is_gpu] = self._ready.pop_class(is_gpu)
-        return self._next[is_gpu]
+    def _next_cpu_only(self) -> JobClass | None:
+        """The next class of that line; the first entry of its heap is its head's."""
+        line = self._ready.cpu_line
+        if self._cpu_next is None and self._blocked.get(line, 0) < self._most_blocked:
+            self._cpu_next = self._ready.pop_class(line)
+        return self._cpu_next
+
+    def _next_with_gpus(self) -> JobClass | None:
+        """The same of the lines of GPU jobs."""
+        while self._gpu_left:
+            line = self._gpu_left.pop()
+            cls = self._ready.pop_class(line) if self._is_worth_a_look(line) else None
+            if cls is not None:
+                heappush(self._gpu_next, (cls.heap[0], cls.number, cls))
+        return self._gpu_next[0][2] if self._gpu_next else None
+
+    def _is_worth_a_look(self, line: Line) -> bool:
+        looked_at = self._blocked.get(line, 0)
+        if not looked_at:
+            return True
+        if looked_at >= self._most_blocked or self._gpu_blocked >= _MOST_BLOCKED_IN_ALL:
+            return False
+        return not line.on or self._has_room is None or self._has_room(line.on)
 
     def go_on_with(self, cls: JobClass) -> None:
         """A job of this class has started, and more of it may."""
-        is_gpu = bool(cls.need.gpus)
-        if self._next[is_gpu] is None and self._ready.is_still_first(cls):
-            self._next[is_gpu] = cls
-        else:
-            self._ready.put_back(cls)
+        line = cls.line
+        if line is self._ready.cpu_line:
+            if self._cpu_next is None and self._ready.is_still_first(cls):
+                self._cpu_next = cls
+                return
+        elif self._gpu_left and self._gpu_left[-1] is line and self._ready.is_still_first(cls):
+            self._gpu_left.pop()
+            heappush(self._gpu_next, (cls.heap[0], cls.number, cls))
+            return
+        self._ready.put_back(cls)
 
     def set_aside(self, cls: JobClass) -> None:
         """Nothing of this class starts in this pass."""
         self._aside.append(cls)
-        self._blocked[bool(cls.need.gpus)] += 1
+        self._has_blocked(cls)
 
     def wait_for_scout(self, cls: JobClass) -> None:
         """Nothing of this class starts in this pass, but where no other job wants to be."""
-        self._blocked[True] += 1
         self.waiting_for_scouts.append(cls)
+        self._has_blocked(cls)
+
+    def _has_blocked(self, cls: JobClass) -> None:
+        self._blocked[cls.line] = self._blocked.get(cls.line, 0) + 1
+        if cls.need.gpus:
+            self._gpu_blocked += 1

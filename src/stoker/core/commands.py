@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from stoker.core.frozen import quick_to_make
 from stoker.core.learning import pinned_mib
-from stoker.core.model import Job, Need, Terms
+from stoker.core.model import Job, Need, Suspension, Terms
 from stoker.core.state import State
 from stoker.core.timers import ask_ms, kill_ms
 
@@ -93,7 +93,21 @@ class Warn(_OfAttempt):
     signal: int
 
 
-Command = Start | StartAttached | Adopt | HandOver | Terminate | Warn
+@quick_to_make
+class Suspend(_OfAttempt):
+    """Stop all processes of the attempt, until they are continued."""
+
+    nth: int  # suspension of this attempt
+
+
+@quick_to_make
+class Continue(_OfAttempt):
+    """Let all processes of the attempt go on."""
+
+    nth: int  # suspension that is over
+
+
+Command = Start | StartAttached | Adopt | HandOver | Terminate | Warn | Suspend | Continue
 
 
 def _mps(state: State, job: Job) -> Mps | None:
@@ -144,9 +158,16 @@ def commands_for(state: State) -> list[Command]:
                     job.resumes if job.resumes or job.terms.goes_on else None,
                 )
             )
+    for job_id in state.suspending:  # Before any signal, which one that is stopped can't heed.
+        attempt = state.jobs[job_id].active
+        assert attempt is not None
+        order = Continue if attempt.suspension is Suspension.ENDS else Suspend
+        commands.append(order(job_id, attempt.number, attempt.suspensions))
     for job_id in state.to_warn:
         job = state.jobs[job_id]
         assert job.active is not None and job.terms.signal is not None
+        if job.active.suspended_at_ms is not None:
+            continue  # It could not heed it now.
         commands.append(Warn(job_id, job.active.number, job.terms.signal))
     for job_id in state.stopping:
         job = state.jobs[job_id]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stoker.core.change import Ended
@@ -10,6 +11,7 @@ from stoker.core.learning import after_out_of_memory, after_run
 from stoker.core.model import (
     CANCELLED,
     FAILED,
+    FRONT,
     LOST,
     MOST_MPS_RETRIES,
     PLACE_BITS,
@@ -21,12 +23,15 @@ from stoker.core.model import (
     Attempt,
     Cause,
     Exit,
+    GaveWay,
     Job,
     Outcome,
     Stop,
     Terms,
 )
 from stoker.core.moves import move
+from stoker.core.suspending import no_longer_suspended
+from stoker.core.timers import HOUR_MS
 
 if TYPE_CHECKING:
     from stoker.core.state import State
@@ -52,7 +57,7 @@ def judged(job: Job, stop: Stop | None, how: Exit | None) -> Outcome:
         return Outcome(STOPPED, stop.cause, how, stop.detail)
     if stop is not None:
         if stop.cause in PUTS_BACK:
-            return _after_our_signal(job.terms, stop.cause, how)
+            return _after_our_signal(job.terms, stop, how)
         if stop.cause is Cause.TIME_LIMIT:
             return at_time_limit(job.terms, how)
         state = FAILED if stop.cause is Cause.GPU_LOST else CANCELLED
@@ -70,7 +75,7 @@ def at_time_limit(terms: Terms, how: Exit | None) -> Outcome:
     return Outcome(WAITING if again else FAILED, Cause.TIME_LIMIT, how)
 
 
-def _after_our_signal(terms: Terms, cause: Cause, how: Exit | None) -> Outcome:
+def _after_our_signal(terms: Terms, stop: Stop, how: Exit | None) -> Outcome:
     """The same for one that was told to stop so that its job can be put back.
 
     One that was done has succeeded. Who had caught the signal and then failed has failed, unless
@@ -78,12 +83,13 @@ def _after_our_signal(terms: Terms, cause: Cause, how: Exit | None) -> Outcome:
     """
     if how is not None and how.ok:
         return _DONE
-    if how is None or cause is Cause.REQUEUED or how.code in terms.requeue_on:
-        return Outcome(WAITING, cause, how)
+    put_back = Outcome(WAITING, stop.cause, how, stop.detail)
+    if how is None or stop.cause is Cause.REQUEUED or how.code in terms.requeue_on:
+        return put_back
     # A shell tells of a child that was ended by a signal with an exit code above 128.
     number = (how.code or 0) - 128 if how.signal is None else how.signal
     ours = number in (SIGTERM, SIGKILL, terms.signal)
-    return Outcome(WAITING, cause, how) if ours else Outcome(FAILED, Cause.EXIT, how)
+    return put_back if ours else Outcome(FAILED, Cause.EXIT, how)
 
 
 def finish(state: State, job: Job, attempt: Attempt | None, outcome: Outcome, at_ms: int) -> None:
@@ -119,12 +125,15 @@ def end_attempt(
     """
     succeeded = outcome.state is SUCCEEDED
     next_try = None
+    no_longer_suspended(attempt, at_ms)
     if not succeeded and outcome.cause is Cause.OUT_OF_MEMORY:
         next_try = after_out_of_memory(state, job, attempt)
     elif succeeded or (attempt.settled and outcome.state is not WAITING):
         learn(state, after_run(state.profiles.get(job.need.kind or ""), job, attempt, at_ms))
     vacate(state, job, attempt)
     job.active = None
+    if job.gave_way is not None:
+        job.gave_way = GaveWay(job.gave_way.times_ms)  # It has had its turn.
     if succeeded:
         finish(state, job, attempt, outcome, at_ms)
         return
@@ -171,11 +180,11 @@ def _put_back(
     """It goes on later: no failure, no retry spent, no back-off; others keep waiting for it.
 
     But one that makes no progress would go on for ever. What its user asks for by hand is no sign
-    of that.
+    of that, nor is what an urgent job asks for, which may come at any moment.
     """
     if progressed:
         job.stuck = 0
-    elif outcome.cause is not Cause.REQUEUED:
+    elif outcome.cause not in (Cause.REQUEUED, Cause.GAVE_WAY):
         job.stuck += 1
         if job.stuck == job.terms.stuck_after:
             stuck = Outcome(FAILED, Cause.STUCK, outcome.exit, str(job.stuck))
@@ -183,11 +192,23 @@ def _put_back(
             return
     move(state, job, WAITING)
     job.resumes += 1
-    if not job.terms.keep_place:
+    for_job = int(outcome.detail) if outcome.cause is Cause.GAVE_WAY and outcome.detail else None
+    if for_job is not None and job.gave_way is not None:
+        job.gave_way = replace(job.gave_way, since_ms=at_ms, for_job=for_job)
+    if not job.terms.keep_place and for_job is not None:
+        job.place = FRONT
+    elif not job.terms.keep_place:
         job.place = state.last_place = next_place(state)
     state.change.ended.append(Ended(job, attempt, outcome, at_ms, False))
     line_up_dependents(state, job)
     line_up(state, job)
+
+
+def gives_way(job: Job, now_ms: int) -> None:
+    """It was told to, for an urgent job: that is counted, for an hour."""
+    known = job.gave_way or GaveWay()
+    times_ms = (*(at_ms for at_ms in known.times_ms if at_ms > now_ms - HOUR_MS), now_ms)
+    job.gave_way = replace(known, times_ms=times_ms)
 
 
 def next_place(state: State) -> int:

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from stoker.core.frozen import quick_to_make
+from stoker.core.gpu import GpuReading
 from stoker.core.model import (
     Cause,
     Exit,
-    GpuReading,
     JobState,
     Launch,
     Memory,
@@ -129,6 +129,13 @@ class JobRetried(OfJob):
     group: str | None
     requires: tuple[Requirement, ...]
     attempt: int
+
+
+@quick_to_make
+class RoomKept(OfJob):
+    """From now on these GPUs are kept for an urgent job that waits: others give way on them."""
+
+    gpus: tuple[str, ...]
 
 
 @quick_to_make
@@ -261,10 +268,37 @@ class ProcessEnded(Timed):
 
 @quick_to_make
 class StopRequested(OfAttempt):
-    """An attempt is to end: by its user, its time limit, its search, or the daemon's own stop."""
+    """An attempt is to end: by its user, its time limit, its search, or the daemon's own stop.
+
+    `detail`: of one that gives way, the urgent job for which it does; empty if its user wants it.
+    """
 
     cause: Cause
     detail: str = ""
+
+
+@quick_to_make
+class SuspendRequested(OfAttempt):
+    """The processes of an attempt are to be stopped until they are continued, by its user."""
+
+
+@quick_to_make
+class ContinueRequested(OfAttempt):
+    """The opposite of SuspendRequested."""
+
+
+@quick_to_make
+class AttemptSuspended(OfAttempt):
+    """None of its processes runs any more."""
+
+    nth: int  # suspension of this attempt
+
+
+@quick_to_make
+class AttemptContinued(OfAttempt):
+    """All of its processes were told to go on."""
+
+    nth: int  # suspension that is over
 
 
 @quick_to_make
@@ -275,6 +309,13 @@ class WarningDue(OfAttempt):
 @quick_to_make
 class WarningSent(OfAttempt):
     """The signal before the time limit was delivered."""
+
+
+@quick_to_make
+class WorkSaved(OfAttempt):
+    """When an attempt last wrote a checkpoint or reported a step was looked up. In no record."""
+
+    saved_at_ms: int
 
 
 @quick_to_make
@@ -408,13 +449,15 @@ class TimePassed(Timed):
 
 Fact = (
     AttemptAccepted | AttemptStarted | AttemptNotStarted | AttemptPutBack | AttemptExited
-    | AttemptCutShort | AttemptEvicted | AttemptVanished | WarningSent
+    | AttemptCutShort | AttemptEvicted | AttemptVanished | WarningSent | AttemptSuspended
+    | AttemptContinued
 )  # fmt: skip
 
 Event = (
     Fact | JobSubmitted | JobsSubmitted | SubmissionTaken | JobHeld | JobReleased | JobEdited
     | JobRetried | JobCancelled | JobSkipped | JobsRemoved | AttemptPlaced | TakeoversPlanned
-    | TerminalCame | TerminalLeft | ProcessEnded | StopRequested | WarningDue | QueuePaused
+    | TerminalCame | TerminalLeft | ProcessEnded | StopRequested | SuspendRequested
+    | ContinueRequested | WarningDue | QueuePaused | RoomKept | WorkSaved
     | QueueResumed | GroupLimited | GpuAdded | GpuRemoved | GpuDrained | GpuResumed
     | GpusMeasured | MemorySeen | ReservationChanged | ProfileLearned | ProfilesForgotten
     | CpusCounted | ClusterLimited | DiskLooked | ClockShifted | TimePassed

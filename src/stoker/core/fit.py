@@ -12,16 +12,8 @@ from dataclasses import replace
 from itertools import combinations
 from math import comb
 
-from stoker.core.model import (
-    ALONE,
-    WHOLE_SHARE_MILLI,
-    Attempt,
-    Gpu,
-    Memory,
-    Need,
-    Reservation,
-    together_mib,
-)
+from stoker.core.gpu import Gpu, Reservation, together_mib
+from stoker.core.model import ALONE, WHOLE_SHARE_MILLI, Attempt, Memory, Need
 
 _MOST_SETS = 5_000
 

@@ -15,6 +15,7 @@ from stoker.core import events as ev
 from stoker.core.model import SUBMITTED, Exit, Job, copied
 from stoker.core.plan import Scan
 from stoker.core.state import State
+from stoker.core.timers import kill_ms
 
 MOST_JOBS = 2_000
 MOST_STEPS = 5_000
@@ -59,6 +60,21 @@ def expected_starts(state: State, expect: Expect, most: int) -> list[ExpectedSta
     return list(islice(_Future(state, expect).starts(), most))
 
 
+def expected_end_ms(job: Job, expect: Expect, now_ms: int) -> int | None:
+    """When a job that runs is expected to end; None if that can't be told."""
+    attempt = job.active
+    assert attempt is not None
+    known = [ms for ms in (expect(job.id), job.terms.time_limit_ms) if ms is not None]
+    started = attempt.placed_at_ms if attempt.started_at_ms is None else attempt.started_at_ms
+    ran_ms = started + attempt.suspended_ms
+    if attempt.stop is not None and not job.terms.executor:
+        known.append(kill_ms(job) - ran_ms)
+    # Nor is it known when the cluster starts a job, or when a user continues one.
+    if not known or job.state is SUBMITTED or attempt.suspended_at_ms is not None:
+        return None
+    return max(ran_ms + min(known), now_ms + 1)
+
+
 class _Future:
     def __init__(self, state: State, expect: Expect) -> None:
         self._expect = expect
@@ -97,12 +113,9 @@ class _Future:
     def _expect_end(self, job: Job) -> int | None:
         attempt = job.active
         assert attempt is not None
-        known = [ms for ms in (self._expect(job.id), job.terms.time_limit_ms) if ms is not None]
-        if not known or job.state is SUBMITTED:  # When the cluster starts it is not known either.
-            return None
-        started = attempt.placed_at_ms if attempt.started_at_ms is None else attempt.started_at_ms
-        end = max(started + min(known), self.state.now_ms + 1)
-        heappush(self._ends, (end, job.id, attempt.number))
+        end = expected_end_ms(job, self._expect, self.state.now_ms)
+        if end is not None:
+            heappush(self._ends, (end, job.id, attempt.number))
         return end
 
     def _advance(self) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stoker.core.fit import held_reservation
-from stoker.core.model import HELD, WAITING, Attempt, Job, Profile, Warning
+from stoker.core.model import HELD, WAITING, Attempt, Job, Profile, Suspension, Warning
 from stoker.core.ready import Cohort
-from stoker.core.timers import is_warned_first, ready_ms
+from stoker.core.timers import Timer, goes_first_ms, is_warned_first, ready_ms
 
 if TYPE_CHECKING:
     from stoker.core.state import State
@@ -23,6 +23,8 @@ def index(state: State, job: Job) -> None:
     if job.group is not None:
         state.group_of(job.group)
     state.held_count += job.state is HELD
+    if job.kept:
+        state.keeping[job.id] = None
     attempt = job.active
     if attempt is None:
         line_up(state, job)
@@ -34,6 +36,8 @@ def index(state: State, job: Job) -> None:
         state.stopping[job.id] = None
     if attempt.warning is Warning.DUE and (attempt.stop is None or is_warned_first(job)):
         state.to_warn[job.id] = None
+    if attempt.suspension in (Suspension.BEGINS, Suspension.ENDS):
+        state.suspending[job.id] = None
     state.timers.watch(job)
 
 
@@ -46,6 +50,11 @@ def line_up(state: State, job: Job) -> None:
         return
     if job.requires and state.dependencies.awaits(job):
         return
+    if job.gave_way is not None:
+        first_ms = goes_first_ms(job)
+        job.goes_first = first_ms is not None and first_ms <= state.now_ms
+        if first_ms is not None and not job.goes_first:
+            state.timers.wait_until(first_ms, job, Timer.FIRST)
     moment = ready_ms(job)
     if moment > state.now_ms:
         state.timers.wait_until(moment, job)
@@ -66,6 +75,8 @@ def line_up_dependents(state: State, job: Job) -> None:
 def occupy(state: State, job: Job, attempt: Attempt) -> None:
     """Let an attempt have what it was given."""
     state.active[job.id] = None
+    if job.terms.preemptible:
+        state.offered[job.id] = None
     for gpu_id in attempt.gpus:
         gpu = state.gpus[gpu_id]
         gpu.held_by[job.id] = held_reservation(job.need, attempt, gpu)
@@ -94,7 +105,8 @@ def vacate(state: State, job: Job, attempt: Attempt) -> None:
     if job.group is not None:
         state.group_of(job.group).running -= 1
         state.ready.unpark(job.group)
-    for index in (state.to_start, state.to_warn, state.stopping, state.past_slice):
+    of_attempts = (state.to_start, state.to_warn, state.stopping, state.past_slice)
+    for index in (*of_attempts, state.suspending, state.offered):
         if index:
             index.pop(job_id, None)
 

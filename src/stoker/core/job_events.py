@@ -86,6 +86,8 @@ def _job_edited(state: State, e: ev.JobEdited) -> None:
     if job.need != e.need:
         job.ooms, job.floor_mib = 0, None
     job.need, job.terms = e.need, e.terms
+    job.kept = ()
+    state.keeping.pop(job.id, None)
     if not e.terms.attached:
         state.terminals.pop(job.id, None)
         state.unattended.pop(job.id, None)
@@ -95,6 +97,16 @@ def _job_edited(state: State, e: ev.JobEdited) -> None:
     state.change.touched[job.id] = None
     state.change.edited.append(e)
     line_up(state, job)
+
+
+def _room_kept(state: State, e: ev.RoomKept) -> None:
+    job = concerned(state, e)
+    job.kept = e.gpus
+    if e.gpus:
+        state.keeping[job.id] = None
+    else:
+        state.keeping.pop(job.id, None)
+    state.change.touched[job.id] = None
 
 
 def _job_cancelled(state: State, e: ev.JobCancelled) -> None:
@@ -145,6 +157,7 @@ HANDLERS: dict[type[Any], Callable[[State, Any], None]] = {
     ev.JobHeld: _job_held,
     ev.JobReleased: _job_released,
     ev.JobEdited: _job_edited,
+    ev.RoomKept: _room_kept,
     ev.JobCancelled: _job_cancelled,
     ev.JobSkipped: _job_skipped,
     ev.JobsRemoved: _jobs_removed,

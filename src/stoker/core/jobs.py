@@ -175,7 +175,7 @@ class Jobs(MutableMapping[int, Job]):
             if other.state is JobState.WAITING:
                 steps[bisect_right(ranks, other.rank)] += 1
         for cohort in self._cohorts:
-            first, end = (bisect_left(ranks, (cohort.priority + n,)) for n in (0, 1))
+            first, end = (bisect_left(ranks, (cohort.precedence + n,)) for n in (0, 1))
             # Ids below these are ahead; the rank of one that was put back has the last of them.
             bounds = [rank[1] + (len(rank) > 2) for rank in ranks[first:end]]
             unseen = self._unseen_of(cohort, bounds[-1]) if bounds else []
@@ -185,7 +185,7 @@ class Jobs(MutableMapping[int, Job]):
                     steps[first + at] += place - before
             else:
                 for job_id in unseen:
-                    steps[bisect_right(ranks, (cohort.priority, job_id))] += 1
+                    steps[bisect_right(ranks, (cohort.precedence, job_id))] += 1
             steps[end] += cohort.unseen - len(unseen)
         return {rank[-1]: ahead for rank, ahead in zip(ranks, accumulate(steps), strict=False)}
 

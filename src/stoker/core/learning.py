@@ -11,18 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stoker.core import events as ev
-from stoker.core.model import (
-    ALONE,
-    MOST_OOM_RETRIES,
-    Attempt,
-    Cause,
-    Gpu,
-    Job,
-    Memory,
-    Profile,
-    together_mib,
-)
+from stoker.core.gpu import Gpu, together_mib
+from stoker.core.model import ALONE, MOST_OOM_RETRIES, Attempt, Cause, Job, Memory, Profile
 from stoker.core.needs import largest_mib
+from stoker.core.suspending import ran_ms
 
 if TYPE_CHECKING:
     from stoker.core.state import State
@@ -54,7 +46,8 @@ def consequences(state: State, habits: Habits) -> Iterator[ev.Event]:
     for gpu in list(state.gpus.values()):
         if gpu.reading is not None and gpu.reading.lost:
             yield from _lost(state, gpu)
-    for job_id in list(state.active):
+    # By their ids: what one teaches of its kind counts for those after it, also after a restart.
+    for job_id in sorted(state.active):
         job = state.jobs[job_id]
         attempt = job.active
         if attempt is None or not attempt.gpus or attempt.started_at_ms is None:
@@ -150,10 +143,26 @@ def _fitting_mib(state: State, job: Job, attempt: Attempt) -> tuple[int, int, in
     return max(need.with_margin(most), least), max(most, least), profile.growth_mib(need)
 
 
+def next_look_ms(state: State, habits: Habits) -> int | None:
+    """When a reading may teach something next, although nothing on a GPU has changed by then."""
+    moments = []
+    for job_id in state.active:
+        job = state.jobs[job_id]
+        attempt = job.active
+        if attempt is None or attempt.peak_at_ms is None or attempt.started_at_ms is None:
+            continue
+        if not attempt.settled:
+            moments.append(attempt.peak_at_ms + habits.settle_ms)
+        profile = state.profiles.get(job.need.kind or "")
+        if profile is not None and profile.count >= _RUNS_TO_TRUST:
+            moments.append(attempt.started_at_ms + int(profile.settle_ms * _PAST_PEAK) + 1)
+    return min((moment for moment in moments if moment > state.now_ms), default=None)
+
+
 def _past_peak(profile: Profile, attempt: Attempt, now_ms: int) -> bool:
     if profile.count < _RUNS_TO_TRUST or attempt.started_at_ms is None:
         return False
-    return now_ms - attempt.started_at_ms > profile.settle_ms * _PAST_PEAK
+    return ran_ms(attempt, now_ms) > profile.settle_ms * _PAST_PEAK
 
 
 def _room_for(gpu: Gpu, job_id: int) -> int:
@@ -179,6 +188,8 @@ def used_mib(state: State, job_id: int, attempt: Attempt) -> int | None:
 
 def use_alone(state: State, job_id: int, attempt: Attempt) -> int | None:
     """How much of a GPU the attempt uses, as far as that can be told from the whole."""
+    if attempt.suspended_at_ms is not None:
+        return None
     uses = []
     for gpu_id in attempt.gpus:
         gpu = state.gpus[gpu_id]
@@ -187,7 +198,7 @@ def use_alone(state: State, job_id: int, attempt: Attempt) -> int | None:
             return None
         rest = 0
         for other in gpu.held_by:
-            if other == job_id:
+            if other == job_id or _is_suspended(state, other):
                 continue
             known = state.use_percent(state.jobs[other].need)
             if known is None:
@@ -197,8 +208,15 @@ def use_alone(state: State, job_id: int, attempt: Attempt) -> int | None:
     return max(uses, default=None)
 
 
+def _is_suspended(state: State, job_id: int) -> bool:
+    attempt = state.jobs[job_id].active
+    return attempt is not None and attempt.suspended_at_ms is not None
+
+
 def _has_settled(state: State, attempt: Attempt, habits: Habits) -> bool:
     if attempt.peak_mib is None or attempt.peak_at_ms is None:
+        return False
+    if attempt.suspended_at_ms is not None:
         return False
     if state.now_ms - attempt.peak_at_ms < habits.settle_ms:
         return False
@@ -214,7 +232,8 @@ def _has_settled(state: State, attempt: Attempt, habits: Habits) -> bool:
 def _time_to_peak_ms(attempt: Attempt) -> int:
     if attempt.peak_at_ms is None or attempt.started_at_ms is None:
         return 0
-    return max(0, attempt.peak_at_ms - attempt.started_at_ms)
+    # The moment of the peak is moved along when an attempt that was suspended goes on.
+    return max(0, attempt.peak_at_ms - attempt.started_at_ms - attempt.suspended_ms)
 
 
 def after_run(profile: Profile | None, job: Job, attempt: Attempt, now_ms: int) -> Profile | None:
@@ -223,9 +242,9 @@ def after_run(profile: Profile | None, job: Job, attempt: Attempt, now_ms: int) 
     if kind is None or peak is None:
         return None
     settle_ms = _time_to_peak_ms(attempt)
-    ran_ms = 0 if attempt.started_at_ms is None else max(0, now_ms - attempt.started_at_ms)
+    run_ms = ran_ms(attempt, now_ms)
     if profile is None:
-        return Profile(kind, 1, peak, float(peak), 0.0, settle_ms, None, 0, now_ms, ran_ms)
+        return Profile(kind, 1, peak, float(peak), 0.0, settle_ms, None, 0, now_ms, run_ms)
     count = profile.count + 1
     before = profile.mean_mib if profile.count else float(peak)
     mean = before + (peak - before) / count
@@ -237,7 +256,7 @@ def after_run(profile: Profile | None, job: Job, attempt: Attempt, now_ms: int) 
         spread=profile.spread + (peak - before) * (peak - mean),
         settle_ms=max(profile.settle_ms, settle_ms),
         updated_at_ms=now_ms,
-        longest_ms=max(profile.longest_ms, ran_ms),
+        longest_ms=max(profile.longest_ms, run_ms),
     )
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.core import events as ev
 from stoker.core.fit import held_reservation, with_in_order
+from stoker.core.gpu import Gpu
 from stoker.core.indexes import gpus_changed, learn, learned_anew, line_up
-from stoker.core.model import Gpu
 
 if TYPE_CHECKING:
     from stoker.core.state import State
@@ -124,6 +124,10 @@ def _clock_shifted(state: State, e: ev.ClockShifted) -> None:
             attempt.stop.at_ms += e.by_ms
         if attempt.peak_at_ms is not None:
             attempt.peak_at_ms += e.by_ms
+        if attempt.suspended_at_ms is not None:
+            attempt.suspended_at_ms += e.by_ms
+        if attempt.saved_at_ms is not None:
+            attempt.saved_at_ms += e.by_ms
         state.change.touched[job_id] = None
     for short in (state.short, *state.short_alone.values()):
         if short is not None:
@@ -131,6 +135,9 @@ def _clock_shifted(state: State, e: ev.ClockShifted) -> None:
     for job in state.jobs.seen():
         if job.backoff_until_ms is not None:
             job.backoff_until_ms += e.by_ms
+            state.change.touched[job.id] = None
+        if job.gave_way is not None:
+            job.gave_way = job.gave_way.shifted(e.by_ms)
             state.change.touched[job.id] = None
     state.timers.clear()
     for job in state.jobs.seen():

@@ -6,39 +6,105 @@ attempt is told to stop already, is counted once: for the first job that can use
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import islice
+from typing import NamedTuple
 
 from stoker.core.fit import eligible, fits_beside, natural, reservation
-from stoker.core.model import Gpu, Job, Need, Reservation
+from stoker.core.gpu import Gpu, Reservation
+from stoker.core.model import Job, Need, Rank
 from stoker.core.state import State
+
+# How many classes of jobs that wait are looked at, so that a turn does not take as long as a queue
+# in which all jobs differ.
+MOST_CLASSES = 64
+
+
+def nothing_starts(state: State) -> bool:
+    """True while room would be made in vain, since nothing starts whatever room there is."""
+    short, low = state.short, state.low_disk
+    return state.paused or bool((low and low.stops) or (short and short.holds(state.now_ms)))
+
+
+def waiting_for_room(state: State, groups: set[str | None]) -> Iterator[tuple[Rank, Job]]:
+    """The jobs that only wait for room, or for a place in one of these groups, by rank."""
+    ready = state.ready
+    lines = [ready.in_line(line) for line in (*ready.gpu_lines(), ready.cpu_line)]
+    heads = [head for line in lines for head in islice(line, MOST_CLASSES)]
+    heads.sort(key=lambda head: head.rank)
+    classes = [head.in_class for head in heads]
+    classes += [cls for name in sorted(filter(None, groups)) for cls in ready.parked(name)]
+    jobs = [ready.jobs_of(cls) for cls in classes[: 2 * MOST_CLASSES] if cls is not None]
+    for rank, job in merge(*jobs, key=lambda entry: entry[0]):
+        if job is not None:
+            yield rank, job
+
+
+class Room(NamedTuple):
+    """What a job that waits will have."""
+
+    ending: list[Job]  # have to end for that
+    gpus: tuple[str, ...]
 
 
 class MakingRoom:
     """Ask it for one job after the other, those that come first in line first."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, leaving: Iterable[int]) -> None:
+        """`leaving`: the jobs whose attempts are about to end anyway."""
         self._state = state
-        self._leaving = dict(state.stopping)  # the jobs whose attempts are about to end
+        self._leaving = dict.fromkeys(leaving)
         self._taken: dict[str, list[Reservation]] = {}  # by jobs that room was made for
         self._cpus = state.cpus - state.cpus_used
         self._places: dict[str, int] = {}  # of a group, that are given up less those taken
-        for job_id in state.stopping:
+        for job_id in self._leaving:
             self._leaves(state.jobs[job_id])
 
-    def for_job(self, job: Job, offered: Sequence[Job]) -> list[Job] | None:
-        """Those of the offered ones that have to end for it; None if that would not be enough.
+    def for_job(self, job: Job, offered: Sequence[Job]) -> Room | None:
+        """What it will have if some of the offered ones end; None if that would not be enough.
 
         Who is offered first is taken first, where fewer others would not do.
         """
+        found = self._found(job, offered)
+        if found is None:
+            return None
+        room = self._with_fewer(job, offered, found)
+        for one in room.ending:
+            self._leaving[one.id] = None
+            self._leaves(one)
+        need = self._state.need_of(job)
+        for gpu_id in room.gpus:
+            gpu = self._state.gpus[gpu_id]
+            self._taken.setdefault(gpu_id, []).append(reservation(need, gpu))
+        self._cpus -= need.cpus
+        if job.group is not None:
+            self._places[job.group] = self._places.get(job.group, 0) - 1
+        return room
+
+    def _with_fewer(self, job: Job, offered: Sequence[Job], room: Room) -> Room:
+        """GPU by GPU, more may have been taken than are needed: one may be on several of them."""
+        if len(room.ending) < 2:
+            return room
+        for one in offered:
+            alone = self._found(job, [one])
+            if alone is not None:
+                return alone
+        for one in reversed(room.ending):
+            others = [other for other in room.ending if other is not one]
+            room = self._found(job, others) or room
+        return room
+
+    def _found(self, job: Job, offered: Sequence[Job]) -> Room | None:
         state, need = self._state, self._state.need_of(job)
         chosen: dict[int, Job] = {}
-        if job.group is not None and self._places_in(job.group) < 1:
-            if state.groups[job.group].paused:
-                return None
+        offered = [one for one in offered if one.id not in self._leaving]
+        if job.group is not None:
+            missing = max(0, 1 - self._places_in(job.group))
             of_group = [one for one in offered if one.group == job.group]
-            if not of_group:
+            if len(of_group) < missing or (missing and state.groups[job.group].paused):
                 return None
-            chosen[of_group[0].id] = of_group[0]
+            chosen = {one.id: one for one in of_group[:missing]}
         gpus = self._gpus_for(need, offered, chosen)
         if len(gpus) < need.gpus:
             return None
@@ -51,15 +117,7 @@ class MakingRoom:
                 cpus += _cpus_of(one)
         if cpus < need.cpus:
             return None
-        for one in chosen.values():
-            self._leaving[one.id] = None
-            self._leaves(one)
-        for gpu in gpus:
-            self._taken.setdefault(gpu.id, []).append(reservation(need, gpu))
-        self._cpus -= need.cpus
-        if job.group is not None:
-            self._places[job.group] = self._places.get(job.group, 0) - 1
-        return list(chosen.values())
+        return Room(list(chosen.values()), tuple(gpu.id for gpu in gpus))
 
     def _gpus_for(self, need: Need, offered: Sequence[Job], chosen: dict[int, Job]) -> list[Gpu]:
         """The GPUs that the job would get: those on which the fewest have to end, and the first."""

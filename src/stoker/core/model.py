@@ -1,19 +1,18 @@
-"""What a job, an attempt, a need and a GPU are.
+"""What a job, an attempt and a need are.
 
 Values that many jobs have in common (`Need`, `Terms`) are frozen and interned by their users, so
-that a million alike jobs share one. `Job`, `Attempt` and `Gpu` are mutable, and only
+that a million alike jobs share one. `Job` and `Attempt` are mutable, and only
 `state.State.apply` changes them; where a job stands in line (`in_class`) is for `ready` to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from stoker.core.code import Code
-from stoker.core.frozen import quick_to_make
 from stoker.core.laws import ImpossibleValue
 from stoker.core.terms import Terms as Terms
 
@@ -157,6 +156,7 @@ class Cause(StrEnum):
     NODE_FAILED = "node failed"
     REQUEUED = "requeued"  # by its user; or it was taken back before it began, or a cluster lost it
     SLICE = "slice"  # its slice was over, and others waited
+    GAVE_WAY = "gave way"  # for an urgent job, or since its user wanted it to
     STUCK = "stuck"  # it was put back again and again, and made no progress
     CLUSTER = "cluster"  # the cluster ended it, for a reason of its own
     MPS_FAULT = "mps server fault"  # it was taken down by a neighbour, or with it
@@ -164,7 +164,7 @@ class Cause(StrEnum):
 
 
 # An attempt that was told to stop for one of these has not failed: its job is put back.
-PUTS_BACK = frozenset({Cause.SLICE, Cause.REQUEUED})
+PUTS_BACK = frozenset({Cause.SLICE, Cause.REQUEUED, Cause.GAVE_WAY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +276,15 @@ class Warning(StrEnum):
     SENT = "sent"
 
 
+class Suspension(StrEnum):
+    """Whether the processes of an attempt are stopped, or are to be."""
+
+    NONE = "none"
+    BEGINS = "begins"  # they are being stopped
+    LASTS = "lasts"  # none of them ran when they were last looked at
+    ENDS = "ends"  # they are being continued
+
+
 @dataclass(slots=True)
 class Attempt:
     """One execution of a job, from the decision to place it until its last process is gone."""
@@ -292,11 +301,46 @@ class Attempt:
     peak_mib: int | None = None  # the most that was seen on one of its GPUs
     peak_at_ms: int | None = None
     settled: bool = False  # its memory has not grown for a while
+    suspension: Suspension = Suspension.NONE
+    suspended_at_ms: int | None = None  # since when, if it is
+    suspended_ms: int = 0  # how long it was before
+    suspensions: int = 0  # how often it was told to, so that facts about an earlier one are known
+    saved_at_ms: int | None = None  # its latest checkpoint or report; looked up only when it counts
 
 
 Rank = tuple[int, ...]
 PLACE_BITS = 24  # of a place that number the jobs behind the same one; the others are its id
 PLACE_MASK = (1 << PLACE_BITS) - 1
+FRONT = 0  # the place before all equals that were never put back
+_AHEAD = 1 << 32  # more than any two priorities differ
+_FIRST_OF_ALL = -_AHEAD * 2
+
+
+def precedence(priority: int, terms: Terms) -> int:
+    """What a rank begins with: the priority, with all urgent jobs before all others."""
+    return priority - _AHEAD if terms.urgent else priority
+
+
+def is_before_usual(rank: Rank) -> bool:
+    """True for an urgent job, and for one that has waited too long since it gave way for one."""
+    return rank[0] < -(_AHEAD >> 1)
+
+
+@dataclass(frozen=True, slots=True)
+class GaveWay:
+    """How often a job gave way for urgent ones of late, and what it is owed for the last time.
+
+    From the end of that attempt to the end of the next, `since_ms` and `for_job` are set.
+    """
+
+    times_ms: tuple[int, ...] = ()  # when it was told to, in the last hour or so
+    since_ms: int | None = None  # it has waited, or waited until it started again
+    for_job: int | None = None
+
+    def shifted(self, by_ms: int) -> GaveWay:
+        """The same by a clock that was set."""
+        since_ms = None if self.since_ms is None else self.since_ms + by_ms
+        return GaveWay(tuple(at_ms + by_ms for at_ms in self.times_ms), since_ms, self.for_job)
 
 
 @dataclass(slots=True)
@@ -321,19 +365,27 @@ class Job:
     place: int | None = None  # where it stands among its equals since it was put back: see `rank`
     resumes: int = 0  # how often it was put back
     stuck: int = 0  # the latest attempts in a row after which it was, and that made no progress
+    gave_way: GaveWay | None = None
+    kept: tuple[str, ...] = ()  # the GPUs on which others give way, or gave way, for it
+    # Since it gave way it has waited so long that it goes first, see core.giving_way.
+    goes_first: bool = field(default=False, init=False, repr=False, compare=False)
     in_class: JobClass | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def rank(self) -> Rank:
-        """Who goes first: priority, then order of submission. The last number is the id.
+        """Who goes first: urgent ones, then priority, then order of submission; then comes the id.
 
         One that was put back stands behind the job that was the newest then, and before the next:
-        as a tuple (0, 7, 1, 3) comes after (0, 7) and before (0, 8).
+        as a tuple (0, 7, 1, 3) comes after (0, 7) and before (0, 8). One that gave way stands at
+        the front, (0, 0, 0, 3).
         """
         place = self.place
+        if self.goes_first and self.gave_way is not None:
+            return (_FIRST_OF_ALL, self.gave_way.since_ms or 0, 0, self.id)
+        first = precedence(self.priority, self.terms)
         if place is None:
-            return (self.priority, self.id)
-        return (self.priority, place >> PLACE_BITS, place & PLACE_MASK, self.id)
+            return (first, self.id)
+        return (first, place >> PLACE_BITS, place & PLACE_MASK, self.id)
 
 
 def copied(job: Job) -> Job:
@@ -378,108 +430,6 @@ class Profile:
     def deviation_mib(self) -> float:
         """The standard deviation of the peaks."""
         return (self.spread / self.count) ** 0.5 if self.count else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class GpuReading:
-    """What was measured on a GPU: it counts until the next reading, and is in no database."""
-
-    at_ms: int
-    used_mib: int | None = None
-    ours_mib: dict[int, int | None] = field(default_factory=dict)  # by job; None: not told
-    others: int = 0  # processes that are not ours, or memory of no process that is known
-    others_mib: int = 0
-    other_pids: tuple[int, ...] = ()
-    closed: bool = False  # nothing new is to be placed while others are here
-    use_percent: int | None = None
-    fault: str = ""  # why it can't be used
-    lost: bool = False  # what runs there is lost with it
-    distances: dict[str, int] = field(default_factory=dict)
-
-
-@quick_to_make
-class Reservation:
-    """What an attempt has of one GPU."""
-
-    whole: bool
-    share_milli: int
-    memory: Memory
-    max_per_gpu: int | None
-
-
-def together_mib(reservations: Iterable[Reservation]) -> int:
-    """What reservations on one GPU take together.
-
-    They share one margin, the largest: that one of a kind grows as none before it is rare, and that
-    several on a GPU do so at once is rarer than what their margins would cost all of the time. Of
-    what is kept for kinds that may grow late only half is shared: what makes one of a kind grow
-    makes its siblings grow, too.
-    """
-    firm = most_shared = 0
-    for held in reservations:
-        mib, shared, growth = held.memory
-        firm += mib - shared
-        if growth:
-            own = growth // 2
-            firm += own
-            shared += growth - own
-        if shared > most_shared:
-            most_shared = shared
-    return firm + most_shared
-
-
-@dataclass(slots=True)
-class Gpu:
-    """One device and what is reserved on it."""
-
-    id: str
-    memory_mib: int | None = None
-    declared: bool = True  # by the user; False if a job's --on was the first to name it
-    drained: bool = False
-    removing: bool = False
-    label: str = ""  # its number, if it is known by something longer
-    vendor: str = ""  # "nvidia", "amd" or "stand-in": set if a driver showed it
-    held_by: dict[int, Reservation] = field(default_factory=dict)  # by job id
-    reading: GpuReading | None = None
-
-    @property
-    def usable(self) -> bool:
-        """True if new attempts may be placed here."""
-        return not (self.drained or self.removing or (self.reading and self.reading.fault))
-
-    @property
-    def shown_as(self) -> str:
-        """How people call it."""
-        return self.label or self.id
-
-    def is_one_of(self, names: Container[str]) -> bool:
-        """True if it is named, by its number or its whole id."""
-        return self.id in names or (bool(self.label) and self.label in names)
-
-    @property
-    def others_mib(self) -> int:
-        """What others have of its memory."""
-        return self.reading.others_mib if self.reading is not None else 0
-
-    @property
-    def others(self) -> int:
-        """How many others use it."""
-        return self.reading.others if self.reading is not None else 0
-
-    @property
-    def room_mib(self) -> int:
-        """Memory that is neither reserved nor used by others."""
-        return (self.memory_mib or 0) - self.others_mib - self.reserved_mib
-
-    @property
-    def reserved_mib(self) -> int:
-        """What the reservations take together."""
-        return together_mib(self.held_by.values())
-
-    @property
-    def share_used_milli(self) -> int:
-        """The sum of the shares; a whole-GPU attempt has all of it."""
-        return sum(WHOLE_SHARE_MILLI if r.whole else r.share_milli for r in self.held_by.values())
 
 
 class Takeovers(NamedTuple):

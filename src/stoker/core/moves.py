@@ -38,6 +38,7 @@ _BY_EVENT: dict[type[Any], dict[JobState, set[JobState]]] = {
     ev.JobHeld: {WAITING: {HELD}},
     ev.JobReleased: {HELD: {WAITING}},
     ev.JobEdited: {HELD: {HELD}, WAITING: {WAITING}},
+    ev.RoomKept: {WAITING: {WAITING}},
     ev.JobCancelled: {HELD: {CANCELLED}, WAITING: {CANCELLED}},
     ev.JobSkipped: {HELD: {SKIPPED}, WAITING: {SKIPPED}},
     ev.TerminalCame: {HELD: {HELD}, WAITING: {WAITING}, **_WHILE_ACTIVE},
@@ -47,7 +48,12 @@ _BY_EVENT: dict[type[Any], dict[JobState, set[JobState]]] = {
     ev.WarningDue: _WHILE_ACTIVE,
     ev.WarningSent: _WHILE_ACTIVE,
     ev.MemorySeen: _WHILE_ACTIVE,
+    ev.WorkSaved: _WHILE_ACTIVE,
     ev.ReservationChanged: _WHILE_ACTIVE,
+    ev.SuspendRequested: {RUNNING: {RUNNING}},
+    ev.ContinueRequested: {RUNNING: {RUNNING}},
+    ev.AttemptSuspended: _WHILE_ACTIVE,
+    ev.AttemptContinued: _WHILE_ACTIVE,
     ev.StopRequested: {SUBMITTED: {STOPPING}, RUNNING: {STOPPING}, STOPPING: {STOPPING}},
     ev.AttemptNotStarted: {
         SUBMITTED: {FAILED, CANCELLED, WAITING},
@@ -110,6 +116,9 @@ def move(state: State, job: Job, target: JobState) -> None:
         raise illegal(state, job.id, f"{before} -> {target}")
     if before is WAITING:
         state.ready.discard(job)
+        if job.kept:
+            job.kept = ()
+            del state.keeping[job.id]
     elif before is HELD:
         state.held_count -= 1
     if target is HELD:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from stoker.core.fit import could_ever_fit
-from stoker.core.model import ALONE, Gpu, Need, Profile
+from stoker.core.gpu import Gpu
+from stoker.core.model import ALONE, Need, Profile
 
 
 def learned_need(

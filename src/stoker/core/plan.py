@@ -25,13 +25,16 @@ from stoker.core import events as ev
 from stoker.core import reasons as why
 from stoker.core.class_walk import ClassWalk
 from stoker.core.fit import best, eligible, fits_beside, has_room, natural, preference, reservation
+from stoker.core.giving_way import kept_allows, kept_before
+from stoker.core.gpu import Gpu, Reservation
 from stoker.core.laws import must_agree
-from stoker.core.model import ALONE, Gpu, Job, Memory, Need, Reservation
+from stoker.core.model import ALONE, Job, Memory, Need
 from stoker.core.state import State
 from stoker.core.timers import latest_end_ms
 
-# How many classes that can't start are looked at in a turn, GPU jobs and CPU-only jobs apart.
-# Without a bound, a queue in which every job differs would make a turn as long as the queue.
+# How many classes that can't start are looked at in a turn, of each line: of CPU-only jobs, of GPU
+# jobs, and of those that name the same GPUs. Without a bound, a queue in which every job differs
+# would make a turn as long as the queue.
 MOST_BLOCKED_CLASSES = 256
 
 # Jobs are put together on a GPU while the sum of what each uses of it alone is not above the first;
@@ -76,6 +79,11 @@ def _wants(need: Need, gpu: Gpu) -> Reservation:
     return reservation(need, gpu, Memory((gpu.memory_mib or 0) // 2))
 
 
+def _could_take_more(gpu: Gpu) -> bool:
+    # An attempt that has a GPU whole is alone there, so the first holder tells.
+    return gpu.usable and not (gpu.held_by and next(iter(gpu.held_by.values())).whole)
+
+
 @dataclass(slots=True)
 class Scan:
     """One pass over the ready jobs: `carry_out` to start them, or one question after the other."""
@@ -100,7 +108,7 @@ class Scan:
             placed.append(placement)
 
         self._hand_over(start)
-        with ClassWalk(self.state.ready, MOST_BLOCKED_CLASSES) as lines:
+        with ClassWalk(self.state.ready, MOST_BLOCKED_CLASSES, self._some_have_room) as lines:
             while not self._machine_is_short():
                 gpu_room = self._gpu_has_room()
                 cls = lines.next_class(gpu_room)
@@ -177,12 +185,12 @@ class Scan:
             return None
         if need.gpus == 0:
             return self._placed(job, ())
-        if need.one_whole_gpu and not self.holds:
+        if need.one_whole_gpu and not self.holds and not self.state.keeping:
             return self._on_one_whole_gpu(job, need)
         if need.learns:
             return self._scouting_spot(job, need, empty_only)
         # The cheap question first: in a long queue it is asked of every GPU in every turn.
-        whole, holds = need.whole, self.holds
+        whole, holds = need.whole, self.holds or self.state.keeping
         open_gpus = [
             gpu
             for gpu in self.gpus_for(need)
@@ -232,9 +240,7 @@ class Scan:
     def _scouting_spot(self, job: Job, need: Need, empty_only: bool) -> ev.AttemptPlaced | None:
         """All of a GPU, or all that is left of one on which all memory is known."""
         allowed = [
-            gpu
-            for gpu in self.gpus_for(need)
-            if eligible(need, gpu) and (not self.holds or self.hold_allows(job, gpu))
+            gpu for gpu in self.gpus_for(need) if eligible(need, gpu) and self.hold_allows(job, gpu)
         ]
         empty = [gpu for gpu in allowed if not gpu.held_by and not gpu.others]
         if len(empty) >= need.gpus:
@@ -293,6 +299,9 @@ class Scan:
         wants_cpus = need.cpus and self.cpus_held_for is None
         if wants_cpus:
             from_ms = self._cpus_free_at(need.cpus)
+        if job.kept:
+            allowed = []  # It has what it waits for: see core.giving_way.
+            self.contested.update(job.kept)
         uncontested = [gpu for gpu in allowed if gpu.id not in self.contested]
         chosen: list[_Room] = []
         if need.gpus and len(uncontested) >= need.gpus:
@@ -319,11 +328,18 @@ class Scan:
 
     def hold_allows(self, job: Job, gpu: Gpu) -> bool:
         """Whether the job may be on a GPU beside, or before, the one for which it is kept."""
+        if self.state.keeping and not kept_allows(self.state, job, gpu):
+            return False
         hold = self.holds.get(gpu.id)
         if hold is None or self._ends_before(job, hold.from_ms):
             return True
         mine = reservation(self.state.need_of(job), gpu)
         return fits_beside(mine, (hold.wants, *hold.staying), gpu)
+
+    def held_for(self, job: Job, gpu_id: str) -> int:
+        """The job for which a GPU is held that this one may not have."""
+        kept = kept_before(self.state, job, self.state.gpus[gpu_id])
+        return kept[0][0] if kept else self.holds[gpu_id].job_id
 
     def _cpus_allow(self, job: Job) -> bool:
         wanted = job.need.cpus
@@ -430,7 +446,9 @@ class Scan:
         attempt, profile = job.active, self.state.profiles.get(job.need.kind or "")
         if attempt is None or attempt.started_at_ms is None or profile is None:
             return None
-        end = attempt.started_at_ms + profile.longest_ms
+        if attempt.suspended_at_ms is not None:
+            return None
+        end = attempt.started_at_ms + attempt.suspended_ms + profile.longest_ms
         return end if end > self.state.now_ms else None
 
     # ------------------------------------------------------------------ what is in the way
@@ -453,14 +471,17 @@ class Scan:
         named = {name: self.state.gpu_named(name) for name in need.on}
         return list({gpu.id: gpu for gpu in named.values() if gpu is not None}.values())
 
+    def _some_have_room(self, names: tuple[str, ...]) -> bool:
+        """Whether one of the GPUs with these names could take something more."""
+        named = (self.state.gpu_named(name) for name in names)
+        return any(gpu is not None and _could_take_more(gpu) for gpu in named)
+
     def _gpu_has_room(self) -> bool:
         """True if any GPU could take something more. There is never more room later in a pass."""
         if self.roomy is None:
             self.roomy = list(self.state.gpus.values())
         while self.roomy:
-            gpu = self.roomy[-1]
-            # An attempt that has a GPU whole is alone there, so the first holder tells.
-            if gpu.usable and not (gpu.held_by and next(iter(gpu.held_by.values())).whole):
+            if _could_take_more(self.roomy[-1]):
                 return True
             self.roomy.pop()
         return False

@@ -1,8 +1,11 @@
 """Who is next: the jobs that could start now, indexed so that planning never looks at all of them.
 
-Jobs with the same need, group, longest time and executor form a class: if its first job can't
-start, none of it can. So planning costs what the number of classes costs, however many jobs wait in
-each.
+Jobs with the same need, group, executor and about the same longest time form a class: if its first
+job can't start, none of it can. So planning costs what the number of classes costs, however many
+jobs wait in each. Longest times are told apart in steps of at most a quarter: were each a class of
+its own, a thousand jobs with limits of their own would be a thousand classes.
+Classes of jobs that name GPUs stand in a line of their own, one for each set of GPUs, so that those
+of one line hide none of another.
 A class that can't start whatever else ends (its group is paused or full, no GPUs are enough) is
 parked until that has changed, so that it costs nothing and hides none behind it.
 Heaps are pruned lazily: an entry is only a hint, `Job` says whether it still holds.
@@ -14,15 +17,26 @@ goes through `in_line` and `jobs_of`, which go down the heaps from their tops an
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from stoker.core.model import Job, Need, Rank, Terms
+from stoker.core.model import Job, Need, Rank, Terms, precedence
 
 ClassKey = tuple[Need, str | None, int | None, int | None, str]
 
 _MOST_WHO_JOIN = 10_000  # one by one, in a cohort
+# Sets of named GPUs beyond these share the line of the jobs that name none.
+_MOST_LINES = 256
+_STEPS_OF_AN_OCTAVE = 4  # of longest times
+
+
+def longest_step_ms(longest_ms: int | None) -> int | None:
+    """The longest time of the class, for a job with this one: rounded up, by a quarter at most."""
+    if longest_ms is None or longest_ms <= _STEPS_OF_AN_OCTAVE:
+        return longest_ms
+    step = 1 << max(0, (longest_ms - 1).bit_length() - _STEPS_OF_AN_OCTAVE.bit_length())
+    return -(-longest_ms // step) * step
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +55,11 @@ class Cohort:
     in_class: JobClass | None = None
     unseen: int = 0  # how many of them were not asked for yet: see core.jobs
 
+    @property
+    def precedence(self) -> int:
+        """What their ranks begin with."""
+        return precedence(self.priority, self.terms)
+
 
 def by_priority(ids: Sequence[int], priorities: Sequence[int]) -> dict[int, Sequence[int]]:
     """Which of these jobs have which priority; they are in order, and so are those of each."""
@@ -54,6 +73,15 @@ def by_priority(ids: Sequence[int], priorities: Sequence[int]) -> dict[int, Sequ
 
 
 @dataclass(slots=True, eq=False)
+class Line:
+    """Classes one behind the other, by the ranks of their heads."""
+
+    on: tuple[str, ...] = ()  # the GPUs that all of its jobs name; none: it has all other jobs
+    heap: list[tuple[Rank, int, JobClass]] = field(default_factory=list)
+    classes: int = 0  # that belong to it, whether they stand in it now or not
+
+
+@dataclass(slots=True, eq=False)
 class JobClass:
     """Jobs that planning can't tell apart but for their rank.
 
@@ -63,10 +91,11 @@ class JobClass:
 
     need: Need
     group: str | None
-    longest_ms: int | None
+    longest_ms: int | None  # of all of them, rounded up: see `longest_step_ms`
     floor_mib: int | None
     executor: str
     number: int  # breaks ties in heaps, so that classes are never compared
+    line: Line
     heap: list[Rank] = field(default_factory=list)
     cohorts: dict[int, Cohort] = field(default_factory=dict)
     growing: dict[tuple[int, Terms], Cohort] = field(default_factory=dict)  # see `add_new`
@@ -77,9 +106,6 @@ class JobClass:
     terms: Terms | None = None  # of the job that came last; those of others may differ
 
 
-Line = list[tuple[Rank, int, JobClass]]
-
-
 class ReadyQueue:
     """All jobs that are only waiting for room, first things first."""
 
@@ -88,11 +114,12 @@ class ReadyQueue:
         self._classes: dict[ClassKey, JobClass] = {}
         self._made = 0
         self._last: JobClass | None = None  # that of the job that came last
-        self._gpu_line: Line = []
-        self._cpu_line: Line = []
-        self._cluster_line: Line = []
+        self._gpu_lines: dict[tuple[str, ...], Line] = {(): Line()}
+        self._cpu_line = Line()
+        self._cluster_line = Line()
         self._parked: dict[str | None, list[JobClass]] = {}
         self.count = 0
+        self.urgent = 0  # so many of them are
 
     def add(self, job: Job) -> None:
         """Put a job in line."""
@@ -102,6 +129,7 @@ class ReadyQueue:
         job.in_class = cls
         cls.count += 1
         self.count += 1
+        self.urgent += job.terms.urgent
         rank = job.rank
         heappush(cls.heap, rank)
         if not cls.parked and (cls.in_line_as is None or rank < cls.in_line_as):
@@ -130,14 +158,17 @@ class ReadyQueue:
             cohort.ids.append(job_id)
             cls.count += 1
             self.count += 1
+            self.urgent += terms.urgent
         return cohort
 
     def _add_cohort(self, cohort: Cohort, cls: JobClass) -> None:
         cohort.in_class = cls
         cls.count += len(cohort.ids)
         self.count += len(cohort.ids)
+        if cohort.terms.urgent:
+            self.urgent += len(cohort.ids)
         _put_in_heap(cls, cohort)
-        first = (cohort.priority, cohort.ids[0])
+        first = (cohort.precedence, cohort.ids[0])
         if not cls.parked and (cls.in_line_as is None or first < cls.in_line_as):
             self._line_up(cls, first)
 
@@ -155,11 +186,13 @@ class ReadyQueue:
             and last.floor_mib == floor_mib
         ):
             return last
-        key = (need, group, terms.longest_ms, floor_mib, terms.executor)
+        key = (need, group, longest_step_ms(terms.longest_ms), floor_mib, terms.executor)
         cls = self._classes.get(key)
         if cls is None:
             self._made += 1
-            cls = self._classes[key] = JobClass(*key, number=self._made)
+            line = self._line_for(need, terms.executor)
+            line.classes += 1
+            cls = self._classes[key] = JobClass(*key, number=self._made, line=line)
         # Equal to what it had, and known again as the same object by the next of its submission.
         cls.need, cls.terms = need, terms
         self._last = cls
@@ -173,11 +206,15 @@ class ReadyQueue:
         job.in_class = None
         cls.count -= 1
         self.count -= 1
+        self.urgent -= job.terms.urgent
         if not cls.count:
             # The class is dropped, so that needs which no job has any more cost nothing; its
             # entry in the line is seen to be stale by its missing heap.
             key = (cls.need, cls.group, cls.longest_ms, cls.floor_mib, cls.executor)
             del self._classes[key]
+            cls.line.classes -= 1
+            if cls.line.on and not cls.line.classes:
+                del self._gpu_lines[cls.line.on]
             cls.heap.clear()
             cls.cohorts.clear()
             cls.growing.clear()
@@ -202,17 +239,24 @@ class ReadyQueue:
                 _next_of_cohort(cls, cls.cohorts.pop(job_id))
         return None
 
-    def pop_class(self, gpu: bool) -> JobClass | None:
-        """Take the class whose head is first out of its line; give it back with `put_back`."""
-        return self._pop(self._gpu_line if gpu else self._cpu_line)
+    def gpu_lines(self) -> Collection[Line]:
+        """The lines of GPU jobs: of those that name no GPUs, and of each set that others name."""
+        return self._gpu_lines.values()
+
+    @property
+    def cpu_line(self) -> Line:
+        """The line of jobs without GPUs."""
+        return self._cpu_line
 
     def pop_cluster_class(self) -> JobClass | None:
-        """The same for jobs that are a cluster's."""
-        return self._pop(self._cluster_line)
+        """The first class of jobs that are a cluster's."""
+        return self.pop_class(self._cluster_line)
 
-    def _pop(self, line: Line) -> JobClass | None:
-        while line:
-            rank, _, cls = heappop(line)
+    def pop_class(self, line: Line) -> JobClass | None:
+        """Take the class whose head is first out of its line; give it back with `put_back`."""
+        heap = line.heap
+        while heap:
+            rank, _, cls = heappop(heap)
             if cls.in_line_as != rank:
                 continue
             cls.in_line_as = None
@@ -225,16 +269,16 @@ class ReadyQueue:
             return cls
         return None
 
-    def in_line(self, gpu: bool) -> Iterator[Job]:
+    def in_line(self, line: Line) -> Iterator[Job]:
         """The heads of the classes that stand in a line, first things first."""
-        line = self._gpu_line if gpu else self._cpu_line
-        tops = [(line[0], 0)] if line else []
+        heap = line.heap
+        tops = [(heap[0], 0)] if heap else []
         while tops:
             (rank, number, cls), at = heappop(tops)
             if at >= 0:
                 for below in (2 * at + 1, 2 * at + 2):
-                    if below < len(line):
-                        heappush(tops, (line[below], below))
+                    if below < len(heap):
+                        heappush(tops, (heap[below], below))
                 if cls.in_line_as != rank:
                     continue
             head = next((job for _, job in self.jobs_of(cls) if job is not None), None)
@@ -268,9 +312,8 @@ class ReadyQueue:
 
     def is_still_first(self, cls: JobClass) -> bool:
         """True if a class that was taken out of its line would be the next to be taken again."""
-        head = self.head(cls)
-        line = self._line_of(cls)
-        return head is not None and (not line or head.rank < line[0][0])
+        head, heap = self.head(cls), cls.line.heap
+        return head is not None and (not heap or head.rank < heap[0][0])
 
     def put_back(self, cls: JobClass) -> None:
         """Let a class stand in its line again, by its present head."""
@@ -299,24 +342,32 @@ class ReadyQueue:
 
     def _line_up(self, cls: JobClass, rank: Rank) -> None:
         cls.in_line_as = rank
-        heappush(self._line_of(cls), (rank, cls.number, cls))
+        heappush(cls.line.heap, (rank, cls.number, cls))
 
-    def _line_of(self, cls: JobClass) -> Line:
-        if cls.executor:
+    def _line_for(self, need: Need, executor: str) -> Line:
+        if executor:
             return self._cluster_line
-        return self._gpu_line if cls.need.gpus else self._cpu_line
+        if not need.gpus:
+            return self._cpu_line
+        on = tuple(sorted(set(need.on)))
+        line = self._gpu_lines.get(on)
+        if line is None:
+            if len(self._gpu_lines) > _MOST_LINES:
+                return self._gpu_lines[()]
+            line = self._gpu_lines[on] = Line(on)
+        return line
 
 
 def _stands_as(job: Job, rank: Rank) -> bool:
     """Whether an entry still holds; most jobs were never put back, and need no comparison more."""
-    if job.place is None:
-        return job.priority == rank[0] and len(rank) == 2
+    if job.place is None and not job.goes_first:
+        return len(rank) == 2 and precedence(job.priority, job.terms) == rank[0]
     return job.rank == rank
 
 
 def _put_in_heap(cls: JobClass, cohort: Cohort) -> None:
     job_id = cohort.ids[cohort.place]
-    heappush(cls.heap, (cohort.priority, job_id))
+    heappush(cls.heap, (cohort.precedence, job_id))
     cls.cohorts[job_id] = cohort
 
 

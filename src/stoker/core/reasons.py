@@ -180,21 +180,64 @@ class AtCluster:
 
 
 @dataclass(frozen=True, slots=True)
+class IsSuspended:
+    """It runs, but its user wants its processes to stand still; not all of them may do so yet."""
+
+    since_ms: int
+    all_stopped: bool
+
+
+@dataclass(frozen=True, slots=True)
 class IsNext:
     """Nothing stands in its way: it starts with the next turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForGivingWay:
+    """It is urgent, and other jobs were told to give way for it."""
+
+    job_ids: tuple[int, ...]
+    until_ms: int  # by then they have ended
+
+
+@dataclass(frozen=True, slots=True)
+class NoneGivesWay:
+    """It is urgent, and no job that offered to give way can make room for it now."""
+
+    then: Reason  # why it waits
+    next_id: int | None = None  # the job that may be told to give way again first,
+    from_ms: int | None = None  # and from when on
+
+
+@dataclass(frozen=True, slots=True)
+class GivesWay:
+    """It was told to give way, and is ending."""
+
+    for_job: int | None  # None: its user wanted it
+    until_ms: int  # by then it has ended
+
+
+@dataclass(frozen=True, slots=True)
+class HasGivenWay:
+    """It has given way for an urgent job, and waits since then."""
+
+    for_job: int
+    goes_first: bool  # it has waited so long that it goes before all others
+    then: Reason
 
 
 Reason = (
     IsHeld | QueueIsPaused | DaemonIsEnding | GroupIsFull | WaitsForTime | MachineIsShort
     | DiskIsLow | WaitsForJobs | WaitsForProcesses | NeedsTerminal | NeedsGpus | NeedsMemory
     | NeedsUse | WaitsForScout | NeedsShare | NeedsCpus | HeldBack | CanNeverStart | ClusterIsFull
-    | AtCluster | IsNext
+    | AtCluster | IsSuspended | IsNext | WaitsForGivingWay | NoneGivesWay | HasGivenWay | GivesWay
 )  # fmt: skip
 
 
 def as_data(reason: Reason) -> dict[str, Any]:
     """The reason for JSON: its kind and its fields."""
-    return {"kind": type(reason).__name__, **asdict(reason)}
+    data = {"kind": type(reason).__name__, **asdict(reason)}
+    return {**data, "then": as_data(reason.then)} if hasattr(reason, "then") else data
 
 
 def gib(mib: int) -> str:
@@ -270,8 +313,29 @@ def words(reason: Reason, now_ms: int) -> str:
             return f"{plural(most, 'job')} may be with the cluster at a time (`slurm.jobs`)"
         case AtCluster():
             return _at_cluster(reason, now_ms)
+        case IsSuspended(since_ms=since, all_stopped=stopped):
+            how = f"suspended for {_duration(max(0, now_ms - since))}"
+            how += "" if stopped else ", and not all of its processes have stopped yet"
+            return f"{how}; `stoker resume ID` lets it go on"
         case IsNext():
             return "starts next"
+        case WaitsForGivingWay(job_ids=ids, until_ms=until):
+            when = _duration(max(0, until - now_ms))
+            return f"waits for {_named_jobs(ids)} to give way, at the latest in {when}"
+        case NoneGivesWay(then=then, next_id=job_id, from_ms=from_ms):
+            if job_id is None or from_ms is None:
+                none = "none that offered to give way (--preemptible) can make room for it"
+            else:
+                left = _duration(max(0, from_ms - now_ms))
+                none = f"job {job_id} offered to give way, but is left alone for another {left}"
+                none += ", since it gave way before"
+            return f"{words(then, now_ms)}; {none}"
+        case GivesWay(for_job=job_id, until_ms=until):
+            whose = "" if job_id is None else f" for job {job_id}"
+            return f"gives way{whose}, at the latest in {_duration(max(0, until - now_ms))}"
+        case HasGivenWay(for_job=job_id, goes_first=first, then=then):
+            long = " more than an hour ago, so it goes first now" if first else ""
+            return f"gave way for job {job_id}{long}; {words(then, now_ms)}"
 
 
 def low_disk_words(low: DiskIsLow | LowDisk) -> str:
@@ -372,6 +436,9 @@ def outcome_words(outcome: Outcome) -> str | None:
             return _exit_words(how)
         case Cause.SLICE:
             return f"its slice was over{_how_words(how)}"
+        case Cause.GAVE_WAY:
+            for_job = f" for job {outcome.detail}" if outcome.detail else ""
+            return f"gave way{for_job}{_how_words(how)}"
         case Cause.STUCK:
             times = plural(int(outcome.detail or 1), "attempt")
             return (

@@ -6,20 +6,12 @@ turn, and so this is asked again; nothing is polled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from heapq import merge
-from itertools import islice
-
 from stoker.core import events as ev
 from stoker.core.endings import next_place
-from stoker.core.making_room import MakingRoom
-from stoker.core.model import PLACE_BITS, PLACE_MASK, Cause, Job, Rank
+from stoker.core.making_room import MakingRoom, nothing_starts, waiting_for_room
+from stoker.core.model import PLACE_BITS, PLACE_MASK, Cause, Job, Rank, precedence
 from stoker.core.state import State
 from stoker.core.timers import slice_over_ms
-
-# How many classes of jobs that wait are looked at, so that a turn does not take as long as a queue
-# in which all jobs differ.
-MOST_CLASSES = 64
 
 
 def slices_over(state: State) -> list[ev.StopRequested]:
@@ -27,17 +19,16 @@ def slices_over(state: State) -> list[ev.StopRequested]:
 
     The jobs that wait are those that planning has just found no room for.
     """
-    short, low = state.short, state.low_disk
-    if state.paused or (low and low.stops) or (short and short.holds(state.now_ms)):
+    if nothing_starts(state):
         return []
     offered = sorted(
         (state.jobs[job_id] for job_id in state.past_slice),
         key=lambda job: (slice_over_ms(job) or 0, job.id),
     )
-    room = MakingRoom(state)
+    room = MakingRoom(state, state.stopping)
     ending: list[Job] = []
     hopeless: set[int] = set()  # classes of which one could not be helped
-    for rank, job in _waiting(state, {job.group for job in offered}):
+    for rank, job in waiting_for_room(state, {job.group for job in offered}):
         if len(ending) == len(offered):
             break
         assert job.in_class is not None
@@ -49,7 +40,7 @@ def slices_over(state: State) -> list[ev.StopRequested]:
         if making_room is None:
             hopeless.add(job.in_class.number)
         else:
-            ending += making_room
+            ending += making_room.ending
     now_ms = state.now_ms
     return [ev.StopRequested(now_ms, one.id, one.attempt, Cause.SLICE) for one in ending]
 
@@ -59,17 +50,5 @@ def _rank_behind(state: State, job: Job) -> Rank:
     if job.terms.keep_place:
         return job.rank
     place = next_place(state)
-    return (job.priority, place >> PLACE_BITS, place & PLACE_MASK, job.id)
-
-
-def _waiting(state: State, groups: set[str | None]) -> Iterator[tuple[Rank, Job]]:
-    """The jobs that only wait for room, or for a place in one of these groups, by rank."""
-    heads = [
-        head for gpu in (True, False) for head in islice(state.ready.in_line(gpu), MOST_CLASSES)
-    ]
-    classes = [head.in_class for head in heads]
-    classes += [cls for name in sorted(filter(None, groups)) for cls in state.ready.parked(name)]
-    lines = [state.ready.jobs_of(cls) for cls in classes[: 2 * MOST_CLASSES] if cls is not None]
-    for rank, job in merge(*lines, key=lambda entry: entry[0]):
-        if job is not None:
-            yield rank, job
+    first = precedence(job.priority, job.terms)
+    return (first, place >> PLACE_BITS, place & PLACE_MASK, job.id)

@@ -13,15 +13,16 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from stoker.core import attempt_events, job_events, machine_events
+from stoker.core import attempt_events, job_events, machine_events, suspending
 from stoker.core import events as ev
 from stoker.core.change import Change
 from stoker.core.dependencies import Dependencies
 from stoker.core.fit import natural
+from stoker.core.gpu import Gpu
 from stoker.core.indexes import each_of, index, line_up
 from stoker.core.jobs import Jobs
 from stoker.core.laws import must_agree
-from stoker.core.model import FINAL, WAITING, Gpu, Group, Job, Need, Profile, Takeovers
+from stoker.core.model import FINAL, WAITING, Group, Job, Need, Profile, Takeovers
 from stoker.core.moves import MOST_REMEMBERED
 from stoker.core.needs import learned_need
 from stoker.core.ready import Cohort, ReadyQueue
@@ -32,6 +33,7 @@ from stoker.core.timers import Timers
 MOST_ENDS_IN_A_TURN = 4
 
 HANDLERS = job_events.HANDLERS | attempt_events.HANDLERS | machine_events.HANDLERS
+HANDLERS |= suspending.HANDLERS
 
 
 class State:
@@ -61,7 +63,10 @@ class State:
         self.unattended: dict[int, None] = {}  # attached jobs that wait without their clients
         self.to_warn: dict[int, None] = {}
         self.stopping: dict[int, None] = {}
+        self.suspending: dict[int, None] = {}  # are to be suspended, or to go on again
         self.past_slice: dict[int, None] = {}  # run, and are to make room for those that wait
+        self.offered: dict[int, None] = {}  # run, and have offered to give way
+        self.keeping: dict[int, None] = {}  # wait, and GPUs on which others give way are theirs
         self.last_place = 0  # that was given to one that was put back
         self.change = Change()
         # The latest events that were about a job that was there. Submissions are not among them:
@@ -159,6 +164,8 @@ class State:
         """What has become due by now, as events that are still to be applied."""
         ready, past_slice, due = self.timers.take_due(self.now_ms)
         for job in ready:
+            if job.gave_way is not None:
+                self.ready.discard(job)  # It may go before all others now.
             line_up(self, job)
         for job in past_slice:
             self.past_slice[job.id] = None

@@ -99,6 +99,8 @@ def _can_be_followed(state: State, job_id: int, cls: JobClass) -> bool:
         return False
     if attempt.stop is not None or attempt.memory is not None or state.is_required(job_id):
         return False
+    if attempt.suspended_at_ms is not None:
+        return False  # It does not end.
     gpu = state.gpus[attempt.gpus[0]]
     return gpu.usable and not gpu.others
 

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 TEMPORARY = 75  # EX_TEMPFAIL: by this exit code a program says that it is to be run again
 STUCK_AFTER = 3  # attempts without progress, if nothing else was said
+YIELDS = 3  # how often one that offers itself gives way in an hour, if nothing else was said
 
 
-def requeue_codes(said: Iterable[int], slice_ms: int | None) -> tuple[int, ...]:
-    """The exit codes by which a job asks to be put back; one that runs in slices has one anyway."""
-    implied = () if slice_ms is None else (TEMPORARY,)
+def requeue_codes(
+    said: Iterable[int], slice_ms: int | None, preemptible: bool = False
+) -> tuple[int, ...]:
+    """The exit codes by which a job asks to be put back; one that is told to end has one anyway."""
+    implied = (TEMPORARY,) if slice_ms is not None or preemptible else ()
     return tuple(dict.fromkeys((*said, *implied)))
 
 
@@ -36,6 +39,9 @@ class Terms:
     keep_place: bool = False  # when it is put back, it goes where it was and not behind its equals
     stuck_after: int = STUCK_AFTER  # attempts in a row without progress; 0: none is too many
     requeue: bool = False  # put back, and not lost, if no trace of an attempt is left
+    preemptible: bool = False  # offers to give way for urgent jobs
+    yields: int = YIELDS  # so often in an hour at most
+    urgent: bool = False  # goes before all that are not, and those that offered it give way
 
     @property
     def longest_ms(self) -> int | None:

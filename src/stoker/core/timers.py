@@ -8,8 +8,9 @@ from heapq import heappop, heappush
 
 from stoker.core import events as ev
 from stoker.core.jobs import Jobs
-from stoker.core.model import PUTS_BACK, Cause, Job, Warning
+from stoker.core.model import PUTS_BACK, WAITING, Attempt, Cause, Job, Warning
 
+HOUR_MS = 3_600_000
 Entry = tuple[int, int, int, int]  # when, job, attempt, Timer
 
 
@@ -21,16 +22,25 @@ class Timer(IntEnum):
     LIMIT = 2
     GRACE = 3
     SLICE = 4
+    FIRST = 5
 
 
 def deadline_ms(job: Job) -> int | None:
     """When the active attempt reaches its time limit; a cluster sees to that itself.
 
-    The limit is of the time that it runs: none of it is spent while the machine can't start it.
+    The limit is of the time that it runs: none of it is spent while the machine can't start it, or
+    while it is suspended.
     """
     assert job.active is not None
-    limit, started = job.terms.time_limit_ms, job.active.started_at_ms
+    limit, started = job.terms.time_limit_ms, _counts_from_ms(job.active)
     return None if limit is None or started is None or job.terms.executor else started + limit
+
+
+def _counts_from_ms(attempt: Attempt) -> int | None:
+    """The moment from which it would have run without a break; None while it does not run."""
+    if attempt.started_at_ms is None or attempt.suspended_at_ms is not None:
+        return None
+    return attempt.started_at_ms + attempt.suspended_ms
 
 
 def latest_end_ms(job: Job) -> int | None:
@@ -39,7 +49,9 @@ def latest_end_ms(job: Job) -> int | None:
     assert attempt is not None
     if attempt.stop is not None:
         return kill_ms(job)
-    limit, began = job.terms.time_limit_ms, attempt.started_at_ms
+    limit, began = job.terms.time_limit_ms, _counts_from_ms(attempt)
+    if attempt.suspended_at_ms is not None:
+        return None
     if began is None and not job.terms.attached:  # One in a terminal may be started late.
         began = attempt.placed_at_ms
     if limit is None or began is None or job.terms.executor:
@@ -58,7 +70,7 @@ def warning_ms(job: Job) -> int | None:
 def slice_over_ms(job: Job) -> int | None:
     """When the active attempt is to be told that its slice is over, should others wait."""
     assert job.active is not None
-    length, started = job.terms.slice_ms, job.active.started_at_ms
+    length, started = job.terms.slice_ms, _counts_from_ms(job.active)
     if length is None or started is None or job.terms.executor:
         return None  # A cluster sees to that itself.
     return started + length - job.terms.signal_before_ms
@@ -96,6 +108,12 @@ def ready_ms(job: Job) -> int:
     return max(job.not_before_ms or 0, job.backoff_until_ms or 0)
 
 
+def goes_first_ms(job: Job) -> int | None:
+    """When a job that gave way has waited so long that it goes before all others."""
+    since_ms = None if job.gave_way is None else job.gave_way.since_ms
+    return None if since_ms is None else since_ms + HOUR_MS
+
+
 def attempt_timers(job: Job) -> list[tuple[int, Timer]]:
     """The moments that lie ahead of the active attempt."""
     attempt = job.active
@@ -123,9 +141,9 @@ class Timers:
     def __iter__(self) -> Iterator[Entry]:
         return (entry for entry in self._heap if self._is_awaited(*entry))
 
-    def wait_until(self, moment_ms: int, job: Job) -> None:
+    def wait_until(self, moment_ms: int, job: Job, kind: Timer = Timer.READY) -> None:
         """Let a waiting job be looked at then."""
-        heappush(self._heap, (moment_ms, job.id, 0, Timer.READY))
+        heappush(self._heap, (moment_ms, job.id, 0, kind))
 
     def watch(self, job: Job) -> None:
         """Set what lies ahead of its active attempt."""
@@ -150,6 +168,9 @@ class Timers:
             return False
         if kind == Timer.READY:
             return self._waits_for_time(job) and ready_ms(job) == moment
+        if kind == Timer.FIRST:
+            waits = job.state is WAITING and not job.goes_first
+            return waits and goes_first_ms(job) == moment
         attempt = job.active
         if attempt is None or attempt.number != number:
             return False
@@ -177,12 +198,14 @@ class Timers:
             job = self._jobs.get(job_id)
             if job is None:
                 continue
-            if kind == Timer.READY:
+            if kind in (Timer.READY, Timer.FIRST):
                 ready.append(job)
                 continue
             attempt = job.active
             if attempt is None or attempt.number != number or attempt.stop is not None:
                 continue
+            if attempt.suspended_at_ms is not None:
+                continue  # What lies ahead is set anew when it goes on.
             if kind == Timer.WARNING and attempt.warning is Warning.NONE:
                 if (warning_ms(job) or 0) <= now_ms:
                     due[ev.WarningDue(now_ms, job_id, number)] = None

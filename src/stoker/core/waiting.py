@@ -12,10 +12,18 @@ from itertools import islice
 from stoker.core import reasons as why
 from stoker.core.fit import could_ever_fit, eligible, has_room, room_for_mib
 from stoker.core.foreign import ForeignProcess
-from stoker.core.model import WHOLE_SHARE_MILLI, Gpu, Job, JobState, Need, Requirement
+from stoker.core.giving_way import (
+    gives_way_for,
+    giving_way_for,
+    next_offer,
+    none_gives_way,
+)
+from stoker.core.gpu import Gpu
+from stoker.core.model import WHOLE_SHARE_MILLI, Cause, Job, JobState, Need, Requirement, Suspension
 from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan
 from stoker.core.ready import ReadyQueue
 from stoker.core.state import State
+from stoker.core.timers import kill_ms
 
 MOST_TOLD = 10  # of the jobs that another waits for
 
@@ -27,8 +35,47 @@ def _missing(state: State, requirement: Requirement) -> Iterable[int]:
     return islice(state.dependencies.barriers.missing(requirement), MOST_TOLD)
 
 
+# What others could make room for.
+_FOR_ROOM = (why.NeedsGpus, why.NeedsMemory, why.NeedsShare, why.NeedsCpus, why.NeedsUse,
+             why.GroupIsFull, why.HeldBack)  # fmt: skip
+
+
+def why_not_going_on(job: Job) -> why.IsSuspended | why.GivesWay | None:
+    """Why a job that was started does not go on: it is suspended, or gives way."""
+    attempt = job.active
+    if attempt is None:
+        return None
+    if attempt.stop is not None and attempt.stop.cause is Cause.GAVE_WAY:
+        return why.GivesWay(gives_way_for(job), kill_ms(job))
+    if attempt.suspended_at_ms is None:
+        return None
+    return why.IsSuspended(attempt.suspended_at_ms, attempt.suspension is Suspension.LASTS)
+
+
 def reason_for(state: State, job: Job) -> why.Reason:
     """Why a queued job does not run, worked out for this job alone."""
+    return with_giving_way(state, job, plain_reason(state, job))
+
+
+def with_giving_way(state: State, job: Job, reason: why.Reason) -> why.Reason:
+    """What there is to say besides, where others give way for a job, or it did for another."""
+    gave_way = job.gave_way
+    if gave_way is not None and gave_way.for_job is not None and job.state is JobState.WAITING:
+        return why.HasGivenWay(gave_way.for_job, job.goes_first, reason)
+    if not job.terms.urgent or not isinstance(reason, _FOR_ROOM):
+        return reason
+    others = giving_way_for(state, job)
+    if others:
+        until_ms = max(kill_ms(one) for one in others)
+        return why.WaitsForGivingWay(tuple(one.id for one in others), until_ms)
+    if isinstance(reason, why.GroupIsFull) or not none_gives_way(state, job):
+        return reason
+    offer = next_offer(state)
+    return why.NoneGivesWay(reason) if offer is None else why.NoneGivesWay(reason, *reversed(offer))
+
+
+def plain_reason(state: State, job: Job) -> why.Reason:
+    """The same as if none ever gave way. Jobs that planning can't tell apart share the answer."""
     if job.state is JobState.HELD:
         return why.IsHeld()
     if job.requires and not state.ready.has(job):
@@ -139,14 +186,17 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
     held = [gpu.id for gpu in roomy if not scan.hold_allows(job, gpu)]
     if len(roomy) - len(held) < need.gpus:
         shown = tuple(state.gpus[gpu_id].shown_as for gpu_id in held)
-        return why.HeldBack(scan.holds[held[0]].job_id, shown)
+        return why.HeldBack(scan.held_for(job, held[0]), shown)
     assert scan.cpus_held_for is not None
     return why.HeldBack(scan.cpus_held_for, ())
 
 
 def _in_order(ready: ReadyQueue) -> Iterable[Job]:
     """The heads of the classes as planning would come to them."""
-    lines = [islice(ready.in_line(gpu), MOST_BLOCKED_CLASSES) for gpu in (True, False)]
+    lines = [
+        islice(ready.in_line(line), MOST_BLOCKED_CLASSES)
+        for line in (*ready.gpu_lines(), ready.cpu_line)
+    ]
     return merge(*lines, key=lambda job: job.rank)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
@@ -17,11 +17,14 @@ from stoker.executors.attempt_dir import attempt_dir_text, metrics_text
 from stoker.executors.checkpoint_dir import (
     checkpoint_text,
     empty_trash,
+    last_written_ms,
     throw_away,
     written_since,
 )
 
 _WAITS_MS = 10_000  # for a look, before an attempt is taken to have made progress
+_HURRIES_MS = 500  # the same before an urgent job is let in
+_KNOWN_FOR_MS = 2_000
 _READ_BYTES = 1 << 16  # of what an attempt has reported, from its end
 
 Key = tuple[int, int]  # job, attempt
@@ -44,6 +47,8 @@ class Checkpoints:
         self._wake = wake
         self._looks: dict[Key, tuple[int, Future[bool]]] = {}  # and since when
         self._thread = ThreadPoolExecutor(1, "checkpoints")
+        # The latest look at when attempts saved their work: since when, at which, what was found.
+        self._saves: tuple[int, frozenset[Key], Future[dict[int, int]]] | None = None
         self._deleting = ThreadPoolExecutor(1, "deleting")
 
     def begin(self) -> None:
@@ -74,6 +79,28 @@ class Checkpoints:
         del self._looks[key]
         return not look.done() or look.cancelled() or look.exception() is not None or look.result()
 
+    def last_saved(self, jobs: Sequence[Job]) -> dict[int, int] | None:
+        """When the attempts of these jobs last wrote a checkpoint or reported a step, by job.
+
+        None: not known yet. What can't be told soon is left out.
+        """
+        now_ms = self._now_ms()
+        keys = frozenset((job.id, job.attempt) for job in jobs)
+        if self._saves is None or not (
+            keys <= self._saves[1] and 0 <= now_ms - self._saves[0] < _KNOWN_FOR_MS
+        ):
+            where = [
+                (key, checkpoint_text(self._attempts, key[0], self._launch_of(key[0]).point))
+                for key in sorted(keys)
+            ]
+            look = self._thread.submit(_saves, self._attempts, where)
+            self._saves = (now_ms, keys, look)
+            look.add_done_callback(lambda _: self._wake())
+        since_ms, _, look = self._saves
+        if not look.done():
+            return None if now_ms - since_ms < _HURRIES_MS else {}
+        return {} if look.cancelled() or look.exception() is not None else look.result()
+
     def delete(self, job_id: int, point: str | None) -> None:
         """Its directory is not wanted any more."""
         if throw_away(checkpoint_text(self._attempts, job_id, point)):
@@ -85,6 +112,26 @@ def has_progressed(attempts: str, key: Key, path: str, since_ms: int) -> bool:
     return written_since(path, since_ms) or _reported_further(attempts, *key)
 
 
+def _saves(attempts: str, where: Sequence[tuple[Key, str]]) -> dict[int, int]:
+    """When each of some attempts last saved its work."""
+    found = {}
+    for (job_id, number), path in where:
+        moments = [last_written_ms(path)]
+        for reports in _reports(attempts, job_id, number):
+            with suppress(OSError):
+                moments.append(os.stat(reports).st_mtime_ns // 1_000_000)
+        known = [at_ms for at_ms in moments if at_ms is not None]
+        if known:
+            found[job_id] = max(known)
+    return found
+
+
+def _reports(attempts: str, job_id: int, number: int) -> tuple[str, str]:
+    """The files in which an attempt may have reported steps."""
+    inside = f"{attempt_dir_text(attempts, job_id, number)}/metrics"
+    return metrics_text(attempts, job_id, number), inside
+
+
 def _reported_further(attempts: str, job_id: int, number: int) -> bool:
     step = _last_step(attempts, job_id, number)
     earlier = (_last_step(attempts, job_id, before) for before in range(1, number))
@@ -94,8 +141,7 @@ def _reported_further(attempts: str, job_id: int, number: int) -> bool:
 def _last_step(attempts: str, job_id: int, number: int) -> float | None:
     """The furthest step (or else epoch) of the latest reports of an attempt."""
     steps: list[float] = []
-    inside = f"{attempt_dir_text(attempts, job_id, number)}/metrics"
-    for path in (metrics_text(attempts, job_id, number), inside):
+    for path in _reports(attempts, job_id, number):
         with suppress(OSError), open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _READ_BYTES))
             for line in file:

@@ -77,6 +77,7 @@ class Followers:
 def _ended_line(ended: Ended) -> dict[str, Any]:
     how, attempt = ended.outcome.exit, ended.attempt
     began_ms = None if attempt is None else attempt.started_at_ms or attempt.placed_at_ms
+    stood_ms = 0 if attempt is None else attempt.suspended_ms
     return {
         "event": "ended",
         "id": ended.job.id,
@@ -86,5 +87,5 @@ def _ended_line(ended: Ended) -> dict[str, Any]:
         "signal": how.signal if how is not None else None,
         "reason": outcome_words(ended.outcome),
         "final": ended.job_is_final,
-        "ran_ms": None if began_ms is None else max(0, ended.at_ms - began_ms),
+        "ran_ms": None if began_ms is None else max(0, ended.at_ms - began_ms - stood_ms),
     }

@@ -33,6 +33,7 @@ class Watcher:
 
     missing: set[int]
     done: Callable[[], None]
+    each: bool = False  # `done` is called whenever some of them are
 
 
 @dataclass(slots=True)
@@ -81,9 +82,14 @@ class TurnLoop:
         if not self._scheduled and self._soon is None:
             self._soon = asyncio.get_running_loop().call_later(seconds, self.turn)
 
-    def watch(self, job_ids: Iterable[int], done: Callable[[], None]) -> Watcher:
-        """Call `done` once all these jobs are final; at once if they are."""
-        watcher = Watcher({i for i in job_ids if i in self.state.jobs}, done)
+    def watch(
+        self, job_ids: Iterable[int], done: Callable[[], None], *, each: bool = False
+    ) -> Watcher:
+        """Call `done` once all these jobs are final; at once if they are.
+
+        With `each`, after every turn in which some of them have become final.
+        """
+        watcher = Watcher({i for i in job_ids if i in self.state.jobs}, done, each)
         if not watcher.missing:
             done()
         for job_id in watcher.missing:
@@ -142,14 +148,16 @@ class TurnLoop:
         return {"count": self.turns, **took}
 
     def _satisfied(self) -> Iterator[Watcher]:
-        """The watchers of which the last job has become final in this turn."""
+        """The watchers that are to hear of what has become final in this turn."""
+        found: list[Watcher] = []
         for ended in self.engine.committed.ended:
             if not ended.job_is_final:
                 continue
             for watcher in self._watchers.pop(ended.job.id, ()):
                 watcher.missing.discard(ended.job.id)
-                if not watcher.missing:
-                    yield watcher
+                if not watcher.missing or watcher.each:
+                    found.append(watcher)
+        return iter(dict.fromkeys(found))
 
     def _set_alarm(self, trouble: bool) -> None:
         loop = asyncio.get_running_loop()

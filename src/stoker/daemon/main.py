@@ -38,6 +38,7 @@ from stoker.daemon.door import Door, most_to_stay
 from stoker.daemon.followers import Followers
 from stoker.daemon.frozen_code import FrozenCode
 from stoker.daemon.home_watch import HomeWatch
+from stoker.daemon.kept_calls import KeptCalls
 from stoker.daemon.lent_gpus import LentGpus
 from stoker.daemon.log_caps import LogCaps
 from stoker.daemon.loop import TurnLoop
@@ -150,6 +151,7 @@ class Daemon:
             says_out_of_memory=self._says_out_of_memory,
             takeover=self.executor.takeover,
             progressed=self.checkpoints.progressed,
+            last_saved=self.checkpoints.last_saved,
         )
         active = [(job_id, engine.state.jobs[job_id].attempt) for job_id in engine.state.active]
         self.tenure.begin(elsewhere, active, self.store)
@@ -172,7 +174,10 @@ class Daemon:
         self.searches = SearcherProcesses(self.store, home.root)
         is_read = self.readings.is_read_before_deletion
         delete = self.checkpoints.delete
-        self.clearing = Clearing(self.turn_loop, self.views, self.store, home, is_read, delete)
+        kept = self.kept_calls = KeptCalls(home.root, home.database)
+        self.clearing = Clearing(
+            self.turn_loop, self.views, self.store, home, is_read, delete, kept
+        )
         self.page = Page(values, self.store.set_setting, home.root)
         self.notices = Notices(self)
         self.started_at_ms = self.clock.now_ms()
@@ -253,6 +258,7 @@ class Daemon:
             self.disk_watch.after_turn,
             self.log_caps.after_turn,
             self.readings.after_turn,
+            lambda: self.searches.retried(self._groups_retried()),
             self.awaited_processes.look,
             self._end_if_done,
         ]
@@ -327,6 +333,15 @@ class Daemon:
         if over or all(state.jobs[job_id].terms.adopted for job_id in state.active):
             self._ended.set()
 
+    def _groups_retried(self) -> set[str | None]:
+        """The groups of jobs that the turn has brought back."""
+        change = self.turn_loop.engine.committed
+        if not change.retried:
+            return set()
+        jobs = {job_id: self.turn_loop.state.jobs.get(job_id) for job_id in change.retried}
+        ended = {one.job.group for one in change.ended if one.job.id in jobs}
+        return ended | {job.group for job in jobs.values() if job is not None}
+
     def _keep_reserve(self) -> None:
         """Have the room for hard times ready again, once there is some left."""
         if self._homeless:
@@ -345,16 +360,18 @@ class Daemon:
         """Delete the files of removed jobs, a few at a time so that no request waits for it."""
         may_be_some = self._more_removals or self.turn_loop.engine.committed.removed
         pending = self.store.removals(_REMOVALS_AT_A_TIME) if may_be_some else []
-        points = [point for _, _, point in pending if point is not None]
+        points = [point for _, _, point, _ in pending if point is not None]
         living = self.views.at_points(points) if points else {}
-        for job_id, attempts, point in pending:
+        for job_id, attempts, point, call in pending:
             for number in range(1, attempts + 1):
                 delete_files(self.home.attempts, job_id, number)
+            if call is not None:  # Where its result is awaited, `clearing` deletes it later.
+                self.kept_calls.delete(call, attempts)
             if attempts and point not in living:
                 self.checkpoints.delete(job_id, point)
         if pending:
             try:
-                self.store.removals_done([job_id for job_id, _, _ in pending])
+                self.store.removals_done([job_id for job_id, *_ in pending])
             except StoreFailed as failure:
                 log.warning("can't note that logs were deleted: %s", failure)
                 return
@@ -375,6 +392,7 @@ class Daemon:
         self.readings.close()
         self.code_states.close()
         self.checkpoints.close()
+        self.kept_calls.close()
         self.browsing.close()
         self.store.close()
         self._watch.close()

@@ -11,10 +11,10 @@ from pathlib import Path
 from stoker.api.job_options import VISIBLE as WAYS_TO_SEE
 from stoker.core.learning import Habits
 from stoker.daemon import addresses
+from stoker.daemon.asked import Defaults
 from stoker.daemon.cluster import ClusterRules
 from stoker.daemon.disk_room import LeastRoom, least_room
-from stoker.daemon.retention import Retention, kept_for_ms
-from stoker.daemon.submission import Defaults
+from stoker.daemon.retention import Retention, kept_for_ms, results_kept
 from stoker.errors import UsageError
 from stoker.executors.slurm.executor import NAME as CLUSTER
 from stoker.executors.slurm.options import ClusterConfig, check_options
@@ -54,6 +54,10 @@ def _read_by(read: Callable[[str], object]) -> Callable[[str], str]:
         return text.strip()
 
     return canonical
+
+
+def _priority(text: str) -> int:
+    return whole_number(text, -1_000_000_000, 1_000_000_000, "priority")
 
 
 def _one_of(*words: str) -> Callable[[str], str]:
@@ -130,6 +134,10 @@ SETTINGS = (
     Setting("requeue", "off",
             "on: jobs are put back after a power cut or a reboot, except with --no-requeue; off: "
             "they are lost", _one_of("on", "off")),
+    Setting("urgent-from", "off",
+            "jobs queued with this priority or a better one (a lower number) are urgent, except "
+            "with --no-urgent or --preemptible; off: only those with --urgent",
+            lambda text: text if text == "off" else str(_priority(text))),
     Setting("visible", "index",
             "how jobs without --visible find their GPUs in CUDA_VISIBLE_DEVICES: index (uuid where "
             "numbers are unreliable), uuid, or all (it is not set, and they see all GPUs)",
@@ -161,9 +169,10 @@ SETTINGS = (
     Setting("keep-checkpoints", "off",
             "delete the checkpoint directories of jobs that ended longer ago than this; the jobs "
             "stay on record", _read_by(kept_for_ms)),
-    Setting("keep-results", "off",
-            "delete results of Python calls that are older than this, if the program that called "
-            "has ended", _read_by(kept_for_ms)),
+    Setting("keep-results", "7d,10G",
+            "delete Python calls and their results that ended longer ago than this, and the oldest "
+            "when they take more room than this, but for results that are awaited; off: keep all",
+            _read_by(results_kept)),
     Setting("driver", "auto",
             "auto: use the GPUs that a driver shows; off: only declared ones (after a restart)",
             _one_of("auto", "off")),
@@ -212,7 +221,14 @@ def defaults_of(values: Mapping[str, str]) -> Defaults:
         value_of("requeue", values) == "on",
         value_of("visible", values),
         bool(value_of("notify", values)),
+        urgent_from_of(values),
     )
+
+
+def urgent_from_of(values: Mapping[str, str]) -> int | None:
+    """The priority from which jobs are urgent; None if none makes them so."""
+    text = value_of("urgent-from", values)
+    return None if text == "off" else int(text)
 
 
 def habits_of(values: Mapping[str, str]) -> Habits:
@@ -240,8 +256,11 @@ def log_bound_of(values: Mapping[str, str]) -> int:
 
 def retention_of(values: Mapping[str, str]) -> Retention:
     """For how long what is over is kept."""
-    names = ("keep-jobs", "keep-logs", "keep-results", "keep-checkpoints")
-    return Retention(*(kept_for_ms(value_of(name, values)) for name in names))
+    jobs_ms, logs_ms, checkpoints_ms = (
+        kept_for_ms(value_of(f"keep-{name}", values)) for name in ("jobs", "logs", "checkpoints")
+    )
+    results_ms, most_bytes = results_kept(value_of("keep-results", values))
+    return Retention(jobs_ms, logs_ms, results_ms, checkpoints_ms, most_bytes)
 
 
 def cluster_rules_of(values: Mapping[str, str]) -> ClusterRules:

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterable
 from typing import Any
 
+from stoker.command_lines import shown_call
 from stoker.core.forecast import expected_start_ms
 from stoker.core.foreign import ForeignProcess
 from stoker.core.model import ALONE, QUEUED, Job, JobState, Need, Terms
@@ -22,9 +23,9 @@ from stoker.core.reasons import (
     words,
 )
 from stoker.core.state import State
-from stoker.core.waiting import reason_for
+from stoker.core.waiting import plain_reason, reason_for, why_not_going_on, with_giving_way
+from stoker.daemon.asked import PLAIN_TERMS, need_fields
 from stoker.daemon.cluster import StandingOf, at_cluster, attempt_of
-from stoker.daemon.submission import PLAIN_TERMS, need_fields
 from stoker.executors.attempt_dir import attempt_dir_text, log_found
 from stoker.executors.checkpoint_dir import checkpoint_text
 from stoker.output_files import filled
@@ -36,8 +37,12 @@ _NOT_BEGUN = (*QUEUED, JobState.SUBMITTED)
 _OF_JOB = (
     "id", "name", "state", "exit_code", "signal", "group", "priority", "user", "attempt", "pid",
     "not_before_ms", "submitted_at_ms", "queued_at_ms", "ended_at_ms", "point", "place", "resumes",
+    "suspended_at_ms", "suspended_ms",
 )  # fmt: skip
-_OF_ATTEMPT = ("exit_code", "signal", "pid", "peak_mib", "placed_at_ms", "ended_at_ms")
+_OF_ATTEMPT = (
+    "exit_code", "signal", "pid", "peak_mib", "placed_at_ms", "ended_at_ms", "suspended_at_ms",
+    "suspended_ms",
+)  # fmt: skip
 
 
 class JobViews:
@@ -102,6 +107,10 @@ class JobViews:
                 if view["reserved_mib"] is not None:
                     where += f" with {gib(view['reserved_mib'])} reserved"
                 answer["text"] = f"it is {view['state']}{where}"
+                halted = why_not_going_on(job)
+                if halted is not None:
+                    answer["reason"] = as_data(halted)
+                    answer["text"] += f"; {words(halted, state.now_ms)}"
             answers.append(answer)
         return answers
 
@@ -119,7 +128,7 @@ class JobViews:
             **{name: row[name] for name in _OF_JOB},
             "reason": self._reason(row, job, reasons),
             "gpus": state.shown_gpus(row["gpus"] or []),
-            "command": display_command(launch),
+            "command": display_command(launch, row["params"]),
             "argv": launch["argv"],
             "shell": launch["shell"],
             "cwd": launch["cwd"],
@@ -134,6 +143,7 @@ class JobViews:
             "signal_spec": _signal_spec(terms),
             "requeue_on": list(terms.requeue_on),
             "requeue": terms.requeue,
+            "urgent": terms.urgent,
             "checkpoint_dir": self._checkpoints(row, terms),
             "attached": terms.attached,
             "adopted": _adopted(terms),
@@ -213,7 +223,7 @@ class Reasons:
         self.state = state
         self._draining = draining
         self._standing = standing
-        self._by_class: dict[int, Reason] = {}
+        self._by_class: dict[tuple[int, bool], Reason] = {}
 
     def of_row(self, row: dict[str, Any]) -> tuple[str | None, str | None]:
         """Why a job stands where it does: in words, and the kind of reason."""
@@ -221,9 +231,11 @@ class Reasons:
         if outcome is not None:
             return outcome_words(outcome), outcome.cause.value
         job = self.state.jobs.get(row["id"])
-        if job is None or job.state not in _NOT_BEGUN:
+        if job is None:
             return None, None
-        reason = self.of(job)
+        reason = self.of(job) if job.state in _NOT_BEGUN else why_not_going_on(job)
+        if reason is None:
+            return None, None
         return words(reason, self.state.now_ms), type(reason).__name__
 
     def of(self, job: Job) -> Reason:
@@ -235,10 +247,11 @@ class Reasons:
             return reason_for(self.state, job)
         if self._draining:
             return DaemonIsEnding()
-        reason = self._by_class.get(cls.number)
+        alike = (cls.number, job.terms.urgent)
+        reason = self._by_class.get(alike)
         if reason is None:
-            reason = self._by_class[cls.number] = reason_for(self.state, job)
-        return reason
+            reason = self._by_class[alike] = plain_reason(self.state, job)
+        return with_giving_way(self.state, job, reason)
 
 
 class Expect:
@@ -315,10 +328,13 @@ def _required(fields: list[Any]) -> int | str:
     return job_id if len(fields) < 3 else f"{job_id}-{fields[2]}"
 
 
-def display_command(launch: dict[str, Any]) -> str:
-    """The command as a person would type it."""
-    shell = launch.get("shell")
-    return shell if shell is not None else shlex.join(launch.get("argv", ()))
+def display_command(launch: dict[str, Any], params: dict[str, Any] | None = None) -> str:
+    """The command as a person would type it; that of a call as it is in Python."""
+    shell: str | None = launch.get("shell")
+    if shell is not None:
+        return shell
+    argv = launch.get("argv", ())
+    return shown_call(argv, params) or shlex.join(argv)
 
 
 def _started(row: dict[str, Any], elsewhere: bool) -> int | None:

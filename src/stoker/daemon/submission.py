@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from stoker.api.job_options import EXECUTORS_FIELDS
 from stoker.api.messages import JobOwn, JobRequest, Submit
 from stoker.command_lines import SENDER_MARKER
 from stoker.core import events as ev
 from stoker.core.code import Code
-from stoker.core.model import DEFAULT_MARGIN, Launch, Need, Requirement, Terms
+from stoker.core.model import Launch, Need, Requirement, Terms
 from stoker.core.state import State
-from stoker.core.terms import requeue_codes
+from stoker.daemon.asked import (
+    PLAIN_NEED,
+    PLAIN_TERMS,
+    Defaults,
+    check_margin,
+    executors_options,
+    is_urgent,
+    need_of,
+    no_mps_there,
+    refuse_unless_told,
+    terms_of,
+    uses_mps,
+)
 from stoker.daemon.awaited_processes import awaited
 from stoker.daemon.cluster import ClusterRules, check_cluster_job
 from stoker.daemon.drafts import Drafts
@@ -37,9 +47,9 @@ from stoker.executors.environment import (
     RESUMES,
     SUBMIT_DIR,
 )  # fmt: skip
-from stoker.executors.mps_control import PROGRAM, find_control
+from stoker.executors.mps_control import find_control
 from stoker.learn.kind import Kinds
-from stoker.quantities import MAX_LABEL_CHARS, can_be_gpu, label, signal_name
+from stoker.quantities import MAX_LABEL_CHARS, can_be_gpu, label
 from stoker.store.views import Views
 from stoker.submission import rules
 
@@ -59,19 +69,7 @@ _OF_A_CLIENT = _OF_AN_ATTEMPT | {
 _NOTHING_OF_THEIR_OWN = (JobOwn(),)
 
 
-def _plain_fields(kind: type[Need | Terms], otherwise: set[str]) -> tuple[str, ...]:
-    """The fields of the message that a need, or terms, have by the same name and value."""
-    said = set(JobRequest.__struct_fields__) - otherwise
-    return tuple(field.name for field in fields(kind) if field.name in said)
-
-
-# The others have a default that depends on something, or are said in another way.
-_PLAIN_NEED = _plain_fields(Need, {"gpus", "on", "prefer", "cpus", "kind", "margin"})
-PLAIN_TERMS = _plain_fields(Terms, {
-    "grace_ms", "signal", "signal_before_ms", "executor", "mps", "thread_percentage",
-    "requeue_on", "requeue",
-})  # fmt: skip
-_need_said = attrgetter("gpus", "share", "mem", "cpus", "margin", *_PLAIN_NEED)
+_need_said = attrgetter("gpus", "share", "mem", "cpus", "margin", *PLAIN_NEED)
 _terms_said = attrgetter("grace_ms", "signal", "signal_before_ms", *PLAIN_TERMS)
 
 
@@ -151,21 +149,9 @@ def _takes_whole_gpus(state: State, need: Need) -> bool:
 
 
 def _answer(ids: list[int], wanted: Chosen, warnings: list[str]) -> dict[str, Any]:
-    answer = {"ids": ids, "left_out": wanted.left_out, "warnings": warnings or None}
+    answer = {"ids": ids, "left_out": wanted.left_out, "left_out_in": wanted.groups,
+              "warnings": warnings or None}  # fmt: skip
     return {name: value for name, value in answer.items() if value is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class Defaults:
-    """What a job has that says nothing else, as its user has set it."""
-
-    grace_ms: int
-    mem_auto: bool = False
-    margin: tuple[int, int] = DEFAULT_MARGIN
-    mps: bool = False
-    requeue: bool = False
-    visible: str = "index"
-    has_address: bool = True  # for messages
 
 
 @dataclass(slots=True)
@@ -201,7 +187,7 @@ class _Drafting:
             rules.check_frozen(cwd)
         rules.check_output(job.out, "--out", of_point=job.point is not None)
         rules.check_output(job.err, "--err", of_point=job.point is not None)
-        terms = self._terms_of(job)
+        terms = self._terms_of(job, job.priority)
         refuse_unless_told(job, self.defaults.has_address)
         if job.hook is not None:
             rules.check_command((), job.hook)
@@ -234,6 +220,38 @@ class _Drafting:
         group = self._label(job.group)
         self._has_files = job.out is not None or job.err is not None
         kinds = self._kinds_of(job, each)
+        if self.defaults.urgent_from is not None:
+            return self._by_urgency(job, launch, group, kinds, each)
+        return self._alike(job, terms, launch, group, kinds, each)
+
+    def _by_urgency(
+        self,
+        job: JobRequest,
+        launch: Launch,
+        group: str | None,
+        kinds: list[str],
+        each: Sequence[JobOwn],
+    ) -> list[Drafts]:
+        """Where a priority makes jobs urgent, those with one of their own may differ in that."""
+        found, start = [], 0
+        usual = job.priority
+        for terms, some in groupby(
+            self._terms_of(job, usual if own.priority is None else own.priority) for own in each
+        ):
+            part = slice(start, start + sum(1 for _ in some))
+            found += self._alike(job, terms, launch, group, kinds[part], each[part])
+            start = part.stop
+        return found
+
+    def _alike(
+        self,
+        job: JobRequest,
+        terms: Terms,
+        launch: Launch,
+        group: str | None,
+        kinds: list[str],
+        each: Sequence[JobOwn],
+    ) -> list[Drafts]:
         # What the words of a command say of its need is the same for those of one kind, and mostly
         # for all: only where memory counts do kinds differ in that.
         by_kind = {kind: self._need_and_terms(job, terms, kind) for kind in dict.fromkeys(kinds)}
@@ -318,14 +336,15 @@ class _Drafting:
                 check_margin(known)
         return known
 
-    def _terms_of(self, job: JobRequest) -> Terms:
+    def _terms_of(self, job: JobRequest, priority: int) -> Terms:
         attached = self.request.attached
         executor = self.cluster.executor_of(job, attached)
-        said = (executor, job.requeue, tuple(job.requeue_on), *_terms_said(job))
+        urgent = is_urgent(job, priority, self.defaults.urgent_from, bool(executor))
+        said = (executor, urgent, job.urgent, job.requeue, tuple(job.requeue_on), *_terms_said(job))
         known = self._terms.get(said)
         if known is None:
             grace_ms = self.defaults.grace_ms if job.grace_ms is None else job.grace_ms
-            known = terms_of(job, grace_ms, attached, executor)
+            known = terms_of(job, grace_ms, attached, executor, urgent)
             if job.requeue is None and self.defaults.requeue and not attached:
                 known = replace(known, requeue=True)
             self._terms[said] = known
@@ -360,124 +379,6 @@ def _check_names(names: Sequence[str]) -> None:
     if not (are_short and "".join(names).isprintable() and all(map(str.strip, names))):
         for name in names:
             label(name)
-
-
-# ---------------------------------------------------------------------- needs and terms
-
-
-def need_of(job: JobRequest, kind: str, defaults: Defaults, elsewhere: bool = False) -> Need:
-    """The need that a request states, for a job of that kind.
-
-    Elsewhere (on a cluster) `on` names a type of GPU, and not which ones.
-    """
-    rules.check_need(job, elsewhere=elsewhere)
-    gpus = 1 if job.gpus is None else job.gpus
-    # A job without GPUs that says nothing else takes one CPU slot, or a thousand would start.
-    cpus = (1 if gpus == 0 else 0) if job.cpus is None else job.cpus
-    share = None if job.share is None else max(1, round(job.share * 1000))
-    if job.mem_mib is None and job.mem is None and share is None and defaults.mem_auto:
-        # What is learned is learned on the GPUs of this machine.
-        learns = gpus > 0 and not job.exclusive and not elsewhere
-    else:
-        learns = job.mem == "auto" and not job.exclusive
-    return Need(
-        gpus=gpus,
-        share_milli=None if share == 1000 else share,
-        on=tuple(dict.fromkeys(job.on)),
-        prefer=tuple(dict.fromkeys(job.prefer)),
-        cpus=cpus,
-        kind=kind if learns or job.mem_mib is not None else None,
-        margin=defaults.margin if job.margin is None else job.margin,
-        **{name: getattr(job, name) for name in _PLAIN_NEED},
-    )
-
-
-def check_margin(need: Need) -> None:
-    """Refuse a margin of memory where none is reserved by what was measured."""
-    if need.kind is None:
-        raise UsageError(
-            "--mem-margin is about measured memory", "add --mem auto, or leave out --mem-margin"
-        )
-
-
-def need_fields(need: Need) -> dict[str, Any]:
-    """The need as a request would state it: the opposite of `need_of`."""
-    return {
-        "gpus": need.gpus,
-        "share": None if need.share_milli is None else need.share_milli / 1000,
-        "on": list(need.on),
-        "prefer": list(need.prefer),
-        "cpus": need.cpus,
-        "mem": "auto" if need.learns else None,
-        "margin": list(need.margin),
-        **{name: getattr(need, name) for name in _PLAIN_NEED},
-    }
-
-
-def executors_options(job: JobRequest) -> dict[str, Any]:
-    """What was said that is for the executor alone, and which parameter only repeats a point."""
-    said = ((field, getattr(job, field.name)) for field in EXECUTORS_FIELDS)
-    options = {field.name: value for field, value in said if value != field.default}
-    return options if job.repeat is None else {**options, "repeat": job.repeat}
-
-
-def terms_of(job: JobRequest, grace_ms: int, attached: bool, executor: str) -> Terms:
-    """The terms that a request states."""
-    number = None
-    rules.check_limits(job)
-    if job.signal is not None:
-        number = int(signal.Signals[f"SIG{signal_name(job.signal)}"])
-    rules.check_stays_in_terminal(job, attached)
-    return Terms(
-        grace_ms=grace_ms,
-        signal=number,
-        signal_before_ms=job.signal_before_ms,
-        attached=attached,
-        executor=executor,
-        requeue_on=requeue_codes(job.requeue_on, job.slice_ms),
-        requeue=bool(job.requeue),
-        **{name: getattr(job, name) for name in PLAIN_TERMS},
-    )
-
-
-def refuse_unless_told(job: JobRequest, has_address: bool) -> None:
-    """Refuse a job that wants to send a message to nowhere."""
-    if job.notify and not has_address:
-        raise UsageError(
-            "--notify has no address to send to", "set one first: stoker config set notify URL"
-        )
-
-
-# ---------------------------------------------------------------------- MPS
-
-
-def uses_mps(
-    asked: bool | None, threads: int | None, gpus: int, usual: bool, is_there: Callable[[], bool]
-) -> bool:
-    """Whether a job shares its GPU through MPS; refused in one line if it can't.
-
-    `usual` counts for a job that says nothing and has one GPU: a server is for one GPU, and a
-    program can be the client of one server.
-    """
-    if asked and gpus != 1:
-        raise UsageError(
-            "--mps is for jobs on one GPU, or on a share of one", "leave out --mps, or --gpus"
-        )
-    mps = usual and gpus == 1 if asked is None else asked
-    if threads is not None and not mps:
-        raise UsageError("--thread-percentage is about MPS", "add --mps, or leave it out")
-    if mps and not is_there():
-        raise UsageError(
-            f"there is no {PROGRAM} on the daemon's PATH",
-            "it comes with NVIDIA's driver; start the daemon with it on its PATH, "
-            "or leave out --mps" + ("" if asked else " by `stoker config set mps off`"),
-        )
-    return mps
-
-
-def no_mps_there() -> UsageError:
-    """Against --mps for a job on a cluster."""
-    return UsageError("MPS on a cluster's nodes is not ours to start", "leave out --mps")
 
 
 def _refuse_mps_without_nvidia(state: State) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from stoker.core.learning import used_mib
 from stoker.daemon.loop import TurnLoop
-from stoker.inventory.auto import AutoInventory
+from stoker.inventory.auto import AutoInventory, link_words
 from stoker.learn.history import Columns, Course, Recent, Sample, columns, samples_of
 from stoker.machine import user_name
 from stoker.ports import SeenGpu, Sighting, StoreFailed
@@ -49,6 +49,7 @@ class Telemetry:
     _ended: dict[Key, bytes] = field(default_factory=dict)  # courses still to be written down
     _seen: Sighting | None = None
     _saved_at_ms: int = 0
+    _saved_all_at_ms: int = 0  # with the courses of what runs
 
     def load(self) -> None:
         """What an earlier daemon has seen."""
@@ -69,16 +70,21 @@ class Telemetry:
                 self._end((ended.job.id, ended.attempt.number))
                 if ended.attempt.peak_mib is not None:
                     self.inventory.read_soon()  # There is room again; see how much.
-        since_ms = state.now_ms - self._saved_at_ms
-        if (self._ended and since_ms > _SAVE_ENDED_MS) or (self._gpus and since_ms > _SAVE_ALL_MS):
-            self.save()
+        is_all = bool(self._gpus) and state.now_ms - self._saved_all_at_ms > _SAVE_ALL_MS
+        if is_all or (self._ended and state.now_ms - self._saved_at_ms > _SAVE_ENDED_MS):
+            self.save(running=is_all)
 
-    def save(self) -> None:
-        """Write down the outline of what was seen."""
+    def save(self, *, running: bool = True) -> None:
+        """Write down the outline of what was seen; of what runs only now and then."""
         self._saved_at_ms = self.turn_loop.state.now_ms
+        if running:
+            self._saved_all_at_ms = self._saved_at_ms
         encode = msgspec.json.encode
         gpus = [(gpu_id, encode(columns(recent.coarse))) for gpu_id, recent in self._gpus.items()]
         attempts = [(*key, body) for key, body in self._ended.items()]
+        if running:
+            for key, course in self._courses.items():
+                attempts.append((*key, encode(columns(course.samples))))
         if not gpus and not attempts:
             return
         try:
@@ -101,13 +107,7 @@ class Telemetry:
     def job_history(self, job_id: int, attempt: int) -> dict[str, Any]:
         """The course of an attempt."""
         course = self._courses.get((job_id, attempt))
-        if course is not None:
-            kept = columns(course.samples)
-        else:
-            body = self._ended.get((job_id, attempt))
-            if body is None:
-                body = self.histories.of_attempt(job_id, attempt)
-            kept = columns([]) if body is None else msgspec.json.decode(body)
+        kept = self._kept((job_id, attempt)) if course is None else columns(course.samples)
         at_ms, use_percent = kept["at_ms"], kept["use_percent"]
         return {"at_ms": at_ms, "mem_mib": kept["ours_mib"], "use_percent": use_percent}
 
@@ -123,8 +123,19 @@ class Telemetry:
                 "name": seen.name,
                 "stale": measured is None or now_ms - measured > _STALE_MS,
                 "foreign": self._others_on(seen),
+                "vendor": seen.vendor,
+                "links": self._links_of(seen),
             }
         return found
+
+    def _links_of(self, seen: SeenGpu) -> dict[str, str]:
+        """How it is connected with each other GPU, in words."""
+        gpus = self.turn_loop.state.gpus
+        return {
+            gpus[other].shown_as: link_words(seen.vendor, distance)
+            for other, distance in seen.distances
+            if other in gpus
+        }
 
     def _others_on(self, seen: SeenGpu) -> list[dict[str, Any]]:
         gpu = self.turn_loop.state.gpus.get(seen.id)
@@ -153,10 +164,21 @@ class Telemetry:
             if attempt is None or attempt.peak_mib is None or not attempt.gpus:
                 continue
             first = state.gpus[attempt.gpus[0]].reading
-            course = self._courses.setdefault((job_id, attempt.number), Course())
+            key = (job_id, attempt.number)
+            course = self._courses.get(key)
+            if course is None:  # It may have run under an earlier daemon.
+                course = self._courses[key] = Course(samples_of(self._kept(key)))
             if first is not None:
                 mib = used_mib(state, job_id, attempt)
                 course.add(Sample(first.at_ms, first.use_percent, mib))
+
+    def _kept(self, key: Key) -> Columns:
+        """What was written down of an attempt, or is about to be."""
+        body = self._ended.get(key)
+        if body is None:
+            body = self.histories.of_attempt(*key)
+        kept: Columns = columns([]) if body is None else msgspec.json.decode(body)
+        return kept
 
     def _end(self, key: Key) -> None:
         course = self._courses.pop(key, None)

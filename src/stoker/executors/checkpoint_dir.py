@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 _JOBS_A_FOLDER = 1000
-_BEGINNING = (0, 0)  # older than whatever an attempt writes
+_NAME = "checkpoints"
 _TRASH = ".deleted"
 _MOST_LOOKED_AT = 100_000
 
 
 def checkpoint_text(attempts: str, job_id: int, point: str | None) -> str:
     """The path of the directory of a job; `attempts` is where attempts have their files."""
-    root = f"{attempts.rpartition('/')[0]}/checkpoints"  # Each start asks for it.
+    root = f"{attempts.rpartition('/')[0]}/{_NAME}"  # Each start asks for it.
     if point is None:
         return f"{root}/{job_id // _JOBS_A_FOLDER:04d}/{job_id}"
     import hashlib  # Most jobs are no points, and the keeper needs none of this.
@@ -33,7 +33,6 @@ def make_checkpoint_dir(path: str) -> None:
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
-        os.utime(path, _BEGINNING)  # Nothing was written into it yet.
 
 
 def link_checkpoint_dir(path: str, elsewhere: str) -> None:
@@ -45,7 +44,11 @@ def link_checkpoint_dir(path: str, elsewhere: str) -> None:
 
 
 def written_since(path: str, since_ms: int) -> bool:
-    """Whether anything in it was written, made or removed since; where that can't be told, yes."""
+    """Whether a file in it was written since; where that can't be told, yes.
+
+    Directories tell nothing: they change, too, when a file is removed that the disk had no room
+    for, and a job that can't save its work would go on forever.
+    """
     since_ns = since_ms * 1_000_000
     try:
         return any(ns > since_ns for ns in _changes(path))
@@ -55,17 +58,26 @@ def written_since(path: str, since_ms: int) -> bool:
         return True
 
 
+def last_written_ms(path: str) -> int | None:
+    """When a file in it was last written; None if there is none, or that can't be told."""
+    try:
+        latest_ns = max(_changes(path), default=None)
+    except OSError:
+        return None
+    return None if latest_ns is None else latest_ns // 1_000_000
+
+
 def _changes(root: str) -> Iterator[int]:
-    """When each file and directory in it was last written."""
-    yield os.stat(root).st_mtime_ns
+    """When each file in it was last written."""
     directories, count = [root], 0
     while directories:
         with os.scandir(directories.pop()) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):  # It is just being replaced.
-                    yield entry.stat(follow_symlinks=False).st_mtime_ns
                     if entry.is_dir(follow_symlinks=False):
                         directories.append(entry.path)
+                    else:
+                        yield entry.stat(follow_symlinks=False).st_mtime_ns
                 count += 1
                 if count == _MOST_LOOKED_AT:
                     raise OSError("there is too much in it to look at")
@@ -86,14 +98,22 @@ def throw_away(path: str) -> bool:
 
 def empty_trash(attempts: str) -> None:
     """Delete what was thrown away; this takes as long as it takes, so a thread does it."""
-    trash = os.path.join(os.path.dirname(attempts), "checkpoints", _TRASH)
+    trash = os.path.join(os.path.dirname(attempts), _NAME, _TRASH)
     with suppress(OSError):
         for name in os.listdir(trash):
             path = os.path.join(trash, name)
-            shutil.rmtree(os.path.realpath(path), ignore_errors=True)
-            if os.path.islink(path):
-                with suppress(OSError):
-                    os.unlink(path)
+            if not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+                continue
+            if _is_ours(os.readlink(path), name):
+                shutil.rmtree(os.path.realpath(path), ignore_errors=True)
+            with suppress(OSError):
+                os.unlink(path)
+
+
+def _is_ours(target: str, name: str) -> bool:
+    """Whether a link is one of `link_checkpoint_dir`. A job may have put in a link of its own."""
+    return os.path.basename(target) == name and os.path.basename(_root_of(target)) == _NAME
 
 
 def _root_of(path: str) -> str:

@@ -27,6 +27,7 @@ from stoker.executors.running import Attempts
 from stoker.executors.spawn import Spawner
 from stoker.executors.starting import Starting
 from stoker.executors.stopping import Stopping
+from stoker.executors.suspending import Suspending
 from stoker.executors.takeover import Takeovers, end_of_followed
 
 _OBEY_AGAIN_MS = 500
@@ -53,6 +54,7 @@ class LocalExecutor:
         self._attempts = Attempts(str(attempts), instance, ledger, mps)
         self._pending_facts = self._attempts.pending
         self._stopping = Stopping(self._attempts)
+        self._suspending = Suspending(self._attempts, self._stopping)
         self._reaping = Reaping(self._attempts, self._stopping)
         self._starting = Starting(self._attempts, self._reaping, self._spawner)
         self._attaching = Attaching(self._attempts, self._starting, self._reaping, grant)
@@ -123,6 +125,9 @@ class LocalExecutor:
                 self._reaping.watch(key, process, False, own_session, terms.grace_ms, client)
                 if len(attempt.gpus) > 1:
                     attempts.ports.adopt(key, process.pid)
+                if attempt.suspended_at_ms is not None and key in attempts.running:
+                    # A stop that could not be saved, and is forgotten, has let it go on.
+                    self._suspending.suspend(attempts.running[key], attempt.suspensions)
             case Gone(exit=None, why=why):
                 attempts.vanished(key, why)
             case Gone(exit=Exit() as how, at_ms=ended_at_ms):
@@ -187,6 +192,16 @@ class LocalExecutor:
                 if running is not None:
                     self._stopping.warn(running, number)
                 self._attempts.tell(ev.WarningSent(self._attempts.now_ms, *key))
+            case cmd.Suspend(nth=nth):
+                running = self._attempts.running.get(key)
+                if running is not None:  # Else its end is told of, or it is about to start.
+                    self._suspending.suspend(running, nth)
+            case cmd.Continue(nth=nth):
+                running = self._attempts.running.get(key)
+                if running is not None:
+                    self._suspending.go_on(running, nth)
+                else:
+                    self._attempts.tell(ev.AttemptContinued(self._attempts.now_ms, *key, nth))
 
     def _is_known(self, key: Key) -> bool:
         return (
@@ -255,6 +270,8 @@ class LocalExecutor:
             self._reaping.look_again()
         if self._stopping.rest_ms:
             self._stopping.ask_the_rest()
+        if self._suspending.again_ms:
+            self._suspending.look_again()
         self._attaching.look(now_ms)
         if self._foreign:
             for job_id in self._foreign.look(now_ms):
@@ -278,13 +295,15 @@ class LocalExecutor:
         any other fact may let the next job start.
         """
         now_ms = self._attempts.now_ms
-        if self._pending_facts.over_with or self._pending_facts.warned:
+        facts = self._pending_facts
+        if facts.over_with or facts.warned or facts.suspended:
             return now_ms
-        begun = self._pending_facts.begun or self._reaping.loading
+        begun = facts.begun or self._reaping.loading
         moments_ms = (
             now_ms + _STARTED_MAY_WAIT_MS if begun else None,
             min(self._reaping.again_at_ms.values(), default=None),
             min(self._stopping.rest_ms.values(), default=None),
+            min(self._suspending.again_ms.values(), default=None),
             self._mps.servers.next_wakeup_ms(),
             self._attaching.grants.next_wakeup_ms(),
             self._attaching.unseen.next_wakeup_ms(),

@@ -15,6 +15,7 @@ Ending = (
     | ev.AttemptVanished
     | ev.AttemptEvicted
 )
+_OF_SUSPENSION = (ev.AttemptSuspended, ev.AttemptContinued)
 
 
 class PendingFacts:
@@ -24,19 +25,27 @@ class PendingFacts:
         self.begun: dict[Key, ev.AttemptStarted] = {}
         self.over_with: dict[Key, Ending] = {}
         self.warned: dict[Key, ev.WarningSent] = {}
+        self.suspended: dict[Key, ev.AttemptSuspended | ev.AttemptContinued] = {}
 
-    def tell(self, fact: ev.AttemptStarted | ev.WarningSent | Ending) -> None:
+    def tell(self, fact: ev.Fact) -> None:
         """One more."""
+        if isinstance(fact, _OF_SUSPENSION):
+            self.suspended[fact.job_id, fact.attempt] = fact  # Of these the last word counts.
+            return
         self._like(fact).setdefault((fact.job_id, fact.attempt), fact)
 
     def _like(self, fact: ev.Fact) -> dict[Key, Any]:
         if isinstance(fact, ev.AttemptStarted):
             return self.begun
+        if isinstance(fact, _OF_SUSPENSION):
+            return self.suspended
         return self.warned if isinstance(fact, ev.WarningSent) else self.over_with
 
     def all(self) -> list[ev.Fact]:
         """Those of an attempt in the order in which they came true."""
-        return [*self.begun.values(), *self.warned.values(), *self.over_with.values()]
+        of_living = (self.begun, self.warned, self.suspended)
+        living = [fact for facts in of_living for fact in facts.values()]
+        return [*living, *self.over_with.values()]
 
     def acknowledge(self, facts: Sequence[ev.Fact]) -> list[Key]:
         """These are committed; the attempts that are over with that."""

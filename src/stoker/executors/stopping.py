@@ -149,18 +149,23 @@ class Stopping:
             raise
 
     def _members(self, running: Running) -> list[ProcessId]:
+        # One that has left all of these was meant to stay when the job ends by itself.
+        return self.all_processes(running) if running.asked_to_stop else self._found(running)
+
+    def all_processes(self, running: Running) -> list[ProcessId]:
+        """Its living processes, also those that only its cgroup still tells of."""
+        found = self._found(running)
+        in_cgroup = self._attempts.cgroups.members(running.key)
+        return found + [one for one in in_cgroup if one not in found]
+
+    def _found(self, running: Running) -> list[ProcessId]:
         pid = running.process.pid
         roots = () if running.main_gone else (pid,)
-        found = members(
+        return members(
             f"{MARKER}={self._attempts.marker(running.key)}".encode(),
             roots,
             pid if running.own_session else None,
         )
-        if running.asked_to_stop:
-            # One that has left all of the above was meant to stay when the job ends by itself.
-            in_cgroup = self._attempts.cgroups.members(running.key)
-            found += [one for one in in_cgroup if one not in found]
-        return found
 
 
 def _in_session(running: Running, processes: Sequence[ProcessId]) -> list[ProcessId]:

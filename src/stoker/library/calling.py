@@ -46,11 +46,22 @@ _pickle = _pickle_alone()
 _NEWEST_PROTOCOL = 5
 
 PREPARED = "--prepared"
+AGAIN = 75  # the exit code that puts a job back, EX_TEMPFAIL
 _HERE = _pickle_alone.__code__.co_filename
 
 
 def main() -> int:
-    """Make the call that the command line names; the exit code is 1 if it raised."""
+    """Make the call that the command line names; the exit code is 1 if it raised.
+
+    It is 75 if it is to go on later, where its checkpoint says.
+    """
+    try:
+        return _main()
+    except _GoesOnLater:
+        return AGAIN
+
+
+def _main() -> int:
     file = sys.argv[2]
     prepared = PREPARED in sys.argv
     for stream in (sys.stdout, sys.stderr):
@@ -70,14 +81,26 @@ def main() -> int:
             header = _pickle.load(source)
             sys.path[:] = header["path"]
             sys.argv[:] = header["argv"]
-            call = _Unpickler(source).load()
+            checkpoint = _Checkpoint(file, header) if header.get("signals") else None
+            saved = None if checkpoint is None or prepared else checkpoint.opened()
+            if saved is None:
+                call = _Unpickler(source).load()
+            else:
+                with saved:
+                    call = _Unpickler(saved).load()
         _adopt(getattr(call, "target", None) or getattr(call, "func", None))
         if not prepared and hasattr(call, "prepare"):
             _prepare(call, header, file)
         elif prepared:
             os.unlink(file + ".prepared")
+        if checkpoint is not None:
+            checkpoint.call = call
         value = call()
+        if checkpoint is not None:
+            checkpoint.is_over = True
     except Exception as error:
+        if checkpoint is not None:
+            checkpoint.is_over = True
         _report_error(file, error)
         return 1
     try:
@@ -88,7 +111,10 @@ def main() -> int:
         problem = TypeError(f"the result of the call can't be pickled: {error}")
         _report_error(file, problem.with_traceback(error.__traceback__))
         return 1
-    _clear_away(file)
+    if checkpoint is not None:
+        checkpoint.forget()
+    if not header.get("kept"):
+        _clear_away(file)
     return 0
 
 
@@ -98,6 +124,86 @@ class _Unpickler(_pickle.Unpickler):  # type: ignore[name-defined, misc]
     def find_class(self, module: str, name: str) -> "Any":
         """What a pickle names."""
         return globals()[name] if module == __name__ else super().find_class(module, name)
+
+
+class _GoesOnLater(SystemExit):
+    """Raised where the call is when its signal comes, so that it can clean up."""
+
+
+class _Checkpoint:
+    """Puts down what is to be called next, when one of our signals comes, and ends the process.
+
+    It is in the job's checkpoint directory, by the name of the call: a point that is submitted anew
+    runs the code that it has then. It is deleted once the call has returned.
+    """
+
+    def __init__(self, file: str, header: "dict[str, Any]") -> None:
+        import _signal  # type: ignore[import-not-found, unused-ignore]
+
+        self.call: Any = None  # once it is about to be made
+        self.is_over = False  # nothing more can be saved, or has to be
+        self._signal = _signal
+        self._header = header
+        self._pid = os.getpid()
+        directory, name = os.path.split(file)
+        name = f"{os.path.basename(directory)}.{name}"
+        self._path = os.path.join(os.environ.get("STOKER_CHECKPOINT_DIR") or directory, name)
+        for number in header["signals"]:
+            _signal.signal(number, self._on_signal)
+
+    def opened(self) -> "BinaryIO | None":
+        """What an earlier attempt has put down, after its header."""
+        try:
+            saved = open(self._path, "rb")  # noqa: SIM115
+        except FileNotFoundError:
+            return None
+        if os.fstat(saved.fileno()).st_uid != os.geteuid():
+            raise PermissionError(f"{self._path} belongs to another user")
+        _pickle.load(saved)
+        return saved
+
+    def forget(self) -> None:
+        """The call has returned."""
+        try:
+            os.unlink(self._path)
+        except OSError:
+            pass
+
+    def _on_signal(self, number: int, frame: "Any") -> None:
+        can_save = getattr(self.call, "can_save", None)
+        if os.getpid() != self._pid or (can_save is not None and not can_save()):
+            # A helper that was forked off, or a task that has no checkpoint after all.
+            self._signal.signal(number, self._signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        if self.is_over:
+            return  # It is being saved, or its result is.
+        self.is_over = True
+        try:
+            if can_save is not None:
+                self._save(self.call.saved())
+        except OSError as error:
+            text = f"the checkpoint of the call can't be written: {error}; it goes on from before"
+            print(text, file=sys.stderr)
+        except BaseException:
+            self.is_over = False
+            raise
+        raise _GoesOnLater(AGAIN)
+
+    def _save(self, call: "Any") -> None:
+        try:
+            with open(self._path + ".new", "wb", opener=_private) as target:
+                import cloudpickle  # type: ignore[import-untyped, unused-ignore]
+
+                _pickle.dump(self._header, target)
+                cloudpickle.dump(call, target)
+            os.rename(self._path + ".new", self._path)
+        except BaseException:
+            try:
+                os.unlink(self._path + ".new")
+            except OSError:
+                pass
+            raise
 
 
 def _adopt(target: "Any") -> None:
@@ -229,6 +335,30 @@ class Call:
     def __call__(self) -> "Any":
         """Make it."""
         return self.target(*self._args, **self._keywords)
+
+    def can_save(self) -> bool:
+        """Whether it has a checkpoint."""
+        return hasattr(self.target, "checkpoint")
+
+    def saved(self) -> "Call":
+        """What its checkpoint says is to be called next."""
+        target: Any = self.target
+        found = target.checkpoint(*self._args, **self._keywords)
+        return self if found is self.target else following(found)
+
+
+def following(found: "Any") -> Call:
+    """The call that a checkpoint has returned."""
+    # functools.partial, and submitit's DelayedSubmission.
+    for function, keywords in (("func", "keywords"), ("function", "kwargs")):
+        if all(hasattr(found, name) for name in (function, "args", keywords)):
+            return Call(getattr(found, function), found.args, getattr(found, keywords))
+    if callable(found):
+        return Call(found, (), {})
+    raise TypeError(
+        "checkpoint() must return what is to be called next: self, or a functools.partial, not "
+        + repr(found)
+    )
 
 
 class Chunk:

@@ -1,15 +1,15 @@
 """The files of calls: what is to be called, and what came of it.
 
 Each submitting process has a directory of its own, mode 0700, and holds the lock in it as long as
-it lives. In it are, for each call, `N.call` (the submitter's path and the pickled call),
-`N.call.prepared` (the same between two steps of a worker) and `N.call.ATTEMPT.result`. `jobs` says
-which call is that of which job, `groups` in which groups they were queued; the daemon writes `cold`
-if calls can't be warm.
+it lives. What is in it is said in call_files.py; a `.call` has the submitter's path and the pickled
+call. `groups` says in which groups they were queued; the daemon writes `cold` if calls can't be
+warm.
 
-Law: what is queued belongs to the daemon. A call's files are deleted by its submitter once its job
-is final and its result was read, or if the daemon refused it; so a `.call` that is there when the
-submitter leaves is one that a job may still need. What a process that has gone left behind is
-deleted by a later one, when the daemon says that no job is still to make those calls.
+Law: what is queued belongs to the daemon. It deletes the files of a call with its job, or when they
+are old; the submitter deletes those that the daemon has refused. In a folder that the user named
+there is no daemon that knows of them: there a call's files are deleted by its submitter once its
+job is final and its result was read, and what a process that has gone left behind by a later one,
+when the daemon says that no job is still to make those calls.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ import os
 import pickle
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from stoker import call_files
 from stoker.api.paths import make_private
+from stoker.call_files import CALL, LOCK, RESULT, Asked
 from stoker.command_lines import COLD
 from stoker.errors import Failed
 from stoker.locks import is_locked
 
-_CALL = ".call"
-_GROUPS, _JOBS = "groups", "jobs"
+_GROUPS = "groups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +48,14 @@ class Result:
 class Calls:
     """The directory of one process under `root`.
 
-    The root itself is private, or else (a folder that the user named) as the user has it: then a
-    worker still takes no call from a file that is not its own user's.
+    `keeps`: the daemon keeps what is in it, and the root is private. Else it is a folder that the
+    user named, and as the user has it: then a worker still takes no call from a file that is not
+    its own user's.
     """
 
-    def __init__(self, root: str, *, private_root: bool = True) -> None:
-        if private_root:
+    def __init__(self, root: str, *, keeps: bool = True) -> None:
+        self.keeps = keeps
+        if keeps:
             make_private(root)
         else:
             os.makedirs(root, exist_ok=True)
@@ -62,9 +65,10 @@ class Calls:
         hidden = os.path.join(root, "." + self.name)
         os.mkdir(hidden, 0o700)
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
-        self._lock = os.open(os.path.join(hidden, "lock"), flags, 0o600)
+        self._lock = os.open(os.path.join(hidden, LOCK), flags, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         os.rename(hidden, self.directory)
+        self.asked = Asked(self.directory)
         self._numbers = itertools.count(1)
         self._groups: set[str] = set()
 
@@ -72,6 +76,7 @@ class Calls:
         """Let go of the lock, and of the directory if no call in it can still be needed."""
         if not _calls_in(self.directory):
             shutil.rmtree(self.directory, ignore_errors=True)
+        self.asked.close()
         os.close(self._lock)
 
     def note_groups(self, groups: Iterable[str]) -> None:
@@ -83,10 +88,8 @@ class Calls:
 
     def note_jobs(self, files: Iterable[str], job_ids: Iterable[int]) -> None:
         """These calls are those of these jobs, whatever group they may be moved to."""
-        pairs = zip(files, job_ids, strict=True)
-        text = "".join(f"{os.path.basename(file)} {job_id}\n" for file, job_id in pairs)
-        with suppress(Failed):  # They are queued, and are found by their group.
-            self._append(_JOBS, text)
+        with suppress(OSError):  # They are queued, and are found by their group.
+            call_files.note_jobs(self.directory, zip(files, job_ids, strict=True))
 
     def _append(self, name: str, text: str) -> None:
         try:
@@ -95,10 +98,15 @@ class Calls:
         except OSError as error:
             raise _cant_be_written(error) from None
 
-    def write(self, call: bytes) -> str:
-        """Put a pickled call down; the path of its file."""
-        path = os.path.join(self.directory, f"{next(self._numbers)}{_CALL}")
-        header = pickle.dumps({"path": sys.path, "argv": sys.argv})
+    def write(self, call: bytes, signals: Sequence[int] = ()) -> str:
+        """Put a pickled call down, and ask for its result; the path of its file.
+
+        `signals`: those that it has a checkpoint for.
+        """
+        path = os.path.join(self.directory, f"{next(self._numbers)}{CALL}")
+        said = {"path": sys.path, "argv": sys.argv, "kept": self.keeps, "signals": list(signals)}
+        header = pickle.dumps(said)
+        self.asked.ask(path)
         try:
             fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
             with os.fdopen(fd, "wb") as file:
@@ -111,7 +119,7 @@ class Calls:
 
     def why_cold(self, modules: str) -> str | None:
         """Why calls that were to have these modules from the start do not; None if they may."""
-        for line in _lines(self.directory, COLD):
+        for line in call_files.lines(os.path.join(self.directory, COLD)):
             named, _, why = line.partition("\t")
             if named == modules:
                 return why
@@ -119,10 +127,10 @@ class Calls:
 
     def forget(self, path: str, attempts: int = 0) -> None:
         """Delete the files of a call of which so many attempts were made."""
-        results = [f"{path}.{number}.result" for number in range(1, attempts + 1)]
-        for name in (path, f"{path}.prepared", *results):
+        for name in call_files.files_of(path, attempts):
             with suppress(OSError):  # What can't be deleted stays.
                 os.unlink(name)
+        self.asked.done(path)
 
 
 def _cant_be_written(error: OSError) -> Failed:
@@ -132,7 +140,7 @@ def _cant_be_written(error: OSError) -> Failed:
 def read_result(path: str, attempt: int) -> Result | None:
     """What an attempt of a call put down; None if it came to no end of its own."""
     try:
-        file = open(f"{path}.{attempt}.result", "rb")  # noqa: SIM115
+        file = open(f"{path}.{attempt}{RESULT}", "rb")  # noqa: SIM115
     except FileNotFoundError:
         return None
     with file:
@@ -145,6 +153,26 @@ def read_result(path: str, attempt: int) -> Result | None:
                 return Result(False, error, "", str(error))
             value = None
     return Result(header["ok"], value, header.get("text", ""), header.get("repr", ""))
+
+
+def succeeded_attempt(path: str) -> int:
+    """The number of the attempt of a call that has returned; 0 if there is none."""
+    directory, base = os.path.split(path)
+    numbers = (name[len(base) + 1 : -len(RESULT)] for name in _results_of(directory, base))
+    for number in sorted(map(int, filter(str.isdecimal, numbers)), reverse=True):
+        with suppress(Exception):
+            found = read_result(path, number)
+            if found is not None and found.ok:
+                return number
+    return 0
+
+
+def _results_of(directory: str, base: str) -> list[str]:
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return []
+    return [name for name in names if name.startswith(base + ".") and name.endswith(RESULT)]
 
 
 class Unfinished(Protocol):
@@ -175,9 +203,9 @@ def _is_needed(directory: str, unfinished: Unfinished) -> bool:
     left = _calls_in(directory)
     if not left:
         return False
-    owners = [line.partition(" ") for line in _lines(directory, _JOBS)]
-    job_ids = [int(owner) for name, _, owner in owners if name in left and owner.isdecimal()]
-    groups = _lines(directory, _GROUPS)
+    owners = call_files.jobs_of(directory)
+    job_ids = [owner for name, owner in owners.items() if name in left]
+    groups = call_files.lines(os.path.join(directory, _GROUPS))
     needed = itertools.chain(
         unfinished.calls_of_jobs(job_ids) if job_ids else (),
         itertools.chain.from_iterable(map(unfinished.calls_of_group, groups)),
@@ -190,22 +218,13 @@ def _is_needed(directory: str, unfinished: Unfinished) -> bool:
 def _calls_in(directory: str) -> set[str]:
     """The names of the calls that are not done with."""
     try:
-        return {name for name in os.listdir(directory) if name.endswith(_CALL)}
+        return {name for name in os.listdir(directory) if name.endswith(CALL)}
     except OSError:
         return set()
 
 
-def _lines(directory: str, name: str) -> list[str]:
-    """The whole lines of a file; the last one may be cut off by the end of its writer."""
-    try:
-        with open(os.path.join(directory, name), encoding="utf-8") as file:
-            return [line.rstrip("\n") for line in file if line.endswith("\n")]
-    except FileNotFoundError:
-        return []
-
-
 def _is_abandoned(directory: str) -> bool:
-    lock = os.path.join(directory, "lock")
+    lock = os.path.join(directory, LOCK)
     try:
         return os.path.exists(lock) and not is_locked(lock)
     except OSError:

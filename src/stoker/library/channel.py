@@ -1,7 +1,8 @@
 """The way of this process to one Stoker: calls become jobs, and their ends resolve futures.
 
 Law: a future is in `_live` from its submission until its job is final, and is resolved exactly
-once, whatever becomes of the daemon meanwhile. What may have been queued keeps its files.
+once, whatever becomes of the daemon meanwhile. As long as it is there its result is asked for (see
+call_files.py). What may have been queued keeps its files.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ import os
 import pickle
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,17 +21,25 @@ from stoker import command_lines
 from stoker.api.client import Client
 from stoker.api.localstate import prepare
 from stoker.api.paths import Home
+from stoker.call_files import Asked
 from stoker.core.model import FINAL, JobState
 from stoker.errors import Failed, NotFound, StokerError, UsageError
-from stoker.library.calls import Calls, Result, clear_after_others, read_result
+from stoker.library.calls import (
+    Calls,
+    Result,
+    clear_after_others,
+    read_result,
+    succeeded_attempt,
+)
+from stoker.library.connection import Connection, whole_answers
 from stoker.library.failures import JobFailed, tail_of
 from stoker.library.follower import Follower
+from stoker.library.forms import runs_of
 from stoker.library.futures import JobFuture
-from stoker.submission.keywords import Fields, in_keywords
+from stoker.submission.keywords import Fields
 from stoker.submission.surroundings import note_commits, surroundings
 
 _MOST_AT_ONCE = 2000
-_NEAR = 16  # between ids that are asked for in one range
 _WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
 _UNFINISHED = [state.value for state in JobState if state not in FINAL]
 
@@ -47,6 +55,7 @@ class Draft:
     on_started: Callable[[JobFuture[Any]], None] | None = None
     warm: str | None = None  # the modules that its process has from the start; None: not warm
     result: str | None = None  # of a point: the file of its value, whichever job has made it
+    signals: tuple[int, ...] = ()  # that may find a checkpoint in it
 
 
 @dataclass(slots=True)
@@ -55,6 +64,7 @@ class _Live:
 
     future: JobFuture[Any]
     calls: Calls | None  # None: it is the job of another program, and so are its files
+    asked: Asked | None  # by which its result is asked for
     file: str
     group: str
     result: str | None = None  # see Draft
@@ -77,7 +87,7 @@ class Channel:
         self._live: dict[int, _Live] = {}
         self._submitting = 0
         self._early: dict[int, list[dict[str, Any]]] = {}  # events of jobs not known yet
-        clear_after_others(root, self)
+        self._asked: dict[str, Asked] = {}  # of other programs, by their directories
 
     @property
     def default_group(self) -> str:
@@ -87,7 +97,12 @@ class Channel:
     def calls_in(self, folder: str) -> Calls:
         """A place of their own for some calls, in a folder that the user named."""
         clear_after_others(folder, self)
-        return Calls(folder, private_root=False)
+        return Calls(folder, keeps=False)
+
+    def forked(self) -> None:
+        """In a child: what is asked for is asked for by its parent."""
+        for asked in (self.calls.asked, *self._asked.values()):
+            asked.close()
 
     # --- orders ---
 
@@ -131,7 +146,7 @@ class Channel:
         files: list[str] = []
         token, ordered = os.urandom(16).hex(), False
         try:
-            files += [calls.write(draft.call) for draft in drafts]
+            files.extend(calls.write(draft.call, draft.signals) for draft in drafts)
             groups = [draft.fields.get("group") or self.default_group for draft in drafts]
             calls.note_groups(groups)
             since = min(self._follower.follow(group) for group in dict.fromkeys(groups))
@@ -191,19 +206,28 @@ class Channel:
         early: list[dict[str, Any]] = []
         with self._changed:
             for job_id, one in zip(ids, new, strict=True):
-                futures.append(self._begin(job_id, *one, calls))
+                futures.append(self._begin(job_id, *one, calls, calls.asked))
                 early += self._early.pop(job_id, [])
         for event in early:
             self.hear(event)
         return futures
 
     def _begin(
-        self, job_id: int, draft: Draft, file: str, group: str, calls: Calls | None
+        self,
+        job_id: int,
+        draft: Draft | None,
+        file: str,
+        group: str,
+        calls: Calls | None,
+        asked: Asked | None,
     ) -> JobFuture[Any]:
-        future: JobFuture[Any] = JobFuture(self, draft.log_path)
+        future: JobFuture[Any] = JobFuture(self)
         future.job_id = job_id
-        future.on_started = draft.on_started
-        self._live[job_id] = _Live(future, calls, file, group, draft.result)
+        result = None
+        if draft is not None:
+            future.log_path, future.on_started = draft.log_path, draft.on_started
+            result = draft.result
+        self._live[job_id] = _Live(future, calls, asked, file, group, result)
         return future
 
     def _adopt(self, drafts: list[Draft], calls: Calls, common: Fields) -> list[JobFuture[Any]]:
@@ -223,17 +247,42 @@ class Channel:
                 later = replace(draft, fields={**draft.fields, "after_any": after})
                 found += self._submit([later], calls, alone)
             else:
-                found.append(self._adopted(draft, job))
-        self._follower.still_heard(-1)  # They may have started, or ended, before we listened.
+                found += self.attach([job], draft)
         return found
 
-    def _adopted(self, draft: Draft, job: Fields) -> JobFuture[Any]:
-        call, group = command_lines.call_of(job["argv"]), job["group"] or ""
-        self._follower.follow(group)
-        with self._changed:
-            if live := self._live.get(job["id"]):
-                return live.future
-            return self._begin(job["id"], draft, call[2] if call else "", group, None)
+    def attach(self, jobs: Sequence[Fields], draft: Draft | None = None) -> list[JobFuture[Any]]:
+        """The futures of jobs of before, whichever program has queued them."""
+        found, ended = [], []
+        for job in jobs:
+            call, group = command_lines.call_of(job["argv"]), job["group"] or ""
+            file = call[2] if call else ""
+            if job["state"] not in FINAL:
+                self._follower.follow(group)
+            with self._changed:
+                live = self._live.get(job["id"])
+                if live is None:
+                    asked = self._ask_for(file)
+                    self._begin(job["id"], draft, file, group, None, asked)
+                    live = self._live[job["id"]]
+            found.append(live.future)
+            if job["state"] in FINAL:
+                ended.append((live, job))
+        for live, job in ended:
+            self._resolve(live, job)
+        if len(ended) < len(jobs):
+            self._follower.still_heard(-1)  # They may have started, or ended, before we listened.
+        return found
+
+    def _ask_for(self, file: str) -> Asked | None:
+        """Ask for the result of a call of another program."""
+        directory = os.path.dirname(file)
+        try:
+            if directory not in self._asked:
+                self._asked[directory] = Asked(directory)
+        except OSError:
+            return None  # Its files are gone.
+        self._asked[directory].ask(file)
+        return self._asked[directory]
 
     def cancel(self, job_ids: list[int]) -> list[int]:
         """Cancel jobs; those that had not ended yet."""
@@ -296,7 +345,8 @@ class Channel:
     def _compare(self, job_id: int, live: _Live, job: dict[str, Any] | None) -> None:
         if job is None:
             # Only finished jobs can be removed, so it has ended; how is not known any more.
-            job = {"id": job_id, "state": "lost", "reason": "it was removed", "attempt": 0}
+            known = succeeded_attempt(live.file)
+            job = {"id": job_id, "state": "lost", "reason": "it was removed", "attempt": known}
         if job["state"] in FINAL:
             self._resolve(live, job)
         elif job["state"] == JobState.RUNNING and not live.future.running():
@@ -315,7 +365,7 @@ class Channel:
 
     def _jobs(self, job_ids: list[int]) -> list[dict[str, Any]]:
         """Those of these jobs that there are, and perhaps others whose ids are near theirs."""
-        return [job for ids in _runs(job_ids) for job in self._listed({"ids": [ids]})]
+        return [job for ids in runs_of(job_ids) for job in self._listed({"ids": [ids]})]
 
     def _listed(self, select: Fields, **fields: Any) -> list[dict[str, Any]]:
         try:
@@ -344,6 +394,8 @@ class Channel:
         except Exception as error:
             live.future.resolve_error(error)
         finally:
+            if live.asked is not None:
+                live.asked.done(live.file)
             with self._changed:
                 self._live.pop(end["id"], None)
                 self._changed.notify_all()
@@ -358,7 +410,7 @@ class Channel:
         except Exception as error:
             failure = error
         # First, so that all is gone when a program has its last result and leaves.
-        if live.calls is not None:
+        if live.calls is not None and not live.calls.keeps:
             live.calls.forget(live.file, end["attempt"])
         if end["state"] == JobState.CANCELLED or live.future.cancelled():
             live.future.resolve_cancelled()
@@ -371,7 +423,8 @@ class Channel:
     def _failure(self, live: _Live, end: dict[str, Any]) -> JobFailed:
         reason = end.get("reason") or ""
         if end["state"] == JobState.SUCCEEDED:
-            reason = "its process ended without a result"
+            gone = not os.path.exists(live.file)
+            reason = "its result was deleted" if gone else "its process ended without a result"
         log_path = live.future.log_path
         if log_path is None and end["attempt"]:
             try:
@@ -384,22 +437,11 @@ class Channel:
 
 def _result(live: _Live, end: dict[str, Any]) -> Result | None:
     """What a job's call gave, as far as can be told by its files."""
-    if live.calls is not None or live.result is None or end["state"] != JobState.SUCCEEDED:
-        return read_result(live.file, end["attempt"])
-    with open(live.result, "rb") as file:  # The other program has read and deleted the first.
+    found = read_result(live.file, end["attempt"])
+    if found is not None or live.result is None or end["state"] != JobState.SUCCEEDED:
+        return found
+    with open(live.result, "rb") as file:  # The first was deleted.
         return Result(True, pickle.load(file))
-
-
-def _runs(job_ids: list[int]) -> Iterator[str]:
-    """Ids as ranges, as few as can be without too many others among them."""
-    first = last = None
-    for job_id in sorted(job_ids):
-        if first is not None and last is not None and job_id - last > _NEAR:
-            yield f"{first}-{last}"
-            first = None
-        first, last = job_id if first is None else first, job_id
-    if first is not None:
-        yield f"{first}-{last}"
 
 
 def _words(jobs: Iterable[dict[str, Any]]) -> Iterator[str]:
@@ -413,42 +455,15 @@ def worker_words(file: str, full_name: str, warm: str | None = None) -> list[str
     return command_lines.call(_WORKER, file, full_name, warm)
 
 
-class Connection(Client):
-    """One whose warnings are Python's own, as a program or a notebook shows them."""
-
-    def warn(self, text: str) -> None:
-        """Name the line of the caller's that asked for it."""
-        level, frame = 1, sys._getframe()
-        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("stoker"):
-            level, frame = level + 1, frame.f_back
-        warnings.warn(text, RuntimeWarning, stacklevel=level)
-
-
-@contextmanager
-def whole_answers(client: Client) -> Iterator[None]:
-    """Leave the connection if the caller (Ctrl-C in a notebook) leaves before the answer is there.
-
-    It would else be taken for the answer to the next order. Errors name options as Python does.
-    """
-    try:
-        yield
-    except StokerError as error:
-        in_keywords(error)
-        raise
-    except BaseException:
-        client.close()
-        raise
-
-
 # --- the channels of this process -----------------------------------------------------------------
 
 _channels: dict[str, Channel] = {}
 _opening = threading.Lock()
 
 
-def channel() -> Channel:
-    """The channel to the Stoker that the environment names."""
-    home = Home.from_environment()
+def channel(home: Home | None = None) -> Channel:
+    """The channel to a Stoker, or to the one that the environment names."""
+    home = home or Home.from_environment()
     with _opening:
         found = _channels.get(home.root)
         if found is None or not os.path.isdir(found.calls.directory):
@@ -459,6 +474,8 @@ def channel() -> Channel:
 def _begin_anew() -> None:
     """A forked child has neither the thread nor connections of its own."""
     global _opening
+    for one in _channels.values():
+        one.forked()
     _channels.clear()
     _opening = threading.Lock()
 

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from stoker.api.client import ConnectionLost, NoAnswerYet
 from stoker.api.compact import in_few_words
 from stoker.api.job_options import duration_said
 from stoker.api.paths import Home
-from stoker.api.reconnect import Reconnection
-from stoker.errors import Unavailable, UsageError
-from stoker.library.channel import Connection, whole_answers
+from stoker.errors import UsageError
+from stoker.library.connection import Connection, whole_answers
 from stoker.library.forms import command_of, described, request_of, selection, texts
 from stoker.library.searching import SEARCH_WORDS, Searching
+from stoker.library.waits import Waiting
 from stoker.quantities import duration_ms
 from stoker.submission.changes import changed_fields
 from stoker.submission.keywords import check_keywords, in_keywords, values_of
@@ -31,9 +29,8 @@ from stoker.submission.surroundings import (
     surroundings,
     take_code,
 )
-from stoker.text.jobs import FINAL_STATES, exit_code
+from stoker.text.jobs import exit_code
 from stoker.text.logfile import whole_log
-from stoker.text.searches import is_searching
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
@@ -59,7 +56,7 @@ if TYPE_CHECKING:
 Job = dict[str, Any]
 
 
-class Client(Searching):
+class Client(Waiting, Searching):
     """A Stoker: the one that the environment names, or that of another state directory.
 
     Where methods take jobs, these are ids (7), ranges ("3-9"), "last", futures, or lists of them;
@@ -276,30 +273,6 @@ class Client(Searching):
         found = self.show(job)[0]
         return whole_log(found["err_log"] if err else found["log"])
 
-    def wait(
-        self,
-        *jobs: Any,
-        name: str | None = None,
-        group: str | None = None,
-        timeout: float | None = None,
-    ) -> list[Job]:
-        """Return when all of these jobs have ended; TimeoutError if the time (s) passes first.
-
-        A `group` that is a search has ended when the search is over.
-        """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        if group is not None and not jobs and name is None and is_searching(self.call, group):
-            select: dict[str, Any] = {"group": group}  # Its points are still to be chosen.
-        else:
-            found = self.ls(*jobs, name=name, group=group, all=True)
-            if not found:
-                return []
-            select = {"ids": [str(job["id"]) for job in found]}
-        # On a connection of its own, so that other threads can go on with this client.
-        mine = self._connection
-        with Connection(mine.home, autostart=mine.autostart) as connection:
-            return _ended(connection, select, deadline)
-
     # --- requests about jobs ---
 
     def cancel(self, *jobs: Any, let_go: bool = False, **which: Unpack[Which]) -> list[int]:
@@ -317,6 +290,14 @@ class Client(Searching):
     def requeue(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
         """Put running jobs back into the queue, to go on later: no failure."""
         return self._request("requeue", jobs, which)
+
+    def suspend(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
+        """Stop all processes of running jobs until `resume`; they keep their GPUs."""
+        return self._request("suspend", jobs, which)
+
+    def yield_(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
+        """Let running jobs that are preemptible give way, as if for an urgent job."""
+        return self._request("yield", jobs, which)
 
     def hold(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
         """Put waiting jobs aside."""
@@ -367,9 +348,11 @@ class Client(Searching):
         """Start nothing new, in a group or at all."""
         self.call("pause", group=group)
 
-    def resume(self, group: str | None = None) -> None:
-        """Undo `pause`."""
-        self.call("resume", group=group)
+    def resume(self, *jobs: Any, **which: Unpack[Which]) -> list[int]:
+        """Let suspended jobs go on; without any, undo `pause` (with `group`: both, of a group)."""
+        if jobs or which.keys() - {"group"}:
+            return self._request("resume_jobs", jobs, which)
+        return list(self.call("resume", group=which.get("group")).get("ids", ()))
 
     def groups(self) -> list[dict[str, Any]]:
         """The groups, the newest last: `group`, `paused`, `max_running`, `counts` by state."""
@@ -472,22 +455,3 @@ class Client(Searching):
     def stop_daemon(self, mode: str = "leave") -> None:
         """Stop the daemon: "leave" its jobs running, "kill" them, or "drain" until the last."""
         self.call("shutdown", mode=mode)
-
-
-def _ended(connection: Connection, select: dict[str, Any], deadline: float | None) -> list[Job]:
-    """The jobs once all of them have ended, whatever becomes of the daemon meanwhile."""
-    while True:
-        try:
-            connection.send("wait", select=select)
-            left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
-            ended: list[Job] = connection.receive(left_s)["jobs"]
-            if all(job["state"] in FINAL_STATES for job in ended):
-                return ended
-        except NoAnswerYet:
-            raise TimeoutError("not all of these jobs have ended") from None
-        except ConnectionLost:
-            connection.close()
-        except Unavailable as error:
-            # It was stopped on purpose: it is not for us to start it again.
-            if not Reconnection(connection, lambda text: None).wait(error, deadline):
-                raise TimeoutError("the daemon was stopped") from None

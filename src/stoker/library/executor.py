@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import inspect
 import itertools
 import os
+import signal
 import sys
 import time
 import warnings
@@ -18,11 +20,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from stoker.api.job_options import BY_KEY
 from stoker.errors import UsageError
-from stoker.library.calling import Call, Chunk
+from stoker.library.arguments import arguments
+from stoker.library.calling import AGAIN, Call, Chunk
 from stoker.library.channel import Channel, Draft, channel
 from stoker.library.futures import JobFuture
 from stoker.library.pickling import pickled_call
-from stoker.quantities import MAX_LABEL_CHARS
+from stoker.quantities import MAX_LABEL_CHARS, signal_name
 from stoker.submission.keywords import (
     Fields,
     call_fields,
@@ -87,8 +90,21 @@ def check_call(
 def draft(call: Call | Chunk, fields: Fields, warm: str | None = None) -> Draft:
     """A call as it is queued."""
     target = call.target
-    fields = {"name": title_of(target), **fields}
-    return Draft(pickled_call(call, target), fields, full_name_of(target), warm=warm)
+    signals: tuple[int, ...] = ()
+    fields = {"name": title_of(target), "params": arguments(call), **fields}
+    if isinstance(call, Call) and not isinstance(target, type) and hasattr(target, "checkpoint"):
+        fields, signals = going_on(fields)
+    data, full_name = pickled_call(call, target), full_name_of(target)
+    return Draft(data, fields, full_name, warm=warm, signals=signals)
+
+
+def going_on(fields: Fields) -> tuple[Fields, tuple[int, ...]]:
+    """The options of a call that has a checkpoint, and the signals that call for it."""
+    signals = [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2]
+    if said := fields.get("signal"):
+        signals.append(signal.Signals[f"SIG{signal_name(said)}"])
+    codes = dict.fromkeys([*fields.get("requeue_on", ()), AGAIN])
+    return {**fields, "requeue_on": list(codes)}, tuple(sorted(set(map(int, signals))))
 
 
 def _modules_text(warm: bool | Iterable[str]) -> str | None:
@@ -185,7 +201,8 @@ class Executor(StandardExecutor):
             raise UsageError("an Executor has gpus_per_job instead of gpus", "write gpus_per_job=2")
         self._warm = _modules_text(warm)
         self._said_cold = False
-        self._fields = call_fields({**options, "gpus": gpus_per_job})
+        self._options = {**options, "gpus": gpus_per_job}
+        self._fields = call_fields(self._options)
         if self._warm is not None:
             self._warn_if_cold(_why_never_warm(self._warm, self._fields))
         self._channel: Channel = channel()
@@ -196,6 +213,7 @@ class Executor(StandardExecutor):
         self._futures: set[JobFuture[Any]] = set()
         self._job_ids: set[int] = set()
         self._shut_down = False
+        self._whole = self  # whose calls are waited for
         if max_running is not None:
             if isinstance(max_running, bool) or not isinstance(max_running, int) or max_running < 1:
                 raise UsageError("max_running must be 1 or more", "write e.g. max_running=4")
@@ -208,11 +226,30 @@ class Executor(StandardExecutor):
         group: str = self._fields["group"]
         return group
 
+    def options(self, **options: Unpack[JobOptions]) -> Executor:
+        """The same executor, for calls that have these options as well: those of `stoker add`.
+
+        `executor.options(gpus=2, name="large").submit(train, 0.1)`. Its limit is that of `group`,
+        so it does not count for calls in another one.
+        """
+        check_keywords(options, Executor)
+        other = copy.copy(self)
+        other._whole = self._whole
+        other._options = {**self._options, **options}
+        other._fields = {"group": self.group, **call_fields(other._options)}
+        return other
+
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> JobFuture[T]:
         """Queue a call; all keywords are the function's."""
         self._look_whether_warm()
         [future] = self._submit([self._draft(Call(fn, args, kwargs))])
         return future
+
+    def submit_many(self, fn: Callable[..., T], *iterables: Iterable[Any]) -> list[JobFuture[T]]:
+        """Queue a call for each of the arguments, as `map` does, all at once; their futures."""
+        self._look_whether_warm()
+        calls = zip(*iterables, strict=False)
+        return self._submit([self._draft(Call(fn, args, {})) for args in calls])
 
     def map(
         self,
@@ -227,9 +264,7 @@ class Executor(StandardExecutor):
             raise ValueError("chunksize must be >= 1.")
         deadline = None if timeout is None else time.monotonic() + timeout
         if chunksize == 1:
-            calls = zip(*iterables, strict=False)
-            futures = self._submit([self._draft(Call(fn, args, {})) for args in calls])
-            return self._results(futures, deadline)
+            return self._results(self.submit_many(fn, *iterables), deadline)
         chunks = _chunks(iterables, chunksize)
         drafts = [self._draft(Chunk(fn, chunk)) for chunk in chunks]
         return itertools.chain.from_iterable(self._results(self._submit(drafts), deadline))
@@ -253,7 +288,7 @@ class Executor(StandardExecutor):
         return draft(call, self._fields, self._warm)
 
     def _submit(self, drafts: list[Draft]) -> list[JobFuture[Any]]:
-        if self._shut_down:
+        if self._whole._shut_down:
             raise RuntimeError("cannot schedule new futures after shutdown")
         futures = self._channel.submit(drafts)
         self._futures.update(futures)
@@ -264,6 +299,9 @@ class Executor(StandardExecutor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls; wait until the last of its jobs has ended."""
+        if self._whole is not self:
+            self._whole.shutdown(wait, cancel_futures=cancel_futures)
+            return
         self._shut_down = True
         if cancel_futures:
             self._cancel([future for future in list(self._futures) if not future.running()])

@@ -41,8 +41,15 @@ class Findings(ABC):
         futures, a `name` or a `group`. The best row has the lowest value of `minimize`, or the
         highest of `maximize`.
         """
+        from stoker.library import kinds
         from stoker.library import results as found
 
+        kinds.check("a text", name=name, group=group, metrics_from=metrics_from, repeat=repeat,
+                    sort=sort)  # fmt: skip
+        kinds.check("a text or a list of texts",
+                    minimize=minimize, maximize=maximize, metrics=metrics)  # fmt: skip
+        kinds.check("True or False", single=single, reverse=reverse)
+        kinds.check("a whole number", top=top)
         select: dict[str, Any] = {} if name is None else {"names": [name]}
         if group is not None:
             select["group"] = group

@@ -12,6 +12,8 @@ from stoker.submission.keywords import Fields, job_fields
 if TYPE_CHECKING:
     from stoker.api.tokens import Grant
 
+_NEAR = 16  # between ids that are asked for in one range
+
 
 def request_of(job: Mapping[str, Any], has_project: bool) -> Fields:
     """A job of `submit`, of a dictionary with `command` and options."""
@@ -53,12 +55,27 @@ def id_texts(jobs: Iterable[Any]) -> Iterator[str]:
     for job in jobs:
         if isinstance(job, str | int):
             yield str(job)
-        elif isinstance(job, Mapping):
+        elif isinstance(job, Mapping) and "id" in job:
             yield str(job["id"])
         elif hasattr(job, "job_id"):
             yield str(job.job_id)
-        else:
+        elif isinstance(job, Iterable) and not isinstance(job, Mapping | bytes):
             yield from id_texts(job)
+        else:
+            what = f"a job is its id, a future or what show() gives, not {type(job).__name__}"
+            raise UsageError(what, 'write e.g. 12, or "3-9"')
+
+
+def runs_of(job_ids: list[int]) -> Iterator[str]:
+    """Ids as ranges, as few as can be without too many others among them."""
+    first = last = None
+    for job_id in sorted(job_ids):
+        if first is not None and last is not None and job_id - last > _NEAR:
+            yield f"{first}-{last}"
+            first = None
+        first, last = job_id if first is None else first, job_id
+    if first is not None:
+        yield f"{first}-{last}"
 
 
 def described(grant: Grant) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from stoker.library.failures import RemoteTraceback
 from stoker.text.logfile import whole_log
 
 if TYPE_CHECKING:
+    from stoker.api.paths import Home
     from stoker.metrics.asking import Summary
 
 T = TypeVar("T")
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 class Orders(Protocol):
     """What a future asks of the channel that it came from."""
+
+    home: Home
 
     def cancel(self, job_ids: list[int]) -> list[int]:
         """Cancel jobs; those that had not ended yet."""
@@ -37,13 +40,14 @@ class Orders(Protocol):
 class JobFuture(Future[T]):
     """The result of a call that is, or will be, made by a job."""
 
-    def __init__(self, orders: Orders | None = None, log_path: str | None = None) -> None:
+    def __init__(self, orders: Orders | None = None) -> None:
         super().__init__()
         self.job_id: int | None = None  # None for a result that was there before any job
         self.gpus: tuple[str, ...] = ()  # those of the latest attempt, once it has started
         self.on_started: Callable[[JobFuture[T]], None] | None = None
+        self.folder: str | None = None  # of a point whose result was there before any job
         self._requests = orders
-        self._log_path = log_path
+        self.log_path: str | None = None  # where its output is, if not in the job's own log
         self._started = False
         self._cancelling = threading.Lock()
 
@@ -84,7 +88,7 @@ class JobFuture(Future[T]):
 
     def log(self) -> str:
         """What the call has printed so far."""
-        return whole_log(self._log_path or self.job().get("log"))
+        return whole_log(self.log_path or self.job().get("log"))
 
     def __repr__(self) -> str:
         state = (
@@ -96,12 +100,19 @@ class JobFuture(Future[T]):
         where = f" on GPU {','.join(self.gpus)}" if self.gpus and state == "running" else ""
         return f"<JobFuture job {self.job_id}: {state}{where}>"
 
-    # --- what the channel tells ---
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It goes to other processes as the id of its job, or as the folder of its result."""
+        if self._requests is not None and self.job_id is not None:
+            from stoker.library.attaching import future
 
-    @property
-    def log_path(self) -> str | None:
-        """Where the call's output is, if that is not the job's own log."""
-        return self._log_path
+            return future, (self.job_id, self._requests.home.root)
+        if self.folder is None:
+            raise TypeError("this future has no job, and can't be pickled")
+        from stoker.library.run_grid import done_before
+
+        return done_before, (self.folder,)
+
+    # --- what the channel tells ---
 
     def resolve_started(self, gpus: tuple[str, ...]) -> None:
         """An attempt has started."""

@@ -106,13 +106,15 @@ def count_of(keyword: str, count: int | None) -> int | None:
 
 def search(connection: Connection, spec: SweepSpec, wanted: Wanted) -> str:
     """Begin a search, or go on with it; its name."""
+    if spec.rerun not in (None, "failed"):
+        raise UsageError(f"rerun: {quoted(str(spec.rerun))} is not known of a search", "failed")
     if spec.file is None and not (spec.samples or wanted.until or wanted.for_ms):
         raise UsageError(
             "the search has no end", 'add samples=60, for_="8h" or until="METRIC < NUMBER"'
         )
     try:
         asked = planned(_spec(spec), wanted, spec.max_running)
-        begin(connection, asked)
+        begin(connection, asked, rerun=spec.rerun is not None)
     except UsageError as error:
         raise in_keywords(error) from None
     return asked.search.name

@@ -14,13 +14,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stoker.errors import UsageError
+from stoker.library.arguments import parameters
 from stoker.library.channel import Draft, channel
-from stoker.library.executor import check_call, full_name_of, title_of
+from stoker.library.executor import check_call, full_name_of, going_on, label_of, title_of
 from stoker.library.futures import JobFuture
 from stoker.library.grids import folder_name
 from stoker.library.pickling import pickled_call
 from stoker.library.task import RESULT, TaskCall
-from stoker.submission.keywords import call_fields, check_keywords, job_fields
+from stoker.submission.keywords import call_fields, check_keywords
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -48,7 +49,7 @@ def run_grid(
     check_keywords(options, run_grid)
     root = os.path.abspath(folder)
     common = getattr(task, "options", {}) if isinstance(task, type) else {}
-    base = {"name": title(task), **call_fields({**common, **options})}
+    base = call_fields({**common, **options})
     known: dict[str, JobFuture[Any]] = {}
     drafts: dict[str, Draft] = {}
     order: list[str] = []
@@ -59,13 +60,24 @@ def run_grid(
         if path in known or path in drafts:
             continue  # The same point twice is run once.
         if not rerun and os.path.exists(os.path.join(path, RESULT)):
-            known[path] = _done(path)
+            known[path] = done_before(path)
             continue
         if not isinstance(task, str | type):
             check_call(task, (), params)
         call = pickled_call(TaskCall(task, params, path, rerun), task)
-        fields = {**base, **job_fields({"params": params}), "point": _point_name(path)}
-        drafts[path] = Draft(call, fields, full_name(task), result=os.path.join(path, RESULT))
+        shown = parameters(params)
+        values = ",".join(f"{name}={value}" for name, value in shown.items())
+        fields = {
+            "name": label_of(f"{title(task)} {values}"),
+            **base,
+            "params": shown,
+            "point": _point_name(path),
+        }
+        signals: tuple[int, ...] = ()
+        if isinstance(task, str) or hasattr(task, "checkpoint"):
+            fields, signals = going_on(fields)
+        result = os.path.join(path, RESULT)
+        drafts[path] = Draft(call, fields, full_name(task), result=result, signals=signals)
     futures = channel().submit(list(drafts.values())) if drafts else []
     known |= dict(zip(drafts, futures, strict=True))
     return [known[path] for path in order]
@@ -98,9 +110,10 @@ def check_task(task: Any) -> None:
         raise UsageError(f"{task!r} is not a task", "give a subclass of stoker.Task, or a function")
 
 
-def _done(path: str) -> JobFuture[Any]:
+def done_before(path: str) -> JobFuture[Any]:
     """The future of a point that had its result before."""
     future: JobFuture[Any] = JobFuture()
+    future.folder = path
     try:
         with open(os.path.join(path, RESULT), "rb") as file:
             future.resolve_value(pickle.load(file))

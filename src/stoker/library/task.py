@@ -8,6 +8,7 @@ Law: one process at a time works in a folder, and only the one that does deletes
 
 from __future__ import annotations
 
+import copy
 import fcntl
 import importlib
 import json
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from stoker.errors import Failed
+from stoker.library.calling import Call, following
 from stoker.library.pickling import pickled
 from stoker.wholefile import write_whole
 
@@ -43,7 +45,12 @@ class Task:
         return {}
 
     def run(self) -> Any:
-        """The work; what it returns is the result of the point."""
+        """The work; what it returns is the result of the point.
+
+        If the class has a method `checkpoint`, it is called on the signal that tells the job to
+        make room, or that its time is over. What it returns (mostly self) is run in the next
+        attempt, wherever that is: a task, or a call as a functools.partial.
+        """
         raise NotImplementedError
 
 
@@ -57,7 +64,8 @@ class TaskCall:
         self._params = params
         self._folder = folder
         self._rerun = rerun
-        self._task: Task | None = None
+        self._task: Any = None
+        self._next: Call | None = None  # what a checkpoint has returned that is no task
 
     def prepare(self) -> Mapping[str, str]:
         """Make the folder and the task; the environment that it needs."""
@@ -69,11 +77,15 @@ class TaskCall:
         (folder / RESULT).unlink(missing_ok=True)  # A result of before is not this one's.
         shown = json.dumps(self._params, default=str, indent=2)
         (folder / PARAMS).write_text(shown + "\n", encoding="utf-8")
-        found = imported(self.target)
-        if not isinstance(found, type):
+        if self._next is not None:
             return {}
-        self._task = found(self._params, folder)
-        return self._task.env()
+        if self._task is None:  # Else it is one that goes on.
+            found = imported(self.target)
+            if not isinstance(found, type):
+                return {}
+            self._task = found(self._params, folder)
+        env: Mapping[str, str] = self._task.env()
+        return env
 
     def __call__(self) -> Any:
         """Run the task, and put its result down in its folder."""
@@ -82,12 +94,33 @@ class TaskCall:
         if self._is_done():
             with open(path, "rb") as file:
                 return pickle.load(file)
-        if self._task is not None:
+        if self._next is not None:
+            value = self._next()
+        elif self._task is not None:
             value = self._task.run()
         else:
             value = imported(self.target)(**self._params)
         write_whole(path, pickled(value, type(value)), 0o666)
         return value
+
+    def can_save(self) -> bool:
+        """Whether it has a checkpoint."""
+        if self._next is not None:
+            return self._next.can_save()
+        return hasattr(imported(self.target) if self._task is None else self._task, "checkpoint")
+
+    def saved(self) -> TaskCall:
+        """The same for what its checkpoint says is to be run next."""
+        later = copy.copy(self)
+        if self._next is not None:
+            later._next = self._next.saved()
+        elif self._task is None:
+            later._next = Call(imported(self.target), (), self._params).saved()
+        else:
+            found = self._task.checkpoint()
+            is_task = hasattr(found, "run") and hasattr(found, "env")
+            later._task, later._next = (found, None) if is_task else (None, following(found))
+        return later
 
     def _is_done(self) -> bool:
         """True if another job has come to a result since this one was queued."""

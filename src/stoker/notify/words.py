@@ -83,7 +83,8 @@ def _about(job: Fields | None, ended_at_ms: int) -> list[str]:
     lines = [_short(job["command"])]
     if job.get("started_at_ms") is not None:
         where = f" on GPU {', '.join(job['gpus'])}" if job.get("gpus") else ""
-        lines.append(f"ran {duration_text(ended_at_ms - job['started_at_ms'])}{where}")
+        ran_ms = ended_at_ms - job["started_at_ms"] - (job.get("suspended_ms") or 0)
+        lines.append(f"ran {duration_text(ran_ms)}{where}")
     return lines
 
 

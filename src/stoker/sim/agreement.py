@@ -13,6 +13,7 @@ from stoker.sim.world import successor_of
 if TYPE_CHECKING:
     from stoker.sim.run import Simulation
 
+_A_FEW_TURNS_MS = 200
 _BY_STOPPING = (Exit(signal=15), Exit(signal=9))
 
 
@@ -37,7 +38,13 @@ def check_agreement(run: Simulation) -> None:
         key = (job_id, attempt.number)
         there = key in world.processes or key in world.unseen or key in run.executor.grants
         assert there or key in told, f"{key} is active, and nothing is there"
-    for job_id, number in world.processes:
+    for (job_id, number), process in world.processes.items():
+        job = state.jobs.get(job_id)
+        suspended = job is not None and job.active and job.active.suspended_at_ms is not None
+        stands = process.stopped_at_ms is not None
+        assert stands == bool(suspended), f"{job_id}.{number} stands: {stands}; {job}"
+        if job is not None and job.active is not None and job.active.number == number:
+            assert world.places[job_id, number] == job.active.gpus, f"job {job_id} is elsewhere"
         known = state.is_current(job_id, number) or (job_id, number) in taking_over
         assert known, f"{job_id}.{number} runs, and is over or was cancelled"
 
@@ -53,8 +60,42 @@ def check_time_limits(run: Simulation, events: Iterable[ev.Event]) -> None:
         if process is None:
             continue  # It had not started yet, or has ended in this very turn.
         limit_ms = run.engine.state.jobs[event.job_id].terms.time_limit_ms
-        had_ms = run.clock.true_ms - process.started_at_ms
+        had_ms = process.ran_ms(run.clock.true_ms)
         assert limit_ms is not None and had_ms >= limit_ms, f"{event}: {had_ms} of {limit_ms} ms"
+
+
+def check_giving_way(run: Simulation, events: Iterable[ev.Event]) -> None:
+    """Nothing gives way that did not offer it, nor for what is not urgent, nor too often."""
+    events, state = list(events), run.engine.state
+    _check_lost_work(run, events)
+    for event in events:
+        if not isinstance(event, ev.StopRequested) or event.cause is not Cause.GAVE_WAY:
+            continue
+        job = state.jobs[event.job_id]
+        assert job.terms.preemptible, f"job {job.id} did not offer to give way"
+        if not event.detail:
+            continue  # Its user wanted it.
+        hurry = state.jobs[int(event.detail)]
+        assert hurry.terms.urgent and hurry.active is None, f"{event}: {hurry}"
+        assert job.gave_way is not None and len(job.gave_way.times_ms) <= job.terms.yields
+        key = (event.job_id, event.attempt)
+        process, terms = run.world.processes.get(key), job.terms
+        if process is not None:
+            warned_ms = terms.signal_before_ms if terms.signal is not None else 0
+            stops_ms = warned_ms + terms.grace_ms + _A_FEW_TURNS_MS
+            run.world.may_lose_ms[key] = process.unsaved_ms(run.clock.true_ms) + stops_ms
+
+
+def _check_lost_work(run: Simulation, events: Iterable[ev.Event]) -> None:
+    """What gave way has lost no more than what it had not saved then, and did while it ended."""
+    for event in events:
+        if not isinstance(event, ev.AttemptExited) or run.shift_was_lost:
+            continue
+        key = (event.job_id, event.attempt)
+        outcome, most_ms = run.store.attempts.get(key), run.world.may_lose_ms.get(key)
+        if outcome is not None and outcome.cause is Cause.GAVE_WAY and most_ms is not None:
+            lost_ms = run.world.lost_ms[key]
+            assert lost_ms <= most_ms, f"{key} has lost {lost_ms} ms of work, of {most_ms}"
 
 
 def check_end(run: Simulation) -> None:
@@ -71,6 +112,8 @@ def check_end(run: Simulation) -> None:
         behaviours = world.behaviours[job_id]
         behaviour = behaviours[min(number, len(behaviours)) - 1]
         own = [behaviour.exit] if (job_id, number) in world.made else []
+        if (job_id, number) in world.ran_out:
+            own.append(Exit(code=1))
         if own and behaviour.heeds_by is not None:
             own.append(behaviour.heeds_by)
         if own and outcome.cause is Cause.EXIT and job_id in run.forgotten:
@@ -87,7 +130,10 @@ def _check_ending(outcome: Outcome, own: list[Exit], what: str) -> None:
             assert outcome.exit is not None
             ok = outcome.state is JobState.SUCCEEDED
             assert ok == outcome.exit.ok, f"{what}: {outcome}"
-        case Cause.SLICE | Cause.REQUEUED if outcome.state is JobState.WAITING:
+        case Cause.OUT_OF_MEMORY:
+            assert outcome.exit in own, f"{what}: {outcome}, not {own}"
+            assert outcome.state is JobState.FAILED, f"{what}: {outcome}"
+        case Cause.SLICE | Cause.REQUEUED | Cause.GAVE_WAY if outcome.state is JobState.WAITING:
             assert outcome.exit in (None, *own, *_BY_STOPPING), f"{what}: {outcome}"
         case Cause.STUCK:
             assert outcome.state is JobState.FAILED, f"{what}: {outcome}"

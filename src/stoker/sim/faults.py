@@ -131,6 +131,9 @@ class CrashingExecutor:
         self._world.adopt(known)
         for job, number, _ in known:
             key = (job.id, number)
+            if job.active is not None and job.active.suspended_at_ms is not None:
+                # A stop that could not be saved, and is forgotten, has let it go on.
+                self._world.suspend(key, job.active.suspensions)
             if job.terms.attached and key not in self._world.made and not self._is_told(key):
                 evicted = AttemptEvicted(now_ms, *key, Cause.REQUEUED, "the engine died")
                 self.grants.end(evicted, now_ms)
@@ -212,5 +215,5 @@ class CrashingExecutor:
         return min([*moments, *([] if again_ms is None else [again_ms])], default=None)
 
     def owners(self, pids: Iterable[int]) -> dict[int, int]:
-        """See ports.Executor: the processes on simulated GPUs are not looked at."""
-        return {}
+        """See ports.Executor."""
+        return self._world.owners(pids)

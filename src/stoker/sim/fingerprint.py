@@ -12,6 +12,7 @@ from dataclasses import astuple
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from stoker.core.gpu import GpuReading
 from stoker.core.model import Job
 from stoker.core.state import State
 
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
 _OF_JOB = attrgetter(
     "id", "need", "terms", "priority", "group", "state", "not_before_ms", "backoff_until_ms",
     "attempt", "failures", "requires", "ooms", "floor_mib", "mps_faults", "resumes", "stuck",
+    "gave_way", "kept",
 )  # fmt: skip
 _OF_ATTEMPT = attrgetter(
-    "number", "gpus", "placed_at_ms", "started_at_ms", "pid", "place", "warning", "memory"
-)
+    "number", "gpus", "placed_at_ms", "started_at_ms", "pid", "place", "warning", "memory",
+    "suspension", "suspended_at_ms", "suspended_ms", "suspensions",
+)  # fmt: skip
+_OF_USE = attrgetter("peak_mib", "peak_at_ms", "settled")
 _OF_GPU = attrgetter("id", "memory_mib", "declared", "drained", "removing", "label", "vendor")
 
 
@@ -35,7 +39,7 @@ def of_job(job: Job) -> Hashable:
     if attempt is None:
         return (*_OF_JOB(job), None)
     stop = attempt.stop
-    stopped = None if stop is None else (stop.cause, stop.at_ms)
+    stopped = None if stop is None else (stop.cause, stop.at_ms, stop.detail)
     return (*_OF_JOB(job), _OF_ATTEMPT(attempt), stopped)
 
 
@@ -61,6 +65,7 @@ def of_state(state: State) -> Hashable:
         frozenset(state.to_start),
         frozenset(state.to_warn),
         frozenset(state.stopping),
+        frozenset(state.suspending),
         tuple(state.dependencies.doomed),
         frozenset(timer for timer in state.timers if timer[0] > state.now_ms),
     )
@@ -75,11 +80,28 @@ def _places(state: State) -> Hashable:
     return tuple((rank[0], rank[1], rank[-1]) for rank in placed)
 
 
+def _seen(state: State) -> Hashable:
+    """What was read of GPUs, and of attempts on them, and is in no record."""
+    attempts = [(job.id, job.active) for job in state.jobs.values() if job.active is not None]
+    return (
+        tuple(_of_reading(gpu.reading) for gpu in state.gpus.values()),
+        frozenset((job_id, *_OF_USE(attempt)) for job_id, attempt in attempts),
+    )
+
+
+def _of_reading(reading: GpuReading | None) -> Hashable:
+    if reading is None:
+        return None
+    ours = frozenset(reading.ours_mib.items())
+    return (reading.at_ms, reading.used_mib, ours, reading.others_mib, reading.use_percent)
+
+
 def of_run(run: Simulation) -> Hashable:
     """The whole of a simulation between two turns."""
     world, clock, store, short = run.world, run.clock, run.store, run.engine.state.short
     processes = frozenset(
-        (key, p.started_at_ms, p.ends_at_ms, p.exit, p.forced) for key, p in world.processes.items()
+        (key, p.started_at_ms, p.ends_at_ms, p.exit, p.forced, p.stopped_at_ms, p.stood_ms, p.asked)
+        for key, p in world.processes.items()
     )
     return (
         (clock.true_ms, clock.wall_ahead_ms, clock.unread_shift_ms),
@@ -107,4 +129,7 @@ def of_run(run: Simulation) -> Hashable:
         tuple(world.told),
         tuple((gpu_id, frozenset(held)) for gpu_id, held in world.ledger.items()),
         world.sighting,
+        _seen(run.engine.state),
+        (world.look_ms, world.devices.value(), frozenset(world.ran_out)),
+        frozenset(run.engine.unjudged.items()),
     )

@@ -13,21 +13,30 @@ from functools import partial
 from random import Random
 
 from stoker.core import events as ev
+from stoker.core.learning import Habits, next_look_ms
 from stoker.core.model import Cause, Job
 from stoker.core.state import State
 from stoker.core.unsaved import UnsavedStops
 from stoker.engine import Decided, Engine, Proposal
 from stoker.errors import Unavailable
 from stoker.sim import scenario
-from stoker.sim.agreement import check_agreement, check_end, check_time_limits
+from stoker.sim.agreement import (
+    check_agreement,
+    check_end,
+    check_giving_way,
+    check_time_limits,
+)
 from stoker.sim.faults import Crash, CrashingExecutor, CrashingStore, Steps
 from stoker.sim.takeover import CrashingTakeover
-from stoker.sim.terminals import COMES_WITHIN_MS, Habits, unruly
+from stoker.sim.terminals import COMES_WITHIN_MS, unruly
+from stoker.sim.terminals import Habits as ClientHabits
 from stoker.sim.world import NEVER_MS, VirtualClock, World
 from stoker.store.memory import MemoryStore
 
 MOST_CRASHES_IN_A_MOMENT = 3
 ASKS_AGAIN_AFTER_MS = 50
+LOOKS_AFTER_MS = 20
+SETTLE_MS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,9 @@ class Faults:
     shortages: int = 0  # times in which no process can be made
     in_a_turn_ms: int = 0  # what ends that soon, by the clock of the world, ends during the turn
     going_on: float = 0.0  # of the jobs, this part is put back, by itself, slices or users
+    measured: float = 0.0  # of the jobs, the memory of this part is learned, by readings of GPUs
+    suspended: float = 0.0  # of the jobs, this part is suspended now and then
+    giving_way: float = 0.0  # of the jobs, this part is urgent, or offers to give way
     unruly_clients: bool = False  # half the jobs are attached; clients are late, unheard, and die
 
 
@@ -69,7 +81,10 @@ class Simulation:
         self.stopped_unsaved = 0  # how often something was stopped that could not be committed
         self.forgotten: frozenset[int] = frozenset()  # jobs of which a crash forgot just that
         self.clock = VirtualClock()
-        self.world = World(scenario.GPUS, scenario.CPUS, self.clock, seed)
+        is_measured = faults is not None and faults.measured > 0
+        self.gpus = scenario.MEASURED_GPUS if is_measured else scenario.GPUS
+        self.world = World(self.gpus, scenario.CPUS, self.clock, seed)
+        self.world.looks_after_ms = LOOKS_AFTER_MS
         if faults is not None:
             self.world.in_a_turn_ms = faults.in_a_turn_ms
         self.store = MemoryStore()
@@ -83,6 +98,7 @@ class Simulation:
         self._crashes_now = 0
         self._shift_is_open = False  # the clock was set, and that is not committed yet
         again = Random(f"{seed} again")  # Its own, so that all else stays as it is without it.
+        self._gives_way = Random(f"{seed} gives way")
         self._plan(Random(seed), Faults() if faults is None else faults, again)
         self.steps.run = self
         self.engine = self._new_engine()
@@ -113,12 +129,19 @@ class Simulation:
     def _plan(self, random: Random, faults: Faults, again: Random) -> None:
         at_ms = 0
         clients = Random(f"{random.random()} clients")
+        measured = Random(f"{again.random()} measured") if faults.measured else None
+        suspended = Random(f"{again.random()} suspended") if faults.suspended else None
         self._will(0, scenario.limit, "b", 2)
         for job_id in range(1, self.jobs + 1):
             at_ms += random.randrange(1, 1_000)
             goes_on = again if again.random() < faults.going_on else None
             client = clients if faults.unruly_clients else None
-            self._plan_job(random, at_ms, job_id, client, goes_on)
+            gives_way = self._gives_way.random() < faults.giving_way
+            is_learned = measured is not None and measured.random() < faults.measured
+            learned = measured if is_learned else None
+            self._plan_job(random, at_ms, job_id, client, goes_on, gives_way, learned)
+            if suspended is not None and suspended.random() < faults.suspended:
+                self._plan_suspensions(suspended, at_ms, job_id)
         for _ in range(self.jobs // 20):
             moment = random.randrange(0, at_ms)
             group = random.choice((None, "a"))
@@ -140,8 +163,18 @@ class Simulation:
         job_id: int,
         clients: Random | None,
         again: Random | None,
+        gives_way: bool,
+        measured: Random | None,
     ) -> None:
         wanted = scenario.wanted(random, job_id - 1)
+        if measured is not None:
+            wanted = scenario.measured(measured, wanted)
+        if gives_way:
+            again = None
+            wanted = scenario.giving_way(self._gives_way, wanted)
+            if wanted.terms.preemptible and self._gives_way.random() < 0.2:
+                moment = at_ms + self._gives_way.randrange(1, 10_000)
+                self._will(moment, scenario.give_way, job_id)
         if again is not None:
             wanted = scenario.going_on(again, wanted)
             for _ in range(again.randrange(3)):
@@ -149,7 +182,7 @@ class Simulation:
         if clients is not None:
             wanted = self._with_unruly_client(clients, at_ms, job_id, wanted)
         if wanted.terms.attached:
-            self.world.terminals.habits.setdefault(job_id, Habits())
+            self.world.terminals.habits.setdefault(job_id, ClientHabits())
             self.world.terminals.come_at_ms[job_id] = at_ms + 1
         self.world.behaviours[job_id] = wanted.behaviours
         self.world.needs[job_id] = wanted.need
@@ -182,6 +215,12 @@ class Simulation:
             cancel_after_ms = random.randrange(1, 10_000)
         terms = replace(wanted.terms, attached=True)
         return replace(wanted, terms=terms, cancel_after_ms=cancel_after_ms)
+
+    def _plan_suspensions(self, random: Random, at_ms: int, job_id: int) -> None:
+        for _ in range(random.randrange(1, 12)):
+            at_ms += random.randrange(1, 4_000)
+            self._will(at_ms, scenario.suspend, job_id)
+            self._will(at_ms + random.randrange(0, 10_000), scenario.go_on, job_id)
 
     def _plan_faults(self, random: Random, faults: Faults, until_ms: int) -> None:
         for _ in range(faults.clock_jumps):
@@ -271,6 +310,7 @@ class Simulation:
         if self.engine.saved:
             self._shift_is_open = False
             check_time_limits(self, self.pending)
+            check_giving_way(self, self.pending)
             self.log.extend(self.pending)
             check_agreement(self)
         self.pending.clear()
@@ -283,7 +323,7 @@ class Simulation:
 
     def show_gpus_but(self, lost: str | None) -> None:
         """From now on, all GPUs are seen, but for one if it is lost."""
-        self.world.show(gpu for gpu in scenario.GPUS if gpu.id != lost)
+        self.world.show(gpu for gpu in self.gpus if gpu.id != lost)
 
     def set_short(self, short: bool) -> None:
         """From now on, no process can be made; or one can."""
@@ -336,11 +376,15 @@ class Simulation:
             self.executor = CrashingExecutor(self.world, self.steps, takeover.fill_places)
             ports = (self.disk, self.executor, self.world, self.clock)
             try:
-                engine = WatchedEngine(*ports, takeover=takeover)
+                says, saved = self.world.ran_out_of_memory, self.world.last_saved
+                engine = WatchedEngine(
+                    *ports, says_out_of_memory=says, takeover=takeover, last_saved=saved
+                )
             except Crash:
                 self._crashed()
             else:
                 engine.noted, self._unsaved = self.pending, engine.unsaved
+                engine.habits = Habits(SETTLE_MS)
                 return engine
 
     def _crashed(self) -> None:
@@ -359,7 +403,11 @@ class Simulation:
     def _next_moment(self) -> int:
         """When something happens next, in true time; never now, so that time does pass."""
         now_ms = self.clock.true_ms
-        moments = [self.world.next_end_ms()]
+        if self.world.measured:
+            look_ms = next_look_ms(self.engine.state, self.engine.habits)
+            if look_ms is not None:
+                self.world.look_by(look_ms - self.clock.wall_ahead_ms)
+        moments = [self.world.next_ms()]
         wakeup_ms = self.engine.next_wakeup_ms()
         if wakeup_ms is not None:
             moments.append(wakeup_ms - self.clock.wall_ahead_ms)
@@ -369,6 +417,6 @@ class Simulation:
                 come_at_ms = self.world.terminals.come_at_ms[job.id]
                 moments.append(max(come_at_ms, now_ms) if self._lacks(job) else None)
                 moments.append(self._called_off_at_ms(job.id))
-        known = [moment for moment in moments if moment is not None]
+        known = [moment for moment in moments if moment is not None and moment < NEVER_MS]
         soonest = now_ms + (ASKS_AGAIN_AFTER_MS if self.disk.disk_full else 1)
         return max(min(known, default=soonest), soonest)

@@ -11,10 +11,12 @@ from stoker.core.state import State
 from stoker.engine import Decided
 from stoker.errors import Unavailable
 from stoker.ports import SeenGpu
+from stoker.sim.devices import Phase
 from stoker.sim.world import NEVER_MS, Behaviour
 from stoker.store.memory import MemoryStore
 
 GPUS = (SeenGpu("0", 24_576), SeenGpu("1", 24_576), SeenGpu("2", 24_576), SeenGpu("3", 49_152))
+MEASURED_GPUS = tuple(replace(gpu, index=int(gpu.id), vendor="stand-in") for gpu in GPUS)
 CPUS = 4
 A_SWEEP = 20  # Every other so many jobs are alike.
 
@@ -112,6 +114,36 @@ def going_on(random: Random, asked: Wanted) -> Wanted:
         requeue=random.random() < 0.5,
     )
     return replace(asked, terms=terms, behaviours=behaviours, retry_after_ms=None)
+
+
+def giving_way(random: Random, asked: Wanted) -> Wanted:
+    """An urgent job, or one that offers to give way for such and saves its work now and then."""
+    if random.random() < 0.3:
+        return replace(asked, terms=replace(asked.terms, urgent=True))
+    wanted = going_on(random, asked)
+    saves_ms = random.choice((None, 100, 700))
+    *others, last = (replace(one, saves_every_ms=saves_ms) for one in wanted.behaviours)
+    behaviours = (*(replace(one, runs_ms=5 * one.runs_ms) for one in others), last)
+    terms = replace(wanted.terms, preemptible=True, yields=random.choice((1, 3, 3)))
+    return replace(wanted, terms=terms, behaviours=behaviours)
+
+
+_KINDS = {"small": 3_000, "middle": 9_000, "large": 20_000}  # and their peaks
+
+
+def measured(random: Random, asked: Wanted) -> Wanted:
+    """A job whose memory is learned: it grows, some late, and some take more than their kind."""
+    kind = random.choice(tuple(_KINDS))
+    peak = round(_KINDS[kind] * random.choice((0.9, 1.0, 1.0, 1.0, 1.6)))
+    use = (random.choice((0, 10, 60)),)
+    phases = [Phase(0, 300), Phase(random.randrange(1, 300), peak // 2, use)]
+    phases.append(Phase(random.randrange(300, 2_000), peak, use))
+    if random.random() < 0.3:
+        phases.append(Phase(random.randrange(2_000, 4_000), peak // 3, use))
+    says = random.choice((None, None, None, peak // 2))
+    need = Need(random.choice((1, 1, 1, 2)), kind=kind, mem_mib=says)
+    behaviours = tuple(replace(one, phases=tuple(phases)) for one in asked.behaviours)
+    return replace(asked, need=need, behaviours=behaviours)
 
 
 def _need(random: Random) -> Need:
@@ -270,6 +302,30 @@ def requeue(job_id: int, _: MemoryStore, state: State) -> Decided:
     if job is None or job.state is not JobState.RUNNING or job.terms.attached:
         return Decided([])
     return Decided([ev.StopRequested(state.now_ms, job_id, job.attempt, Cause.REQUEUED)])
+
+
+def suspend(job_id: int, _: MemoryStore, state: State) -> Decided:
+    """Stop the processes of a running job."""
+    job = state.jobs.get(job_id)
+    if job is None or job.state is not JobState.RUNNING or job.terms.attached:
+        return Decided([])
+    return Decided([ev.SuspendRequested(state.now_ms, job_id, job.attempt)])
+
+
+def go_on(job_id: int, _: MemoryStore, state: State) -> Decided:
+    """Continue a suspended job."""
+    job = state.jobs.get(job_id)
+    if job is None or job.active is None or job.active.suspended_at_ms is None:
+        return Decided([])
+    return Decided([ev.ContinueRequested(state.now_ms, job_id, job.attempt)])
+
+
+def give_way(job_id: int, _: MemoryStore, state: State) -> Decided:
+    """Let a running job give way that offered it."""
+    job = state.jobs.get(job_id)
+    if job is None or job.state is not JobState.RUNNING or not job.terms.preemptible:
+        return Decided([])
+    return Decided([ev.StopRequested(state.now_ms, job_id, job.attempt, Cause.GAVE_WAY)])
 
 
 def reprioritise(job_id: int, priority: int, _: MemoryStore, state: State) -> Decided:

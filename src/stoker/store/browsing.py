@@ -8,7 +8,6 @@ SQL parameters; the only text put into a query is written in this file.
 from __future__ import annotations
 
 import json
-import shlex
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +25,6 @@ from stoker.store.named_sql import queries
 from stoker.store.views import dicts, numbered, without_past
 
 LONGEST_S = 5.0
-_COMMAND_CHARS = 300
 _STEPS_BETWEEN_LOOKS = 100_000  # at the clock: often enough, and not felt
 
 _ACTIVE = tuple(sorted(ACTIVE))
@@ -62,6 +60,7 @@ _SORTS = {
 class Wanted:
     """Which jobs, in which order, and which part of the list; see api.messages.Browse."""
 
+    ids: Sequence[int] = ()
     states: Sequence[str] = ()
     group: str | None = None
     user: str | None = None
@@ -74,7 +73,8 @@ class Wanted:
     @property
     def is_narrow(self) -> bool:
         """Whether more than states decides which jobs are wanted."""
-        return self.group is not None or self.user is not None or bool(self.text.strip())
+        narrow = self.group is not None or self.user is not None or bool(self.text.strip())
+        return narrow or bool(self.ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +166,24 @@ class Browser:
         with self._one_moment():
             return dict(self._run("states_of", job_ids=json.dumps(list(job_ids))).fetchall())
 
+    def job_with_call(self, path: str) -> int | None:
+        """The latest job that makes the call in a file; all jobs are looked through."""
+        with self._one_moment():
+            found: int | None = self._run("names_call", path=path).fetchone()[0]
+        return found
+
     def latest_attempts(self, job_ids: Sequence[int]) -> list[tuple[int, int]]:
         """The jobs that have an attempt, each with the number of the latest."""
         with self._one_moment():
             return self._run("latest_attempts", job_ids=json.dumps(list(job_ids))).fetchall()
+
+    def put_back(self, job_ids: Sequence[int]) -> dict[int, set[int]]:
+        """The attempts after which these jobs went on later, of those that have some."""
+        found: dict[int, set[int]] = {}
+        with self._one_moment():
+            for job_id, number in self._run("put_back", job_ids=json.dumps(list(job_ids))):
+                found.setdefault(job_id, set()).add(number)
+        return found
 
     def outputs(self, job_ids: Sequence[int]) -> list[dict[str, Any]]:
         """What tells where some jobs put their output: `launch`, `name`, `params`, ..."""
@@ -245,10 +259,11 @@ class Browser:
 
     def search_jobs(
         self, name: str, newest: int, unsure: Sequence[int]
-    ) -> list[tuple[str, int, str, str | None, str | None]]:
-        """The points of a sweep as a searcher has to know them: point, id, state, cause, params.
+    ) -> list[tuple[str, int, str, str | None, str | None, int]]:
+        """The points of a sweep as a searcher has to know them.
 
-        Only jobs with a higher id than `newest`, and those of `unsure`.
+        Of each job point, id, state, cause, params and attempt. Only jobs with a higher id than
+        `newest`, and those of `unsure`.
         """
         ids = json.dumps(unsure)
         with self._one_moment():
@@ -305,7 +320,8 @@ class Browser:
             without_past(row)
             row["gpus"] = _list(row["gpus"])
             row["need"] = _need(row["need"])
-            row["command"] = _command(row.pop("launch"))
+            row["launch"] = json.loads(row["launch"])
+            row["params"] = json.loads(row["params"]) if row["params"] else {}
             placed = row.pop("placed_at_ms")
             row["started_at_ms"] = row["started_at_ms"] or placed
             if row["state"] not in ACTIVE | FINAL or row["attempt"] == 0:
@@ -355,7 +371,9 @@ def _stretches(wanted: Wanted) -> list[_Stretch]:
             return [_Stretch(order=f"j.id {direction}")]
         return [_Stretch(order=f"{key} IS NULL, {key} {direction}, j.id {direction}")]
     among_equals = f"coalesce(j.place, j.id << {PLACE_BITS}) {direction}"
-    queue = f"j.priority {direction}, {among_equals}, j.id {direction}"
+    urgent = "(SELECT id FROM terms WHERE json_extract(body, '$.urgent'))"
+    queue = f"j.terms NOT IN {urgent} {direction}, j.priority {direction}, {among_equals}"
+    queue += f", j.id {direction}"
     # The index of what has ended gives its order, so that a long past costs nothing.
     other = "ASC" if wanted.descending else "DESC"
     unfinished = ("INDEXED BY jobs_unfinished", "j.ended_at_ms IS NULL")
@@ -387,6 +405,9 @@ def _condition(wanted: Wanted, stretch: _Stretch) -> tuple[str, dict[str, Any]]:
     values = {"group": wanted.group, "user": wanted.user, **named}
     if states and states != _ENDED:
         conditions.append(f"j.state IN (:{', :'.join(named)})")
+    if wanted.ids:
+        conditions.append("j.id IN (SELECT value FROM json_each(:ids))")
+        values["ids"] = json.dumps(list(wanted.ids))
     if wanted.group is not None:
         conditions.append('j."group" = :group')
     if wanted.user is not None:
@@ -416,11 +437,3 @@ def _need(body: str) -> dict[str, Any]:
 def _list(body: str | None) -> list[str]:
     found: list[str] = json.loads(body) if body else []
     return found
-
-
-def _command(launch: str) -> str:
-    """The command as a person would type it, no longer than a list can show."""
-    fields = json.loads(launch)
-    shell = fields.get("shell")
-    text: str = shell if shell is not None else shlex.join(fields.get("argv", ()))
-    return text if len(text) <= _COMMAND_CHARS else text[: _COMMAND_CHARS - 1] + "…"

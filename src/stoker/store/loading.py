@@ -25,7 +25,7 @@ from stoker.core.state import State
 from stoker.store.database import open_to_read
 from stoker.store.named_sql import queries
 from stoker.store.numbered import Numbered
-from stoker.store.rows import attempt_from, gpu_from, requirements_from
+from stoker.store.rows import attempt_from, gave_way_from, gpu_from, kept_from, requirements_from
 
 _AT_A_TIME = 50_000  # jobs; the lists of more would only take memory
 _STATES = {state.value: state for state in JobState}
@@ -153,7 +153,7 @@ def _unusual(
     asked = msgspec.json.encode(sorted(ids)).decode()
     for row in run(sql["unusual_jobs"], {"job_ids": asked}):
         job_id, need, term, priority, group, state, *moments = row[:8]
-        attempt, failures, unmet, *counts = row[8:]
+        attempt, failures, unmet, *counts, gave_way, kept = row[8:]
         if unmet not in requires:
             requires[unmet] = requirements_from(unmet) or None
         active = None
@@ -163,4 +163,5 @@ def _unusual(
         who = (job_id, needs[need], terms[term], priority, names.setdefault(group, group))
         tried = (attempt, failures, requires[unmet], active)
         fields: tuple[Any, ...] = (*who, _STATES[state], *moments, *tried, *counts)
+        fields = (*fields, gave_way_from(gave_way), kept_from(kept))
         yield Job(*fields)

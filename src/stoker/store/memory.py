@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from stoker.core.change import Change
-from stoker.core.model import Gpu, Group, Job, Launch, Need, Outcome, Profile, Terms, copied
+from stoker.core.gpu import Gpu
+from stoker.core.model import Group, Job, Launch, Need, Outcome, Profile, Terms, copied
 from stoker.core.ready import Cohort
 from stoker.core.state import State
 from stoker.ports import BrokenRecord

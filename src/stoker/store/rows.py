@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import astuple
 from functools import lru_cache
 from typing import Any
 
 from stoker.core.change import Change, Ended
+from stoker.core.gpu import Gpu
 from stoker.core.model import (
     RUNNING,
     SUCCEEDED,
     Attempt,
     Cause,
-    Gpu,
+    GaveWay,
     Job,
     Memory,
     Need,
     Outcome,
     Requirement,
     Stop,
+    Suspension,
     Terms,
     Warning,
 )
@@ -139,8 +142,27 @@ def _moved_row(job: Job) -> Row:
         job.place,
         job.resumes,
         job.stuck,
+        _gave_way_body(job.gave_way),
+        _gpus_body(job.kept) if job.kept else None,
         job.id,
     )
+
+
+def _gave_way_body(gave_way: GaveWay | None) -> str | None:
+    return None if gave_way is None else json.dumps(astuple(gave_way))
+
+
+def gave_way_from(body: str | None) -> GaveWay | None:
+    """What is kept of a job that gave way."""
+    if body is None:
+        return None
+    times_ms, since_ms, for_job = json.loads(body)
+    return GaveWay(tuple(times_ms), since_ms, for_job)
+
+
+def kept_from(body: str | None) -> tuple[str, ...]:
+    """The GPUs that are kept for a job."""
+    return () if body is None else tuple(json.loads(body))
 
 
 def attempt_from(row: Row) -> Attempt:
@@ -148,9 +170,13 @@ def attempt_from(row: Row) -> Attempt:
     number, gpus, placed, started, pid, place, stop_cause, stop_at, detail, warning, *kept = row[1:]
     stop = None if stop_cause is None else Stop(Cause(stop_cause), stop_at, detail or "")
     where, told = tuple(json.loads(gpus)), Warning(warning)
-    *reserved, peak_mib = kept
+    *reserved, peak_mib, suspension, since, suspended_ms, suspensions = kept
     memory = None if reserved[0] is None else Memory(*reserved)
-    return Attempt(number, where, placed, started, pid, place or "", stop, told, memory, peak_mib)
+    began: Row = (number, where, placed, started, pid, place or "", stop, told, memory, peak_mib)
+    attempt = Attempt(*began)
+    attempt.suspension, attempt.suspended_at_ms = Suspension(suspension), since
+    attempt.suspended_ms, attempt.suspensions = suspended_ms, suspensions
+    return attempt
 
 
 def terms_from(body: str) -> Terms:
@@ -205,6 +231,10 @@ def _attempt_row(job_id: int, attempt: Attempt) -> Row:
         attempt.warning._value_,
         *(attempt.memory or _NO_MEMORY),
         attempt.peak_mib,
+        attempt.suspension._value_,
+        attempt.suspended_at_ms,
+        attempt.suspended_ms,
+        attempt.suspensions,
     )
 
 
@@ -214,6 +244,7 @@ def _is_just_placed(job: Job, attempt: Attempt) -> bool:
         job.state is RUNNING
         and attempt.started_at_ms is None
         and not (job.failures or job.requires or job.ooms or job.mps_faults or job.resumes)
+        and not job.terms.urgent  # GPUs may have been kept for it.
         and job.floor_mib is None
         and job.backoff_until_ms is None
         and _is_plain(attempt)
@@ -238,6 +269,7 @@ def _is_plain(attempt: Attempt) -> bool:
         and attempt.peak_mib is None
         and not attempt.place
         and attempt.warning is _NOT_WARNED
+        and not attempt.suspensions
     )
 
 

@@ -116,6 +116,11 @@ class SqliteStore:
         rows = self.connection.execute(self._sql["searches"], {"name": name}).fetchall()
         return [SearchRow(*row) for row in rows]
 
+    def searches_again(self) -> list[str]:
+        """Those that are over, and of which a point is to run again, or does."""
+        rows = self.connection.execute(self._sql["searches_again"]).fetchall()
+        return [name for (name,) in rows]
+
     def keep_search(self, row: SearchRow) -> None:
         """Keep a search, new or changed."""
         with transaction(self.connection) as cursor:
@@ -131,8 +136,8 @@ class SqliteStore:
             rows = [{"number": number, "dirty": dirty} for number, dirty in found.items()]
             cursor.executemany(self._sql["set_dirty"], rows)
 
-    def removals(self, most: int) -> list[tuple[int, int, str | None]]:
-        """Removed jobs whose files are still there, with their number of attempts and points."""
+    def removals(self, most: int) -> list[tuple[int, int, str | None, str | None]]:
+        """Removed jobs whose files are still there: their attempts, points, and files of calls."""
         return self.connection.execute(self._sql["removals"], {"most": most}).fetchall()
 
     def removals_done(self, job_ids: Sequence[int]) -> None:

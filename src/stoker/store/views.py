@@ -20,6 +20,7 @@ from stoker.store.rows import need_from, terms_from
 
 _OF_ATTEMPT = (
     "gpus", "placed_at_ms", "started_at_ms", "pid", "place", "mem_mib", "peak_mib",
+    "suspended_at_ms", "suspended_ms",
 )  # fmt: skip
 
 
@@ -149,6 +150,14 @@ class Views:
     def points_of(self, job_ids: Iterable[int]) -> dict[int, str | None]:
         """The point that each of these jobs is, if it is one."""
         return dict(self._run("points_of", job_ids=json.dumps(list(job_ids))).fetchall())
+
+    def groups_of(self, job_ids: Iterable[int]) -> dict[str, int]:
+        """How many of these jobs are in each group."""
+        return dict(self._run("groups_of", job_ids=json.dumps(list(job_ids))).fetchall())
+
+    def calls_of(self, job_ids: Iterable[int]) -> dict[int, str]:
+        """The file of the call of each of these jobs that is one."""
+        return dict(self._run("calls_of", job_ids=json.dumps(list(job_ids))).fetchall())
 
     def kinds_of_unfinished(self) -> dict[int, str]:
         """The kind of every job that is not final."""

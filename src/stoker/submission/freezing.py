@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from stoker.quantities import memory_mib
 from stoker.submission.code_files import repository_of
@@ -47,6 +48,15 @@ def freeze_jobs(
     return list(freezing.notes)
 
 
+def queued_in(snapshots: Snapshots, job: Mapping[str, Any], request: Mapping[str, Any]) -> str:
+    """The directory whose code a job runs: if a job with --freeze queues it, that job's."""
+    cwd: str = os.path.realpath(job.get("cwd") or request["cwd"])
+    if not snapshots.holds(cwd):
+        return cwd
+    origin: str = request["env"].get("STOKER_SUBMIT_DIR", cwd)
+    return origin
+
+
 class _Freezing:
     """What the jobs of one request share is frozen, and looked at, once."""
 
@@ -58,9 +68,9 @@ class _Freezing:
         self._python_paths: dict[tuple[str, ...], str] = {}
 
     def change(self, job: dict[str, Any], request: dict[str, Any], example: dict[str, Any]) -> None:
-        cwd = os.path.realpath(job.get("cwd") or request["cwd"])
+        cwd: str = os.path.realpath(job.get("cwd") or request["cwd"])
         if self._snapshots.holds(cwd):
-            job["freeze"] = request["env"].get("STOKER_SUBMIT_DIR", cwd)
+            job["freeze"] = queued_in(self._snapshots, job, request)
             return
         repository = repository_of(cwd)
         root = repository or cwd

@@ -32,7 +32,7 @@ _OF_ONE_JOB = ("after", "after_any", "after_pid")
 # A terminal shows what its job prints, once, on this machine.
 _NOT_IN_A_TERMINAL = (
     "out", "err", "append", "overwrite", "max_log", "retries", "on_cluster", "executor", "slurm",
-    "requeue_on", "slice", "requeue", "keep_place", "stuck_after",
+    "requeue_on", "slice", "requeue", "keep_place", "stuck_after", "preemptible", "yields",
 )  # fmt: skip
 _NOT_FOR = frozenset((
     ("batch", "group"), ("feed", "name"), ("call", "gpu_arg"), ("call", "freeze"),
@@ -148,6 +148,7 @@ def _check(said: Mapping[str, Any]) -> None:
     fields, elsewhere = rules.Said(said), is_for_cluster(said)
     rules.check_need(fields, elsewhere=not all(name.isdigit() for name in fields.on or ()))
     rules.check_limits(fields)
+    rules.check_giving_way(fields, elsewhere=elsewhere)
     rules.share_of_many(fields)
     rules.says_what_of_files(said)
     rules.check_log_bound(said, fields.out, elsewhere=elsewhere)

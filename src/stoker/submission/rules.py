@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
+from stoker.api.job_options import YIELDS
 from stoker.errors import UsageError
 from stoker.quantities import quoted
 
@@ -77,7 +78,7 @@ def check_limits(job: Any, *, has_limit: bool = False) -> None:
     if job.signal is None:
         return
     limited = has_limit or job.time_limit_ms is not None or job.slice_ms is not None
-    if not (limited or job.requeue_on or job.requeue):
+    if not (limited or job.requeue_on or job.requeue or job.preemptible):
         raise UsageError("--signal needs a time limit", "add --time-limit or --slice")
     for limit_ms, option in ((job.time_limit_ms, "--time-limit"), (job.slice_ms, "--slice")):
         before_ms = job.signal_before_ms
@@ -92,11 +93,28 @@ def check_stays_in_terminal(job: Any, attached: bool) -> None:
     """Refuse to put a job back whose terminal may be closed by then."""
     for said, option in (
         (job.requeue_on, "--requeue-on"), (job.slice_ms, "--slice"), (job.requeue, "--requeue"),
+        (job.preemptible, "--preemptible"),
     ):  # fmt: skip
         if said and attached:
             raise UsageError(
                 f"{option} is for jobs that can start without a terminal", "use `stoker add`"
             )
+
+
+def check_giving_way(job: Any, *, elsewhere: bool = False) -> None:
+    """Refuse to be urgent and to give way for such, and both where others decide on that."""
+    for said, option in ((job.preemptible, "--preemptible"), (job.urgent, "--urgent")):
+        if said and elsewhere:
+            raise UsageError(
+                f"{option} is for jobs on this machine: Slurm preempts by its own rules",
+                f"leave {option} out; --slurm '--qos NAME' names a QOS with such rules",
+            )
+    if job.preemptible and job.urgent:
+        raise UsageError(
+            "--preemptible and --urgent exclude each other: urgent jobs don't give way", "give one"
+        )
+    if not job.preemptible and job.yields not in (None, YIELDS):
+        raise UsageError("--yields is about giving way", "add --preemptible, or leave it out")
 
 
 def share_of_many(job: Any) -> float | None:
@@ -179,6 +197,8 @@ def check_log_bound(said: Mapping[str, Any], out: str | None, *, elsewhere: bool
 def check_metrics(said: Mapping[str, Any], params: Iterable[str]) -> None:
     """Refuse an expression for a metric that can't be one, and a place that nothing is kept in."""
     if "{" in said.get("metrics_from", ""):
+        from stoker.output_files import check_braces
+
         check_braces(said["metrics_from"], "--metrics-from", params)
     if said.get("metric"):
         from stoker.metrics.patterns import read_pattern  # Few jobs name one.
@@ -204,25 +224,6 @@ def _is_for_output(path: str) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISCHR(mode)
 
 
-def check_braces(path: str, option: str, params: Iterable[str] = ()) -> None:
-    """Refuse a name in braces that nothing is filled in for: the file would be called just that.
-
-    What a name may look like is said in sweep/template.py; {{lr}} and ${lr} are no such places.
-    """
-    import re  # Few files have braces.
-
-    from stoker.output_files import FIELDS
-
-    known = (*FIELDS, *params)
-    for name in re.findall(r"(?<![${])\{([^\W\d][\w.\-/@]*(?::[^{}]*)?)\}", path):
-        if name not in known:
-            there_are = ", ".join(f"{{{field}}}" for field in known)
-            raise UsageError(
-                f"{option}: {{{name}}} is not known in the name of a file",
-                f"there are {there_are}" + ("" if params else "; in a sweep also its parameters"),
-            )
-
-
 def check_output(path: str | None, option: str, *, of_point: bool = False) -> None:
     """Refuse an output file that could not be made; that of a point is filled in already."""
     if path is None:
@@ -233,7 +234,7 @@ def check_output(path: str | None, option: str, *, of_point: bool = False) -> No
         raise UsageError(f"{option} {quoted(path)} is a directory", "name a file")
     if not _is_for_output(path):
         raise UsageError(f"{option}: {path} is neither a file nor a terminal", "name a file")
-    from stoker.output_files import existing_directory  # Few jobs have such a file.
+    from stoker.output_files import check_braces, existing_directory  # Few jobs have such a file.
 
     directory = existing_directory(path)
     if "{" in path and not of_point:

@@ -46,17 +46,18 @@ def _measured_columns(state: Column, names: Names) -> tuple[Column, ...]:
         Column("NAME", lambda gpu: _short_name(gpu.get("name") or ""), least=6),
         state,
         told("USE", "utilisation_percent", "{}%".format),
-        told("OURS", "ours_mib", _gib),
-        told("OTHERS", "others_mib", _gib, "magenta"),
-        told("FREE", "free_mib", _gib),
-        Column("RESERVED", lambda gpu: _gib(gpu.get("reserved_mib") or 0), right=True),
+        told("OURS", "ours_mib", gib),
+        told("OTHERS", "others_mib", gib, "magenta"),
+        told("FREE", "free_mib", gib),
+        Column("RESERVED", lambda gpu: gib(gpu.get("reserved_mib") or 0), right=True),
         told("TEMP", "temperature_c", "{}C".format),
         told("POWER", "power_w", "{:.0f}W".format),
         Column("JOBS", lambda gpu: _on_it(gpu, names), least=12),
     )
 
 
-def _gib(mib: int) -> str:
+def gib(mib: int) -> str:
+    """Memory in a column."""
     return f"{mib / 1024:.1f}G"
 
 
@@ -73,7 +74,7 @@ def _on_it(gpu: Gpu, names: Names) -> str:
     parts = [_jobs(gpu, names)] if gpu["jobs"] else []
     for other in gpu.get("foreign") or []:
         program = (other.get("command") or "?").split(" ")[0].rpartition("/")[2]
-        memory = "" if other.get("used_mib") is None else f" {_gib(other['used_mib'])}"
+        memory = "" if other.get("used_mib") is None else f" {gib(other['used_mib'])}"
         parts.append(f"[{other.get('user') or '?'}: {program} {other['pid']}{memory}]")
     if gpu.get("fault"):
         parts.append(gpu["fault"])

@@ -13,6 +13,8 @@ from stoker.text.jobs import (
     now_ms,
     outcome,
     state_colour,
+    state_shown,
+    stood_ms,
     time_text,
     title,
 )
@@ -24,11 +26,12 @@ _NOT_BEGUN = ("waiting", "held", "submitted")
 def job_page(job: Job, options: Iterable[tuple[str, str]], colour: bool) -> str:
     """A job on a few lines; `options` are those that are shown as they were written."""
     now = now_ms()
-    state = painted(escaped(job["state"]), state_colour(job), colour)
+    shown = state_shown(job)
+    state = painted(escaped(shown), state_colour(job), colour)
     why = escaped(outcome(job))
     # A reason that begins with the state ("held; ...") does not repeat it.
-    same = why.startswith(job["state"])
-    rest = why.removeprefix(job["state"]) if same else f": {why}" if why else ""
+    same = why.startswith(shown)
+    rest = why.removeprefix(shown) if same else f": {why}" if why else ""
     facts = [
         ("state", state + rest),
         ("command", escaped(job["command"])),
@@ -51,6 +54,8 @@ def job_page(job: Job, options: Iterable[tuple[str, str]], colour: bool) -> str:
         ("signal", escaped(_signal(job))),
         ("slice", _duration(job.get("slice_ms"))),
         ("requeue", escaped(_requeue(job))),
+        ("gives way", _gives_way(job)),
+        ("urgent", "yes" if job.get("urgent") else ""),
         ("retries", str(job["retries"]) if job.get("retries") else ""),
         ("notify", "yes" if job.get("notify") else ""),
         ("hook", escaped(job.get("hook") or "")),
@@ -61,6 +66,7 @@ def job_page(job: Job, options: Iterable[tuple[str, str]], colour: bool) -> str:
         ("started", _moment(job.get("started_at_ms"), now)),
         ("ended", _moment(job.get("ended_at_ms"), now)),
         ("waited" if job["state"] in _NOT_BEGUN else "ran", time_text(job, now)),
+        ("suspended", _suspended(job, now)),
         ("ran in all", _in_all(job.get("attempts") or [], now)),
         ("time left", _time_left(job, now)),
         ("exit code", "" if job.get("exit_code") is None else str(job["exit_code"])),
@@ -83,7 +89,7 @@ def job_page(job: Job, options: Iterable[tuple[str, str]], colour: bool) -> str:
 def _attempts(attempts: list[Job], now: int) -> str:
     columns = (
         Column("NO", "attempt", right=True),
-        Column("STATE", "state", state_colour),
+        Column("STATE", state_shown, state_colour),
         Column("GPUS", lambda attempt: ",".join(attempt.get("gpus") or []), least=6),
         Column("STARTED", lambda attempt: _moment(attempt.get("started_at_ms"), now)),
         Column("TIME", lambda attempt: time_text(attempt, now), right=True),
@@ -130,7 +136,13 @@ def _time_left(job: Job, now: int) -> str:
     started, limit_ms = job.get("started_at_ms"), job.get("time_limit_ms")
     if job["state"] != "running" or started is None or limit_ms is None:
         return ""
-    return duration_text(started + limit_ms - now)
+    return duration_text(started + limit_ms + stood_ms(job, now) - now)
+
+
+def _suspended(job: Job, now: int) -> str:
+    """How long it has been suspended, in this attempt."""
+    stood = stood_ms(job, now)
+    return f"{duration_text(stood)} in all" if stood else ""
 
 
 def _mps(job: Job) -> str:
@@ -161,13 +173,22 @@ def _requeue(job: Job) -> str:
     return "; ".join(parts)
 
 
+def _gives_way(job: Job) -> str:
+    """Whether a job offers to give way for urgent ones."""
+    if not job.get("preemptible"):
+        return ""
+    return f"for urgent jobs, at most {job['yields']} times in an hour"
+
+
 def _in_all(attempts: list[Job], now: int) -> str:
     """How long all attempts of a job have run together, if there were several."""
     ran = [one for one in attempts if one.get("started_at_ms") is not None]
     if len(ran) < 2:
         return ""
     times = [
-        (now if a.get("ended_at_ms") is None else a["ended_at_ms"]) - a["started_at_ms"]
+        (now if a.get("ended_at_ms") is None else a["ended_at_ms"])
+        - a["started_at_ms"]
+        - stood_ms(a, now)
         for a in ran
     ]
     return f"{duration_text(sum(times))} in {len(ran)} attempts"

@@ -63,9 +63,19 @@ def iso_times(view: Job) -> Job:
     return shown
 
 
+def state_shown(view: Job) -> str:
+    """The state of a job or an attempt for people: what is suspended runs, and stands still."""
+    return "suspended" if is_suspended(view) else str(view["state"])
+
+
+def is_suspended(view: Job) -> bool:
+    """Whether its processes are stopped until they are continued."""
+    return view["state"] == "running" and view.get("suspended_at_ms") is not None
+
+
 def state_colour(view: Job) -> str:
     """The colour of a job's or an attempt's state."""
-    return STATE_COLOURS.get(view["state"], "")
+    return "blue" if is_suspended(view) else STATE_COLOURS.get(view["state"], "")
 
 
 def rank(job: Job) -> tuple[int, int]:
@@ -101,6 +111,12 @@ def job_table(
     # Where there is no room for both, a name stands for its command: it was given to be read.
     narrow = (terminal_width() or _WIDE) < _WIDE
 
+    def label(job: Job) -> str:
+        name = job.get("name") or ""
+        # That of a call says it all, and begins with the name if that was not given.
+        says_more = job["command"].partition("(")[0].endswith(name) and is_call(job)
+        return job["command"] if narrow and (says_more or not name) else name
+
     def faint(job: Job) -> str:
         return "dim" if job["state"] in ("stopped", "cancelled", "skipped") else ""
 
@@ -109,10 +125,9 @@ def job_table(
 
     columns = (
         Column("ID", "id", faint, right=True),
-        Column("STATE", "state", state_colour),
+        Column("STATE", state_shown, state_colour),
         Column("JOB" if narrow else "NAME",
-               lambda job: job.get("name") or (job["command"] if narrow else ""),
-               lambda job: faint(job) or ("bold" if job.get("name") else ""), least=16,
+               label, lambda job: faint(job) or ("bold" if job.get("name") else ""), least=16,
                middle=True),
         Column("GROUP", "group", faint, least=8, middle=True),
         Column("GPUS", gpus_text, faint, least=6),
@@ -130,6 +145,11 @@ def _value_column(name: str, values: dict[int, float]) -> Column:
         return f"{values[job['id']]:.5g}" if job["id"] in values else ""
 
     return Column(escaped(name), text, right=True, least=6)
+
+
+def is_call(job: Job) -> bool:
+    """Whether it is a call from Python."""
+    return (job.get("argv") or ())[2:3] == ["--call"]
 
 
 def gpus_text(job: Job) -> str:
@@ -151,7 +171,14 @@ def time_text(job: Job, now: int) -> str:
         started, ended = job.get("queued_at_ms") or job.get("submitted_at_ms"), None
     if started is None:
         return ""
-    return duration_text((now if ended is None else ended) - started)
+    stood = 0 if job["state"] in ("waiting", "held", "submitted") else stood_ms(job, now)
+    return duration_text((now if ended is None else ended) - started - stood)
+
+
+def stood_ms(job: Job, now: int) -> int:
+    """How long a job (or an attempt) has been suspended."""
+    since = job.get("suspended_at_ms")
+    return (job.get("suspended_ms") or 0) + (0 if since is None else max(0, now - since))
 
 
 def outcome(job: Job) -> str:

@@ -15,13 +15,15 @@ SECTIONS = (
         "add", "run", "shell", "adopt", "feed", "sweep", "batch", "ls", "show", "why", "logs",
         "wait", "metrics", "results", "report",
     )),
-    ("Changing them", ("cancel", "retry", "requeue", "hold", "release", "edit", "rm")),
+    ("Changing them", (
+        "cancel", "retry", "requeue", "yield", "suspend", "hold", "release", "edit", "rm",
+    )),
     ("The queue and the machine", (
-        "status", "top", "pause", "resume", "groups", "gpus", "profiles", "cluster", "disk",
-        "config", "daemon",
+        "status", "top", "pause", "resume", "groups", "gpus", "profiles", "simulate", "cluster",
+        "disk", "config", "daemon",
     )),
     ("The page", ("web", "token")),
-    ("Help", ("help", "demo", "completion", "doctor", "uninstall")),
+    ("Help", ("help", "demo", "completion", "doctor", "selftest", "uninstall")),
 )  # fmt: skip
 VERBS = tuple(verb for _, verbs in SECTIONS for verb in verbs)
 

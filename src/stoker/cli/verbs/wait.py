@@ -12,7 +12,7 @@ from stoker.cli.selection import GROUP, IDS, IDS_NOTE, NAME, required
 from stoker.errors import NotFound, Unavailable
 from stoker.text.ids import ranges
 from stoker.text.jobs import ENDED_WELL, FINAL_STATES, Job, exit_code, outcome, title
-from stoker.text.terminal import say
+from stoker.text.terminal import out, say
 
 TIMED_OUT = 124
 
@@ -22,16 +22,19 @@ def wait(args: Args) -> int:
     select = required(args, "wait")
     deadline = None if args["timeout"] is None else time.monotonic() + args["timeout"] / 1000
     with Client() as client:
-        select = _resolved(client, select)
-        jobs = _final(client, select, deadline) if select else []
+        select = _resolved(client, select, args["any"])
+        jobs = _final(client, select, args["any"], deadline) if select else []
         if jobs is None and args["json"]:
             jobs_so_far = client.call("show", select=select)["jobs"]
             _print_json(jobs_so_far, timed_out=True)
     if jobs is None:
-        say("stoker: timed out; not all of these jobs have ended")
+        which = "none" if args["any"] else "not all"
+        say(f"stoker: timed out; {which} of these jobs {'has' if args['any'] else 'have'} ended")
         return TIMED_OUT
     if args["json"]:
         _print_json(jobs, timed_out=False)
+    elif args["any"]:
+        out("".join(f"{job['id']}\n" for job in jobs))
     elif len(jobs) > 1:
         for job in jobs:
             if job["state"] not in ENDED_WELL:
@@ -40,7 +43,7 @@ def wait(args: Args) -> int:
     return exit_code(jobs)
 
 
-def _resolved(client: Client, select: Json) -> Json:
+def _resolved(client: Client, select: Json, any_of_them: bool) -> Json:
     """The same jobs named by number, so that they stay the same if the question is asked again.
 
     `last`, a name or `--all` may mean other jobs by the time that a daemon is back. Nothing is
@@ -48,7 +51,7 @@ def _resolved(client: Client, select: Json) -> Json:
     """
     if set(select) == {"ids"} and "last" not in select["ids"]:
         return select
-    if set(select) == {"group"}:
+    if set(select) == {"group"} and not any_of_them:
         from stoker.text.searches import is_searching
 
         if is_searching(client.call, select["group"]):
@@ -65,12 +68,15 @@ def _resolved(client: Client, select: Json) -> Json:
     return {"ids": ranges([job["id"] for job in jobs])} if jobs else {}
 
 
-def _final(client: Client, select: Json, deadline: float | None) -> list[Job] | None:
-    """The jobs once all have ended; None if the deadline comes first."""
+def _final(
+    client: Client, select: Json, any_of_them: bool, deadline: float | None
+) -> list[Job] | None:
+    """The jobs once all have ended, or those that have; None if the deadline comes first."""
+    asked: Json = {"select": select, **({"any": True} if any_of_them else {})}
     reconnection = Reconnection(client)
     while True:
         try:
-            client.send("wait", select=select)
+            client.send("wait", **asked)
             while True:
                 left_s = None if deadline is None else max(deadline - time.monotonic(), 0.0)
                 try:
@@ -101,6 +107,7 @@ VERB = Verb(
         NAME,
         GROUP,
         Option("all", "all jobs that are unfinished now"),
+        Option("any", "until one of them has ended; prints the ids of those that have"),
         Option(
             "timeout", "give up after this time, with exit code 124", "2h", quantities.duration_ms
         ),
@@ -109,6 +116,7 @@ VERB = Verb(
     examples=(
         ("stoker wait 7 && echo done", "the exit code is that of job 7"),
         ("stoker wait --group sweep --timeout 2h", "1 if any failed, 124 if it takes longer"),
+        ("stoker wait --any 7 8 9", "until the first of them ends, which is printed"),
     ),
     notes=(
         "Exit code: for one job, its own (128 + n if signal n ended it, 1 if it was cancelled, "

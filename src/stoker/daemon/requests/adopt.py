@@ -13,13 +13,15 @@ from stoker.api import messages as msg
 from stoker.core import events as ev
 from stoker.core.fit import fits_beside, reservation
 from stoker.core.foreign import ForeignProcess
-from stoker.core.model import Gpu, Launch, Need, Terms
+from stoker.core.gpu import Gpu
+from stoker.core.model import Launch, Need, Terms
 from stoker.core.state import State
 from stoker.daemon import settings
+from stoker.daemon.asked import Defaults
 from stoker.daemon.awaited_processes import identified
 from stoker.daemon.impossible import refuse_if_impossible
 from stoker.daemon.requests.reply import AfterTurn, Daemon
-from stoker.daemon.submission import Defaults, declared_by_naming
+from stoker.daemon.submission import declared_by_naming
 from stoker.engine import Decided
 from stoker.errors import Failed, UsageError
 from stoker.executors.processes import all_stats, stat_of, with_descendants

@@ -5,14 +5,17 @@ from __future__ import annotations
 import msgspec
 
 from stoker.api import messages as msg
-from stoker.core.forecast import expected_starts
+from stoker.core.forecast import expected_end_ms, expected_starts
 from stoker.core.model import JobState
 from stoker.core.state import State
 from stoker.daemon.cluster import attempt_of
 from stoker.daemon.requests.reply import Daemon, Fields
 from stoker.daemon.requests.selecting import check_states
-from stoker.daemon.show import Expect, Reasons, counts, name_gpus
+from stoker.daemon.show import Expect, Reasons, counts, display_command, name_gpus
 from stoker.store.browsing import Known, Wanted
+
+_COMMAND_CHARS = 300
+_MOST_ENDS = 1_000
 
 
 async def browse(daemon: Daemon, request: msg.Browse) -> Fields:
@@ -26,8 +29,14 @@ async def browse(daemon: Daemon, request: msg.Browse) -> Fields:
     reasons = Reasons(state, daemon.turn_loop.engine.starts_nothing, daemon.slurm.standing)
     for row in window.rows:
         row["reason"], row["reason_kind"] = reasons.of_row(row)
+        row["command"] = _in_short(display_command(row.pop("launch"), row.pop("params")))
         del row["cause"], row["detail"]
     return {"jobs": window.rows, "total": window.total, "version": version}
+
+
+def _in_short(command: str) -> str:
+    """No longer than a list can show."""
+    return command if len(command) <= _COMMAND_CHARS else command[: _COMMAND_CHARS - 1] + "…"
 
 
 def _known(daemon: Daemon) -> Known:
@@ -58,8 +67,9 @@ async def forecast(daemon: Daemon, request: msg.Forecast) -> Fields:
     starts = []
     places = _places(state, request.places_of)
     most = request.most_unfinished
+    expect = Expect(daemon.views)
     if not daemon.turn_loop.engine.starts_nothing and (most is None or len(state.jobs) <= most):
-        starts = expected_starts(state, Expect(daemon.views), request.limit)
+        starts = expected_starts(state, expect, request.limit)
     names = await daemon.browsing.read(
         lambda browser: browser.names([start.job_id for start in starts])
     )
@@ -74,9 +84,20 @@ async def forecast(daemon: Daemon, request: msg.Forecast) -> Fields:
             }
             for start in starts
         ],
+        "ends": _ends(state, expect, now_ms) if request.ends else [],
         "places": places,
         "now_ms": now_ms,
     }
+
+
+def _ends(state: State, expect: Expect, now_ms: int) -> list[Fields]:
+    """When each job that runs is expected to end, where that can be told."""
+    found = []
+    for job_id in list(state.active)[:_MOST_ENDS]:
+        job = state.jobs[job_id]
+        if (end := expected_end_ms(job, expect, now_ms)) is not None:
+            found.append({"id": job_id, "attempt": attempt_of(job).number, "ends_at_ms": end})
+    return found
 
 
 def _places(state: State, job_ids: list[int]) -> list[int | None]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.api import curve_messages as of_curves
+from stoker.api import gpu_messages as of_gpus
 from stoker.api import messages as msg
 from stoker.api import search_messages as of_searches
 from stoker.daemon.requests import (
@@ -33,6 +34,7 @@ from stoker.daemon.requests import (
     status,
     staying,
     submit,
+    suspend,
     sweeps,
     web,
 )
@@ -50,6 +52,9 @@ ANSWERS: dict[type[msg.Request], Callable[[Daemon, Any], Reply]] = {
     msg.Cancel: cancel.cancel,
     msg.Retry: retry.retry,
     msg.Requeue: requeue.requeue,
+    msg.Suspend: suspend.suspend,
+    msg.ResumeJobs: suspend.resume_jobs,
+    msg.Yield: requeue.give_way,
     msg.Hold: hold.hold,
     msg.Release: hold.release,
     msg.Remove: rm.remove,
@@ -58,19 +63,19 @@ ANSWERS: dict[type[msg.Request], Callable[[Daemon, Any], Reply]] = {
     msg.Resume: groups.resume,
     msg.Groups: groups.groups,
     msg.LimitGroup: groups.limit_group,
-    msg.Gpus: gpus.gpus,
-    msg.GpuAdd: gpus.add,
-    msg.GpuRemove: gpus.remove,
-    msg.GpuDrain: gpus.drain,
-    msg.GpuResume: gpus.resume,
-    msg.GpuLend: gpus.lend,
-    msg.GpuHistory: gpus.history,
-    msg.Profiles: profiles.profiles,
-    msg.ProfilesForget: profiles.forget,
+    of_gpus.Gpus: gpus.gpus,
+    of_gpus.GpuAdd: gpus.add,
+    of_gpus.GpuRemove: gpus.remove,
+    of_gpus.GpuDrain: gpus.drain,
+    of_gpus.GpuResume: gpus.resume,
+    of_gpus.GpuLend: gpus.lend,
+    of_gpus.GpuHistory: gpus.history,
+    of_gpus.Profiles: profiles.profiles,
+    of_gpus.ProfilesForget: profiles.forget,
     msg.List: ls.list_jobs,
     msg.Show: ls.show,
     msg.Why: ls.why,
-    msg.JobHistory: ls.job_history,
+    of_gpus.JobHistory: ls.job_history,
     msg.Metrics: metrics.metrics,
     of_curves.Curve: metrics.curve,
     of_curves.Curves: metrics.curves,

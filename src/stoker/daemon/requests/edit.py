@@ -11,11 +11,11 @@ from stoker.api import messages as msg
 from stoker.api.job_options import options_in
 from stoker.api.messages import JobRequest
 from stoker.core import events as ev
-from stoker.core.model import QUEUED, Launch, Need, Terms
+from stoker.core.model import QUEUED, Job, Launch, Need, Terms
 from stoker.core.state import State
 from stoker.core.terms import requeue_codes
+from stoker.daemon import asked as request_read
 from stoker.daemon import settings
-from stoker.daemon import submission as sub
 from stoker.daemon.cluster import check_cluster_job
 from stoker.daemon.impossible import refuse_if_impossible
 from stoker.daemon.outfiles import shared_by_edited
@@ -51,7 +51,9 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
     rules.check_environment(asked.env)
     rules.check_output(asked.out, "--out")
     rules.check_output(asked.err, "--err")
-    sub.refuse_unless_told(asked, bool(settings.value_of("notify", daemon.store.settings())))
+    values = daemon.store.settings()
+    request_read.refuse_unless_told(asked, bool(settings.value_of("notify", values)))
+    urgent_from = settings.urgent_from_of(values)
     if asked.hook is not None:
         rules.check_command((), asked.hook)
     if asked.cwd is not None:
@@ -83,7 +85,7 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
         if started:
             raise not_queued(job_id, started)
         job = state.jobs[job_id]
-        terms = _edited_terms(job.terms, asked, changes)
+        terms = _edited_terms(job, asked, changes, urgent_from)
         launch = _edited_launch(daemon.store.launch(job_id), asked, changes)
         if not rules.says_what_of_files(launch.options):
             for name in changes.keys() & {"out", "err"}:
@@ -116,7 +118,7 @@ def _edited_need(
     need: Need, kind: str, asked: JobRequest, changes: dict[str, Any], elsewhere: bool
 ) -> Need:
     """The old need with what was asked for on top, checked as one request."""
-    old = sub.need_fields(need)
+    old = request_read.need_fields(need)
     if changes.get("mem_mib") is not None:
         old["mem"] = None
     if "mem" in changes:
@@ -133,22 +135,32 @@ def _edited_need(
     if new["share"] is None:
         new["share"] = rules.share_of_many(rules.Said(new))
     # It says all that it needs, so nothing is left to what is usual.
-    request, defaults = msgspec.convert(new, JobRequest), sub.Defaults(grace_ms=0)
-    edited = sub.need_of(request, kind, defaults, elsewhere)
+    request, defaults = msgspec.convert(new, JobRequest), request_read.Defaults(grace_ms=0)
+    edited = request_read.need_of(request, kind, defaults, elsewhere)
     if "margin" in changes:
-        sub.check_margin(edited)
+        request_read.check_margin(edited)
     return edited
 
 
-def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> Terms:
+def _edited_terms(
+    job: Job, asked: JobRequest, changes: dict[str, Any], urgent_from: int | None
+) -> Terms:
+    terms = job.terms
     grace = asked.grace_ms if asked.grace_ms is not None else terms.grace_ms
-    said = {name: getattr(asked, name) for name in sub.PLAIN_TERMS if name in changes}
+    said = {name: getattr(asked, name) for name in request_read.PLAIN_TERMS if name in changes}
     slice_ms = asked.slice_ms if "slice_ms" in changes else terms.slice_ms
     codes = asked.requeue_on if "requeue_on" in changes else terms.requeue_on
-    said["requeue_on"] = requeue_codes(codes, slice_ms)
+    said["requeue_on"] = requeue_codes(codes, slice_ms, said.get("preemptible", terms.preemptible))
     if "requeue" in changes:
         said["requeue"] = bool(asked.requeue)
     edited = replace(terms, grace_ms=grace, **said)
+    if asked.urgent is not None:
+        edited = replace(edited, urgent=asked.urgent)
+    elif "priority" in changes and urgent_from is not None and not edited.preemptible:
+        # Where the priority decided, the new one does; what was said stays.
+        by_priority = terms.urgent == (job.priority <= urgent_from)
+        urgent = asked.priority <= urgent_from if by_priority else terms.urgent
+        edited = replace(edited, urgent=urgent)
     rules.check_stays_in_terminal(edited, edited.attached)
     executor = asked.executor or (CLUSTER if asked.slurm else None)
     if executor is not None:
@@ -165,10 +177,13 @@ def _edited_terms(terms: Terms, asked: JobRequest, changes: dict[str, Any]) -> T
             time_limit_ms=edited.time_limit_ms,
             slice_ms=edited.slice_ms,
             requeue_on=list(edited.requeue_on),
+            preemptible=edited.preemptible,
+            yields=edited.yields,
         )
-        new = sub.terms_of(both, grace, terms.attached, edited.executor)
+        new = request_read.terms_of(both, grace, terms.attached, edited.executor)
         edited = replace(edited, signal=new.signal, signal_before_ms=new.signal_before_ms)
     rules.check_limits(edited)
+    rules.check_giving_way(edited, elsewhere=bool(edited.executor))
     return edited
 
 
@@ -180,9 +195,9 @@ def _edited_mps(terms: Terms, need: Need, asked: JobRequest, changes: dict[str, 
     if not wanted and threads is None:
         return replace(terms, mps=False, thread_percentage=None)
     if terms.executor:
-        raise sub.no_mps_there()
+        raise request_read.no_mps_there()
     known = terms.mps or find_control() is not None
-    mps = sub.uses_mps(wanted, threads, need.gpus, False, lambda: known)
+    mps = request_read.uses_mps(wanted, threads, need.gpus, False, lambda: known)
     return replace(terms, mps=mps, thread_percentage=threads)
 
 
@@ -210,5 +225,5 @@ def _edited_launch(launch: Launch, asked: JobRequest, changes: dict[str, Any]) -
     for one, other in (("append", "overwrite"), ("overwrite", "append")):
         if getattr(asked, one):
             kept.pop(other, None)
-    options, env = kept | sub.executors_options(asked), {**launch.extra_env, **asked.env}
+    options, env = kept | request_read.executors_options(asked), {**launch.extra_env, **asked.env}
     return launch._replace(options=options, extra_env=env)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stoker.api import messages as msg
+from stoker.api import gpu_messages as msg
 from stoker.core import events as ev
-from stoker.core.model import Gpu
+from stoker.core.gpu import Gpu
 from stoker.core.state import State
 from stoker.daemon.awaited_processes import identified
 from stoker.daemon.lent_gpus import missing
@@ -186,4 +186,6 @@ def _gpu(gpu: Gpu) -> dict[str, Any]:
         "name": "",
         "stale": False,
         "foreign": [],
+        "vendor": "",
+        "links": {},
     }

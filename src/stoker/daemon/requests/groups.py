@@ -7,6 +7,7 @@ from stoker.core import events as ev
 from stoker.core.model import Group
 from stoker.core.state import State
 from stoker.daemon.requests.reply import AfterTurn, Daemon, Fields
+from stoker.daemon.requests.suspend import continued, is_suspended
 from stoker.engine import Decided
 from stoker.errors import NotFound
 from stoker.quantities import label, quoted
@@ -45,14 +46,20 @@ def pause(daemon: Daemon, request: msg.Pause) -> AfterTurn:
 
 
 def resume(daemon: Daemon, request: msg.Resume) -> AfterTurn:
-    """Undo `pause`."""
+    """Undo `pause`, and of a group `suspend` too."""
     return _switch(request.group, ev.QueueResumed)
 
 
 def _switch(group: str | None, event: type[ev.QueuePaused] | type[ev.QueueResumed]) -> AfterTurn:
     def proposal(state: State) -> Decided:
         _check_group(group, state)
-        return Decided([event(state.now_ms, group)])
+        switched = event(state.now_ms, group)
+        if group is None or event is ev.QueuePaused:
+            return Decided([switched])
+        of_group = [state.jobs[i] for i in state.active if state.jobs[i].group == group]
+        going_on = [job for job in of_group if is_suspended(job)]
+        events = [switched, *(continued(state, job) for job in going_on)]
+        return Decided(events, {"ids": [job.id for job in going_on]})
 
     return AfterTurn(proposal)
 

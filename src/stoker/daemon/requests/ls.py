@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stoker.api import gpu_messages as of_gpus
 from stoker.api import messages as msg
 from stoker.daemon.requests.reply import Daemon, Fields
 from stoker.daemon.requests.selecting import ALL_STATES, check_states, selected
@@ -72,7 +73,7 @@ def _searches_of(daemon: Daemon, ids: list[int]) -> list[dict[str, Any]]:
     return [one for one in found if one is not None]
 
 
-def job_history(daemon: Daemon, request: msg.JobHistory) -> Fields:
+def job_history(daemon: Daemon, request: of_gpus.JobHistory) -> Fields:
     """What was measured of an attempt."""
     rows = daemon.views.rows([request.job_id])
     if not rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from stoker.api import messages as msg
+from stoker.api import gpu_messages as msg
 from stoker.core import events as ev
 from stoker.core.state import State
 from stoker.daemon.requests.reply import AfterTurn, Daemon, Fields

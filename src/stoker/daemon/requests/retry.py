@@ -23,7 +23,6 @@ from stoker.daemon.requests.selecting import (
 from stoker.daemon.requirements import RequiredJobs
 from stoker.engine import Decided
 from stoker.errors import Failed, UsageError
-from stoker.locks import is_locked
 
 _STOPPING = JobState.STOPPING.value
 _STOP = "`stoker cancel` stops it"
@@ -81,8 +80,7 @@ def _again(state: State, row: dict[str, Any], others: RequiredJobs) -> ev.Event:
     why_not = _why_not_callable(row["launch"]["argv"])
     if why_not is not None:
         raise Failed(
-            f"job {row['id']} is a call from Python, whose {why_not}",
-            "make the call again in Python",
+            f"job {row['id']} is a call from Python, but {why_not}", "make the call again in Python"
         )
     if row["terms"].attached:
         raise Failed(f"job {row['id']} ran in a terminal", "start it there again: `stoker run`")
@@ -102,14 +100,11 @@ def _why_not_callable(argv: list[str]) -> str | None:
     call = call_of(argv)
     if call is None:
         return None
-    if not os.path.exists(call[2]):
-        return "files were deleted after its end"
-    # Its files are there no longer than it takes the program to read what came of the call.
-    try:
-        reads = is_locked(os.path.join(os.path.dirname(call[2]), "lock"))
-    except OSError:
-        reads = False
-    return "program is still running, and has its result or error" if reads else None
+    python, worker, file, _ = call
+    if not os.path.exists(file):
+        return "its code was deleted (see the setting keep-results)"
+    gone = next((path for path in (python, worker) if not os.path.exists(path)), None)
+    return None if gone is None else f"{gone}, which made it, is gone"
 
 
 def _requirements_again(others: RequiredJobs, row: dict[str, Any]) -> tuple[Requirement, ...]:

@@ -25,6 +25,8 @@ def wait(daemon: Daemon, request: msg.Wait, connection: Connection) -> None:
             connection.fail(error)
 
     group = request.select.group
+    if request.any or request.one_by_one:
+        group = None
     left = None if group is None else daemon.searches.when_over(group, over)
     if left is None:
         _wait_for_jobs(daemon, request, connection)
@@ -34,18 +36,34 @@ def wait(daemon: Daemon, request: msg.Wait, connection: Connection) -> None:
 
 def _wait_for_jobs(daemon: Daemon, request: msg.Wait, connection: Connection) -> None:
     ids = selected(request.select, daemon.views, daemon.turn_loop.state, UNFINISHED)
+    first_ones = request.any or request.one_by_one
+    told: set[int] = set()
 
     def left() -> None:
         daemon.turn_loop.unwatch(watcher)
 
     def done() -> None:
-        connection.answer(jobs=_endings(daemon.views, ids))
+        ended = ids
+        if first_ones:
+            unfinished = daemon.turn_loop.state.jobs
+            ended = [job_id for job_id in ids if job_id not in unfinished]
+            if request.one_by_one:
+                new = [job_id for job_id in ended if job_id not in told]
+                told.update(new)
+                if new:
+                    connection.tell(event="ended", jobs=_endings(daemon.views, new))
+            if not ended or (request.one_by_one and len(told) < len(ids)):
+                return
+        connection.answer(jobs=_endings(daemon.views, ended))
         if left in connection.on_close:  # A client may wait for one thing after the other.
             connection.on_close.remove(left)
+            left()
 
-    watcher = daemon.turn_loop.watch(ids, done)
+    watcher = daemon.turn_loop.watch(ids, done, each=first_ones)
     if watcher.missing:
         connection.on_close.append(left)
+        if first_ones:
+            done()  # Some may have ended before.
 
 
 def _endings(views: Views, job_ids: Iterable[int]) -> list[dict[str, Any]]:

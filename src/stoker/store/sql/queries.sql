@@ -23,6 +23,13 @@ DELETE FROM settings WHERE name = :name;
 -- All searches, or the one of that name.
 SELECT name, spec, state, progress FROM searches WHERE :name IS NULL OR name = :name;
 
+-- name: searches_again
+-- Searches that are over, and of which a point is to run again, or does.
+SELECT name FROM searches
+WHERE state != 'running'
+  AND EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_grouped
+              WHERE "group" = searches.name AND ended_at_ms IS NULL);
+
 -- name: keep_search
 -- Keeps a search, new or changed.
 INSERT INTO searches (name, spec, state, progress) VALUES (:name, :spec, :state, :progress)
@@ -86,7 +93,7 @@ SELECT count(*),
        json_group_array(CASE WHEN state = 'waiting' AND attempt = 0 AND unmet IS NULL
                                   AND not_before_ms IS NULL AND backoff_until_ms IS NULL
                                   AND failures = 0 AND ooms = 0 AND floor_mib IS NULL
-                                  AND mps_faults = 0
+                                  AND mps_faults = 0 AND kept IS NULL
                              THEN need << :bits | terms END),
        json_group_array(priority),
        json_group_array("group")
@@ -101,14 +108,16 @@ WHERE ended_at_ms IS NULL AND id BETWEEN :first AND :last;
 -- name: unusual_jobs
 -- All that planning has to know of these jobs, whose ids are a JSON list.
 SELECT j.id, j.need, j.terms, j.priority, j."group", j.state, j.not_before_ms, j.backoff_until_ms,
-       j.attempt, j.failures, j.unmet, j.ooms, j.floor_mib, j.mps_faults, j.place, j.resumes, j.stuck
+       j.attempt, j.failures, j.unmet, j.ooms, j.floor_mib, j.mps_faults, j.place, j.resumes, j.stuck,
+       j.gave_way, j.kept
 FROM json_each(:job_ids) AS asked
 CROSS JOIN jobs AS j ON j.id = asked.value;
 
 -- name: active_attempt
 -- The attempt of a job that is running, stopping or submitted.
 SELECT job_id, number, gpus, placed_at_ms, started_at_ms, pid, place, stop_cause, stop_at_ms,
-       stop_detail, warning, mem_mib, margin_mib, growth_mib, peak_mib
+       stop_detail, warning, mem_mib, margin_mib, growth_mib, peak_mib, suspension, suspended_at_ms,
+       suspended_ms, suspensions
 FROM attempts
 WHERE job_id = :job_id AND number = :number;
 
@@ -179,7 +188,7 @@ INSERT OR ROLLBACK INTO jobs ({columns}) VALUES {rows};
 -- Where a job stands that is not final. Only what changes by itself: no index hangs on it.
 UPDATE jobs
 SET state = ?, backoff_until_ms = ?, attempt = ?, failures = ?, unmet = ?, ooms = ?,
-    floor_mib = ?, mps_faults = ?, place = ?, resumes = ?, stuck = ?
+    floor_mib = ?, mps_faults = ?, place = ?, resumes = ?, stuck = ?, gave_way = ?, kept = ?
 WHERE id = ?;
 
 -- name: place_job
@@ -232,14 +241,16 @@ DELETE FROM attempts WHERE job_id = :job_id AND number = :number;
 -- All that is known of an active attempt, whether its row is there or not.
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, place,
                       stop_cause, stop_at_ms, stop_detail, warning, mem_mib, margin_mib, growth_mib,
-                      peak_mib)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                      peak_mib, suspension, suspended_at_ms, suspended_ms, suspensions)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id, number) DO UPDATE
 SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
     pid = excluded.pid, place = excluded.place, stop_cause = excluded.stop_cause,
     stop_at_ms = excluded.stop_at_ms, stop_detail = excluded.stop_detail, warning = excluded.warning,
     mem_mib = excluded.mem_mib, margin_mib = excluded.margin_mib, growth_mib = excluded.growth_mib,
-    peak_mib = excluded.peak_mib;
+    peak_mib = excluded.peak_mib, suspension = excluded.suspension,
+    suspended_at_ms = excluded.suspended_at_ms, suspended_ms = excluded.suspended_ms,
+    suspensions = excluded.suspensions;
 
 -- name: start_attempt
 -- Since when an attempt runs, and as which process, if that is all that is new.
@@ -249,14 +260,17 @@ UPDATE attempts SET started_at_ms = ?, pid = ? WHERE job_id = ? AND number = ?;
 -- How and when an attempt ended; its row is not there yet if it was placed in the same turn.
 INSERT INTO attempts (job_id, number, gpus, placed_at_ms, started_at_ms, pid, place,
                       stop_cause, stop_at_ms, stop_detail, warning, mem_mib, margin_mib, growth_mib,
-                      peak_mib, ended_at_ms, state, cause, exit_code, signal, detail)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                      peak_mib, suspension, suspended_at_ms, suspended_ms, suspensions,
+                      ended_at_ms, state, cause, exit_code, signal, detail)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id, number) DO UPDATE
 SET placed_at_ms = excluded.placed_at_ms, started_at_ms = excluded.started_at_ms,
     pid = excluded.pid, place = excluded.place, stop_cause = excluded.stop_cause,
     stop_at_ms = excluded.stop_at_ms, stop_detail = excluded.stop_detail, warning = excluded.warning,
     mem_mib = excluded.mem_mib, margin_mib = excluded.margin_mib, growth_mib = excluded.growth_mib,
-    peak_mib = excluded.peak_mib,
+    peak_mib = excluded.peak_mib, suspension = excluded.suspension,
+    suspended_at_ms = excluded.suspended_at_ms, suspended_ms = excluded.suspended_ms,
+    suspensions = excluded.suspensions,
     ended_at_ms = excluded.ended_at_ms, state = excluded.state,
     cause = excluded.cause, exit_code = excluded.exit_code, signal = excluded.signal,
     detail = excluded.detail;
@@ -298,8 +312,8 @@ UNION ALL
 SELECT 'succeeded', jobs FROM succeeded WHERE jobs > 0;
 
 -- name: run_times
--- How long the latest jobs of a kind ran that ended well, and in one go.
-SELECT a.ended_at_ms - coalesce(a.started_at_ms, a.placed_at_ms)
+-- How long the latest jobs of a kind ran that ended well, and in one go but for suspensions.
+SELECT a.ended_at_ms - coalesce(a.started_at_ms, a.placed_at_ms) - a.suspended_ms
 FROM (SELECT id, attempt FROM jobs INDEXED BY jobs_kind_succeeded
       WHERE kind = :kind AND state = 'succeeded' AND resumes = 0 ORDER BY id DESC LIMIT :most) AS j
 JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt;
@@ -379,6 +393,7 @@ SELECT j.id, j.state, j.priority, n.body AS need, t.body AS terms, j."group", j.
        j.launch, j.ended_at_ms, j.cause, j.exit_code, j.signal, j.detail, j.kind, j.resumes, j.place,
        j.params, j.point, j.queued_again_at_ms, a.ended_at_ms AS attempt_ended_at_ms,
        a.gpus, a.placed_at_ms, a.started_at_ms, a.pid, a.place, a.mem_mib, a.peak_mib,
+       a.suspended_at_ms, a.suspended_ms,
        c.root, c.commit_id, c.dirty
 FROM jobs AS j
 JOIN needs AS n ON n.id = j.need
@@ -463,12 +478,15 @@ SELECT id, kind FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL;
 
 -- name: note_removal
 -- Notes that the files of a removed job are still to be deleted.
-INSERT OR REPLACE INTO removals (job_id, attempts, point)
-SELECT id, attempt, point FROM jobs WHERE id = :job_id AND ended_at_ms IS NOT NULL;
+INSERT OR REPLACE INTO removals (job_id, attempts, point, call)
+SELECT id, attempt, point,
+       iif(json_extract(launch, '$.argv[2]') = '-' || '-call', json_extract(launch, '$.argv[3]'), NULL)
+FROM jobs WHERE id = :job_id AND ended_at_ms IS NOT NULL;
 
 -- name: removals
--- Removed jobs whose files are still to be deleted, with the number of their attempts and their points.
-SELECT job_id, attempts, point FROM removals LIMIT :most;
+-- Removed jobs whose files are still to be deleted, with the number of their attempts, their points, and
+-- the files of their calls.
+SELECT job_id, attempts, point, call FROM removals LIMIT :most;
 
 -- name: removal_done
 -- The files of a removed job are deleted.
@@ -481,6 +499,21 @@ SELECT j.point, max(j.id), j.state
 FROM json_each(:hashes) AS asked
 CROSS JOIN jobs AS j INDEXED BY jobs_point ON j.point_hash = asked.value
 GROUP BY j.point;
+
+-- name: groups_of
+-- How many of some jobs are in each group.
+SELECT "group", count(*) FROM jobs
+WHERE id IN (SELECT value FROM json_each(:job_ids)) AND "group" IS NOT NULL
+GROUP BY "group";
+
+-- name: calls_of
+-- The files of the calls that some jobs make.
+SELECT id, json_extract(launch, '$.argv[3]') FROM jobs
+WHERE id IN (SELECT value FROM json_each(:job_ids)) AND json_extract(launch, '$.argv[2]') = '-' || '-call';
+
+-- name: names_call
+-- Whether a job has a word in its command; all jobs are looked through.
+SELECT max(id) FROM jobs WHERE json_extract(launch, '$.argv[3]') = :path;
 
 -- name: points_of
 -- The point that each of some jobs is, if it is one.
@@ -504,7 +537,7 @@ SELECT count(*) FROM jobs AS j {index} WHERE {where};
 SELECT j.id, j.name, j.state, j."group", j.priority, j.user, j.launch, n.body AS need,
        j.attempt, j.point, j.submitted_at_ms, j.ended_at_ms, j.cause, j.exit_code, j.signal,
        j.detail, j.queued_again_at_ms, a.ended_at_ms AS attempt_ended_at_ms,
-       a.gpus, a.placed_at_ms, a.started_at_ms
+       a.gpus, a.placed_at_ms, a.started_at_ms, a.suspended_at_ms, a.suspended_ms, j.params
 FROM jobs AS j
 JOIN needs AS n ON n.id = j.need
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
@@ -519,6 +552,11 @@ SELECT id, state FROM jobs WHERE id IN (SELECT value FROM json_each(:job_ids));
 SELECT id, attempt FROM jobs
 WHERE attempt > 0 AND id IN (SELECT value FROM json_each(:job_ids));
 
+-- name: put_back
+-- The attempts of some jobs after which these went on later.
+SELECT job_id, number FROM attempts
+WHERE state = 'waiting' AND job_id IN (SELECT value FROM json_each(:job_ids));
+
 -- name: outputs
 -- What tells where some jobs put their output; `in_sweep`: it is a point of a sweep.
 SELECT j.id, j.name, j.launch, j.params, t.body ->> '$.executor' AS executor,
@@ -530,7 +568,9 @@ WHERE j.id IN (SELECT value FROM json_each(:job_ids));
 -- name: positions
 -- Where some jobs stand among those that wait, from 1.
 SELECT id, place
-FROM (SELECT id, row_number() OVER (ORDER BY priority, coalesce(place, id << 24), id) AS place
+FROM (SELECT id, row_number() OVER (
+          ORDER BY terms NOT IN (SELECT id FROM terms WHERE json_extract(body, '$.urgent')),
+                   priority, coalesce(place, id << 24), id) AS place
       FROM jobs INDEXED BY jobs_unfinished
       WHERE ended_at_ms IS NULL AND state = 'waiting')
 WHERE id IN (SELECT value FROM json_each(:job_ids));
@@ -538,14 +578,14 @@ WHERE id IN (SELECT value FROM json_each(:job_ids));
 -- name: attempts_since
 -- Attempts that ended after a moment, or have not ended, the latest first.
 SELECT a.job_id AS id, a.number AS attempt, j.name, a.gpus,
-       coalesce(replace(a.state, 'waiting', 'requeued'), j.state) AS state,
+       coalesce(replace(a.state, 'waiting', 'requeued'), j.state) AS state, a.cause, a.detail,
        coalesce(a.started_at_ms, a.placed_at_ms) AS started_at_ms, a.ended_at_ms
 FROM jobs AS j INDEXED BY jobs_ended
 JOIN attempts AS a ON a.job_id = j.id
 WHERE j.ended_at_ms >= :since_ms AND a.ended_at_ms >= :since_ms
 UNION ALL
 SELECT a.job_id AS id, a.number AS attempt, j.name, a.gpus,
-       coalesce(replace(a.state, 'waiting', 'requeued'), j.state) AS state,
+       coalesce(replace(a.state, 'waiting', 'requeued'), j.state) AS state, a.cause, a.detail,
        coalesce(a.started_at_ms, a.placed_at_ms) AS started_at_ms, a.ended_at_ms
 FROM jobs AS j INDEXED BY jobs_unfinished
 JOIN attempts AS a ON a.job_id = j.id
@@ -606,11 +646,11 @@ ORDER BY j.id;
 -- name: search_jobs
 -- The jobs of a sweep that are points of it, as a searcher has to know them: the new ones, and
 -- those that it was not sure of, which the plus has SQLite find by id.
-SELECT point, id, state, cause, params
+SELECT point, id, state, cause, params, attempt
 FROM jobs INDEXED BY jobs_grouped
 WHERE "group" = :sweep AND id > :newest AND point GLOB 'sweep:*'
 UNION ALL
-SELECT point, id, state, cause, params
+SELECT point, id, state, cause, params, attempt
 FROM jobs
 WHERE id IN (SELECT value FROM json_each(:unsure)) AND id <= :newest
   AND +"group" = :sweep AND point GLOB 'sweep:*'
@@ -642,3 +682,24 @@ GROUP BY "group", state;
 -- The frozen trees that jobs run in: the 32 letters behind /frozen/trees/ in their directories.
 SELECT DISTINCT substr(launch, instr(launch, '/frozen/trees/') + 14, 32) FROM jobs
 WHERE instr(launch, '/frozen/trees/') > 0;
+
+-- name: past_jobs
+-- The jobs queued since a moment that are over, with how long they ran (all attempts that were put
+-- back and the last) and what is known of the GPU memory and use of their kinds, for `simulate`.
+SELECT j.id, j.submitted_at_ms, j.priority, j."group", j.name, j.kind,
+       n.body AS need, t.body AS terms,
+       (SELECT sum(a.ended_at_ms - a.started_at_ms) FROM attempts AS a
+        WHERE a.job_id = j.id AND a.started_at_ms IS NOT NULL AND a.ended_at_ms IS NOT NULL
+          AND (a.number = j.attempt OR a.state = 'waiting')) AS ran_ms,
+       (SELECT max(a.peak_mib) FROM attempts AS a WHERE a.job_id = j.id) AS peak_mib,
+       p.use_percent
+FROM jobs AS j
+JOIN needs AS n ON n.id = j.need
+JOIN terms AS t ON t.id = j.terms
+LEFT JOIN profiles AS p ON p.kind = json_extract(n.body, '$.kind')
+WHERE j.submitted_at_ms >= :since_ms AND j.ended_at_ms IS NOT NULL
+ORDER BY j.submitted_at_ms, j.id;
+
+-- name: usable_gpus
+-- The memory of each GPU that jobs may be placed on.
+SELECT memory_mib FROM gpus WHERE NOT removing ORDER BY length(label), label, id;
