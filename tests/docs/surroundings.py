@@ -99,6 +99,7 @@ SURROUNDINGS = {
         files={
             "sweep.yaml": "program: train.py\nname: lr-search\nparameters: {lr: {values: [1]}}\n",
             "commands.csv": "Directory,Executable,Filename,Epochs,Priority\n",
+            "trace.csv": "submit,run\n0,90\n",
             "jobs.yaml": "- {name: first, command: python train.py}\n",
         },
         before=(

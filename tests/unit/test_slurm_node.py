@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from uuid import uuid4
 
 import pytest
 
@@ -29,6 +30,7 @@ class Node:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.instance = uuid4().hex  # Its processes are known by it, also beside other tests.
         (root / "attempts").mkdir()
         self.files = Files(root / "attempts", None)
 
@@ -46,7 +48,7 @@ class Node:
         made = Launch(**(fields | {"env": env} | dict(launch)))  # type: ignore[arg-type]
         order = HandOver(job_id, 1, "slurm", Need(), terms or Terms(), 0, None, after)
         self.script = self.files.make_batch(f"b{job_id}", ())
-        return self.files.prepare(order, made, "instance", f"b{job_id}", 0, "name")
+        return self.files.prepare(order, made, self.instance, f"b{job_id}", 0, "name")
 
     def start(self, *, slurm_id: str = "812", **env: str) -> Running:
         given = {
@@ -240,7 +242,7 @@ def test_what_does_not_heed_is_killed_after_the_grace_time_with_its_children(nod
     process.send_signal(signal.SIGTERM)
     assert process.wait() == -9
     assert read_exit(directory) == Exit(signal=9) and on_disk.was_told_to_stop(directory)
-    mark = b"STOKER_ATTEMPT_ID=instance:7.1"
+    mark = f"STOKER_ATTEMPT_ID={node.instance}:7.1".encode()
     eventually(lambda: not _marked(mark), "its children are gone too")
 
 

@@ -199,7 +199,7 @@ VERB = Verb(
     examples=(
         ("stoker simulate --gpus 8:24G --gpus 10:24G",
          "how long would my jobs have waited with 10 GPUs instead of 8?"),
-        ("stoker simulate --trace jobs.csv --gpus 4:24G --mem auto --mem whole --picture a.svg",
+        ("stoker simulate --trace trace.csv --gpus 4:24G --mem auto --mem whole --picture a.svg",
          "what does it gain to share GPUs?"),
     ),
     notes=(

@@ -9,6 +9,7 @@
 
 my $GIVES_WAY = 75;
 my $CAN_NOT_BEGIN = 78;
+my $DO_NOT_HANG = 1;
 $SIG{__DIE__} = sub { print STDERR @_; exit $CAN_NOT_BEGIN };
 
 my ($batch) = @ARGV;
@@ -34,14 +35,16 @@ my $child = 0;
 my $told = 0;
 $SIG{TERM} = \&told_to_stop;
 $SIG{ALRM} = sub { kill 'KILL', members() };
+$SIG{CHLD} = sub { };
 $SIG{ $order{warning} } = \&warned if $order{warning};
 $child = fork // die "stoker: $!\n";
 run_command() if !$child;
 close $to_parent;
 my $trouble = do { local $/; <$from_child> } // '';
 
-# A signal that is caught interrupts the wait, and the child is still there.
-1 while waitpid($child, 0) != $child && kill(0, $child);
+# A signal that comes just before a wait would be dealt with only when that wait is over, so no wait is
+# longer than a second. The end of the child cuts it short.
+select undef, undef, undef, 1 until waitpid($child, $DO_NOT_HANG);
 my ($signal, $code) = ($? & 127, $? >> 8);
 if ($trouble ne '') {
     put_down('refused', "start $trouble\n");
