@@ -105,7 +105,7 @@ def test_a_recipe_in_slices_ends_with_the_weights_of_an_uninterrupted_run(
     ended, alone = home.until_final(sliced, whole)
     assert [(one["state"], one["exit_code"]) for one in ended["attempts"]] == [
         ("requeued", 75), ("requeued", 75), ("succeeded", 0),
-    ]  # fmt: skip
+    ], home.log_of(sliced)  # fmt: skip
     assert (alone["state"], alone["attempt"]) == ("succeeded", 1)
     first, second, third = went_on(recipes, sliced)
     assert 0 == first < second < third < epochs_of(program)
@@ -125,7 +125,7 @@ def test_torchrun_restarts_dead_workers_itself_and_stoker_goes_on_when_it_gives_
     ended, alone = home.until_final(sliced, whole)
     assert [(one["state"], one["exit_code"]) for one in ended["attempts"]] == [
         ("requeued", 75), ("failed", 1), ("succeeded", 0),
-    ]  # fmt: skip
+    ], home.log_of(sliced)  # fmt: skip
     assert (ended["resumes"], alone["state"], alone["attempt"]) == (1, "succeeded", 1)
     epochs = went_on(recipes, sliced)
     assert len(epochs) == 4 and epochs == sorted(epochs) and epochs[0] == 0 < epochs[1]
