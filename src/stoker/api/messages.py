@@ -109,7 +109,7 @@ class Browse(Request, tag="browse"):
     states: Annotated[list[str], Meta(max_length=20)] = []
     group: Annotated[str, Meta(max_length=1000)] | None = None
     user: Annotated[str, Meta(max_length=1000)] | None = None
-    # Words that must all be found in the id, name, group or command.
+    # A filter, as in "state:failed name:lr* resnet": see api.job_filter.
     text: Annotated[str, Meta(max_length=1000)] = ""
     # standing: what runs, what waits in its order, what is held, what ended (the latest first)
     sort: Literal[
