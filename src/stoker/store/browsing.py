@@ -23,6 +23,7 @@ from stoker.store import matching, sweep_table
 from stoker.store.database import open_to_read
 from stoker.store.matching import Term
 from stoker.store.named_sql import queries
+from stoker.store.related import related
 from stoker.store.views import dicts, numbered, without_past
 
 LONGEST_S = 5.0
@@ -162,6 +163,11 @@ class Browser:
         """The states of some jobs, of those that there are."""
         with self._one_moment():
             return dict(self._run("states_of", job_ids=json.dumps(list(job_ids))).fetchall())
+
+    def related(self, job_id: int, steps: int) -> dict[str, Any]:
+        """The jobs that one waits for and that wait for it, so many steps in each direction."""
+        with self._one_moment():
+            return related(self._run, job_id, steps)
 
     def job_with_call(self, path: str) -> int | None:
         """The latest job that makes the call in a file; all jobs are looked through."""

@@ -70,6 +70,11 @@ def _known(daemon: Daemon) -> Known:
     return Known(counts(state, daemon.store.finished), sorted(state.active, key=began))
 
 
+async def related(daemon: Daemon, request: msg.Related) -> Fields:
+    """The jobs around one, by who waits for whom."""
+    return await daemon.browsing.read(lambda b: b.related(request.job_id, request.steps))
+
+
 async def attempts(daemon: Daemon, request: msg.Attempts) -> Fields:
     """The attempts since some time."""
     now_ms, most = daemon.turn_loop.now_ms(), request.limit

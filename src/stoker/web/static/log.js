@@ -87,6 +87,19 @@ export class LogPane {
     this.#again();
   }
 
+  // To the last line that has this text, be it among the errors.
+  async find(text) {
+    for (const err of this.errLabel.hidden ? [this.err] : [true, false]) {
+      if (err !== this.err) {
+        this.errBox.checked = err;
+        await this.show(this.attempt, { err, running: this.running });
+      }
+      this.seek.value = text.replace(/…$/, "");
+      await this.search();
+      if (this.hits.length) return;
+    }
+  }
+
   setRunning(running) {
     if (this.running === running) return;
     this.running = running;
