@@ -18,7 +18,7 @@ from web.test_page_life import free_port
 
 HOSTILE = "<img src=x onerror=window.hit=1>"
 VIEWS = ("#/", "#/timeline", "#/sweeps", "#/submit", "#/submit/lines", "#/submit/sweep",
-         "#/submit/gpus", "#/job/1", "#/sweep/s")  # fmt: skip
+         "#/disk", "#/job/1", "#/sweep/s")  # fmt: skip
 
 
 def a_bit_of_everything(home: StokerHome) -> None:

@@ -264,7 +264,8 @@ export function jobView(id) {
     try {
       const history = await get(`/api/jobs/${id}/history`, { attempt: chosenAttempt });
       const shown = job.attempts.find((one) => one.attempt === chosenAttempt) ?? job.attempts.at(-1);
-      plot.show(history, shown.started_at_ms);
+      const on = now.gpus.filter((gpu) => shown.gpus.includes(gpu.id) && gpu.memory_mib);
+      plot.show(history, shown.started_at_ms, on.length ? Math.max(...on.map((gpu) => gpu.memory_mib)) : null);
     } catch {
       // The next time will do.
     }

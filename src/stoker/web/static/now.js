@@ -3,10 +3,10 @@
 import { get, post } from "./api.js";
 import { isKnown, keepInAddress } from "./address.js";
 import { compareAddress } from "./compare.js";
-import { errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
+import { errorBox, h, setData, setHidden, setText } from "./dom.js";
 import { now, serverNow } from "./feed.js";
 import { count, duration, exitText, FINAL, fromNow, moment, need, ran, stateShown } from "./format.js";
-import { gpuCard } from "./gpu.js";
+import { gpuSection } from "./gpus.js";
 import { WindowedList } from "./list.js";
 import { give, latest, possible, setPriority } from "./orders.js";
 
@@ -19,7 +19,6 @@ const SHOWN = [
 ];
 const COUNTED = ["running", "stopping", "submitted", "waiting", "held", "succeeded", "stopped", "failed", "cancelled",
   "skipped", "lost"];
-const HISTORY_MS = 5000;
 const FORECAST_MS = 6000;
 
 const SORTS = new Set(["id", "state", "name", "time", "priority", "user"]);
@@ -41,14 +40,12 @@ function takeAddress(query) {
 export function nowView(address) {
   takeAddress(address);
   const chosenBefore = kept.chosen;
-  const cards = h("div", { class: "gpus" });
+  const gpus = gpuSection();
   const totals = h("div", { class: "totals" });
   const cpus = h("span", { class: "dim num" });
   const pause = h("button", { type: "button", class: "write", onclick: () => order(now.paused ? "resume" : "pause") },
     "Pause");
   const trouble = errorBox();
-  const noGpus = h("p", { class: "empty card", hidden: true }, "No GPUs are declared. ",
-    h("a", { href: "#/submit/gpus" }, "Add some"), ", or queue jobs that need none.");
 
   const chips = new Map();
   for (const state of COUNTED) {
@@ -107,9 +104,10 @@ export function nowView(address) {
 
   const element = h("div", { class: "stack now" },
     h("h1", { class: "hidden" }, "Now"),
-    h("section", { class: "bar summary", "aria-label": "Totals" }, totals, h("span", { class: "grow" }), cpus, pause),
+    h("section", { class: "bar summary", "aria-label": "Totals" },
+      totals, h("span", { class: "grow" }), cpus, gpus.tools, pause),
     trouble.element,
-    h("section", { "aria-label": "GPUs" }, cards, noGpus),
+    gpus.element,
     h("section", { class: "queue", "aria-label": "Jobs" },
       h("div", { class: "bar tools" }, choice, filter, group, h("span", { class: "grow" }), size),
       chosenBar,
@@ -225,8 +223,6 @@ export function nowView(address) {
     }
   }
 
-  const histories = new Map();
-
   function drawTop() {
     for (const [state, { chip, number }] of chips) {
       const value = now.counts[state] || 0;
@@ -235,22 +231,7 @@ export function nowView(address) {
     }
     setText(cpus, now.cpus.total ? `${now.cpus.used} of ${now.cpus.total} CPU slots` : "");
     setText(pause, now.paused ? "Resume the queue" : "Pause the queue");
-    setHidden(noGpus, now.gpus.length > 0 || now.link === "waiting");
-    const byId = new Map(now.active.map((job) => [job.id, job]));
-    const at = serverNow();
-    keyed(cards, now.gpus, (gpu) => gpu.id, () => gpuCard(),
-      (card, gpu) => card.show(gpu, byId, histories.get(gpu.id), at));
-  }
-
-  async function askHistory() {
-    if (document.hidden) return;
-    try {
-      const answer = await get("/api/gpus/history");
-      for (const [id, one] of Object.entries(answer.histories || {})) histories.set(id, one);
-      drawTop();
-    } catch {
-      // The next time will do.
-    }
+    gpus.draw();
   }
 
   let forecastAt = 0;
@@ -285,7 +266,6 @@ export function nowView(address) {
       drawTop();
       list.draw();
     }, 1000),
-    setInterval(askHistory, HISTORY_MS),
     setInterval(askForecast, FORECAST_MS),
   ];
 
@@ -308,12 +288,13 @@ export function nowView(address) {
       list.open();
       if (chosenBefore.length) chooseAgain(chosenBefore);
       drawTop();
-      askHistory();
+      gpus.open();
       askForecast();
     },
     close() {
       clearTimeout(typing);
       list.close();
+      gpus.close();
       timers.forEach(clearInterval);
     },
     hear(change) {
