@@ -1,6 +1,7 @@
 // A list of any length: only the rows that are seen are there, and only they are asked for.
 
 import { get } from "./api.js";
+import { Chosen } from "./choosing.js";
 import { h, setData, setHidden, setText } from "./dom.js";
 
 const PAGE = 60; // rows asked for at a time, so that tabs that look at the same share an answer
@@ -21,10 +22,10 @@ export class WindowedList {
     this.unused = [];
     this.current = null; // the id of the item that the keys are at, and its place when it was last seen
     this.currentPlace = null;
-    this.chosen = new Map(); // items by id
+    this.chosen = new Chosen((from, to) => this.#window(from, to));
     this.onchosen = () => {};
     this.onask = () => {}; // told what is asked for now
-    this.whenLoaded = []; // what is to be done once the list has come
+    this.whenLoaded = []; // what is to be done once what is seen of the list has come
     this.asked = 0;
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.note = h("div", { class: "empty" }, "…");
@@ -40,6 +41,12 @@ export class WindowedList {
 
   #head({ key, title, sort, hint }) {
     const cell = h("div", { class: `cell c-${key}`, role: "columnheader" });
+    if (key === "pick") {
+      this.allBox = h("input", { type: "checkbox", class: "write", "aria-label": "Choose all that match",
+        title: "Choose all that match", onchange: () => this.chooseAll(this.allBox.checked) });
+      cell.append(this.allBox);
+      return cell;
+    }
     if (!sort) {
       cell.append(title);
       return cell;
@@ -67,6 +74,10 @@ export class WindowedList {
 
   // Another list: from its beginning.
   ask(query) {
+    // All that match are those of the list that is shown, in whatever order.
+    if (this.chosen.all && ["text", "states"].some((key) => String(query[key]) !== String(this.query[key]))) {
+      this.chooseNone();
+    }
     this.query = query;
     this.items.clear();
     this.total = null;
@@ -117,6 +128,7 @@ export class WindowedList {
       if (this.closed || asked !== this.asked) return;
       if (this.total === null) {
         this.noted = null;
+        this.draw();
         setText(this.note, `${error.message}. ${error.hint}`);
       }
       return;
@@ -127,17 +139,25 @@ export class WindowedList {
     this.total = answer.total;
     this.#findCurrent();
     this.draw();
-    for (const act of this.whenLoaded.splice(0)) act();
+    this.#act();
   }
 
-  // A key that is pressed while another list is on its way is meant for that one.
+  // A key that is pressed while what it is about is on its way waits for that, and the next ones for it.
   loaded(act) {
-    if (this.isLoaded) act();
-    else this.whenLoaded.push(act);
+    this.whenLoaded.push(act);
+    this.#act();
   }
 
+  #act() {
+    while (this.whenLoaded.length && this.isLoaded) this.whenLoaded.shift()();
+  }
+
+  // Whether it is known what there is, and what the keys are at, unless one has scrolled away from there.
   get isLoaded() {
-    return this.total !== null;
+    if (this.total === null) return false;
+    const [first, last] = this.#seen();
+    const place = this.currentPlace;
+    return this.current !== null || place === null || place < first || place > last;
   }
 
   // The keys stay with their item wherever it has moved to, and come to one where there was none to see yet.
@@ -180,6 +200,7 @@ export class WindowedList {
     const height = this.#rowHeight();
     const total = Math.min(this.total ?? 0, MOST_ROWS);
     setHidden(this.note, total > 0);
+    this.#drawAllBox();
     if (this.total === 0 && this.noted !== this.query) {
       this.noted = this.query;
       this.note.replaceChildren(...this.emptyWords());
@@ -199,6 +220,12 @@ export class WindowedList {
       this.#put(place, item, height);
     }
     if (missing) this.refreshSoonForScroll();
+  }
+
+  #drawAllBox() {
+    const { all, some, jobs } = this.chosen;
+    this.allBox.checked = all || (some && jobs.size >= this.total);
+    this.allBox.indeterminate = some && !this.allBox.checked;
   }
 
   refreshSoonForScroll() {
@@ -228,14 +255,14 @@ export class WindowedList {
   #newRow() {
     const row = this.makeRow();
     row.addEventListener("click", (event) => {
-      const item = this.items.get(Number(row.dataset.place));
-      if (!item || event.target.closest("a, button, input") || getSelection().toString()) return;
-      this.openItem(item);
+      const place = Number(row.dataset.place);
+      const item = this.items.get(place);
+      if (!item) return;
+      if (event.target.type === "checkbox") this.choose(item, event.target.checked, event.shiftKey);
+      else if (!event.target.closest("a, button") && !getSelection().toString()) this.openItem(item);
     });
-    row.addEventListener("change", (event) => {
-      const item = this.items.get(Number(row.dataset.place));
-      if (item && event.target.type === "checkbox") this.choose(item, event.target.checked);
-    });
+    // A range is not text that is marked.
+    row.addEventListener("mousedown", (event) => event.shiftKey && event.preventDefault());
     return row;
   }
 
@@ -246,17 +273,45 @@ export class WindowedList {
     this.unused.push(row);
   }
 
-  choose(item, on) {
-    if (on) this.chosen.set(item.id, item);
-    else this.chosen.delete(item.id);
-    this.onchosen();
-    this.draw();
+  // This one; with `range` all from the last one that was chosen up to here.
+  async choose(item, on, range = false) {
+    if (this.chosen.all) return;
+    if (!range || !this.chosen.anchor) this.chosen.set(item, this.#placeOf(item.id), on);
+    else await this.#tried(() => this.chosen.rangeTo(this.#placeOf(item.id), (id) => this.#placeOf(id)));
+    this.#choseSome();
+  }
+
+  async chooseAll(on = true) {
+    if (on && this.total) await this.#tried(() => this.chosen.chooseAll(this.total));
+    else this.chosen.clear();
+    this.#choseSome();
   }
 
   chooseNone() {
     this.chosen.clear();
+    this.#choseSome();
+  }
+
+  #choseSome() {
     this.onchosen();
     this.draw();
+  }
+
+  async #tried(act) {
+    try {
+      await act();
+    } catch {
+      // What could not be asked for is not chosen, as one sees.
+    }
+  }
+
+  async #window(from, to) {
+    return (await get(this.path, { ...this.query, offset: from, limit: to - from + 1 })).jobs;
+  }
+
+  #placeOf(id) {
+    for (const [place, item] of this.items) if (item.id === id) return place;
+    return undefined;
   }
 
   // The item that the keys are at, wherever it has moved to; none if it is not in what is shown of the list.
