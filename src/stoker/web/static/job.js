@@ -1,5 +1,6 @@
 // One job: what it is, its history, and what it says.
 
+import { holdInView, keepInAddress } from "./address.js";
 import { setTitle } from "./alerts.js";
 import { get, post } from "./api.js";
 import { JobCurves } from "./curves.js";
@@ -9,12 +10,12 @@ import {
   count, duration, exitText, FINAL, fromNow, gib, isSuspended, moment, ran, stateShown, valueText,
 } from "./format.js";
 import { optionFields } from "./options.js";
-import { LogPane } from "./log.js";
+import { LogPane, placeOf } from "./log.js";
 import { give, possible, setPriority } from "./orders.js";
 import { JobPlot } from "./plot.js";
 
-
-export function jobView(id) {
+export function jobView(id, query) {
+  let linked = placeOf(query.get("log")); // the line that a link leads to, until it is shown
   const title = h("h1", { class: "cut" }, h("span", { class: "dim num" }, `${id} `), h("bdi", {}));
   const state = h("span", { class: "state big" });
   const why = h("span", { class: "why" });
@@ -40,7 +41,7 @@ export function jobView(id) {
   const attempts = h("div", { class: "scroll-x" });
   const plot = new JobPlot();
   const curves = new JobCurves(id);
-  const log = new LogPane(id);
+  const log = new LogPane(id, { onplace: (words) => keepInAddress({ log: words }) });
   const parts = h("div", { class: "stack", hidden: true },
     h("div", { class: "two" },
       h("section", { class: "card pad" }, h("h2", {}, "Command"), command, facts),
@@ -59,7 +60,7 @@ export function jobView(id) {
 
   let job = null;
   let shownAttempt = null;
-  let chosenAttempt = null;
+  let chosenAttempt = linked?.attempt ?? null;
   let closed = false;
 
   async function refresh() {
@@ -203,7 +204,9 @@ export function jobView(id) {
     if (none) return;
     if (wanted !== shownAttempt) {
       shownAttempt = wanted;
-      log.show(wanted, { running, hasErr: Boolean(job.err_log) });
+      log.show(wanted, { running, hasErr: Boolean(job.err_log), err: Boolean(linked?.err), at: linked?.at ?? null });
+      if (linked) holdInView(log.element);
+      linked = null;
     } else log.setRunning(running);
   }
 
