@@ -29,7 +29,7 @@ _OWN_VERSION = f"{PROTOCOL} {stoker.__version__}\n".encode()
 # the daemon goes away before it has answered.
 _MOST_REPEATS = 5
 _SAFE_TO_REPEAT = frozenset((
-    "list", "browse", "attempts", "forecast", "sweeps", "sweep_points", "sweep_table",
+    "list", "browse", "related", "attempts", "forecast", "sweeps", "sweep_points", "sweep_table",
     "groups", "show", "why", "status", "gpus", "config_get", "hello", "wait", "points",
     "metrics", "curve", "curves", "searches", "search_start", "search_told",
 ))  # fmt: skip

@@ -109,7 +109,7 @@ class Browse(Request, tag="browse"):
     states: Annotated[list[str], Meta(max_length=20)] = []
     group: Annotated[str, Meta(max_length=1000)] | None = None
     user: Annotated[str, Meta(max_length=1000)] | None = None
-    # Words that must all be found in the id, name, group or command.
+    # A filter, as in "state:failed name:lr* resnet": see api.job_filter.
     text: Annotated[str, Meta(max_length=1000)] = ""
     # standing: what runs, what waits in its order, what is held, what ended (the latest first)
     sort: Literal[
@@ -132,6 +132,17 @@ class Watch(Request, tag="watch"):
     """
 
     every_ms: Annotated[int, Meta(ge=50, le=60_000)] = 250
+
+
+class Related(Request, tag="related"):
+    """The jobs that a job waits for, those that wait for it, and so on for a few steps.
+
+    Answer: `jobs`, each with `id`, `name`, `state`; `links`: [required, requiring, whether it must
+    succeed]; `more`: whether there are more jobs in a step than are shown.
+    """
+
+    job_id: JobId
+    steps: Annotated[int, Meta(ge=1, le=5)] = 3
 
 
 class Attempts(Request, tag="attempts"):
@@ -444,7 +455,7 @@ class AttachStarted(Request, tag="attach_started"):
 
 AnyRequest = (
     Submit | Adopt | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
-    | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
+    | Related | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
     | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Metrics
     | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend
     | ClusterCheck | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,21 +15,16 @@ from stoker import __version__
 from stoker.api.job_option import JobOption
 from stoker.api.job_options import GROUPS, JOB_OPTIONS
 from stoker.api.tokens import Grant
-from stoker.errors import NotFound, StokerError, UsageError
+from stoker.errors import NotFound, UsageError
 from stoker.quantities import quoted
 from stoker.submission.surroundings import user_name
+from stoker.text.failing import complaint_of
 from stoker.web import bodies, curves, logs, submitting, sweep_results
-from stoker.web.events import Feed
-from stoker.web.link import Link
+from stoker.web.services import Answer, Services
 
-CACHED_S = 1.0
 FORECAST_EVERY_S = 5.0
 METRICS_WITHIN_MS = 1_000  # What is not read by then is asked for again.
-TICKET_LASTS_S = 60.0
-_MOST_TICKETS = 200
 _HOUR_MS = 3_600_000
-
-Answer = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,63 +50,6 @@ class Endpoint:
     summary: str
     answer: dict[str, str]  # the fields of the answer, each with the name of its schema
     tag: str = "jobs"
-
-
-@dataclass(slots=True)
-class Services:
-    """What the handlers share."""
-
-    link: Link
-    feed: Feed
-    _cache: dict[Hashable, tuple[float, int, asyncio.Task[Answer]]] = field(default_factory=dict)
-    _tickets: dict[str, tuple[float, str, str]] = field(default_factory=dict)
-
-    async def shared(
-        self, key: Hashable, make: Callable[[], Awaitable[Answer]], s: float = CACHED_S
-    ) -> Answer:
-        """An answer that all who ask for the same at the same time share.
-
-        It is as new as the feed: what was heard since makes it old. Without a listener to the
-        feed, nothing says that it is old, so it is not kept.
-        """
-        now = time.monotonic()
-        version = self.feed.changes
-        known = self._cache.get(key)
-        if known is not None and known[0] > now and (s > CACHED_S or known[1] == version):
-            return await asyncio.shield(known[2])
-        task = asyncio.ensure_future(make())
-        if self.feed.is_live:
-            if len(self._cache) > 100:
-                self._cache.clear()
-            self._cache[key] = (now + s, version, task)
-        try:
-            return await asyncio.shield(task)
-        except StokerError:
-            self._cache.pop(key, None)
-            raise
-
-    def changed(self) -> None:
-        """A request was made: its sender wants to see the result."""
-        self._cache.clear()
-
-    def new_ticket(self, path: str, name: str) -> str:
-        """A link by which one file can be downloaded, for a short while."""
-        import secrets
-
-        now = time.monotonic()
-        self._tickets = {t: v for t, v in self._tickets.items() if v[0] > now}
-        while len(self._tickets) >= _MOST_TICKETS:
-            self._tickets.pop(next(iter(self._tickets)))
-        ticket = secrets.token_urlsafe(24)
-        self._tickets[ticket] = (now + TICKET_LASTS_S, path, name)
-        return ticket
-
-    def file_of(self, ticket: str) -> tuple[str, str]:
-        """The path and the name that a ticket stands for."""
-        until, path, name = self._tickets.get(ticket, (0.0, "", ""))
-        if until <= time.monotonic():
-            raise NotFound("this link is no longer good", "ask for the download again")
-        return path, name
 
 
 # ---------------------------------------------------------------------- questions
@@ -160,9 +99,17 @@ async def _job(services: Services, asked: Asked) -> Answer:
         shown, why = await asyncio.gather(
             services.link.call("show", select=select), services.link.call("why", select=select)
         )
-        return {"job": shown["jobs"][0], "why": why["jobs"][0]}
+        job = shown["jobs"][0]
+        failed = job["state"] in ("failed", "lost")
+        line = await asyncio.to_thread(complaint_of, job) if failed else ""
+        return {"job": job, "why": why["jobs"][0], "complaint": line}
 
     return await services.shared(("job", asked.job_id), ask)
+
+
+async def _related(services: Services, asked: Asked) -> Answer:
+    ask = partial(services.link.call, "related", job_id=asked.job_id)
+    return await services.shared(("related", asked.job_id), ask)
 
 
 async def _job_history(services: Services, asked: Asked) -> Answer:
@@ -421,8 +368,12 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("POST", "/api/jobs/edit", _passed_on("edit"), bodies.EditRequest,
              "change jobs that wait", {**_IDS, "left_out": "Object", "warnings": "Texts"}),
     Endpoint("GET", "/api/jobs/{id}", _job, bodies.Nothing,
-             "all that is known of a job, its attempts, and why it stands where it does",
-             {"job": "Object", "why": "Object"}),
+             "all that is known of a job, its attempts, why it stands where it does, and the line "
+             "of its log that says why it failed",
+             {"job": "Object", "why": "Object", "complaint": "Text"}),
+    Endpoint("GET", "/api/jobs/{id}/related", _related, bodies.Nothing,
+             "the jobs that it waits for, those that wait for it, and so on for three steps",
+             {"jobs": "Objects", "links": "Lists", "more": "Flag"}),
     Endpoint("GET", "/api/jobs/{id}/history", _job_history, bodies.HistoryQuestion,
              "GPU memory and use of an attempt (default: the latest) over time",
              {"at_ms": "Ids", "mem_mib": "MaybeNumbers", "use_percent": "MaybeNumbers"}),

@@ -158,11 +158,13 @@ const PLACES = { 1: "#/", 2: "#/timeline", 3: "#/sweeps", 4: "#/submit", 5: "#/d
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  const field = event.target.closest("input, textarea, select");
+  const field = event.target.closest("input:not([type=checkbox]), textarea, select");
   if (field) {
     if (event.key === "Escape") field.blur();
     return;
   }
+  // These press what has the focus.
+  if ((event.key === "Enter" || event.key === " ") && event.target.closest("a, button, summary, input")) return;
   if (event.key === "?") showKeys();
   else if (event.key in PLACES) location.hash = PLACES[event.key];
   else if (event.key === "Escape" && pathOf()) toList();

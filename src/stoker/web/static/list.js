@@ -24,6 +24,7 @@ export class WindowedList {
     this.chosen = new Map(); // items by id
     this.onchosen = () => {};
     this.onask = () => {}; // told what is asked for now
+    this.whenLoaded = []; // what is to be done once the list has come
     this.asked = 0;
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.note = h("div", { class: "empty" }, "…");
@@ -126,6 +127,17 @@ export class WindowedList {
     this.total = answer.total;
     this.#findCurrent();
     this.draw();
+    for (const act of this.whenLoaded.splice(0)) act();
+  }
+
+  // A key that is pressed while another list is on its way is meant for that one.
+  loaded(act) {
+    if (this.isLoaded) act();
+    else this.whenLoaded.push(act);
+  }
+
+  get isLoaded() {
+    return this.total !== null;
   }
 
   // The keys stay with their item wherever it has moved to, and come to one where there was none to see yet.

@@ -6,7 +6,7 @@ import { errorBox, h, setHidden, setText } from "./dom.js";
 import { bytes } from "./format.js";
 import { LogMatches } from "./logmatches.js";
 import { LogTrack } from "./logtrack.js";
-import { Screen } from "./screen.js";
+import { countWhile, Screen } from "./screen.js";
 
 const STEP_BYTES = 65_536;
 const MOST_LINES = 3000;
@@ -101,6 +101,16 @@ export class LogPane {
     if (at === null) this.#toEnd();
     else this.#lookAt(at, "target");
     this.#again();
+  }
+
+  // To the last line that has this text, be it among the errors.
+  async find(text) {
+    for (const err of this.errLabel.hidden ? [this.err] : [true, false]) {
+      if (err !== this.err) await this.show(this.attempt, { err, running: this.running });
+      this.seek.value = text.replace(/…$/, "");
+      await this.search();
+      if (this.hits.length) return;
+    }
   }
 
   setRunning(running) {
@@ -256,8 +266,10 @@ export class LogPane {
       const from = this.partialAt ?? this.end;
       const answer = await this.#ask({ after: from });
       if (!answer || this.closed) return;
-      if (answer.start < from) this.#clear(); // The file was emptied, and begins anew.
-      if (answer.start < from) this.start = 0;
+      if (answer.start < from) {
+        this.#clear(); // The file was emptied, and begins anew.
+        this.start = 0;
+      }
       if (answer.size === this.size && answer.end === this.end && Boolean(this.partialAt) === answer.partial) return;
       this.#append(answer);
       this.#trimTop();
@@ -351,13 +363,7 @@ export class LogPane {
   // The row that shows what is at a place: the last one that begins there or before.
   #rowAt(at) {
     const { rows } = this.screen;
-    let [low, high] = [0, rows.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (rows[middle].at <= at) low = middle + 1;
-      else high = middle;
-    }
-    return rows[low - 1] ?? rows[0];
+    return rows[countWhile(rows, (row) => row.at <= at) - 1] ?? rows[0];
   }
 
   #scrollTo(at) {
@@ -377,16 +383,8 @@ export class LogPane {
   #seen() {
     const { rows } = this.screen;
     const { scrollTop, clientHeight } = this.box;
-    const below = (px) => {
-      let [low, high] = [0, rows.length];
-      while (low < high) {
-        const middle = (low + high) >> 1;
-        if (rows[middle].element.offsetTop <= px) low = middle + 1;
-        else high = middle;
-      }
-      return low;
-    };
-    const [first, last] = [below(scrollTop) - 1, below(scrollTop + clientHeight)];
+    const until = (px) => countWhile(rows, (row) => row.element.offsetTop <= px);
+    const [first, last] = [until(scrollTop) - 1, until(scrollTop + clientHeight)];
     return [rows[Math.max(0, first)]?.at ?? this.start, rows[last]?.at ?? this.end];
   }
 

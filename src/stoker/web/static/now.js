@@ -147,13 +147,18 @@ export function nowView(address) {
   }
 
   let typing = null;
+  function typed() {
+    clearTimeout(typing);
+    typing = null;
+    kept.text = filter.value;
+    ask();
+  }
   filter.addEventListener("input", () => {
     clearTimeout(typing);
-    typing = setTimeout(() => {
-      kept.text = filter.value;
-      ask();
-    }, 180);
+    typing = setTimeout(typed, 180);
   });
+  // Who leaves the field has done with typing.
+  filter.addEventListener("change", () => typing !== null && typed());
 
   function go(job) {
     location.hash = `#/job/${job.id}`;
@@ -243,6 +248,19 @@ export function nowView(address) {
     }
   }
 
+  const MOVES = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
+  const OF_JOB = {
+    Enter: go,
+    l: go,
+    " ": (job) => list.choose(job, !list.chosen.has(job.id)),
+    c: (job) => giveAll("cancel", [job]),
+    r: (job) => giveAll("retry", [job]),
+    h: (job) => giveAll(job.state === "held" ? "release" : "hold", [job]),
+    "+": (job) => change(job, -1),
+    "=": (job) => change(job, -1),
+    "-": (job) => change(job, 1),
+  };
+
   const timers = [
     setInterval(() => {
       drawTop();
@@ -274,6 +292,7 @@ export function nowView(address) {
       askForecast();
     },
     close() {
+      clearTimeout(typing);
       list.close();
       gpus.close();
       timers.forEach(clearInterval);
@@ -284,24 +303,15 @@ export function nowView(address) {
       lookAtChosen(change);
       if (!starts.size && performance.now() - forecastAt > FORECAST_MS / 3) askForecast();
     },
-    key(event) {
-      const job = list.at();
-      switch (event.key) {
-        case "/": filter.focus(); filter.select(); return true;
-        case "j": case "ArrowDown": list.move(1); return true;
-        case "k": case "ArrowUp": list.move(-1); return true;
-      }
-      if (!job) return false;
-      switch (event.key) {
-        case "Enter": case "l": go(job); return true;
-        case " ": list.choose(job, !list.chosen.has(job.id)); return true;
-        case "c": giveAll("cancel", [job]); return true;
-        case "r": giveAll("retry", [job]); return true;
-        case "h": giveAll(job.state === "held" ? "release" : "hold", [job]); return true;
-        case "+": case "=": change(job, -1); return true;
-        case "-": change(job, 1); return true;
-      }
-      return false;
+    key({ key }) {
+      if (key === "/") {
+        filter.focus();
+        filter.select();
+      } else if (key in MOVES) list.loaded(() => list.move(MOVES[key]));
+      else if (key in OF_JOB && !list.isLoaded) list.loaded(() => list.at() && OF_JOB[key](list.at()));
+      else if (key in OF_JOB && list.at()) OF_JOB[key](list.at());
+      else return false;
+      return true;
     },
   };
 

@@ -87,3 +87,14 @@ export class Screen {
     }
   }
 }
+
+// How many rows from the first on are such that `test` holds; after one for which it does not, it never does.
+export function countWhile(rows, test) {
+  let [low, high] = [0, rows.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (test(rows[middle])) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
