@@ -1,5 +1,6 @@
 // One job: what it is, its history, and what it says.
 
+import { holdInView, keepInAddress } from "./address.js";
 import { setTitle } from "./alerts.js";
 import { get, post } from "./api.js";
 import { JobCurves } from "./curves.js";
@@ -9,13 +10,14 @@ import {
   count, duration, exitText, FINAL, fromNow, gib, isSuspended, moment, ran, stateShown, valueText,
 } from "./format.js";
 import { editDialog } from "./edit.js";
-import { LogPane } from "./log.js";
+import { LogPane, placeOf } from "./log.js";
 import { give, possible, setPriority } from "./orders.js";
 import { JobPlot } from "./plot.js";
 import { Related } from "./related.js";
 import { vitals } from "./vitals.js";
 
-export function jobView(id) {
+export function jobView(id, query) {
+  let linked = placeOf(query.get("log")); // the line that a link leads to, until it is shown
   const title = h("h1", { class: "cut" }, h("span", { class: "dim num" }, `${id} `), h("bdi", {}));
   const state = h("span", { class: "state big" });
   const why = h("span", { class: "why" });
@@ -46,7 +48,7 @@ export function jobView(id) {
   const plotCard = h("section", { class: "card pad" }, h("h2", {}, "GPU memory and use"), plot.element);
   const related = new Related(id);
   const curves = new JobCurves(id);
-  const log = new LogPane(id);
+  const log = new LogPane(id, { onplace: (words) => keepInAddress({ log: words }) });
   const parts = h("div", { class: "stack", hidden: true },
     numbers, complaint,
     h("div", { class: "two" },
@@ -68,7 +70,7 @@ export function jobView(id) {
   let job = null;
   let reason = {};
   let shownAttempt = null;
-  let chosenAttempt = null;
+  let chosenAttempt = linked?.attempt ?? null;
   let closed = false;
 
   async function refresh() {
@@ -222,7 +224,9 @@ export function jobView(id) {
     if (none) return;
     if (wanted !== shownAttempt) {
       shownAttempt = wanted;
-      log.show(wanted, { running, hasErr: Boolean(job.err_log) });
+      log.show(wanted, { running, hasErr: Boolean(job.err_log), err: Boolean(linked?.err), at: linked?.at ?? null });
+      if (linked) holdInView(log.element);
+      linked = null;
     } else log.setRunning(running);
   }
 
