@@ -45,7 +45,7 @@ def test_what_is_ordered_of_all_that_match_is_done_to_these_and_no_others(tabs: 
     tab.locator("body").press("a")
     expect(chosen).to_contain_text("All 1,200 jobs that match")
     chosen.get_by_role("button", name="Hold").click()
-    expect(tab.locator(".now > .error")).to_contain_text("None of these jobs is in a state for that")
+    expect(tab.locator(".now > .error")).to_contain_text("None of these jobs is in a state for")
     chosen.get_by_role("button", name="Cancel").click()
     dialog = tab.locator("dialog")
     expect(dialog).to_contain_text("Cancel 1,200 jobs?None of them has started.")

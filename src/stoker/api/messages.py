@@ -455,8 +455,8 @@ class AttachStarted(Request, tag="attach_started"):
 
 AnyRequest = (
     Submit | Adopt | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
-    | Related | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
-    | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Metrics
+    | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
+    | Related | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Metrics
     | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend
     | ClusterCheck | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus
     | Hello | Shutdown | Attach | AttachStarted | Searches | SearchStart | SearchTold
