@@ -245,7 +245,7 @@ def test_a_job_is_held_released_edited_retried_and_cloned(tabs: Tabs) -> None:
     dialog.get_by_label("Name").fill("edited")
     dialog.get_by_label("GPUs").fill("9")
     dialog.get_by_role("button", name="Save").click()
-    expect(dialog.locator(".error")).to_contain_text("only 4")
+    expect(dialog.locator(".field .error")).to_contain_text("only 4")
     dialog.get_by_label("GPUs").fill("2")
     dialog.get_by_role("button", name="Save").click()
     expect(dialog).to_have_count(0)
@@ -400,7 +400,7 @@ def test_gpus_are_added_drained_resumed_and_removed(tabs: Tabs) -> None:
     dialog.get_by_label("GPUs to add").fill("nonsense:x")
     tabs.expects_refusals = True
     dialog.get_by_role("button", name="Add").click()
-    expect(dialog.locator(".error")).to_contain_text("'x' is not an amount of memory. Write")
+    expect(dialog.locator(".field .error")).to_contain_text("'x' is not an amount of memory. Write")
     dialog.get_by_label("GPUs to add").fill("4:80G, 5")
     dialog.get_by_role("button", name="Add").click()
     cards = tab.locator(".gpu")
@@ -437,26 +437,6 @@ def test_a_running_process_is_adopted_in_a_form_and_let_go_in_its_view(
     tab.locator("dialog").get_by_role("button", name="Let go").click()
     expect(tab.locator(".jobhead .state")).to_have_text("cancelled")
     assert process.poll() is None
-
-
-def test_errors_appear_where_they_were_caused_with_what_to_do(tabs: Tabs) -> None:
-    tabs.expects_refusals = True
-    tab = tabs.enter("#/submit")
-    tab.get_by_role("button", name="Queue the job").click()
-    expect(tab.locator("form .error")).to_contain_text("There is no command")
-    tab.get_by_label("Command").fill("true")
-    tab.get_by_label("GPUs", exact=False).first.fill("99")
-    tab.get_by_role("button", name="Queue the job").click()
-    expect(tab.locator("form .error .what")).to_contain_text("The job needs 99 GPUs")
-    expect(tab.locator("form .error .hint")).to_contain_text("Ask for fewer")
-    tab.get_by_label("GPUs", exact=False).first.fill("1")
-    tab.get_by_label("Directory").fill("/no/such/place")
-    tab.get_by_role("button", name="Queue the job").click()
-    expect(tab.locator("form .error")).to_contain_text("There is no directory '/no/such/place'")
-    tabs.go(tab, "#/job/77")
-    expect(tab.locator(".empty")).to_have_text("There is no job 77.")
-    tabs.go(tab, "#/nowhere")
-    expect(tab.locator("main")).to_contain_text("There is nothing here.")
 
 
 @pytest.mark.parametrize("read_only", [True])
