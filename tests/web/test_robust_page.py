@@ -21,7 +21,7 @@ VIEWS = ("#/", "#/timeline", "#/sweeps", "#/submit", "#/submit/lines", "#/submit
          "#/disk", "#/job/1", "#/sweep/s")  # fmt: skip
 
 
-# From the top at 2,400 pixels a second, in steps of a frame: how many rows were blank, and how many there were.
+# At 2,400 pixels a second, in steps of a frame: how many rows were blank, and how many there were.
 SCROLLED_FAST = """async () => {
   scrollTo(0, 0);
   await new Promise((done) => setTimeout(done, 300));

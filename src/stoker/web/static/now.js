@@ -8,6 +8,7 @@ import { now, serverNow } from "./feed.js";
 import { count, duration, exitText, FINAL, fromNow, moment, need, ran, stateShown } from "./format.js";
 import { gpuSection } from "./gpus.js";
 import { WindowedList } from "./list.js";
+import { logsAddress } from "./sidelogs.js";
 import { give, latest, possible, setPriority } from "./orders.js";
 
 const SHOWN = [
@@ -70,7 +71,8 @@ export function nowView(address) {
     h("button", { type: "button", class: `small${name === "cancel" || name === "remove" ? " danger" : ""}`,
       data: { order: name }, onclick: () => giveAll(name) }, name[0].toUpperCase() + name.slice(1)));
   const compare = h("a", { class: "button small" }, "Compare");
-  chosenBar.append(chosenCount, ...chosenButtons, compare,
+  const logs = h("a", { class: "button small" }, "Logs");
+  chosenBar.append(chosenCount, ...chosenButtons, compare, logs,
     h("button", { type: "button", class: "small quiet", onclick: () => list.chooseNone() }, "None"));
 
   const starts = new Map();
@@ -190,6 +192,7 @@ export function nowView(address) {
     chosenBar.classList.toggle("some", jobs.length > 0);
     setText(chosenCount, jobs.length ? `${count(jobs.length, "job")} chosen` : "");
     compare.href = compareAddress(list.chosen.keys());
+    logs.href = logsAddress(list.chosen.keys());
     for (const button of chosenButtons) button.disabled = !jobs.some((job) => possible(job)[button.dataset.order]);
     kept.chosen = [...list.chosen.keys()].slice(0, MOST_CHOSEN_KEPT);
     remember();
