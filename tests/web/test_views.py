@@ -456,6 +456,9 @@ def test_errors_appear_where_they_were_caused_with_what_to_do(tabs: Tabs) -> Non
     expect(tab.locator(".empty")).to_have_text("There is no job 77.")
     tabs.go(tab, "#/nowhere")
     expect(tab.locator("main")).to_contain_text("There is nothing here.")
+    expect(tab.locator("main")).to_be_focused()
+    tab.locator("a.skip").press("Enter")
+    expect(tab.locator("main h1")).to_have_text("There is nothing here.")
 
 
 @pytest.mark.parametrize("read_only", [True])

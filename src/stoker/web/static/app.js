@@ -36,6 +36,24 @@ const ROUTES = [
 ];
 
 const main = document.getElementById("main");
+
+// The parts of an address; null if it can't be one.
+function wordsOf(found) {
+  try {
+    return found.slice(1).map((word) => (word === undefined ? word : decodeURIComponent(word)));
+  } catch {
+    return null;
+  }
+}
+
+function nowhere() {
+  for (const link of document.querySelectorAll("#nav a")) link.removeAttribute("aria-current");
+  const places = [["#/", "the jobs"], ["#/sweeps", "the sweeps"], ["#/submit", "submit a job"]];
+  return h("section", { class: "card pad stack" }, h("h1", {}, "There is nothing here."),
+    h("p", {}, "No view has the address ", h("code", {}, location.hash || "/"), ". Go to ",
+      ...places.flatMap(([href, words], at) => [at ? ", " : "", h("a", { href }, words)]), "."));
+}
+
 let view = null;
 
 function show() {
@@ -44,13 +62,14 @@ function show() {
   if (view) view.close();
   hideTip();
   clear(main);
-  if (!known) {
+  const words = known ? wordsOf(known[0].exec(path)) : null;
+  if (!words) {
     view = null;
-    main.append(h("p", { class: "empty" }, "There is nothing here. ", h("a", { href: "#/" }, "To the jobs")));
+    setTitle("Nothing here");
+    main.append(nowhere());
     return;
   }
-  const [pattern, name, make] = known;
-  const words = pattern.exec(path).slice(1).map((word) => (word === undefined ? word : decodeURIComponent(word)));
+  const [, name, make] = known;
   for (const link of document.querySelectorAll("#nav a")) {
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -194,6 +213,13 @@ function toList() {
 addEventListener("hashchange", (event) => {
   fromList = pathOf(event.oldURL) === "";
   show();
+  // What is read aloud, and where Tab goes on, is the new view; a form has put the focus into its first field.
+  if (!main.contains(document.activeElement)) main.focus({ preventScroll: true });
+});
+
+document.querySelector("a.skip").addEventListener("click", (event) => {
+  event.preventDefault(); // Addresses are those of views.
+  main.focus();
 });
 
 document.addEventListener("click", (event) => {
