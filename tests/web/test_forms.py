@@ -55,6 +55,9 @@ def test_each_error_is_told_at_its_field_and_in_the_words_of_the_page(tabs: Tabs
     expect(tab.locator(".empty")).to_have_text("There is no job 77.")
     tabs.go(tab, "#/nowhere")
     expect(tab.locator("main")).to_contain_text("There is nothing here.")
+    expect(tab.locator("main")).to_be_focused()
+    tab.locator("a.skip").press("Enter")
+    expect(tab.locator("main h1")).to_have_text("There is nothing here.")
 
 
 def test_options_that_few_jobs_need_are_folded_and_open_where_they_are_used(tabs: Tabs) -> None:

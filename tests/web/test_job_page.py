@@ -1,4 +1,4 @@
-"""The view of one job: its numbers, why it failed, the jobs around it, and its edit."""
+"""The view of one job: its numbers, why it failed, the jobs around it, all that can be edited."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 
@@ -18,10 +19,11 @@ from web.test_page_life import free_port
 
 HOSTILE = "<img src=x onerror=window.hit=1>"
 VIEWS = ("#/", "#/timeline", "#/sweeps", "#/submit", "#/submit/lines", "#/submit/sweep",
-         "#/disk", "#/job/1", "#/sweep/s")  # fmt: skip
+         "#/disk", "#/job/1", "#/sweep/s", "#/groups", "#/usage", "#/failures", "#/logs/1,2",
+         "#/compare/3,4", "#/nowhere", "#/sweep/%E0%A4%A")  # fmt: skip
 
 
-# From the top at 2,400 pixels a second, in steps of a frame: how many rows were blank, and how many there were.
+# At 2,400 pixels a second, in steps of a frame: how many rows were blank, and how many there were.
 SCROLLED_FAST = """async () => {
   scrollTo(0, 0);
   await new Promise((done) => setTimeout(done, 300));
@@ -38,6 +40,9 @@ SCROLLED_FAST = """async () => {
   }
   return [blank, all];
 }"""
+
+
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 
 
 def a_bit_of_everything(home: StokerHome) -> None:
@@ -291,8 +296,11 @@ def test_every_view_fits_the_screen(
     page: PageHome, browser: Browser, width: int, height: int
 ) -> None:
     a_bit_of_everything(page.home)
-    tabs = Tabs(browser, page, viewport={"width": width, "height": height})
+    scheme = "light" if width < 1000 else "dark"
+    tabs = Tabs(browser, page, viewport={"width": width, "height": height}, color_scheme=scheme)
     tab = tabs.enter()
+    tab.evaluate(AXE)
+    wrong = {}
     for view in VIEWS:
         tabs.go(tab, view)
         expect(tab.locator("main > *").first).to_be_visible()
@@ -301,6 +309,9 @@ def test_every_view_fits_the_screen(
         assert wide <= 0, f"{view} is {wide} px too wide"
         size = tab.evaluate("() => parseFloat(getComputedStyle(document.documentElement).fontSize)")
         assert size >= (14 if width < 1000 else 20)
+        found = tab.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+        wrong |= {f"{view}: {one['id']}": one["nodes"][0]["html"] for one in found["violations"]}
+    assert wrong == {}, "axe has nothing to say of any view"
     tabs.close()
 
 

@@ -156,6 +156,19 @@ class Attempts(Request, tag="attempts"):
     limit: Annotated[int, Meta(ge=1, le=20_000)] = 5_000
 
 
+class Usage(Request, tag="usage"):
+    """What the GPUs were used for, between each two of some moments.
+
+    Answer, one figure for each stretch: `busy_ms` of all GPUs together; `groups` and `users`, those
+    that used most first, each `name` ("" for the rest) and `gpu_ms`; `ended`, attempts by state;
+    `started`, and how long the jobs that started had waited: `waited_ms` (the median) and
+    `waited_long_ms` (longer than nine of ten). Also `gpus`, how many there are now, and `now_ms`.
+    A GPU that jobs share is split evenly between them.
+    """
+
+    edges_ms: Annotated[list[Millis], Meta(min_length=2, max_length=400)]
+
+
 class Forecast(Request, tag="forecast"):
     """What should start next, by the run times of earlier jobs. Answer: `starts`, `now_ms`.
 
@@ -455,9 +468,9 @@ class AttachStarted(Request, tag="attach_started"):
 
 AnyRequest = (
     Submit | Adopt | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
-    | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
-    | Related | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Metrics
-    | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend
+    | Related | Usage | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release
+    | Remove | Edit | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory
+    | Metrics | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend
     | ClusterCheck | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus
     | Hello | Shutdown | Attach | AttachStarted | Searches | SearchStart | SearchTold
     | StopEarly | Curve | Curves | Requeue | Suspend | ResumeJobs | Yield

@@ -25,6 +25,7 @@ from stoker.store.matching import Term
 from stoker.store.named_sql import queries
 from stoker.store.natural import natural_key
 from stoker.store.related import related
+from stoker.store.usage import Ran, usage
 from stoker.store.views import dicts, numbered, without_past
 
 LONGEST_S = 5.0
@@ -150,6 +151,12 @@ class Browser:
         for row in rows:
             row["gpus"] = _list(row["gpus"])
         return rows
+
+    def usage(self, edges_ms: Sequence[int], now_ms: int) -> dict[str, Any]:
+        """What the GPUs were used for between some moments."""
+        with self._one_moment():
+            rows = map(Ran._make, self._run("used_since", since_ms=edges_ms[0]))
+            return usage(rows, edges_ms, now_ms)
 
     def snapshots(self) -> set[str]:
         """The names of the frozen trees that jobs run in."""

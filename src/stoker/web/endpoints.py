@@ -19,10 +19,11 @@ from stoker.errors import NotFound, UsageError
 from stoker.quantities import quoted
 from stoker.submission.surroundings import user_name
 from stoker.text.failing import complaint_of
-from stoker.web import bodies, curves, logs, submitting, sweep_results
+from stoker.web import bodies, curves, failures, logs, submitting, sweep_results
 from stoker.web.services import Answer, Services
 
 FORECAST_EVERY_S = 5.0
+USAGE_EVERY_S = 5.0
 METRICS_WITHIN_MS = 1_000  # What is not read by then is asked for again.
 _HOUR_MS = 3_600_000
 
@@ -142,6 +143,20 @@ async def _forecast(services: Services, asked: Asked) -> Answer:
     return await services.shared(
         "forecast", lambda: services.link.call("forecast", limit=500, ends=True), FORECAST_EVERY_S
     )
+
+
+async def _groups(services: Services, asked: Asked) -> Answer:
+    return await services.shared("groups", lambda: services.link.call("groups"))
+
+
+async def _usage(services: Services, asked: Asked) -> Answer:
+    edges = asked.fields.edges_ms
+    ask = partial(services.link.call, "usage", edges_ms=edges)
+    return await services.shared(("usage", *edges), ask, USAGE_EVERY_S)
+
+
+async def _failures(services: Services, asked: Asked) -> Answer:
+    return await services.shared("failures", lambda: failures.by_message(services.link))
 
 
 async def _timeline(services: Services, asked: Asked) -> Answer:
@@ -399,6 +414,20 @@ ENDPOINTS: tuple[Endpoint, ...] = (
               "ahead": "Objects", "ends": "Objects"}, "queue"),
     Endpoint("GET", "/api/forecast", _forecast, bodies.Nothing, "what should start next, and when",
              {"starts": "Objects", "ends": "Objects", "now_ms": "Number"}, "queue"),
+    Endpoint("GET", "/api/groups", _groups, bodies.Nothing,
+             "all groups, the newest last, with their limits and the states of their jobs",
+             {"groups": "Objects"}, "queue"),
+    Endpoint("POST", "/api/queue/limit", _passed_on("limit_group"), bodies.LimitRequest,
+             "let at most so many jobs of a group run at a time", {}, "queue"),
+    Endpoint("GET", "/api/usage", _usage, bodies.UsageQuestion,
+             "what the GPUs were used for between some moments, by group and user; how jobs ended, "
+             "and how long they had waited",
+             {"busy_ms": "Ids", "groups": "Objects", "users": "Objects", "ended": "Objects",
+              "started": "Ids", "waited_ms": "MaybeNumbers", "waited_long_ms": "MaybeNumbers",
+              "gpus": "Number", "now_ms": "Number"}, "queue"),
+    Endpoint("GET", "/api/failures", _failures, bodies.Nothing,
+             "the latest failures, those with the same message together",
+             {"failures": "Objects", "looked_at": "Number", "total": "Number"}),
     Endpoint("POST", "/api/queue/pause", _passed_on("pause"), bodies.QueueRequest,
              "start nothing new, in a group or at all", {}, "queue"),
     Endpoint("POST", "/api/queue/resume", _passed_on("resume"), bodies.QueueRequest,

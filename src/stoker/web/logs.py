@@ -119,7 +119,7 @@ def search(path: str, text: str, start: int, *, places: bool = False) -> dict[st
                 block = block[:cut]  # The line that was cut belongs to the next block.
             counted = 0  # up to where in the block
             for at, line in sought.lines(block):
-                place = {"at": position + at}
+                place: Line = {"at": position + at}
                 if not places:
                     if number is not None:
                         number += block.count(b"\n", counted, at)

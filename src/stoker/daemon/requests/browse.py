@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import msgspec
 
@@ -16,6 +17,7 @@ from stoker.daemon.filtering import filter_terms
 from stoker.daemon.requests.reply import Daemon, Fields
 from stoker.daemon.requests.selecting import ALL_STATES, check_states
 from stoker.daemon.show import Expect, Reasons, counts, display_command, name_gpus
+from stoker.errors import UsageError
 from stoker.store.browsing import Known, Wanted
 from stoker.store.matching import Term
 
@@ -83,6 +85,15 @@ async def attempts(daemon: Daemon, request: msg.Attempts) -> Fields:
     )
     name_gpus(rows, daemon.turn_loop.state)
     return {"attempts": rows[:most], "more": len(rows) > most, "now_ms": now_ms}
+
+
+async def usage(daemon: Daemon, request: msg.Usage) -> Fields:
+    """What the GPUs were used for."""
+    edges, now_ms = request.edges_ms, daemon.turn_loop.now_ms()
+    if any(one >= other for one, other in pairwise(edges)):
+        raise UsageError("the edges of the stretches are not in order", "each after the one before")
+    found = await daemon.browsing.read(lambda browser: browser.usage(edges, now_ms))
+    return {**found, "gpus": len(daemon.turn_loop.state.gpus), "now_ms": now_ms}
 
 
 async def forecast(daemon: Daemon, request: msg.Forecast) -> Fields:

@@ -614,6 +614,20 @@ WHERE j.ended_at_ms IS NULL AND j.attempt > 0 AND (a.ended_at_ms IS NULL OR a.en
 ORDER BY started_at_ms DESC
 LIMIT :limit;
 
+-- name: used_since
+-- Attempts that ended after a moment, or have not ended, with what tells whose they were and how long they waited.
+SELECT a.number, a.gpus, coalesce(a.started_at_ms, a.placed_at_ms) AS started_at_ms, a.ended_at_ms,
+       coalesce(replace(a.state, 'waiting', 'requeued'), j.state) AS state, j.submitted_at_ms, j."group", j.user
+FROM jobs AS j INDEXED BY jobs_ended
+JOIN attempts AS a ON a.job_id = j.id
+WHERE j.ended_at_ms >= :since_ms AND a.ended_at_ms >= :since_ms
+UNION ALL
+SELECT a.number, a.gpus, coalesce(a.started_at_ms, a.placed_at_ms) AS started_at_ms, a.ended_at_ms,
+       coalesce(replace(a.state, 'waiting', 'requeued'), j.state) AS state, j.submitted_at_ms, j."group", j.user
+FROM jobs AS j INDEXED BY jobs_unfinished
+JOIN attempts AS a ON a.job_id = j.id
+WHERE j.ended_at_ms IS NULL AND j.attempt > 0 AND (a.ended_at_ms IS NULL OR a.ended_at_ms >= :since_ms);
+
 -- name: sweep_names
 -- Groups that have points, by the latest job that is a point of each.
 SELECT "group", max(id) AS latest

@@ -9,6 +9,11 @@ import { compareView } from "./compare.js";
 import { jobView } from "./job.js";
 import { sweepsView, sweepView } from "./sweep.js";
 import { diskView } from "./disk.js";
+import { failuresView } from "./failures.js";
+import { groupsView } from "./groups.js";
+import { showSavedViews } from "./savedviews.js";
+import { sideLogsView } from "./sidelogs.js";
+import { usageView } from "./usage.js";
 import { submitView } from "./submit.js";
 import { get } from "./api.js";
 import { setTitle, startAlerts } from "./alerts.js";
@@ -23,10 +28,32 @@ const ROUTES = [
   [/^sweeps$/, "sweeps", () => sweepsView()],
   [/^sweep\/(.+)$/, "sweeps", (name) => sweepView(name)],
   [/^disk$/, "disk", () => diskView()],
+  [/^groups$/, "groups", () => groupsView()],
+  [/^usage$/, "usage", (query) => usageView(query)],
+  [/^failures$/, "usage", () => failuresView()],
+  [/^logs\/([0-9,]+)$/, "now", (ids) => sideLogsView(ids)],
   [/^submit(?:\/([a-z]+))?$/, "submit", (tab, query) => submitView(tab || "job", query, me)],
 ];
 
 const main = document.getElementById("main");
+
+// The parts of an address; null if it can't be one.
+function wordsOf(found) {
+  try {
+    return found.slice(1).map((word) => (word === undefined ? word : decodeURIComponent(word)));
+  } catch {
+    return null;
+  }
+}
+
+function nowhere() {
+  for (const link of document.querySelectorAll("#nav a")) link.removeAttribute("aria-current");
+  const places = [["#/", "the jobs"], ["#/sweeps", "the sweeps"], ["#/submit", "submit a job"]];
+  return h("section", { class: "card pad stack" }, h("h1", {}, "There is nothing here."),
+    h("p", {}, "No view has the address ", h("code", {}, location.hash || "/"), ". Go to ",
+      ...places.flatMap(([href, words], at) => [at ? ", " : "", h("a", { href }, words)]), "."));
+}
+
 let view = null;
 
 function show() {
@@ -35,13 +62,14 @@ function show() {
   if (view) view.close();
   hideTip();
   clear(main);
-  if (!known) {
+  const words = known ? wordsOf(known[0].exec(path)) : null;
+  if (!words) {
     view = null;
-    main.append(h("p", { class: "empty" }, "There is nothing here. ", h("a", { href: "#/" }, "To the jobs")));
+    setTitle("Nothing here");
+    main.append(nowhere());
     return;
   }
-  const [pattern, name, make] = known;
-  const words = pattern.exec(path).slice(1).map((word) => (word === undefined ? word : decodeURIComponent(word)));
+  const [, name, make] = known;
   for (const link of document.querySelectorAll("#nav a")) {
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -126,7 +154,7 @@ setTheme(localStorage.getItem("stoker.theme") || "auto");
 // ---- keys
 
 const KEYS = [
-  ["1 2 3 4 5", "Now, Timeline, Sweeps, Submit, Disk"],
+  ["1 2 3 4 5 6 7", "Now, Timeline, Sweeps, Submit, Disk, Groups, Usage"],
   ["/", "filter the list, or search in the log"],
   ["j k ↓ ↑", "go through the list"],
   ["Enter", "open the job"],
@@ -153,9 +181,11 @@ function showKeys() {
   dialog.showModal();
 }
 
+document.getElementById("views").addEventListener("click", () => showSavedViews(view?.title || "Now"));
 document.getElementById("help").addEventListener("click", showKeys);
 
-const PLACES = { 1: "#/", 2: "#/timeline", 3: "#/sweeps", 4: "#/submit", 5: "#/disk", n: "#/submit" };
+const PLACES = { 1: "#/", 2: "#/timeline", 3: "#/sweeps", 4: "#/submit", 5: "#/disk", 6: "#/groups", 7: "#/usage",
+  n: "#/submit" };
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
@@ -184,6 +214,13 @@ function toList() {
 addEventListener("hashchange", (event) => {
   fromList = pathOf(event.oldURL) === "";
   show();
+  // What is read aloud, and where Tab goes on, is the new view; a form has put the focus into its first field.
+  if (!main.contains(document.activeElement)) main.focus({ preventScroll: true });
+});
+
+document.querySelector("a.skip").addEventListener("click", (event) => {
+  event.preventDefault(); // Addresses are those of views.
+  main.focus();
 });
 
 document.addEventListener("click", (event) => {

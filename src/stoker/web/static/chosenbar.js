@@ -4,6 +4,7 @@ import { compareAddress } from "./compare.js";
 import { errorBox, h, setText } from "./dom.js";
 import { count } from "./format.js";
 import { give, giveMatching, latest, possible, setPriority } from "./orders.js";
+import { logsAddress } from "./sidelogs.js";
 
 const ORDERS = [["cancel", "Cancel"], ["retry", "Retry"], ["hold", "Hold"], ["release", "Release"],
   ["edit", "Priority…"], ["remove", "Forget"]];
@@ -22,8 +23,9 @@ export class ChosenBar {
       onclick: () => this.order(name),
     }, words));
     this.compare = h("a", { class: "button small" }, "Compare");
+    this.logs = h("a", { class: "button small" }, "Logs");
     this.element = h("div", { class: "bar chosen write", role: "region", "aria-label": "Chosen jobs" }, this.number,
-      ...this.buttons, this.compare,
+      ...this.buttons, this.compare, this.logs,
       h("button", { type: "button", class: "small quiet", onclick: () => list.chooseNone() }, "None"));
     list.onchosen = () => this.show();
   }
@@ -37,8 +39,9 @@ export class ChosenBar {
     this.element.classList.toggle("some", some);
     if (all) setText(this.number, `All ${count(this.list.total ?? 0, "job")} that match`);
     else setText(this.number, some ? `${count(jobs.size, "job")} chosen` : "");
-    this.compare.classList.toggle("off", all);
+    for (const link of [this.compare, this.logs]) link.classList.toggle("off", all);
     this.compare.href = compareAddress(jobs.keys());
+    this.logs.href = logsAddress(jobs.keys());
     const can = this.jobs.map(possible);
     for (const button of this.buttons) button.disabled = !all && !can.some((one) => one[button.dataset.order]);
     this.remember(all ? "all" : [...jobs.keys()].slice(0, MOST_IN_ADDRESS).join(","));

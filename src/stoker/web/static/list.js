@@ -36,8 +36,9 @@ export class WindowedList {
     this.emptyWords = empty;
     this.heads = new Map();
     this.head = h("div", { class: "row head", role: "row" }, ...columns.map((column) => this.#head(column)));
-    this.element = h("div", { class: "list card", role: "table", "aria-label": "Jobs" }, this.head, this.body,
-      this.note);
+    this.said = h("div", { class: "hidden", role: "status" }); // where the keys are, for who does not see it
+    this.table = h("div", { role: "table", "aria-label": "Jobs" }, this.head, this.body);
+    this.element = h("div", { class: "list card" }, this.table, this.note, this.said);
     this.onscroll = () => this.#scrolled();
     this.timer = null;
     this.stale = false;
@@ -54,7 +55,7 @@ export class WindowedList {
       return cell;
     }
     if (!sort) {
-      cell.append(title);
+      cell.append(title || h("span", { class: "hidden" }, "Chosen"));
       return cell;
     }
     const button = h("button", { type: "button", class: "sort", title: hint || `Sort by ${title.toLowerCase()}`,
@@ -255,6 +256,7 @@ export class WindowedList {
     for (let place = first; place <= Math.min(last, total - 1); place += 1) {
       this.#put(place, this.items.get(place), height);
     }
+    if (!this.direction) this.#order();
     if (!this.loading && this.#lacks(first, last, total)) this.#loadAhead(first, last);
   }
 
@@ -262,6 +264,18 @@ export class WindowedList {
     const { all, some, jobs } = this.chosen;
     this.allBox.checked = all || (some && jobs.size >= this.total);
     this.allBox.indeterminate = some && !this.allBox.checked;
+  }
+
+  // Rows are used again where they are needed; once nothing moves, they stand in the page as they are seen.
+  #order() {
+    this.table.setAttribute("aria-rowcount", (this.total ?? 0) + 1);
+    const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
+    let place = this.body.firstChild;
+    for (const [, row] of [...this.rows].sort(([one], [other]) => one - other)) {
+      if (row === place) place = place.nextSibling;
+      else this.body.insertBefore(row, place);
+    }
+    if (focused && focused !== document.activeElement) focused.focus({ preventScroll: true });
   }
 
   // Whether rows are not there that are seen, or will be soon.
@@ -296,7 +310,11 @@ export class WindowedList {
       const at = `translateY(${place * height}px)`;
       if (row.style.transform !== at) row.style.transform = at;
     }
-    setData(row, "current", item && item.id === this.current ? "yes" : "");
+    const isCurrent = Boolean(item) && item.id === this.current;
+    setData(row, "current", isCurrent ? "yes" : "");
+    if (isCurrent) row.setAttribute("aria-current", "true");
+    else row.removeAttribute("aria-current");
+    row.setAttribute("aria-rowindex", place + 2);
     setData(row, "chosen", item && this.chosen.has(item.id) ? "yes" : "");
     setData(row, "empty", item ? "" : "yes");
     if (item) this.changeRow(row, item);
@@ -383,5 +401,7 @@ export class WindowedList {
     if (top < roof) scrollBy(0, top - roof);
     else if (top + height * 2 > innerHeight) scrollBy(0, top + height * 2 - innerHeight);
     this.draw();
+    const item = this.at();
+    setText(this.said, item ? `${item.id} ${item.name || item.command}, ${item.state}` : "");
   }
 }
