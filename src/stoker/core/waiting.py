@@ -170,8 +170,9 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
             use = state.use_percent(job.need) or 0
             return why.NeedsUse(use, scan.use_on(least), scan.most_use(), least.shown_as)
     # There is room, so a job before it has a hold on it: see which, in the order of the queue.
+    mine = state.ready.key_of(job)
     for head in _in_order(state.ready):
-        if head.rank >= job.rank:
+        if state.ready.key_of(head) >= mine:
             break
         wanted = state.need_of(head)
         if (
@@ -197,7 +198,7 @@ def _in_order(ready: ReadyQueue) -> Iterable[Job]:
         islice(ready.in_line(line), MOST_BLOCKED_CLASSES)
         for line in (*ready.gpu_lines(), ready.cpu_line)
     ]
-    return merge(*lines, key=lambda job: job.rank)
+    return merge(*lines, key=ready.key_of)
 
 
 def _gpu_shortage(state: State, job: Job, allowed: list[Gpu], free: int) -> why.Reason:

@@ -97,7 +97,7 @@ class JobViews:
                 answer["text"] = words(reason, state.now_ms)
                 if job.state in QUEUED:  # A held one is not in line.
                     waits = job.state is JobState.WAITING
-                    answer["jobs_ahead"] = state.jobs.ahead_of([job])[job.id] if waits else 0
+                    answer["jobs_ahead"] = state.ahead_of([job])[job.id] if waits else 0
                 if job.state is JobState.WAITING and estimate and not self._draining:
                     answer["starts_at_ms"] = expected_start_ms(state, job.id, expect)
             elif job is not None and job.terms.executor:
