@@ -7,7 +7,10 @@ import pytest
 from stoker.core import events as ev
 from stoker.core.model import Need, Terms
 from stoker.core.order import HALF_LIFE_MS, PATIENCE, SCOUTS, Policy, with_run_kinds
+from stoker.core.policy_reasons import ShortestFirst
+from stoker.core.reasons import Reason, words
 from stoker.core.takeover import planned
+from stoker.core.waiting import reason_for, with_policy
 from unit.core_scene import Scene, whole
 
 MINUTE_S = 60
@@ -159,3 +162,43 @@ def test_jobs_that_come_together_are_told_apart_by_their_kinds_unless_there_are_
     many = with_run_kinds(Need(1), Terms(), map(str, range(1_000)))
     assert {one.run_kind for one in many.values()} == {""}
     assert with_run_kinds(Need(0), Terms(), ["a"])["a"] == Terms()
+
+
+def test_why_says_how_many_go_first_and_until_when() -> None:
+    scene = scene_by(Policy.SHORTEST)
+    ran(scene, "long", HOUR_S)
+    ran(scene, "short", MINUTE_S)
+    scene.running()
+    long = scene.submit(run_kind="long")
+    scene.pass_s(HOUR_S)
+    for _ in range(12):
+        scene.submit(run_kind="short")
+    reason = told(scene, long)
+    assert isinstance(reason, ShortestFirst) and reason.expected_ms == HOUR_S * 1000
+    first_in_s = (reason.first_at_ms - scene.now) / 1000
+    assert 0 <= (PATIENCE - 1) * HOUR_S - first_in_s <= MINUTE_S, "jobs come to the minute"
+    assert words(reason, scene.now) == (
+        "shortest first: 12 jobs with less expected GPU time or a longer wait go first; at the "
+        f"latest in 8h {round(first_in_s) // 60 % 60:02d}m no new job does; "
+        "needs 1 GPU, 0 of 1 free"
+    )
+    scene.apply(ev.PolicySet(scene.now, Policy.FIFO))
+    assert words(told(scene, long), scene.now) == "needs 1 GPU, 0 of 1 free"
+
+
+def test_why_says_what_the_group_has_used() -> None:
+    scene = scene_by(Policy.FAIR)
+    ran(scene, "a", HOUR_S, group="a")
+    scene.running()
+    job = scene.submit(group="a")
+    scene.submit(group="b")
+    assert words(told(scene, job), scene.now) == (
+        "fair shares: group a has used 1h 00m of GPU time of late, and 1 job goes first; "
+        "needs 1 GPU, 0 of 1 free"
+    )
+
+
+def told(scene: Scene, job_id: int) -> Reason:
+    job = scene.job(job_id)
+    ahead = scene.state.ahead_of([job])[job_id]
+    return with_policy(scene.state, job, reason_for(scene.state, job), ahead)

@@ -19,8 +19,19 @@ from stoker.core.giving_way import (
     none_gives_way,
 )
 from stoker.core.gpu import Gpu
-from stoker.core.model import WHOLE_SHARE_MILLI, Cause, Job, JobState, Need, Requirement, Suspension
+from stoker.core.model import (
+    WHOLE_SHARE_MILLI,
+    Cause,
+    Job,
+    JobState,
+    Need,
+    Requirement,
+    Suspension,
+    goes_before_all,
+)
+from stoker.core.order import Policy
 from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan
+from stoker.core.policy_reasons import FairShares, ShortestFirst
 from stoker.core.ready import ReadyQueue
 from stoker.core.state import State
 from stoker.core.timers import kill_ms
@@ -72,6 +83,19 @@ def with_giving_way(state: State, job: Job, reason: why.Reason) -> why.Reason:
         return reason
     offer = next_offer(state)
     return why.NoneGivesWay(reason) if offer is None else why.NoneGivesWay(reason, *reversed(offer))
+
+
+def with_policy(state: State, job: Job, reason: why.Reason, ahead: int) -> why.Reason:
+    """What there is to say besides, where others go first by the policy; so many are ahead."""
+    order = state.order
+    if order.policy is Policy.FIFO or not ahead or not isinstance(reason, _FOR_ROOM):
+        return reason
+    if job.in_class is None or goes_before_all(job.rank):
+        return reason
+    if order.policy is Policy.FAIR:
+        return FairShares(ahead, job.group, order.used_ms(job.group), reason)
+    expected_ms = order.expected_gpu_ms(job.need, job.terms.run_kind)
+    return ShortestFirst(ahead, expected_ms, order.first_ms(job.rank, expected_ms), reason)
 
 
 def plain_reason(state: State, job: Job) -> why.Reason:
