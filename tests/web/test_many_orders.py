@@ -104,3 +104,38 @@ def test_a_wrong_word_of_the_filter_is_told_with_the_right_one(tabs: Tabs) -> No
     expect(tab.locator(".rows .row:not([hidden])")).to_have_count(0)
     tab.get_by_label("Filter").fill("state:held")
     expect(tab.locator(".size")).to_have_text("1 job")
+
+
+def test_a_sweep_is_retried_cancelled_and_given_more_points(tabs: Tabs) -> None:
+    home = tabs.page.home
+    sweep = {
+        "space": ["lr=0,3,4"],
+        "command": "test 1 -gt {lr}",
+        "name": "s",
+        "options": {"gpus": 0},
+    }
+    ids = tabs.page.post("/api/sweep", sweep)["ids"]
+    home.until_final(*ids)
+    other = home.submit("false", gpus=0, group="t")
+    home.until_final(other)
+    tab = tabs.enter("#/sweep/s")
+    expect(tab.get_by_role("button", name="Cancel the rest")).to_be_hidden()
+    home.call("pause")
+    tab.get_by_role("button", name="Retry failed").click()
+    expect(tab.get_by_role("button", name="Retry failed")).to_be_hidden()
+    assert counts(tabs) == {"succeeded": 1, "failed": 1, "waiting": 2}
+    tab.get_by_role("button", name="Cancel the rest").click()
+    expect(tab.locator("dialog h2")).to_have_text("Cancel 2 jobs?")
+    tab.locator("dialog").get_by_role("button", name="Cancel them").click()
+    expect(tab.get_by_role("button", name="Cancel the rest")).to_be_hidden()
+    tab.get_by_role("link", name="Add points").click()
+    space = tab.get_by_label("Parameters, one a line")
+    expect(space).to_have_value("lr=0,3,4")
+    expect(tab.get_by_label("Command")).to_have_value("test 1 -gt {lr}")
+    space.fill("lr=0,5")
+    tab.get_by_role("button", name="Queue the sweep").click()
+    expect(tab.locator(".done")).to_have_text(
+        "2 points: 1 queued, 1 succeeded before. To the sweep"
+    )
+    assert home.job(other + 1)["params"] == {"lr": 5}
+    assert home.job(other + 1)["group"] == "s"

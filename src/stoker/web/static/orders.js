@@ -127,15 +127,16 @@ export async function give(order, chosen) {
 
 // ---- all that match
 
-// `wanted`: what a list is asked for, `text` and `states`.
+// `wanted`: what a list is asked for, `text` and `states`; or a `group`.
 function selection(wanted, states) {
   const fitting = [...states].filter((state) => !wanted.states?.length || wanted.states.includes(state));
-  return { text: wanted.text || "", all: !wanted.text, states: fitting };
+  const { text = "", group = null } = wanted;
+  return { text, group, all: !text && group === null, states: fitting };
 }
 
 async function many(wanted, states) {
-  const { text, states: fitting } = selection(wanted, states);
-  return fitting.length ? (await get("/api/jobs", { text, states: fitting, limit: 0 })).total : 0;
+  const { text, group, states: fitting } = selection(wanted, states);
+  return fitting.length ? (await get("/api/jobs", { text, group, states: fitting, limit: 0 })).total : 0;
 }
 
 async function isSureOfAll(order, number, running) {

@@ -5,6 +5,7 @@ import { ask, clear, errorBox, h, keyed, setHidden, setText } from "./dom.js";
 import { now } from "./feed.js";
 import { count, gib, valueText } from "./format.js";
 import { FieldErrors, formOf, submitButton, whole, Wrong } from "./forms.js";
+import { spaceOf, templateOf } from "./morepoints.js";
 import { field, optionFields, remembered } from "./options.js";
 
 const TABS = [["job", "One job"], ["lines", "Many lines"], ["sweep", "Sweep"], ["adopt", "Running process"]];
@@ -96,6 +97,7 @@ async function jobForm(query, me) {
 // ---- many lines
 
 const PREVIEWED = 50;
+const MOST_READ = 10_000; // points of a sweep whose values are offered again
 const END = /(?<!;);;;(?!;)|;;;[ \t]*$/m; // Four in a row are an output file that is not named.
 
 const PARTS = /^(.*?);;(.*?);;(.*)$/s;
@@ -175,20 +177,22 @@ async function linesForm(query, me) {
 // ---- a sweep
 
 async function sweepForm(query, me) {
-  const space = remembered("sweep", "space",
+  const more = query.get("more");
+  const form = more ? `more ${more}` : "sweep";
+  const space = remembered(form, "space",
     { rows: 4, placeholder: "lr=0.1,0.01,0.001\nbs=range(16,65,16)" }, "textarea");
-  const command = remembered("sweep", "command",
+  const command = remembered(form, "command",
     { rows: 2, placeholder: "python train.py --lr {lr} --bs {bs}" }, "textarea");
   const inputs = {
-    name: remembered("sweep", "name", { placeholder: "by its command" }),
-    cwd: remembered("sweep", "cwd", { placeholder: me.directory }),
-    samples: remembered("sweep", "samples", { placeholder: "the whole grid", inputMode: "numeric" }),
-    where: remembered("sweep", "where", { placeholder: "lr * bs < 4" }),
-    most: remembered("sweep", "most", { placeholder: "no limit", inputMode: "numeric" }),
+    name: remembered(form, "name", { placeholder: "by its command" }),
+    cwd: remembered(form, "cwd", { placeholder: me.directory }),
+    samples: remembered(form, "samples", { placeholder: "the whole grid", inputMode: "numeric" }),
+    where: remembered(form, "where", { placeholder: "lr * bs < 4" }),
+    most: remembered(form, "most", { placeholder: "no limit", inputMode: "numeric" }),
   };
   const rerun = h("select", {}, h("option", { value: "" }, "new and failed points"),
     h("option", { value: "failed" }, "only failed points"), h("option", { value: "all" }, "all points"));
-  const options = await optionFields("sweep", "sweep", ["cwd"]);
+  const options = await optionFields(form, "sweep", ["cwd"]);
   const button = submitButton("Queue the sweep");
   const preview = h("section", { class: "card pad preview", "aria-label": "Preview", "aria-live": "polite" },
     h("h2", {}, "Preview"));
@@ -245,7 +249,9 @@ async function sweepForm(query, me) {
     typing = setTimeout(look, 250);
   };
 
-  const form = formOf([
+  const element = formOf([
+    more ? h("p", { class: "dim" }, `More points for ${more}: change the values. What has run, runs or waits is not `
+      + "queued again, if the command means the same.") : null,
     field("Parameters, one a line", space, "lists, range(…), uniform(…), loguniform(…), zip(…)"),
     field("Command", command, "{name} stands for a value; parameters without a place are appended"),
     h("div", { class: "fields" },
@@ -263,12 +269,29 @@ async function sweepForm(query, me) {
     return [`${count(answer.count, "point")}: ${parts.join(", ")}. `,
       h("a", { href: `#/sweep/${encodeURIComponent(answer.sweep)}` }, "To the sweep")];
   }, [...options.keys, "where"]);
-  form.addEventListener("input", soon);
+  element.addEventListener("input", soon);
+
+  // What the sweep has, to be changed.
+  async function begin() {
+    const { points } = await get("/api/sweep", { name: more, limit: MOST_READ });
+    const { job } = await get(`/api/jobs/${points[0].id}`);
+    space.value ||= spaceOf(points).join("\n");
+    command.value ||= job.argv.length ? templateOf(job.argv, job.params) : job.shell ?? "";
+    inputs.name.value ||= more;
+    inputs.cwd.value ||= job.cwd;
+    options.copy(job);
+  }
+
   return {
-    element: h("div", { class: "two" }, form, preview),
-    open: () => {
+    element: h("div", { class: "two" }, element, preview),
+    open: async () => {
       space.focus();
-      look();
+      try {
+        if (more) await begin();
+      } catch (error) {
+        return previewTrouble.show(preview, error);
+      }
+      return look();
     },
     close: () => clearTimeout(typing),
   };
