@@ -400,7 +400,7 @@ def test_gpus_are_added_drained_resumed_and_removed(tabs: Tabs) -> None:
     dialog.get_by_label("GPUs to add").fill("nonsense:x")
     tabs.expects_refusals = True
     dialog.get_by_role("button", name="Add").click()
-    expect(dialog.locator(".field .error")).to_contain_text("'x' is not an amount of memory. Write")
+    expect(dialog.locator(".error")).to_contain_text("'x' is not an amount of memory. Write")
     dialog.get_by_label("GPUs to add").fill("4:80G, 5")
     dialog.get_by_role("button", name="Add").click()
     cards = tab.locator(".gpu")

@@ -3,7 +3,7 @@
 import assert from "node:assert";
 import { test } from "node:test";
 
-import { Chosen, MOST_AT_ONCE } from "./choosing.js";
+import { Chosen, MOST_AT_ONCE, idsOf, rangesOf } from "./choosing.js";
 
 const list = Array.from({ length: 2431 }, (_, place) => ({ id: 5000 - place }));
 const at = (place) => list[place];
@@ -46,4 +46,11 @@ test("all of a long list are those that match, whichever these are", async () =>
   assert.ok(chosen.all && chosen.has(1) && chosen.jobs.size === 0);
   chosen.clear();
   assert.ok(!chosen.some);
+});
+
+test("an address says which are chosen by ranges, and one that is no such thing says nothing", () => {
+  assert.strictEqual(rangesOf([7, 2, 1, 3, 11]), "1-3,7,11");
+  assert.deepStrictEqual(idsOf("1-3,7,11"), [1, 2, 3, 7, 11]);
+  assert.deepStrictEqual(idsOf("x,1e9,-3,5-4"), []);
+  assert.strictEqual(idsOf("1-999999999").length, 10_000);
 });

@@ -3,6 +3,27 @@
 export const MOST_AT_ONCE = 1000; // jobs that are asked for at a time
 const MOST_IN_RANGE = 10_000; // that one order can name
 
+// "1-3,7" for 1, 2, 3 and 7, so that an address has room for many.
+export function rangesOf(ids) {
+  const found = [];
+  for (const id of [...ids].sort((a, b) => a - b)) {
+    const last = found.at(-1);
+    if (last && last[1] === id - 1) last[1] = id;
+    else found.push([id, id]);
+  }
+  return found.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(",");
+}
+
+export function idsOf(ranges) {
+  const found = [];
+  for (const part of ranges.split(",")) {
+    const [, from, to] = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(part) ?? [];
+    if (!from) continue;
+    for (let id = Number(from); id <= Number(to ?? from) && found.length < MOST_IN_RANGE; id += 1) found.push(id);
+  }
+  return found;
+}
+
 export class Chosen {
   // window(from, to): the jobs at these places of the list, also those that are not seen.
   constructor(window) {

@@ -1,5 +1,6 @@
 // The bar for the jobs that are chosen in a list: how many, and what can be ordered of them.
 
+import { idsOf, rangesOf } from "./choosing.js";
 import { compareAddress } from "./compare.js";
 import { errorBox, h, setText } from "./dom.js";
 import { count } from "./format.js";
@@ -9,7 +10,8 @@ import { logsAddress } from "./sidelogs.js";
 const ORDERS = [["cancel", "Cancel"], ["retry", "Retry"], ["hold", "Hold"], ["release", "Release"],
   ["edit", "Priority…"], ["remove", "Forget"]];
 const DANGEROUS = new Set(["cancel", "remove"]);
-const MOST_IN_ADDRESS = 200;
+const MOST_IN_ADDRESS = 4000; // letters
+const MOST_LOOKED_AT = 500; // jobs; whether an order fits more of them is seen when it is given
 
 export class ChosenBar {
   // trouble: where failures are told; remember: told what the address should say of what is chosen.
@@ -42,17 +44,17 @@ export class ChosenBar {
     for (const link of [this.compare, this.logs]) link.classList.toggle("off", all);
     this.compare.href = compareAddress(jobs.keys());
     this.logs.href = logsAddress(jobs.keys());
-    const can = this.jobs.map(possible);
-    for (const button of this.buttons) button.disabled = !all && !can.some((one) => one[button.dataset.order]);
-    this.remember(all ? "all" : [...jobs.keys()].slice(0, MOST_IN_ADDRESS).join(","));
+    const can = all || jobs.size > MOST_LOOKED_AT ? null : this.jobs.map(possible);
+    for (const button of this.buttons) button.disabled = Boolean(can) && !can.some((one) => one[button.dataset.order]);
+    const ranges = rangesOf(jobs.keys());
+    this.remember(all ? "all" : ranges.length > MOST_IN_ADDRESS ? "" : ranges);
   }
 
   // What was chosen when one was here before.
   async again(said) {
     try {
       if (said === "all") return this.list.loaded(() => this.list.chooseAll());
-      const ids = said.split(",").map(Number).filter((id) => Number.isSafeInteger(id) && id > 0);
-      for (const [id, job] of await latest(ids)) this.list.chosen.jobs.set(id, job);
+      for (const [id, job] of await latest(idsOf(said))) this.list.chosen.jobs.set(id, job);
       this.show();
       this.list.draw();
     } catch {
@@ -66,7 +68,7 @@ export class ChosenBar {
     const { all, jobs } = this.list.chosen;
     if (all) return this.show();
     const ids = [...jobs.keys()].filter((id) => many || changed.includes(id));
-    if (!ids.length) return undefined;
+    if (!ids.length || jobs.size > MOST_LOOKED_AT) return undefined;
     try {
       const now = await latest(ids);
       for (const id of ids) {

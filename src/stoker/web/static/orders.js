@@ -7,7 +7,7 @@ import { count, FINAL, isSuspended } from "./format.js";
 const ACTIVE = new Set(["running", "stopping"]);
 const QUEUED = new Set(["waiting", "held"]);
 const NOT_STARTED = new Set([...QUEUED, "submitted"]);
-const ASKED_AT_ONCE = 200;
+const ASKED_AT_ONCE = 90; // A question has at most 100 fields.
 const TERM = "What runs gets SIGTERM, and SIGKILL after its grace time.";
 const LOGS_TOO = "The logs are deleted too.";
 // The states in which jobs must be for an order about all that match. What succeeded is not run again by the way.
