@@ -42,7 +42,8 @@ def test_what_is_ordered_of_all_that_match_is_done_to_these_and_no_others(tabs: 
     expect(chosen).to_be_hidden()
     expect(tab.locator(".row:not([hidden]) .c-prio").nth(5)).to_have_text("7")
     assert home.job(other)["priority"] == 0
-    tab.locator("body").press("a")
+    tab.locator(".row:not([hidden]) .c-pick input").nth(2).check()
+    chosen.get_by_role("button", name="All 1,200 that match").click()
     expect(chosen).to_contain_text("All 1,200 jobs that match")
     chosen.get_by_role("button", name="Hold").click()
     expect(tab.locator(".now > .error")).to_contain_text("None of these jobs is in a state for")

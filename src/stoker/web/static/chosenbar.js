@@ -2,7 +2,7 @@
 
 import { idsOf, rangesOf } from "./choosing.js";
 import { compareAddress } from "./compare.js";
-import { errorBox, h, setText } from "./dom.js";
+import { errorBox, h, setHidden, setText } from "./dom.js";
 import { count } from "./format.js";
 import { give, giveMatching, latest, possible, setPriority } from "./orders.js";
 import { logsAddress } from "./sidelogs.js";
@@ -26,9 +26,10 @@ export class ChosenBar {
     }, words));
     this.compare = h("a", { class: "button small" }, "Compare");
     this.logs = h("a", { class: "button small" }, "Logs");
+    this.rest = h("button", { type: "button", class: "small quiet", onclick: () => list.chooseAll() });
     this.element = h("div", { class: "bar chosen write", role: "region", "aria-label": "Chosen jobs" }, this.number,
       ...this.buttons, this.compare, this.logs,
-      h("button", { type: "button", class: "small quiet", onclick: () => list.chooseNone() }, "None"));
+      this.rest, h("button", { type: "button", class: "small quiet", onclick: () => list.chooseNone() }, "None"));
     list.onchosen = () => this.show();
   }
 
@@ -44,6 +45,8 @@ export class ChosenBar {
     for (const link of [this.compare, this.logs]) link.classList.toggle("off", all);
     this.compare.href = compareAddress(jobs.keys());
     this.logs.href = logsAddress(jobs.keys());
+    setText(this.rest, `All ${(this.list.total ?? 0).toLocaleString("en")} that match`);
+    setHidden(this.rest, all || jobs.size >= (this.list.total ?? 0));
     const can = all || jobs.size > MOST_LOOKED_AT ? null : this.jobs.map(possible);
     for (const button of this.buttons) button.disabled = Boolean(can) && !can.some((one) => one[button.dataset.order]);
     const ranges = rangesOf(jobs.keys());
