@@ -2,6 +2,7 @@
 
 import { get } from "./api.js";
 import { Choice } from "./compare.js";
+import { changed } from "./deltas.js";
 import { errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
 import { serverNow } from "./feed.js";
 import { count, exitText, FINAL, fineDuration, moment, STATES, valueText } from "./format.js";
@@ -155,7 +156,8 @@ export function sweepView(name) {
     const key = JSON.stringify(what);
     let answer;
     try {
-      answer = await get("/api/sweep/results", { ...what, known: data?.key === key ? data.version : "" });
+      answer = await get("/api/sweep/results", { ...what, known: data?.key === key ? data.version : "",
+        delta: true });
       trouble.clear();
     } catch (error) {
       if (closed || turn !== asked) return;
@@ -175,7 +177,10 @@ export function sweepView(name) {
     }
     if (!answer.changed) return;
     shown = shownBy(answer.metric, answer.goal, what.value);
-    data = { ...answer, key, points: pointsOf(answer, shown) };
+    const whole = answer.delta ? { ...answer, ...changed(data.long, answer.delta) } : answer;
+    const long = { columns: whole.columns, params: whole.params, metrics: whole.metrics,
+      importance: whole.importance };
+    data = { ...whole, key, long, points: pointsOf(whole, shown) };
     marked = new Set(answer.front.map((place) => data.points[place]));
     setHidden(missing, true);
     setHidden(parts, false);
