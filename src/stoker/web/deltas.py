@@ -31,17 +31,13 @@ def change(old: Any, new: Any) -> Change | None:
         return _change_of_list(old, new)
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         pairs = enumerate(zip(old, new, strict=True))
-        found = [[place, one] for place, pair in pairs if (one := change(*pair)) is not None]
-        return {"each": found}
+        each = [[place, one] for place, pair in pairs if (one := change(*pair)) is not None]
+        return {"each": each}
     return {"set": new}
 
 
 def _change_of_list(old: list[Any], new: list[Any]) -> Change:
-    at = [
-        place
-        for place, value in enumerate(new)
-        if place >= len(old) or old[place] != value
-    ]
+    at = [place for place, value in enumerate(new) if place >= len(old) or old[place] != value]
     if 2 * len(at) > len(new):
         return {"set": new}
     length = {} if len(old) == len(new) else {"length": len(new)}

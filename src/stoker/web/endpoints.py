@@ -394,7 +394,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              {"jobs": "Objects", "links": "Lists", "more": "Flag"}),
     Endpoint("GET", "/api/jobs/{id}/history", _job_history, bodies.HistoryQuestion,
              "GPU memory and use of an attempt (default: the latest) over time",
-             {"at_ms": "Ids", "mem_mib": "MaybeNumbers", "use_percent": "MaybeNumbers"}),
+             {"at_ms": "Ids", "mem_mib": "MaybeNumbers", "use_percent": "MaybeNumbers",
+              "gpus": "Object"}),
     Endpoint("GET", "/api/jobs/{id}/metrics", _job_metrics, bodies.HistoryQuestion,
              "all metrics of an attempt (default: the latest with any) with their curves; "
              "while some is unread, ask again",
