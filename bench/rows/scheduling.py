@@ -43,7 +43,7 @@ def scheduling(setting: Setting) -> list[Report]:
         found: dict[str, list[float]] = {}
         try:
             for seed in range(1, 1 + (setting.times(20, 2) if row.seeded else 1)):
-                for figure, value in row.play(seed).items():
+                for figure, value in row.play(seed, "fifo").items():
                     found.setdefault(figure, []).append(value)
         except NotThere as error:
             left_out[name] = str(error)

@@ -16,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scheduling.rows import ROWS, NotThere
+from stoker.sim.play import POLICIES
 
 
 def main() -> int:
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="ROW,...", help="only these rows")
     parser.add_argument("--seeds", type=int, default=20, help="how many (%(default)s)")
     parser.add_argument("--first", type=int, default=1, help="the first seed (%(default)s)")
+    parser.add_argument("--policy", default="fifo", choices=POLICIES, help="(%(default)s)")
     parser.add_argument("--each", action="store_true", help="print the figures of each seed too")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     parser.add_argument("--list", action="store_true", help="print the rows")
@@ -43,7 +45,7 @@ def main() -> int:
         seeds = range(args.first, args.first + (args.seeds if row.seeded else 1))
         try:
             for seed in seeds:
-                for figure, value in row.play(seed).items():
+                for figure, value in row.play(seed, args.policy).items():
                     found.setdefault(figure, []).append(value)
                 if args.each:
                     shown = ", ".join(f"{n} {v[-1]:.4g}" for n, v in found.items())

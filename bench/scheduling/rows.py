@@ -39,7 +39,7 @@ class Row:
     """One row of the table."""
 
     what: str
-    play: Callable[[int], Figures]  # for a seed
+    play: Callable[[int, str], Figures]  # for a seed, by a policy
     seeded: bool = True  # False: the same whatever the seed
 
 
@@ -54,15 +54,16 @@ def trace(name: str) -> Path:
 # ---------------------------------------------------------------------- packing
 
 
-def _packed(jobs: Sequence[TraceJob], seed: int, memory: str = "auto") -> list[Ran]:
+def _packed(jobs: Sequence[TraceJob], seed: int, policy: str, memory: str = "auto") -> list[Ran]:
     arrivals = [arrival(one, memory) for one in jobs]
-    return Play(arrivals, gpus_like(GPUS, MEMORY_MIB, measured=True), seed=seed).run()
+    gpus = gpus_like(GPUS, MEMORY_MIB, measured=True)
+    return Play(arrivals, gpus, policy=policy, seed=seed).run()
 
 
-def _packing(**how: object) -> Callable[[int], Figures]:
-    def play(seed: int) -> Figures:
+def _packing(**how: object) -> Callable[[int, str], Figures]:
+    def play(seed: int, policy: str) -> Figures:
         jobs = mixed(seed, **how)  # type: ignore[arg-type]
-        ran = _packed(jobs, seed)
+        ran = _packed(jobs, seed, policy)
         bound = bound_ms(jobs, GPUS, MEMORY_MIB)
         attempts = sum(len(one.stays) for one in ran)
         return {
@@ -75,22 +76,22 @@ def _packing(**how: object) -> Callable[[int], Figures]:
     return play
 
 
-def _perfect(seed: int) -> Figures:
+def _perfect(seed: int, _policy: str) -> Figures:
     jobs = mixed(seed)
     return {"x bound": perfect_ms(jobs, GPUS, MEMORY_MIB) / bound_ms(jobs, GPUS, MEMORY_MIB)}
 
 
-def _whole(seed: int) -> Figures:
+def _whole(seed: int, policy: str) -> Figures:
     jobs = mixed(seed)
-    ran = _packed(jobs, seed, "whole")
+    ran = _packed(jobs, seed, policy, "whole")
     return {"x bound": makespan_ms(ran) / bound_ms(jobs, GPUS, MEMORY_MIB)}
 
 
-def _four(_: int) -> Figures:
+def _four(_: int, policy: str) -> Figures:
     """Four that would fit onto one GPU by what they declare, and four GPUs that idle."""
     job = TraceJob(0, 60 * MINUTE_MS, says_mib=9 * GIB, peak_mib=9 * GIB, use=(95,), kind="big")
     gpus = gpus_like(GPUS, 40 * GIB, measured=True)
-    ran = Play([arrival(job, "declared") for _ in range(4)], gpus).run()
+    ran = Play([arrival(job, "declared") for _ in range(4)], gpus, policy=policy).run()
     used = {gpu for one in ran for stay in one.stays for gpu in stay.gpus}
     return {"GPUs": len(used), "makespan min": makespan_ms(ran) / MINUTE_MS}
 
@@ -98,25 +99,25 @@ def _four(_: int) -> Figures:
 # ---------------------------------------------------------------------- order
 
 
-def _group(_: int) -> Figures:
+def _group(_: int, policy: str) -> Figures:
     """One short job a minute for three hours, beside a thousand of ten minutes."""
     long = [TraceJob(0, 10 * MINUTE_MS, group="long", kind="long") for _ in range(1_000)]
     short = [TraceJob(n * MINUTE_MS, MINUTE_MS, group="short", kind="short") for n in range(1, 181)]
     arrivals = [arrival(one, "whole") for one in (*long, *short)]
-    ran = Play(arrivals, gpus_like(8, None, measured=False)).run()
+    ran = Play(arrivals, gpus_like(8, None, measured=False), policy=policy).run()
     waits = [one.waited_ms or 0 for one in ran if one.arrival.group == "short"]
     return {"wait min": statistics.mean(waits) / MINUTE_MS, "worst min": max(waits) / MINUTE_MS}
 
 
-def _muri(name: str, memory: str) -> Callable[[int], Figures]:
-    def play(seed: int) -> Figures:
+def _muri(name: str, memory: str) -> Callable[[int, str], Figures]:
+    def play(seed: int, policy: str) -> Figures:
         jobs = readers.read_trace(trace(f"muri/{name}.csv")).jobs
         if memory == "auto":
             # The trace tells no memory. Where jobs share GPUs, it is not what they lack.
             jobs = [replace(one, peak_mib=4 * GIB) for one in jobs]
         arrivals = [arrival(one, memory) for one in jobs]
         gpus = gpus_like(64, MEMORY_MIB, measured=memory == "auto")
-        ran = Play(arrivals, gpus, seed=seed).run()
+        ran = Play(arrivals, gpus, policy=policy, seed=seed).run()
         took = sorted((one.took_ms or 0) / 1e6 for one in ran)
         return {
             "JCT ks": statistics.mean(took),
@@ -127,9 +128,10 @@ def _muri(name: str, memory: str) -> Callable[[int], Figures]:
     return play
 
 
-def _philly(_: int) -> Figures:
+def _philly(_: int, policy: str) -> Figures:
     jobs = readers.read_trace(trace("philly/philly_jobs.csv")).jobs
-    ran = Play([arrival(one, "whole") for one in jobs], gpus_like(480, None, measured=False)).run()
+    arrivals = [arrival(one, "whole") for one in jobs]
+    ran = Play(arrivals, gpus_like(480, None, measured=False), policy=policy).run()
     waits = sorted((one.waited_ms or 0) / 1000 for one in ran)
     return {
         "queue s": statistics.mean(waits),
@@ -138,7 +140,7 @@ def _philly(_: int) -> Figures:
     }
 
 
-def _openb(seed: int) -> Figures:
+def _openb(seed: int, _policy: str) -> Figures:
     nodes = trace("openb/openb_node_list_gpu_node.csv")
     pods = trace("openb/openb_pod_list_default.csv")
     return {"allocated %": allocated_percent(nodes, pods, seed)}
@@ -147,13 +149,13 @@ def _openb(seed: int) -> Figures:
 # ---------------------------------------------------------------------- the forecast
 
 
-def _forecast(memory: str) -> Callable[[int], Figures]:
-    def play(seed: int) -> Figures:
+def _forecast(memory: str) -> Callable[[int, str], Figures]:
+    def play(seed: int, policy: str) -> Figures:
         errors: list[float] = []
         jobs = mixed(seed, spread=0.5)
         measured = memory == "auto"
         gpus = gpus_like(GPUS, MEMORY_MIB, measured=measured)
-        game = Play([arrival(one, memory) for one in jobs], gpus, seed=seed)
+        game = Play([arrival(one, memory) for one in jobs], gpus, policy=policy, seed=seed)
         asked: list[tuple[int, int, int]] = []  # job, when asked, expected start; own time
         untold = 0
         for ended in (20, 40, 60, 80, 100):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from stoker.api.messages import JobOwn
 from stoker.core import events as ev
 from stoker.core.check import check
 from stoker.core.model import (
@@ -23,12 +24,14 @@ from stoker.core.model import (
     Exit,
     Job,
     JobState,
+    Launch,
     Need,
     Rank,
     Requirement,
     Terms,
     Warning,
 )
+from stoker.core.order import Policy
 from stoker.core.state import State
 from stoker.ports import Store
 from stoker.sim.fingerprint import of_state
@@ -282,3 +285,24 @@ def test_no_column_of_a_job_in_memory_is_forgotten_by_the_test_above() -> None:
     indexes = {"active", "in_class", "goes_first"}
     fields = set(Job.__dataclass_fields__)
     assert fields == shared | tried | only_after_an_attempt | indexes
+
+
+def test_what_the_order_is_decided_by_is_kept(store: Store) -> None:
+    state = store.load(NOW_MS)
+    kinds = ["short", "long", "short"]
+    together = ev.JobsSubmitted(
+        NOW_MS + 120_000, 1, Need(), Terms(), "g", [0, 0, 0], Launch(("x",)), [JobOwn()] * 3, kinds
+    )
+    happened = [ev.GpuAdded(NOW_MS, "0"), together, ev.AttemptPlaced(NOW_MS + 120_000, 1, 1, GPU)]
+    happened.append(ev.AttemptStarted(NOW_MS + 120_000, 1, 1, 4711))
+    happened.append(ev.AttemptExited(LATER_MS, 1, 1, Exit(code=0)))
+    happened.append(ev.PolicySet(LATER_MS, Policy.SHORTEST))
+    for event in happened:
+        state.apply(event)
+        store.commit(state, state.take_change())
+    loaded = store.load(LATER_MS)
+    assert of_state(loaded) == of_state(state)
+    assert loaded.order.run_times.of("short", 1) == (LATER_MS - NOW_MS - 120_000,)
+    assert loaded.order.usage["g"].gpu_ms == LATER_MS - NOW_MS - 120_000
+    assert {i: loaded.jobs[i].terms.run_kind for i in (2, 3)} == {2: "long", 3: "short"}
+    assert loaded.order.came_ms(loaded.jobs[3].rank) > NOW_MS

@@ -51,6 +51,7 @@ from stoker.core.model import (
     Terms,
     Warning,
 )
+from stoker.core.order import Policy
 from stoker.core.plan import Scan
 from stoker.core.reasons import IsNext, QueueIsPaused, as_data, words
 from stoker.core.slices import slices_over
@@ -194,6 +195,10 @@ class CoreMachine(RuleBasedStateMachine):
                 asked.held,
             )
         )
+
+    @rule(policy=st.sampled_from(Policy))
+    def set_policy(self, policy: Policy) -> None:
+        self.happens(ev.PolicySet(self.now, policy))
 
     @rule(asked=wanted, some=st.lists(priorities, min_size=2, max_size=4))
     def submit_many(self, asked: Wanted, some: list[int]) -> None:

@@ -44,6 +44,7 @@ terms_here = st.builds(
     signal_before_ms=st.sampled_from((0, 300, 5_000)),
     retries=st.sampled_from((0, 0, 1, 3)),
     attached=st.booleans(),
+    run_kind=st.sampled_from(("", "short", "long")),
 )
 # By its exit code, when its slice is over or without a trace: such a job is put back.
 terms_going_on = st.builds(

@@ -52,8 +52,9 @@ def test_a_full_disk_and_power_cuts_break_nothing_where_others_take_over_during_
     seed: int,
 ) -> None:
     faults = Faults(
-        clock_jumps=1, gpus_lost=1, power_cuts=2, disk_full=2, shortages=2, in_a_turn_ms=1_000
-    )
+        clock_jumps=1, gpus_lost=1, power_cuts=2, disk_full=2, shortages=2, in_a_turn_ms=1_000,
+        policies=True,
+    )  # fmt: skip
     swept = Sweep(seed, 60, faults=faults).run()
     assert swept.crashes == swept.steps > 500
 

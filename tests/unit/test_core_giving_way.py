@@ -66,7 +66,7 @@ def test_who_is_ahead_of_jobs_among_urgent_ones_is_counted() -> None:
     usual, better = scene.submit(), scene.submit(priority=-5)
     soon = [scene.submit(urgent=True) for _ in range(3)]
     jobs = [scene.job(job) for job in (usual, better, soon[2])]
-    assert scene.state.jobs.ahead_of(jobs) == {usual: 4, better: 3, soon[2]: 2}
+    assert scene.state.ahead_of(jobs) == {usual: 4, better: 3, soon[2]: 2}
 
 
 # ---------------------------------------------------------------------- who gives way
@@ -257,7 +257,7 @@ def test_those_that_gave_way_stand_at_the_front_of_their_equals_in_their_own_ord
     scene.started(hurry)
     scene.exited(hurry)
     assert list(scene.plan()) == [better, jobs[0]]
-    ahead = scene.state.jobs.ahead_of([scene.job(jobs[1]), scene.job(equal)])
+    ahead = scene.state.ahead_of([scene.job(jobs[1]), scene.job(equal)])
     assert ahead == {jobs[1]: 0, equal: 1}
 
 

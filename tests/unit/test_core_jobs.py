@@ -51,8 +51,8 @@ def test_the_jobs_of_terminals_are_found_in_cohorts_too(state: State) -> None:
 def test_those_ahead_are_counted_whether_or_not_somebody_has_asked_for_them(state: State) -> None:
     def ahead() -> list[int]:
         jobs = [state.jobs[job_id] for job_id in (101, 50, 1, 52, 100)]
-        each = [state.jobs.ahead_of([job]) for job in jobs]
-        found = state.jobs.ahead_of(jobs)
+        each = [state.ahead_of([job]) for job in jobs]
+        found = state.ahead_of(jobs)
         assert found == {job_id: ahead for one in each for job_id, ahead in one.items()}
         return list(found.values())
 

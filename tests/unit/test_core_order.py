@@ -6,6 +6,7 @@ import pytest
 
 from stoker.core import ready
 from stoker.core.model import Job, Need, Terms
+from stoker.core.order import Order
 from stoker.core.ready import Cohort, JobClass, ReadyQueue, by_priority
 from unit.core_scene import Scene, cpu_only, whole
 
@@ -15,7 +16,7 @@ class Line:
 
     def __init__(self) -> None:
         self.jobs: dict[int, Job] = {}
-        self.ready = ReadyQueue(self.jobs.get)
+        self.ready = ReadyQueue(self.jobs.get, Order(lambda: 0))
 
     def add(self, job_id: int, need: Need | None = None, priority: int = 0) -> Job:
         job = Job(job_id, Need() if need is None else need, Terms(), priority)

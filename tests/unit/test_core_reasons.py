@@ -10,6 +10,7 @@ from stoker.core import events as ev
 from stoker.core import reasons as why
 from stoker.core.model import Cause, Exit, JobState, Need, Outcome
 from stoker.core.plan import Scan
+from stoker.core.policy_reasons import FairShares, ShortestFirst
 from stoker.core.waiting import can_never_start
 from unit.core_scene import GIB, Scene, cpu_only, mem, share, whole
 
@@ -339,6 +340,16 @@ IN_WORDS: list[tuple[why.Reason, str]] = [
     (
         why.HasGivenWay(9, True, why.NeedsGpus(1, 0, 1)),
         "gave way for job 9 more than an hour ago, so it goes first now; needs 1 GPU, 0 of 1 free",
+    ),
+    (
+        ShortestFirst(1, 5, 60_000, why.NeedsGpus(1, 0, 1)),
+        "shortest first: 1 job with less expected GPU time or a longer wait goes first; at the "
+        "latest in 1m 00s no new job does; needs 1 GPU, 0 of 1 free",
+    ),
+    (
+        FairShares(2, None, 60_000, why.NeedsGpus(1, 0, 1)),
+        "fair shares: jobs without a group have used 1m 00s of GPU time of late, and 2 jobs go "
+        "first; needs 1 GPU, 0 of 1 free",
     ),
 ]
 

@@ -147,7 +147,7 @@ def test_who_is_ahead_of_a_job_that_was_put_back_is_counted() -> None:
     others = [scene.submit() for _ in range(5)]
     scene.exited(job, 75)
     later = scene.submit()
-    ahead = scene.state.jobs.ahead_of([scene.job(job), scene.job(others[2]), scene.job(later)])
+    ahead = scene.state.ahead_of([scene.job(job), scene.job(others[2]), scene.job(later)])
     assert ahead == {job: 5, others[2]: 2, later: 6}
 
 

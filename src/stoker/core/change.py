@@ -40,6 +40,10 @@ class Change:
     profiles: set[str]  # learned or forgotten
     settings: bool  # paused, cpus, how many may be with a cluster
     standbys: bool
+    policy: bool
+    run_times: dict[tuple[str, int], None]  # kinds and numbers of GPUs of which more is known
+    usage: dict[str, None]  # groups that have used GPUs
+    arrivals: list[tuple[int, int]]  # the first jobs of a minute, and which that is
 
     def __init__(self) -> None:
         """Nothing yet. There is one for each turn, so it is not left to `field`."""
@@ -48,7 +52,8 @@ class Change:
         self.placed, self.put_back, self.begun, self.retried = [], [], [], []
         self.ended, self.removed = [], []
         self.groups, self.profiles = set(), set()
-        self.gpus = self.settings = self.standbys = False
+        self.run_times, self.usage, self.arrivals = {}, {}, []
+        self.gpus = self.settings = self.standbys = self.policy = False
 
     def __bool__(self) -> bool:
         return bool(
@@ -65,4 +70,5 @@ class Change:
             or self.profiles
             or self.settings
             or self.standbys
+            or self.policy
         )

@@ -7,7 +7,7 @@ It takes classes out of their lines, so it is for planning alone: what only asks
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 
 from stoker.core.model import Rank
 from stoker.core.ready import JobClass, Line, ReadyQueue
@@ -35,8 +35,10 @@ class ClassWalk:
         self._blocked: dict[Line, int] = {}
         self._gpu_blocked = 0  # in all lines of GPU jobs
         self._cpu_next: JobClass | None = None
-        self._gpu_next: list[tuple[Rank, int, JobClass]] = []  # a heap, of one class of each line
-        self._gpu_left = list(ready.gpu_lines())  # the lines that have none there
+        # A heap of lines by where their first class stands; with that, once it was taken out.
+        self._gpu_next: list[tuple[Rank, int, Line, JobClass | None]] = []
+        self._pushed = 0  # breaks ties there
+        self._gpu_left = list(ready.gpu_lines())  # the lines that are not there
         self._in_hand: JobClass | None = None  # the one that was given out last
 
     def __enter__(self) -> ClassWalk:
@@ -44,7 +46,7 @@ class ClassWalk:
 
     def __exit__(self, *_: object) -> None:
         """Let every class stand in its line again, but for those that were parked."""
-        gpu_next = [cls for _, _, cls in self._gpu_next]
+        gpu_next = [cls for _, _, _, cls in self._gpu_next]
         taken = (*self._aside, *self.waiting_for_scouts, *gpu_next, self._cpu_next, self._in_hand)
         for cls in taken:
             if cls is not None and not cls.parked:
@@ -59,8 +61,10 @@ class ClassWalk:
         # With no room at all the first one in line must still be seen, for what it needs to be
         # held back.
         with_gpus = None if self._gpu_blocked and not gpu_room else self._next_with_gpus()
+        key = self._ready.key
         is_gpu = cpu_only is None or (
-            with_gpus is not None and with_gpus.heap[0] < cpu_only.heap[0]
+            with_gpus is not None
+            and key(with_gpus, with_gpus.heap[0]) < key(cpu_only, cpu_only.heap[0])
         )
         if is_gpu:
             return self.next_gpu_class() if with_gpus is not None else None
@@ -87,10 +91,26 @@ class ClassWalk:
         """The same of the lines of GPU jobs."""
         while self._gpu_left:
             line = self._gpu_left.pop()
-            cls = self._ready.pop_class(line) if self._is_worth_a_look(line) else None
-            if cls is not None:
-                heappush(self._gpu_next, (cls.heap[0], cls.number, cls))
-        return self._gpu_next[0][2] if self._gpu_next else None
+            first = self._ready.first_in(line) if self._is_worth_a_look(line) else None
+            if first is not None:
+                rank, cls = first
+                self._push(self._ready.key(cls, rank), line, None)
+        while self._gpu_next:
+            _, number, line, taken = self._gpu_next[0]
+            popped = self._ready.pop_class(line) if taken is None else taken
+            if popped is None:
+                heappop(self._gpu_next)
+                continue
+            # What has started since may have moved it back; or its first jobs have left.
+            place = self._ready.key(popped, popped.heap[0])
+            heapreplace(self._gpu_next, (place, number, line, popped))
+            if self._gpu_next[0][3] is popped:
+                return popped
+        return None
+
+    def _push(self, key: Rank, line: Line, taken: JobClass | None) -> None:
+        self._pushed += 1
+        heappush(self._gpu_next, (key, self._pushed, line, taken))
 
     def _is_worth_a_look(self, line: Line) -> bool:
         looked_at = self._blocked.get(line, 0)
@@ -109,7 +129,7 @@ class ClassWalk:
                 return
         elif self._gpu_left and self._gpu_left[-1] is line and self._ready.is_still_first(cls):
             self._gpu_left.pop()
-            heappush(self._gpu_next, (cls.heap[0], cls.number, cls))
+            self._push(self._ready.key(cls, cls.heap[0]), line, cls)
             return
         self._ready.put_back(cls)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stoker.core.change import Ended
-from stoker.core.indexes import learn, line_up, line_up_dependents, vacate
+from stoker.core.indexes import learn, learn_run_time, line_up, line_up_dependents, vacate
 from stoker.core.learning import after_out_of_memory, after_run
 from stoker.core.model import (
     CANCELLED,
@@ -30,7 +30,7 @@ from stoker.core.model import (
     Terms,
 )
 from stoker.core.moves import move
-from stoker.core.suspending import no_longer_suspended
+from stoker.core.suspending import no_longer_suspended, ran_ms
 from stoker.core.timers import HOUR_MS
 
 if TYPE_CHECKING:
@@ -126,6 +126,10 @@ def end_attempt(
     succeeded = outcome.state is SUCCEEDED
     next_try = None
     no_longer_suspended(attempt, at_ms)
+    if attempt.gpus:
+        state.change.usage[state.order.charge(job, attempt)] = None
+        if succeeded and job.terms.run_kind and not job.resumes:
+            learn_run_time(state, job, ran_ms(attempt, at_ms))
     if not succeeded and outcome.cause is Cause.OUT_OF_MEMORY:
         next_try = after_out_of_memory(state, job, attempt)
     elif succeeded or (attempt.settled and outcome.state is not WAITING):

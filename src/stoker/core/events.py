@@ -22,6 +22,7 @@ from stoker.core.model import (
     Takeovers,
     Terms,
 )
+from stoker.core.order import Policy
 from stoker.core.per_job import PerJob
 from stoker.core.shortage import LowDisk
 
@@ -333,6 +334,13 @@ class QueueResumed(Timed):
 
 
 @quick_to_make
+class PolicySet(Timed):
+    """From now on jobs of equal priority go in this order, see core.order."""
+
+    policy: Policy
+
+
+@quick_to_make
 class GroupLimited(Timed):
     """At most so many jobs of the group run at a time."""
 
@@ -457,7 +465,7 @@ Event = (
     Fact | JobSubmitted | JobsSubmitted | SubmissionTaken | JobHeld | JobReleased | JobEdited
     | JobRetried | JobCancelled | JobSkipped | JobsRemoved | AttemptPlaced | TakeoversPlanned
     | TerminalCame | TerminalLeft | ProcessEnded | StopRequested | SuspendRequested
-    | ContinueRequested | WarningDue | QueuePaused | RoomKept | WorkSaved
+    | ContinueRequested | WarningDue | QueuePaused | RoomKept | WorkSaved | PolicySet
     | QueueResumed | GroupLimited | GpuAdded | GpuRemoved | GpuDrained | GpuResumed
     | GpusMeasured | MemorySeen | ReservationChanged | ProfileLearned | ProfilesForgotten
     | CpusCounted | ClusterLimited | DiskLooked | ClockShifted | TimePassed

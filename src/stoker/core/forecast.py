@@ -88,6 +88,7 @@ class _Future:
             paused=False,
             cpus=state.cpus,
             at_cluster_most=state.at_cluster_most,
+            **state.order.kept(),
         )
         for job_id in state.terminals:
             self.state.apply(ev.TerminalCame(state.now_ms, job_id))

@@ -75,6 +75,8 @@ def line_up_dependents(state: State, job: Job) -> None:
 def occupy(state: State, job: Job, attempt: Attempt) -> None:
     """Let an attempt have what it was given."""
     state.active[job.id] = None
+    if attempt.gpus:
+        state.order.occupies(job, attempt)
     if job.terms.preemptible:
         state.offered[job.id] = None
     for gpu_id in attempt.gpus:
@@ -92,6 +94,8 @@ def vacate(state: State, job: Job, attempt: Attempt) -> None:
     """Let an attempt that is over have nothing any more."""
     job_id = job.id
     del state.active[job_id]
+    if attempt.gpus:
+        state.order.vacates(job, attempt)
     for gpu_id in attempt.gpus:
         gpu = state.gpus[gpu_id]
         del gpu.held_by[job_id]
@@ -129,6 +133,13 @@ def learn(state: State, profile: Profile | None) -> None:
         state.profiles[profile.kind] = profile
         state.change.profiles.add(profile.kind)
         learned_anew(state)
+
+
+def learn_run_time(state: State, job: Job, ran_ms: int) -> None:
+    """Keep how long a job took that has come to its end in one go."""
+    kind, gpus = job.terms.run_kind, job.need.gpus
+    state.order.run_times.add(kind, gpus, ran_ms)
+    state.change.run_times[kind, gpus] = None
 
 
 def each_of(cohort: Cohort) -> list[Job]:

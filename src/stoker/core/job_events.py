@@ -11,6 +11,7 @@ from stoker.core.indexes import each_of, index, line_up
 from stoker.core.laws import IllegalMove
 from stoker.core.model import CANCELLED, HELD, SKIPPED, WAITING, Cause, Job, Outcome
 from stoker.core.moves import concerned, illegal, move
+from stoker.core.order import with_run_kinds
 from stoker.core.ready import Cohort, by_priority
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def _job_submitted(state: State, e: ev.JobSubmitted) -> None:
         raise IllegalMove(f"job id {job_id} was given before")
     state.next_job_id = job_id + 1
     state.change.submitted.append(e)
+    _note_arrival(state, job_id, e.at_ms)
     if held or requires or not_before_ms is not None or terms.attached:
         job = Job(job_id, need, terms, priority, group, HELD if held else WAITING)
         job.not_before_ms, job.requires = not_before_ms, requires or None
@@ -41,17 +43,27 @@ def _jobs_submitted(state: State, e: ev.JobsSubmitted) -> None:
         raise IllegalMove(f"the job ids {ids} were given before")
     state.next_job_id = ids[-1] + 1
     state.change.submitted_together.append(e)
+    _note_arrival(state, ids[0], e.at_ms)
     if group is not None:
         state.group_of(group)
-    for priority, some in by_priority(ids, e.priorities).items():
-        cohort = Cohort(e.need, e.terms, priority, group, some)
-        if e.terms.attached:
+    terms_of = with_run_kinds(e.need, e.terms, e.kinds)
+    told_apart = list(zip(e.priorities, e.kinds, strict=True))
+    for (priority, kind), some in by_priority(ids, told_apart).items():
+        terms = terms_of[kind]
+        cohort = Cohort(e.need, terms, priority, group, some)
+        if terms.attached:
             for job in each_of(cohort):
                 state.jobs[job.id] = job
                 line_up(state, job)
             continue
         state.ready.add_cohort(cohort)
         state.jobs.add_cohort(cohort)
+
+
+def _note_arrival(state: State, job_id: int, at_ms: int) -> None:
+    minute = state.order.came(job_id, at_ms)
+    if minute is not None:
+        state.change.arrivals.append((job_id, minute))
 
 
 def _submission_taken(state: State, e: ev.SubmissionTaken) -> None:

@@ -8,17 +8,21 @@ What asks for a job is given a `Job`, from then on always the same, so nothing e
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, compress
 from typing import Any, TypeVar, overload
 
 from stoker.core.laws import must_agree
-from stoker.core.model import Job, JobState, Need
+from stoker.core.model import Job, JobState, Need, Rank, Terms
 from stoker.core.ready import Cohort
 
 T = TypeVar("T")
+
+PlaceOf = Callable[[Rank, Need, Terms, str | None], Rank]
+"""The place in line of a job, by its rank and what it is: see core.order."""
 
 _BITS = 12  # of an id that say its place in a block; the others say which block
 _SIZE = 1 << _BITS
@@ -153,6 +157,13 @@ class Jobs(MutableMapping[int, Job]):
         ids = cohort.ids[: bisect_left(cohort.ids, before_id)]
         return [job_id for job_id in ids if self._cohort_of(job_id) is cohort]
 
+    def unseen_cohorts(self) -> Iterator[Cohort]:
+        """The cohorts of which one was not asked for yet, with just these among their ids."""
+        for cohort in self._cohorts:
+            cohort.ids = array("q", self._unseen_of(cohort, cohort.ids[-1] + 1))
+            cohort.place = 0
+            yield cohort
+
     def needs(self) -> Iterator[Need]:
         """What they need; jobs of which none was looked at say it once for all of them."""
         yield from (job.need for job in self._seen.values())
@@ -166,28 +177,39 @@ class Jobs(MutableMapping[int, Job]):
                 ids += self._unseen_of(cohort, cohort.ids[-1] + 1)
         return [self[job_id] for job_id in sorted(ids)]
 
-    def ahead_of(self, jobs: Iterable[Job]) -> dict[int, int]:
+    def ahead_of(self, jobs: Iterable[Job], place: PlaceOf) -> dict[int, int]:
         """How many waiting jobs come before each of these; its place in the line is one more."""
-        ranks = sorted(job.rank for job in jobs)
+        asked = sorted((_place(job, place), job.id) for job in jobs)
+        places = [one for one, _ in asked]
         # How many come before each of them, and not before the one ahead of it.
-        steps = [0] * (len(ranks) + 1)
+        steps = [0] * (len(places) + 1)
         for other in self._seen.values():
             if other.state is JobState.WAITING:
-                steps[bisect_right(ranks, other.rank)] += 1
+                steps[bisect_right(places, _place(other, place))] += 1
         for cohort in self._cohorts:
-            first, end = (bisect_left(ranks, (cohort.precedence + n,)) for n in (0, 1))
-            # Ids below these are ahead; the rank of one that was put back has the last of them.
-            bounds = [rank[1] + (len(rank) > 2) for rank in ranks[first:end]]
-            unseen = self._unseen_of(cohort, bounds[-1]) if bounds else []
-            if len(unseen) > end - first:
-                places = [bisect_left(unseen, bound) for bound in bounds]
-                for at, (before, place) in enumerate(zip([0, *places], places, strict=False)):
-                    steps[first + at] += place - before
-            else:
-                for job_id in unseen:
-                    steps[bisect_right(ranks, (cohort.precedence, job_id))] += 1
-            steps[end] += cohort.unseen - len(unseen)
-        return {rank[-1]: ahead for rank, ahead in zip(ranks, accumulate(steps), strict=False)}
+            self._count_ahead(cohort, places, place, steps)
+        counts = accumulate(steps)
+        return {job_id: ahead for (_, job_id), ahead in zip(asked, counts, strict=False)}
+
+    def _count_ahead(
+        self, cohort: Cohort, places: list[Rank], place: PlaceOf, steps: list[int]
+    ) -> None:
+        """Of one cohort, in which the places follow the ids."""
+
+        def place_of(job_id: int) -> Rank:
+            rank = (cohort.precedence, job_id)
+            return place(rank, cohort.need, cohort.terms, cohort.group)
+
+        last = bisect_left(cohort.ids, places[-1], key=place_of) if places else 0
+        unseen = self._unseen_of(cohort, cohort.ids[last - 1] + 1) if last else []
+        if len(unseen) > len(places):
+            bounds = [bisect_left(unseen, one, key=place_of) for one in places]
+            for at, (before, bound) in enumerate(zip([0, *bounds], bounds, strict=False)):
+                steps[at] += bound - before
+        else:
+            for job_id in unseen:
+                steps[bisect_right(places, place_of(job_id))] += 1
+        steps[-1] += cohort.unseen - len(unseen)
 
     def __setitem__(self, job_id: int, job: Job) -> None:
         cohort = self._cohort_of(job_id)
@@ -226,3 +248,7 @@ class Jobs(MutableMapping[int, Job]):
         self._blocks.clear()
         self._cohorts.clear()
         self._unseen = 0
+
+
+def _place(job: Job, place: PlaceOf) -> Rank:
+    return place(job.rank, job.need, job.terms, job.group)

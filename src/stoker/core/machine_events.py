@@ -34,6 +34,14 @@ def _queue_paused(state: State, e: ev.QueuePaused | ev.QueueResumed) -> None:
         state.ready.unpark(e.group)
 
 
+def _policy_set(state: State, e: ev.PolicySet) -> None:
+    if e.policy is state.order.policy:
+        return
+    state.order.policy = e.policy
+    state.change.policy = True
+    state.ready.follow_policy(state.jobs.unseen_cohorts(), state.jobs.seen())
+
+
 def _group_limited(state: State, e: ev.GroupLimited) -> None:
     state.group_of(e.group).max_running = e.max_running
     state.change.groups.add(e.group)
@@ -114,6 +122,7 @@ def _disk_looked(state: State, e: ev.DiskLooked) -> None:
 
 def _clock_shifted(state: State, e: ev.ClockShifted) -> None:
     state.now_ms = e.at_ms
+    state.order.shift(e.by_ms)
     for job_id in state.active:
         attempt = state.jobs[job_id].active
         assert attempt is not None
@@ -157,6 +166,7 @@ HANDLERS: dict[type[Any], Callable[[State, Any], None]] = {
     ev.TakeoversPlanned: _takeovers_planned,
     ev.QueuePaused: _queue_paused,
     ev.QueueResumed: _queue_paused,
+    ev.PolicySet: _policy_set,
     ev.GroupLimited: _group_limited,
     ev.GpuAdded: _gpu_added,
     ev.GpuRemoved: _gpu_removed,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from stoker.core.fit import eligible, fits_beside, natural, reservation
 from stoker.core.gpu import Gpu, Reservation
 from stoker.core.model import Job, Need, Rank
+from stoker.core.ready import JobClass
 from stoker.core.state import State
 
 # How many classes of jobs that wait are looked at, so that a turn does not take as long as a queue
@@ -28,17 +29,24 @@ def nothing_starts(state: State) -> bool:
 
 
 def waiting_for_room(state: State, groups: set[str | None]) -> Iterator[tuple[Rank, Job]]:
-    """The jobs that only wait for room, or for a place in one of these groups, by rank."""
+    """The jobs that only wait for room, or for a place in one of these groups, in order.
+
+    Each with its place in line, by the policy.
+    """
     ready = state.ready
     lines = [ready.in_line(line) for line in (*ready.gpu_lines(), ready.cpu_line)]
     heads = [head for line in lines for head in islice(line, MOST_CLASSES)]
-    heads.sort(key=lambda head: head.rank)
+    heads.sort(key=ready.key_of)
     classes = [head.in_class for head in heads]
     classes += [cls for name in sorted(filter(None, groups)) for cls in ready.parked(name)]
-    jobs = [ready.jobs_of(cls) for cls in classes[: 2 * MOST_CLASSES] if cls is not None]
-    for rank, job in merge(*jobs, key=lambda entry: entry[0]):
+    jobs = [_places(state, cls) for cls in classes[: 2 * MOST_CLASSES] if cls is not None]
+    yield from merge(*jobs, key=lambda entry: entry[0])
+
+
+def _places(state: State, cls: JobClass) -> Iterator[tuple[Rank, Job]]:
+    for rank, job in state.ready.jobs_of(cls):
         if job is not None:
-            yield rank, job
+            yield state.ready.key(cls, rank), job
 
 
 class Room(NamedTuple):

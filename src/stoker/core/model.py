@@ -321,6 +321,11 @@ def precedence(priority: int, terms: Terms) -> int:
     return priority - _AHEAD if terms.urgent else priority
 
 
+def goes_before_all(rank: Rank) -> bool:
+    """True for one that has waited too long since it gave way for an urgent one."""
+    return rank[0] == _FIRST_OF_ALL
+
+
 def is_before_usual(rank: Rank) -> bool:
     """True for an urgent job, and for one that has waited too long since it gave way for one."""
     return rank[0] < -(_AHEAD >> 1)

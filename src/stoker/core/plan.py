@@ -41,6 +41,7 @@ MOST_BLOCKED_CLASSES = 256
 # the second counts when no GPU is free. Beyond that, measured pairs gain little.
 MOST_USE_PERCENT = 125
 MOST_USE_PERCENT_WHEN_FULL = 175
+_ALL_PERCENT = 100
 
 
 Apply = Callable[[ev.AttemptPlaced], None]
@@ -198,12 +199,12 @@ class Scan:
             and eligible(need, gpu)
             and (not (gpu.held_by or gpu.others_mib or gpu.others) or has_room(need, gpu))
             and (not holds or self.hold_allows(job, gpu))
-            and (need is job.need or not gpu.held_by or self.use_allows(job.need, gpu))
+            and (whole or not gpu.held_by or self.use_allows(job.need, gpu))
         ]
         if len(open_gpus) < need.gpus:
             return None
         if len(open_gpus) > need.gpus:
-            open_gpus = best(need, open_gpus)[: need.gpus]
+            open_gpus = best(need, open_gpus, self._slow_down(job.need))[: need.gpus]
         if need is job.need:
             return self._placed(job, open_gpus)
         if job.floor_mib == ALONE:
@@ -277,6 +278,25 @@ class Scan:
         """How much of the GPU those use that are there, as far as is known."""
         state = self.state
         return sum(state.use_percent(state.jobs[job_id].need) or 0 for job_id in gpu.held_by)
+
+    def _slow_down(self, need: Need) -> Callable[[Gpu], int]:
+        """How much more than all of a GPU would be asked for, with one more on it.
+
+        A job of which nothing is known asks for all of a GPU.
+        """
+        state = self.state
+
+        def use_of(one: Need) -> int:
+            known = state.use_percent(one)
+            return _ALL_PERCENT if known is None else known
+
+        mine = use_of(need)
+
+        def slow_down(gpu: Gpu) -> int:
+            asked = mine + sum(use_of(state.jobs[job_id].need) for job_id in gpu.held_by)
+            return max(0, asked - _ALL_PERCENT)
+
+        return slow_down
 
     def most_use(self) -> int:
         """How much of a GPU may be in use with one more on it."""

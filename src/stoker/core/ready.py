@@ -5,7 +5,7 @@ job can't start, none of it can. So planning costs what the number of classes co
 jobs wait in each. Longest times are told apart in steps of at most a quarter: were each a class of
 its own, a thousand jobs with limits of their own would be a thousand classes.
 Classes of jobs that name GPUs stand in a line of their own, one for each set of GPUs, so that those
-of one line hide none of another.
+of one line hide none of another; so do jobs that the policy tells apart, see core.order.
 A class that can't start whatever else ends (its group is paused or full, no GPUs are enough) is
 parked until that has changed, so that it costs nothing and hides none behind it.
 Heaps are pruned lazily: an entry is only a hint, `Job` says whether it still holds.
@@ -17,16 +17,19 @@ goes through `in_line` and `jobs_of`, which go down the heaps from their tops an
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import TypeVar
 
 from stoker.core.model import Job, Need, Rank, Terms, precedence
+from stoker.core.order import Order, Policy
 
-ClassKey = tuple[Need, str | None, int | None, int | None, str]
+K = TypeVar("K", bound=Hashable)
+ClassKey = tuple[Need, str | None, int | None, int | None, str, str]
 
 _MOST_WHO_JOIN = 10_000  # one by one, in a cohort
-# Sets of named GPUs beyond these share the line of the jobs that name none.
+# Sets of named GPUs, and what the policy tells apart, beyond these share the first line.
 _MOST_LINES = 256
 _STEPS_OF_AN_OCTAVE = 4  # of longest times
 
@@ -61,11 +64,11 @@ class Cohort:
         return precedence(self.priority, self.terms)
 
 
-def by_priority(ids: Sequence[int], priorities: Sequence[int]) -> dict[int, Sequence[int]]:
-    """Which of these jobs have which priority; they are in order, and so are those of each."""
+def by_priority(ids: Sequence[int], priorities: Sequence[K]) -> dict[K, Sequence[int]]:
+    """Which of these jobs have which priority (or more that tells them apart), in order."""
     if len(set(priorities)) == 1:
         return {priorities[0]: ids}
-    found: dict[int, list[int]] = {}
+    found: dict[K, list[int]] = {}
     for job_id, priority in zip(ids, priorities, strict=True):
         found.setdefault(priority, []).append(job_id)
     # In an array an id takes 8 bytes, in a list five times that.
@@ -77,6 +80,7 @@ class Line:
     """Classes one behind the other, by the ranks of their heads."""
 
     on: tuple[str, ...] = ()  # the GPUs that all of its jobs name; none: it has all other jobs
+    apart: str = ""  # what the policy tells its jobs by: see core.order
     heap: list[tuple[Rank, int, JobClass]] = field(default_factory=list)
     classes: int = 0  # that belong to it, whether they stand in it now or not
 
@@ -94,6 +98,7 @@ class JobClass:
     longest_ms: int | None  # of all of them, rounded up: see `longest_step_ms`
     floor_mib: int | None
     executor: str
+    run_kind: str  # empty unless the policy tells them apart by it
     number: int  # breaks ties in heaps, so that classes are never compared
     line: Line
     heap: list[Rank] = field(default_factory=list)
@@ -109,12 +114,13 @@ class JobClass:
 class ReadyQueue:
     """All jobs that are only waiting for room, first things first."""
 
-    def __init__(self, find: Callable[[int], Job | None]) -> None:
+    def __init__(self, find: Callable[[int], Job | None], order: Order) -> None:
         self._find = find
+        self._order = order
         self._classes: dict[ClassKey, JobClass] = {}
         self._made = 0
         self._last: JobClass | None = None  # that of the job that came last
-        self._gpu_lines: dict[tuple[str, ...], Line] = {(): Line()}
+        self._gpu_lines: dict[tuple[tuple[str, ...], str], Line] = {((), ""): Line()}
         self._cpu_line = Line()
         self._cluster_line = Line()
         self._parked: dict[str | None, list[JobClass]] = {}
@@ -186,11 +192,12 @@ class ReadyQueue:
             and last.floor_mib == floor_mib
         ):
             return last
-        key = (need, group, longest_step_ms(terms.longest_ms), floor_mib, terms.executor)
+        kind = terms.run_kind if self._order.policy is Policy.SHORTEST and need.gpus else ""
+        key = (need, group, longest_step_ms(terms.longest_ms), floor_mib, terms.executor, kind)
         cls = self._classes.get(key)
         if cls is None:
             self._made += 1
-            line = self._line_for(need, terms.executor)
+            line = self._line_for(need, terms, group)
             line.classes += 1
             cls = self._classes[key] = JobClass(*key, number=self._made, line=line)
         # Equal to what it had, and known again as the same object by the next of its submission.
@@ -210,11 +217,12 @@ class ReadyQueue:
         if not cls.count:
             # The class is dropped, so that needs which no job has any more cost nothing; its
             # entry in the line is seen to be stale by its missing heap.
-            key = (cls.need, cls.group, cls.longest_ms, cls.floor_mib, cls.executor)
+            key = (cls.need, cls.group, cls.longest_ms, cls.floor_mib, cls.executor, cls.run_kind)
             del self._classes[key]
-            cls.line.classes -= 1
-            if cls.line.on and not cls.line.classes:
-                del self._gpu_lines[cls.line.on]
+            line = cls.line
+            line.classes -= 1
+            if (line.on or line.apart) and not line.classes:
+                del self._gpu_lines[line.on, line.apart]
             cls.heap.clear()
             cls.cohorts.clear()
             cls.growing.clear()
@@ -239,8 +247,26 @@ class ReadyQueue:
                 _next_of_cohort(cls, cls.cohorts.pop(job_id))
         return None
 
+    def key(self, cls: JobClass, rank: Rank) -> Rank:
+        """The place in line, by the policy, of a job of this class that has this rank."""
+        assert cls.terms is not None
+        return self._order.place(rank, cls.need, cls.terms, cls.group)
+
+    def key_of(self, job: Job) -> Rank:
+        """The same of a job that stands in line."""
+        assert job.in_class is not None
+        return self.key(job.in_class, job.rank)
+
+    def apart(self) -> set[str]:
+        """What the policy tells apart among the GPU jobs that are in line."""
+        return {line.apart for line in self._gpu_lines.values() if line.classes}
+
+    def first_in(self, line: Line) -> tuple[Rank, JobClass] | None:
+        """Where the first class of a line stands, or one that has left it: not after any other."""
+        return None if not line.heap else (line.heap[0][0], line.heap[0][2])
+
     def gpu_lines(self) -> Collection[Line]:
-        """The lines of GPU jobs: of those that name no GPUs, and of each set that others name."""
+        """The lines of GPU jobs, by the GPUs that they name and what the policy tells apart."""
         return self._gpu_lines.values()
 
     @property
@@ -340,21 +366,38 @@ class ReadyQueue:
         """All classes, in no useful order."""
         return list(self._classes.values())
 
+    def follow_policy(self, cohorts: Iterable[Cohort], others: Iterable[Job]) -> None:
+        """Let all jobs stand in the lines of the policy that now holds.
+
+        `cohorts`: of jobs that are not kept as themselves, and of no others.
+        """
+        self._classes.clear()
+        self._gpu_lines = {((), ""): Line()}
+        self._cpu_line, self._cluster_line, self._last = Line(), Line(), None
+        self._parked.clear()
+        self.count = self.urgent = 0
+        for cohort in cohorts:
+            self.add_cohort(cohort)
+        for job in others:
+            if job.in_class is not None:
+                job.in_class = None
+                self.add(job)
+
     def _line_up(self, cls: JobClass, rank: Rank) -> None:
         cls.in_line_as = rank
         heappush(cls.line.heap, (rank, cls.number, cls))
 
-    def _line_for(self, need: Need, executor: str) -> Line:
-        if executor:
+    def _line_for(self, need: Need, terms: Terms, group: str | None) -> Line:
+        if terms.executor:
             return self._cluster_line
         if not need.gpus:
             return self._cpu_line
-        on = tuple(sorted(set(need.on)))
-        line = self._gpu_lines.get(on)
+        key = (tuple(sorted(set(need.on))), self._order.apart(need, terms, group))
+        line = self._gpu_lines.get(key)
         if line is None:
             if len(self._gpu_lines) > _MOST_LINES:
-                return self._gpu_lines[()]
-            line = self._gpu_lines[on] = Line(on)
+                return self._gpu_lines[(), ""]
+            line = self._gpu_lines[key] = Line(*key)
         return line
 
 

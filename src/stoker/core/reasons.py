@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from stoker.core.model import Cause, Exit, JobState, Outcome
+from stoker.core.policy_reasons import FairShares, PolicyReason, ShortestFirst, policy_words
 from stoker.core.shortage import LowDisk
 
 
@@ -231,6 +232,7 @@ Reason = (
     | DiskIsLow | WaitsForJobs | WaitsForProcesses | NeedsTerminal | NeedsGpus | NeedsMemory
     | NeedsUse | WaitsForScout | NeedsShare | NeedsCpus | HeldBack | CanNeverStart | ClusterIsFull
     | AtCluster | IsSuspended | IsNext | WaitsForGivingWay | NoneGivesWay | HasGivenWay | GivesWay
+    | PolicyReason
 )  # fmt: skip
 
 
@@ -336,6 +338,8 @@ def words(reason: Reason, now_ms: int) -> str:
         case HasGivenWay(for_job=job_id, goes_first=first, then=then):
             long = " more than an hour ago, so it goes first now" if first else ""
             return f"gave way for job {job_id}{long}; {words(then, now_ms)}"
+        case ShortestFirst(then=then) | FairShares(then=then):
+            return f"{policy_words(reason, now_ms, _duration)}; {words(then, now_ms)}"
 
 
 def low_disk_words(low: DiskIsLow | LowDisk) -> str:

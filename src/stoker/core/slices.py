@@ -28,14 +28,15 @@ def slices_over(state: State) -> list[ev.StopRequested]:
     room = MakingRoom(state, state.stopping)
     ending: list[Job] = []
     hopeless: set[int] = set()  # classes of which one could not be helped
-    for rank, job in waiting_for_room(state, {job.group for job in offered}):
+    for place, job in waiting_for_room(state, {job.group for job in offered}):
         if len(ending) == len(offered):
             break
         assert job.in_class is not None
         if job.in_class.number in hopeless:
             continue
         # One that would come before it when it is put back would only start again.
-        willing = [one for one in offered if one not in ending and rank < _rank_behind(state, one)]
+        left = [one for one in offered if one not in ending]
+        willing = [one for one in left if place < _place_behind(state, one)]
         making_room = room.for_job(job, willing)
         if making_room is None:
             hopeless.add(job.in_class.number)
@@ -45,10 +46,11 @@ def slices_over(state: State) -> list[ev.StopRequested]:
     return [ev.StopRequested(now_ms, one.id, one.attempt, Cause.SLICE) for one in ending]
 
 
-def _rank_behind(state: State, job: Job) -> Rank:
-    """Where a job would stand if it were put back now."""
-    if job.terms.keep_place:
-        return job.rank
-    place = next_place(state)
-    first = precedence(job.priority, job.terms)
-    return (first, place >> PLACE_BITS, place & PLACE_MASK, job.id)
+def _place_behind(state: State, job: Job) -> Rank:
+    """Where a job would stand in line if it were put back now."""
+    rank = job.rank
+    if not job.terms.keep_place:
+        place = next_place(state)
+        first = precedence(job.priority, job.terms)
+        rank = (first, place >> PLACE_BITS, place & PLACE_MASK, job.id)
+    return state.order.place(rank, job.need, job.terms, job.group)

@@ -10,7 +10,7 @@ the jobs, and rebuilt from them by `State.restored`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stoker.core import attempt_events, job_events, machine_events, suspending
@@ -25,6 +25,7 @@ from stoker.core.laws import must_agree
 from stoker.core.model import FINAL, WAITING, Group, Job, Need, Profile, Takeovers
 from stoker.core.moves import MOST_REMEMBERED
 from stoker.core.needs import learned_need
+from stoker.core.order import Order, Policy, Usage
 from stoker.core.ready import Cohort, ReadyQueue
 from stoker.core.shortage import LowDisk, Shortage
 from stoker.core.timers import Timers
@@ -56,7 +57,8 @@ class State:
         self.gpus: dict[str, Gpu] = {}
         self.groups: dict[str, Group] = {}
         self.profiles: dict[str, Profile] = {}
-        self.ready = ReadyQueue(self.jobs.get)
+        self.order = Order(lambda: self.now_ms)
+        self.ready = ReadyQueue(self.jobs.get, self.order)
         self.active: dict[int, None] = {}
         self.to_start: dict[int, None] = {}
         self.terminals: dict[int, None] = {}  # attached jobs whose clients are there; in no record
@@ -91,6 +93,10 @@ class State:
         cpus: int,
         at_cluster_most: int,
         standbys: Iterable[int] = (),
+        policy: str = Policy.FIFO,
+        run_times: Iterable[tuple[str, int, Sequence[int]]] = (),
+        usage: Mapping[str, Usage] | None = None,
+        arrivals: Iterable[tuple[int, int]] = (),
     ) -> State:
         """The state as the store has it, with every index built anew.
 
@@ -103,6 +109,7 @@ class State:
         state.gpus = {g.id: g for g in sorted(gpus, key=lambda g: natural(g.shown_as))}
         state.groups = {g.name: g for g in groups}
         state.profiles = {p.kind: p for p in profiles}
+        state.order.restore(policy, run_times, usage or {}, arrivals)
         others = list(jobs)
         # A job that can't start before its client has come stands in no line until then.
         others += [job for cohort in cohorts if cohort.terms.attached for job in each_of(cohort)]
@@ -181,6 +188,10 @@ class State:
         if group is None:
             group = self.groups[name] = Group(name)
         return group
+
+    def ahead_of(self, jobs: Iterable[Job]) -> dict[int, int]:
+        """How many waiting jobs come before each of these, by the policy."""
+        return self.jobs.ahead_of(jobs, self.order.place)
 
     # ------------------------------------------------------------------ what was learned
 

@@ -57,6 +57,8 @@ def planned(state: State) -> Takeovers:
     """Which attempts may be followed, and who is next, as the state is now."""
     if state.paused or not state.active or (state.low_disk and state.low_disk.stops):
         return NO_TAKEOVERS
+    if state.order.changes_by_itself and len(state.ready.apart()) > 1:
+        return NO_TAKEOVERS
     scan = Scan(state)
     with ClassWalk(state.ready, 2) as lines:
         first = _next_class(scan, lines)
@@ -70,7 +72,7 @@ def planned(state: State) -> Takeovers:
             return NO_TAKEOVERS
         second = _next_class(scan, lines)
         # The first entry of a class that was in line is its head's.
-        rival = None if second is None else second.heap[0]
+        rival = None if second is None else state.ready.key(second, second.heap[0])
         standbys = _first_of(state, first, len(attempts) * (MOST_ENDS_IN_A_TURN - 1), rival)
         return Takeovers(tuple(attempts), standbys) if standbys else NO_TAKEOVERS
 
@@ -120,7 +122,7 @@ def _first_of(state: State, cls: JobClass, count: int, rival: Rank | None) -> tu
     """
     found: list[int] = []
     for rank, job in islice(state.ready.jobs_of(cls), _MOST_LOOKED_AT):
-        if len(found) == count or (rival is not None and rank > rival):
+        if len(found) == count or (rival is not None and state.ready.key(cls, rank) > rival):
             break
         if job is None:
             continue

@@ -42,6 +42,7 @@ class Terms:
     preemptible: bool = False  # offers to give way for urgent jobs
     yields: int = YIELDS  # so often in an hour at most
     urgent: bool = False  # goes before all that are not, and those that offered it give way
+    run_kind: str = ""  # jobs with the same one take about as long; empty: nothing is learned of it
 
     @property
     def longest_ms(self) -> int | None:

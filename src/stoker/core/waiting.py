@@ -19,8 +19,19 @@ from stoker.core.giving_way import (
     none_gives_way,
 )
 from stoker.core.gpu import Gpu
-from stoker.core.model import WHOLE_SHARE_MILLI, Cause, Job, JobState, Need, Requirement, Suspension
+from stoker.core.model import (
+    WHOLE_SHARE_MILLI,
+    Cause,
+    Job,
+    JobState,
+    Need,
+    Requirement,
+    Suspension,
+    goes_before_all,
+)
+from stoker.core.order import Policy
 from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan
+from stoker.core.policy_reasons import FairShares, ShortestFirst
 from stoker.core.ready import ReadyQueue
 from stoker.core.state import State
 from stoker.core.timers import kill_ms
@@ -72,6 +83,19 @@ def with_giving_way(state: State, job: Job, reason: why.Reason) -> why.Reason:
         return reason
     offer = next_offer(state)
     return why.NoneGivesWay(reason) if offer is None else why.NoneGivesWay(reason, *reversed(offer))
+
+
+def with_policy(state: State, job: Job, reason: why.Reason, ahead: int) -> why.Reason:
+    """What there is to say besides, where others go first by the policy; so many are ahead."""
+    order = state.order
+    if order.policy is Policy.FIFO or not ahead or not isinstance(reason, _FOR_ROOM):
+        return reason
+    if job.in_class is None or goes_before_all(job.rank):
+        return reason
+    if order.policy is Policy.FAIR:
+        return FairShares(ahead, job.group, order.used_ms(job.group), reason)
+    expected_ms = order.expected_gpu_ms(job.need, job.terms.run_kind)
+    return ShortestFirst(ahead, expected_ms, order.first_ms(job.rank, expected_ms), reason)
 
 
 def plain_reason(state: State, job: Job) -> why.Reason:
@@ -163,15 +187,16 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
         roomy = [gpu for gpu in allowed if has_room(need, gpu)]
     if len(roomy) < need.gpus:
         return _gpu_shortage(state, job, allowed, len(roomy))
-    if need is not job.need and not need.learns:
+    if not (need.whole or need.learns):
         idle = [gpu for gpu in roomy if not gpu.held_by or scan.use_allows(job.need, gpu)]
         if len(idle) < need.gpus:
             least = min(roomy, key=scan.use_on)
             use = state.use_percent(job.need) or 0
             return why.NeedsUse(use, scan.use_on(least), scan.most_use(), least.shown_as)
     # There is room, so a job before it has a hold on it: see which, in the order of the queue.
+    mine = state.ready.key_of(job)
     for head in _in_order(state.ready):
-        if head.rank >= job.rank:
+        if state.ready.key_of(head) >= mine:
             break
         wanted = state.need_of(head)
         if (
@@ -197,7 +222,7 @@ def _in_order(ready: ReadyQueue) -> Iterable[Job]:
         islice(ready.in_line(line), MOST_BLOCKED_CLASSES)
         for line in (*ready.gpu_lines(), ready.cpu_line)
     ]
-    return merge(*lines, key=lambda job: job.rank)
+    return merge(*lines, key=ready.key_of)
 
 
 def _gpu_shortage(state: State, job: Job, allowed: list[Gpu], free: int) -> why.Reason:

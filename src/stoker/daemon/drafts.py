@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from stoker.api.messages import JobOwn
 from stoker.core import events as ev
 from stoker.core.model import Launch, Need, Requirement, Terms
+from stoker.core.order import with_run_kinds
 from stoker.core.state import State
 from stoker.daemon.requirements import RequiredJobs
 from stoker.errors import NotFound
@@ -40,6 +41,7 @@ class Drafts:
             said = (self.need, self.terms, self.group, priorities)
             return [ev.JobsSubmitted(at_ms, first_id, *said, self.launch, self.each, self.kinds)]
         events: list[ev.Event] = []
+        terms_of = with_run_kinds(self.need, self.terms, self.kinds)
         own_of_each = zip(priorities, self.each, self.kinds, strict=True)
         for job_id, (priority, own, kind) in enumerate(own_of_each, start=first_id):
             unmet: tuple[Requirement, ...] = ()
@@ -51,7 +53,7 @@ class Drafts:
                     at_ms,
                     job_id,
                     self.need,
-                    self.terms,
+                    terms_of[kind],
                     priority,
                     self.group,
                     self.not_before_ms,

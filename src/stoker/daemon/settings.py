@@ -10,6 +10,7 @@ from pathlib import Path
 
 from stoker.api.job_options import VISIBLE as WAYS_TO_SEE
 from stoker.core.learning import Habits
+from stoker.core.order import Policy
 from stoker.daemon import addresses
 from stoker.daemon.asked import Defaults
 from stoker.daemon.cluster import ClusterRules
@@ -115,6 +116,10 @@ SETTINGS = (
             "CPU slots that jobs may use together; auto: as many as there are CPUs", _cpus),
     Setting("grace", "30s", "how long a job that is told to stop may take before it is killed",
             _read_by(duration_ms)),
+    Setting("policy", "fifo",
+            "which of the waiting jobs of one priority go first: fifo (as queued), shortest (least "
+            "expected GPU time), or fair (the group that has used the GPUs least of late)",
+            _one_of(*Policy)),
     Setting("mem", "whole",
             "GPU memory of jobs without --mem: whole (the whole GPU), or auto (as measured for "
             "their kind)", _one_of("whole", "auto")),

@@ -23,7 +23,13 @@ from stoker.core.reasons import (
     words,
 )
 from stoker.core.state import State
-from stoker.core.waiting import plain_reason, reason_for, why_not_going_on, with_giving_way
+from stoker.core.waiting import (
+    plain_reason,
+    reason_for,
+    why_not_going_on,
+    with_giving_way,
+    with_policy,
+)
 from stoker.daemon.asked import PLAIN_TERMS, need_fields
 from stoker.daemon.cluster import StandingOf, at_cluster, attempt_of
 from stoker.executors.attempt_dir import attempt_dir_text, log_found
@@ -93,11 +99,12 @@ class JobViews:
             if job is not None and job.state in _NOT_BEGUN:
                 # Each for itself: jobs alike in all but their order may be held back by others.
                 reason = Reasons(state, self._draining, self._standing).of(job)
-                answer["reason"] = as_data(reason)
-                answer["text"] = words(reason, state.now_ms)
                 if job.state in QUEUED:  # A held one is not in line.
                     waits = job.state is JobState.WAITING
-                    answer["jobs_ahead"] = state.jobs.ahead_of([job])[job.id] if waits else 0
+                    answer["jobs_ahead"] = state.ahead_of([job])[job.id] if waits else 0
+                    reason = with_policy(state, job, reason, answer["jobs_ahead"])
+                answer["reason"] = as_data(reason)
+                answer["text"] = words(reason, state.now_ms)
                 if job.state is JobState.WAITING and estimate and not self._draining:
                     answer["starts_at_ms"] = expected_start_ms(state, job.id, expect)
             elif job is not None and job.terms.executor:

@@ -60,6 +60,7 @@ def of_state(state: State) -> Hashable:
         gpus,
         groups,
         frozenset(state.profiles.values()),
+        _order(state),
         frozenset(job.id for job in state.jobs.values() if state.ready.has(job)),
         frozenset(state.active),
         frozenset(state.to_start),
@@ -69,6 +70,14 @@ def of_state(state: State) -> Hashable:
         tuple(state.dependencies.doomed),
         frozenset(timer for timer in state.timers if timer[0] > state.now_ms),
     )
+
+
+def _order(state: State) -> Hashable:
+    """What the policy looks at."""
+    order = state.order
+    came = frozenset((job.id, order.came_ms(job.rank)) for job in state.jobs.values())
+    used = frozenset(order.usage.items())
+    return order.policy, frozenset(order.run_times.items()), used, came
 
 
 def _places(state: State) -> Hashable:

@@ -6,7 +6,7 @@ an engine would hear of: a job comes, a process ends, a timer is due, a driver i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,6 +14,7 @@ from stoker.core import events as ev
 from stoker.core.change import Change
 from stoker.core.learning import next_look_ms
 from stoker.core.model import Exit, Launch, Need, Terms
+from stoker.core.order import Policy
 from stoker.core.state import State
 from stoker.engine import Decided, Engine, Proposal
 from stoker.ports import SeenGpu
@@ -26,10 +27,7 @@ _LAUNCH = Launch()
 _TERMS = Terms()
 _DONE = Exit(code=0)
 
-# What is set before the first job comes, by the name of a policy.
-POLICIES: Mapping[str, Callable[[State], Sequence[ev.Event]]] = {
-    "fifo": lambda state: (),
-}
+POLICIES = tuple(Policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +135,7 @@ class Play:
             _Nothing(cpus), executor, self.world, self.clock, self.world.ran_out_of_memory
         )
         self.engine.noted = self._note
-        self._turn([lambda state: Decided(POLICIES[policy](state))])
+        self._turn([lambda state: Decided([ev.PolicySet(state.now_ms, Policy(policy))])])
         if self.arrivals:
             self.clock.true_ms = max(0, self.arrivals[0].at_ms)
 

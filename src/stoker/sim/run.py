@@ -15,6 +15,7 @@ from random import Random
 from stoker.core import events as ev
 from stoker.core.learning import Habits, next_look_ms
 from stoker.core.model import Cause, Job
+from stoker.core.order import Policy
 from stoker.core.state import State
 from stoker.core.unsaved import UnsavedStops
 from stoker.engine import Decided, Engine, Proposal
@@ -54,6 +55,7 @@ class Faults:
     measured: float = 0.0  # of the jobs, the memory of this part is learned, by readings of GPUs
     suspended: float = 0.0  # of the jobs, this part is suspended now and then
     giving_way: float = 0.0  # of the jobs, this part is urgent, or offers to give way
+    policies: bool = False  # jobs are of some kinds, and the policy changes now and then
     unruly_clients: bool = False  # half the jobs are attached; clients are late, unheard, and die
 
 
@@ -99,6 +101,7 @@ class Simulation:
         self._shift_is_open = False  # the clock was set, and that is not committed yet
         again = Random(f"{seed} again")  # Its own, so that all else stays as it is without it.
         self._gives_way = Random(f"{seed} gives way")
+        self._policies = Random(f"{seed} policies")
         self._plan(Random(seed), Faults() if faults is None else faults, again)
         self.steps.run = self
         self.engine = self._new_engine()
@@ -139,7 +142,9 @@ class Simulation:
             gives_way = self._gives_way.random() < faults.giving_way
             is_learned = measured is not None and measured.random() < faults.measured
             learned = measured if is_learned else None
-            self._plan_job(random, at_ms, job_id, client, goes_on, gives_way, learned)
+            of_kinds = self._policies if faults.policies else None
+            who = (client, goes_on, gives_way, learned, of_kinds)
+            self._plan_job(random, at_ms, job_id, *who)
             if suspended is not None and suspended.random() < faults.suspended:
                 self._plan_suspensions(suspended, at_ms, job_id)
         for _ in range(self.jobs // 20):
@@ -165,8 +170,13 @@ class Simulation:
         again: Random | None,
         gives_way: bool,
         measured: Random | None,
+        policies: Random | None,
     ) -> None:
         wanted = scenario.wanted(random, job_id - 1)
+        if policies is not None:
+            wanted = scenario.of_a_kind(policies, wanted)
+            if policies.random() < 0.1:
+                self._will(at_ms, scenario.set_policy, policies.choice(tuple(Policy)))
         if measured is not None:
             wanted = scenario.measured(measured, wanted)
         if gives_way:

@@ -7,6 +7,7 @@ from random import Random
 
 from stoker.core import events as ev
 from stoker.core.model import Cause, Exit, JobState, Need, Requirement, Terms
+from stoker.core.order import Policy
 from stoker.core.state import State
 from stoker.engine import Decided
 from stoker.errors import Unavailable
@@ -146,6 +147,12 @@ def measured(random: Random, asked: Wanted) -> Wanted:
     return replace(asked, need=need, behaviours=behaviours)
 
 
+def of_a_kind(random: Random, asked: Wanted) -> Wanted:
+    """A job whose run time is learned. What runs well runs about as long as others of its kind."""
+    terms = replace(asked.terms, run_kind=random.choice(("", "short", "long")))
+    return replace(asked, terms=terms)
+
+
 def _need(random: Random) -> Need:
     return random.choice(
         (
@@ -191,6 +198,11 @@ def _life(random: Random) -> tuple[Behaviour, int | None, int | None]:
 #
 # A user whose request was committed just before a crash got no answer and asks again, so each of
 # these grants nothing if it was granted before.
+
+
+def set_policy(policy: Policy, record: MemoryStore, state: State) -> Decided:
+    """Let the queue go by another policy."""
+    return Decided([ev.PolicySet(state.now_ms, policy)])
 
 
 def submit(job_id: int, asked: Wanted, record: MemoryStore, state: State) -> Decided:

@@ -39,7 +39,7 @@ def arrival(job: TraceJob, memory: str) -> Arrival:
     phases = job.phases
     if not phases and (job.peak_mib is not None or job.use is not None):
         phases = (Phase(0, job.peak_mib or 0, job.use or (0,)),)
-    terms = Terms() if job.limit_ms is None else Terms(time_limit_ms=job.limit_ms)
+    terms = Terms(time_limit_ms=job.limit_ms, run_kind=job.kind or job.name)
     need = _need(job, memory)
     return Arrival(
         job.at_ms, need, job.runs_ms, phases, terms, job.priority, job.group, job.name or job.kind

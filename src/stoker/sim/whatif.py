@@ -89,7 +89,7 @@ def way_text(way: Way, gpus: int) -> str:
 def what_if(question: Question, progress: Progress | None = None) -> WhatIf:
     """Play it all."""
     for policy in question.policies:
-        _known(policy, tuple(POLICIES), "policy")
+        _known(policy, POLICIES, "policy")
     for memory in question.memories:
         _known(memory, MEMORY_WAYS, "way to use memory")
     machines: dict[str, list[SeenGpu]] = {text: machine(text) for text in question.gpus}

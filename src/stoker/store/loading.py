@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from stoker.core.model import ACTIVE, Group, Job, JobState, Need, Profile, Requirement, Terms
+from stoker.core.order import Policy, Usage
 from stoker.core.ready import Cohort
 from stoker.core.state import State
 from stoker.store.database import open_to_read
@@ -49,6 +50,7 @@ def load(
     needs, terms = numbered.load()
     settings = dict(run(sql["settings"]))
     last = run(sql["last_id"]).fetchone()[0] or 0
+    (first,) = run(sql["first_unfinished_id"]).fetchone()
     next_job_id = max(int(settings.get("next_job_id", "1")), last + 1)
     with ExitStack() as opened:
         connections = [connection]
@@ -70,6 +72,10 @@ def load(
         cpus=int(settings.get("counted_cpus", "1")),
         at_cluster_most=int(settings.get("at_cluster_most", "1000")),
         standbys=json.loads(settings.get("standbys", "[]")),
+        policy=settings.get("policy", Policy.FIFO),
+        run_times=[(kind, n, json.loads(runs)) for kind, n, runs in run(sql["all_run_times"])],
+        usage={name: Usage(*used) for name, *used in run(sql["all_usage"])},
+        arrivals=run(sql["all_arrivals"], {"oldest": first or 0}).fetchall(),
     )
 
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 from stoker.core.change import Change
 from stoker.core.gpu import Gpu
 from stoker.core.model import Group, Job, Launch, Need, Outcome, Profile, Terms, copied
+from stoker.core.order import Policy, Usage
 from stoker.core.ready import Cohort
+from stoker.core.run_times import Runs
 from stoker.core.state import State
 from stoker.ports import BrokenRecord
 
@@ -29,6 +31,10 @@ class MemoryStore:
         self._cpus = 1
         self._at_cluster_most = 1000
         self._standbys: tuple[int, ...] = ()
+        self._policy = Policy.FIFO
+        self._run_times: dict[tuple[str, int], Runs] = {}
+        self._usage: dict[str, Usage] = {}
+        self._arrivals: list[tuple[int, int]] = []
 
     def load(self, now_ms: int) -> State:
         """See ports.Store."""
@@ -45,6 +51,10 @@ class MemoryStore:
             cpus=self._cpus,
             at_cluster_most=self._at_cluster_most,
             standbys=self._standbys,
+            policy=self._policy,
+            run_times=[(*key, runs) for key, runs in self._run_times.items()],
+            usage=self._usage,
+            arrivals=self._arrivals,
         )
 
     def commit(
@@ -90,6 +100,14 @@ class MemoryStore:
                 self._profiles[kind] = state.profiles[kind]
             else:
                 self._profiles.pop(kind, None)
+        order = state.order
+        for kind, gpus in change.run_times:
+            self._run_times[kind, gpus] = order.run_times.of(kind, gpus)
+        for name in change.usage:
+            self._usage[name] = order.usage[name]
+        self._arrivals += change.arrivals
+        if change.policy:
+            self._policy = order.policy
         if change.settings:
             self._paused, self._cpus = state.paused, state.cpus
             self._at_cluster_most = state.at_cluster_most

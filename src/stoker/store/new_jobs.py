@@ -11,6 +11,7 @@ import msgspec
 
 from stoker.core.events import JobsSubmitted, JobSubmitted
 from stoker.core.model import Launch
+from stoker.core.order import with_run_kinds
 from stoker.store.database import point_hash, point_hashes
 from stoker.store.launches import json_of_each, launch_bodies, launch_body
 from stoker.store.named_sql import queries
@@ -108,10 +109,11 @@ class NewJobs:
     def add_together(self, cursor: sqlite3.Cursor, many: JobsSubmitted) -> None:
         """Write new jobs that share all but a few columns, column by column."""
         launch, each = many.launch, many.each
+        terms_of = with_run_kinds(many.need, many.terms, many.kinds)
+        numbers = {kind: self._numbered.terms(terms) for kind, terms in terms_of.items()}
         shared: dict[str, Any] = {
             "state": "waiting",
             "need": self._numbered.need(many.need),
-            "terms": self._numbered.terms(many.terms),
             "user": launch.user,
             "submitted_at_ms": many.at_ms,
             "environment": self._numbered.environment(launch),
@@ -123,6 +125,7 @@ class NewJobs:
         columns: dict[str, Iterable[Any]] = {
             "id": many.ids,
             "priority": many.priorities,
+            "terms": list(map(numbers.__getitem__, many.kinds)),
             "launch": launch_bodies(launch, each),
             "kind": many.kinds,
         }

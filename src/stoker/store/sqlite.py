@@ -68,7 +68,7 @@ class SqliteStore:
             if meanwhile is not None:
                 meanwhile()
         self._launches.committed(change)
-        if change.settings or change.standbys or change.removed:
+        if change.settings or change.standbys or change.policy or change.removed:
             self._settings = None
         if change.removed or change.retried:
             # These were final before, in states that only the file knows.

@@ -76,12 +76,26 @@ class Writer:
                 cursor.execute(sql["drop_profile"], {"kind": kind})
             else:
                 cursor.execute(sql["put_profile"], asdict(profile))
+        self._write_order(cursor, state, change)
         if change.settings:
             self._set(cursor, "paused", "1" if state.paused else "0")
             self._set(cursor, "counted_cpus", str(state.cpus))
             self._set(cursor, "at_cluster_most", str(state.at_cluster_most))
         if change.standbys:
             self._set(cursor, "standbys", json.dumps(state.takeovers.standbys))
+
+    def _write_order(self, cursor: sqlite3.Cursor, state: State, change: Change) -> None:
+        """Keep what the order of waiting jobs is decided by."""
+        sql, order = self._sql, state.order
+        for kind, gpus in change.run_times:
+            runs = json.dumps(order.run_times.of(kind, gpus))
+            cursor.execute(sql["put_run_times"], {"kind": kind, "gpus": gpus, "runs": runs})
+        for name in change.usage:
+            cursor.execute(sql["put_usage"], {"name": name, **asdict(order.usage[name])})
+        for first_id, minute in change.arrivals:
+            cursor.execute(sql["add_arrival"], {"first_id": first_id, "minute": minute})
+        if change.policy:
+            self._set(cursor, "policy", order.policy.value)
 
     def _set(self, cursor: sqlite3.Cursor, name: str, value: str) -> None:
         cursor.execute(self._sql["set_setting"], {"name": name, "value": value})

@@ -185,8 +185,8 @@ VERB = Verb(
         Option("history", "your own jobs of so long (default: 30d)", "TIME", duration_ms),
         Option("gpus", "so many GPUs, of so much memory: 8:24G, or 4:24G+2:80G; may be repeated "
                "(default: yours)", "COUNT:MEMORY", repeat=True),
-        Option("policy", "who goes first: fifo (default); may be repeated", "POLICY", repeat=True,
-               choices=("fifo",)),
+        Option("policy", "who goes first: fifo (default), shortest or fair; may be repeated",
+               "POLICY", repeat=True, choices=("fifo", "shortest", "fair")),
         Option("mem", "how jobs share GPUs: auto (by learned memory, default), declared (by what "
                "their users said) or whole (not at all); may be repeated", "auto|declared|whole",
                repeat=True, choices=("auto", "declared", "whole")),

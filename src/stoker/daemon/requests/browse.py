@@ -139,5 +139,5 @@ def _places(state: State, job_ids: list[int]) -> list[int | None]:
     """The place of each in the line, from 1; None for what does not wait."""
     found = [state.jobs.get(job_id) for job_id in job_ids]
     waiting = [job for job in found if job is not None and job.state is JobState.WAITING]
-    ahead = state.jobs.ahead_of(waiting) if waiting else {}
+    ahead = state.ahead_of(waiting) if waiting else {}
     return [ahead[job_id] + 1 if job_id in ahead else None for job_id in job_ids]

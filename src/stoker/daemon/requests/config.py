@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stoker.api import messages as msg
 from stoker.core import events as ev
+from stoker.core.order import Policy
 from stoker.core.state import State
 from stoker.daemon import settings
 from stoker.daemon.requests import gpus
@@ -45,10 +46,13 @@ def set_one(daemon: Daemon, request: msg.ConfigSet) -> AfterTurn:
     daemon.store.set_setting(setting.name, value)
     take_settings(daemon)
     answer = setting.default if value is None else setting.shown(value)
-    most = int(answer) if setting.name == "slurm.jobs" else None
 
     def proposal(state: State) -> Decided:
-        return Decided([] if most is None else [ev.ClusterLimited(state.now_ms, most)], answer)
+        if setting.name == "slurm.jobs":
+            return Decided([ev.ClusterLimited(state.now_ms, int(answer))], answer)
+        if setting.name == "policy":
+            return Decided([ev.PolicySet(state.now_ms, Policy(answer))], answer)
+        return Decided([], answer)
 
     return AfterTurn(proposal, "value")
 

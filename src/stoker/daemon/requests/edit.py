@@ -12,6 +12,7 @@ from stoker.api.job_options import options_in
 from stoker.api.messages import JobRequest
 from stoker.core import events as ev
 from stoker.core.model import QUEUED, Job, Launch, Need, Terms
+from stoker.core.order import with_run_kinds
 from stoker.core.state import State
 from stoker.core.terms import requeue_codes
 from stoker.daemon import asked as request_read
@@ -95,6 +96,7 @@ def edit(daemon: Daemon, request: msg.Edit) -> AfterTurn:
         rules.check_metrics(launch.options, launch.params)
         need = _edited_need(job.need, launch.kind, asked, changes, bool(terms.executor))
         terms = _edited_mps(terms, need, asked, changes)
+        terms = with_run_kinds(need, replace(terms, run_kind=""), [launch.kind])[launch.kind]
         if terms.executor:
             check_cluster_job(need, list(launch.cluster_options))
         else:

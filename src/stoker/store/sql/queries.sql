@@ -178,6 +178,32 @@ SELECT name, paused, max_running FROM groups;
 INSERT INTO groups (name, paused, max_running) VALUES (:name, :paused, :max_running)
 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, max_running = excluded.max_running;
 
+-- name: all_run_times
+-- How long the latest jobs of each kind took, by the number of their GPUs.
+SELECT kind, gpus, runs FROM run_times;
+
+-- name: put_run_times
+-- Keeps how long the latest jobs of a kind took, in place of what was known before.
+INSERT OR REPLACE INTO run_times (kind, gpus, runs) VALUES (:kind, :gpus, :runs);
+
+-- name: all_usage
+-- The GPU time that each group has used, as of a moment.
+SELECT name, gpu_ms, at_ms FROM group_usage;
+
+-- name: put_usage
+-- Keeps what a group has used, in place of what was known before.
+INSERT OR REPLACE INTO group_usage (name, gpu_ms, at_ms) VALUES (:name, :gpu_ms, :at_ms);
+
+-- name: all_arrivals
+-- The first job of each minute in which some came, from the one in which the oldest unfinished job did.
+SELECT first_id, minute FROM arrivals
+WHERE first_id >= coalesce((SELECT max(first_id) FROM arrivals WHERE first_id <= :oldest), 0)
+ORDER BY first_id;
+
+-- name: add_arrival
+-- Notes the first job of a minute.
+INSERT OR REPLACE INTO arrivals (first_id, minute) VALUES (:first_id, :minute);
+
 -- name: add_jobs
 -- Writes new jobs: {columns} are those in which there is something, and {rows} one or more of
 -- "(?1, ?2, ...)". A row that can't be written undoes the whole commit: SQLite need not put aside what a statement of
