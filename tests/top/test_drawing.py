@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from stoker.core.model import FINAL, JobState
 from stoker.top.actions import CANCEL, RETRY
-from stoker.top.feed import View, in_steps
-from stoker.top.filter_line import wanted
+from stoker.top.feed import in_steps
 from stoker.top.frame import key_lines, list_title, listed, summary
 from stoker.top.gpu_rows import gpu_lines, memory_bar, memory_words, spark
-from stoker.top.job_rows import JobColumns
+from stoker.top.job_rows import STATE_STYLES, JobColumns
 from stoker.top.paint import BLOCKS, LETTERS, fitted, plain, pointed_at, printed, width, wrapped
+from stoker.top.strips import style_of
 from unit.scripted_daemon import job
 
 GPU: dict[str, Any] = {
@@ -97,6 +97,21 @@ def test_a_spark_line_ends_with_now_and_leaves_gaps() -> None:
     assert plain(spark([0, None, 100, 250, -3], 6, BLOCKS)) == " ▁ ██▁"
     assert plain(spark([], 3, BLOCKS)) == "   "
     assert plain(spark(range(100), 2, LETTERS)) == "##"
+
+
+def test_bars_are_coloured_by_load_and_every_colour_reaches_both_kinds_of_terminal() -> None:
+    assert spark([5, 9, None, 50, 95], 6, BLOCKS) == [
+        (" ", ""), ("▁▂", "green"), (" ", ""), ("▅", "yellow"), ("█", "red"),
+    ]  # fmt: skip
+    full = MEASURED | {"used_mib": 81_920, "ours_mib": 70_000, "others_mib": 11_920}
+    assert [style for _, style in memory_bar(full, 8, BLOCKS)] == ["red", "magenta"]
+    declared = {"id": "0", "memory_mib": 81_920, "reserved_mib": 8_192}
+    assert memory_bar(declared, 10, BLOCKS)[0] == ("░", "yellow")
+    assert memory_bar(declared | {"reserved_mib": 0}, 10, BLOCKS) == [("·" * 10, "dim")]
+    styles = {word for style in STATE_STYLES.values() for word in style.split()} | {"yellow"}
+    for word in styles - {"bold", "dim"}:
+        assert style_of(word).color, word
+        assert printed([("x", word)], colours=True) != "x"
 
 
 def test_use_over_time_is_drawn_in_steps_that_begin_at_fixed_moments() -> None:
@@ -246,20 +261,3 @@ def test_wrapping_loses_nothing_but_what_can_have_no_room(
     if columns >= 4:
         kept = "".join(plain(row) for row in rows).replace(" ", "")
         assert kept == plain(line).replace(" ", "")
-
-
-@pytest.mark.parametrize(
-    ("typed", "meaning"),
-    [
-        ("", View()),
-        ("lr  vit", View("lr vit")),
-        ("state:fail", View(states=("failed",))),
-        ("state:run,wait x", View("x", ("running", "waiting"))),
-        ("state:", View()),
-        ("state:nonsense", View("state:nonsense")),
-        ("group:a user:b", View(group="a", user="b")),
-        ("group: a:b", View("group: a:b")),
-    ],
-)
-def test_the_words_of_a_filter(typed: str, meaning: View) -> None:
-    assert wanted(typed) == meaning

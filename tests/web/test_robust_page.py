@@ -111,7 +111,7 @@ def test_hostile_text_is_shown_as_text_in_every_view(tabs: Tabs) -> None:
     tab.get_by_label("Command").fill("true")
     tab.get_by_label("Directory").fill(f"/{HOSTILE}")
     tab.get_by_role("button", name="Queue the job").click()
-    expect(tab.locator("form .error")).to_contain_text("<img")
+    expect(tab.locator(".field .error")).to_contain_text("<img")
     tabs.go(tab, f"#/sweep/{HOSTILE}x")
     expect(tab.locator(".empty")).to_contain_text("<img")
     assert tab.evaluate("() => window.hit") is None

@@ -237,8 +237,9 @@ def _takes_gzip(request: Request) -> bool:
     return "gzip" in request.headers.get("accept-encoding", "")
 
 
-def _error(code: str, message: str, hint: str, status: int) -> Response:
-    return _json({"error": {"code": code, "message": message, "hint": hint}}, status)
+def _error(code: str, message: str, hint: str, status: int, option: str = "") -> Response:
+    error = {"code": code, "message": message, "hint": hint}
+    return _json({"error": error | ({"option": option} if option else {})}, status)
 
 
 def _careful(respond: Respond) -> Respond:
@@ -250,7 +251,10 @@ def _careful(respond: Respond) -> Respond:
         except StokerError as error:
             status = _STATUS.get(type(error), 409)
             said = in_keywords(error)
-            return _error(said.code, said.message, said.hint, status)
+            message, hint = said.message, said.hint
+            if "x-stoker-page" in request.headers:  # It says options as its fields are labelled.
+                message, hint = said.as_typed or (message, hint)
+            return _error(said.code, message, hint, status, said.option)
         except Exception:
             log.exception("a request failed")
             message = "something went wrong inside the page"

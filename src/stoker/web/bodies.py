@@ -158,13 +158,14 @@ class SubmitRequest(Fields):
 
 
 class Chosen(Fields):
-    """Which jobs are meant: the union of what is named."""
+    """Which jobs are meant: the union of what is named; `text` and `states` narrow it."""
 
     ids: Ids = []
     names: Annotated[list[Text], Meta(max_length=1000)] = []
     group: Text | None = None
     all: bool = False
     states: Annotated[list[Text], Meta(max_length=20)] = []  # of these, only those in such a state
+    text: Text = ""  # a filter, as in "state:failed lr*"; alone it means all that match
 
 
 class CancelRequest(Chosen):

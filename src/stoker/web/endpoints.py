@@ -302,7 +302,7 @@ def _passed_on(op: str) -> Handler:
         request = asked.fields
         fields = msgspec.structs.asdict(request)
         if isinstance(request, bodies.Chosen):
-            select = {name: fields[name] for name in ("names", "group", "all", "states")}
+            select = {name: fields[name] for name in ("names", "group", "all", "states", "text")}
             fields = {"select": {**select, "ids": [str(job_id) for job_id in request.ids]}}
         if isinstance(request, bodies.RemoveRequest) and request.older_ms is not None:
             fields["older_ms"] = request.older_ms

@@ -68,7 +68,7 @@ _COMPONENTS: dict[str, Any] = {
     "Error": {
         "type": "object",
         "required": ["error"],
-        "properties": {"error": _schema("code message hint", Text="code message hint")},
+        "properties": {"error": _schema("code message hint", Text="code message hint option")},
     },
 }
 _ERRORS = {

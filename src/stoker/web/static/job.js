@@ -244,7 +244,7 @@ export function jobView(id, query) {
   async function priority(step) {
     trouble.clear();
     try {
-      await setPriority(job, job.priority + step);
+      await setPriority([job], job.priority + step);
       await refresh();
     } catch (error) {
       trouble.show(error);

@@ -9,6 +9,7 @@ import { count, exitText, FINAL, fineDuration, moment, STATES, valueText } from 
 import { countsText, progress } from "./progress.js";
 import { importanceBars, scatters } from "./scatter.js";
 import { SweepCurves } from "./sweepcurves.js";
+import { sweepOrders } from "./sweeporders.js";
 import { compareWords, pointsOf, pointWords, shownBy, valueWords } from "./sweepdata.js";
 import { heatMap, measuresOf, parallel } from "./sweepplots.js";
 
@@ -81,6 +82,7 @@ const OWN = [["id", "Id"], ["state", "State"], ["time", "Ran"], ["gpus", "GPU"],
 export function sweepView(name) {
   const trouble = errorBox();
   const bar = progress();
+  const orders = sweepOrders(name, trouble, () => refresh());
   const words = h("span", { class: "dim num" });
   const filter = h("input", { type: "search", placeholder: "Filter: lr=0.1 failed …",
     "aria-label": "Filter the points",
@@ -130,7 +132,7 @@ export function sweepView(name) {
   const missing = h("p", { class: "empty" }, "…");
   const element = h("div", { class: "stack" },
     h("div", { class: "bar" }, h("a", { href: "#/sweeps", class: "back", "aria-label": "To the sweeps" }, "←"),
-      h("h1", { class: "cut" }, h("bdi", {}, name))),
+      h("h1", { class: "cut" }, h("bdi", {}, name)), h("span", { class: "grow" }), orders.element),
     trouble.element, missing, parts);
 
   let closed = false;
@@ -177,6 +179,7 @@ export function sweepView(name) {
     }
     if (!answer.changed) return;
     shown = shownBy(answer.metric, answer.goal, what.value);
+    orders.show(answer.counts);
     const whole = answer.delta ? { ...answer, ...changed(data.long, answer.delta) } : answer;
     const long = { columns: whole.columns, params: whole.params, metrics: whole.metrics,
       importance: whole.importance };
