@@ -320,7 +320,7 @@ def test_every_view_fits_the_screen(
     tabs = Tabs(browser, page, viewport={"width": width, "height": height}, color_scheme=scheme)
     tab = tabs.enter()
     tab.evaluate(AXE)
-    wrong = {}
+    wrong: dict[str, str] = {}
     for view in VIEWS:
         tabs.go(tab, view)
         expect(tab.locator("main > *").first).to_be_visible()

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { Choice } from "./compare.js";
 import { changed } from "./deltas.js";
-import { errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
+import { errorBox, h, keyed, setData, setHidden, setNote, setText } from "./dom.js";
 import { serverNow } from "./feed.js";
 import { count, exitText, FINAL, fineDuration, moment, STATES, valueText } from "./format.js";
 import { countsText, progress } from "./progress.js";
@@ -45,7 +45,7 @@ export function sweepsView() {
     if (closed) return;
     setHidden(empty, sweeps.length > 0);
     setHidden(table, sweeps.length === 0);
-    setText(empty, "There is no sweep yet.");
+    setNote(empty, "There is no sweep yet.", "#/submit/sweep", "Queue one");
     const at = serverNow();
     keyed(body, sweeps, (one) => one.sweep, (one) => {
       const bar = progress();
@@ -166,7 +166,7 @@ export function sweepView(name) {
       if (error.status === 404 && what.metric) {
         chosen.delete(name); // The metric is gone, or the sweep.
         refresh();
-      } else if (error.status === 404) setText(missing, `There is no sweep ${name}.`);
+      } else if (error.status === 404) setNote(missing, `There is no sweep ${name}.`, "#/sweeps", "All sweeps");
       else if (error.status) trouble.show(error);
       return;
     }
