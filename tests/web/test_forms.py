@@ -52,7 +52,7 @@ def test_each_error_is_told_at_its_field_and_in_the_words_of_the_page(tabs: Tabs
         expect(wrong(tab)).to_contain_text(said)
         tab.get_by_label(label).fill("")
     tabs.go(tab, "#/job/77")
-    expect(tab.locator(".empty")).to_have_text("There is no job 77.")
+    expect(tab.locator(".empty")).to_have_text("There is no job 77. All jobs")
     tabs.go(tab, "#/nowhere")
     expect(tab.locator("main")).to_contain_text("There is nothing here.")
     expect(tab.locator("main")).to_be_focused()

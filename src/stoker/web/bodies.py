@@ -120,6 +120,7 @@ class SweepResultsQuestion(Fields):
     single: bool = False  # one row per run, also where points were repeated
     all: bool = True  # false: values of `metric` only
     known: Text | None = None  # the `version` of an answer: if it is still the same, that is said
+    delta: bool = False  # of one that is not the same, how its long parts differ, if that is known
 
 
 class MetricShown(Fields):

@@ -30,6 +30,7 @@ _ANSWERS: dict[str, dict[str, Any]] = {
     "MaybeNumbers": {"type": "array", "items": {"type": ["number", "null"]}},
     "Ids": {"type": "array", "items": _NUMBER},
     "Object": _OBJECT,
+    "MaybeObject": {"type": ["object", "null"]},
     "Lists": {"type": "array", "items": {"type": "array"}},
     "Objects": {"type": "array", "items": _OBJECT},
     "Counts": {"type": "object", "additionalProperties": _NUMBER},

@@ -2,7 +2,8 @@
 
 import { get } from "./api.js";
 import { Choice } from "./compare.js";
-import { errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
+import { changed } from "./deltas.js";
+import { errorBox, h, keyed, setData, setHidden, setNote, setText } from "./dom.js";
 import { serverNow } from "./feed.js";
 import { count, exitText, FINAL, fineDuration, moment, STATES, valueText } from "./format.js";
 import { countsText, progress } from "./progress.js";
@@ -44,7 +45,7 @@ export function sweepsView() {
     if (closed) return;
     setHidden(empty, sweeps.length > 0);
     setHidden(table, sweeps.length === 0);
-    setText(empty, "There is no sweep yet.");
+    setNote(empty, "There is no sweep yet.", "#/submit/sweep", "Queue one");
     const at = serverNow();
     keyed(body, sweeps, (one) => one.sweep, (one) => {
       const bar = progress();
@@ -157,14 +158,15 @@ export function sweepView(name) {
     const key = JSON.stringify(what);
     let answer;
     try {
-      answer = await get("/api/sweep/results", { ...what, known: data?.key === key ? data.version : "" });
+      answer = await get("/api/sweep/results", { ...what, known: data?.key === key ? data.version : "",
+        delta: true });
       trouble.clear();
     } catch (error) {
       if (closed || turn !== asked) return;
       if (error.status === 404 && what.metric) {
         chosen.delete(name); // The metric is gone, or the sweep.
         refresh();
-      } else if (error.status === 404) setText(missing, `There is no sweep ${name}.`);
+      } else if (error.status === 404) setNote(missing, `There is no sweep ${name}.`, "#/sweeps", "All sweeps");
       else if (error.status) trouble.show(error);
       return;
     }
@@ -178,7 +180,10 @@ export function sweepView(name) {
     if (!answer.changed) return;
     shown = shownBy(answer.metric, answer.goal, what.value);
     orders.show(answer.counts);
-    data = { ...answer, key, points: pointsOf(answer, shown) };
+    const whole = answer.delta ? { ...answer, ...changed(data.long, answer.delta) } : answer;
+    const long = { columns: whole.columns, params: whole.params, metrics: whole.metrics,
+      importance: whole.importance };
+    data = { ...whole, key, long, points: pointsOf(whole, shown) };
     marked = new Set(answer.front.map((place) => data.points[place]));
     setHidden(missing, true);
     setHidden(parts, false);
