@@ -21,8 +21,8 @@ const SHOWN = [
 const COUNTED = ["running", "stopping", "submitted", "waiting", "held", "succeeded", "stopped", "failed", "cancelled",
   "skipped", "lost"];
 const FORECAST_MS = 6000;
-const FILTER_HELP = "Words in the id, name, group or command; state: group: name: user: gpu: since: with * and ?, lists "
-  + "by commas; -word for what is not so; quotes for what has spaces";
+const FILTER_HELP = "Words in the id, name, group or command; state: group: name: user: gpu: since: with * and ?, "
+  + "lists by commas; -word for what is not so; quotes for what has spaces";
 
 const SORTS = new Set(["id", "state", "name", "time", "priority", "user"]);
 // What the list is like. The address says it too; this is for links that lead here without saying it.
