@@ -48,10 +48,10 @@ function wordsOf(found) {
 
 function nowhere() {
   for (const link of document.querySelectorAll("#nav a")) link.removeAttribute("aria-current");
-  const places = [["#/", "the jobs"], ["#/sweeps", "the sweeps"], ["#/submit", "submit a job"]];
+  const places = [["#/", "To the jobs"], ["#/sweeps", "To the sweeps"], ["#/submit", "Submit a job"]];
   return h("section", { class: "card pad stack" }, h("h1", {}, "There is nothing here."),
-    h("p", {}, "No view has the address ", h("code", {}, location.hash || "/"), ". Go to ",
-      ...places.flatMap(([href, words], at) => [at ? ", " : "", h("a", { href }, words)]), "."));
+    h("p", {}, "No view has the address ", h("code", {}, location.hash || "/"), "."),
+    h("p", {}, ...places.flatMap(([href, words], at) => [at ? " · " : "", h("a", { href }, words)])));
 }
 
 let view = null;
