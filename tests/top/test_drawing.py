@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from stoker.core.model import FINAL, JobState
 from stoker.top.actions import CANCEL, RETRY
-from stoker.top.feed import View, in_steps
-from stoker.top.filter_line import wanted
+from stoker.top.feed import in_steps
 from stoker.top.frame import key_lines, list_title, listed, summary
 from stoker.top.gpu_rows import gpu_lines, memory_bar, memory_words, spark
 from stoker.top.job_rows import JobColumns
@@ -246,20 +245,3 @@ def test_wrapping_loses_nothing_but_what_can_have_no_room(
     if columns >= 4:
         kept = "".join(plain(row) for row in rows).replace(" ", "")
         assert kept == plain(line).replace(" ", "")
-
-
-@pytest.mark.parametrize(
-    ("typed", "meaning"),
-    [
-        ("", View()),
-        ("lr  vit", View("lr vit")),
-        ("state:fail", View(states=("failed",))),
-        ("state:run,wait x", View("x", ("running", "waiting"))),
-        ("state:", View()),
-        ("state:nonsense", View("state:nonsense")),
-        ("group:a user:b", View(group="a", user="b")),
-        ("group: a:b", View("group: a:b")),
-    ],
-)
-def test_the_words_of_a_filter(typed: str, meaning: View) -> None:
-    assert wanted(typed) == meaning

@@ -98,7 +98,7 @@ def test_letters_that_come_together_with_the_slash_are_no_commands(busy: StokerH
     assert busy.job(1)["state"] == "running"
 
 
-def test_a_filter_may_name_states_groups_and_users(busy: StokerHome) -> None:
+def test_a_filter_is_that_of_the_command_line_and_tells_slips(busy: StokerHome) -> None:
     busy.submit("sleep", "600", name="x", group="sweep")
 
     async def scenario(view: LiveView) -> None:
@@ -109,12 +109,20 @@ def test_a_filter_may_name_states_groups_and_users(busy: StokerHome) -> None:
             ("group:sweep", [8]),
             ("user:tester waits-2", [2]),
             ("user:nobody", []),
+            ("-state:waiting -name:x", [1, 7]),
+            ("gpu:0", [1]),
         ):
             await view.press("slash")
             await view.type_at_once(typed)
             await view.until_ids(*ids)
             await view.press("escape")
             await view.until(lambda: len(view.ids) == 8)
+        await view.press("slash")
+        await view.type_at_once("state:failed stat:x")
+        await view.until_text("there is no filter 'stat:'; did you mean state:")
+        await view.press("ctrl+w")
+        await view.until_gone("did you mean")
+        await view.until_ids(7)
 
     drive(busy.home, scenario)
 

@@ -25,7 +25,7 @@ from stoker.top.confirmation import Confirmation, Pages
 from stoker.top.curve_pane import CurvePane
 from stoker.top.curve_reader import CurveNews
 from stoker.top.feed import Feed, Picture
-from stoker.top.filter_line import FilterLine, wanted
+from stoker.top.filter_line import FilterLine, problem_of
 from stoker.top.frame import key_lines, list_title, listed, summary
 from stoker.top.gpu_rows import gpu_lines
 from stoker.top.job_table import JobTable
@@ -94,6 +94,7 @@ class Top(App[None]):
         self.details_pane = Scroller(id="details", indent=14)
         self._details_of: int | None = None
         self._details_at = 0.0
+        self._problem = ""  # why what is typed is no filter yet
         self.filter_line = FilterLine(self._filter_typed, self._filter_done, id="filter")
         self.feed = Feed(home, self.table.view, self._brought, self._is_lost)
 
@@ -228,7 +229,8 @@ class Top(App[None]):
         self._draw_keys()
 
     def _draw_list_title(self) -> None:
-        view, refused = self.table.view, self.picture.refused if self.picture else ""
+        view = self.table.view
+        refused = self._problem or (self.picture.refused if self.picture else "")
         words = listed(
             self.table.total,
             self.filter_line.text.strip(),
@@ -329,8 +331,10 @@ class Top(App[None]):
         self.filter_line.display = True
 
     def _filter_typed(self, text: str) -> None:
-        """Show what matches, letter by letter."""
-        self.table.look_for(wanted(text))
+        """Show what matches, letter by letter; a word that is not complete changes nothing."""
+        self._problem = problem_of(text)
+        if not self._problem:
+            self.table.look_for(text)
         self._draw_list_title()
 
     def _filter_done(self, kept: bool) -> None:

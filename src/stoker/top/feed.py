@@ -39,10 +39,7 @@ _OVERVIEW = ("counts", "paused", "paused_groups", "short", "disk", "cpus")
 class View:
     """Which part of the list of jobs is looked at."""
 
-    text: str = ""
-    states: tuple[str, ...] = ()
-    group: str | None = None
-    user: str | None = None
+    text: str = ""  # a filter
     sort: str = "standing"
     descending: bool = False
     offset: int = 0
@@ -50,8 +47,7 @@ class View:
 
     def request(self) -> dict[str, Any]:
         """The fields of the api's `browse`."""
-        fields: dict[str, Any] = asdict(self)
-        return {name: value for name, value in fields.items() if value not in ("", (), None)}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,10 +164,10 @@ class JobTable(Movable):
         self.marks.clear()
         self._clamp()
 
-    def look_for(self, wanted: View) -> None:
-        """Show only what matches, sorted as before."""
-        sort, descending = self.view.sort, self.view.descending
-        self._look_anew(replace(wanted, sort=sort, descending=descending))
+    def look_for(self, text: str) -> None:
+        """Show only what matches a filter, sorted as before."""
+        if text != self.view.text:
+            self._look_anew(replace(self.view, text=text))
 
     def sort_next(self) -> None:
         """Sort by the next of the columns."""

@@ -34,8 +34,8 @@ KEYS = (
 
 _HELP = (
     ("j k, arrows", "move; PageDown PageUp, g G or Home End"),
-    ("/", "filter: words of id, name, group or command;"),
-    ("", "state:failed group:sweep user:me narrow it further"),
+    ("/", "filter: words of name, group or command, or an id;"),
+    ("", "state:failed group:x name:lr* gpu:2 since:2h -not"),
     ("s  S", "sort by the next column; reverse the order"),
     ("Enter", "details of the job under the cursor, and why it waits"),
     ("l", "follow its log; scroll up to stop, G to continue"),
