@@ -13,8 +13,9 @@ from stoker.top.actions import CANCEL, RETRY
 from stoker.top.feed import in_steps
 from stoker.top.frame import key_lines, list_title, listed, summary
 from stoker.top.gpu_rows import gpu_lines, memory_bar, memory_words, spark
-from stoker.top.job_rows import JobColumns
+from stoker.top.job_rows import STATE_STYLES, JobColumns
 from stoker.top.paint import BLOCKS, LETTERS, fitted, plain, pointed_at, printed, width, wrapped
+from stoker.top.strips import style_of
 from unit.scripted_daemon import job
 
 GPU: dict[str, Any] = {
@@ -96,6 +97,21 @@ def test_a_spark_line_ends_with_now_and_leaves_gaps() -> None:
     assert plain(spark([0, None, 100, 250, -3], 6, BLOCKS)) == " ▁ ██▁"
     assert plain(spark([], 3, BLOCKS)) == "   "
     assert plain(spark(range(100), 2, LETTERS)) == "##"
+
+
+def test_bars_are_coloured_by_load_and_every_colour_reaches_both_kinds_of_terminal() -> None:
+    assert spark([5, 9, None, 50, 95], 6, BLOCKS) == [
+        (" ", ""), ("▁▂", "green"), (" ", ""), ("▅", "yellow"), ("█", "red"),
+    ]  # fmt: skip
+    full = MEASURED | {"used_mib": 81_920, "ours_mib": 70_000, "others_mib": 11_920}
+    assert [style for _, style in memory_bar(full, 8, BLOCKS)] == ["red", "magenta"]
+    declared = {"id": "0", "memory_mib": 81_920, "reserved_mib": 8_192}
+    assert memory_bar(declared, 10, BLOCKS)[0] == ("░", "yellow")
+    assert memory_bar(declared | {"reserved_mib": 0}, 10, BLOCKS) == [("·" * 10, "dim")]
+    styles = {word for style in STATE_STYLES.values() for word in style.split()} | {"yellow"}
+    for word in styles - {"bold", "dim"}:
+        assert style_of(word).color, word
+        assert printed([("x", word)], colours=True) != "x"
 
 
 def test_use_over_time_is_drawn_in_steps_that_begin_at_fixed_moments() -> None:

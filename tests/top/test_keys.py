@@ -227,6 +227,7 @@ def test_r_queues_a_job_again_that_has_ended(busy: StokerHome) -> None:
         await view.until_text("queued again: job 7")
         await view.press("g", "r")
         await view.until_text("job 1 (runs) is running: only finished jobs can be retried")
+        await view.until_text("q quit")  # A message hides no keys.
 
     drive(busy.home, scenario)
     eventually(lambda: busy.job(7)["attempt"] == 2, "it has run again")

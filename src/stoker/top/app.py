@@ -32,10 +32,11 @@ from stoker.top.job_table import JobTable
 from stoker.top.keys import HELP, KEYS
 from stoker.top.log_pane import LogPane
 from stoker.top.log_reader import LogNews
-from stoker.top.paint import Glyphs, Line, fitted, piece
+from stoker.top.paint import Glyphs, Line, fitted, piece, wrapped
 from stoker.top.rows import Rows, Scroller
 
 _MESSAGE_S = 6.0
+_MESSAGE_ROWS = 3
 _DETAILS_S = 1.0
 _BESIDE_COLUMNS = 100  # from which on there is room for a curve beside a log
 
@@ -46,7 +47,7 @@ class Top(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     Screen { background: ansi_default; color: ansi_default; layout: vertical; }
-    #summary, #title, #pane_title, #filter { height: 1; }
+    #summary, #title, #pane_title, #filter, #message { height: 1; }
     #gpus { height: 2; }
     #jobs { height: 1fr; min-height: 2; }
     #output, #details { height: 2fr; min-height: 2; }
@@ -86,6 +87,7 @@ class Top(App[None]):
         self.gpu_panel = Rows(id="gpus")
         self.list_title = Rows(id="title")
         self.pane_title = Rows(id="pane_title")
+        self.told = Rows(id="message")
         self.foot = Rows(id="keys")
         self.table = JobTable(glyphs, id="jobs")
         self.log_pane = LogPane(home, self._log_read, id="log")
@@ -110,11 +112,12 @@ class Top(App[None]):
         yield self.pane_title
         yield self.output
         yield self.details_pane
+        yield self.told
         yield self.foot
 
     def on_mount(self) -> None:
         """Begin to listen."""
-        self.filter_line.display = False
+        self.filter_line.display = self.told.display = False
         self._hide_panes()
         self.screen.set_focus(self.table)
         self.feed.start()
@@ -255,13 +258,15 @@ class Top(App[None]):
     def _draw_keys(self) -> None:
         columns, rows = self.size
         lines = key_lines(columns)[: max(1, rows // 10)]
-        if self._words:
-            lines[0] = fitted(self._words, columns)
+        told = wrapped(self._words, columns)[:_MESSAGE_ROWS] if self._words else []
+        self.told.display = bool(told)
+        self.told.styles.height = len(told)
+        self.told.put(told)
         self.foot.styles.height = len(lines)
         self.foot.put(lines)
 
     def say(self, words: str, *, wrong: bool = False) -> None:
-        """Tell something for a while, where the keys are."""
+        """Tell something for a while, above the keys."""
         self._words = [piece(words, "bold red" if wrong else "bold")]
         self._words_until = time.monotonic() + _MESSAGE_S
         self._draw_keys()
