@@ -138,6 +138,8 @@ def test_s_sorts_by_the_next_column_and_capital_s_turns_round(busy: StokerHome) 
         await view.press("s")
         await view.until_text("by name")
         await view.until_ids(7, 1, 2, 3, 4, 5, 6)
+        busy.submit_all([{"argv": ["true"], "name": name} for name in ("waits-10", "Waits-1")])
+        await view.until_ids(7, 1, 9, 2, 3, 4, 5, 6, 8)
 
     drive(busy.home, scenario)
 
