@@ -200,6 +200,17 @@ def test_a_job_takes_exactly_its_row(
     assert plain(line).isprintable()
 
 
+def test_where_there_is_room_a_job_says_when_it_should_start() -> None:
+    def text(columns: int, starts_at_ms: int | None) -> str:
+        table, view = JobColumns(columns, 7), job(7, "waiting")
+        line = table.line(view, 1000, marked=False, glyphs=BLOCKS, starts_at_ms=starts_at_ms)
+        return plain(table.title()) + plain(line)
+
+    assert "STARTS" in text(110, None) and " in 40m " in text(110, 2_431_000)
+    assert " soon " in text(110, 500)
+    assert "STARTS" not in text(109, 2_431_000) and "40m" not in text(109, 2_431_000)
+
+
 @pytest.mark.parametrize("state", ["waiting", "held", "submitted"])
 def test_a_job_that_was_queued_again_has_waited_since_then_and_has_no_gpu(state: str) -> None:
     day_ms = 86_400_000

@@ -167,7 +167,8 @@ def test_it_draws_on_the_terminal_though_errors_go_elsewhere(stoker: StokerHome)
 
 
 def test_once_into_a_pipe_is_plain_text_of_80_by_24(stoker: StokerHome) -> None:
-    stoker.submit_all([{"argv": ["sleep", "600"], "name": f"job-{n}"} for n in range(40)])
+    sleeps = {"argv": ["sleep", "600"], "time_limit_ms": 3_600_000}
+    stoker.submit_all([{**sleeps, "name": f"job-{n}"} for n in range(40)])
     ran = stoker.cli("top", "--once")
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
@@ -177,6 +178,11 @@ def test_once_into_a_pipe_is_plain_text_of_80_by_24(stoker: StokerHome) -> None:
     assert lines[-1] == "  and 26 more"
     wide = stoker.cli("top", "--once", env={"COLUMNS": "150", "LINES": "60"})
     assert "COMMAND" in wide.out and len(wide.out.splitlines()) == 48
+    assert "STARTS" in wide.out and "STARTS" not in ran.out
+    jobs = [line for line in wide.out.splitlines() if re.match(r" +\d+ [rw]", line)]
+    starts = [re.search(r" in (\S+)", line) for line in jobs]
+    assert [bool(found) for found in starts] == [False] * 4 + [True] * 36
+    assert starts[-1] and starts[-1][1] in ("8h", "9h"), "nine hours of others are before it"
 
 
 def test_once_on_a_terminal_is_as_large_as_that(stoker: StokerHome) -> None:
