@@ -169,7 +169,12 @@ def test_c_asks_and_only_y_stops_the_job(busy: StokerHome) -> None:
             await view.press("enter", "space", no)
             await view.until_gone("Stop job 1")
         assert busy.job(1)["state"] == "running"
+        skipped = busy.submit_all([{"argv": ["true"], "name": "eval", "after": ["1"]}] * 9)
+        busy.submit("true", name="cleans up", after_any=["1"])
         await view.press("c")
+        await view.until_text("9 jobs that require this will be skipped:")
+        await view.until_text(f"job {skipped[0]} (eval)")
+        await view.until_text("and 1 more")
         await view.until_text("y stop it")
         await view.press("y")
         await view.until_text("cancelling job 1")

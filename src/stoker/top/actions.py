@@ -30,7 +30,7 @@ class Action:
     only: str  # which jobs it is for, in words
     give: Callable[[Client, list[Job]], str]  # what was done, in words
     # What is asked before: the question, for so many columns, and the word for yes.
-    asks: Callable[[list[Job], int], tuple[list[Line], str]] | None = None
+    asks: Callable[[Client, list[Job], int], tuple[list[Line], str]] | None = None
 
 
 def _simple(op: str, done: str) -> Callable[[Client, list[Job]], str]:
@@ -56,8 +56,8 @@ def _shifted(by: int, done: str) -> Callable[[Client, list[Job]], str]:
     return give
 
 
-def cancel_question(jobs: list[Job], columns: int) -> tuple[list[Line], str]:
-    """What is about to be lost, and the word for doing it."""
+def cancel_question(client: Client, jobs: list[Job], columns: int) -> tuple[list[Line], str]:
+    """What is about to be lost, with the jobs that require it, and the word for doing it."""
     running = sum(1 for job in jobs if job["state"] in _ACTIVE)
     if len(jobs) == 1:
         head = f"Stop {title(jobs[0])}?" if running else f"Remove {title(jobs[0])} from the queue?"
@@ -72,6 +72,15 @@ def cancel_question(jobs: list[Job], columns: int) -> tuple[list[Line], str]:
         lines.append([piece(clipped(escaped(words), columns), "dim")])
     if len(jobs) > _MOST_NAMED:
         lines.append([piece(f"and {len(jobs) - _MOST_NAMED:,} more", "dim")])
+    select = {"ids": [str(job["id"]) for job in jobs]}
+    skipped = client.call("cancel", select=select, check=True)["skipped"]
+    if skipped:
+        words = f"{len(skipped):,} job{'' if len(skipped) == 1 else 's'}"
+        lines.append([piece(clipped(f"{words} that require this will be skipped:", columns))])
+        named = client.call("browse", ids=skipped[:_MOST_NAMED], sort="id")["jobs"]
+        lines += [[piece(clipped(escaped(title(job)), columns), "dim")] for job in named]
+        if len(skipped) > len(named):
+            lines.append([piece(f"and {len(skipped) - len(named):,} more", "dim")])
     return lines, "stop it" if running and len(jobs) == 1 else "cancel"
 
 

@@ -464,11 +464,15 @@ class Top(App[None]):
             elif action.asks is None:
                 self._give(action, fitting)
             else:
-                question, yes = action.asks(fitting, max(20, self.size.width - 8))
-                self.push_screen(
-                    Confirmation(question, yes),
-                    lambda sure: self._give(action, fitting) if sure else None,
-                )
+                asks, columns = action.asks, max(20, self.size.width - 8)
+
+                def confirm(asked: tuple[list[Line], str]) -> None:
+                    self.push_screen(
+                        Confirmation(*asked),
+                        lambda sure: self._give(action, fitting) if sure else None,
+                    )
+
+                self._ask(lambda client: asks(client, fitting, columns), confirm)
 
         self.table.when_there(give)
 
