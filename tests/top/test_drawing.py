@@ -101,14 +101,14 @@ def test_a_spark_line_ends_with_now_and_leaves_gaps() -> None:
 
 def test_bars_are_coloured_by_load_and_every_colour_reaches_both_kinds_of_terminal() -> None:
     assert spark([5, 9, None, 50, 95], 6, BLOCKS) == [
-        (" ", ""), ("▁▂", "green"), (" ", ""), ("▅", "yellow"), ("█", "red"),
+        (" ", ""), ("▁▂", "dim"), (" ", ""), ("▅", "green"), ("█", "red"),
     ]  # fmt: skip
     full = MEASURED | {"used_mib": 81_920, "ours_mib": 70_000, "others_mib": 11_920}
     assert [style for _, style in memory_bar(full, 8, BLOCKS)] == ["red", "magenta"]
     declared = {"id": "0", "memory_mib": 81_920, "reserved_mib": 8_192}
-    assert memory_bar(declared, 10, BLOCKS)[0] == ("░", "yellow")
+    assert memory_bar(declared, 10, BLOCKS)[0] == ("░", "green")
     assert memory_bar(declared | {"reserved_mib": 0}, 10, BLOCKS) == [("·" * 10, "dim")]
-    styles = {word for style in STATE_STYLES.values() for word in style.split()} | {"yellow"}
+    styles = {word for style in STATE_STYLES.values() for word in style.split()}
     for word in styles - {"bold", "dim"}:
         assert style_of(word).color, word
         assert printed([("x", word)], colours=True) != "x"

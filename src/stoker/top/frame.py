@@ -51,7 +51,7 @@ def summary(overview: dict[str, Any], columns: int, glyphs: Glyphs) -> Line:
     if overview.get("short"):
         line.append(piece(f"  can't start jobs: {overview['short']}", "red"))
     elif overview.get("disk"):
-        line.append(piece(f"  {overview['disk']}", "yellow"))
+        line.append(piece(f"  {overview['disk']}", "magenta"))
     return fitted(line, columns)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Job = dict[str, Any]
 
 STATE_STYLES = {
-    "held": "dim", "submitted": "cyan", "running": "green", "stopping": "magenta",
+    "held": "dim", "submitted": "magenta", "running": "green", "stopping": "magenta",
     "succeeded": "dim", "stopped": "dim", "failed": "bold red", "cancelled": "dim",
     "skipped": "dim", "lost": "bold red",
 }  # fmt: skip
@@ -74,7 +74,7 @@ class JobColumns:
     ) -> Line:
         """One job, and when it should start if that is known."""
         state = str(job["state"])
-        style = "blue" if is_suspended(job) else STATE_STYLES.get(state, "")
+        style = "magenta" if is_suspended(job) else STATE_STYLES.get(state, "")
         faint = "dim" if state in ("stopped", "cancelled", "skipped") else ""
         command, words = job.get("command") or "", note(job)
         if words or self._command:
