@@ -72,9 +72,8 @@ class LiveView:
         found = [plain(line) for rows in screen.query(Rows) if rows.display for line in rows.shown]
         if isinstance(screen, Confirmation):
             return screen.text
-        if self.app.filter_line.display:
-            found.append(f"filter: {self.app.filter_line.text}")
-        return found
+        typed = [line for line in (self.app.filter_line, self.app.gpu_line) if line.display]
+        return found + [f"{line.label}: {line.text}" for line in typed]
 
     @property
     def jobs(self) -> list[str]:

@@ -273,6 +273,46 @@ def test_h_holds_and_releases(busy: StokerHome) -> None:
     assert busy.job(2)["state"] == "waiting"
 
 
+def test_p_pauses_and_resumes_the_queue_or_a_group(busy: StokerHome) -> None:
+    busy.submit("sleep", "600", name="x", group="night")
+
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 8)
+        await view.press("P")
+        await view.until_text("in no group; p pauses the queue")
+        await view.press("p")
+        await view.until_text("PAUSED: nothing new starts")
+        await view.press("p")
+        await view.until_text("resumed: the whole queue")
+        await view.until_gone("PAUSED")
+        await view.press(*"jjjjjj")
+        await view.until_cursor(8)
+        await view.press("P")
+        await view.until_text("group night paused")
+        await view.press("P")
+        await view.until_text("resumed: group night")
+
+    drive(busy.home, scenario)
+
+
+def test_d_drains_the_gpus_that_are_typed_and_takes_them_back(busy: StokerHome) -> None:
+    async def scenario(view: LiveView) -> None:
+        await view.until(lambda: len(view.ids) == 7)
+        await view.press("d")
+        await view.until_text("GPUs to drain or to resume: 0,1,2,3")  # those of job 1
+        await view.press("ctrl+u", *"1-2", "enter")
+        await view.until_text("draining GPU 1, 2")
+        await view.until(lambda: sum("drained" in line for line in view.lines) == 2)
+        await view.press("d", "ctrl+u", "9", "enter")
+        await view.until_text("there is no GPU 9; the GPUs are: 0, 1, 2, 3")
+        await view.press("d", "escape")
+        await view.press("d", "ctrl+u", *"1,2", "enter")
+        await view.until_text("resumed GPU 1, 2")
+        await view.until_gone("drained")
+
+    drive(busy.home, scenario)
+
+
 def test_plus_and_minus_move_a_job_in_the_queue(busy: StokerHome) -> None:
     async def scenario(view: LiveView) -> None:
         await view.until(lambda: len(view.ids) == 7)
@@ -308,7 +348,7 @@ def test_question_mark_shows_every_key(busy: StokerHome) -> None:
         await view.press("?")
         await view.until_text("sort by the next column")
         shown = "\n".join(view.lines)
-        for key in ("q", "/", "j k", "Enter", "Esc", "Space", "s", "l", "c", "r", "h", "+  -"):
+        for key in ("q", "/", "j k", "Enter", "Esc", "Space", "p  P", "+  -", *"slcrhed"):
             assert key in shown
         await view.press("c", "r", "h")  # Nothing but closing is meant by keys here.
         await view.press("q")
@@ -328,7 +368,6 @@ def test_the_keys_are_on_the_screen(stoker: StokerHome, columns: int) -> None:
             "q quit",
             "? help",
             "/ filter",
-            "j k move",
             "Enter job",
             "Esc back",
             "Space mark",
@@ -337,6 +376,9 @@ def test_the_keys_are_on_the_screen(stoker: StokerHome, columns: int) -> None:
             "c cancel",
             "r retry",
             "h hold",
+            "e edit",
+            "p pause",
+            "d drain",
             "+ - ",
         ):
             assert key in shown  # fmt: skip

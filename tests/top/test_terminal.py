@@ -16,13 +16,16 @@ from stoker_home import StokerHome, lines_of
 from unit.cli_run import Terminal
 from waiting import PATIENCE_S, eventually
 
+# An editor that shows a file, waits for Enter, and changes the file.
+EDITOR = """sh -c 'cat "$1"; read enter; sed -i "s/^priority = 0/priority = -7/" "$1"' sh"""
+
 
 class Tmux:
     """A tmux server of its own, with one window."""
 
     def __init__(self, home: StokerHome) -> None:
         self._socket = str(home.root / "tmux")
-        self._env = home.env | {"TERM": "xterm-256color"}
+        self._env = home.env | {"TERM": "xterm-256color", "EDITOR": EDITOR}
         self._home = home
 
     def start(self, columns: int, rows: int, *words: str) -> None:
@@ -100,6 +103,10 @@ def test_the_live_view_in_tmux(stoker: StokerHome, tmux: Tmux) -> None:
     tmux.until("1 job ", "filter: waits-29")
     tmux.press("Enter", "h")
     tmux.until("held job 29")
+    tmux.press("e")
+    tmux.until("[29]", "priority = 0")
+    tmux.press("Enter")
+    tmux.until("1 job ", "filter: waits-29")
     tmux.press("?")
     tmux.until("sort by the next column")
     tmux.press("q", "Escape")
@@ -116,6 +123,7 @@ def test_the_live_view_in_tmux(stoker: StokerHome, tmux: Tmux) -> None:
     assert eventually(lambda: lines_of(stoker.work / "code")) == ["code 0"]
     assert "q quit" not in tmux.screen, "the terminal is as it was"
     assert stoker.until_final(1)[0]["state"] == "cancelled"
+    assert stoker.job(29)["priority"] == -7, "it was edited"
 
 
 def test_a_lost_and_found_daemon_in_tmux(stoker: StokerHome, tmux: Tmux) -> None:

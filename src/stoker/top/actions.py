@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from stoker.api.client import Client
 from stoker.api.job_written import shown_options
+from stoker.command_lines import edit
+from stoker.quantities import gpu_ids
 from stoker.text import local_moment_text
 from stoker.text.ids import id_list
 from stoker.text.job_page import job_page
 from stoker.text.jobs import FINAL_STATES, is_suspended, now_ms, time_text, title
 from stoker.text.terminal import clipped, escaped
+from stoker.top.gpu_rows import label
 from stoker.top.paint import Line, piece
 
 Job = dict[str, Any]
 
-_QUEUED = frozenset(("waiting", "held"))
+QUEUED = frozenset(("waiting", "held"))
 _ACTIVE = frozenset(("running", "stopping"))
 _MOST_NAMED = 8
 
@@ -98,8 +104,8 @@ RELEASE = Action(
 _RUNNING = frozenset(("running",))
 SUSPEND = Action(_RUNNING, "only running jobs can be suspended", _simple("suspend", "suspended:"))
 GO_ON = Action(_RUNNING, "only running jobs are suspended", _simple("resume_jobs", "resumed:"))
-SOONER = Action(_QUEUED, "only waiting jobs can be moved", _shifted(-1, "sooner"))
-LATER = Action(_QUEUED, "only waiting jobs can be moved", _shifted(1, "later"))
+SOONER = Action(QUEUED, "only waiting jobs can be moved", _shifted(-1, "sooner"))
+LATER = Action(QUEUED, "only waiting jobs can be moved", _shifted(1, "later"))
 
 
 def _hold_or_release(jobs: list[Job]) -> Action:
@@ -110,6 +116,47 @@ def _hold_or_release(jobs: list[Job]) -> Action:
 def _suspend_or_resume(jobs: list[Job]) -> Action:
     """The one that makes sense: what is suspended, all of it, goes on."""
     return GO_ON if all(is_suspended(job) for job in jobs) else SUSPEND
+
+
+def pause_or_resume(overview: Mapping[str, Any], group: str | None) -> Callable[[Client], str]:
+    """Pause the queue or a group; if it is paused, let its jobs start again."""
+    is_paused = (
+        overview.get("paused") if group is None else group in (overview.get("paused_groups") or ())
+    )
+    fields = {} if group is None else {"group": group}
+    what = "the whole queue" if group is None else f"group {group}"
+
+    def give(client: Client) -> str:
+        client.call("resume" if is_paused else "pause", **fields)
+        return f"{'resumed' if is_paused else 'paused'}: {what}"
+
+    return give
+
+
+def drain_or_resume(gpus: Sequence[dict[str, Any]], typed: str) -> Callable[[Client], str]:
+    """Drain the GPUs that are named; if all of them are drained, use them again."""
+    idle = [gpu for gpu in gpus if gpu["state"] == "drained"]
+    drained = {name for gpu in idle for name in (gpu["id"], label(gpu))}
+
+    def give(client: Client) -> str:
+        named = gpu_ids(typed)
+        is_resumed = drained.issuperset(named)
+        client.call("gpu_resume" if is_resumed else "gpu_drain", gpus=named)
+        return f"{'resumed' if is_resumed else 'draining'} GPU {', '.join(named)}"
+
+    return give
+
+
+def edit_by_hand(jobs: list[Job]) -> None:
+    """Let `stoker edit` open the user's editor; the terminal has to be free for it."""
+    # Ctrl-C is for the editor, and does not end the view behind it.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        if subprocess.run(edit(job["id"] for job in jobs)).returncode:
+            with suppress(EOFError):
+                input("Enter: back to the live view ")
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 # Which action a key means may depend on the jobs.
@@ -128,7 +175,7 @@ def details(client: Client, job_id: int) -> list[Line]:
     select = {"ids": [str(job_id)]}
     job = client.call("show", select=select)["jobs"][0]
     lines: list[Line] = []
-    if job["state"] in _QUEUED or job["state"] == "submitted":
+    if job["state"] in QUEUED or job["state"] == "submitted":
         why = client.call("why", select=select)["jobs"][0]
         words = f"why: {why['text']}"
         if why.get("starts_at_ms"):
