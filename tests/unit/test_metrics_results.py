@@ -325,6 +325,9 @@ def test_the_options_of_a_command_are_its_parameters() -> None:
                 "last": True}  # fmt: skip
     assert options_said(argv, None) == expected
     assert options_said([], "python train.py --lr 0.1 --x 'b c'") == {"lr": 0.1, "x": "b c"}
+    script = "cd /x && A=1 python train.py --lr=0.1 n='a;b' >log 2>&1; echo acc=1; x --amp|y"
+    expected = {"A": 1, "lr": 0.1, "n": "a;b", "acc": 1, "amp": True}
+    assert options_said([], script) == expected
     assert options_said([], "echo 'open") == {} and options_said([], None) == {}
 
 
