@@ -372,8 +372,9 @@ def _apart(between: list[bytes]) -> tuple[Sequence[int], list[int], list[bytes]]
     """The places of lines that match, by what is between them; those of all others, and these."""
     others: list[int] = []
     lines: list[bytes] = []
-    for matched, part in enumerate(between):
-        if part and part != b"\n":
+    for matched in compress(count(), map(ne, between, repeat(b"\n"))):
+        part = between[matched]
+        if part:
             its = part.strip(b"\n").split(b"\n")
             others += range(matched + len(lines), matched + len(lines) + len(its))
             lines += its
