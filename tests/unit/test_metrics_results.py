@@ -213,9 +213,9 @@ def test_only_parameters_that_differ_are_varied() -> None:
     assert varied_names([{"a": 1}]) == ["a"], "all of them if there is but one job"
 
 
-def test_only_metrics_that_are_named_are_shown_and_objectives_come_first() -> None:
-    runs = [run(1, a=1, b=2, loss=3)]
-    assert tabulate(runs, [LOSS]).metrics == ["loss", "a", "b"]
+def test_objectives_come_first_then_losses_unless_other_metrics_are_named() -> None:
+    runs = [run(1, a=1, b=2, loss=3, val_loss=4)]
+    assert tabulate(runs, [LOSS]).metrics == ["loss", "val_loss", "a", "b"]
     assert tabulate(runs, [LOSS], names=["b"]).metrics == ["loss", "b"]
 
 
