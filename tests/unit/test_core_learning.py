@@ -258,7 +258,7 @@ def test_use_is_learned_only_where_it_can_be_told_from_that_of_neighbours(
     scene = Scene(1)
     scout, others = scout_beside(scene, rest)
     if not settled:
-        others = {job_id: 5 * GIB for job_id in others}  # It grows anew.
+        others = dict.fromkeys(others, 5 * GIB)  # It grows anew.
     beside(scene, scout, others, reading, mib=6 * GIB)
     assert use_alone(scene.state, scout, scene.attempt(scout)) == own
 
