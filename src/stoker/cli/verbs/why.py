@@ -92,9 +92,14 @@ def sentence(job: Job, now: int) -> str:
     if starts is not None:
         when = local_moment_text(starts, now)
         words += f"; it should start in about {duration_text(starts - now)} ({when})"
+        first, last = (job.get(f"starts_{end}_at_ms", starts) for end in ("earliest", "latest"))
+        if last - first >= _WORTH_A_RANGE_MS:
+            soonest = duration_text(max(0, first - now))
+            words += f", probably within {soonest} to {duration_text(last - now)}"
     return escaped(words)
 
 
+_WORTH_A_RANGE_MS = 60_000
 _IDS = Positional(
     "ID", "job ids: 7, a range 3-9, or last (the newest job); or the name of a sweep",
     _ids_or_sweep, many=True, optional=True,
