@@ -92,7 +92,8 @@ def sentence(job: Job, now: int) -> str:
     if starts is not None:
         when = local_moment_text(starts, now)
         words += f"; it should start in about {duration_text(starts - now)} ({when})"
-        first, last = (job.get(f"starts_{end}_at_ms", starts) for end in ("earliest", "latest"))
+        first: int = job.get("starts_earliest_at_ms") or starts
+        last: int = job.get("starts_latest_at_ms") or starts
         if last - first >= _WORTH_A_RANGE_MS:
             soonest = duration_text(max(0, first - now))
             words += f", probably within {soonest} to {duration_text(last - now)}"
