@@ -26,6 +26,7 @@ from stoker.core import reasons as why
 from stoker.core.class_walk import ClassWalk
 from stoker.core.fit import best, eligible, fits_beside, has_room, natural, preference, reservation
 from stoker.core.giving_way import kept_allows, kept_before
+from stoker.core.going_ahead import should_take_ms, surely_there_until_ms
 from stoker.core.gpu import Gpu, Reservation
 from stoker.core.laws import must_agree
 from stoker.core.model import ALONE, Job, Memory, Need
@@ -56,6 +57,7 @@ class Hold:
     from_ms: int | None
     wants: Reservation
     staying: tuple[Reservation, ...]  # what will still be there then
+    sure_ms: int | None = None  # most likely not before this: see core.going_ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,9 +332,11 @@ class Scan:
                 from_ms = (
                     None if from_ms is None or room.at_ms is None else max(from_ms, room.at_ms)
                 )
+        in_the_way = [i for room in chosen if room.at_ms is None for i in room.gpu.held_by]
+        sure_ms = surely_there_until_ms(self.state, job, in_the_way) if in_the_way else None
         for room in chosen:
             gpu = room.gpu
-            self.holds[gpu.id] = Hold(job.id, from_ms, _wants(need, gpu), room.staying)
+            self.holds[gpu.id] = Hold(job.id, from_ms, _wants(need, gpu), room.staying, sure_ms)
         if need.gpus:  # One that needs none waits for no GPU, and contests none.
             self.contested.update(gpu.id for gpu in allowed)
         if wants_cpus:
@@ -342,7 +346,7 @@ class Scan:
         """What goes ahead beside a hold stays there, so the next has less room to do so."""
         for gpu_id in gpus:
             hold = self.holds.get(gpu_id)
-            if hold is not None and not self._ends_before(job, hold.from_ms):
+            if hold is not None and not self._ends_in_time(job, hold):
                 staying = (*hold.staying, self.state.gpus[gpu_id].held_by[job.id])
                 self.holds[gpu_id] = replace(hold, staying=staying)
 
@@ -351,7 +355,7 @@ class Scan:
         if self.state.keeping and not kept_allows(self.state, job, gpu):
             return False
         hold = self.holds.get(gpu.id)
-        if hold is None or self._ends_before(job, hold.from_ms):
+        if hold is None or self._ends_in_time(job, hold):
             return True
         mine = reservation(self.state.need_of(job), gpu)
         return fits_beside(mine, (hold.wants, *hold.staying), gpu)
@@ -372,6 +376,12 @@ class Scan:
             return True
         # Slots that are free now and that the first one leaves over when its time comes.
         return wanted <= free - self.cpus_held
+
+    def _ends_in_time(self, job: Job, hold: Hold) -> bool:
+        if self._ends_before(job, hold.from_ms):
+            return True
+        takes_ms = None if hold.sure_ms is None else should_take_ms(self.state, job)
+        return takes_ms is not None and self.state.now_ms + takes_ms <= (hold.sure_ms or 0)
 
     def _ends_before(self, job: Job, moment_ms: int | None) -> bool:
         longest = job.terms.longest_ms
