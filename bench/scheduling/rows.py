@@ -18,7 +18,8 @@ from scheduling.workloads import (
     mixed,
     perfect_ms,
 )
-from stoker.core.forecast import expected_start_ms
+from stoker.core.forecast import StartRange, expected_start
+from stoker.core.run_times import likely
 from stoker.sim import readers
 from stoker.sim.play import Play, Ran, gpus_like
 from stoker.sim.traces import TraceJob, arrival
@@ -156,51 +157,47 @@ def _forecast(memory: str) -> Callable[[int, str], Figures]:
         measured = memory == "auto"
         gpus = gpus_like(GPUS, MEMORY_MIB, measured=measured)
         game = Play([arrival(one, memory) for one in jobs], gpus, policy=policy, seed=seed)
-        asked: list[tuple[int, int, int]] = []  # job, when asked, expected start; own time
+        asked: list[tuple[int, int, StartRange]] = []  # job, when asked (own time), what was told
         untold = 0
         for ended in (20, 40, 60, 80, 100):
             while game.ended < ended and game.step():
                 pass
-            told, silent = _told(game, jobs)
+            told, silent = _told(game)
             asked += told
             untold += silent
-        ran = game.run()
-        for job_id, at_ms, expected_ms in asked:
-            began_ms = ran[job_id - 1].stays[0].from_ms
-            errors.append(abs(expected_ms - began_ms) / max(began_ms - at_ms, MINUTE_MS))
+        ran, ahead_ms = game.run(), game.clock.wall_ahead_ms
+        held = 0
+        for job_id, at_ms, told_range in asked:
+            began_ms = ran[job_id - 1].stays[0].from_ms + ahead_ms
+            errors.append(abs(told_range.at_ms - began_ms) / max(began_ms - at_ms, MINUTE_MS))
+            held += told_range.from_ms - MINUTE_MS <= began_ms <= told_range.until_ms + MINUTE_MS
         figures = {"untold %": 100 * untold / max(1, untold + len(asked))}
         if errors:
             figures["error %"] = 100 * statistics.median(errors)
+            figures["in range %"] = 100 * held / len(errors)
         return figures
 
     return play
 
 
-def _told(game: Play, jobs: Sequence[TraceJob]) -> tuple[list[tuple[int, int, int]], int]:
+def _told(game: Play) -> tuple[list[tuple[int, int, StartRange]], int]:
     """What `why` would say of waiting jobs near and far, and of how many it would say nothing."""
     state = game.engine.state
-    times: dict[str, list[int]] = {}
-    over = [
-        (one.ended_ms, one.ended_ms - one.stays[-1].from_ms, job.kind)
-        for one, job in zip(game.ran, jobs, strict=True)
-        if one.ended_ms is not None
-    ]
-    for _, ran_ms, kind in sorted(over):
-        times.setdefault(kind, []).append(ran_ms)
+    times = state.order.run_times
 
-    def expect(job_id: int) -> int | None:
-        known = times.get(jobs[job_id - 1].kind, [])[-20:]
-        return sum(known) // len(known) if known else None
+    def expect(job_id: int) -> Sequence[int]:
+        job = state.jobs.get(job_id)
+        known = () if job is None else times.of(job.terms.run_kind, job.need.gpus)
+        return likely(known, times.usual)
 
     waiting = [job.id for job in state.jobs.values() if job.attempt == 0]
     told, silent = [], 0
     for job_id in [waiting[place - 1] for place in IN_LINE if place <= len(waiting)]:
-        expected = expected_start_ms(state, job_id, expect)
+        expected = expected_start(state, job_id, expect)
         if expected is None:
             silent += 1
         else:
-            ahead_ms = game.clock.wall_ahead_ms
-            told.append((job_id, state.now_ms - ahead_ms, expected - ahead_ms))
+            told.append((job_id, state.now_ms, expected))
     return told, silent
 
 

@@ -293,7 +293,8 @@ def test_what_the_order_is_decided_by_is_kept(store: Store) -> None:
     together = ev.JobsSubmitted(
         NOW_MS + 120_000, 1, Need(), Terms(), "g", [0, 0, 0], Launch(("x",)), [JobOwn()] * 3, kinds
     )
-    happened = [ev.GpuAdded(NOW_MS, "0"), together, ev.AttemptPlaced(NOW_MS + 120_000, 1, 1, GPU)]
+    happened: list[ev.Event] = [ev.GpuAdded(NOW_MS, "0"), together]
+    happened.append(ev.AttemptPlaced(NOW_MS + 120_000, 1, 1, GPU))
     happened.append(ev.AttemptStarted(NOW_MS + 120_000, 1, 1, 4711))
     happened.append(ev.AttemptExited(LATER_MS, 1, 1, Exit(code=0)))
     happened.append(ev.PolicySet(LATER_MS, Policy.SHORTEST))

@@ -31,7 +31,7 @@ from stoker.core import commands as cmd
 from stoker.core import events as ev
 from stoker.core.check import check
 from stoker.core.fit import could_ever_fit, fits_beside, reservation
-from stoker.core.forecast import expected_start_ms
+from stoker.core.forecast import expected_start
 from stoker.core.giving_way import giving_way
 from stoker.core.gpu import Gpu
 from stoker.core.model import (
@@ -759,7 +759,7 @@ class CoreMachine(RuleBasedStateMachine):
         for job in queued:
             reason_for(self.state, job)
         for job in queued[:2]:
-            expected_start_ms(self.state, job.id, lambda job_id: 1_000 * job_id)
+            expected_start(self.state, job.id, lambda job_id: (1_000 * job_id,))
         assert self._as_it_is() == before
 
     @invariant()

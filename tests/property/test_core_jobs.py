@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from stoker.core.jobs import Jobs
 from stoker.core.model import Job, JobState, Need, Terms
+from stoker.core.order import Order
 from stoker.core.ready import Cohort, JobClass, Line
 
 NEED, HERE, ATTACHED = Need(), Terms(), Terms(attached=True)
@@ -28,7 +29,7 @@ class JobsAsADict(RuleBasedStateMachine):
         self.model: dict[int, Job] = {}
         self.met: dict[int, Job] = {}  # the very objects that were handed out
         self.next_id = 1
-        self.cls = JobClass(NEED, None, None, None, "", number=1, line=Line())
+        self.cls = JobClass(NEED, None, None, None, "", "", number=1, line=Line())
         self.grows: Cohort | None = None
 
     def new_ids(self, gaps: list[int]) -> list[int]:
@@ -126,7 +127,7 @@ class JobsAsADict(RuleBasedStateMachine):
         ids = {self.some_id(data) for _ in range(data.draw(st.integers(1, 5)))}
         jobs = [self.model[job_id] for job_id in ids if job_id in self.model]
         in_line = [o for o in self.model.values() if o.state is JobState.WAITING]
-        assert self.jobs.ahead_of(jobs) == {
+        assert self.jobs.ahead_of(jobs, Order(lambda: 0).place) == {
             job.id: sum(other.rank < job.rank for other in in_line) for job in jobs
         }
 

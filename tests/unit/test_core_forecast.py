@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from stoker.core import events as ev
-from stoker.core.forecast import expected_start_ms
+from stoker.core.forecast import expected_start
+from stoker.core.model import Need
 from unit.core_scene import Scene, whole
+
+HOUR_MS = 3_600_000
 
 
 def in_ms(scene: Scene, job_id: int, expected: dict[int, int]) -> int | None:
     """How long a job is expected to wait."""
-    start_ms = expected_start_ms(scene.state, job_id, expected.get)
-    return None if start_ms is None else start_ms - scene.now
+    known = {job: (ran_ms,) for job, ran_ms in expected.items()}
+    start = expected_start(scene.state, job_id, lambda job: known.get(job, ()))
+    return None if start is None else start.at_ms - scene.now
 
 
 def test_a_job_that_nothing_hinders_starts_now() -> None:
@@ -58,11 +62,34 @@ def test_a_job_that_the_cluster_has_not_started_has_no_expected_end() -> None:
     assert in_ms(scene, behind, {first: 10_000, with_cluster: 1_000}) is None
 
 
-def test_a_job_that_runs_longer_than_expected_is_expected_to_end_any_moment() -> None:
+def test_a_job_that_has_outlived_all_that_are_like_it_is_taken_to_be_half_way() -> None:
     scene = Scene(1)
     first, second = scene.running(), scene.submit()
     scene.pass_s(100)
-    assert in_ms(scene, second, {first: 10_000}) == 1
+    assert in_ms(scene, second, {first: 10_000}) == 100_000
+
+
+def test_a_job_that_has_run_long_is_like_those_that_ran_longer() -> None:
+    scene = Scene(1)
+    first, second = scene.running(), scene.submit()
+    runs = (10_000, 20_000, 30_000, 110_000, 120_000, 130_000)
+    expect = {first: runs, second: runs}.get
+    start = expected_start(scene.state, second, lambda job: expect(job, ()))
+    assert start is not None and start.from_ms - scene.now < 30_000 < start.at_ms - scene.now
+    scene.pass_s(40)
+    start = expected_start(scene.state, second, lambda job: expect(job, ()))
+    assert start is not None and start.from_ms - scene.now > 50_000
+    assert start.at_ms - scene.now == 80_000
+
+
+def test_those_who_wait_for_a_scout_are_expected_to_start_before_it_ends() -> None:
+    scene = Scene(1)
+    first = scene.submit(Need(1, kind="new"))
+    assert list(scene.plan()) == [first]
+    scene.started(first)
+    second = scene.submit(Need(1, kind="new"))
+    later = in_ms(scene, second, {first: HOUR_MS, second: HOUR_MS})
+    assert later is not None and later < HOUR_MS
 
 
 def test_a_big_job_is_expected_once_enough_gpus_are_free_and_small_ones_after_it() -> None:

@@ -202,3 +202,43 @@ def told(scene: Scene, job_id: int) -> Reason:
     job = scene.job(job_id)
     ahead = scene.state.ahead_of([job])[job_id]
     return with_policy(scene.state, job, reason_for(scene.state, job), ahead)
+
+
+def test_a_job_goes_ahead_if_it_should_end_before_what_the_first_one_waits_for() -> None:
+    scene = scene_by(Policy.FIFO, 2)
+    for _ in range(8):
+        ran(scene, "long", HOUR_S)
+        ran(scene, "short", MINUTE_S)
+    long = scene.submit(run_kind="long")
+    assert list(scene.plan()) == [long]
+    scene.started(long)
+    scene.submit(whole(2))
+    short = scene.submit(run_kind="short")
+    assert list(scene.plan()) == [short], "it ends long before the other"
+    scene.exited(short)
+    unknown = scene.submit(run_kind="new")
+    assert scene.plan() == {}
+    scene.cancel(unknown)
+    scene.pass_s(HOUR_S - MINUTE_S / 2)
+    scene.submit(run_kind="short")
+    assert scene.plan() == {}, "the other may have ended by then"
+
+
+def test_nothing_more_goes_ahead_once_all_that_is_in_the_way_came_later() -> None:
+    scene = scene_by(Policy.FIFO, 2)
+    for _ in range(8):
+        ran(scene, "long", HOUR_S)
+        ran(scene, "short", MINUTE_S)
+        ran(scene, "tiny", 1)
+    long = scene.submit(run_kind="long")
+    assert list(scene.plan()) == [long]
+    scene.started(long)
+    first = scene.submit(whole(2))
+    short = scene.submit(run_kind="short")
+    assert list(scene.plan()) == [short]
+    scene.started(short)
+    scene.exited(long)
+    scene.submit(run_kind="tiny")
+    assert scene.plan() == {}, "it would end long before the short one, which came later itself"
+    scene.exited(short)
+    assert list(scene.plan()) == [first]

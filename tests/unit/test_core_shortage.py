@@ -8,7 +8,7 @@ import pytest
 
 from stoker.core import events as ev
 from stoker.core import reasons as why
-from stoker.core.forecast import expected_start_ms
+from stoker.core.forecast import expected_start
 from stoker.core.model import Cause, JobState
 from stoker.core.shortage import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LowDisk
 from stoker.core.takeover import NO_TAKEOVERS, planned
@@ -202,7 +202,7 @@ def test_nothing_starts_while_a_disk_is_low_and_all_does_when_it_has_room() -> N
     scene.apply(ev.DiskLooked(scene.now, LOW))
     assert scene.plan() == {}
     assert scene.why(ids[0]) == why.DiskIsLow("/home/me/stoker", 100, 2048)
-    assert expected_start_ms(scene.state, ids[0], lambda _: 1000) is None
+    assert expected_start(scene.state, ids[0], lambda _: (1000,)) is None
     scene.apply(ev.DiskLooked(scene.now, None))
     assert list(scene.plan()) == ids
 

@@ -6,7 +6,7 @@ import pytest
 
 from stoker.core import events as ev
 from stoker.core.commands import Continue, Suspend, Terminate, Warn
-from stoker.core.forecast import expected_start_ms
+from stoker.core.forecast import expected_start
 from stoker.core.gpu import GpuReading
 from stoker.core.learning import Habits, after_run, consequences, use_alone
 from stoker.core.model import Cause, JobState, Need, Profile
@@ -175,11 +175,12 @@ def test_nothing_is_expected_of_the_end_of_a_suspended_job() -> None:
     scene.pass_s(4)
     suspend(scene, job)
     scene.pass_s(100)
-    assert expected_start_ms(scene.state, waiting, {job: 5_000}.get) is None
+    assert expected_start(scene.state, waiting, lambda _: (5_000,)) is None
     assert latest_end_ms(scene.job(job)) is None
     assert planned(scene.state).attempts == ()
     go_on(scene, job)
-    assert expected_start_ms(scene.state, waiting, {job: 5_000}.get) == scene.now + 1_000
+    start = expected_start(scene.state, waiting, lambda _: (5_000,))
+    assert start is not None and start.at_ms == scene.now + 1_000
     assert latest_end_ms(scene.job(job)) == scene.now + 36_000
     assert planned(scene.state).attempts == (job,)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stoker.core import events as ev
 from stoker.core import reasons as why
 from stoker.core.commands import StartAttached, Terminate, commands_for
-from stoker.core.forecast import expected_start_ms
+from stoker.core.forecast import expected_start
 from stoker.core.model import Cause, JobState
 from unit.core_scene import Scene
 
@@ -92,9 +92,10 @@ def test_a_forecast_counts_those_whose_clients_are_there() -> None:
     here = scene.submit(attached=True)
     after = scene.submit()
     away = scene.submit(attached=True, terminal=False)
-    expected = {job: expected_start_ms(scene.state, job, lambda _: 1_000) for job in (here, after)}
+    starts = {job: expected_start(scene.state, job, lambda _: (1_000,)) for job in (here, after)}
+    expected = {job: start and start.at_ms for job, start in starts.items()}
     assert expected == {here: scene.now, after: scene.now + 1_000}
-    assert expected_start_ms(scene.state, away, lambda _: 1_000) is None
+    assert expected_start(scene.state, away, lambda _: (1_000,)) is None
 
 
 def test_a_job_whose_start_failed_after_its_client_had_left_is_known_to_wait_for_it() -> None:

@@ -12,8 +12,8 @@ time that the first can't use. A later job that can't start holds GPUs back too 
 served wholly by GPUs for which no earlier one is waiting.
 CPU slots are held back in the same way, for the first that wants them.
 
-The first job of a kind of which nothing is known *scouts*: it gets all the room of a GPU, best an
-empty one, until its memory is known. Others of its kind wait for that, unless GPUs are left over.
+Jobs of a kind of which nothing is known wait for its scout (see core.scouts), unless GPUs are left
+over.
 """
 
 from __future__ import annotations
@@ -26,23 +26,25 @@ from stoker.core import reasons as why
 from stoker.core.class_walk import ClassWalk
 from stoker.core.fit import best, eligible, fits_beside, has_room, natural, preference, reservation
 from stoker.core.giving_way import kept_allows, kept_before
+from stoker.core.going_ahead import should_take_ms, surely_there_until_ms
 from stoker.core.gpu import Gpu, Reservation
 from stoker.core.laws import must_agree
 from stoker.core.model import ALONE, Job, Memory, Need
+from stoker.core.scouts import (
+    first_in_line,
+    has_room_to_scout,
+    may_be_passed,
+    may_go_ahead,
+    scouts_for,
+)
 from stoker.core.state import State
 from stoker.core.timers import latest_end_ms
+from stoker.core.use import slow_down, use_allows
 
 # How many classes that can't start are looked at in a turn, of each line: of CPU-only jobs, of GPU
 # jobs, and of those that name the same GPUs. Without a bound, a queue in which every job differs
 # would make a turn as long as the queue.
 MOST_BLOCKED_CLASSES = 256
-
-# Jobs are put together on a GPU while the sum of what each uses of it alone is not above the first;
-# the second counts when no GPU is free. Beyond that, measured pairs gain little.
-MOST_USE_PERCENT = 125
-MOST_USE_PERCENT_WHEN_FULL = 175
-_ALL_PERCENT = 100
-
 
 Apply = Callable[[ev.AttemptPlaced], None]
 _Start = Callable[[Job, ev.AttemptPlaced], None]
@@ -56,6 +58,7 @@ class Hold:
     from_ms: int | None
     wants: Reservation
     staying: tuple[Reservation, ...]  # what will still be there then
+    sure_ms: int | None = None  # most likely not before this: see core.going_ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,7 @@ class Scan:
             placed.append(placement)
 
         self._hand_over(start)
+        self._scout_ahead(start)
         with ClassWalk(self.state.ready, MOST_BLOCKED_CLASSES, self._some_have_room) as lines:
             while not self._machine_is_short():
                 gpu_room = self._gpu_has_room()
@@ -121,7 +125,7 @@ class Scan:
                     self.state.ready.park(cls, job.group)
                     continue
                 need = self.state.need_of(job)
-                if need.learns and self.state.scouts(need):
+                if scouts_for(self.state, need):
                     lines.wait_for_scout(cls)
                     continue
                 placement = self.place(job)
@@ -140,6 +144,33 @@ class Scan:
                 lines.go_on_with(cls)
             self._send_more_scouts(lines, start)
         return placed
+
+    def _scout_ahead(self, start: _Start) -> None:
+        """The first of a kind goes before others that could start: what it teaches serves them all.
+
+        On some GPUs at a time. A first in line that is small is passed once at most, another not at
+        all: so no stream of new kinds keeps others waiting.
+        """
+        state = self.state
+        most = 0 if self._machine_is_short() else may_go_ahead(state)
+        if not most:
+            return
+        ahead = Scan(state)
+        for place, job in enumerate(first_in_line(state)):
+            need = state.need_of(job)
+            if self.group_blocks(job) is not None or (place and not need.learns):
+                continue
+            if not need.learns:
+                waits = not may_be_passed(state, job, need) or ahead.place(job) is None
+                if waits and ahead.could_start(need):
+                    ahead.hold_back(job)
+                continue
+            placement = None if scouts_for(state, need) else ahead.place(job)
+            if placement is not None:
+                start(job, placement)
+                most -= 1
+                if not most or self._machine_is_short():
+                    return
 
     def _send_more_scouts(self, lines: ClassWalk, start: _Start) -> None:
         """GPUs that no other job wants are not left idle until a scout has been measured."""
@@ -199,12 +230,15 @@ class Scan:
             and eligible(need, gpu)
             and (not (gpu.held_by or gpu.others_mib or gpu.others) or has_room(need, gpu))
             and (not holds or self.hold_allows(job, gpu))
-            and (whole or not gpu.held_by or self.use_allows(job.need, gpu))
+            and (whole or not gpu.held_by or use_allows(self.state, job.need, gpu))
+            and not (empty_only and gpu.held_by)
         ]
         if len(open_gpus) < need.gpus:
             return None
         if len(open_gpus) > need.gpus:
-            open_gpus = best(need, open_gpus, self._slow_down(job.need))[: need.gpus]
+            tight = self.state.use_percent(job.need) is not None
+            slower = slow_down(self.state, job.need)
+            open_gpus = best(need, open_gpus, slower, tight=tight)[: need.gpus]
         if need is job.need:
             return self._placed(job, open_gpus)
         if job.floor_mib == ALONE:
@@ -248,60 +282,12 @@ class Scan:
             return self._placed(job, best(need, empty)[: need.gpus])
         if empty_only:
             return None
-        roomy = [gpu for gpu in allowed if self.has_room_to_scout(need, gpu)]
+        roomy = [gpu for gpu in allowed if has_room_to_scout(self.state, need, gpu)]
         if len(roomy) < need.gpus:
             return None
         roomy.sort(key=lambda gpu: (preference(need, gpu), -gpu.room_mib))
         chosen = roomy[: need.gpus]
         return self._placed(job, chosen, Memory(min(gpu.room_mib for gpu in chosen)))
-
-    def has_room_to_scout(self, need: Need, gpu: Gpu) -> bool:
-        """Whether a job of which nothing is known may find out here what it needs."""
-        if gpu.memory_mib is None or gpu.room_mib < gpu.memory_mib // 2:
-            return False
-        if any(self._is_scout(job_id) for job_id in gpu.held_by):
-            return False
-        return has_room(replace(need, mem_mib=gpu.memory_mib // 2), gpu)
-
-    def _is_scout(self, job_id: int) -> bool:
-        need = self.state.jobs[job_id].need
-        return need.learns and need.kind not in self.state.profiles
-
-    def use_allows(self, need: Need, gpu: Gpu) -> bool:
-        """Whether the GPU has time for one more, as far as is known what each uses of it."""
-        mine = self.state.use_percent(need)
-        if mine is None:
-            return True
-        return mine + self.use_on(gpu) <= self.most_use()
-
-    def use_on(self, gpu: Gpu) -> int:
-        """How much of the GPU those use that are there, as far as is known."""
-        state = self.state
-        return sum(state.use_percent(state.jobs[job_id].need) or 0 for job_id in gpu.held_by)
-
-    def _slow_down(self, need: Need) -> Callable[[Gpu], int]:
-        """How much more than all of a GPU would be asked for, with one more on it.
-
-        A job of which nothing is known asks for all of a GPU.
-        """
-        state = self.state
-
-        def use_of(one: Need) -> int:
-            known = state.use_percent(one)
-            return _ALL_PERCENT if known is None else known
-
-        mine = use_of(need)
-
-        def slow_down(gpu: Gpu) -> int:
-            asked = mine + sum(use_of(state.jobs[job_id].need) for job_id in gpu.held_by)
-            return max(0, asked - _ALL_PERCENT)
-
-        return slow_down
-
-    def most_use(self) -> int:
-        """How much of a GPU may be in use with one more on it."""
-        free = any(gpu.usable and not gpu.held_by for gpu in self.state.gpus.values())
-        return MOST_USE_PERCENT if free else MOST_USE_PERCENT_WHEN_FULL
 
     # ------------------------------------------------------------------ holding back
 
@@ -330,9 +316,11 @@ class Scan:
                 from_ms = (
                     None if from_ms is None or room.at_ms is None else max(from_ms, room.at_ms)
                 )
+        in_the_way = [i for room in chosen if room.at_ms is None for i in room.gpu.held_by]
+        sure_ms = surely_there_until_ms(self.state, job, in_the_way) if in_the_way else None
         for room in chosen:
             gpu = room.gpu
-            self.holds[gpu.id] = Hold(job.id, from_ms, _wants(need, gpu), room.staying)
+            self.holds[gpu.id] = Hold(job.id, from_ms, _wants(need, gpu), room.staying, sure_ms)
         if need.gpus:  # One that needs none waits for no GPU, and contests none.
             self.contested.update(gpu.id for gpu in allowed)
         if wants_cpus:
@@ -342,7 +330,7 @@ class Scan:
         """What goes ahead beside a hold stays there, so the next has less room to do so."""
         for gpu_id in gpus:
             hold = self.holds.get(gpu_id)
-            if hold is not None and not self._ends_before(job, hold.from_ms):
+            if hold is not None and not self._ends_in_time(job, hold):
                 staying = (*hold.staying, self.state.gpus[gpu_id].held_by[job.id])
                 self.holds[gpu_id] = replace(hold, staying=staying)
 
@@ -351,7 +339,7 @@ class Scan:
         if self.state.keeping and not kept_allows(self.state, job, gpu):
             return False
         hold = self.holds.get(gpu.id)
-        if hold is None or self._ends_before(job, hold.from_ms):
+        if hold is None or self._ends_in_time(job, hold):
             return True
         mine = reservation(self.state.need_of(job), gpu)
         return fits_beside(mine, (hold.wants, *hold.staying), gpu)
@@ -372,6 +360,12 @@ class Scan:
             return True
         # Slots that are free now and that the first one leaves over when its time comes.
         return wanted <= free - self.cpus_held
+
+    def _ends_in_time(self, job: Job, hold: Hold) -> bool:
+        if self._ends_before(job, hold.from_ms):
+            return True
+        takes_ms = None if hold.sure_ms is None else should_take_ms(self.state, job)
+        return takes_ms is not None and self.state.now_ms + takes_ms <= (hold.sure_ms or 0)
 
     def _ends_before(self, job: Job, moment_ms: int | None) -> bool:
         longest = job.terms.longest_ms

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from stoker.command_lines import shown_call
-from stoker.core.forecast import expected_start_ms
+from stoker.core.forecast import expected_start
 from stoker.core.foreign import ForeignProcess
 from stoker.core.model import ALONE, QUEUED, Job, JobState, Need, Terms
 from stoker.core.reasons import (
@@ -32,6 +32,7 @@ from stoker.core.waiting import (
 )
 from stoker.daemon.asked import PLAIN_TERMS, need_fields
 from stoker.daemon.cluster import StandingOf, at_cluster, attempt_of
+from stoker.daemon.expectations import Expect
 from stoker.executors.attempt_dir import attempt_dir_text, log_found
 from stoker.executors.checkpoint_dir import checkpoint_text
 from stoker.output_files import filled
@@ -81,7 +82,7 @@ class JobViews:
     ) -> list[dict[str, Any]]:
         """Why each job stands where it does, and when it will start if that can be told."""
         answers = []
-        expect = Expect(self._views)
+        expect = Expect(self._views, state)
         for view in self.jobs(state, job_ids):
             job = state.jobs.get(view["id"])
             answer: dict[str, Any] = {
@@ -90,6 +91,8 @@ class JobViews:
                 "reason": None,
                 "text": view["reason"] or _ended_words(view["state"]),
                 "starts_at_ms": None,
+                "starts_earliest_at_ms": None,
+                "starts_latest_at_ms": None,
                 "jobs_ahead": None,
                 "run_ms": None,
                 "learned_from": 0,
@@ -106,7 +109,11 @@ class JobViews:
                 answer["reason"] = as_data(reason)
                 answer["text"] = words(reason, state.now_ms)
                 if job.state is JobState.WAITING and estimate and not self._draining:
-                    answer["starts_at_ms"] = expected_start_ms(state, job.id, expect)
+                    start = expected_start(state, job.id, expect)
+                    if start is not None:
+                        answer["starts_at_ms"] = start.at_ms
+                        answer["starts_earliest_at_ms"] = start.from_ms
+                        answer["starts_latest_at_ms"] = start.until_ms
             elif job is not None and job.terms.executor:
                 answer["text"] = self._running_there(job, state.now_ms)
             elif job is not None:
@@ -259,29 +266,6 @@ class Reasons:
         if reason is None:
             reason = self._by_class[alike] = plain_reason(self.state, job)
         return with_giving_way(self.state, job, reason)
-
-
-class Expect:
-    """Expected run times: the mean of what jobs of the same kind took."""
-
-    def __init__(self, views: Views) -> None:
-        self._views = views
-        self._kinds: dict[int, str] | None = None
-        self._means: dict[str, tuple[int | None, int]] = {}
-
-    def __call__(self, job_id: int) -> int | None:
-        """How long a job should run; None if nothing is known."""
-        return self.learned(job_id)[0]
-
-    def learned(self, job_id: int) -> tuple[int | None, int]:
-        """The same, and the number of runs that tell it."""
-        if self._kinds is None:
-            self._kinds = self._views.kinds_of_unfinished()
-        kind = self._kinds.get(job_id, "")
-        if kind not in self._means:
-            times = self._views.run_times_ms(kind)
-            self._means[kind] = (sum(times) // len(times) if times else None, len(times))
-        return self._means[kind]
 
 
 def _attempt_state(state: str | None) -> str | None:

@@ -138,9 +138,9 @@ class Views:
         row = self._run("submission", token=token).fetchone()
         return None if row is None else list(json.loads(row[0]))
 
-    def run_times_ms(self, kind: str, most: int = 20) -> list[int]:
-        """How long the latest jobs of a kind ran that ended well."""
-        return self._ids("run_times", kind=kind, most=most) if kind else []
+    def run_times(self, kind: str, most: int) -> list[tuple[int, int, str | None]]:
+        """How long the latest jobs of a kind ran that ended well, on how many GPUs, parameters."""
+        return self._run("run_times", kind=kind, most=most).fetchall()
 
     def at_points(self, points: Sequence[str]) -> dict[str, tuple[int, str]]:
         """The id and state of the latest job at each of these points."""
@@ -163,9 +163,10 @@ class Views:
         """The file of the call of each of these jobs that is one."""
         return dict(self._run("calls_of", job_ids=json.dumps(list(job_ids))).fetchall())
 
-    def kinds_of_unfinished(self) -> dict[int, str]:
-        """The kind of every job that is not final."""
-        return dict(self._run("kinds_of_unfinished").fetchall())
+    def kinds_of_unfinished(self) -> dict[int, tuple[str, str | None]]:
+        """The kind and the parameters of every job that is not final."""
+        rows = self._run("kinds_of_unfinished")
+        return {job_id: (kind, params) for job_id, kind, params in rows}
 
     def _run(self, query: str, **values: Any) -> sqlite3.Cursor:
         return self._connection.execute(self._sql[query], values)

@@ -59,8 +59,8 @@ def spark(history: History, columns: int, glyphs: Glyphs) -> Line:
 
 
 def load_style(percent: float) -> str:
-    """The colour of a load, by the limits that nvitop has: little, some, much."""
-    return "green" if percent < 10 else "yellow" if percent < 75 else "red"
+    """The colour of a load: little, some, much, by the limits of nvitop."""
+    return "dim" if percent < 10 else "green" if percent < 75 else "red"
 
 
 def memory_bar(gpu: Gpu, columns: int, glyphs: Glyphs) -> Line:

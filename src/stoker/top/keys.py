@@ -26,6 +26,10 @@ KEYS = (
     ("r", "act('retry')"),
     ("h", "act('hold')"),
     ("z", "act('suspend')"),
+    ("e", "edit"),
+    ("p", "pause(False)"),
+    ("P", "pause(True)"),
+    ("d", "drain"),
     ("plus", "act('sooner')"),
     ("minus", "act('later')"),
     ("ctrl+l", "redraw"),
@@ -48,6 +52,9 @@ _HELP = (
     ("h", "hold waiting jobs, release held ones"),
     ("z", "suspend running jobs, let suspended ones go on"),
     ("+  -", "sooner, later: change priority by one (lower goes first)"),
+    ("e", "edit waiting jobs in your editor"),
+    ("p  P", "pause the queue, or the job's group; again: resume"),
+    ("d", "drain GPUs, or resume drained ones"),
     ("q, Ctrl-C", "quit; jobs continue. Ctrl-Z suspends, Ctrl-L redraws"),
 )
 

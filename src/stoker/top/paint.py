@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Piece = tuple[str, str]  # printable text, and its style: words such as "bold red"
 Line = list[Piece]
 
-COLOURS = {"red": 1, "green": 2, "yellow": 3, "blue": 4, "magenta": 5, "cyan": 6}  # as terminals do
+COLOURS = {"red": 1, "green": 2, "magenta": 5}  # The others can't be read on white, or on black.
 _CODES = {"bold": "1", "dim": "2", "reverse": "7"} | {name: f"3{n}" for name, n in COLOURS.items()}
 
 

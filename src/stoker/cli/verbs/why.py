@@ -92,9 +92,15 @@ def sentence(job: Job, now: int) -> str:
     if starts is not None:
         when = local_moment_text(starts, now)
         words += f"; it should start in about {duration_text(starts - now)} ({when})"
+        first: int = job.get("starts_earliest_at_ms") or starts
+        last: int = job.get("starts_latest_at_ms") or starts
+        if last - first >= _WORTH_A_RANGE_MS:
+            soonest = duration_text(max(0, first - now))
+            words += f", probably within {soonest} to {duration_text(last - now)}"
     return escaped(words)
 
 
+_WORTH_A_RANGE_MS = 60_000
 _IDS = Positional(
     "ID", "job ids: 7, a range 3-9, or last (the newest job); or the name of a sweep",
     _ids_or_sweep, many=True, optional=True,

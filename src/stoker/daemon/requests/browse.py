@@ -13,10 +13,11 @@ from stoker.core.forecast import expected_end_ms, expected_starts
 from stoker.core.model import JobState
 from stoker.core.state import State
 from stoker.daemon.cluster import attempt_of
+from stoker.daemon.expectations import Expect
 from stoker.daemon.filtering import filter_terms
 from stoker.daemon.requests.reply import Daemon, Fields
 from stoker.daemon.requests.selecting import ALL_STATES, check_states
-from stoker.daemon.show import Expect, Reasons, counts, display_command, name_gpus
+from stoker.daemon.show import Reasons, counts, display_command, name_gpus
 from stoker.errors import UsageError
 from stoker.store.browsing import Known, Wanted
 from stoker.store.matching import Term
@@ -102,7 +103,7 @@ async def forecast(daemon: Daemon, request: msg.Forecast) -> Fields:
     starts = []
     places = _places(state, request.places_of)
     most = request.most_unfinished
-    expect = Expect(daemon.views)
+    expect = Expect(daemon.views, state)
     if not daemon.turn_loop.engine.starts_nothing and (most is None or len(state.jobs) <= most):
         starts = expected_starts(state, expect, request.limit)
     names = await daemon.browsing.read(

@@ -338,10 +338,13 @@ UNION ALL
 SELECT 'succeeded', jobs FROM succeeded WHERE jobs > 0;
 
 -- name: run_times
--- How long the latest jobs of a kind ran that ended well, and in one go but for suspensions.
-SELECT a.ended_at_ms - coalesce(a.started_at_ms, a.placed_at_ms) - a.suspended_ms
-FROM (SELECT id, attempt FROM jobs INDEXED BY jobs_kind_succeeded
+-- How long the latest jobs of a kind ran that ended well, and in one go but for suspensions; on how many GPUs,
+-- and with which parameters.
+SELECT a.ended_at_ms - coalesce(a.started_at_ms, a.placed_at_ms) - a.suspended_ms,
+       json_extract(n.body, '$.gpus'), j.params
+FROM (SELECT id, attempt, need, params FROM jobs INDEXED BY jobs_kind_succeeded
       WHERE kind = :kind AND state = 'succeeded' AND resumes = 0 ORDER BY id DESC LIMIT :most) AS j
+JOIN needs AS n ON n.id = j.need
 JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt;
 
 -- name: attempts_of
@@ -499,8 +502,8 @@ SELECT id FROM jobs WHERE id BETWEEN :first AND :last ORDER BY id;
 SELECT id, state FROM jobs WHERE id BETWEEN :first AND :last;
 
 -- name: kinds_of_unfinished
--- The kind of each job that is not final, for estimates of run times.
-SELECT id, kind FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL;
+-- The kind and parameters of each job that is not final, for estimates of run times.
+SELECT id, kind, params FROM jobs INDEXED BY jobs_unfinished WHERE ended_at_ms IS NULL;
 
 -- name: note_removal
 -- Notes that the files of a removed job are still to be deleted.

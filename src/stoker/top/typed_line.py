@@ -1,4 +1,4 @@
-"""The line on which a filter is typed; its language is that of api.job_filter."""
+"""A line on which is typed: a filter (its language is that of api.job_filter), or names of GPUs."""
 
 from __future__ import annotations
 
@@ -27,15 +27,21 @@ def problem_of(typed: str) -> str:
     return ""
 
 
-class FilterLine(Widget):
-    """A line to type on; it is there only while a filter is typed."""
+class TypedLine(Widget):
+    """A line to type on; it is there only while it is typed."""
 
     ALLOW_SELECT = False
 
     def __init__(
-        self, typed: Callable[[str], None], done: Callable[[bool], None], *, id: str
+        self,
+        label: str,
+        typed: Callable[[str], None],
+        done: Callable[[bool], None],
+        *,
+        id: str,
     ) -> None:
         super().__init__(id=id)
+        self.label = label
         self.text = ""
         self._typed = typed
         self._done = done
@@ -71,5 +77,7 @@ class FilterLine(Widget):
 
     def render_line(self, y: int) -> Strip:
         """The line, with the end of a long text in sight."""
-        line: Line = [("filter: ", "bold"), (self.text[-max(1, self.size.width - 10) :], "")]
+        label = f"{self.label}: "
+        room = max(1, self.size.width - len(label) - 2)
+        line: Line = [(label, "bold"), (self.text[-room:], "")]
         return strip([*line, (" ", "reverse")], self.size.width)
