@@ -36,9 +36,9 @@ def mutated(chance: random.Random, value: Any) -> Any:
         kept = {name: mutated(chance, one) for name, one in value.items() if chance.random() > 0.1}
         return kept | ({"new": made_up(chance, 1)} if chance.random() < 0.2 else {})
     if isinstance(value, list):
-        kept = [one if chance.random() < 0.8 else mutated(chance, one) for one in value]
+        same = [one if chance.random() < 0.8 else mutated(chance, one) for one in value]
         more = [made_up(chance, 1) for _ in range(chance.randint(0, 3))]
-        return [kept, kept + more, kept[: chance.randint(0, len(kept))]][chance.randint(0, 2)]
+        return [same, same + more, same[: chance.randint(0, len(same))]][chance.randint(0, 2)]
     return value
 
 

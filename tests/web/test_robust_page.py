@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 
@@ -42,7 +42,7 @@ SCROLLED_FAST = """async () => {
 }"""
 
 
-AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 
 
 def a_bit_of_everything(home: StokerHome) -> None:
@@ -223,6 +223,9 @@ def test_lines_that_are_added_are_followed_and_an_emptied_log_begins_anew(
     tab = tabs.enter("#/job/1")
     lines = tab.locator(".log .line")
     expect(lines.last).to_have_text("the end without a newline")
+    follow = tab.get_by_label("follow")
+    expect(follow).not_to_be_checked()
+    follow.check()
     with big_log.open("ab") as file:
         file.write(b" yet\nand another line\n")
     expect(lines.last).to_have_text("and another line")

@@ -12,6 +12,7 @@ const STEP_BYTES = 65_536;
 const MOST_LINES = 3000;
 const NEAR_PX = 600;
 const FOLLOW_MS = 700;
+const STILL_MS = 3000; // of a log that should not grow any more, if it is to be followed all the same
 const MOST_HITS = 1_000_000; // that a tab has room for; the page says so if there are more
 
 // Where in a log a link leads: "2.4711" is the line at byte 4711 of attempt 2, "2e.4711" of its errors.
@@ -29,9 +30,7 @@ export class LogPane {
     this.err = false;
     this.running = false;
     this.follow = false;
-    this.start = 0;
-    this.end = 0;
-    this.size = 0;
+    [this.start, this.end, this.size] = [0, 0, 0];
     this.busy = false;
     this.hits = [];
     this.hit = -1;
@@ -45,7 +44,8 @@ export class LogPane {
       onscroll: () => this.#scrolled(), onclick: (event) => this.#clicked(event) }, this.lines, this.matches.element);
     this.trouble = errorBox();
     this.place = h("span", { class: "dim num place" });
-    this.followBox = h("input", { type: "checkbox", onchange: () => this.#setFollow(this.followBox.checked) });
+    this.followBox = h("input", { type: "checkbox",
+      onchange: () => this.#setFollow(this.wanted = this.followBox.checked) });
     this.wrapBox = h("input", { type: "checkbox",
       onchange: () => this.box.classList.toggle("wrap", this.wrapBox.checked) });
     this.errBox = h("input", { type: "checkbox",
@@ -94,6 +94,7 @@ export class LogPane {
     this.err = err;
     this.errBox.checked = err;
     this.running = running;
+    this.wanted = false; // that it is followed though the job has ended
     if (hasErr) setHidden(this.errLabel, false);
     this.#forget();
     this.#say(running && at === null);
@@ -126,9 +127,7 @@ export class LogPane {
 
   #forget() {
     this.#clear();
-    this.start = 0;
-    this.end = 0;
-    this.size = 0;
+    [this.start, this.end, this.size] = [0, 0, 0];
     this.seek.value = "";
     this.search("");
   }
@@ -290,7 +289,7 @@ export class LogPane {
       const before = this.end;
       if (!document.hidden && this.follow) await this.#later();
       if (this.end < this.size && this.end !== before) this.#again(0);
-      else if (this.running || document.hidden) this.#again();
+      else if (this.running || document.hidden || this.wanted) this.#again(this.running ? FOLLOW_MS : STILL_MS);
       else this.#say(false);
     }, delay);
   }
@@ -342,12 +341,12 @@ export class LogPane {
   async #goShare(share) {
     this.#hideMatches();
     this.#say(false);
-    this.wanted = Math.floor(share * this.size);
+    this.dragged = Math.floor(share * this.size);
     if (this.dragging) return;
     this.dragging = true;
-    while (this.wanted !== null && !this.closed) {
-      const at = this.wanted;
-      this.wanted = null;
+    while (this.dragged !== null && !this.closed) {
+      const at = this.dragged;
+      this.dragged = null;
       if (at < this.start || at >= this.end) await this.#load({ around: at });
       this.#scrollTo(at);
     }
