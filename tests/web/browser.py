@@ -70,7 +70,7 @@ class Tabs:
     def open(self) -> Page:
         """A new tab; nothing is shown in it yet."""
         tab = self.context.new_page()
-        tab.on("console", lambda message: self._heard(message.type, message.text))
+        tab.on("console", lambda m: self._heard(m.type, m.text, m.location.get("url", "")))
         tab.on("pageerror", lambda error: self.errors.append(f"uncaught: {error}"))
         tab.on("dialog", lambda dialog: self.errors.append(f"a dialog: {dialog.message}"))
         return tab
@@ -90,12 +90,12 @@ class Tabs:
         """To another view."""
         tab.evaluate("(to) => { location.hash = to; }", path)
 
-    def _heard(self, kind: str, text: str) -> None:
+    def _heard(self, kind: str, text: str, where: str) -> None:
         if kind not in ("error", "warning"):
             return
         if self.expects_refusals and NETWORK_NOTES.search(text):
             return
-        self.errors.append(f"{kind}: {text}")
+        self.errors.append(f"{kind}: {text} {where}")
 
     def close(self) -> None:
         """Leave, and judge."""
