@@ -169,7 +169,7 @@ def pictures(scene: Scene) -> None:
         tab = entered(found, scene.home, DESKTOP, "light")
         tab.wait_for_function("() => document.querySelectorAll('.row .c-when').length > 5")
         taken(tab, "#/", "now", lambda t: t.wait_for_selector(".c-when:has-text('in ')"))
-        taken(tab, "#/timeline", "timeline", lambda t: t.wait_for_selector(".tbar.ahead"))
+        taken(tab, "#/timeline", "timeline", lambda t: t.wait_for_selector(".tbar.ahead, .tcount"))
         taken(tab, "#/job/17", "job", lambda t: t.wait_for_selector(".jobplot path[d*=L]"))
         taken(tab, "#/sweep/lr-search", "sweep", lambda t: t.wait_for_selector(".heat td"))
         card = tab.locator(".curves")

@@ -31,7 +31,7 @@ export class Sparkline {
       ...[0.5, HEIGHT / 2, HEIGHT - 0.5].map((y) => svg("line", { class: "axis", x1: 0, x2: WIDTH, y1: y, y2: y })),
       this.memory, this.use);
     this.since = h("span", { class: "since" });
-    this.scale = h("div", { class: "scale", "aria-hidden": "true" }, h("span", { class: "top" }, "100 %"), this.since);
+    this.scale = h("div", { class: "scale", "aria-hidden": "true" }, h("span", {}, "100 %"), this.since);
     this.element = h("div", { class: "spark", title: "The last minutes: use (green) and memory (blue)" }, this.picture,
       this.scale);
   }
