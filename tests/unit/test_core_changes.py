@@ -98,7 +98,7 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((submitted(1),), ev.JobHeld(NOW, 1)),
     ((submitted(1, held=True),), ev.JobReleased(NOW, 1)),
     ((submitted(1),), ev.JobEdited(NOW, 1, Need(2), Terms(), -3, "b", NOW + 5)),
-    (CANCELLED, ev.JobRetried(NOW, 1, Need(2), Terms(), 4, "b", (), 0)),
+    (CANCELLED, ev.JobRetried(NOW, 1, Need(2), Terms(), 4, "b", (), 0, 3)),
     ((submitted(1),), ev.JobCancelled(NOW, 1)),
     ((submitted(1),), ev.RoomKept(NOW, 1, ("0",))),
     ((submitted(1), ev.RoomKept(NOW, 1, ("0",))), ev.RoomKept(NOW, 1, ())),
