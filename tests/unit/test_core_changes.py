@@ -21,6 +21,7 @@ from stoker.core.model import (
     Takeovers,
     Terms,
 )
+from stoker.core.order import Policy
 from stoker.core.state import State
 from stoker.sim.fingerprint import of_state
 from stoker.store.memory import MemoryStore
@@ -199,6 +200,7 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((), ev.ProfileLearned(NOW, PROFILE)),
     ((ev.ProfileLearned(NOW, PROFILE),), ev.ProfilesForgotten(NOW, ("train",))),
     ((), ev.CpusCounted(NOW, 7)),
+    ((), ev.PolicySet(NOW, Policy.FAIR)),
     (STARTED, ev.ClockShifted(NOW + 1000, 1000)),
     (STOPPED, ev.ClockShifted(NOW - 1000, -1000)),
     (
