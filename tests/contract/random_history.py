@@ -231,6 +231,7 @@ class History:
                 job.group,
                 (),
                 job.attempt,
+                job.resumes,
             )
         )
 

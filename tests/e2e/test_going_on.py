@@ -104,10 +104,16 @@ def test_an_exit_code_that_asks_for_it_puts_back_and_dependants_wait(stoker: Sto
 
 
 def test_a_job_that_makes_no_progress_fails_and_says_so(stoker: StokerHome) -> None:
-    job = stoker.add("--requeue-on", "75", "--stuck-after", "2", "--", "sh", "-c", "exit 75")
+    script = "echo $STOKER_RESUMES; exit 75"
+    job = stoker.add("--requeue-on", "75", "--stuck-after", "2", "--", "sh", "-c", script)
     ended = stoker.until_final(job)[0]
     assert (ended["state"], ended["attempt"], ended["exit_code"]) == ("failed", 2, 75)
     assert "no progress in 2 attempts in a row" in ended["reason"]
+    stoker.cli("retry", str(job))
+    again = stoker.until_final(job)[0]
+    assert (again["attempt"], again["resumes"]) == (4, 2), "a retry forgets nothing of that"
+    logs = [Path(one["log"]).read_text(encoding="utf-8") for one in again["attempts"]]
+    assert logs == ["0\n", "1\n", "1\n", "2\n"]
 
 
 def test_a_reported_further_step_is_progress_and_the_same_step_is_not(stoker: StokerHome) -> None:

@@ -320,8 +320,9 @@ class CoreMachine(RuleBasedStateMachine):
             assert job.id not in self.store.outcomes
             return
         event = ev.JobRetried(
-            self.now, job.id, job.need, job.terms, job.priority, job.group, (), job.attempt
-        )
+            self.now, job.id, job.need, job.terms, job.priority, job.group, (), job.attempt,
+            job.resumes,
+        )  # fmt: skip
         self.happens(event)
 
     @rule(what=st.sampled_from((ev.QueuePaused, ev.QueueResumed, ev.QueueResumed)), group=groups)

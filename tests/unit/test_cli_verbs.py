@@ -265,6 +265,16 @@ def test_show_has_parameters_and_the_time_that_is_left(desk: Desk) -> None:
     assert "time left" not in desk.stoker({"show": {"jobs": [ended]}}, "show", "7").out
 
 
+def test_a_job_that_waits_again_shows_what_its_only_attempt_ended_with(desk: Desk) -> None:
+    first = {"attempt": 1, "state": "requeued", "gpus": ["0"], "reason": "gave way for job 9",
+             "started_at_ms": 1000, "ended_at_ms": 246_000, "log": "7.1.log"}  # fmt: skip
+    waits = job(7, "waiting", attempt=1, attempts=[first])
+    page = desk.stoker({"show": {"jobs": [waits]}}, "show", "7").out
+    assert "4m 05s  gave way for job 9" in page
+    runs = job(7, attempt=1, attempts=[{**first, "state": "running", "ended_at_ms": None}])
+    assert "attempts\n" not in desk.stoker({"show": {"jobs": [runs]}}, "show", "7").out
+
+
 def test_a_job_that_was_queued_again_has_waited_since_then(desk: Desk) -> None:
     now = time.time_ns() // 1_000_000
     waits = job(7, "waiting", submitted_at_ms=now - 86_400_000, queued_at_ms=now - 5_000, attempt=1)

@@ -21,6 +21,7 @@ from stoker.core.model import (
     Takeovers,
     Terms,
 )
+from stoker.core.order import Policy
 from stoker.core.state import State
 from stoker.sim.fingerprint import of_state
 from stoker.store.memory import MemoryStore
@@ -98,7 +99,7 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((submitted(1),), ev.JobHeld(NOW, 1)),
     ((submitted(1, held=True),), ev.JobReleased(NOW, 1)),
     ((submitted(1),), ev.JobEdited(NOW, 1, Need(2), Terms(), -3, "b", NOW + 5)),
-    (CANCELLED, ev.JobRetried(NOW, 1, Need(2), Terms(), 4, "b", (), 0)),
+    (CANCELLED, ev.JobRetried(NOW, 1, Need(2), Terms(), 4, "b", (), 0, 3)),
     ((submitted(1),), ev.JobCancelled(NOW, 1)),
     ((submitted(1),), ev.RoomKept(NOW, 1, ("0",))),
     ((submitted(1), ev.RoomKept(NOW, 1, ("0",))), ev.RoomKept(NOW, 1, ())),
@@ -199,6 +200,7 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((), ev.ProfileLearned(NOW, PROFILE)),
     ((ev.ProfileLearned(NOW, PROFILE),), ev.ProfilesForgotten(NOW, ("train",))),
     ((), ev.CpusCounted(NOW, 7)),
+    ((), ev.PolicySet(NOW, Policy.FAIR)),
     (STARTED, ev.ClockShifted(NOW + 1000, 1000)),
     (STOPPED, ev.ClockShifted(NOW - 1000, -1000)),
     (

@@ -122,7 +122,7 @@ class JobEdited(OfJob):
 
 @quick_to_make
 class JobRetried(OfJob):
-    """A user put a final job back into the queue; its attempts go on counting."""
+    """A user put a final job back into the queue; its attempts and resumes go on counting."""
 
     need: Need
     terms: Terms
@@ -130,6 +130,7 @@ class JobRetried(OfJob):
     group: str | None
     requires: tuple[Requirement, ...]
     attempt: int
+    resumes: int = 0
 
 
 @quick_to_make

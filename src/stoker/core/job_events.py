@@ -73,7 +73,8 @@ def _submission_taken(state: State, e: ev.SubmissionTaken) -> None:
 def _job_retried(state: State, e: ev.JobRetried) -> None:
     if e.job_id in state.jobs:
         raise illegal(state, e.job_id, "it is not final, and was retried")
-    job = Job(e.job_id, e.need, e.terms, e.priority, e.group, attempt=e.attempt)
+    job = Job(e.job_id, e.need, e.terms, e.priority, e.group)
+    job.attempt, job.resumes = e.attempt, e.resumes
     job.requires = e.requires or None
     state.jobs[job.id] = job
     state.change.touched[job.id] = None

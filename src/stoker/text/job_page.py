@@ -81,9 +81,15 @@ def job_page(job: Job, options: Iterable[tuple[str, str]], colour: bool) -> str:
     width = max(10, *(len(name) for name, _ in facts))
     lines += [f"  {painted(name.ljust(width), 'dim', colour)}  {value}" for name, value in facts]
     page = "\n".join(lines) + "\n"
-    if len(job.get("attempts") or []) > 1:
-        page += "  attempts\n" + _attempts(job["attempts"], now)
+    attempts = job.get("attempts") or []
+    # The only attempt of a job that has ended says what the lines above say already.
+    if len(attempts) > 1 or (job["ended_at_ms"] is None and _ended(attempts)):
+        page += "  attempts\n" + _attempts(attempts, now)
     return page
+
+
+def _ended(attempts: list[Job]) -> bool:
+    return any(one.get("ended_at_ms") is not None for one in attempts)
 
 
 def _attempts(attempts: list[Job], now: int) -> str:

@@ -92,7 +92,8 @@ def _again(state: State, row: dict[str, Any], others: RequiredJobs) -> ev.Event:
     if not row["terms"].executor:
         refuse_if_impossible(state, row["need"], set(state.gpus))
     requires = _requirements_again(others, row)
-    asked = {name: row[name] for name in ("need", "terms", "priority", "group", "attempt")}
+    same = ("need", "terms", "priority", "group", "attempt", "resumes")
+    asked = {name: row[name] for name in same}
     return ev.JobRetried(state.now_ms, row["id"], requires=requires, **asked)
 
 
