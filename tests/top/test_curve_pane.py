@@ -41,7 +41,7 @@ def test_a_curve_is_beside_the_log_where_there_is_room_and_else_below(stoker: St
         picture = "\n".join(view.lines)
         assert "loss 0.25" in picture and "epoch 4" in picture
 
-    drive(stoker.home, scenario, 120, 40)
+    drive(stoker, scenario, 120, 40)
 
 
 def test_m_shows_one_metric_after_the_other_and_then_none(stoker: StokerHome) -> None:
@@ -59,7 +59,7 @@ def test_m_shows_one_metric_after_the_other_and_then_none(stoker: StokerHome) ->
         await view.press("l")
         assert not view.app.curve_pane.display and not view.app.output.display
 
-    drive(stoker.home, scenario, 120, 40)
+    drive(stoker, scenario, 120, 40)
 
 
 def test_a_curve_grows_with_its_job(stoker: StokerHome) -> None:
@@ -81,7 +81,7 @@ def test_a_curve_grows_with_its_job(stoker: StokerHome) -> None:
         say(3, 0.4)
         await view.until(lambda: "loss 0.4 at step 3" in head(view))
 
-    drive(stoker.home, scenario, 120, 40)
+    drive(stoker, scenario, 120, 40)
 
 
 def test_without_a_metric_there_is_no_pane_and_m_says_so(stoker: StokerHome) -> None:
@@ -101,7 +101,7 @@ def test_without_a_metric_there_is_no_pane_and_m_says_so(stoker: StokerHome) -> 
         await view.until(lambda: not view.app.curve_pane.display)
         assert view.app.log_pane.size.width == 120
 
-    drive(stoker.home, scenario, 120, 40)
+    drive(stoker, scenario, 120, 40)
 
 
 def of(values: Sequence[float], name: str) -> Curve:

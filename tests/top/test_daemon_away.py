@@ -27,7 +27,7 @@ def test_a_daemon_that_was_stopped_is_waited_for_and_not_brought_back(stoker: St
         await asyncio.to_thread(stoker.submit, "true", name="new")
         await view.until(lambda: 2 in view.ids)
 
-    drive(stoker.home, scenario)
+    drive(stoker, scenario)
     assert stoker.job(1)["state"] == "running"
 
 
@@ -44,7 +44,7 @@ def test_a_daemon_that_died_is_started_again(stoker: StokerHome) -> None:
         await view.until_ids(1, 2)
         assert not view.app.lost
 
-    drive(stoker.home, scenario)
+    drive(stoker, scenario)
 
 
 def test_a_log_is_followed_while_the_daemon_is_away(stoker: StokerHome) -> None:
@@ -61,12 +61,12 @@ def test_a_log_is_followed_while_the_daemon_is_away(stoker: StokerHome) -> None:
         log.write_text("still here\n", encoding="utf-8")
         await view.until(lambda: view.pane == ["still here"])
 
-    drive(stoker.home, scenario)
+    drive(stoker, scenario)
 
 
 def test_the_view_starts_a_daemon_if_there_is_none(home: StokerHome) -> None:
     async def scenario(view: LiveView) -> None:
         await view.until_text("no jobs")
 
-    drive(home.home, scenario)
+    drive(home, scenario)
     assert home.call("hello")["pid"]

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from stoker.core.model import FINAL, JobState
 from stoker.top.actions import CANCEL, RETRY
 from stoker.top.feed import in_steps
+from stoker.top.frame import KEYS as KEY_WORDS
 from stoker.top.frame import key_lines, list_title, listed, summary
 from stoker.top.gpu_rows import gpu_lines, memory_bar, memory_words, spark
 from stoker.top.job_rows import STATE_STYLES, JobColumns
+from stoker.top.keys import KEYS
 from stoker.top.paint import BLOCKS, LETTERS, fitted, plain, pointed_at, printed, width, wrapped
 from stoker.top.strips import style_of
 from unit.scripted_daemon import job
@@ -198,6 +200,16 @@ def test_a_job_takes_exactly_its_row(
     line = table.line(view, 10**12, marked=True, glyphs=BLOCKS)
     assert width(line) == columns == width(table.title()) == width(table.absent())
     assert plain(line).isprintable()
+
+
+def test_every_key_has_a_word_on_two_lines_of_eighty_columns() -> None:
+    lines = [plain(line) for line in key_lines(80)]
+    assert len(lines) == 2
+    shown = {words.rpartition(" ")[0] for line in lines for words in line.strip().split("  ")}
+    assert shown == {key for key, _ in KEY_WORDS}
+    bound = {one for keys, _ in KEYS for one in keys.split(",")}
+    spoken = {"?": "question_mark", "/": "slash", "Esc": "escape", "+ -": "plus"}
+    assert {spoken.get(key, key.lower()) for key in shown} <= bound
 
 
 def test_where_there_is_room_a_job_says_when_it_should_start() -> None:

@@ -44,7 +44,7 @@ def test_l_follows_a_log_as_it_grows_and_closes_it(stoker: StokerHome) -> None:
         await view.press("l")
         assert view.pane == []
 
-    drive(stoker.home, scenario)
+    drive(stoker, scenario)
 
 
 def test_the_log_of_the_next_attempt_follows_that_of_the_last(stoker: StokerHome) -> None:
@@ -56,7 +56,7 @@ def test_the_log_of_the_next_attempt_follows_that_of_the_last(stoker: StokerHome
         await view.until(lambda: view.pane == ["attempt 2"])
         await view.until_text("failed, exit code 1, attempt 2")
 
-    drive(stoker.home, scenario)
+    drive(stoker, scenario)
 
 
 def test_a_job_that_waits_has_no_log_yet(stoker: StokerHome) -> None:
@@ -67,7 +67,7 @@ def test_a_job_that_waits_has_no_log_yet(stoker: StokerHome) -> None:
         await view.press("l")
         await view.until_text("no log yet")
 
-    drive(stoker.home, scenario)
+    drive(stoker, scenario)
 
 
 def test_with_the_keyboard_in_the_list_the_log_goes_along(stoker: StokerHome) -> None:
@@ -83,7 +83,7 @@ def test_with_the_keyboard_in_the_list_the_log_goes_along(stoker: StokerHome) ->
         await view.press("j")
         await view.until(lambda: view.pane == ["job 1"])
 
-    drive(stoker.home, scenario)
+    drive(stoker, scenario)
 
 
 HOSTILE = (
@@ -113,7 +113,7 @@ def test_hostile_text_is_only_text(stoker: StokerHome) -> None:
         picture = view.app.export_screenshot()
         assert "\x1b" not in picture and "{markup}&lt;b&gt;&amp;amp;" in picture
 
-    drive(stoker.home, scenario)
+    drive(stoker, scenario)
 
 
 def test_progress_bars_are_shown_in_their_last_state(stoker: StokerHome) -> None:
@@ -124,7 +124,7 @@ def test_progress_bars_are_shown_in_their_last_state(stoker: StokerHome) -> None
         await view.press("l")
         await view.until(lambda: view.pane == ["done 1", "a", "y 50%"])
 
-    drive(stoker.home, scenario)
+    drive(stoker, scenario)
 
 
 def test_a_log_of_a_hundred_megabytes_is_shown_at_once(stoker: StokerHome) -> None:
@@ -139,7 +139,7 @@ def test_a_log_of_a_hundred_megabytes_is_shown_at_once(stoker: StokerHome) -> No
         assert view.pane[0] == "earlier lines: stoker logs --all 1"
         assert len(view.app.log_pane._all) < 3 * MOST_LINES
 
-    drive(stoker.home, scenario)
+    drive(stoker, scenario)
 
 
 def test_lines_that_are_too_long_for_the_pane_go_on_below(stoker: StokerHome) -> None:
@@ -155,7 +155,7 @@ def test_lines_that_are_too_long_for_the_pane_go_on_below(stoker: StokerHome) ->
         await view.until(lambda: all(len(line) <= 40 for line in view.pane))
         assert "".join(view.pane) == text
 
-    drive(stoker.home, scenario)
+    drive(stoker, scenario)
 
 
 def test_an_emptied_file_is_read_anew_and_a_missing_one_is_waited_for(
@@ -209,5 +209,5 @@ def test_the_pane_is_closed_with_the_view(stoker: StokerHome) -> None:
         await view.press("l")
         await view.until_text("log of job 1")
 
-    app = drive(stoker.home, scenario)
+    app = drive(stoker, scenario)
     assert isinstance(app, Top) and app.log_pane.job_id is None

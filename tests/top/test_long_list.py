@@ -48,7 +48,7 @@ def test_a_list_of_ten_thousand_jobs_is_looked_at_through_a_window(
         await view.until_text("11 jobs")
         await view.until(lambda: view.ids == [1000, *range(9991, MANY + 1)])
 
-    drive(too_many_clients.home, scenario)
+    drive(too_many_clients, scenario)
     assert looked and all(view.limit < 200 for view in looked)
 
 
@@ -66,7 +66,7 @@ def test_going_far_and_back_shows_each_place_right(too_many_clients: StokerHome)
             assert first <= place <= first + 13
             assert view.ids == list(range(first, first + 14))
 
-    drive(too_many_clients.home, scenario)
+    drive(too_many_clients, scenario)
 
 
 def test_a_key_takes_effect_without_a_wait_for_the_daemon(
@@ -89,4 +89,4 @@ def test_a_key_takes_effect_without_a_wait_for_the_daemon(
         await view.until_cursor(201)
         assert asked_in and threading.get_ident() not in asked_in
 
-    drive(too_many_clients.home, scenario)
+    drive(too_many_clients, scenario)

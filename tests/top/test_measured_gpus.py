@@ -21,7 +21,7 @@ def test_use_memory_temperature_and_power_are_shown_as_they_change(box: Box) -> 
         await view.until_text("40°C  60W free")
         await view.until(lambda: any(bar in view.lines[3] for bar in "▂▃▄▅▆▇"), "use over time")
 
-    drive(box.home, scenario)
+    drive(box, scenario)
 
 
 def test_what_our_jobs_use_and_what_others_use_are_told_apart(box: Box) -> None:
@@ -41,7 +41,7 @@ def test_what_our_jobs_use_and_what_others_use_are_told_apart(box: Box) -> None:
             assert "▒" in others and "█" not in others
             assert f"sleep 1000 {stranger.pid}" in others
 
-        drive(box.home, scenario, columns=200)
+        drive(box, scenario, columns=200)
         once = box.stoker("top", "--once")
         assert "█ours ▒others" in once and "in use" in once
     finally:
@@ -55,4 +55,4 @@ def test_a_gpu_that_is_lost_says_so(box: Box) -> None:
         box.driver.fault(1, GPU_IS_LOST)
         await view.until_text("fault")
 
-    drive(box.home, scenario)
+    drive(box, scenario)
