@@ -9,7 +9,7 @@ import pytest
 from stoker.core import events as ev
 from stoker.core.gpu import Reservation, together_mib
 from stoker.core.model import Memory, Need, Profile
-from stoker.core.reasons import NeedsUse, WaitsForScout
+from stoker.core.reasons import NeedsUse
 from unit.core_scene import GIB, Scene, mem, share
 
 
@@ -197,37 +197,3 @@ def test_a_small_first_in_line_is_passed_by_one_scout_at_most() -> None:
     known(scene, "new0", 1)  # It was measured, and half of the GPU is free again.
     scene.apply(ev.ReservationChanged(scene.now, scout, 1, Memory(GIB)))
     assert next(iter(scene.plan())) == first
-
-
-def declared(scene: Scene) -> list[int]:
-    """Jobs of a kind of which nothing is known, whose user says what they need."""
-    scene.apply(ev.GpuAdded(scene.now, "0", 24 * GIB, vendor="stand-in"))
-    return [scene.submit(Need(1, mem_mib=4 * GIB, kind="new")) for _ in range(3)]
-
-
-def test_what_users_declare_is_believed_once_the_first_of_a_kind_has_shown_it() -> None:
-    scene = Scene(1, gib=24)
-    first, *others = declared(scene)
-    assert list(scene.plan()) == [first]
-    scene.started(first)
-    assert scene.why(others[0]) == WaitsForScout(first)
-    known(scene, "new", 11)
-    assert list(scene.plan()) == others[:1], "it needs more than its user says"
-
-
-def test_what_users_declare_is_believed_in_the_end_of_jobs_that_show_nothing() -> None:
-    scene = Scene(1, gib=24)
-    first, *others = declared(scene)
-    scene.plan()
-    scene.started(first)
-    scene.pass_s(299)
-    assert scene.plan() == {}
-    scene.pass_s(1)
-    assert list(scene.plan()) == others[:1], "one after the other: this one may show it"
-
-
-def test_where_nothing_is_measured_users_are_believed_at_once() -> None:
-    scene = Scene(1, gib=24)
-    for _ in range(3):
-        scene.submit(Need(1, mem_mib=4 * GIB, kind="new"))
-    assert list(scene.plan()) == [1, 2, 3]

@@ -231,7 +231,6 @@ class Scan:
             and (not (gpu.held_by or gpu.others_mib or gpu.others) or has_room(need, gpu))
             and (not holds or self.hold_allows(job, gpu))
             and (whole or not gpu.held_by or use_allows(self.state, job.need, gpu))
-            and not (empty_only and gpu.held_by)
         ]
         if len(open_gpus) < need.gpus:
             return None

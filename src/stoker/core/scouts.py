@@ -1,8 +1,7 @@
 """Who is measured first: the scouts, from which is seen what jobs of their kind take.
 
 The first job of a kind of which nothing is known gets all the room of a GPU, best an empty one,
-until its memory is known. Others of its kind wait for that. What users declare is not known
-either: where memory is measured, it is believed once one of the kind has shown it.
+until its memory is known. Others of its kind wait for that.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from stoker.core.state import State
 # Scouts go ahead of others on one GPU in so many, and of so many classes at the front of the lines.
 _GPUS_PER_SCOUT = 4
 _MOST_LOOKED_AHEAD = 64
-# What is declared of a kind is believed after so long, even if none of it has shown what it takes.
-_BELIEVED_AFTER_MS = 300_000
 
 
 def is_scout(state: State, job_id: int) -> bool:
@@ -31,21 +28,8 @@ def is_scout(state: State, job_id: int) -> bool:
 
 
 def scouts_for(state: State, need: Need) -> list[int]:
-    """The running jobs from which is to be seen what the need's kind takes.
-
-    One that shows nothing for long, as it never computes, is waited for only where nothing is
-    declared.
-    """
-    if need.kind is None or need.whole or need.kind in state.profiles:
-        return []
-    scouts = state.scouts(need)
-    if need.learns or not scouts:
-        return scouts
-    if not any(gpu.vendor for gpu in state.gpus.values()):
-        return []
-    attempts = [(job_id, state.jobs[job_id].active) for job_id in scouts]
-    since_ms = state.now_ms - _BELIEVED_AFTER_MS
-    return [i for i, one in attempts if one is not None and one.placed_at_ms > since_ms]
+    """The running jobs from which is to be seen what the need's kind takes."""
+    return state.scouts(need) if need.learns else []
 
 
 def may_go_ahead(state: State) -> int:
