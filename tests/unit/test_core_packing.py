@@ -9,7 +9,7 @@ import pytest
 from stoker.core import events as ev
 from stoker.core.gpu import Reservation, together_mib
 from stoker.core.model import Memory, Need, Profile
-from stoker.core.reasons import NeedsUse
+from stoker.core.reasons import NeedsUse, WaitsForScout
 from unit.core_scene import GIB, Scene, mem, share
 
 
@@ -197,3 +197,44 @@ def test_a_small_first_in_line_is_passed_by_one_scout_at_most() -> None:
     known(scene, "new0", 1)  # It was measured, and half of the GPU is free again.
     scene.apply(ev.ReservationChanged(scene.now, scout, 1, Memory(GIB)))
     assert next(iter(scene.plan())) == first
+
+
+def declared(scene: Scene, **more: bool) -> list[int]:
+    """Jobs of a kind of which nothing is known, whose user says what they need."""
+    scene.apply(ev.GpuAdded(scene.now, "0", 24 * GIB, vendor="stand-in"))
+    return [scene.submit(Need(1, mem_mib=4 * GIB, kind="new"), **more) for _ in range(3)]
+
+
+def test_what_users_declare_is_believed_once_the_first_of_a_kind_has_shown_it() -> None:
+    scene = Scene(1, gib=24)
+    first, *others = declared(scene)
+    assert list(scene.plan()) == [first]
+    scene.started(first)
+    assert scene.why(others[0]) == WaitsForScout(first)
+    known(scene, "new", 11)
+    assert list(scene.plan()) == others[:1], "it needs more than its user says"
+
+
+@pytest.mark.parametrize(("peak_mib", "wait_s"), [(None, 5), (GIB, 300)])
+def test_what_users_declare_is_believed_if_the_first_shows_nothing(
+    peak_mib: int | None, wait_s: int
+) -> None:
+    scene = Scene(1, gib=24)
+    first, *others = declared(scene)
+    scene.plan()
+    scene.started(first)
+    if peak_mib is not None:
+        seen(scene, first, peak_mib)
+    scene.pass_s(wait_s - 1)
+    assert scene.plan() == {}
+    scene.pass_s(1)
+    assert list(scene.plan()) == others[:1], "one after the other: this one may show it"
+
+
+def test_users_are_believed_at_once_with_mps_and_where_nothing_is_measured() -> None:
+    scene = Scene(1, gib=24)
+    jobs = declared(scene, mps=True)
+    assert list(scene.plan()) == jobs
+    scene = Scene(1, gib=24)
+    jobs = [scene.submit(Need(1, mem_mib=4 * GIB, kind="new")) for _ in range(3)]
+    assert list(scene.plan()) == jobs
