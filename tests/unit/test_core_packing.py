@@ -199,10 +199,10 @@ def test_a_small_first_in_line_is_passed_by_one_scout_at_most() -> None:
     assert next(iter(scene.plan())) == first
 
 
-def declared(scene: Scene, **more: bool) -> list[int]:
+def declared(scene: Scene, *, mps: bool = False) -> list[int]:
     """Jobs of a kind of which nothing is known, whose user says what they need."""
     scene.apply(ev.GpuAdded(scene.now, "0", 24 * GIB, vendor="stand-in"))
-    return [scene.submit(Need(1, mem_mib=4 * GIB, kind="new"), **more) for _ in range(3)]
+    return [scene.submit(Need(1, mem_mib=4 * GIB, kind="new"), mps=mps) for _ in range(3)]
 
 
 def test_what_users_declare_is_believed_once_the_first_of_a_kind_has_shown_it() -> None:
