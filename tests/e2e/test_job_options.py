@@ -44,7 +44,7 @@ def test_shares_of_a_gpu_add_up_to_one(reused: StokerHome) -> None:
 def test_memory_reservations_share_a_gpu_as_long_as_they_fit(home: StokerHome) -> None:
     home.start(gpus="0:24G,1:10G")
     big = home.add("--mem", "20G", "--", "sleep", "600")
-    small = home.add("--mem", "4G", "--", "sleep", "600")
+    small = home.add("--mem", "4G", "--on", "0", "--", "sleep", "600")
     tight = home.add("--mem", "8G", "--", "sleep", "600")
     late = home.add("--mem", "3G", "--", "sleep", "600")
     for job_id in (big, small, tight):

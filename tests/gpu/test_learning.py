@@ -31,7 +31,7 @@ def test_the_first_of_its_kind_has_a_gpu_for_itself_until_its_peak_has_settled(b
     more = [box.train(*long_run("5G"), mem="auto") for _ in range(3)]
     waiting = eventually(lambda: [j for j in more if box.job(j)["state"] == "waiting"], "full")
     text = box.until_why(waiting[0], "learned")
-    assert text.startswith("needs 5.5 GiB (learned from a run that goes on), most room is 3.5 GiB")
+    assert text.startswith("needs 5.5 GiB (learned from a run that goes on), most room is 512 MiB")
     assert "5.0G" in box.stoker("profiles")
 
 
@@ -169,8 +169,8 @@ def test_nothing_that_was_measured_is_forgotten_when_the_daemon_dies(box: Box) -
     os.kill(box.daemon_pid(), signal.SIGKILL)
     box.stoker("status")
     assert {box.job(job)["state"] for job in jobs} == {"running"}
-    # One margin for both, and room to grow: no run of the kind was seen to its end.
-    assert box.gpus()["0"]["reserved_mib"] == 2 * (5 + 1) * GIB + 512 + GIB
+    # One margin for both, and room for each to grow: no run of the kind was seen to its end.
+    assert box.gpus()["0"]["reserved_mib"] == 2 * (5 + 2) * GIB + 512
     box.until_gpu("0", ours_mib=10 * GIB, foreign=[])
     assert box.until_final(box.submit("true", mem_mib=6 * GIB))[0]["state"] == "succeeded"
 

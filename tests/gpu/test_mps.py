@@ -26,7 +26,7 @@ class MpsBox(Box):
 
     def queue(self, *words: str, **fields: Any) -> int:
         """Queue a training that uses MPS; its id."""
-        return self.train(*(words or LONG), **{"mps": True, "mem_mib": 4096, **fields})
+        return self.train(*(words or LONG), **{"mps": True, "mem_mib": 4096, "on": ["0"], **fields})
 
     def share(self, *words: str, **fields: Any) -> int:
         """The same, once it is in the middle of its work."""
@@ -131,7 +131,7 @@ def test_what_the_server_itself_has_is_not_taken_for_a_stranger_s(box: MpsBox) -
     gpu = box.until_gpu("0", ours_mib=1024)
     assert gpu["foreign"] == []
     assert gpu["others_mib"] == 30
-    plain = box.train(*LONG, mem_mib=4096)
+    plain = box.train(*LONG, mem_mib=4096, on=["0"])
     box.until_state(plain, "running")
     assert box.job(plain)["gpus"] == ["0"], "jobs with and without MPS may share a GPU"
     assert box.variable(plain, "CUDA_MPS_PIPE_DIRECTORY") is None

@@ -210,12 +210,9 @@ def test_memory_that_grows_anew_has_not_settled_until_it_rests_as_long_again() -
 def beside(scene: Scene, scout: int, neighbours: dict[int, int], use: int, *, mib: int) -> None:
     """A reading of GPU 0, on which others are with so much memory each."""
     ours: dict[int, int | None] = {scout: mib, **neighbours}
-    scene.apply(
-        ev.GpusMeasured(
-            scene.now,
-            {"0": GpuReading(scene.now, mib + sum(neighbours.values()), ours, use_percent=use)},
-        )
-    )
+    used_mib = mib + sum(neighbours.values())
+    reading = GpuReading(scene.now, used_mib, ours, use_percent=use)
+    scene.apply(ev.GpusMeasured(scene.now, {"0": reading}))
     learn(scene)
 
 

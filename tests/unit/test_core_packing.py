@@ -199,10 +199,10 @@ def test_a_small_first_in_line_is_passed_by_one_scout_at_most() -> None:
     assert next(iter(scene.plan())) == first
 
 
-def declared(scene: Scene) -> list[int]:
+def declared(scene: Scene, *, mps: bool = False) -> list[int]:
     """Jobs of a kind of which nothing is known, whose user says what they need."""
     scene.apply(ev.GpuAdded(scene.now, "0", 24 * GIB, vendor="stand-in"))
-    return [scene.submit(Need(1, mem_mib=4 * GIB, kind="new")) for _ in range(3)]
+    return [scene.submit(Need(1, mem_mib=4 * GIB, kind="new"), mps=mps) for _ in range(3)]
 
 
 def test_what_users_declare_is_believed_once_the_first_of_a_kind_has_shown_it() -> None:
@@ -215,19 +215,26 @@ def test_what_users_declare_is_believed_once_the_first_of_a_kind_has_shown_it() 
     assert list(scene.plan()) == others[:1], "it needs more than its user says"
 
 
-def test_what_users_declare_is_believed_in_the_end_of_jobs_that_show_nothing() -> None:
+@pytest.mark.parametrize(("peak_mib", "wait_s"), [(None, 5), (GIB, 300)])
+def test_what_users_declare_is_believed_if_the_first_shows_nothing(
+    peak_mib: int | None, wait_s: int
+) -> None:
     scene = Scene(1, gib=24)
     first, *others = declared(scene)
     scene.plan()
     scene.started(first)
-    scene.pass_s(299)
+    if peak_mib is not None:
+        seen(scene, first, peak_mib)
+    scene.pass_s(wait_s - 1)
     assert scene.plan() == {}
     scene.pass_s(1)
     assert list(scene.plan()) == others[:1], "one after the other: this one may show it"
 
 
-def test_where_nothing_is_measured_users_are_believed_at_once() -> None:
+def test_users_are_believed_at_once_with_mps_and_where_nothing_is_measured() -> None:
     scene = Scene(1, gib=24)
-    for _ in range(3):
-        scene.submit(Need(1, mem_mib=4 * GIB, kind="new"))
-    assert list(scene.plan()) == [1, 2, 3]
+    jobs = declared(scene, mps=True)
+    assert list(scene.plan()) == jobs
+    scene = Scene(1, gib=24)
+    jobs = [scene.submit(Need(1, mem_mib=4 * GIB, kind="new")) for _ in range(3)]
+    assert list(scene.plan()) == jobs

@@ -36,7 +36,7 @@ def test_figures_of_a_play() -> None:
 
 
 def test_an_hour_of_a_gpu_that_two_share_counts_once() -> None:
-    jobs = [Arrival(0, Need(1, mem_mib=1_000), HOUR_MS) for _ in range(2)]
+    jobs = [Arrival(0, Need(1, mem_mib=1_000, on=("0",)), HOUR_MS) for _ in range(2)]
     found = figures(Play(jobs, gpus_like(2, 24_576, measured=False)).run(), 2)
     assert (found.gpu_hours_used, found.gpu_hours_idle, found.wait_longest_ms) == (1, 1, 0)
 

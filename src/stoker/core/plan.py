@@ -125,7 +125,7 @@ class Scan:
                     self.state.ready.park(cls, job.group)
                     continue
                 need = self.state.need_of(job)
-                if scouts_for(self.state, need):
+                if scouts_for(self.state, job, need):
                     lines.wait_for_scout(cls)
                     continue
                 placement = self.place(job)
@@ -165,7 +165,7 @@ class Scan:
                 if waits and ahead.could_start(need):
                     ahead.hold_back(job)
                 continue
-            placement = None if scouts_for(state, need) else ahead.place(job)
+            placement = None if scouts_for(state, job, need) else ahead.place(job)
             if placement is not None:
                 start(job, placement)
                 most -= 1
@@ -236,8 +236,7 @@ class Scan:
         if len(open_gpus) < need.gpus:
             return None
         if len(open_gpus) > need.gpus:
-            tight = self.state.use_percent(job.need) is not None
-            slower = slow_down(self.state, job.need)
+            slower, tight = slow_down(self.state, job.need)
             open_gpus = best(need, open_gpus, slower, tight=tight)[: need.gpus]
         if need is job.need:
             return self._placed(job, open_gpus)

@@ -2,7 +2,7 @@
 
 The first job of a kind of which nothing is known gets all the room of a GPU, best an empty one,
 until its memory is known. Others of its kind wait for that. What users declare is not known
-either: where memory is measured, it is believed once one of the kind has shown it.
+either, until one of the kind has shown it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from stoker.core.state import State
 # Scouts go ahead of others on one GPU in so many, and of so many classes at the front of the lines.
 _GPUS_PER_SCOUT = 4
 _MOST_LOOKED_AHEAD = 64
-# What is declared of a kind is believed after so long, even if none of it has shown what it takes.
+# What is declared of a kind is believed after so long, if the first of it takes no memory, or does.
+_SHOWS_NOTHING_MS = 5_000
 _BELIEVED_AFTER_MS = 300_000
 
 
@@ -30,22 +31,28 @@ def is_scout(state: State, job_id: int) -> bool:
     return need.learns and need.kind not in state.profiles
 
 
-def scouts_for(state: State, need: Need) -> list[int]:
-    """The running jobs from which is to be seen what the need's kind takes.
+def scouts_for(state: State, job: Job, need: Need) -> list[int]:
+    """The running jobs from which is to be seen what the job's kind takes.
 
-    One that shows nothing for long, as it never computes, is waited for only where nothing is
-    declared.
+    What its user declares is believed once one of the kind has shown it, where memory is measured.
+    One that takes no memory, or does not compute for long, is not waited for; nor does it matter
+    with MPS, which lets no job take more than it was given.
     """
     if need.kind is None or need.whole or need.kind in state.profiles:
         return []
-    scouts = state.scouts(need)
-    if need.learns or not scouts:
-        return scouts
-    if not any(gpu.vendor for gpu in state.gpus.values()):
+    if need.learns:
+        return state.scouts(need)
+    if job.terms.mps or not any(gpu.vendor for gpu in state.gpus.values()):
         return []
-    attempts = [(job_id, state.jobs[job_id].active) for job_id in scouts]
-    since_ms = state.now_ms - _BELIEVED_AFTER_MS
-    return [i for i, one in attempts if one is not None and one.placed_at_ms > since_ms]
+    return [job_id for job_id in state.scouts(need) if _may_show_more(state, job_id)]
+
+
+def _may_show_more(state: State, job_id: int) -> bool:
+    attempt = state.jobs[job_id].active
+    if attempt is None:
+        return False
+    since_ms = state.now_ms - attempt.placed_at_ms
+    return since_ms < (_SHOWS_NOTHING_MS if attempt.peak_mib is None else _BELIEVED_AFTER_MS)
 
 
 def may_go_ahead(state: State) -> int:

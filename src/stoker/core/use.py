@@ -32,10 +32,10 @@ def most_use(state: State) -> int:
     return MOST_USE_PERCENT if free else MOST_USE_PERCENT_WHEN_FULL
 
 
-def slow_down(state: State, need: Need) -> Callable[[Gpu], int]:
+def slow_down(state: State, need: Need) -> tuple[Callable[[Gpu], int], bool]:
     """How much more than all of a GPU would be asked for, with one more on it.
 
-    A job of which nothing is known asks for all of a GPU.
+    And whether it is known what that one uses. If not, it is taken to ask for all of a GPU.
     """
 
     def use_of(one: Need) -> int:
@@ -48,4 +48,4 @@ def slow_down(state: State, need: Need) -> Callable[[Gpu], int]:
         asked = mine + sum(use_of(state.jobs[job_id].need) for job_id in gpu.held_by)
         return max(0, asked - _ALL_PERCENT)
 
-    return beyond
+    return beyond, state.use_percent(need) is not None

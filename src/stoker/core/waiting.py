@@ -176,7 +176,7 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
     if need.cpus > free_cpus:
         return why.NeedsCpus(need.cpus, free_cpus, state.cpus)
     allowed = [gpu for gpu in scan.gpus_for(need) if eligible(need, gpu)]
-    scouts = scouts_for(state, need)
+    scouts = scouts_for(state, job, need)
     if scouts:
         return why.WaitsForScout(scouts[0])
     if need.learns:
@@ -203,7 +203,7 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
         wanted = state.need_of(head)
         if (
             scan.group_blocks(head) is None
-            and not scouts_for(state, wanted)
+            and not scouts_for(state, head, wanted)
             and scan.place(head) is None
             and scan.could_start(wanted)
         ):
